@@ -1,0 +1,4 @@
+//! Runs alphorn from the command line.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,2 @@
+//! Decides what each role of the protocol does next, and nothing else.
+#![forbid(unsafe_code)]
