@@ -1,2 +1,22 @@
 //! Names what every crate speaks of: time, slots, indices, layouts, bitfields, support vectors and their codes, trace records.
 #![forbid(unsafe_code)]
+
+mod assignment;
+mod bitfield;
+mod codec;
+mod index;
+mod layout;
+mod support;
+pub mod support_code;
+mod time;
+
+pub use assignment::{Assignment, AssignmentError};
+pub use bitfield::{Bitfield, BitfieldError};
+pub use codec::{DecodeError, Reader, Writer};
+pub use index::{Cell, Epoch, Slot, Validator};
+pub use layout::{
+    CELLS_MAX, COMMITTEES_MAX, Layout, LayoutError, SUBCOMMITTEES_MAX, VALIDATORS_MAX,
+};
+pub use support::{MULTIPLICITY_LIMIT, Overflow, Support, SupportError};
+pub use support_code::Coding;
+pub use time::Time;
