@@ -1,0 +1,159 @@
+//! `unsafe` lives in kernels only, in files named after an instruction set, and at the border to
+//! `blst`.
+
+use super::Report;
+use crate::source::find_words;
+use crate::tree::{File, Tree};
+
+/// Crates with kernels: their root denies unsafe code, and the kernel files allow it.
+const KERNEL_CRATES: &[&str] = &["bls", "falcon", "labrador", "rlnc", "stark"];
+
+/// Names that a kernel's file or folder may have.
+const INSTRUCTION_SETS: &[&str] = &["avx2", "avx512"];
+
+/// The border to the C library.
+const FOREIGN: &[&str] = &["crates/bls/src/blst_ffi.rs", "crates/bls/src/blst_ffi/"];
+
+/// Checks every Rust file and every crate root.
+pub(super) fn check(tree: &Tree, report: &mut Report) {
+    for file in tree.rust() {
+        if is_crate_root(&file.path) {
+            check_root(file, report);
+        }
+        if may_be_unsafe(file) {
+            continue;
+        }
+        for (index, line) in file.source.code.lines().enumerate() {
+            if find_words(line, "unsafe").next().is_some() {
+                let message = "`unsafe` outside of a kernel: only files named after an instruction \
+                               set (avx2, avx512) of a kernel crate, and bls/src/blst_ffi";
+                report.error(file, index + 1, message);
+            }
+            let opens = ["allow", "expect", "warn"]
+                .iter()
+                .any(|level| line.contains(level));
+            if opens && find_words(line, "unsafe_code").next().is_some() {
+                report.error(
+                    file,
+                    index + 1,
+                    "`unsafe_code` is allowed in kernel files only",
+                );
+            }
+        }
+    }
+}
+
+/// Whether cargo compiles the file as a crate of its own.
+fn is_crate_root(path: &str) -> bool {
+    matches!(path.rsplit_once("/src/"), Some((_, "lib.rs" | "main.rs")))
+        || path.contains("/src/bin/")
+}
+
+fn may_be_unsafe(file: &File) -> bool {
+    let in_kernel_crate = file
+        .crate_folder()
+        .is_some_and(|name| KERNEL_CRATES.contains(&name));
+    let parts = || {
+        file.path
+            .split('/')
+            .map(|part| part.trim_end_matches(".rs"))
+    };
+    let is_kernel = in_kernel_crate
+        && file.path.contains("/src/")
+        && parts().any(|part| INSTRUCTION_SETS.contains(&part));
+    is_kernel || FOREIGN.iter().any(|foreign| file.path.starts_with(foreign))
+}
+
+fn check_root(file: &File, report: &mut Report) {
+    let is_kernel_crate = file
+        .crate_folder()
+        .is_some_and(|name| KERNEL_CRATES.contains(&name));
+    let forbids = file.source.code.contains("#![forbid(unsafe_code)]");
+    let denies = file.source.code.contains("#![deny(unsafe_code)]");
+    if is_kernel_crate && !(forbids || denies) {
+        report.error(
+            file,
+            1,
+            "the root of a kernel crate must have #![deny(unsafe_code)]",
+        );
+    } else if !is_kernel_crate && !forbids {
+        report.error(
+            file,
+            1,
+            "the root of a crate without kernels must have #![forbid(unsafe_code)]",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::testing::errors;
+
+    #[test]
+    fn kernels_and_the_border_may_be_unsafe() {
+        let good = [
+            ("crates/bls/src/lib.rs", "#![deny(unsafe_code)]\nmod avx2;"),
+            (
+                "crates/bls/src/avx2.rs",
+                "#![allow(unsafe_code)]\nfn f() { unsafe { g() } }",
+            ),
+            ("crates/bls/src/sum/avx512/tree.rs", "unsafe fn g() {}"),
+            (
+                "crates/bls/src/blst_ffi/point.rs",
+                "fn f() { unsafe { g() } }",
+            ),
+            (
+                "crates/types/src/lib.rs",
+                "#![forbid(unsafe_code)]\n// unsafe is a word here\n",
+            ),
+            ("crates/types/src/text.rs", "const WORD: &str = \"unsafe\";"),
+        ];
+        assert_eq!(errors(check, &good), Vec::<String>::new());
+    }
+
+    #[test]
+    fn unsafe_elsewhere_is_found() {
+        let bad = [
+            ("crates/types/src/avx2.rs", "fn f() { unsafe { g() } }"),
+            ("crates/bls/src/point.rs", "\nunsafe impl Send for X {}"),
+            ("crates/bls/tests/avx2.rs", "fn f() { unsafe { g() } }"),
+            ("crates/sim/src/avx2x.rs", "unsafe fn f() {}"),
+            ("crates/bls/src/batch.rs", "#![allow(unsafe_code)]"),
+        ];
+        let found = errors(check, &bad);
+        assert_eq!(found.len(), bad.len(), "{found:?}");
+        assert!(
+            found[1].starts_with("crates/bls/src/point.rs:2: "),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn every_root_says_so() {
+        assert_eq!(
+            errors(
+                check,
+                &[("crates/types/src/lib.rs", "#![deny(unsafe_code)]")]
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            errors(check, &[("crates/bls/src/lib.rs", "mod a;")]).len(),
+            1
+        );
+        assert_eq!(
+            errors(check, &[("crates/cli/src/main.rs", "fn main() {}")]).len(),
+            1
+        );
+        assert_eq!(
+            errors(
+                check,
+                &[("xtask/src/main.rs", "// #![forbid(unsafe_code)]")]
+            )
+            .len(),
+            1
+        );
+    }
+}
