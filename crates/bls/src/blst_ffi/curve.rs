@@ -1,0 +1,89 @@
+//! Affine points of E(Fp) and E'(Fp2), in blst's layout.
+
+use super::field::{Field, Fp, Fp2};
+use super::points::{g1, g2};
+
+/// A point (x, y) of the curve, or the identity as (0, 0), blst's convention.
+///
+/// (0, 0) is on neither curve, and no point has y = 0 because both group orders are odd.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Affine<F> {
+    pub(crate) x: F,
+    pub(crate) y: F,
+}
+
+/// A point of E(Fp), y² = x³ + 4: public keys are in its subgroup G1. 96 bytes.
+pub type G1Affine = Affine<Fp>;
+/// A point of E'(Fp2), y² = x³ + 4(1 + u): signatures are in its subgroup G2. 192 bytes.
+pub type G2Affine = Affine<Fp2>;
+
+impl<F: Field> Affine<F> {
+    /// The identity.
+    pub const INFINITY: Self = Affine {
+        x: F::ZERO,
+        y: F::ZERO,
+    };
+
+    /// Whether this is the identity.
+    pub fn is_infinity(&self) -> bool {
+        self.x.is_zero() && self.y.is_zero()
+    }
+
+    /// The negative.
+    #[must_use]
+    pub fn neg(&self) -> Self {
+        Affine {
+            x: self.x,
+            y: self.y.neg(),
+        }
+    }
+}
+
+/// A field whose curve blst knows: the one-point routines that bulk sums are compared with.
+pub trait CurveField: Field {
+    /// The sum by one mixed addition per point.
+    fn sum_naive(points: &[Affine<Self>]) -> Affine<Self>;
+    /// The sum by blst's bulk addition.
+    fn sum_blst(points: &[&Affine<Self>]) -> Affine<Self>;
+    /// Whether one point lies in the subgroup of prime order, the identity included.
+    fn in_group(point: &Affine<Self>) -> bool;
+    /// `scalar * point`, 32 bytes little-endian; the time depends on no secret.
+    fn multiply(point: &Affine<Self>, scalar: &[u8; 32]) -> Affine<Self>;
+}
+
+impl CurveField for Fp {
+    fn sum_naive(points: &[G1Affine]) -> G1Affine {
+        g1::sum_naive(points)
+    }
+
+    fn sum_blst(points: &[&G1Affine]) -> G1Affine {
+        g1::sum_bulk(points)
+    }
+
+    fn in_group(point: &G1Affine) -> bool {
+        g1::in_group(point)
+    }
+
+    fn multiply(point: &G1Affine, scalar: &[u8; 32]) -> G1Affine {
+        g1::mul(point, scalar, 256)
+    }
+}
+
+impl CurveField for Fp2 {
+    fn sum_naive(points: &[G2Affine]) -> G2Affine {
+        g2::sum_naive(points)
+    }
+
+    fn sum_blst(points: &[&G2Affine]) -> G2Affine {
+        g2::sum_bulk(points)
+    }
+
+    fn in_group(point: &G2Affine) -> bool {
+        g2::in_group(point)
+    }
+
+    fn multiply(point: &G2Affine, scalar: &[u8; 32]) -> G2Affine {
+        g2::mul(point, scalar, 256)
+    }
+}

@@ -1,0 +1,120 @@
+//! What is to be summed: columns of bits over the positions of a committee.
+
+use thiserror::Error;
+
+use super::base::Base;
+use super::table::KeyTable;
+
+/// Planes of one collection at most: multiplicities up to 15.
+pub const PLANES_MAX: usize = 4;
+/// Collections of one committee in one job at most.
+pub const COLLECTIONS_MAX: usize = 4096;
+
+/// The support of one collection: `planes[j]` holds bit j of each position's multiplicity.
+///
+/// A plane is a list of 64-bit words, position i in bit i mod 64 of word i / 64; bits past the
+/// committee's size are zero. One plane is Horn's bitfield, four are its "uint4".
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a> {
+    /// One to four planes, least significant first, each of ceil(n / 64) words.
+    pub planes: &'a [&'a [u64]],
+}
+
+/// The collections of one committee whose aggregate keys are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct CommitteeJob<'a> {
+    /// Index of the committee in the key table.
+    pub committee: usize,
+    /// The collections; each gives one aggregate key.
+    pub collections: &'a [Columns<'a>],
+    /// Vectors of this committee whose sums are known. A base of another table or committee is
+    /// left aside.
+    pub bases: &'a [Base],
+}
+
+/// A job that does not fit its key table.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SumError {
+    /// No such committee.
+    #[error("committee {committee} of {committees}")]
+    Committee {
+        /// The committee that was named.
+        committee: usize,
+        /// Committees of the table.
+        committees: usize,
+    },
+    /// No plane, or more than [`PLANES_MAX`].
+    #[error("{got} planes: a collection has 1 to {PLANES_MAX}")]
+    Planes {
+        /// Planes that were given.
+        got: usize,
+    },
+    /// A plane with too few or too many words.
+    #[error("a plane of {got} words over {positions} positions: expected {expected}")]
+    Words {
+        /// Words that were given.
+        got: usize,
+        /// Words of the committee.
+        expected: usize,
+        /// Size of the committee.
+        positions: usize,
+    },
+    /// A bit is set past the last position.
+    #[error("a bit is set past the last of {positions} positions")]
+    Padding {
+        /// Size of the committee.
+        positions: usize,
+    },
+    /// More collections than [`COLLECTIONS_MAX`] in one job.
+    #[error("{got} collections of one committee: at most {COLLECTIONS_MAX} in a job")]
+    Collections {
+        /// Collections that were given.
+        got: usize,
+    },
+}
+
+/// Checks one plane against the size of its committee.
+pub(super) fn check_plane(plane: &[u64], positions: usize) -> Result<(), SumError> {
+    let expected = positions.div_ceil(64);
+    if plane.len() != expected {
+        return Err(SumError::Words {
+            got: plane.len(),
+            expected,
+            positions,
+        });
+    }
+    let used = positions % 64;
+    match plane.last() {
+        Some(last) if used != 0 && last >> used != 0 => Err(SumError::Padding { positions }),
+        _ => Ok(()),
+    }
+}
+
+impl CommitteeJob<'_> {
+    pub(super) fn check(&self, table: &KeyTable) -> Result<(), SumError> {
+        let committees = table.committees();
+        if self.committee >= committees {
+            return Err(SumError::Committee {
+                committee: self.committee,
+                committees,
+            });
+        }
+        if self.collections.len() > COLLECTIONS_MAX {
+            return Err(SumError::Collections {
+                got: self.collections.len(),
+            });
+        }
+        let positions = table.range(self.committee).len();
+        for collection in self.collections {
+            let got = collection.planes.len();
+            if got == 0 || got > PLANES_MAX {
+                return Err(SumError::Planes { got });
+            }
+            collection
+                .planes
+                .iter()
+                .try_for_each(|plane| check_plane(plane, positions))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! The key table: the public keys of an epoch in committee order.
+
+use core::ops::Range;
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::blst_ffi::curve::{Affine, CurveField, G1Affine};
+use crate::kernel::Backend;
+
+/// A key table that cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum KeyTableError {
+    /// More keys than an index of the kernels can name.
+    #[error("{got} keys: a key table holds at most {max}")]
+    TooManyKeys {
+        /// Keys that were given.
+        got: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The committee sizes do not add up to the number of keys.
+    #[error("the committees have {sum} members, but there are {keys} keys")]
+    Sizes {
+        /// Sum of the committee sizes.
+        sum: usize,
+        /// Number of keys.
+        keys: usize,
+    },
+    /// A key is the identity, which is not a valid public key.
+    #[error("the key at position {index} is the identity")]
+    Infinity {
+        /// Position in committee order.
+        index: usize,
+    },
+}
+
+/// Keys in committee order, affine, 96 bytes each, with the total of each committee.
+///
+/// Built once per epoch by a maintenance job; shared by all verification threads.
+#[derive(Debug)]
+pub struct KeyTable {
+    backend: Backend,
+    keys: Vec<G1Affine>,
+    /// First position of each committee, then the number of keys.
+    starts: Vec<usize>,
+    totals: Vec<G1Affine>,
+    digest: [u8; 32],
+}
+
+impl KeyTable {
+    /// Most keys a table may hold: 2^22 validators (the bound of Horn's parameters).
+    pub const KEYS_MAX: usize = 1 << 22;
+
+    /// A table of `keys` in committee order; `sizes[c]` keys belong to committee c.
+    ///
+    /// The keys must be valid public keys (on the curve and in G1): that is checked where they are
+    /// decoded, not here. Equal keys are allowed.
+    ///
+    /// # Errors
+    /// Too many keys, sizes that do not add up, and a key that is the identity.
+    pub fn new(
+        backend: Backend,
+        keys: Vec<G1Affine>,
+        sizes: &[usize],
+    ) -> Result<KeyTable, KeyTableError> {
+        if keys.len() > Self::KEYS_MAX {
+            return Err(KeyTableError::TooManyKeys {
+                got: keys.len(),
+                max: Self::KEYS_MAX,
+            });
+        }
+        let sum = sizes
+            .iter()
+            .fold(0usize, |sum, size| sum.saturating_add(*size));
+        if sum != keys.len() {
+            return Err(KeyTableError::Sizes {
+                sum,
+                keys: keys.len(),
+            });
+        }
+        if let Some(index) = keys.iter().position(Affine::is_infinity) {
+            return Err(KeyTableError::Infinity { index });
+        }
+        let mut starts = vec![0];
+        for size in sizes {
+            starts.push(starts[starts.len() - 1] + size);
+        }
+        let digest = digest(&keys, &starts);
+        let totals = starts
+            .windows(2)
+            .map(|w| CurveField::sum_naive(&keys[w[0]..w[1]]))
+            .collect();
+        Ok(KeyTable {
+            backend,
+            keys,
+            starts,
+            totals,
+            digest,
+        })
+    }
+
+    /// The kernel this table was laid out for.
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// Number of committees.
+    pub fn committees(&self) -> usize {
+        self.totals.len()
+    }
+
+    /// The keys of one committee; panics if there is no such committee.
+    pub fn committee(&self, committee: usize) -> &[G1Affine] {
+        &self.keys[self.range(committee)]
+    }
+
+    /// The sum of all keys of a committee; panics if there is no such committee.
+    pub fn total(&self, committee: usize) -> &G1Affine {
+        &self.totals[committee]
+    }
+
+    /// SHA-256 over sizes and keys: what a remembered sum is bound to.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    /// All keys, in committee order.
+    pub fn keys(&self) -> &[G1Affine] {
+        &self.keys
+    }
+
+    pub(crate) fn range(&self, committee: usize) -> Range<usize> {
+        self.starts[committee]..self.starts[committee + 1]
+    }
+}
+
+fn digest(keys: &[G1Affine], starts: &[usize]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for start in starts {
+        hash.update((*start as u64).to_le_bytes());
+    }
+    let mut bytes = [0; 96];
+    for key in keys {
+        let limbs = key.x.limbs().iter().chain(key.y.limbs());
+        for (out, limb) in bytes.chunks_exact_mut(8).zip(limbs) {
+            out.copy_from_slice(&limb.to_le_bytes());
+        }
+        hash.update(bytes);
+    }
+    hash.finalize().into()
+}
