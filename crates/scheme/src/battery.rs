@@ -1,0 +1,1 @@
+//! The tests that every scheme passes by one macro line.

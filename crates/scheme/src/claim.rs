@@ -1,0 +1,110 @@
+//! The statements that a batch verification decides.
+
+use crate::{Bytes, Layer, Role};
+use alphorn_types::{Slot, Support, Validator};
+use std::sync::Arc;
+
+/// What evidence proves: the validators of its support, all within a range of the epoch order,
+/// signed one vote message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Aggregate or collection: decides the form of the evidence.
+    pub layer: Layer,
+    /// Epoch position of the support's first entry: the start of a cell or of a committee.
+    pub first: u32,
+    /// Number of positions: the size of that cell or committee.
+    pub len: u32,
+    /// The slot that the votes belong to.
+    pub slot: Slot,
+    /// The 32-byte digest that was signed.
+    pub message: [u8; 32],
+}
+
+/// A support and the bytes that prove it: the content of an aggregate or a collection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// Multiplicity of each validator.
+    pub support: Arc<Support>,
+    /// The proof, opaque.
+    pub bytes: Bytes,
+}
+
+/// One claim about signatures, with the bytes that are to prove it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// A validator signed a message in a role.
+    One {
+        /// Who signed.
+        validator: Validator,
+        /// Which key and, for one-time keys, which index was used.
+        role: Role,
+        /// The slot that the signature belongs to.
+        slot: Slot,
+        /// The 32-byte digest that was signed.
+        message: [u8; 32],
+        /// The signature.
+        signature: Bytes,
+    },
+    /// A proof that a validator holds the ticket of a lottery; only for schemes with unique
+    /// signatures.
+    Selected {
+        /// Whose ticket.
+        validator: Validator,
+        /// The lottery's message, the same for all validators of a slot and role.
+        message: [u8; 32],
+        /// The proof.
+        proof: Bytes,
+    },
+    /// All validators of a support signed a vote's message.
+    Group {
+        /// What the evidence is said to prove.
+        statement: Statement,
+        /// Who signed, and the proof.
+        evidence: Evidence,
+    },
+}
+
+impl Claim {
+    /// Number of signers that the claim names.
+    pub fn signer_count(&self) -> u64 {
+        match self {
+            Claim::One { .. } | Claim::Selected { .. } => 1,
+            Claim::Group { evidence, .. } => evidence.support.signer_count() as u64,
+        }
+    }
+
+    /// The message that was signed.
+    pub fn message(&self) -> &[u8; 32] {
+        match self {
+            Claim::One { message, .. } | Claim::Selected { message, .. } => message,
+            Claim::Group { statement, .. } => &statement.message,
+        }
+    }
+}
+
+/// What one protocol message claims, in the order in which a failure is reported
+/// (proof of selection, envelope, evidence).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Item {
+    /// The claims; an item is valid if all hold.
+    pub claims: Vec<Claim>,
+}
+
+/// The verdict on one [`Item`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every claim holds.
+    Valid,
+    /// The first claim that does not hold.
+    Invalid {
+        /// Index into [`Item::claims`].
+        claim: usize,
+    },
+}
+
+impl Verdict {
+    /// Whether the item is valid.
+    pub fn is_valid(self) -> bool {
+        self == Verdict::Valid
+    }
+}

@@ -1,0 +1,254 @@
+//! Bytes of a job, for child processes, input logs and the digest that finds identical work.
+//! Jobs that use secret keys, and the preparation of key tables, have none.
+
+use super::{AggregateJob, CombineJob, VerifyJob, Work};
+use crate::{Bytes, Claim, Evidence, Item, Layer, Op, Part, Role, Statement};
+use alphorn_types::support_code::{self, Coding};
+use alphorn_types::{DecodeError, Epoch, Reader, Slot, Support, Validator, Writer};
+use std::sync::Arc;
+
+/// Inputs of one job at most.
+const INPUTS_MAX: u32 = 1 << 20;
+/// Claims of one input at most.
+const CLAIMS_MAX: u32 = 1 << 10;
+/// Bytes of one signature or piece of evidence at most.
+const BYTES_MAX: usize = 16 << 20;
+/// Positions of one support at most: one committee of the largest layout.
+const POSITIONS_MAX: u32 = 1 << 22;
+/// Greatest multiplicity that a support can hold.
+const MULTIPLICITY_MAX: u8 = 15;
+
+pub(super) fn encode(work: &Work) -> Option<Vec<u8>> {
+    let mut w = Writer::with_capacity(256);
+    match work {
+        Work::Verify(job) => {
+            w.u8(0);
+            w.u16(job.op.kind());
+            w.u64(job.epoch.0);
+            w.u32(job.items.len() as u32);
+            for item in &job.items {
+                w.u32(item.claims.len() as u32);
+                item.claims
+                    .iter()
+                    .for_each(|claim| put_claim(&mut w, claim));
+            }
+        }
+        Work::Aggregate(job) => {
+            w.u8(1);
+            w.u64(job.epoch.0);
+            put_statement(&mut w, &job.statement);
+            w.u32(job.votes.len() as u32);
+            for (position, signature) in &job.votes {
+                w.u32(*position);
+                w.bytes_u32_prefixed(signature);
+            }
+        }
+        Work::Combine(job) => {
+            w.u8(2);
+            w.u16(job.op.kind());
+            w.u64(job.epoch.0);
+            put_statement(&mut w, &job.statement);
+            w.u8(job.multiplicity_max);
+            w.u32(job.parts.len() as u32);
+            for part in &job.parts {
+                w.u32(part.offset);
+                w.u8(part.layer as u8);
+                put_evidence(&mut w, &part.evidence);
+            }
+        }
+        Work::Sign(_) | Work::Select(_) | Work::Prepare(_) => return None,
+    }
+    Some(w.into_vec())
+}
+
+pub(super) fn decode(bytes: &[u8]) -> Result<Work, DecodeError> {
+    let mut r = Reader::new(bytes);
+    let work = match r.u8()? {
+        0 => Work::Verify(VerifyJob {
+            op: op(&mut r)?,
+            epoch: Epoch(r.u64()?),
+            items: list(&mut r, INPUTS_MAX, item)?,
+        }),
+        1 => Work::Aggregate(AggregateJob {
+            epoch: Epoch(r.u64()?),
+            statement: statement(&mut r)?,
+            votes: list(&mut r, INPUTS_MAX, |r| Ok((r.u32()?, shared(r)?)))?,
+        }),
+        2 => Work::Combine(CombineJob {
+            op: op(&mut r)?,
+            epoch: Epoch(r.u64()?),
+            statement: statement(&mut r)?,
+            multiplicity_max: r.u8()?,
+            parts: list(&mut r, INPUTS_MAX, part)?,
+        }),
+        tag => {
+            return Err(DecodeError::OutOfRange {
+                what: "job tag",
+                value: u64::from(tag),
+                max: 2,
+            });
+        }
+    };
+    r.finish()?;
+    Ok(work)
+}
+
+fn put_claim(w: &mut Writer, claim: &Claim) {
+    match claim {
+        Claim::One {
+            validator,
+            role,
+            slot,
+            message,
+            signature,
+        } => {
+            w.u8(0);
+            w.u32(validator.0);
+            w.u8(*role as u8);
+            w.u64(slot.0);
+            w.bytes(message);
+            w.bytes_u32_prefixed(signature);
+        }
+        Claim::Selected {
+            validator,
+            message,
+            proof,
+        } => {
+            w.u8(1);
+            w.u32(validator.0);
+            w.bytes(message);
+            w.bytes_u32_prefixed(proof);
+        }
+        Claim::Group {
+            statement,
+            evidence,
+        } => {
+            w.u8(2);
+            put_statement(w, statement);
+            put_evidence(w, evidence);
+        }
+    }
+}
+
+fn put_statement(w: &mut Writer, statement: &Statement) {
+    w.u8(statement.layer as u8);
+    w.u32(statement.first);
+    w.u32(statement.len);
+    w.u64(statement.slot.0);
+    w.bytes(&statement.message);
+}
+
+fn put_evidence(w: &mut Writer, evidence: &Evidence) {
+    w.u32(evidence.support.len() as u32);
+    w.bytes(&support_code::encode(&evidence.support, Coding::Raw, None));
+    w.bytes_u32_prefixed(&evidence.bytes);
+}
+
+/// Reads a counted list; memory grows with what is really there, not with the count.
+fn list<T>(
+    r: &mut Reader<'_>,
+    max: u32,
+    mut one: impl FnMut(&mut Reader<'_>) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let count = r.u32_at_most("list length", max)?;
+    (0..count).map(|_| one(r)).collect()
+}
+
+fn item(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
+    Ok(Item {
+        claims: list(r, CLAIMS_MAX, claim)?,
+    })
+}
+
+fn claim(r: &mut Reader<'_>) -> Result<Claim, DecodeError> {
+    Ok(match r.u8()? {
+        0 => Claim::One {
+            validator: Validator(r.u32()?),
+            role: role(r)?,
+            slot: Slot(r.u64()?),
+            message: r.array()?,
+            signature: shared(r)?,
+        },
+        1 => Claim::Selected {
+            validator: Validator(r.u32()?),
+            message: r.array()?,
+            proof: shared(r)?,
+        },
+        2 => Claim::Group {
+            statement: statement(r)?,
+            evidence: evidence(r)?,
+        },
+        tag => {
+            return Err(DecodeError::OutOfRange {
+                what: "claim tag",
+                value: u64::from(tag),
+                max: 2,
+            });
+        }
+    })
+}
+
+fn part(r: &mut Reader<'_>) -> Result<Part, DecodeError> {
+    Ok(Part {
+        offset: r.u32()?,
+        layer: layer(r)?,
+        evidence: evidence(r)?,
+    })
+}
+
+fn statement(r: &mut Reader<'_>) -> Result<Statement, DecodeError> {
+    Ok(Statement {
+        layer: layer(r)?,
+        first: r.u32()?,
+        len: r.u32()?,
+        slot: Slot(r.u64()?),
+        message: r.array()?,
+    })
+}
+
+fn evidence(r: &mut Reader<'_>) -> Result<Evidence, DecodeError> {
+    let len = r.u32_at_most("support positions", POSITIONS_MAX)?;
+    let support: Support = support_code::decode_prefix(r, len as usize, MULTIPLICITY_MAX, None)?;
+    Ok(Evidence {
+        support: Arc::new(support),
+        bytes: shared(r)?,
+    })
+}
+
+fn shared(r: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
+    Ok(r.bytes_u32_prefixed(BYTES_MAX)?.into())
+}
+
+fn layer(r: &mut Reader<'_>) -> Result<Layer, DecodeError> {
+    match r.u8()? {
+        0 => Ok(Layer::Aggregate),
+        1 => Ok(Layer::Collection),
+        value => Err(DecodeError::OutOfRange {
+            what: "layer",
+            value: u64::from(value),
+            max: 1,
+        }),
+    }
+}
+
+fn role(r: &mut Reader<'_>) -> Result<Role, DecodeError> {
+    let value = r.u8()?;
+    Role::from_u8(value).ok_or(DecodeError::OutOfRange {
+        what: "role",
+        value: u64::from(value),
+        max: 5,
+    })
+}
+
+fn op(r: &mut Reader<'_>) -> Result<Op, DecodeError> {
+    let value = r.u16()?;
+    let max = Op::ALL.len() as u64 - 1;
+    Op::ALL
+        .get(usize::from(value))
+        .copied()
+        .ok_or(DecodeError::OutOfRange {
+            what: "operation",
+            value: u64::from(value),
+            max,
+        })
+}

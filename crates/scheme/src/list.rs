@@ -1,0 +1,133 @@
+//! List mode: an aggregate that is its signatures, in position order.
+//!
+//! Legal evidence for every scheme. It lets a scheme run through the whole project before its
+//! prover exists, and it is the honest baseline afterwards. Overlapping lists merge to the union:
+//! of two signatures of one validator over one message either will do, the first is kept.
+//!
+//! Encoding: tag 0, then the signatures, each of the scheme's fixed length.
+
+use crate::{Bytes, Evidence, Part, SchemeError, Statement};
+use alphorn_types::{Bitfield, DecodeError, Support};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// First byte of evidence in list mode.
+pub const TAG_LIST: u8 = 0;
+/// First byte of evidence that is one proof.
+pub const TAG_PROOF: u8 = 1;
+/// First byte of evidence that is a list of (support, proof) with disjoint supports.
+pub const TAG_PROOFS: u8 = 2;
+
+/// Bytes of a list of `n` signatures.
+pub fn list_bytes(n: usize, signature_bytes: usize) -> usize {
+    1 + n * signature_bytes
+}
+
+/// The evidence of votes given as (position, signature), positions ascending.
+///
+/// # Errors
+/// [`SchemeError::Empty`]; [`SchemeError::Malformed`] for a signature of another length, a
+/// position outside the statement or out of order.
+pub fn aggregate(
+    statement: &Statement,
+    votes: &[(u32, Bytes)],
+    signature_bytes: usize,
+) -> Result<Evidence, SchemeError> {
+    let mut by_position = BTreeMap::new();
+    for (i, (position, signature)) in votes.iter().enumerate() {
+        let ascending = by_position
+            .last_key_value()
+            .is_none_or(|(last, _)| last < position);
+        if !ascending || *position >= statement.len || signature.len() != signature_bytes {
+            return Err(SchemeError::Malformed(i));
+        }
+        by_position.insert(*position, signature.as_ref());
+    }
+    assemble(statement, &by_position, signature_bytes)
+}
+
+/// The union of lists.
+///
+/// # Errors
+/// [`SchemeError::Empty`]; [`SchemeError::Malformed`] for a part that is no list of its support
+/// or lies outside the statement.
+pub fn union(
+    statement: &Statement,
+    parts: &[Part],
+    signature_bytes: usize,
+) -> Result<Evidence, SchemeError> {
+    let mut by_position = BTreeMap::new();
+    for (i, part) in parts.iter().enumerate() {
+        let support = &part.evidence.support;
+        let end = u64::from(part.offset) + support.len() as u64;
+        if end > u64::from(statement.len) || support.max_multiplicity() > 1 {
+            return Err(SchemeError::Malformed(i));
+        }
+        let signatures = split(
+            &part.evidence.bytes,
+            support.signer_count(),
+            signature_bytes,
+        )
+        .map_err(|_| SchemeError::Malformed(i))?;
+        for ((position, _), signature) in support.iter().zip(signatures) {
+            by_position
+                .entry(part.offset + position as u32)
+                .or_insert(signature);
+        }
+    }
+    assemble(statement, &by_position, signature_bytes)
+}
+
+/// The signatures of list evidence over `signers` signers.
+///
+/// # Errors
+/// [`DecodeError`] for another tag or length.
+pub fn split(
+    evidence: &[u8],
+    signers: usize,
+    signature_bytes: usize,
+) -> Result<impl ExactSizeIterator<Item = &[u8]>, DecodeError> {
+    let Some((tag, list)) = evidence.split_first() else {
+        return Err(DecodeError::Truncated { needed: 1, left: 0 });
+    };
+    if *tag != TAG_LIST {
+        return Err(DecodeError::UnknownTag {
+            what: "evidence tag",
+            value: u64::from(*tag),
+        });
+    }
+    let needed = signers.saturating_mul(signature_bytes);
+    if list.len() < needed {
+        return Err(DecodeError::Truncated {
+            needed,
+            left: list.len(),
+        });
+    }
+    if list.len() > needed {
+        return Err(DecodeError::Trailing {
+            bytes: list.len() - needed,
+        });
+    }
+    Ok(list.chunks_exact(signature_bytes.max(1)))
+}
+
+fn assemble(
+    statement: &Statement,
+    by_position: &BTreeMap<u32, &[u8]>,
+    signature_bytes: usize,
+) -> Result<Evidence, SchemeError> {
+    if by_position.is_empty() {
+        return Err(SchemeError::Empty);
+    }
+    let mut bits = Bitfield::new(statement.len as usize);
+    let mut bytes = Vec::with_capacity(list_bytes(by_position.len(), signature_bytes));
+    bytes.push(TAG_LIST);
+    for (position, signature) in by_position {
+        bits.set(*position as usize);
+        bytes.extend_from_slice(signature);
+    }
+    Ok(Evidence {
+        support: Arc::new(Support::from_bits(bits)),
+        bytes: bytes.into(),
+    })
+}

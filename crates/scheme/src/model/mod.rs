@@ -1,0 +1,9 @@
+//! Cost tables, and a scheme without cryptography that charges them.
+
+mod scheme;
+mod table;
+
+pub use scheme::{Model, ModelKeys, ModelRegistry, ModelSigners};
+pub use table::{
+    CostTable, EvidenceBytes, FigureKind, OpCost, ROWS_MAX, SCHEMA, TableError, TableSizes,
+};

@@ -1,0 +1,259 @@
+//! Cost tables: what each operation of a scheme takes, and how many bytes it makes.
+
+use crate::{Abilities, Cost, Layer, Op};
+use serde::{Deserialize, Serialize};
+
+/// Version of the JSON format.
+pub const SCHEMA: u32 = 1;
+/// Rows of a table at most.
+pub const ROWS_MAX: usize = 4096;
+
+/// Where a figure comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FigureKind {
+    /// Measured by us on the machine named.
+    Measured,
+    /// Computed from a model.
+    Modelled,
+    /// Published by others.
+    Cited,
+}
+
+/// Time and memory of one operation at one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpCost {
+    /// The operation.
+    pub op: Op,
+    /// Its first size: items.
+    pub n: u64,
+    /// Its second size, see [`Op`].
+    pub m: u64,
+    /// Nanoseconds of one core.
+    pub ns: u64,
+    /// Peak working memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// Bytes of evidence at one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EvidenceBytes {
+    /// The layer.
+    pub layer: Layer,
+    /// Number of signers.
+    pub n: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Sizes of a scheme's objects in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableSizes {
+    /// Public key.
+    pub public_key: u64,
+    /// Signature of a vote.
+    pub signature: u64,
+    /// Duty signature.
+    pub duty_signature: u64,
+    /// Evidence by layer and number of signers.
+    pub evidence: Vec<EvidenceBytes>,
+}
+
+/// Costs and sizes of a scheme on a machine: what the simulator charges and `explore` sweeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostTable {
+    /// Version of this format.
+    pub schema: u32,
+    /// Name of the scheme.
+    pub scheme: String,
+    /// The machine, kernel and commit in words.
+    pub machine: String,
+    /// Where the figures come from.
+    pub kind: FigureKind,
+    /// What the scheme can do.
+    pub abilities: Abilities,
+    /// Sizes on the wire.
+    pub sizes: TableSizes,
+    /// Times, ascending in (op, n, m).
+    pub ops: Vec<OpCost>,
+}
+
+/// Why a cost table is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// It is no JSON of this form.
+    #[error("cost table: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Another version.
+    #[error("cost table has schema {0}, this program reads {SCHEMA}")]
+    Schema(u32),
+    /// Too many rows.
+    #[error("cost table has {0} rows, at most {ROWS_MAX}")]
+    Rows(usize),
+    /// Rows out of order or twice.
+    #[error("cost table: row {0} is not above the row before it in (op, n, m)")]
+    Order(usize),
+    /// A layer has no evidence size.
+    #[error("cost table has no evidence bytes for layer {0:?}")]
+    NoEvidence(Layer),
+    /// A size outside its range.
+    #[error("cost table: {what} = {value} bytes, allowed {min} to {max}")]
+    Size {
+        /// The field.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least value allowed.
+        min: u64,
+        /// The greatest value allowed.
+        max: u64,
+    },
+}
+
+/// Bytes that the model needs for its tags, so no object of it is shorter.
+const OBJECT_BYTES_MIN: u64 = 33;
+/// Longest object that a table may declare.
+const OBJECT_BYTES_MAX: u64 = 16 << 20;
+
+impl CostTable {
+    /// Reads and checks a table.
+    ///
+    /// # Errors
+    /// [`TableError`].
+    pub fn from_json(text: &str) -> Result<Self, TableError> {
+        let table: CostTable = serde_json::from_str(text)?;
+        table.check()?;
+        Ok(table)
+    }
+
+    /// Checks version, order and bounds.
+    ///
+    /// # Errors
+    /// [`TableError`].
+    pub fn check(&self) -> Result<(), TableError> {
+        if self.schema != SCHEMA {
+            return Err(TableError::Schema(self.schema));
+        }
+        let rows = self.ops.len() + self.sizes.evidence.len();
+        if rows > ROWS_MAX {
+            return Err(TableError::Rows(rows));
+        }
+        let key = |row: &OpCost| (row.op, row.n, row.m);
+        if let Some(i) = self
+            .ops
+            .windows(2)
+            .position(|pair| key(&pair[0]) >= key(&pair[1]))
+        {
+            return Err(TableError::Order(i + 1));
+        }
+        let size = |what, value: u64| {
+            if (OBJECT_BYTES_MIN..=OBJECT_BYTES_MAX).contains(&value) {
+                Ok(())
+            } else {
+                Err(TableError::Size {
+                    what,
+                    value,
+                    min: OBJECT_BYTES_MIN,
+                    max: OBJECT_BYTES_MAX,
+                })
+            }
+        };
+        size("public_key", self.sizes.public_key)?;
+        size("signature", self.sizes.signature)?;
+        size("duty_signature", self.sizes.duty_signature)?;
+        for layer in [Layer::Aggregate, Layer::Collection] {
+            let mut points = self
+                .sizes
+                .evidence
+                .iter()
+                .filter(|point| point.layer == layer)
+                .peekable();
+            if points.peek().is_none() {
+                return Err(TableError::NoEvidence(layer));
+            }
+            points.try_for_each(|point| size("evidence", point.bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Cost of an operation, interpolated; nothing where the table has no row of it.
+    pub fn cost(&self, op: Op, n: u64, m: u64) -> Cost {
+        let rows: Vec<&OpCost> = self.ops.iter().filter(|row| row.op == op).collect();
+        let read = |value: fn(&OpCost) -> u64| {
+            // One line over m for each n of the table, then a line over n.
+            let mut by_n: Vec<(u64, u64)> = Vec::new();
+            for group in rows.chunk_by(|a, b| a.n == b.n) {
+                let line: Vec<(u64, u64)> = group.iter().map(|row| (row.m, value(row))).collect();
+                by_n.push((group[0].n, interpolate(&line, m)));
+            }
+            interpolate(&by_n, n)
+        };
+        Cost {
+            ns: read(|row| row.ns),
+            memory_bytes: read(|row| row.memory_bytes),
+        }
+    }
+
+    /// Bytes of evidence over `n` signers.
+    pub fn evidence_bytes(&self, layer: Layer, n: u64) -> u64 {
+        let points = self
+            .sizes
+            .evidence
+            .iter()
+            .filter(|point| point.layer == layer);
+        let mut line: Vec<(u64, u64)> = points.map(|point| (point.n, point.bytes)).collect();
+        line.sort_unstable();
+        interpolate(&line, n).clamp(OBJECT_BYTES_MIN, OBJECT_BYTES_MAX)
+    }
+}
+
+/// Straight lines between points (ascending in x), continued beyond both ends, never below 0;
+/// a single point holds everywhere. Integers only, so every platform charges the same.
+fn interpolate(points: &[(u64, u64)], x: u64) -> u64 {
+    let (a, b) = match points {
+        [] => return 0,
+        [only] => return only.1,
+        _ => {
+            let after = points
+                .partition_point(|point| point.0 < x)
+                .clamp(1, points.len() - 1);
+            (points[after - 1], points[after])
+        }
+    };
+    let (dx, dy) = (
+        i128::from(b.0) - i128::from(a.0),
+        i128::from(b.1) - i128::from(a.1),
+    );
+    if dx == 0 {
+        return a.1;
+    }
+    let y = i128::from(a.1) + dy * (i128::from(x) - i128::from(a.0)) / dx;
+    u64::try_from(y.max(0)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_between_points_and_beyond() {
+        assert_eq!(interpolate(&[], 5), 0);
+        assert_eq!(interpolate(&[(3, 7)], 100), 7);
+        let line = [(10, 100), (20, 200), (21, 900)];
+        assert_eq!(interpolate(&line, 10), 100);
+        assert_eq!(interpolate(&line, 15), 150);
+        assert_eq!(interpolate(&line, 20), 200);
+        assert_eq!(
+            interpolate(&line, 21),
+            900,
+            "a padding step has a point on both sides"
+        );
+        assert_eq!(interpolate(&line, 22), 1600);
+        assert_eq!(interpolate(&line, 0), 0);
+        assert_eq!(interpolate(&[(0, 0), (1, u64::MAX)], u64::MAX), u64::MAX);
+    }
+}

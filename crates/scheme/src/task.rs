@@ -1,0 +1,188 @@
+//! The only unit of CPU work, and the context that it runs in.
+//!
+//! A role never verifies or aggregates; it emits a task and later receives the result. Whoever
+//! drives the role (a worker's lane, the simulator) lends a thread pool, a stop flag and scratch
+//! memory through [`Ctx`].
+
+use alphorn_types::DecodeError;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What a scheduler may know of a task before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// The operation, see [`crate::Op::kind`].
+    pub kind: u16,
+    /// Padded size class: tasks of one class cost about the same per element.
+    pub class: u8,
+    /// Number of inputs, ordered by value.
+    pub inputs: u32,
+    /// The scheme's own cost formula for the chosen kernel, nanoseconds of one core.
+    pub prior_ns: u64,
+    /// Peak working memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// Asks a running task to end. Clones share the flag.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks; cannot be taken back.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether someone asked.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a lane lends to a task: a pool, a stop flag, a heart beat and scratch memory.
+pub struct Ctx<'a, W> {
+    pool: Option<&'a rayon::ThreadPool>,
+    stop: Stop,
+    beats: Arc<AtomicU64>,
+    /// The lane's scratch memory; dropped by the lane after a panic.
+    pub scratch: &'a mut W,
+}
+
+impl<'a, W> Ctx<'a, W> {
+    /// A context for one thread.
+    pub fn single(scratch: &'a mut W) -> Self {
+        Ctx {
+            pool: None,
+            stop: Stop::default(),
+            beats: Arc::default(),
+            scratch,
+        }
+    }
+
+    /// A context over a lane's pool.
+    pub fn pooled(
+        pool: &'a rayon::ThreadPool,
+        stop: Stop,
+        beats: Arc<AtomicU64>,
+        scratch: &'a mut W,
+    ) -> Self {
+        Ctx {
+            pool: Some(pool),
+            stop,
+            beats,
+            scratch,
+        }
+    }
+
+    /// The lane's pool; none = compute on the calling thread.
+    pub fn pool(&self) -> Option<&'a rayon::ThreadPool> {
+        self.pool
+    }
+
+    /// Whether the task is asked to end. Long work polls this at least every 10 ms.
+    pub fn stopped(&self) -> bool {
+        self.stop.is_stopped()
+    }
+
+    /// Tells the supervisor that the task is alive.
+    pub fn beat(&self) {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// [`Ctx::beat`] and [`Ctx::stopped`] in one call.
+    ///
+    /// # Errors
+    /// [`TaskError::Stopped`] if the task is asked to end.
+    pub fn checkpoint(&self) -> Result<(), TaskError> {
+        self.beat();
+        if self.stopped() {
+            Err(TaskError::Stopped)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Why a task has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TaskError {
+    /// It was asked to end.
+    #[error("the task was stopped")]
+    Stopped,
+    /// Inputs are bad; their indices, ascending.
+    #[error("inputs {0:?} are invalid")]
+    Invalid(Vec<usize>),
+    /// The task cannot be done here: keys of the epoch, the signer or a reservation are missing,
+    /// or the scheme lacks the ability.
+    #[error("the task cannot be done: {0}")]
+    Refused(String),
+    /// The result failed the public verifier and was thrown away.
+    #[error("the result failed its own verification")]
+    SelfVerifyFailed,
+}
+
+/// A unit of CPU work that a worker schedules, tests in parts, and checks.
+///
+/// Implemented by [`crate::Job`], and by the protocol for its own coding jobs.
+pub trait Task: Send + Sync + Sized + 'static {
+    /// What a task needs beside its inputs: scheme, key tables, signers.
+    type Env: Send + Sync;
+    /// What it yields.
+    type Output: Send + Sync;
+    /// Scratch memory of a lane.
+    type Scratch: Default + Send;
+    /// Inputs decoded once, so that any range of them can be tested.
+    type Prepared: Send + Sync;
+
+    /// What a scheduler may know before the task runs.
+    fn features(&self, env: &Self::Env) -> Features;
+
+    /// The same task on its first `n` inputs; none if it cannot be cut there.
+    fn prefix(&self, n: usize) -> Option<Self>;
+
+    /// Runs to completion.
+    ///
+    /// # Errors
+    /// [`TaskError`]; a task that is stopped leaves nothing behind.
+    fn run(
+        &self,
+        env: &Self::Env,
+        ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Result<Self::Output, TaskError>;
+
+    /// Decodes the inputs for subset tests; none if they cannot be tested in subsets.
+    fn prepare(&self, env: &Self::Env, ctx: &mut Ctx<'_, Self::Scratch>) -> Option<Self::Prepared>;
+
+    /// Whether all inputs of a range are good.
+    fn check(&self, env: &Self::Env, prepared: &Self::Prepared, range: Range<usize>) -> bool;
+
+    /// Exactly the bad inputs, ascending; none if the scheme has no better way than splitting
+    /// over [`Task::check`].
+    fn locate(
+        &self,
+        env: &Self::Env,
+        prepared: &Self::Prepared,
+        ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Option<Vec<usize>>;
+
+    /// The public verifier on a result that was encoded and decoded again.
+    fn verify_output(
+        &self,
+        env: &Self::Env,
+        output: &Self::Output,
+        ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> bool;
+
+    /// Whether to run in a child process where there is one.
+    fn isolate(&self, env: &Self::Env) -> bool;
+
+    /// Bytes for a child process or an input log; none for tasks that use secrets.
+    fn encode(&self) -> Option<Vec<u8>>;
+
+    /// The inverse of [`Task::encode`].
+    ///
+    /// # Errors
+    /// [`DecodeError`] for anything that `encode` does not make.
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
+}

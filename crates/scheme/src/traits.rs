@@ -1,0 +1,321 @@
+//! The trait of a signature scheme.
+
+use crate::{
+    Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Layer, Op, Overlap, Reservation,
+    Role, Sizes, Statement, VoteGuard,
+};
+use alphorn_types::{Assignment, Slot, Support, Validator};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One signature that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignItem {
+    /// Who signs.
+    pub validator: Validator,
+    /// In which role.
+    pub role: Role,
+    /// The 32-byte digest to sign.
+    pub message: [u8; 32],
+    /// For votes: the checkpoints that must not go back.
+    pub guard: Option<VoteGuard>,
+}
+
+/// Signatures of one length, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signatures {
+    each_bytes: usize,
+    data: Vec<u8>,
+}
+
+impl Signatures {
+    /// Wraps `data`, whose length is a multiple of `each_bytes`.
+    ///
+    /// # Panics
+    /// If `each_bytes` is 0 or does not divide the length.
+    pub fn new(each_bytes: usize, data: Vec<u8>) -> Self {
+        assert!(
+            each_bytes > 0 && data.len().is_multiple_of(each_bytes),
+            "signatures of unequal length"
+        );
+        Signatures { each_bytes, data }
+    }
+
+    /// Number of signatures.
+    pub fn len(&self) -> usize {
+        self.data.len().checked_div(self.each_bytes).unwrap_or(0)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// The signatures in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.data.chunks_exact(self.each_bytes.max(1))
+    }
+}
+
+/// A piece that is combined into a larger piece of evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Offset of the piece's support inside the result's support.
+    pub offset: u32,
+    /// What the piece is of.
+    pub layer: Layer,
+    /// The piece.
+    pub evidence: Evidence,
+}
+
+/// Why a scheme has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemeError {
+    /// The scheme lacks the ability.
+    #[error("the scheme {scheme} cannot {what}")]
+    Unsupported {
+        /// Name of the scheme.
+        scheme: &'static str,
+        /// What was asked.
+        what: &'static str,
+    },
+    /// Nothing to aggregate.
+    #[error("no input")]
+    Empty,
+    /// An input does not decode; its index.
+    #[error("input {0} is malformed")]
+    Malformed(usize),
+    /// Inputs overlap more than the ability allows.
+    #[error("position {position} would be counted more than {max} times")]
+    Overlap {
+        /// The first position that is counted too often.
+        position: u32,
+        /// The limit.
+        max: u8,
+    },
+    /// The sum is a value that no verifier accepts (for BLS: infinity).
+    #[error("the signatures cancel: the aggregate is not a valid signature")]
+    Degenerate,
+    /// A signer is not held here.
+    #[error("no signer for validator {0}")]
+    UnknownSigner(u32),
+    /// A reservation does not fit the signature asked for.
+    #[error("the reservation of validator {0} does not fit")]
+    WrongReservation(u32),
+    /// Keys and assignment do not fit each other.
+    #[error("registry has {keys} keys, the assignment {validators} validators")]
+    RegistrySize {
+        /// Keys in the registry.
+        keys: u64,
+        /// Validators in the assignment.
+        validators: u64,
+    },
+    /// The committee is larger than the scheme takes.
+    #[error("committee of {size} validators, the scheme takes {max}")]
+    CommitteeSize {
+        /// Size asked for.
+        size: u32,
+        /// The limit.
+        max: u32,
+    },
+    /// The task was asked to end.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// A signature scheme, as the protocol sees it.
+///
+/// Everything is deterministic: the same inputs and secret give the same bytes and verdicts for
+/// every thread count and kernel.
+pub trait Scheme: Send + Sync + Sized + 'static {
+    /// The public keys of all validators, validated once.
+    type Registry: Send + Sync + 'static;
+    /// The public keys of an epoch in committee order, ready for sums.
+    type Keys: Send + Sync + 'static;
+    /// The secret keys held here.
+    type Signers: Send + Sync + 'static;
+    /// Claims decoded once, so that any range of them can be tested.
+    type Prepared: Send + Sync;
+    /// Scratch memory of a lane.
+    type Scratch: Default + Send + 'static;
+
+    /// The name on the command line and in files.
+    fn name(&self) -> &'static str;
+
+    /// What the scheme can do.
+    fn abilities(&self) -> Abilities;
+
+    /// Sizes on the wire.
+    fn sizes(&self) -> Sizes;
+
+    /// Length of evidence over a support of `n` positions.
+    fn evidence_length(&self, layer: Layer, n: u32) -> EvidenceLength;
+
+    /// The scheme's own cost formula, for the kernel in use: `n` and `m` as [`Op`] defines them.
+    fn cost(&self, op: Op, n: u64, m: u64) -> Cost;
+
+    /// The same scheme on its portable kernel, for a retry after a doubtful result.
+    fn portable(&self) -> Self;
+
+    /// The key table of an epoch.
+    ///
+    /// # Errors
+    /// [`SchemeError::RegistrySize`] or [`SchemeError::CommitteeSize`].
+    fn keys(
+        &self,
+        registry: &Arc<Self::Registry>,
+        assignment: &Arc<Assignment>,
+        ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Result<Self::Keys, SchemeError>;
+
+    /// The assignment that a key table was made for.
+    fn assignment<'k>(&self, keys: &'k Self::Keys) -> &'k Assignment;
+
+    /// Signs. Item `i` consumes `permits[i]`, which must name its validator, role and slot.
+    ///
+    /// # Errors
+    /// [`SchemeError::UnknownSigner`], [`SchemeError::WrongReservation`]; then no signature is
+    /// returned and all permits are burnt.
+    fn sign(
+        &self,
+        signers: &Self::Signers,
+        slot: Slot,
+        items: &[SignItem],
+        permits: Vec<Reservation>,
+        ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Result<Signatures, SchemeError>;
+
+    /// Proofs of selection: unique signatures on a message that is no vote and no duty.
+    ///
+    /// # Errors
+    /// [`SchemeError::Unsupported`] where signatures are not unique;
+    /// [`SchemeError::UnknownSigner`].
+    fn select(
+        &self,
+        signers: &Self::Signers,
+        message: &[u8; 32],
+        validators: &[Validator],
+        ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Result<Signatures, SchemeError>;
+
+    /// Decodes claims for testing. `secret` makes random weights unpredictable to whoever made
+    /// the claims; it never changes a verdict but with the probability that the scheme states.
+    fn prepare(
+        &self,
+        keys: &Self::Keys,
+        claims: &[Claim],
+        secret: &[u8; 32],
+        ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Self::Prepared;
+
+    /// Whether all claims of a range hold.
+    fn check(&self, keys: &Self::Keys, prepared: &Self::Prepared, range: Range<usize>) -> bool;
+
+    /// Exactly the claims that do not hold, ascending; none if the scheme has no better way than
+    /// testing ranges.
+    fn locate(
+        &self,
+        keys: &Self::Keys,
+        prepared: &Self::Prepared,
+        ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Option<Vec<usize>>;
+
+    /// Makes an aggregate of verified votes, given as (position in the support, signature),
+    /// positions ascending.
+    ///
+    /// # Errors
+    /// [`SchemeError::Empty`], [`SchemeError::Malformed`], [`SchemeError::Degenerate`].
+    fn aggregate(
+        &self,
+        keys: &Self::Keys,
+        statement: &Statement,
+        votes: &[(u32, Bytes)],
+        ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Result<Evidence, SchemeError>;
+
+    /// Combines verified pieces into evidence of the statement; pieces may overlap as the
+    /// scheme's [`crate::Overlap`] allows, multiplicities reach at most `multiplicity_max`.
+    ///
+    /// # Errors
+    /// [`SchemeError::Empty`], [`SchemeError::Malformed`], [`SchemeError::Overlap`],
+    /// [`SchemeError::Degenerate`].
+    fn combine(
+        &self,
+        keys: &Self::Keys,
+        statement: &Statement,
+        parts: &[Part],
+        multiplicity_max: u8,
+        ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Result<Evidence, SchemeError>;
+}
+
+/// Verdict on each claim, exact: one test of everything, and only if it fails the scheme's own
+/// search or, where it has none, a test of each claim.
+pub fn verify_claims<S: Scheme>(
+    scheme: &S,
+    keys: &S::Keys,
+    claims: &[Claim],
+    secret: &[u8; 32],
+    ctx: &mut Ctx<'_, S::Scratch>,
+) -> Vec<bool> {
+    let mut verdicts = vec![true; claims.len()];
+    if claims.is_empty() {
+        return verdicts;
+    }
+    let prepared = scheme.prepare(keys, claims, secret, ctx);
+    if scheme.check(keys, &prepared, 0..claims.len()) {
+        return verdicts;
+    }
+    match scheme.locate(keys, &prepared, ctx) {
+        Some(bad) => bad.into_iter().for_each(|i| verdicts[i] = false),
+        None => {
+            for (i, verdict) in verdicts.iter_mut().enumerate() {
+                *verdict = scheme.check(keys, &prepared, i..i + 1);
+            }
+        }
+    }
+    verdicts
+}
+
+/// The support that parts combine to under an overlap ability: a sum of multiplicities, a union,
+/// or a disjoint union.
+///
+/// # Errors
+/// [`SchemeError::Empty`], [`SchemeError::Malformed`] for a part outside the statement,
+/// [`SchemeError::Overlap`].
+pub fn combined_support(
+    overlap: Overlap,
+    statement: &Statement,
+    parts: &[Part],
+    multiplicity_max: u8,
+) -> Result<Support, SchemeError> {
+    let len = statement.len as usize;
+    let mut sum = Support::new(len);
+    let max = match overlap {
+        Overlap::Counted { max } => max.min(multiplicity_max),
+        Overlap::None | Overlap::Union => 1,
+    };
+    for (i, part) in parts.iter().enumerate() {
+        let (support, offset) = (&part.evidence.support, part.offset as usize);
+        if offset + support.len() > len || support.is_empty() {
+            return Err(SchemeError::Malformed(i));
+        }
+        let placed = support.place(len, offset);
+        sum = if overlap == Overlap::Union {
+            let mut signers = sum.signers();
+            signers.union_with(&placed.signers());
+            Support::from_bits(signers)
+        } else {
+            sum.add(&placed, max)
+                .map_err(|error| SchemeError::Overlap {
+                    position: error.position as u32,
+                    max,
+                })?
+        };
+    }
+    if sum.is_empty() {
+        Err(SchemeError::Empty)
+    } else {
+        Ok(sum)
+    }
+}

@@ -1,0 +1,302 @@
+//! Reservations: no (key, role, slot) is ever signed twice.
+//!
+//! For a scheme with one-time keys a second signature with an index gives the key away; for every
+//! scheme a second vote in a slot is an equivocation. So a signature needs a [`Reservation`],
+//! which a store hands out once and only after it is durable, and which signing consumes. The
+//! type has no `Clone`, so the compiler keeps count.
+
+use crate::{SchemeError, SignItem};
+use alphorn_types::{Slot, Validator};
+use std::sync::Mutex;
+
+/// Why a validator signs. The order of the duties is their index `d` in the one-time index
+/// `8 x slot + d` of schemes with a duty key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Role {
+    /// A vote (the vote key; one-time index = slot).
+    Vote = 0,
+    /// A block.
+    Block = 1,
+    /// The broadcast header of a block.
+    BlockHeader = 2,
+    /// The envelope of an aggregate.
+    Aggregate = 3,
+    /// The envelope of a collection.
+    Collection = 4,
+    /// The broadcast header of a collection.
+    CollectionHeader = 5,
+}
+
+impl Role {
+    /// Every role, in the order of their numbers.
+    pub const ALL: [Role; 6] = [
+        Role::Vote,
+        Role::Block,
+        Role::BlockHeader,
+        Role::Aggregate,
+        Role::Collection,
+        Role::CollectionHeader,
+    ];
+
+    /// The duty index d of the role, none for votes.
+    pub fn duty(self) -> Option<u8> {
+        (self as u8).checked_sub(1)
+    }
+
+    /// The role with a number, none if there is no such role.
+    pub fn from_u8(value: u8) -> Option<Role> {
+        Role::ALL.get(usize::from(value)).copied()
+    }
+}
+
+/// What a vote says of source and target: neither may go back (minimal rule of EIP-3076).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoteGuard {
+    /// Slot of the source checkpoint.
+    pub source: Slot,
+    /// Slot of the target checkpoint.
+    pub target: Slot,
+}
+
+/// The right to make one signature for (validator, role, slot).
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a reservation that is not consumed burns its slot"]
+pub struct Reservation {
+    validator: Validator,
+    role: Role,
+    slot: Slot,
+}
+
+impl Reservation {
+    /// Makes a reservation. Only a [`Watermark`] calls this, after its mark is durable.
+    pub fn issue(validator: Validator, role: Role, slot: Slot) -> Self {
+        Reservation {
+            validator,
+            role,
+            slot,
+        }
+    }
+
+    /// Whose signature is allowed.
+    pub fn validator(&self) -> Validator {
+        self.validator
+    }
+
+    /// In which role.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// For which slot.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+}
+
+/// Why a store refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The slot is below the mark: it was signed, reserved or given up.
+    #[error(
+        "slot {slot} is used: the next free slot of validator {validator} in role {role:?} is {next}"
+    )]
+    Used {
+        /// Whose key.
+        validator: u32,
+        /// In which role.
+        role: Role,
+        /// The slot asked for.
+        slot: u64,
+        /// The least slot that is free.
+        next: u64,
+    },
+    /// The vote's source or target lies before one that was signed.
+    #[error(
+        "vote with source {source_slot} and target {target_slot} goes back behind source {source_min} or target {target_min}"
+    )]
+    Surrounds {
+        /// Source of the vote.
+        source_slot: u64,
+        /// Target of the vote.
+        target_slot: u64,
+        /// Greatest source signed so far.
+        source_min: u64,
+        /// Greatest target signed so far.
+        target_min: u64,
+    },
+    /// The store knows no such key.
+    #[error("the store holds no mark for validator {0}")]
+    UnknownKey(u32),
+    /// The store could not make the mark durable.
+    #[error("the mark could not be made durable")]
+    NotDurable,
+}
+
+/// A store of the next free slot of each (key, role).
+pub trait Watermark: Send + Sync {
+    /// Reserves a slot and returns when the mark is durable.
+    ///
+    /// # Errors
+    /// [`Refused`] if the slot is used, the vote surrounds, the key is unknown, or the mark could
+    /// not be written; then nothing may be signed.
+    fn reserve(
+        &self,
+        validator: Validator,
+        role: Role,
+        slot: Slot,
+        guard: Option<VoteGuard>,
+    ) -> Result<Reservation, Refused>;
+}
+
+/// Checks that `permits[i]` allows item `i`: what every scheme does before it signs.
+///
+/// # Errors
+/// [`SchemeError::WrongReservation`] naming the first validator whose permit is missing or names
+/// another validator, role or slot.
+pub fn check_permits(
+    slot: Slot,
+    items: &[SignItem],
+    permits: &[Reservation],
+) -> Result<(), SchemeError> {
+    for (i, item) in items.iter().enumerate() {
+        let fits = permits.get(i).is_some_and(|permit| {
+            permit.validator == item.validator && permit.role == item.role && permit.slot == slot
+        });
+        if !fits {
+            return Err(SchemeError::WrongReservation(item.validator.0));
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    slot_next: u64,
+    source_max: u64,
+    target_max: u64,
+}
+
+/// A store in memory, for the simulator and for benchmarks: it forgets with the process, so it is
+/// no protection for a real key.
+pub struct MemoryWatermark {
+    validators: u32,
+    marks: Mutex<Vec<Vec<Mark>>>,
+}
+
+impl MemoryWatermark {
+    /// A store for validators `0..validators`, nothing signed yet.
+    pub fn new(validators: u32) -> Self {
+        MemoryWatermark {
+            validators,
+            marks: Mutex::new(vec![Vec::new(); Role::ALL.len()]),
+        }
+    }
+}
+
+impl Watermark for MemoryWatermark {
+    fn reserve(
+        &self,
+        validator: Validator,
+        role: Role,
+        slot: Slot,
+        guard: Option<VoteGuard>,
+    ) -> Result<Reservation, Refused> {
+        if validator.0 >= self.validators {
+            return Err(Refused::UnknownKey(validator.0));
+        }
+        let mut marks = self.marks.lock().map_err(|_| Refused::NotDurable)?;
+        let row = &mut marks[role as usize];
+        if row.is_empty() {
+            row.resize(self.validators as usize, Mark::default());
+        }
+        let mark = &mut row[validator.0 as usize];
+        if slot.0 < mark.slot_next {
+            return Err(Refused::Used {
+                validator: validator.0,
+                role,
+                slot: slot.0,
+                next: mark.slot_next,
+            });
+        }
+        if let Some(guard) = guard {
+            if guard.source.0 < mark.source_max || guard.target.0 < mark.target_max {
+                return Err(Refused::Surrounds {
+                    source_slot: guard.source.0,
+                    target_slot: guard.target.0,
+                    source_min: mark.source_max,
+                    target_min: mark.target_max,
+                });
+            }
+            mark.source_max = guard.source.0;
+            mark.target_max = guard.target.0;
+        }
+        mark.slot_next = slot.0.saturating_add(1);
+        Ok(Reservation::issue(validator, role, slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_given_out_once_per_role() {
+        let store = MemoryWatermark::new(2);
+        let vote = |slot| store.reserve(Validator(1), Role::Vote, Slot(slot), None);
+        assert!(vote(5).is_ok());
+        assert_eq!(
+            vote(5).unwrap_err(),
+            Refused::Used {
+                validator: 1,
+                role: Role::Vote,
+                slot: 5,
+                next: 6
+            }
+        );
+        assert!(vote(4).is_err());
+        assert!(
+            store
+                .reserve(Validator(1), Role::Block, Slot(5), None)
+                .is_ok()
+        );
+        assert!(
+            store
+                .reserve(Validator(0), Role::Vote, Slot(5), None)
+                .is_ok()
+        );
+        assert_eq!(
+            store
+                .reserve(Validator(2), Role::Vote, Slot(5), None)
+                .unwrap_err(),
+            Refused::UnknownKey(2)
+        );
+    }
+
+    #[test]
+    fn a_vote_never_goes_back() {
+        let store = MemoryWatermark::new(1);
+        let vote = |slot, source, target| {
+            let guard = VoteGuard {
+                source: Slot(source),
+                target: Slot(target),
+            };
+            store.reserve(Validator(0), Role::Vote, Slot(slot), Some(guard))
+        };
+        assert!(vote(3, 1, 3).is_ok());
+        assert!(matches!(vote(4, 0, 4), Err(Refused::Surrounds { .. })));
+        assert!(matches!(vote(4, 1, 2), Err(Refused::Surrounds { .. })));
+        assert!(vote(4, 1, 4).is_ok(), "a refusal burns nothing");
+    }
+
+    #[test]
+    fn duty_indices_follow_the_order_of_use() {
+        assert_eq!(Role::Vote.duty(), None);
+        assert_eq!(
+            Role::ALL.map(Role::duty)[1..],
+            [Some(0), Some(1), Some(2), Some(3), Some(4)]
+        );
+        assert_eq!(Role::from_u8(5), Some(Role::CollectionHeader));
+        assert_eq!(Role::from_u8(6), None);
+    }
+}
