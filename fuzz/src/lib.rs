@@ -1,0 +1,42 @@
+//! Feeds arbitrary bytes to every decoder and state machine.
+//!
+//! A target is a plain function over bytes that must return for every input; what it asserts is a
+//! property of the decoder, not only the absence of a panic. [`TARGETS`] lists all of them: the
+//! replay test (`tests/replay.rs`) runs seeds, corpus and mutations through each on stable Rust,
+//! and a three-line file in `fuzz_targets/` gives each to libFuzzer.
+#![forbid(unsafe_code)]
+
+mod mutate;
+mod types;
+
+pub use mutate::Mutator;
+pub use types::{codec_reader, support_code};
+
+/// One fuzz target.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Name of the function, of its binary and of its folder in `corpus/`.
+    pub name: &'static str,
+    /// Runs one input; panics if a property does not hold.
+    pub run: fn(&[u8]),
+    /// Valid inputs, made by the encoders, from which mutations start.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Mutations that the replay test runs; all targets together stay below some seconds.
+    pub mutations: u32,
+}
+
+/// All targets, sorted by name.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "codec_reader",
+        run: codec_reader,
+        seeds: types::codec_reader_seeds,
+        mutations: 200_000,
+    },
+    Target {
+        name: "support_code",
+        run: support_code,
+        seeds: types::support_code_seeds,
+        mutations: 100_000,
+    },
+];

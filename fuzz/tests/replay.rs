@@ -1,0 +1,92 @@
+//! Runs every target over its seeds, its corpus and mutations of both, on stable Rust and without
+//! libFuzzer: a decoder that a corpus file once broke stays whole.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use alphorn_fuzz::{Mutator, TARGETS, Target};
+
+/// No input may take longer, on a busy machine too.
+const INPUT_TIME_MAX: Duration = Duration::from_secs(1);
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// The files of a folder, sorted by name.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("cannot read {}: {error}", folder.display()));
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.expect("readable entry").path())
+        .collect();
+    files.sort();
+    files
+}
+
+/// Runs one input; a failure prints what cargo-fuzz needs to run it again.
+fn run(target: &Target, origin: &str, input: &[u8]) {
+    let start = Instant::now();
+    let outcome = std::panic::catch_unwind(|| (target.run)(input));
+    assert!(
+        outcome.is_ok(),
+        "{} failed on {origin}: {input:02x?}",
+        target.name
+    );
+    let elapsed = start.elapsed();
+    assert!(
+        elapsed < INPUT_TIME_MAX,
+        "{} took {elapsed:?} on {origin}",
+        target.name
+    );
+}
+
+#[test]
+fn every_target_survives_seeds_corpus_and_mutations() {
+    for target in TARGETS {
+        let start = Instant::now();
+        let mut inputs = (target.seeds)();
+        assert!(!inputs.is_empty(), "{} has no seeds", target.name);
+        for (index, input) in inputs.iter().enumerate() {
+            run(target, &format!("seed {index}"), input);
+        }
+        for path in files(&folder("corpus").join(target.name)) {
+            let input = std::fs::read(&path).expect("readable corpus file");
+            run(target, &path.display().to_string(), &input);
+            inputs.push(input);
+        }
+        let mut mutator = Mutator::new(0x616c_7068_6f72_6e00);
+        for index in 0..target.mutations {
+            run(
+                target,
+                &format!("mutation {index}"),
+                &mutator.mutate(&inputs),
+            );
+        }
+        println!(
+            "{}: {} inputs in {:?}",
+            target.name,
+            inputs.len(),
+            start.elapsed()
+        );
+    }
+}
+
+#[test]
+fn every_target_has_its_binary_and_its_corpus() {
+    let names: BTreeSet<_> = TARGETS
+        .iter()
+        .map(|target| target.name.to_owned())
+        .collect();
+    let stems = |name: &str| -> BTreeSet<String> {
+        let stem = |path: PathBuf| {
+            path.file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+        };
+        files(&folder(name)).into_iter().filter_map(stem).collect()
+    };
+    assert_eq!(stems("fuzz_targets"), names);
+    assert_eq!(stems("corpus"), names);
+}
