@@ -1,2 +1,77 @@
 //! Signs, aggregates and verifies BLS12-381 votes of whole committees.
+//!
+//! The ciphersuite is `BLS_SIG_BLS12381G2_XMD:SHA-256_SSWU_RO_POP_` of the IETF draft, as in
+//! Ethereum's consensus specifications: 48-byte public keys, 96-byte signatures, proofs of
+//! possession.
+//!
+//! ```
+//! use alphorn_bls::{Exec, Rlc, RlcBits, SecretKey, SignatureSet};
+//!
+//! # fn main() -> Result<(), alphorn_bls::BlsError> {
+//! let secrets = [SecretKey::key_gen(&[1; 32])?, SecretKey::key_gen(&[2; 32])?];
+//! let keys: Vec<_> = secrets.iter().map(SecretKey::public_key).collect();
+//! let votes: Vec<_> = secrets.iter().map(|secret| alphorn_bls::sign(secret, b"head")).collect();
+//! let aggregate = alphorn_bls::aggregate(&votes)?;
+//! assert!(alphorn_bls::fast_aggregate_verify(&keys, b"head", &aggregate));
+//!
+//! // Many claims in one test; the secret is drawn once per process.
+//! let sets = [
+//!     SignatureSet { key: keys[0], message: b"head", signature: votes[0] },
+//!     SignatureSet { key: keys[1], message: b"head", signature: votes[1] },
+//! ];
+//! let rlc = Rlc::new([7; 32], RlcBits::Bits64);
+//! assert!(alphorn_bls::verify_sets(&sets, &rlc, Exec::serial()));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Secrets and time
+//!
+//! Key generation, public keys, signatures and proofs of possession of a [`SecretKey`] run through
+//! blst's constant-time code. Everything whose name begins with `vartime_`, and every sum and
+//! verification, takes time that depends on its inputs, which are public; the type system keeps
+//! real secret keys out of `vartime_` functions.
 #![deny(unsafe_code)]
+
+mod batch;
+mod blst_ffi;
+pub mod bytes;
+mod ciphersuite;
+mod error;
+mod exec;
+mod fixed_base;
+mod interop;
+mod kernel;
+mod keys;
+mod rlc;
+mod subgroup;
+mod sums;
+
+#[doc = include_str!("LECTURE.md")]
+pub mod lecture {}
+
+pub use batch::{Batch, Located, SignatureSet, verify_sets};
+pub use blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
+pub use blst_ffi::field::{Field, Fp, Fp2};
+pub use ciphersuite::{
+    POP_DST, SIGNATURE_DST, aggregate, aggregate_public_keys, aggregate_verify,
+    eth_fast_aggregate_verify, fast_aggregate_verify, hash_to_g1, hash_to_g2, key_validate,
+    pop_prove, pop_verify, sign, verify,
+};
+pub use error::{BlsError, DecodeError};
+pub use exec::Exec;
+pub use fixed_base::{FixedBase, FixedBaseG1, FixedBaseG2};
+pub use interop::{InteropKey, VartimeInteropSigner, interop_keys, vartime_interop_public_keys};
+pub use kernel::{Backend, BackendError};
+pub use keys::{
+    KEY_MATERIAL_BYTES_MIN, PUBLIC_KEY_BYTES, ProofOfPossession, PublicKey, SECRET_KEY_BYTES,
+    SIGNATURE_BYTES, SecretKey, Signature, decode_g1, decode_g1_uncompressed, decode_g2,
+    decode_g2_uncompressed, encode_g1, encode_g1_uncompressed, encode_g2, encode_g2_uncompressed,
+    g1_generator, g2_generator,
+};
+pub use rlc::{Rlc, RlcBits};
+pub use subgroup::outside_subgroup;
+pub use sums::{
+    Base, COLLECTIONS_MAX, Columns, CommitteeJob, KeyTable, KeyTableError, Method, PLANES_MAX,
+    SumError, SumOptions, SumReport, Sums, Workspace, sum_columns,
+};

@@ -1,0 +1,142 @@
+//! The functions of `draft-irtf-cfrg-bls-signature` in the ciphersuite of Ethereum's consensus
+//! specifications: minimal public keys, hash to G2, proofs of possession.
+
+use crate::blst_ffi::curve::{G1Affine, G2Affine};
+use crate::blst_ffi::pairing::{self, pairing_product};
+use crate::blst_ffi::points::{g1, g2};
+use crate::error::{BlsError, DecodeError};
+use crate::keys::{ProofOfPossession, PublicKey, SecretKey, Signature};
+
+/// Domain separation tag of signatures.
+pub const SIGNATURE_DST: &[u8] = b"BLS_SIG_BLS12381G2_XMD:SHA-256_SSWU_RO_POP_";
+/// Domain separation tag of proofs of possession.
+pub const POP_DST: &[u8] = b"BLS_POP_BLS12381G2_XMD:SHA-256_SSWU_RO_POP_";
+
+/// `hash_to_curve` of RFC 9380, suite `BLS12381G2_XMD:SHA-256_SSWU_RO_`, with any tag.
+pub fn hash_to_g2(message: &[u8], dst: &[u8]) -> G2Affine {
+    pairing::hash_to_g2(message, dst)
+}
+
+/// `hash_to_curve` of RFC 9380, suite `BLS12381G1_XMD:SHA-256_SSWU_RO_`, with any tag.
+pub fn hash_to_g1(message: &[u8], dst: &[u8]) -> G1Affine {
+    pairing::hash_to_g1(message, dst)
+}
+
+/// `KeyValidate`: 48 bytes that decode to a point of G1 other than the identity.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub fn key_validate(public_key: &[u8]) -> Result<PublicKey, DecodeError> {
+    PublicKey::from_bytes(public_key)
+}
+
+/// Signs a message; constant time in the secret key.
+pub fn sign(secret_key: &SecretKey, message: &[u8]) -> Signature {
+    let hash = hash_to_g2(message, SIGNATURE_DST);
+    Signature::from_point(secret_key.scalar().sign(&hash))
+}
+
+/// Whether e(key, hash) = e(g1, signature); a key at infinity never verifies.
+pub(crate) fn core_verify(key: &G1Affine, hash: &G2Affine, signature: &G2Affine) -> bool {
+    if key.is_infinity() {
+        return false;
+    }
+    let minus_generator = g1::generator().neg();
+    pairing_product(&[(*key, *hash), (minus_generator, *signature)]).is_one()
+}
+
+/// Verifies one signature of one key.
+pub fn verify(public_key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
+    core_verify(
+        public_key.point(),
+        &hash_to_g2(message, SIGNATURE_DST),
+        signature.point(),
+    )
+}
+
+/// The sum of signatures.
+///
+/// # Errors
+/// [`BlsError::Empty`] for an empty list, as the draft and the consensus specifications say.
+pub fn aggregate(signatures: &[Signature]) -> Result<Signature, BlsError> {
+    if signatures.is_empty() {
+        return Err(BlsError::Empty);
+    }
+    let points: Vec<&G2Affine> = signatures.iter().map(Signature::point).collect();
+    Ok(Signature::from_point(g2::sum_bulk(&points)))
+}
+
+/// The sum of public keys (`eth_aggregate_pubkeys`).
+///
+/// # Errors
+/// [`BlsError::Empty`] for an empty list; [`DecodeError::Infinity`] where the keys cancel.
+pub fn aggregate_public_keys(public_keys: &[PublicKey]) -> Result<PublicKey, BlsError> {
+    if public_keys.is_empty() {
+        return Err(BlsError::Empty);
+    }
+    Ok(PublicKey::from_point(sum_keys(public_keys))?)
+}
+
+fn sum_keys(public_keys: &[PublicKey]) -> G1Affine {
+    let points: Vec<&G1Affine> = public_keys.iter().map(PublicKey::point).collect();
+    g1::sum_bulk(&points)
+}
+
+/// Verifies an aggregate of one message per key; `false` for empty lists and unequal lengths.
+///
+/// The messages may repeat: possession of the keys is proven in this ciphersuite.
+pub fn aggregate_verify(
+    public_keys: &[PublicKey],
+    messages: &[&[u8]],
+    signature: &Signature,
+) -> bool {
+    if public_keys.is_empty() || public_keys.len() != messages.len() {
+        return false;
+    }
+    let mut pairs: Vec<(G1Affine, G2Affine)> = public_keys
+        .iter()
+        .zip(messages)
+        .map(|(key, message)| (*key.point(), hash_to_g2(message, SIGNATURE_DST)))
+        .collect();
+    pairs.push((g1::generator().neg(), *signature.point()));
+    pairing_product(&pairs).is_one()
+}
+
+/// Verifies an aggregate of one message signed by all keys; `false` for an empty list and for keys
+/// whose sum is the identity.
+pub fn fast_aggregate_verify(
+    public_keys: &[PublicKey],
+    message: &[u8],
+    signature: &Signature,
+) -> bool {
+    if public_keys.is_empty() {
+        return false;
+    }
+    let hash = hash_to_g2(message, SIGNATURE_DST);
+    core_verify(&sum_keys(public_keys), &hash, signature.point())
+}
+
+/// As [`fast_aggregate_verify`], and true for no keys with the signature at infinity
+/// (`eth_fast_aggregate_verify` of the Altair specification; Horn does not use it).
+pub fn eth_fast_aggregate_verify(
+    public_keys: &[PublicKey],
+    message: &[u8],
+    signature: &Signature,
+) -> bool {
+    if public_keys.is_empty() {
+        return signature.is_infinity();
+    }
+    fast_aggregate_verify(public_keys, message, signature)
+}
+
+/// Proves possession of a secret key; constant time in the key.
+pub fn pop_prove(secret_key: &SecretKey) -> ProofOfPossession {
+    let hash = hash_to_g2(&secret_key.public_key().to_bytes(), POP_DST);
+    ProofOfPossession(Signature::from_point(secret_key.scalar().sign(&hash)))
+}
+
+/// Verifies a proof of possession.
+pub fn pop_verify(public_key: &PublicKey, proof: &ProofOfPossession) -> bool {
+    let hash = hash_to_g2(&public_key.to_bytes(), POP_DST);
+    core_verify(public_key.point(), &hash, proof.0.point())
+}

@@ -1,0 +1,157 @@
+//! Interop keys: secret keys that everyone can compute, for tests, devnets and benchmarks.
+//!
+//! `sk_i = int_le(SHA-256(le256(i))) mod r`, the formula of the consensus clients' interop
+//! genesis. They are no secrets, so they may be used with variable-time code.
+
+use core::ops::Range;
+
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::blst_ffi::points::g1;
+use crate::blst_ffi::scalar::SecretScalar;
+use crate::ciphersuite::{SIGNATURE_DST, hash_to_g2};
+use crate::exec::Exec;
+use crate::fixed_base::{FixedBase, FixedBaseG1, FixedBaseG2};
+use crate::kernel::Backend;
+use crate::keys::{PublicKey, SecretKey, Signature};
+
+/// The secret key of an interop validator, made from its index alone.
+///
+/// Only this type is accepted by variable-time signing: a real [`SecretKey`] is not.
+///
+/// ```compile_fail,E0308
+/// # let real = alphorn_bls::SecretKey::key_gen(&[7; 32])?;
+/// let signer = alphorn_bls::VartimeInteropSigner::new(b"vote", alphorn_bls::Backend::portable());
+/// signer.vartime_interop_sign(&[real], alphorn_bls::Exec::serial());
+/// # Ok::<(), alphorn_bls::BlsError>(())
+/// ```
+pub struct InteropKey(SecretScalar);
+
+impl InteropKey {
+    /// The key of validator `index`.
+    pub fn new(index: u64) -> InteropKey {
+        let mut le256 = [0; 32];
+        le256[..8].copy_from_slice(&index.to_le_bytes());
+        let digest = Zeroizing::new(<[u8; 32]>::from(Sha256::digest(le256)));
+        InteropKey(
+            SecretScalar::reduced_from_le_bytes(&digest)
+                .expect("no known digest is a multiple of the group order"),
+        )
+    }
+
+    /// The same key as a real one, for constant-time signing.
+    pub fn to_secret_key(&self) -> SecretKey {
+        let bytes = Zeroizing::new(self.0.to_be_bytes());
+        SecretKey::from_bytes(&*bytes).expect("the scalar was reduced and is not zero")
+    }
+}
+
+/// Keys a block of the fixed-base multiplication takes: enough to share its inversions.
+const BLOCK_KEYS: usize = 2048;
+
+/// The keys of a range of validators.
+pub fn interop_keys(indices: Range<u64>, exec: Exec<'_>) -> Vec<InteropKey> {
+    let count = usize::try_from(indices.end.saturating_sub(indices.start)).unwrap_or(usize::MAX);
+    exec.map(count, |i| InteropKey::new(indices.start + i as u64))
+}
+
+/// The public keys of interop keys, by fixed-base tables; variable time.
+pub fn vartime_interop_public_keys(
+    keys: &[InteropKey],
+    backend: Backend,
+    exec: Exec<'_>,
+) -> Vec<PublicKey> {
+    let table = FixedBaseG1::new(backend, &g1::generator());
+    let points = multiply_all(&table, keys, exec);
+    let key = |point| PublicKey::from_point(point).expect("no multiple of g1 below r is infinite");
+    points.into_iter().map(key).collect()
+}
+
+/// Signs one message with many interop keys, by fixed-base tables over the message's hash.
+pub struct VartimeInteropSigner(FixedBaseG2);
+
+impl VartimeInteropSigner {
+    /// Hashes the message and builds the tables (about 10 ms).
+    pub fn new(message: &[u8], backend: Backend) -> VartimeInteropSigner {
+        VartimeInteropSigner(FixedBaseG2::new(
+            backend,
+            &hash_to_g2(message, SIGNATURE_DST),
+        ))
+    }
+
+    /// One signature per key, equal to [`crate::sign`] of the same key.
+    ///
+    /// **Variable time**: secret digits index tables in memory. That is why only interop keys,
+    /// which everyone knows, are accepted.
+    pub fn vartime_interop_sign(&self, keys: &[InteropKey], exec: Exec<'_>) -> Vec<Signature> {
+        multiply_all(&self.0, keys, exec)
+            .into_iter()
+            .map(Signature::from_point)
+            .collect()
+    }
+}
+
+fn multiply_all<F: CurveField>(
+    table: &FixedBase<F>,
+    keys: &[InteropKey],
+    exec: Exec<'_>,
+) -> Vec<Affine<F>> {
+    let chunks: Vec<&[InteropKey]> = keys.chunks(BLOCK_KEYS).collect();
+    let blocks = exec.map(chunks.len(), |c| {
+        let scalars: Vec<[u8; 32]> = chunks[c].iter().map(|key| *key.0.as_le_bytes()).collect();
+        let mut points = Vec::with_capacity(scalars.len());
+        table.vartime_mul_many(&scalars, &mut points);
+        points
+    });
+    blocks.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify;
+
+    #[test]
+    fn known_interop_keys() {
+        let secret = |i| hex::encode(InteropKey::new(i).to_secret_key().to_bytes());
+        assert_eq!(
+            secret(0),
+            "25295f0d1d592a90b333e26e85149708208e9f8e8bc18f6c77bd62f8ad7a6866"
+        );
+        assert_eq!(
+            secret(1),
+            "51d0b65185db6989ab0b560d6deed19c7ead0e24b9b6372cbecb1f26bdfad000"
+        );
+        let public = |i| hex::encode(InteropKey::new(i).to_secret_key().public_key().to_bytes());
+        let known = [
+            "a99a76ed7796f7be22d5b7e85deeb7c5677e88e511e0b337618f8c4eb61349b4bf2d153f649f7b53359fe8b94a38e44c",
+            "b89bebc699769726a318c8e9971bd3171297c61aea4a6578a7a4f94b547dcba5bac16a89108b6b6a1fe3695d1a874a0b",
+            "a3a32b0f8b4ddb83f1a0a853d81dd725dfe577d4f4c3db8ece52ce2b026eca84815c1a7e8e92a4de3d755733bf7e4a9b",
+        ];
+        for (i, known) in known.iter().enumerate() {
+            assert_eq!(public(i as u64), *known);
+        }
+    }
+
+    #[test]
+    fn bulk_equals_one_by_one() {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(2)
+            .build()
+            .unwrap();
+        let keys = interop_keys(5..3005, Exec::new(Some(&pool)));
+        let public =
+            vartime_interop_public_keys(&keys, Backend::portable(), Exec::new(Some(&pool)));
+        let signer = VartimeInteropSigner::new(b"message", Backend::portable());
+        let signatures = signer.vartime_interop_sign(&keys, Exec::serial());
+        assert_eq!((public.len(), signatures.len()), (3000, 3000));
+        for i in (0..3000).step_by(97) {
+            let secret = keys[i].to_secret_key();
+            assert_eq!(public[i], secret.public_key());
+            assert_eq!(signatures[i], crate::sign(&secret, b"message"));
+        }
+        assert!(verify(&public[1], b"message", &signatures[1]));
+    }
+}

@@ -1,0 +1,111 @@
+//! Random weights of batch verification, replayable and unpredictable to whoever made the batch.
+
+use core::fmt;
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use sha2::{Digest, Sha256};
+use zeroize::Zeroize;
+
+/// Width of the random weights: a bad item survives one test with probability at most 2^-bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RlcBits {
+    /// 64 bits, as consensus clients use: a false accept needs about 2^64 online attempts.
+    #[default]
+    Bits64,
+    /// 128 bits, for verdicts that hold without a secret.
+    Bits128,
+}
+
+impl RlcBits {
+    /// Number of bits.
+    pub fn bits(self) -> usize {
+        match self {
+            RlcBits::Bits64 => 64,
+            RlcBits::Bits128 => 128,
+        }
+    }
+}
+
+/// How weights are drawn: ChaCha20 keyed by SHA-256(secret || digest of the batch).
+///
+/// The secret is drawn once by whoever drives the verification, so that a run is replayable and an
+/// outsider cannot grind signatures against the weights.
+#[derive(Clone)]
+pub struct Rlc {
+    secret: [u8; 32],
+    bits: RlcBits,
+}
+
+impl Drop for Rlc {
+    fn drop(&mut self) {
+        self.secret.zeroize();
+    }
+}
+
+impl fmt::Debug for Rlc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rlc")
+            .field("bits", &self.bits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Rlc {
+    /// Weights of the given width from a secret.
+    pub fn new(secret: [u8; 32], bits: RlcBits) -> Rlc {
+        Rlc { secret, bits }
+    }
+
+    /// Weights that a third party can reproduce: no secret, hence 128 bits wide.
+    pub fn reproducible() -> Rlc {
+        Rlc {
+            secret: [0; 32],
+            bits: RlcBits::Bits128,
+        }
+    }
+
+    /// Width of the weights.
+    pub fn bits(&self) -> RlcBits {
+        self.bits
+    }
+
+    /// The stream that belongs to a batch.
+    pub(crate) fn stream(&self, batch_digest: &[u8; 32]) -> WeightStream {
+        let key = Sha256::new()
+            .chain_update(self.secret)
+            .chain_update(batch_digest)
+            .finalize();
+        WeightStream {
+            rng: ChaCha20Rng::from_seed(key.into()),
+            bits: self.bits,
+        }
+    }
+}
+
+/// A stream of weights.
+pub(crate) struct WeightStream {
+    rng: ChaCha20Rng,
+    bits: RlcBits,
+}
+
+impl WeightStream {
+    /// Appends one non-zero weight, little-endian.
+    pub(crate) fn push_weight(&mut self, weights: &mut Vec<u8>) {
+        let mut weight = [0u8; 16];
+        let weight = &mut weight[..self.bits.bits() / 8];
+        // A zero weight would let its item pass unseen.
+        while weight.iter().all(|&byte| byte == 0) {
+            self.rng.fill_bytes(weight);
+        }
+        weights.extend_from_slice(weight);
+    }
+
+    /// Shuffles; the modulo bias of 2^-64 * n does not matter for an order.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            let j = self.rng.next_u64() % (i as u64 + 1);
+            items.swap(i, j as usize);
+        }
+    }
+}
