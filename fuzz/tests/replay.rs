@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use alphorn_fuzz::{Mutator, TARGETS, Target};
 
+/// How many times the mutations of a target are run.
+const ROUNDS: u32 = if cfg!(feature = "soak") { 100 } else { 1 };
+
 /// No input may take longer, on a busy machine too.
 const INPUT_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -58,7 +61,7 @@ fn every_target_survives_seeds_corpus_and_mutations() {
             inputs.push(input);
         }
         let mut mutator = Mutator::new(0x616c_7068_6f72_6e00);
-        for index in 0..target.mutations {
+        for index in 0..target.mutations * ROUNDS {
             run(
                 target,
                 &format!("mutation {index}"),

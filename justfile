@@ -1,0 +1,60 @@
+# Chores. Each recipe is a short call of cargo, so a machine without `just` can run it by hand.
+
+# List the recipes.
+default:
+    @just --list
+
+# Everything that the continuous integration runs.
+ci:
+    .ci/run
+
+# Format all code.
+fmt:
+    cargo fmt --all
+    cargo fmt --manifest-path fuzz/Cargo.toml
+
+# Lints; a warning is an error.
+lint:
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy --manifest-path fuzz/Cargo.toml --all-targets -- -D warnings
+
+# The rules of the house that no lint knows.
+tidy:
+    cargo xtask tidy
+
+# Licences, bans and sources of the dependencies.
+deny:
+    cargo deny --locked check licenses bans sources
+
+# The documentation, private items included.
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+
+# The quick tier; PACKAGE limits it to one crate: `just test alphorn-types`.
+test PACKAGE="*":
+    cargo test -p '{{PACKAGE}}'
+
+# The long tier: minutes to hours.
+soak:
+    cargo test --manifest-path fuzz/Cargo.toml --features soak
+
+# Replay seeds, corpus and mutations through every fuzz target on stable Rust.
+replay:
+    cargo test --manifest-path fuzz/Cargo.toml
+
+# Fuzz one target with cargo-fuzz on stable Rust for some seconds.
+fuzz TARGET SECONDS="60":
+    mkdir -p fuzz/corpus-local/{{TARGET}}
+    cargo fuzz run -s none --features libfuzzer {{TARGET}} fuzz/corpus-local/{{TARGET}} fuzz/corpus/{{TARGET}} -- -max_total_time={{SECONDS}}
+
+# Write the seeds of all fuzz targets into the corpus.
+fuzz-seeds:
+    cargo run --manifest-path fuzz/Cargo.toml
+
+# Measure BLS: `just bench-bls sums`, `just bench-bls verify --json -`.
+bench-bls *ARGS:
+    cargo run --release -- bench bls {{ARGS}}
+
+# One slot end to end with real signatures.
+slot *ARGS:
+    cargo run --release -- slot {{ARGS}}
