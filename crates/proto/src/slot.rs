@@ -1,0 +1,486 @@
+//! Phases and deadlines of a slot.
+//!
+//! A slot has five phases: propose, vote, aggregate, collect, decide. Horn's proposal gives the
+//! first four the length that today's Ethereum rounds have and the collections ten seconds; faster
+//! presets show what a shorter verification buys. Where the last offset equals the length of the
+//! slot, *decide* runs at the instant at which the next slot begins, and before its *propose*.
+
+use std::fmt;
+use std::str::FromStr;
+
+use alphorn_types::{Slot, Time};
+use thiserror::Error;
+
+/// Number of phases of a slot.
+pub const PHASES: usize = 5;
+
+/// Longest slot, in milliseconds: a day.
+pub const SLOT_MS_MAX: u64 = 86_400_000;
+
+/// Nanoseconds of a millisecond.
+const NS_PER_MS: u64 = 1_000_000;
+
+/// What is done from an offset of the slot on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Phase {
+    /// The proposer publishes a block with collections of earlier slots.
+    Propose = 0,
+    /// Every validator votes.
+    Vote = 1,
+    /// Aggregators of a cell publish aggregates.
+    Aggregate = 2,
+    /// Collectors of a committee publish collections.
+    Collect = 3,
+    /// The work of the slot is over; late results are salvaged from here on.
+    Decide = 4,
+}
+
+impl Phase {
+    /// All phases in their order.
+    pub const ALL: [Self; PHASES] = [
+        Self::Propose,
+        Self::Vote,
+        Self::Aggregate,
+        Self::Collect,
+        Self::Decide,
+    ];
+
+    /// The name in traces, metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Propose => "propose",
+            Self::Vote => "vote",
+            Self::Aggregate => "aggregate",
+            Self::Collect => "collect",
+            Self::Decide => "decide",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Lengths that are not those of a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TimingError {
+    /// The slot has no length, or is too long.
+    #[error("slot of {value} ms, must be 1 to {max}")]
+    SlotLength {
+        /// The length asked for, in milliseconds.
+        value: u64,
+        /// The longest legal one.
+        max: u64,
+    },
+    /// The first phase does not begin with the slot.
+    #[error("offset of propose = {value} ms, must be 0")]
+    FirstOffset {
+        /// The offset asked for, in milliseconds.
+        value: u64,
+    },
+    /// A phase begins before the one that precedes it, or with it.
+    #[error("offset of {phase} = {value} ms, must be above {previous}")]
+    NotAscending {
+        /// The phase.
+        phase: Phase,
+        /// Its offset in milliseconds.
+        value: u64,
+        /// The offset of the phase before.
+        previous: u64,
+    },
+    /// The last phase begins after the end of the slot.
+    #[error("offset of decide = {value} ms, must be at most the slot's {max}")]
+    LastOffset {
+        /// The offset asked for, in milliseconds.
+        value: u64,
+        /// The length of the slot.
+        max: u64,
+    },
+    /// Text that names no preset and has not the form of a custom timing.
+    #[error(
+        "unknown slot timing {text:?}, must be lean, horn, fast16, beacon, slow or \
+         custom:SLOT_MS:OFFSET_MS,OFFSET_MS,OFFSET_MS,OFFSET_MS,OFFSET_MS"
+    )]
+    Unknown {
+        /// The text.
+        text: String,
+    },
+}
+
+/// The length of a slot and the offsets of its phases, in milliseconds.
+///
+/// As text it is the name of a preset, or `custom:22000:0,4000,8000,12000,22000`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Timing {
+    slot_ms: u64,
+    offsets_ms: [u64; PHASES],
+}
+
+impl Timing {
+    /// Five intervals of 800 ms, as lean consensus.
+    pub const LEAN: Self = Self::preset(4_000, [0, 800, 1_600, 2_400, 3_200]);
+    /// Horn's proposal: three rounds of 4 s, then 10 s for the collections.
+    pub const HORN: Self = Self::preset(22_000, [0, 4_000, 8_000, 12_000, 22_000]);
+    /// Horn with 4 s for the collections.
+    pub const FAST16: Self = Self::preset(16_000, [0, 4_000, 8_000, 12_000, 16_000]);
+    /// Today's slot length, for comparison.
+    pub const BEACON: Self = Self::preset(12_000, [0, 4_000, 8_000, 10_000, 12_000]);
+    /// For recursive provers on small machines.
+    pub const SLOW: Self = Self::preset(12_000, [0, 2_000, 4_000, 7_000, 11_000]);
+
+    /// The presets by name.
+    pub const PRESETS: [(&'static str, Self); 5] = [
+        ("lean", Self::LEAN),
+        ("horn", Self::HORN),
+        ("fast16", Self::FAST16),
+        ("beacon", Self::BEACON),
+        ("slow", Self::SLOW),
+    ];
+
+    const fn preset(slot_ms: u64, offsets_ms: [u64; PHASES]) -> Self {
+        Self {
+            slot_ms,
+            offsets_ms,
+        }
+    }
+
+    /// A slot of `slot_ms` whose phases begin at `offsets_ms`.
+    ///
+    /// # Errors
+    ///
+    /// If the slot is not 1 to [`SLOT_MS_MAX`] long, the first offset is not 0, the offsets do not
+    /// ascend, or the last one is beyond the end of the slot.
+    pub fn custom(slot_ms: u64, offsets_ms: [u64; PHASES]) -> Result<Self, TimingError> {
+        if !(1..=SLOT_MS_MAX).contains(&slot_ms) {
+            return Err(TimingError::SlotLength {
+                value: slot_ms,
+                max: SLOT_MS_MAX,
+            });
+        }
+        if offsets_ms[0] != 0 {
+            return Err(TimingError::FirstOffset {
+                value: offsets_ms[0],
+            });
+        }
+        for phase in Phase::ALL.into_iter().skip(1) {
+            let (value, previous) = (offsets_ms[phase as usize], offsets_ms[phase as usize - 1]);
+            if value <= previous {
+                return Err(TimingError::NotAscending {
+                    phase,
+                    value,
+                    previous,
+                });
+            }
+        }
+        if offsets_ms[PHASES - 1] > slot_ms {
+            return Err(TimingError::LastOffset {
+                value: offsets_ms[PHASES - 1],
+                max: slot_ms,
+            });
+        }
+        Ok(Self {
+            slot_ms,
+            offsets_ms,
+        })
+    }
+
+    /// Length of the slot in milliseconds.
+    pub const fn slot_ms(&self) -> u64 {
+        self.slot_ms
+    }
+
+    /// Offsets of the phases in milliseconds.
+    pub const fn offsets_ms(&self) -> &[u64; PHASES] {
+        &self.offsets_ms
+    }
+
+    /// The preset's name, none if the timing is not a preset.
+    pub fn preset_name(&self) -> Option<&'static str> {
+        let is_self = |(_, timing): &&(&str, Self)| timing == self;
+        Self::PRESETS.iter().find(is_self).map(|&(name, _)| name)
+    }
+}
+
+impl fmt::Display for Timing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.preset_name() {
+            return f.write_str(name);
+        }
+        let [propose, vote, aggregate, collect, decide] = self.offsets_ms;
+        write!(
+            f,
+            "custom:{}:{propose},{vote},{aggregate},{collect},{decide}",
+            self.slot_ms
+        )
+    }
+}
+
+impl FromStr for Timing {
+    type Err = TimingError;
+
+    fn from_str(text: &str) -> Result<Self, TimingError> {
+        if let Some((_, timing)) = Self::PRESETS.iter().find(|(name, _)| *name == text) {
+            return Ok(*timing);
+        }
+        let unknown = || TimingError::Unknown {
+            text: text.chars().take(80).collect(),
+        };
+        let number = |s: &str| s.parse::<u64>().map_err(|_| unknown());
+        let custom = text.strip_prefix("custom:").ok_or_else(unknown)?;
+        let (slot_ms, offsets) = custom.split_once(':').ok_or_else(unknown)?;
+        let mut offsets = offsets.split(',');
+        let mut offsets_ms = [0; PHASES];
+        for offset in &mut offsets_ms {
+            *offset = number(offsets.next().ok_or_else(unknown)?)?;
+        }
+        if offsets.next().is_some() {
+            return Err(unknown());
+        }
+        Self::custom(number(slot_ms)?, offsets_ms)
+    }
+}
+
+/// The start of one phase of one slot; ordered as they happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Boundary {
+    /// The slot.
+    pub slot: Slot,
+    /// The phase that begins.
+    pub phase: Phase,
+}
+
+impl Boundary {
+    /// The first boundary of all: slot 0 is proposed.
+    pub const GENESIS: Self = Self {
+        slot: Slot(0),
+        phase: Phase::Propose,
+    };
+
+    /// The boundary after this one. A role walks boundaries with this and never by time alone, so
+    /// that *decide* and the next slot's *propose* are both seen where they coincide.
+    pub fn next(self) -> Self {
+        match Phase::ALL.get(self.phase as usize + 1) {
+            Some(&phase) => Self { phase, ..self },
+            None => Self {
+                slot: self.slot.next(),
+                phase: Phase::Propose,
+            },
+        }
+    }
+}
+
+/// Slots and phases as points in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotClock {
+    genesis: Time,
+    slot_ns: u64,
+    offsets_ns: [u64; PHASES],
+}
+
+impl SlotClock {
+    /// The clock whose slot 0 begins at `genesis`.
+    pub fn new(genesis: Time, timing: Timing) -> Self {
+        // At most a day, which is 8.64e13 ns.
+        Self {
+            genesis,
+            slot_ns: timing.slot_ms * NS_PER_MS,
+            offsets_ns: timing.offsets_ms.map(|ms| ms * NS_PER_MS),
+        }
+    }
+
+    /// When slot 0 begins.
+    pub const fn genesis(&self) -> Time {
+        self.genesis
+    }
+
+    /// Length of a slot in nanoseconds.
+    pub const fn slot_ns(&self) -> u64 {
+        self.slot_ns
+    }
+
+    /// Offsets of the phases in nanoseconds.
+    pub const fn offsets_ns(&self) -> &[u64; PHASES] {
+        &self.offsets_ns
+    }
+
+    /// The slot that `time` lies in; none before genesis.
+    pub fn slot_at(&self, time: Time) -> Option<Slot> {
+        (time >= self.genesis).then(|| Slot(time.since_ns(self.genesis) / self.slot_ns))
+    }
+
+    /// The slot and the phase that `time` lies in; none before genesis. An instant at which one
+    /// slot's *decide* and the next slot's *propose* coincide belongs to *propose*.
+    pub fn phase_at(&self, time: Time) -> Option<Boundary> {
+        let slot = self.slot_at(time)?;
+        let offset_ns = time.since_ns(self.genesis) % self.slot_ns;
+        let begun = |phase: &Phase| self.offsets_ns[*phase as usize] <= offset_ns;
+        let phase = Phase::ALL.into_iter().rev().find(begun)?;
+        Some(Boundary { slot, phase })
+    }
+
+    /// When `slot` begins; [`Time::MAX`], which never comes, where no time can name it.
+    pub fn slot_start(&self, slot: Slot) -> Time {
+        match slot.0.checked_mul(self.slot_ns) {
+            Some(ns) => self.genesis.saturating_add_ns(ns),
+            None => Time::MAX,
+        }
+    }
+
+    /// When `phase` of `slot` begins; [`Time::MAX`] where no time can name it.
+    pub fn phase_start(&self, slot: Slot, phase: Phase) -> Time {
+        self.slot_start(slot)
+            .saturating_add_ns(self.offsets_ns[phase as usize])
+    }
+
+    /// When `boundary` happens; [`Time::MAX`] where no time can name it.
+    pub fn start(&self, boundary: Boundary) -> Time {
+        self.phase_start(boundary.slot, boundary.phase)
+    }
+
+    /// The first boundary that happens strictly after `after`, and when.
+    pub fn next_boundary(&self, after: Time) -> (Time, Boundary) {
+        let boundary = self
+            .phase_at(after)
+            .map_or(Boundary::GENESIS, Boundary::next);
+        (self.start(boundary), boundary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock() -> SlotClock {
+        SlotClock::new(Time::from_millis(1_000), Timing::HORN)
+    }
+
+    #[test]
+    fn presets_are_valid_and_named() {
+        for (name, timing) in Timing::PRESETS {
+            assert_eq!(
+                timing,
+                Timing::custom(timing.slot_ms, timing.offsets_ms).unwrap()
+            );
+            assert_eq!(name.parse(), Ok(timing));
+            assert_eq!(timing.to_string(), name);
+        }
+    }
+
+    #[test]
+    fn custom_timings_round_trip_as_text() {
+        let timing = Timing::custom(5_000, [0, 1, 2, 3, 4_999]).unwrap();
+        assert_eq!(timing.to_string(), "custom:5000:0,1,2,3,4999");
+        assert_eq!(timing.to_string().parse(), Ok(timing));
+        assert_eq!(timing.preset_name(), None);
+    }
+
+    #[test]
+    fn timings_that_are_none_are_refused_by_name() {
+        let build = Timing::custom;
+        assert_eq!(
+            build(0, [0; PHASES]),
+            Err(TimingError::SlotLength {
+                value: 0,
+                max: SLOT_MS_MAX
+            })
+        );
+        assert_eq!(
+            build(10, [1, 2, 3, 4, 5]),
+            Err(TimingError::FirstOffset { value: 1 })
+        );
+        assert_eq!(
+            build(10, [0, 2, 2, 4, 5]),
+            Err(TimingError::NotAscending {
+                phase: Phase::Aggregate,
+                value: 2,
+                previous: 2
+            })
+        );
+        assert_eq!(
+            build(10, [0, 2, 3, 4, 11]),
+            Err(TimingError::LastOffset { value: 11, max: 10 })
+        );
+        for text in [
+            "",
+            "Horn",
+            "custom",
+            "custom:",
+            "custom:5:0,1,2,3",
+            "custom:5:0,1,2,3,4,5",
+        ] {
+            let unknown = TimingError::Unknown { text: text.into() };
+            assert_eq!(text.parse::<Timing>(), Err(unknown), "{text}");
+        }
+    }
+
+    #[test]
+    fn slots_and_phases_of_a_time() {
+        let clock = clock();
+        assert_eq!(clock.slot_at(Time::from_millis(999)), None);
+        assert_eq!(clock.phase_at(Time::from_millis(999)), None);
+        for slot in [Slot(0), Slot(1), Slot(1 << 20)] {
+            for phase in Phase::ALL {
+                let start = clock.phase_start(slot, phase);
+                let expected = match phase {
+                    Phase::Decide => Boundary {
+                        slot: slot.next(),
+                        phase: Phase::Propose,
+                    },
+                    phase => Boundary { slot, phase },
+                };
+                assert_eq!(clock.phase_at(start), Some(expected));
+                let before = clock.phase_at(start.saturating_sub_ns(1));
+                assert!(before < Some(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn decide_inside_the_slot_is_a_phase_of_its_own() {
+        let clock = SlotClock::new(Time::ZERO, Timing::LEAN);
+        let at = |ms| clock.phase_at(Time::from_millis(ms)).unwrap();
+        assert_eq!(at(3_199).phase, Phase::Collect);
+        assert_eq!(at(3_200).phase, Phase::Decide);
+        assert_eq!(
+            at(4_000),
+            Boundary {
+                slot: Slot(1),
+                phase: Phase::Propose
+            }
+        );
+    }
+
+    #[test]
+    fn next_boundary_is_the_first_after() {
+        for timing in [Timing::HORN, Timing::LEAN] {
+            let clock = SlotClock::new(Time::from_millis(1_000), timing);
+            assert_eq!(
+                clock.next_boundary(Time::ZERO),
+                (Time::from_millis(1_000), Boundary::GENESIS)
+            );
+            let mut all = vec![Boundary::GENESIS];
+            for _ in 0..40 {
+                all.push(all[all.len() - 1].next());
+            }
+            for ms in 0..120_000 {
+                let after = Time::from_millis(ms);
+                let expected = all.iter().find(|b| clock.start(**b) > after);
+                if let Some(&expected) = expected {
+                    assert_eq!(clock.next_boundary(after).1, expected, "{timing} {ms}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn far_slots_never_come_and_never_overflow() {
+        let clock = clock();
+        assert_eq!(clock.phase_start(Slot(u64::MAX), Phase::Decide), Time::MAX);
+        let (time, boundary) = clock.next_boundary(Time::MAX);
+        assert_eq!(time, Time::MAX);
+        assert!(boundary.slot > Slot(0));
+    }
+}

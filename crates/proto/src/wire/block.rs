@@ -1,0 +1,290 @@
+//! Blocks: a header, its proposer's signature, collections of earlier slots, filler.
+
+use alphorn_scheme::{Bytes, Evidence};
+use alphorn_types::{DecodeError, Reader, Slot, Validator, Writer};
+use std::sync::Arc;
+
+use super::message::{read_committee, read_validator};
+use super::{
+    BLOCK_BYTES_MAX, Collection, Kind, MissingReference, Over, References, Root, VERSION,
+    VOTE_BYTES, Vote, WireFormat, digest, index, open, read_evidence, write_evidence, write_fixed,
+};
+
+/// Bytes of an encoded [`Header`].
+pub const HEADER_BYTES: usize = 76;
+
+/// Most collections that a block includes.
+pub const BLOCK_ENTRIES_MAX: usize = 512;
+
+/// Bytes of an entry before its support.
+pub const ENTRY_HEAD_BYTES: usize = VOTE_BYTES + 2;
+
+/// The header of a block; its digest is the block's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Header {
+    /// The slot that the block was made for.
+    pub slot: Slot,
+    /// Who made it.
+    pub proposer: Validator,
+    /// Root of the block before.
+    pub parent: Root,
+    /// [`digest::body_digest`] of the body.
+    pub body: [u8; 32],
+}
+
+impl Header {
+    /// The 76 bytes of the header.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[..8].copy_from_slice(&self.slot.0.to_le_bytes());
+        out[8..12].copy_from_slice(&self.proposer.0.to_le_bytes());
+        out[12..44].copy_from_slice(&self.parent);
+        out[44..].copy_from_slice(&self.body);
+        out
+    }
+
+    /// The root of the block: [`digest::block_root`].
+    pub fn root(&self) -> Root {
+        digest::block_root(self)
+    }
+
+    /// The header of an encoded block, before anything else of it is read: what a receiver needs
+    /// to know of a block whose parent it does not have.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes do not begin as a block.
+    pub fn peek(bytes: &[u8], format: &WireFormat) -> Result<Self, DecodeError> {
+        Self::read(&mut open(bytes, Kind::Block)?, format)
+    }
+
+    fn read(reader: &mut Reader<'_>, format: &WireFormat) -> Result<Self, DecodeError> {
+        Ok(Self {
+            slot: Slot(reader.u64()?),
+            proposer: read_validator(reader, format)?,
+            parent: reader.array()?,
+            body: reader.array()?,
+        })
+    }
+}
+
+/// A collection inside a block: what it claims, without the collector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The vote that all signers sign.
+    pub vote: Vote,
+    /// The committee.
+    pub committee: u16,
+    /// The multiplicity of each position of the committee, and the evidence of the votes.
+    pub evidence: Evidence,
+}
+
+impl Entry {
+    /// The name of what the entry claims: [`digest::entry_digest`].
+    pub fn digest(&self, format: &WireFormat) -> [u8; 32] {
+        digest::entry_digest(&self.vote, self.committee, &self.evidence, format)
+    }
+
+    /// Appends the entry to a message.
+    fn write(
+        &self,
+        writer: &mut Writer,
+        format: &WireFormat,
+        references: References<'_>,
+    ) -> Result<(), MissingReference> {
+        writer.bytes(&self.vote.encode());
+        writer.u16(self.committee);
+        let over = Over::Committee(self.committee);
+        format.write_support(writer, &self.evidence.support, &self.vote, over, references)?;
+        write_evidence(writer, &self.evidence.bytes, format.collection_evidence);
+        Ok(())
+    }
+
+    fn read(
+        reader: &mut Reader<'_>,
+        format: &WireFormat,
+        references: References<'_>,
+    ) -> Result<Self, DecodeError> {
+        let vote = Vote::read(reader)?;
+        let committee = read_committee(reader, format)?;
+        let over = Over::Committee(committee);
+        let support = format.read_support(reader, &vote, over, references)?;
+        let bytes = read_evidence(reader, format.collection_evidence)?.into();
+        Ok(Self {
+            vote,
+            committee,
+            evidence: Evidence {
+                support: Arc::new(support),
+                bytes,
+            },
+        })
+    }
+
+    /// Bytes of the entry with its support in raw planes: what it costs in memory.
+    pub fn raw_bytes(&self) -> usize {
+        let support = &self.evidence.support;
+        ENTRY_HEAD_BYTES
+            + support.planes_count() * support.len().div_ceil(8)
+            + self.evidence.bytes.len()
+    }
+
+    /// Bytes of the entry in a block.
+    ///
+    /// # Errors
+    ///
+    /// [`MissingReference`] if the support's code must refer to a block that is not known.
+    pub fn encoded_bytes(
+        &self,
+        format: &WireFormat,
+        references: References<'_>,
+    ) -> Result<usize, MissingReference> {
+        let mut writer = Writer::new();
+        self.write(&mut writer, format, references)?;
+        Ok(writer.len())
+    }
+}
+
+impl From<&Collection> for Entry {
+    fn from(collection: &Collection) -> Self {
+        Self {
+            vote: collection.vote,
+            committee: collection.committee,
+            evidence: collection.evidence.clone(),
+        }
+    }
+}
+
+/// What a block carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body {
+    /// Collections, at most [`BLOCK_ENTRIES_MAX`]; with supports in raw planes they have at most
+    /// [`BLOCK_BYTES_MAX`] bytes, so that a short code cannot unfold to any size.
+    pub entries: Vec<Entry>,
+    /// Bytes without meaning, for experiments with the size of blocks.
+    pub filler: Bytes,
+}
+
+impl Body {
+    /// The bytes of the body, which the header's digest covers.
+    ///
+    /// # Errors
+    ///
+    /// [`MissingReference`] if a support's code must refer to a block that is not known.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than [`BLOCK_ENTRIES_MAX`] entries or a field has not the length of the
+    /// format.
+    pub fn encode(
+        &self,
+        format: &WireFormat,
+        references: References<'_>,
+    ) -> Result<Vec<u8>, MissingReference> {
+        let count = self.entries.len();
+        assert!(count <= BLOCK_ENTRIES_MAX, "{count} entries in a block");
+        let mut writer = Writer::new();
+        writer.u32(count as u32);
+        for entry in &self.entries {
+            entry.write(&mut writer, format, references)?;
+        }
+        writer.bytes_u32_prefixed(&self.filler);
+        Ok(writer.into_vec())
+    }
+
+    fn read(
+        reader: &mut Reader<'_>,
+        format: &WireFormat,
+        references: References<'_>,
+    ) -> Result<Self, DecodeError> {
+        let count = reader.u32()?;
+        index("entries", u64::from(count), BLOCK_ENTRIES_MAX as u64 + 1)?;
+        // Grows with what is really read: a count alone reserves nothing.
+        let mut entries = Vec::new();
+        let mut raw_bytes = 0;
+        for _ in 0..count {
+            let entry = Entry::read(reader, format, references)?;
+            raw_bytes += entry.raw_bytes();
+            if raw_bytes > BLOCK_BYTES_MAX {
+                return Err(DecodeError::TooLong {
+                    what: "entries in raw planes",
+                    value: raw_bytes as u64,
+                    max: BLOCK_BYTES_MAX as u64,
+                });
+            }
+            entries.push(entry);
+        }
+        let filler = reader.bytes_u32_prefixed(BLOCK_BYTES_MAX)?.into();
+        Ok(Self { entries, filler })
+    }
+}
+
+/// A block as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The header.
+    pub header: Header,
+    /// The proposer's duty signature of [`digest::block_message`].
+    pub signature: Bytes,
+    /// The body under the header's digest.
+    pub body: Body,
+}
+
+impl Block {
+    /// The bytes of the message.
+    ///
+    /// # Errors
+    ///
+    /// [`MissingReference`] if a support's code must refer to a block that is not known.
+    ///
+    /// # Panics
+    ///
+    /// If a field has not the length of the format, or there are too many entries.
+    pub fn encode(
+        &self,
+        format: &WireFormat,
+        references: References<'_>,
+    ) -> Result<Vec<u8>, MissingReference> {
+        let mut writer = Writer::new();
+        writer.u8(VERSION);
+        writer.u8(Kind::Block as u8);
+        writer.bytes(&self.header.encode());
+        let signature_bytes = format.duty_signature_bytes;
+        write_fixed(
+            &mut writer,
+            &self.signature,
+            signature_bytes,
+            "a block's signature",
+        );
+        writer.bytes(&self.body.encode(format, references)?);
+        Ok(writer.into_vec())
+    }
+
+    /// The block that `bytes` encode.
+    ///
+    /// # Errors
+    ///
+    /// If they do not, an index is none of the layout, or the body is not the one that the header
+    /// names; [`DecodeError::Missing`] if a support refers to a block that is not known.
+    pub fn decode(
+        bytes: &[u8],
+        format: &WireFormat,
+        references: References<'_>,
+    ) -> Result<Self, DecodeError> {
+        let mut reader = open(bytes, Kind::Block)?;
+        let header = Header::read(&mut reader, format)?;
+        let signature = reader.bytes(format.duty_signature_bytes)?.into();
+        // The digest first: it costs less than reading the supports of a body that is another's.
+        if digest::body_digest(reader.rest()) != header.body {
+            return Err(DecodeError::NotCanonical {
+                what: "body of a block",
+            });
+        }
+        let body = Body::read(&mut reader, format, references)?;
+        reader.finish()?;
+        Ok(Self {
+            header,
+            signature,
+            body,
+        })
+    }
+}

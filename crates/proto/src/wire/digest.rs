@@ -1,0 +1,161 @@
+//! Every digest of the protocol, each with its own ASCII label in front, so that no signature or
+//! name made for one purpose serves another.
+//!
+//! Labels have different lengths, but none is the beginning of another one, and all fields after a
+//! label have a fixed or a stated length: two different inputs never give the same bytes to hash.
+
+use alphorn_scheme::{Evidence, EvidenceLength};
+use alphorn_types::support_code::{self, Coding};
+use alphorn_types::{Cell, Epoch, Slot, Writer};
+use sha2::{Digest, Sha256};
+
+use super::{Aggregate, Collection, Header, Kind, NetworkDigest, Root, Vote, WireFormat};
+
+/// SHA-256 of the concatenation of `parts`.
+fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}
+
+/// What a voter signs: `SHA-256("alphorn-vote-v1" || network || vote)`. It names no committee, so
+/// all who agree sign the same message (the point of EIP-7549).
+pub fn vote_message(network: NetworkDigest, vote: &Vote) -> [u8; 32] {
+    sha256(&[b"alphorn-vote-v1", &network.0, &vote.encode()])
+}
+
+/// The name of a block: `SHA-256("alphorn-block-v1" || header)`.
+pub fn block_root(header: &Header) -> Root {
+    sha256(&[b"alphorn-block-v1", &header.encode()])
+}
+
+/// What a proposer signs: `SHA-256("alphorn-block-sign-v1" || network || root)`.
+pub fn block_message(network: NetworkDigest, root: &Root) -> [u8; 32] {
+    sha256(&[b"alphorn-block-sign-v1", &network.0, root])
+}
+
+/// The digest of a block's body that its header carries:
+/// `SHA-256("alphorn-body-v1" || encoding)`.
+pub fn body_digest(encoding: &[u8]) -> [u8; 32] {
+    sha256(&[b"alphorn-body-v1", encoding])
+}
+
+/// The seed of an epoch's committees: `SHA-256("alphorn-seed-v1" || le64(epoch) || mix)`.
+pub fn epoch_seed(epoch: Epoch, mix: &[u8; 32]) -> [u8; 32] {
+    sha256(&[b"alphorn-seed-v1", &epoch.0.to_le_bytes(), mix])
+}
+
+/// The mix of an epoch: `SHA-256("alphorn-mix-v1" || root || le64(epoch))`, `root` the last block
+/// before the epoch that precedes it. Its proposer can grind it.
+pub fn epoch_mix(epoch: Epoch, root: &Root) -> [u8; 32] {
+    sha256(&[b"alphorn-mix-v1", root, &epoch.0.to_le_bytes()])
+}
+
+/// The message whose unique signature is a lottery ticket, one for all validators of a slot and
+/// role: `SHA-256("alphorn-select-v1" || network || seed || role u8 || le64(slot))`.
+///
+/// `role` is the kind of message that the role publishes.
+pub fn selection_message(
+    network: NetworkDigest,
+    seed: &[u8; 32],
+    role: Kind,
+    slot: Slot,
+) -> [u8; 32] {
+    sha256(&[
+        b"alphorn-select-v1",
+        &network.0,
+        seed,
+        &[role as u8],
+        &slot.0.to_le_bytes(),
+    ])
+}
+
+/// The seed of the order in which members of a cell (aggregators) or committee (collectors, with
+/// subcommittee 0) serve:
+/// `SHA-256("alphorn-rank-v1" || seed || le64(slot) || role u8 || le16(c) || le16(s))`.
+pub fn rank_seed(seed: &[u8; 32], slot: Slot, role: Kind, cell: Cell) -> [u8; 32] {
+    sha256(&[
+        b"alphorn-rank-v1",
+        seed,
+        &slot.0.to_le_bytes(),
+        &[role as u8],
+        &cell.committee.to_le_bytes(),
+        &cell.subcommittee.to_le_bytes(),
+    ])
+}
+
+/// What an aggregator signs over its aggregate: `SHA-256("alphorn-aggregate-v1" || network || all
+/// fields before the envelope)`, the support in canonical raw planes.
+pub fn aggregate_message(
+    network: NetworkDigest,
+    aggregate: &Aggregate,
+    format: &WireFormat,
+) -> [u8; 32] {
+    let mut head = Writer::new();
+    aggregate.write_head(&mut head, format);
+    let label = [&b"alphorn-aggregate-v1"[..], &network.0].concat();
+    content_digest(
+        &label,
+        &head,
+        &aggregate.evidence,
+        format.aggregate_evidence,
+    )
+}
+
+/// What a collector signs over its collection: `SHA-256("alphorn-collection-v1" || network || all
+/// fields before the envelope)`, the support in canonical raw planes.
+pub fn collection_message(
+    network: NetworkDigest,
+    collection: &Collection,
+    format: &WireFormat,
+) -> [u8; 32] {
+    let mut head = Writer::new();
+    collection.write_head(&mut head, format);
+    let label = [&b"alphorn-collection-v1"[..], &network.0].concat();
+    content_digest(
+        &label,
+        &head,
+        &collection.evidence,
+        format.collection_evidence,
+    )
+}
+
+/// The name of what a collection or a block entry claims, whoever sent it:
+/// `SHA-256("alphorn-entry-v1" || vote || le16(committee) || support || evidence)`, the support in
+/// canonical raw planes. What was verified under this name needs no second verification.
+pub fn entry_digest(
+    vote: &Vote,
+    committee: u16,
+    evidence: &Evidence,
+    format: &WireFormat,
+) -> [u8; 32] {
+    let mut head = Writer::new();
+    head.bytes(&vote.encode());
+    head.u16(committee);
+    content_digest(
+        b"alphorn-entry-v1",
+        &head,
+        evidence,
+        format.collection_evidence,
+    )
+}
+
+/// Hashes label, fields, support and evidence. The parts are hashed where they lie: evidence has
+/// up to 16 MiB.
+fn content_digest(
+    label: &[u8],
+    head: &Writer,
+    evidence: &Evidence,
+    length: EvidenceLength,
+) -> [u8; 32] {
+    let support = support_code::encode(&evidence.support, Coding::Raw, None);
+    let evidence_len = u32::try_from(evidence.bytes.len()).expect("evidence has at most 16 MiB");
+    let prefix = evidence_len.to_le_bytes();
+    let prefix = match length {
+        EvidenceLength::Fixed(_) => &[][..],
+        EvidenceLength::Max(_) => &prefix,
+    };
+    sha256(&[label, head.as_slice(), &support, prefix, &evidence.bytes])
+}

@@ -1,0 +1,174 @@
+//! Why a message is not taken, and what that means for who sent it.
+
+use alphorn_types::DecodeError;
+use thiserror::Error;
+
+use crate::Verdict;
+
+/// Why a message was not taken; the first check that fails decides. The order is that of the
+/// checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Reject {
+    /// It does not decode within the limits, or not canonically, or names no member of the layout.
+    #[error("malformed: {0}")]
+    Malformed(#[from] DecodeError),
+    /// It came on a topic of another kind, committee or cell.
+    #[error("published on a topic that does not carry it")]
+    WrongTopic,
+    /// Its slot is over.
+    #[error("slot is over")]
+    TooOld,
+    /// Its slot has not begun.
+    #[error("slot has not begun")]
+    TooEarly,
+    /// It is about a block that is not known here.
+    #[error("about a block that is not known")]
+    UnknownBlock,
+    /// It is about a block that conflicts with the finalised one.
+    #[error("conflicts with the finalised block")]
+    Conflicting,
+    /// Source or target of its vote are not in the chain of its head.
+    #[error("source or target do not fit the chain of the head")]
+    InconsistentVote,
+    /// Its sender or voter is no member of the committee or cell.
+    #[error("sender is no member of the committee or cell")]
+    NotMember,
+    /// Its block was not made by the proposer of the slot.
+    #[error("proposer does not have the slot")]
+    WrongProposer,
+    /// It names no signer.
+    #[error("no signer")]
+    NoSigner,
+    /// The sender does not serve in this slot.
+    #[error("sender is not selected for the slot")]
+    NotSelected,
+    /// The sender's message of the slot was already taken.
+    #[error("already taken from this sender")]
+    Duplicate,
+    /// As many messages as a slot takes were already taken.
+    #[error("as many as a slot takes were already taken")]
+    Full,
+    /// All of its signers were seen in one message of the same vote.
+    #[error("adds no signer to a message already taken")]
+    Subset,
+    /// Its proof of selection does not hold.
+    #[error("proof of selection does not hold")]
+    BadSelection,
+    /// The sender's own signature does not hold.
+    #[error("envelope signature does not hold")]
+    BadEnvelope,
+    /// The votes' evidence does not hold.
+    #[error("evidence of the votes does not hold")]
+    BadEvidence,
+}
+
+impl Reject {
+    /// The names of all reasons, for counters.
+    pub const NAMES: [&'static str; 17] = [
+        "malformed",
+        "wrong_topic",
+        "too_old",
+        "too_early",
+        "unknown_block",
+        "conflicting",
+        "inconsistent_vote",
+        "not_member",
+        "wrong_proposer",
+        "no_signer",
+        "not_selected",
+        "duplicate",
+        "full",
+        "subset",
+        "bad_selection",
+        "bad_envelope",
+        "bad_evidence",
+    ];
+
+    /// The index of the reason in [`Reject::NAMES`].
+    pub const fn index(&self) -> usize {
+        match self {
+            Self::Malformed(_) => 0,
+            Self::WrongTopic => 1,
+            Self::TooOld => 2,
+            Self::TooEarly => 3,
+            Self::UnknownBlock => 4,
+            Self::Conflicting => 5,
+            Self::InconsistentVote => 6,
+            Self::NotMember => 7,
+            Self::WrongProposer => 8,
+            Self::NoSigner => 9,
+            Self::NotSelected => 10,
+            Self::Duplicate => 11,
+            Self::Full => 12,
+            Self::Subset => 13,
+            Self::BadSelection => 14,
+            Self::BadEnvelope => 15,
+            Self::BadEvidence => 16,
+        }
+    }
+
+    /// The name of the reason, for counters and metric labels.
+    pub const fn name(&self) -> &'static str {
+        Self::NAMES[self.index()]
+    }
+
+    /// What the gossip network does with the message: ignore it where an honest peer may have
+    /// sent it, reject it where none does.
+    pub const fn verdict(&self) -> Verdict {
+        match self {
+            Self::TooOld
+            | Self::TooEarly
+            | Self::UnknownBlock
+            | Self::Conflicting
+            | Self::Duplicate
+            | Self::Full
+            | Self::Subset => Verdict::Ignore,
+            Self::Malformed(_)
+            | Self::WrongTopic
+            | Self::InconsistentVote
+            | Self::NotMember
+            | Self::WrongProposer
+            | Self::NoSigner
+            | Self::NotSelected
+            | Self::BadSelection
+            | Self::BadEnvelope
+            | Self::BadEvidence => Verdict::Reject,
+        }
+    }
+
+    /// The reason of a failed decoding: a support that refers to an unknown block is not
+    /// malformed, it cannot be read yet.
+    pub fn from_decode(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Missing { .. } => Self::UnknownBlock,
+            error => Self::Malformed(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_distinct_and_those_of_their_reasons() {
+        let names: BTreeSet<_> = Reject::NAMES.into_iter().collect();
+        assert_eq!(names.len(), Reject::NAMES.len());
+        assert_eq!(Reject::WrongTopic.name(), "wrong_topic");
+        assert_eq!(Reject::InconsistentVote.name(), "inconsistent_vote");
+        assert_eq!(Reject::Full.name(), "full");
+        assert_eq!(Reject::BadEvidence.name(), "bad_evidence");
+        assert_eq!(Reject::BadEvidence.index() + 1, Reject::NAMES.len());
+    }
+
+    #[test]
+    fn what_cannot_be_read_yet_is_not_malformed() {
+        let missing = Reject::from_decode(DecodeError::Missing { what: "block" });
+        assert_eq!(missing, Reject::UnknownBlock);
+        assert_eq!(missing.verdict(), Verdict::Ignore);
+        let trailing = Reject::from_decode(DecodeError::Trailing { bytes: 1 });
+        assert_eq!(trailing.name(), "malformed");
+        assert_eq!(trailing.verdict(), Verdict::Reject);
+    }
+}
