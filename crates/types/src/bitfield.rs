@@ -214,6 +214,46 @@ impl Bitfield {
             .sum()
     }
 
+    /// Number of bits set inside `range`.
+    ///
+    /// # Panics
+    ///
+    /// If the range is reversed or ends beyond the length.
+    #[must_use]
+    pub fn count_range(&self, range: Range<usize>) -> usize {
+        self.check_range(&range);
+        word_masks(range)
+            .map(|(w, mask)| (self.words[w] & mask).count_ones() as usize)
+            .sum()
+    }
+
+    /// Makes all bits of `range` one.
+    ///
+    /// # Panics
+    ///
+    /// If the range is reversed or ends beyond the length.
+    pub fn set_range(&mut self, range: Range<usize>) {
+        self.check_range(&range);
+        for (w, mask) in word_masks(range) {
+            self.words[w] |= mask;
+        }
+    }
+
+    /// Turns all bits round.
+    pub fn invert(&mut self) {
+        for word in &mut self.words {
+            *word = !*word;
+        }
+        if let Some(last) = self.words.last_mut() {
+            *last &= last_mask(self.len);
+        }
+    }
+
+    /// Turns the bits of `other` round.
+    pub fn toggle(&mut self, other: &Self) {
+        self.combine(other, |a, b| a ^ b);
+    }
+
     /// Positions of the bits set, ascending.
     pub fn iter_ones(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(i, &word)| {
@@ -262,11 +302,7 @@ impl Bitfield {
     /// If the range is reversed or ends beyond the length.
     #[must_use]
     pub fn extract(&self, range: Range<usize>) -> Self {
-        assert!(
-            range.start <= range.end && range.end <= self.len,
-            "range {range:?} of {} bits",
-            self.len
-        );
+        self.check_range(&range);
         let len = range.end - range.start;
         let (first, shift) = (range.start / WORD, range.start % WORD);
         let mut words: Vec<u64> = (0..len.div_ceil(WORD))
@@ -299,6 +335,14 @@ impl Bitfield {
         assert_eq!(self.len, other.len, "bitfields of different length");
     }
 
+    fn check_range(&self, range: &Range<usize>) {
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "range {range:?} of {} bits",
+            self.len
+        );
+    }
+
     fn check_index(&self, i: usize) {
         assert!(i < self.len, "bit {i} of {}", self.len);
     }
@@ -307,6 +351,15 @@ impl Bitfield {
 /// The bits of the last word that a bitfield of `len` bits uses (all, for a multiple of 64).
 const fn last_mask(len: usize) -> u64 {
     u64::MAX >> (len.wrapping_neg() % WORD)
+}
+
+/// The words that `range` touches, each with the mask of the bits that belong to it.
+fn word_masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
+    let (start, end) = (range.start, range.end);
+    (start / WORD..end.div_ceil(WORD)).map(move |w| {
+        let low = u64::MAX << start.saturating_sub(w * WORD).min(WORD - 1);
+        (w, low & last_mask((end - w * WORD).min(WORD)))
+    })
 }
 
 #[cfg(test)]
@@ -351,6 +404,11 @@ mod tests {
             z.intersect_with(&y);
             prop_assert_eq!(to_bools(&z), zip(|p, q| p & q));
             let mut z = x.clone();
+            z.toggle(&y);
+            prop_assert_eq!(to_bools(&z), zip(|p, q| p ^ q));
+            z.invert();
+            prop_assert_eq!(to_bools(&z), zip(|p, q| p == q));
+            let mut z = x.clone();
             z.subtract(&y);
             prop_assert_eq!(to_bools(&z), zip(|p, q| p & !q));
             prop_assert!(z.is_subset_of(&x));
@@ -371,6 +429,12 @@ mod tests {
             let cut = cut.min(end);
             let part = from_bools(&a).extract(cut..end);
             prop_assert_eq!(to_bools(&part), &a[cut..end]);
+            prop_assert_eq!(from_bools(&a).count_range(cut..end), part.count_ones());
+            let mut filled = from_bools(&a);
+            filled.set_range(cut..end);
+            let expected: Vec<bool> =
+                (0..a.len()).map(|i| a[i] | (cut..end).contains(&i)).collect();
+            prop_assert_eq!(to_bools(&filled), expected);
             let mut whole = from_bools(&b);
             whole.write_range(cut, &part);
             let expected: Vec<bool> =

@@ -264,6 +264,29 @@ impl Support {
         Self::canonical(self.planes.iter().map(extract).collect())
     }
 
+    /// The positions with a multiplicity of at least `least`.
+    ///
+    /// # Panics
+    ///
+    /// If `least` is 0 or above [`MULTIPLICITY_LIMIT`].
+    #[must_use]
+    pub fn at_least(&self, least: u8) -> Bitfield {
+        assert!(
+            (1..=MULTIPLICITY_LIMIT).contains(&least),
+            "threshold {least} of a multiplicity"
+        );
+        let words = (0..self.planes[0].words().len())
+            .map(|w| {
+                let mut number = [0; 5];
+                for (bits, plane) in number.iter_mut().zip(&self.planes) {
+                    *bits = plane.words()[w];
+                }
+                above_mask(&number, least - 1)
+            })
+            .collect();
+        Bitfield::from_words(words, self.len()).expect("zero padding is never above a number")
+    }
+
     /// Drops empty planes from the top, but the first.
     fn canonical(mut planes: Vec<Bitfield>) -> Self {
         while planes.len() > 1 && planes.last().is_some_and(Bitfield::none) {
@@ -348,6 +371,10 @@ mod tests {
                 a.iter().zip(&b).all(|(&p, &q)| p == 0 || q > 0)
             );
             prop_assert_eq!(Support::from_planes(x.planes().to_vec()), Some(x.clone()));
+            for least in 1..=15 {
+                let expected: Vec<usize> = (0..a.len()).filter(|&i| a[i] >= least).collect();
+                prop_assert_eq!(x.at_least(least).iter_ones().collect::<Vec<_>>(), expected);
+            }
             let end = end.min(a.len());
             let cut = cut.min(end);
             let part = x.restrict(cut..end);

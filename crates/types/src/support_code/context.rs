@@ -1,0 +1,125 @@
+//! What a code knows beside the support: cells and a reference.
+
+use std::ops::Range;
+
+use crate::{Bitfield, Cell, Layout};
+
+/// What both sides know beforehand about who signs: it splits the positions into classes.
+///
+/// All bitfields are over the positions of the support.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Reference<'a> {
+    /// Nothing: one class.
+    #[default]
+    None,
+    /// Two classes: the signers that the chain shows for an earlier slot, and the others.
+    Chain(&'a Bitfield),
+    /// Six classes: the two of `Chain`, each by whether none, some or all of the collections
+    /// already exchanged on this link have the signer. For the simulator: a gossip network keeps
+    /// no order on its links.
+    Link {
+        /// The reference of `Chain`.
+        chain: &'a Bitfield,
+        /// Signers of at least one exchanged collection.
+        any: &'a Bitfield,
+        /// Signers of all exchanged collections; part of `any`.
+        all: &'a Bitfield,
+    },
+}
+
+impl<'a> Reference<'a> {
+    /// The context mode, the low half of the info byte.
+    pub(super) const fn mode(&self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Chain(_) => 1,
+            Self::Link { .. } => 2,
+        }
+    }
+
+    pub(super) fn check_len(&self, n: usize) {
+        let fields = match *self {
+            Self::None => vec![],
+            Self::Chain(chain) => vec![chain],
+            Self::Link { chain, any, all } => vec![chain, any, all],
+        };
+        for field in fields {
+            assert_eq!(field.len(), n, "length of a reference");
+        }
+    }
+
+    /// The positions of each class, in the order in which the classes are coded.
+    pub(super) fn masks(self, n: usize) -> impl Iterator<Item = Bitfield> + use<'a> {
+        let count = match self {
+            Self::None => 1,
+            Self::Chain(_) => 2,
+            Self::Link { .. } => 6,
+        };
+        (0..count).map(move |class| {
+            let mut mask = Bitfield::ones(n);
+            let mut keep = |field: &Bitfield, inside: bool| {
+                if inside {
+                    mask.intersect_with(field);
+                } else {
+                    mask.subtract(field);
+                }
+            };
+            match self {
+                Self::None => {}
+                Self::Chain(chain) => keep(chain, class == 0),
+                Self::Link { chain, any, all } => {
+                    keep(chain, class < 3);
+                    keep(any, class % 3 > 0);
+                    keep(all, class % 3 == 2);
+                }
+            }
+            mask
+        })
+    }
+}
+
+/// Where the cells of a committee begin and end, in positions of the committee.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellBounds {
+    /// S + 1 positions, from 0 to the length, ascending.
+    bounds: Vec<u32>,
+}
+
+impl CellBounds {
+    /// One cell of `n` positions, as for an aggregate.
+    #[must_use]
+    pub fn one(n: u32) -> Self {
+        Self { bounds: vec![0, n] }
+    }
+
+    /// The cells of committee `c` of `layout`, as for a collection.
+    ///
+    /// # Panics
+    ///
+    /// If there is no committee `c`.
+    #[must_use]
+    pub fn committee(layout: &Layout, c: u16) -> Self {
+        let cells = (0..layout.subcommittees()).map(|subcommittee| Cell {
+            committee: c,
+            subcommittee,
+        });
+        let ends = cells.map(|cell| layout.cell_in_committee(cell).end);
+        Self {
+            bounds: std::iter::once(0).chain(ends).collect(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bounds.last().map_or(0, |&end| end as usize)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.bounds.len() - 1
+    }
+
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.bounds
+            .windows(2)
+            .map(|pair| pair[0] as usize..pair[1] as usize)
+    }
+}

@@ -1,0 +1,445 @@
+use super::{CellBounds, Coding, Reference, SupportCode, code_bytes_max, decode, encode};
+use crate::{Bitfield, DecodeError, Layout, Support};
+use proptest::prelude::*;
+
+const CODINGS: [Coding; 4] = [Coding::Raw, Coding::Snappy, Coding::Rice, Coding::Range];
+
+/// A fixed sequence of random numbers (SplitMix64, Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// True `per_million` times in a million.
+    fn hit(&mut self, per_million: u64) -> bool {
+        self.next() % 1_000_000 < per_million
+    }
+
+    fn bits(&mut self, n: usize, per_million: u64) -> Bitfield {
+        let mut bits = Bitfield::new(n);
+        for i in 0..n {
+            if self.hit(per_million) {
+                bits.set(i);
+            }
+        }
+        bits
+    }
+
+    /// A copy of `bits` with each one lost and each zero gained at the given rates.
+    fn disturb(&mut self, bits: &Bitfield, lost: u64, gained: u64) -> Bitfield {
+        let mut out = bits.clone();
+        for i in 0..bits.len() {
+            let rate = if bits.get(i) { lost } else { gained };
+            if self.hit(rate) {
+                if bits.get(i) {
+                    out.clear(i);
+                } else {
+                    out.set(i);
+                }
+            }
+        }
+        out
+    }
+
+    fn counted(&mut self, n: usize, max: u8, per_million: u64) -> Support {
+        let list: Vec<u8> = (0..n)
+            .map(|_| match self.hit(per_million) {
+                true => 1 + (self.next() % u64::from(max)) as u8,
+                false => 0,
+            })
+            .collect();
+        Support::from_multiplicities(&list).unwrap()
+    }
+}
+
+fn committee() -> CellBounds {
+    CellBounds::committee(&Layout::new(1 << 20, 32, 64).unwrap(), 3)
+}
+
+fn round_trip(code: &SupportCode<'_>, support: &Support) -> Vec<u8> {
+    let bytes = code.encode(support);
+    assert_eq!(code.decode(&bytes).as_ref(), Ok(support), "{code:?}");
+    let max = code_bytes_max(support.len(), support.max_multiplicity().max(1));
+    assert!(bytes.len() <= max, "{} bytes, {max} allowed", bytes.len());
+    bytes
+}
+
+#[test]
+fn raw_codes_have_one_form() {
+    let bits = Support::from_multiplicities(&[1, 0, 1, 1, 0, 0, 0, 0, 1]).unwrap();
+    let code = encode(&bits, Coding::Raw, None);
+    assert_eq!(code, [0, 0x10, 2, 0, 0, 0, 0x0d, 0x01]);
+    assert_eq!(decode(&code, 9, 1, None), Ok(bits));
+    let counted = Support::from_multiplicities(&[1, 2, 3]).unwrap();
+    let code = encode(&counted, Coding::Raw, None);
+    assert_eq!(code, [1, 0x20, 2, 0, 0, 0, 0b101, 0b110]);
+    assert_eq!(decode(&code, 3, 3, None), Ok(counted));
+    assert!(code.len() <= code_bytes_max(3, 3));
+    assert_eq!(
+        decode(&code, 3, 1, None),
+        Err(DecodeError::TooLong {
+            what: "byte string",
+            value: 2,
+            max: 1
+        })
+    );
+    // An empty top plane, the planes form of one plane, padding, a context, a cut, a tail.
+    for bad in [
+        &[1, 0x20, 2, 0, 0, 0, 0b101, 0][..],
+        &[1, 0x10, 1, 0, 0, 0, 0b101],
+        &[0, 0x10, 1, 0, 0, 0, 0b1101],
+        &[0, 0x11, 1, 0, 0, 0, 0b101],
+        &[0, 0x10, 1, 0, 0, 0],
+        &[0, 0x10, 1, 0, 0, 0, 0b101, 0],
+        &[9, 0x10, 1, 0, 0, 0, 0b101],
+    ] {
+        assert!(decode(bad, 3, 3, None).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn rice_codes_have_the_bits_of_the_lecture() {
+    // 32 positions, all but position 20: one class, one rarer symbol (a zero), k = 4, gap 20:
+    // 0 | 11000000 | quotient 1 = 01, then 0010 with its low bit first.
+    let mut bits = Bitfield::ones(32);
+    bits.clear(20);
+    let support = Support::from_bits(bits);
+    let code = encode(&support, Coding::Rice, None);
+    assert_eq!(code, [16, 0x10, 2, 0, 0, 0, 0b0000_0110, 0b0010_0100]);
+    assert_eq!(decode(&code, 32, 1, None), Ok(support));
+}
+
+#[test]
+fn every_length_round_trips() {
+    let mut random = Random(1);
+    for n in (0..600).chain([1 << 15]) {
+        let cells = CellBounds::one(n as u32);
+        for per_million in [0, 2_000, 30_000, 350_000, 500_000, 990_000, 1_000_000] {
+            let chain = random.bits(n, per_million);
+            let bits = random.disturb(&chain, 5_000, 3_000);
+            let any = random.disturb(&bits, 0, 2_000);
+            let all = random.disturb(&bits, 2_000, 0);
+            let link = Reference::Link {
+                chain: &chain,
+                any: &any,
+                all: &all,
+            };
+            let counted = random.counted(n, 1 + (n % 15) as u8, per_million);
+            for reference in [Reference::None, Reference::Chain(&chain), link] {
+                for coding in CODINGS {
+                    let code = SupportCode::new(coding, 15, &cells, reference);
+                    round_trip(&code, &Support::from_bits(bits.clone()));
+                    if n < 600 || coding != Coding::Range {
+                        round_trip(&code, &counted);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn cells_of_any_shape_round_trip() {
+    let mut random = Random(2);
+    for (n, c, s) in [(10, 3, 7), (3, 2, 256), (5_000, 4, 33), (40_000, 1, 64)] {
+        let layout = Layout::new(n, c, s).unwrap();
+        for committee in 0..c {
+            let cells = CellBounds::committee(&layout, committee);
+            let len = layout.committee_len(committee) as usize;
+            for max in [1, 2, 3, 7, 15] {
+                for coding in CODINGS {
+                    let code = SupportCode::new(coding, max, &cells, Reference::None);
+                    round_trip(&code, &random.counted(len, max, 900_000));
+                    round_trip(&code, &random.counted(len, max, 20_000));
+                }
+            }
+        }
+    }
+}
+
+/// Every change of one bit gives a refusal or another support, which has that very code; every
+/// cut and every tail is refused.
+fn attack(code: &SupportCode<'_>, support: &Support) {
+    let bytes = code.encode(support);
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        if let Ok(other) = code.decode(&flipped) {
+            assert_ne!(&other, support, "bit {bit} of {bytes:?}");
+            assert_eq!(code.encode(&other), flipped, "a second code: {flipped:?}");
+        }
+    }
+    for cut in 0..bytes.len() {
+        assert!(code.decode(&bytes[..cut]).is_err());
+        if cut >= super::HEADER_BYTES {
+            // A cut that the length field agrees with.
+            let mut shorter = bytes[..cut].to_vec();
+            shorter[2..6].copy_from_slice(&((cut - 6) as u32).to_le_bytes());
+            if let Ok(other) = code.decode(&shorter) {
+                assert_eq!(code.encode(&other), shorter);
+            }
+        }
+    }
+    let mut longer = bytes.clone();
+    longer.push(0);
+    assert!(code.decode(&longer).is_err());
+    let body_len = (longer.len() - 6) as u32;
+    longer[2..6].copy_from_slice(&body_len.to_le_bytes());
+    assert!(code.decode(&longer).is_err());
+}
+
+#[test]
+fn changed_bits_never_give_the_same_support() {
+    let mut random = Random(3);
+    let layout = Layout::new(1_200, 2, 5).unwrap();
+    let cells = CellBounds::committee(&layout, 1);
+    let chain = random.bits(600, 900_000);
+    for coding in CODINGS {
+        for reference in [Reference::None, Reference::Chain(&chain)] {
+            let code = SupportCode::new(coding, 15, &cells, reference);
+            for per_million in [1_000, 20_000, 300_000, 500_000, 950_000] {
+                attack(&code, &Support::from_bits(random.bits(600, per_million)));
+            }
+            attack(&code, &random.counted(600, 3, 950_000));
+            attack(&code, &random.counted(600, 15, 100_000));
+        }
+    }
+    let cells = committee();
+    let code = SupportCode::new(Coding::Rice, 3, &cells, Reference::None);
+    attack(&code, &Support::from_bits(random.bits(1 << 15, 990_000)));
+}
+
+#[test]
+fn every_short_body_is_refused_or_canonical() {
+    for n in [9, 16, 17, 20, 24] {
+        let cells = CellBounds::one(n);
+        for planes in 1..=2u8 {
+            let code = SupportCode::new(Coding::Rice, 3, &cells, Reference::None);
+            let mut accepted = 0;
+            for body in 0..=0xffffu16 {
+                let body = body.to_le_bytes();
+                for len in 1..=2 {
+                    let mut bytes = vec![16, planes << 4, len, 0, 0, 0];
+                    bytes.extend_from_slice(&body[..usize::from(len)]);
+                    if let Ok(support) = code.decode(&bytes) {
+                        accepted += 1;
+                        assert_eq!(code.encode(&support), bytes);
+                    }
+                }
+            }
+            // The form bit and a head take two bytes, which are shorter than raw from three on.
+            if planes == 1 {
+                assert_eq!(accepted > 0, n > 16, "{n} positions");
+            }
+        }
+    }
+}
+
+fn rice_body(
+    n: u32,
+    multiplicity_max: u8,
+    planes: u8,
+    body: &[u8],
+) -> Result<Support, DecodeError> {
+    let cells = CellBounds::one(n);
+    let mut bytes = vec![16, planes << 4];
+    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(body);
+    SupportCode::new(Coding::Rice, multiplicity_max, &cells, Reference::None).decode(&bytes)
+}
+
+#[test]
+fn counts_and_quotients_at_the_limits_are_refused() {
+    let n = 1 << 15;
+    // Count of 2^14 + 1 rarer symbols, LEB128 of 2 (2^14 + 1), behind the form bit.
+    let head = |leb: u32| (leb << 1).to_le_bytes();
+    assert_eq!(
+        rice_body(n, 1, 1, &head(0x02_8082)),
+        Err(DecodeError::OutOfRange {
+            what: "count of rarer symbols of a support code",
+            value: (1 << 14) + 1,
+            max: 1 << 14
+        })
+    );
+    // As many rarer symbols as possible, but no gaps; k = 0, which is never shorter than raw.
+    assert!(matches!(
+        rice_body(n, 1, 1, &head(0x02_8080)),
+        Err(DecodeError::NotCanonical { .. })
+    ));
+    // A thousand rarer symbols and no bits for them.
+    assert!(matches!(
+        rice_body(n, 1, 1, &head(0x0fd0)),
+        Err(DecodeError::Truncated { .. })
+    ));
+    // A count with an empty last group, and one that does not end.
+    for body in [head(0x0082), [0xff; 4].map(|b: u8| b << 1)] {
+        assert!(rice_body(n, 1, 1, &body).is_err());
+    }
+    // One rarer symbol whose quotient is all zeros to the end, or beyond the class.
+    let mut body = vec![0; 4_000];
+    body[0] = 2 << 1;
+    assert!(matches!(
+        rice_body(n, 1, 1, &body),
+        Err(DecodeError::OutOfRange { .. })
+    ));
+    for huge in [u32::MAX, 4_097] {
+        let mut bytes = vec![16, 0x10];
+        bytes.extend_from_slice(&huge.to_le_bytes());
+        assert_eq!(
+            decode(&bytes, 1 << 15, 1, None),
+            Err(DecodeError::TooLong {
+                what: "byte string",
+                value: u64::from(huge),
+                max: 4_096
+            })
+        );
+    }
+}
+
+#[test]
+fn an_announced_length_allocates_nothing() {
+    let cells = committee();
+    let code = SupportCode::new(Coding::Snappy, 1, &cells, Reference::None);
+    // A block that says it holds 2^32 - 1 bytes.
+    let bomb = [2, 0x10, 5, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f];
+    assert_eq!(
+        code.decode(&bomb),
+        Err(DecodeError::OutOfRange {
+            what: "Snappy block of a support code",
+            value: 0xffff_ffff,
+            max: 4_096
+        })
+    );
+}
+
+#[test]
+fn only_the_agreed_coding_and_context_are_accepted() {
+    let mut random = Random(4);
+    let cells = committee();
+    let chain = random.bits(1 << 15, 990_000);
+    let support = Support::from_bits(random.disturb(&chain, 3_000, 3_000));
+    for sent in CODINGS {
+        let bytes = SupportCode::new(sent, 3, &cells, Reference::None).encode(&support);
+        for agreed in CODINGS {
+            let code = SupportCode::new(agreed, 3, &cells, Reference::None);
+            assert_eq!(code.decode(&bytes).is_ok(), sent == agreed);
+        }
+        let with_chain = SupportCode::new(sent, 3, &cells, Reference::Chain(&chain));
+        let bytes_of_chain = with_chain.encode(&support);
+        if matches!(sent, Coding::Rice | Coding::Range) {
+            assert!(bytes_of_chain.len() < bytes.len());
+            assert!(with_chain.decode(&bytes).is_err());
+        } else {
+            assert_eq!(bytes_of_chain, bytes);
+        }
+    }
+    // Another reference: refused, or another support with that very code.
+    let mut other = chain.clone();
+    other.toggle(&random.bits(1 << 15, 1_000));
+    let bytes =
+        SupportCode::new(Coding::Rice, 3, &cells, Reference::Chain(&chain)).encode(&support);
+    let code = SupportCode::new(Coding::Rice, 3, &cells, Reference::Chain(&other));
+    if let Ok(wrong) = code.decode(&bytes) {
+        assert_ne!(wrong, support);
+        assert_eq!(code.encode(&wrong), bytes);
+    }
+    assert!(support.max_multiplicity() == 1 && code.decode(&[]).is_err());
+}
+
+#[test]
+fn multiplicities_above_the_bound_are_refused() {
+    let cells = CellBounds::one(400);
+    let mut list = [0; 400];
+    (list[7], list[300]) = (3, 1);
+    let support = Support::from_multiplicities(&list).unwrap();
+    for coding in [Coding::Raw, Coding::Rice, Coding::Range] {
+        let bytes = SupportCode::new(coding, 3, &cells, Reference::None).encode(&support);
+        let bound = SupportCode::new(coding, 2, &cells, Reference::None).decode(&bytes);
+        assert_eq!(
+            bound,
+            Err(DecodeError::OutOfRange {
+                what: "multiplicity",
+                value: 3,
+                max: 2
+            })
+        );
+    }
+}
+
+#[test]
+fn sizes_are_near_the_entropy() {
+    let mut random = Random(6);
+    let cells = committee();
+    for coding in [Coding::Rice, Coding::Range] {
+        let code = SupportCode::new(coding, 1, &cells, Reference::None);
+        for per_mille in [
+            0, 1, 2, 5, 10, 20, 50, 100, 150, 200, 250, 300, 333, 350, 370, 388, 400, 450, 500,
+            735, 950, 990, 999, 1_000,
+        ] {
+            let support = Support::from_bits(random.bits(1 << 15, per_mille * 1_000));
+            let bytes = round_trip(&code, &support).len() as f64;
+            let entropy = code.entropy_bits(&support) / 8.0;
+            let bound = match coding {
+                Coding::Rice => entropy * 1.045 + 12.0,
+                _ => entropy * 1.005 + 12.0,
+            };
+            assert!(
+                bytes <= bound,
+                "{coding:?} at {per_mille} per mille: {bytes} bytes, entropy {entropy}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_support_round_trips(
+        list in proptest::collection::vec(0u8..=15, 0..600),
+        max in 1u8..=15,
+        reference in proptest::collection::vec(any::<bool>(), 600),
+        s in 1u16..70,
+    ) {
+        let list: Vec<u8> = list.into_iter().map(|m| m % (max + 1)).collect();
+        let support = Support::from_multiplicities(&list).unwrap();
+        let cells = match Layout::new(list.len() as u32, 1, s) {
+            Ok(layout) => CellBounds::committee(&layout, 0),
+            Err(_) => CellBounds::one(0),
+        };
+        let mut chain = Bitfield::new(list.len());
+        (0..list.len()).filter(|&i| reference[i]).for_each(|i| chain.set(i));
+        for coding in CODINGS {
+            for reference in [Reference::None, Reference::Chain(&chain)] {
+                round_trip(&SupportCode::new(coding, max, &cells, reference), &support);
+            }
+        }
+        for coding in [Coding::Raw, Coding::Rice] {
+            let bytes = encode(&support, coding, Some(&chain));
+            prop_assert_eq!(decode(&bytes, list.len(), max, Some(&chain)), Ok(support.clone()));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_canonical(
+        tag in prop::sample::select(vec![0u8, 1, 2, 16, 17]),
+        planes in 0u8..6,
+        body in proptest::collection::vec(any::<u8>(), 0..60),
+        n in 0u32..200,
+    ) {
+        let mut bytes = vec![tag, planes << 4];
+        bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&body);
+        let cells = CellBounds::one(n);
+        for coding in CODINGS {
+            let code = SupportCode::new(coding, 15, &cells, Reference::None);
+            if let Ok(support) = code.decode(&bytes) {
+                prop_assert_eq!(&code.encode(&support), &bytes);
+            }
+        }
+    }
+}
