@@ -4,5 +4,6 @@
 //! ethresear.ch, 2022.
 
 pub mod committee;
+pub mod cover;
 pub mod selection;
 pub mod shuffle;
