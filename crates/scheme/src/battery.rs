@@ -1,1 +1,255 @@
 //! The tests that every scheme passes by one macro line.
+//!
+//! ```
+//! # use alphorn_scheme::{battery, model::*};
+//! struct Counted;
+//! impl battery::Fixture for Counted {
+//!     type S = Model;
+//!     fn scheme(&self) -> Model { Model::new(CostTable::example()).unwrap() }
+//!     fn registry(&self, validators: u32) -> ModelRegistry { ModelRegistry { validators } }
+//!     fn signers(&self, validators: u32) -> ModelSigners { ModelSigners { validators } }
+//! }
+//! alphorn_scheme::battery!(counted, Counted);
+//! ```
+//!
+//! Each test states a property that the protocol relies on; none looks inside the bytes.
+
+mod evidence;
+mod jobs;
+mod single;
+
+use crate::{
+    Bytes, Claim, Ctx, Env, Evidence, JobOutput, Layer, MemoryWatermark, Part, Product, Role,
+    Scheme, SignItem, SignJob, Statement, Stop, Task, Work, verify_claims,
+};
+use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Validator};
+use std::sync::Arc;
+
+pub use evidence::{
+    aggregates_name_exactly_their_signers, collections_of_disjoint_cells, empty_is_refused,
+    overlap_is_as_declared,
+};
+pub use jobs::{
+    bad_inputs_of_an_aggregate_are_named, costs_grow_with_size, jobs_round_trip,
+    key_tables_check_sizes, same_for_every_thread_count_and_kernel, signing_needs_a_fitting_permit,
+};
+pub use single::{
+    malformed_bytes_are_invalid, selection_follows_uniqueness,
+    signatures_bind_validator_and_message, sizes_are_kept, verdicts_of_batches_are_exact,
+};
+
+/// What the battery needs to know of a scheme: how to make it, and keys that are known to tests.
+pub trait Fixture {
+    /// The scheme.
+    type S: Scheme;
+    /// Makes it.
+    fn scheme(&self) -> Self::S;
+    /// The registry of validators `0..validators`.
+    fn registry(&self, validators: u32) -> <Self::S as Scheme>::Registry;
+    /// The secret keys of validators `0..validators`.
+    fn signers(&self, validators: u32) -> <Self::S as Scheme>::Signers;
+}
+
+/// Runs the battery on a [`Fixture`](battery::Fixture) expression inside a module of that name.
+#[macro_export]
+macro_rules! battery {
+    ($name:ident, $fixture:expr) => {
+        $crate::battery!(
+            @tests $name, $fixture,
+            signatures_bind_validator_and_message,
+            verdicts_of_batches_are_exact,
+            malformed_bytes_are_invalid,
+            selection_follows_uniqueness,
+            sizes_are_kept,
+            aggregates_name_exactly_their_signers,
+            collections_of_disjoint_cells,
+            overlap_is_as_declared,
+            empty_is_refused,
+            signing_needs_a_fitting_permit,
+            jobs_round_trip,
+            bad_inputs_of_an_aggregate_are_named,
+            same_for_every_thread_count_and_kernel,
+            costs_grow_with_size,
+            key_tables_check_sizes
+        );
+    };
+    (@tests $name:ident, $fixture:expr, $($test:ident),+) => {
+        #[cfg(test)]
+        mod $name {
+            use super::*;
+            $(#[test]
+            fn $test() {
+                $crate::battery::$test(&$fixture);
+            })+
+        }
+    };
+}
+
+/// Validators of the small world that the battery runs in: 2 committees of 3 cells of 4.
+const VALIDATORS: u32 = 24;
+const EPOCH: Epoch = Epoch(0);
+const SLOT: Slot = Slot(3);
+const MESSAGE: [u8; 32] = [7; 32];
+
+/// A small world around a scheme.
+struct World<S: Scheme> {
+    env: Env<S>,
+    assignment: Arc<Assignment>,
+    store: MemoryWatermark,
+}
+
+impl<S: Scheme> World<S> {
+    fn new<F: Fixture<S = S>>(fixture: &F) -> Self {
+        let layout = Layout::new(VALIDATORS, 2, 3).expect("a legal layout");
+        // Not the identity, so that a position taken for a validator shows.
+        let members = (0..VALIDATORS).map(|i| (i * 7 + 5) % VALIDATORS).collect();
+        let assignment = Arc::new(Assignment::new(EPOCH, layout, members).expect("a permutation"));
+        let scheme = Arc::new(fixture.scheme());
+        let registry = Arc::new(fixture.registry(VALIDATORS));
+        let mut env = Env::new(scheme.clone(), registry.clone(), [1; 32])
+            .with_signers(Arc::new(fixture.signers(VALIDATORS)));
+        let keys = Self::with_ctx(|ctx| scheme.keys(&registry, &assignment, ctx))
+            .expect("keys of a legal layout");
+        env.insert_keys(EPOCH, Arc::new(keys));
+        World {
+            env,
+            assignment,
+            store: MemoryWatermark::new(VALIDATORS),
+        }
+    }
+
+    fn with_ctx<T>(f: impl FnOnce(&mut Ctx<'_, S::Scratch>) -> T) -> T {
+        let mut scratch = S::Scratch::default();
+        f(&mut Ctx::single(&mut scratch))
+    }
+
+    fn scheme(&self) -> &S {
+        self.env.scheme()
+    }
+
+    fn keys(&self) -> &S::Keys {
+        self.env.keys(EPOCH).expect("inserted by new")
+    }
+
+    fn run(&self, work: Work) -> Result<Product, crate::TaskError> {
+        let job = crate::Job::<S>::from(work);
+        Self::with_ctx(|ctx| job.run(&self.env, ctx)).map(|output: JobOutput<S>| output.product)
+    }
+
+    /// Signs through a job, as a node does.
+    fn sign(&self, validator: Validator, role: Role, slot: Slot, message: [u8; 32]) -> Bytes {
+        let job = SignJob::new(
+            slot,
+            vec![SignItem {
+                validator,
+                role,
+                message,
+                guard: None,
+            }],
+        );
+        job.admit(&self.store).expect("a fresh slot");
+        match self.run(Work::Sign(job)).expect("a signer is held") {
+            Product::Signed(signed) => signed
+                .iter()
+                .next()
+                .expect("one item, one signature")
+                .into(),
+            other => panic!("signing yielded {other:?}"),
+        }
+    }
+
+    fn vote(&self, validator: Validator) -> Bytes {
+        self.sign(validator, Role::Vote, SLOT, MESSAGE)
+    }
+
+    fn vote_claim(validator: Validator, signature: Bytes) -> Claim {
+        Claim::One {
+            validator,
+            role: Role::Vote,
+            slot: SLOT,
+            message: MESSAGE,
+            signature,
+        }
+    }
+
+    fn verify(&self, claims: &[Claim]) -> Vec<bool> {
+        Self::with_ctx(|ctx| verify_claims(self.scheme(), self.keys(), claims, &[2; 32], ctx))
+    }
+
+    fn statement(&self, cell: Cell) -> Statement {
+        let range = self.assignment.layout().cell_range(cell);
+        Statement {
+            layer: Layer::Aggregate,
+            first: range.start,
+            len: range.end - range.start,
+            slot: SLOT,
+            message: MESSAGE,
+        }
+    }
+
+    fn committee_statement(&self, committee: u16) -> Statement {
+        let range = self.assignment.layout().committee_range(committee);
+        Statement {
+            layer: Layer::Collection,
+            first: range.start,
+            len: range.end - range.start,
+            slot: SLOT,
+            message: MESSAGE,
+        }
+    }
+
+    /// Votes of a statement's positions, in order.
+    fn votes(&self, statement: &Statement, positions: &[u32]) -> Vec<(u32, Bytes)> {
+        positions
+            .iter()
+            .map(|position| {
+                (
+                    *position,
+                    self.vote(self.assignment.member(statement.first + position)),
+                )
+            })
+            .collect()
+    }
+
+    fn aggregate(&self, statement: &Statement, votes: &[(u32, Bytes)]) -> Evidence {
+        Self::with_ctx(|ctx| self.scheme().aggregate(self.keys(), statement, votes, ctx))
+            .expect("honest votes aggregate")
+    }
+
+    fn combine(
+        &self,
+        statement: &Statement,
+        parts: &[Part],
+        max: u8,
+    ) -> Result<Evidence, crate::SchemeError> {
+        Self::with_ctx(|ctx| {
+            self.scheme()
+                .combine(self.keys(), statement, parts, max, ctx)
+        })
+    }
+
+    fn holds(&self, statement: &Statement, evidence: &Evidence) -> bool {
+        self.verify(&[Claim::Group {
+            statement: *statement,
+            evidence: evidence.clone(),
+        }]) == [true]
+    }
+}
+
+/// Runs `f` with a context over a pool of `threads`.
+fn with_pool<S: Scheme, T: Send>(
+    threads: usize,
+    f: impl FnOnce(&mut Ctx<'_, S::Scratch>) -> T,
+) -> T {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .expect("a small pool");
+    let mut scratch = S::Scratch::default();
+    f(&mut Ctx::pooled(
+        &pool,
+        Stop::default(),
+        Arc::default(),
+        &mut scratch,
+    ))
+}

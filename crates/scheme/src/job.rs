@@ -349,24 +349,13 @@ impl Work {
             Work::Combine(job) => {
                 let claim = |part: &Part| {
                     vec![Claim::Group {
-                        statement: job.part_statement(part),
+                        statement: part.statement(&job.statement),
                         evidence: part.evidence.clone(),
                     }]
                 };
                 Some((job.epoch, job.parts.iter().map(claim).collect()))
             }
             Work::Sign(_) | Work::Select(_) | Work::Prepare(_) => None,
-        }
-    }
-}
-
-impl CombineJob {
-    fn part_statement(&self, part: &Part) -> Statement {
-        Statement {
-            layer: part.layer,
-            first: self.statement.first.saturating_add(part.offset),
-            len: part.evidence.support.len() as u32,
-            ..self.statement
         }
     }
 }

@@ -68,6 +68,18 @@ pub struct Part {
     pub evidence: Evidence,
 }
 
+impl Part {
+    /// What the piece proves when it is combined into evidence of `whole`.
+    pub fn statement(&self, whole: &Statement) -> Statement {
+        Statement {
+            layer: self.layer,
+            first: whole.first.saturating_add(self.offset),
+            len: self.evidence.support.len() as u32,
+            ..*whole
+        }
+    }
+}
+
 /// Why a scheme has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {

@@ -155,6 +155,27 @@ impl Model {
         })
     }
 
+    /// What a real scheme's sum would be: evidence that verifies if all inputs are genuine, and
+    /// bytes that do not if one is not.
+    fn sum(
+        &self,
+        keys: &ModelKeys,
+        statement: &Statement,
+        support: Arc<Support>,
+        genuine: bool,
+    ) -> Result<Evidence, SchemeError> {
+        let mut bytes = self
+            .evidence(keys, statement, &support)
+            .ok_or(SchemeError::Degenerate)?;
+        if !genuine {
+            bytes[1] ^= 0xff;
+        }
+        Ok(Evidence {
+            support,
+            bytes: bytes.into(),
+        })
+    }
+
     fn holds(&self, keys: &ModelKeys, claim: &Claim) -> bool {
         let validators = keys.assignment.layout().validators();
         match claim {
@@ -350,13 +371,22 @@ impl Scheme for Model {
         if self.table.abilities.form(statement.layer) == Form::List {
             return Ok(listed);
         }
-        let bytes = self
-            .evidence(keys, statement, &listed.support)
-            .ok_or(SchemeError::Degenerate)?;
-        Ok(Evidence {
-            support: listed.support,
-            bytes: bytes.into(),
-        })
+        let members = keys.assignment.members();
+        let genuine = votes.iter().all(|(position, signature)| {
+            let position = statement.first.saturating_add(*position) as usize;
+            let Some(member) = members.get(position) else {
+                return false;
+            };
+            let claim = Claim::One {
+                validator: Validator(*member),
+                role: Role::Vote,
+                slot: statement.slot,
+                message: statement.message,
+                signature: signature.clone(),
+            };
+            self.holds(keys, &claim)
+        });
+        self.sum(keys, statement, listed.support, genuine)
     }
 
     fn combine(
@@ -370,18 +400,16 @@ impl Scheme for Model {
         if self.table.abilities.form(statement.layer) == Form::List {
             return list::union(statement, parts, self.table.sizes.signature as usize);
         }
-        let support = combined_support(
-            self.table.abilities.overlap(statement.layer),
-            statement,
-            parts,
-            multiplicity_max,
-        )?;
-        let bytes = self
-            .evidence(keys, statement, &support)
-            .ok_or(SchemeError::Degenerate)?;
-        Ok(Evidence {
-            support: Arc::new(support),
-            bytes: bytes.into(),
-        })
+        let layer = parts.first().map_or(statement.layer, |part| part.layer);
+        let overlap = self.table.abilities.overlap(layer);
+        let support = combined_support(overlap, statement, parts, multiplicity_max)?;
+        let genuine = parts.iter().all(|part| {
+            let claim = Claim::Group {
+                statement: part.statement(statement),
+                evidence: part.evidence.clone(),
+            };
+            self.holds(keys, &claim)
+        });
+        self.sum(keys, statement, Arc::new(support), genuine)
     }
 }

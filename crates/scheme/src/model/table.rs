@@ -1,6 +1,6 @@
 //! Cost tables: what each operation of a scheme takes, and how many bytes it makes.
 
-use crate::{Abilities, Cost, Layer, Op};
+use crate::{Abilities, Cost, Form, Layer, Op, Overlap, Security};
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON format.
@@ -120,6 +120,51 @@ const OBJECT_BYTES_MIN: u64 = 33;
 const OBJECT_BYTES_MAX: u64 = 16 << 20;
 
 impl CostTable {
+    /// A made-up table of round figures, for examples and tests: signatures of 96 bytes, evidence
+    /// that counts multiplicities, a microsecond an item. No figure of it is a measurement.
+    pub fn example() -> Self {
+        let row = |op| {
+            [1, 1000].map(|n| OpCost {
+                op,
+                n,
+                m: 0,
+                ns: n * 1000,
+                memory_bytes: n * 128,
+            })
+        };
+        let evidence = |layer| EvidenceBytes {
+            layer,
+            n: 1,
+            bytes: 96,
+        };
+        CostTable {
+            schema: SCHEMA,
+            scheme: "example".into(),
+            machine: "none: round figures".into(),
+            kind: FigureKind::Modelled,
+            abilities: Abilities {
+                unique: true,
+                one_time: false,
+                overlap: [Overlap::Counted { max: 15 }; 2],
+                layers: [Form::Point; 2],
+                committee_max: None,
+                security: Security {
+                    classical_bits: 0,
+                    quantum_bits: 0,
+                    assumption: "none: anyone can compute any tag".into(),
+                    proven: "nothing".into(),
+                },
+            },
+            sizes: TableSizes {
+                public_key: 48,
+                signature: 96,
+                duty_signature: 96,
+                evidence: vec![evidence(Layer::Aggregate), evidence(Layer::Collection)],
+            },
+            ops: Op::ALL.into_iter().flat_map(row).collect(),
+        }
+    }
+
     /// Reads and checks a table.
     ///
     /// # Errors
@@ -231,13 +276,36 @@ fn interpolate(points: &[(u64, u64)], x: u64) -> u64 {
     if dx == 0 {
         return a.1;
     }
-    let y = i128::from(a.1) + dy * (i128::from(x) - i128::from(a.0)) / dx;
+    let y = i128::from(a.1) + dy.saturating_mul(i128::from(x) - i128::from(a.0)) / dx;
     u64::try_from(y.max(0)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_are_checked() {
+        let good = CostTable::example();
+        let text = serde_json::to_string(&good).unwrap();
+        assert_eq!(CostTable::from_json(&text).unwrap(), good);
+        let bad = |change: fn(&mut CostTable)| {
+            let mut table = CostTable::example();
+            change(&mut table);
+            table.check().unwrap_err().to_string()
+        };
+        assert_eq!(
+            bad(|t| t.schema = 2),
+            "cost table has schema 2, this program reads 1"
+        );
+        assert!(bad(|t| t.ops.swap(0, 1)).contains("row 1"));
+        assert!(bad(|t| t.ops[1] = t.ops[0]).contains("row 1"));
+        assert!(bad(|t| t.sizes.evidence.truncate(1)).contains("Collection"));
+        assert!(bad(|t| t.sizes.signature = 8).contains("signature = 8 bytes, allowed 33"));
+        assert!(bad(|t| t.ops.resize(5000, t.ops[0])).contains("at most 4096"));
+        assert!(CostTable::from_json("{}").is_err());
+        assert!(CostTable::from_json(&text.replacen("\"schema\"", "\"other\"", 1)).is_err());
+    }
 
     #[test]
     fn lines_between_points_and_beyond() {
@@ -254,6 +322,10 @@ mod tests {
         );
         assert_eq!(interpolate(&line, 22), 1600);
         assert_eq!(interpolate(&line, 0), 0);
-        assert_eq!(interpolate(&[(0, 0), (1, u64::MAX)], u64::MAX), u64::MAX);
+        assert_eq!(
+            interpolate(&[(0, 0), (1, u64::MAX)], u64::MAX),
+            u64::MAX,
+            "saturates"
+        );
     }
 }

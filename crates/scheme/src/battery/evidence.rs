@@ -1,0 +1,270 @@
+//! Aggregates and collections.
+
+use super::{Fixture, MESSAGE, SLOT, World};
+use crate::{Evidence, EvidenceLength, Form, Layer, Overlap, Part, Scheme, SchemeError, Statement};
+use alphorn_types::{Cell, Slot, Support};
+use std::sync::Arc;
+
+const CELL: Cell = Cell {
+    committee: 1,
+    subcommittee: 1,
+};
+
+fn with_support(evidence: &Evidence, multiplicities: &[u8]) -> Evidence {
+    let support = Support::from_multiplicities(multiplicities).expect("within the limit");
+    Evidence {
+        support: Arc::new(support),
+        bytes: evidence.bytes.clone(),
+    }
+}
+
+fn multiplicities(evidence: &Evidence) -> Vec<u8> {
+    (0..evidence.support.len())
+        .map(|i| evidence.support.multiplicity(i))
+        .collect()
+}
+
+fn fits(length: EvidenceLength, bytes: usize) -> bool {
+    match length {
+        EvidenceLength::Fixed(n) => n == bytes,
+        EvidenceLength::Max(max) => bytes <= max,
+    }
+}
+
+/// Each claim that differs from the truth in one place is false.
+fn binds<F: Fixture>(world: &World<F::S>, statement: &Statement, evidence: &Evidence) {
+    assert!(world.holds(statement, evidence));
+    let truth = multiplicities(evidence);
+    for i in 0..truth.len() {
+        for delta in [1u8, 15] {
+            let mut lie = truth.clone();
+            lie[i] = (lie[i] + delta) % 16;
+            assert!(
+                !world.holds(statement, &with_support(evidence, &lie)),
+                "{lie:?} for {truth:?}"
+            );
+        }
+    }
+    assert!(
+        !world.holds(
+            &Statement {
+                message: [9; 32],
+                ..*statement
+            },
+            evidence
+        ),
+        "another message"
+    );
+    if world.scheme().abilities().one_time {
+        assert!(
+            !world.holds(
+                &Statement {
+                    slot: Slot(SLOT.0 + 1),
+                    ..*statement
+                },
+                evidence
+            ),
+            "another slot"
+        );
+    }
+    let elsewhere = Statement {
+        first: statement.first - 4,
+        ..*statement
+    };
+    assert!(!world.holds(&elsewhere, evidence), "other validators");
+    for outside in [u32::MAX - 2, 23] {
+        assert!(
+            !world.holds(
+                &Statement {
+                    first: outside,
+                    ..*statement
+                },
+                evidence
+            ),
+            "no validators there"
+        );
+    }
+    assert!(
+        !world.holds(
+            &Statement {
+                len: statement.len + 1,
+                ..*statement
+            },
+            evidence
+        ),
+        "another length"
+    );
+    let bytes = evidence.bytes.to_vec();
+    let mut tampered: Vec<Vec<u8>> = vec![
+        vec![],
+        bytes[..bytes.len() - 1].to_vec(),
+        [&bytes[..], &[0]].concat(),
+        vec![0; bytes.len()],
+    ];
+    for i in [0, 1, bytes.len() / 2, bytes.len() - 1] {
+        let mut flipped = bytes.clone();
+        flipped[i] ^= 0x41;
+        tampered.push(flipped);
+    }
+    for bytes in tampered {
+        let lie = Evidence {
+            support: evidence.support.clone(),
+            bytes: bytes.into(),
+        };
+        assert!(!world.holds(statement, &lie), "tampered bytes");
+    }
+}
+
+/// An aggregate proves its support, no more and no less.
+pub fn aggregates_name_exactly_their_signers<F: Fixture>(fixture: &F) {
+    let world = World::new(fixture);
+    let statement = world.statement(CELL);
+    let votes = world.votes(&statement, &[0, 1, 2, 3]);
+    for signers in [&[1][..], &[0, 2], &[0, 1, 2, 3]] {
+        let chosen: Vec<_> = signers.iter().map(|i| votes[*i as usize].clone()).collect();
+        let evidence = world.aggregate(&statement, &chosen);
+        let expected: Vec<u8> = (0..4).map(|i| u8::from(signers.contains(&i))).collect();
+        assert_eq!(multiplicities(&evidence), expected);
+        assert!(fits(
+            world.scheme().evidence_length(Layer::Aggregate, 4),
+            evidence.bytes.len()
+        ));
+        binds::<F>(&world, &statement, &evidence);
+    }
+    let unordered = [votes[1].clone(), votes[0].clone()];
+    let twice = [votes[0].clone(), votes[0].clone()];
+    let outside = [(4, votes[0].1.clone())];
+    for wrong in [&unordered[..], &twice, &outside] {
+        let made = World::<F::S>::with_ctx(|ctx| {
+            world
+                .scheme()
+                .aggregate(world.keys(), &statement, wrong, ctx)
+        });
+        assert!(
+            matches!(made, Err(SchemeError::Malformed(_))),
+            "positions {:?}",
+            wrong.iter().map(|v| v.0).collect::<Vec<_>>()
+        );
+    }
+}
+
+/// The aggregates of a committee's cells, with the offsets of the cells.
+fn cells<F: Fixture>(world: &World<F::S>, committee: u16, signers: &[&[u32]]) -> Vec<Part> {
+    let parts = signers.iter().enumerate().map(|(s, positions)| {
+        let cell = Cell {
+            committee,
+            subcommittee: s as u16,
+        };
+        let statement = world.statement(cell);
+        let evidence = world.aggregate(&statement, &world.votes(&statement, positions));
+        Part {
+            offset: world.assignment.layout().cell_in_committee(cell).start,
+            layer: Layer::Aggregate,
+            evidence,
+        }
+    });
+    parts.collect()
+}
+
+/// A collection of aggregates of different cells proves the union of their supports.
+pub fn collections_of_disjoint_cells<F: Fixture>(fixture: &F) {
+    let world = World::new(fixture);
+    let statement = world.committee_statement(1);
+    let parts = cells::<F>(&world, 1, &[&[0, 1, 2, 3], &[2], &[1, 3]]);
+    let evidence = world
+        .combine(&statement, &parts, 1)
+        .expect("disjoint cells combine under every scheme");
+    assert_eq!(
+        multiplicities(&evidence),
+        [1, 1, 1, 1, 0, 0, 1, 0, 0, 1, 0, 1]
+    );
+    let length = world
+        .scheme()
+        .evidence_length(Layer::Collection, statement.len);
+    assert!(fits(length, evidence.bytes.len()));
+    binds::<F>(&world, &statement, &evidence);
+    let outside = [Part {
+        offset: 9,
+        ..parts[0].clone()
+    }];
+    assert_eq!(
+        world.combine(&statement, &outside, 1),
+        Err(SchemeError::Malformed(0))
+    );
+}
+
+/// Overlapping aggregates of one cell combine as the scheme declares.
+pub fn overlap_is_as_declared<F: Fixture>(fixture: &F) {
+    let world = World::new(fixture);
+    let statement = world.committee_statement(1);
+    let votes = world.votes(&world.statement(CELL), &[0, 1, 2, 3]);
+    let offset = world.assignment.layout().cell_in_committee(CELL).start;
+    let part = |signers: &[usize]| {
+        let chosen: Vec<_> = signers.iter().map(|i| votes[*i].clone()).collect();
+        Part {
+            offset,
+            layer: Layer::Aggregate,
+            evidence: world.aggregate(&world.statement(CELL), &chosen),
+        }
+    };
+    let parts = [part(&[0, 1, 2]), part(&[1, 2, 3])];
+    let combined = world.combine(&statement, &parts, 15);
+    let abilities = world.scheme().abilities();
+    let expected: [u8; 4] = match (
+        abilities.form(Layer::Collection),
+        abilities.overlap(Layer::Aggregate),
+    ) {
+        (Form::List, _) | (_, Overlap::Union) => [1, 1, 1, 1],
+        (_, Overlap::Counted { .. }) => [1, 2, 2, 1],
+        (_, Overlap::None) => {
+            assert!(
+                matches!(combined, Err(SchemeError::Overlap { max: 1, .. })),
+                "{combined:?}"
+            );
+            return;
+        }
+    };
+    let combined = combined.expect("overlap is an ability");
+    assert_eq!(multiplicities(&combined)[offset as usize..][..4], expected);
+    binds::<F>(&world, &statement, &combined);
+    if let Overlap::Counted { max } = abilities.overlap(Layer::Collection) {
+        let limited = world.combine(&statement, &parts, 1);
+        assert!(
+            matches!(limited, Err(SchemeError::Overlap { max: 1, .. })),
+            "{limited:?}"
+        );
+        let many = vec![part(&[3]); usize::from(max) + 1];
+        assert!(matches!(
+            world.combine(&statement, &many, max),
+            Err(SchemeError::Overlap { .. })
+        ));
+        let most = world
+            .combine(&statement, &many[1..], max)
+            .expect("the greatest multiplicity");
+        assert_eq!(most.support.max_multiplicity(), max);
+        assert!(world.holds(&statement, &most));
+    }
+}
+
+/// Nothing aggregates to an error, and an empty support proves nothing.
+pub fn empty_is_refused<F: Fixture>(fixture: &F) {
+    let world = World::new(fixture);
+    let statement = world.statement(CELL);
+    let none =
+        World::<F::S>::with_ctx(|ctx| world.scheme().aggregate(world.keys(), &statement, &[], ctx));
+    assert_eq!(none, Err(SchemeError::Empty));
+    assert_eq!(
+        world.combine(&world.committee_statement(1), &[], 1),
+        Err(SchemeError::Empty)
+    );
+    let some = world.aggregate(&statement, &world.votes(&statement, &[0]));
+    assert!(!world.holds(&statement, &with_support(&some, &[0; 4])));
+    assert!(!world.holds(
+        &Statement {
+            len: 0,
+            ..statement
+        },
+        &with_support(&some, &[])
+    ));
+    assert_eq!(MESSAGE, statement.message);
+}

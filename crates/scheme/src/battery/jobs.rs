@@ -1,0 +1,293 @@
+//! Jobs, permits, threads and costs.
+
+use super::{EPOCH, Fixture, MESSAGE, SLOT, VALIDATORS, World, with_pool};
+use crate::{
+    AggregateJob, Claim, CombineJob, Item, Job, Layer, MemoryWatermark, Op, Part, PrepareJob,
+    Product, Reservation, Role, Scheme, SchemeError, SelectJob, SignItem, SignJob, Task, TaskError,
+    Verdict, VerifyJob, Work, verify_claims,
+};
+use alphorn_types::{Cell, Slot, Validator};
+
+const CELL: Cell = Cell {
+    committee: 0,
+    subcommittee: 2,
+};
+
+fn item(validator: u32) -> SignItem {
+    SignItem {
+        validator: Validator(validator),
+        role: Role::Vote,
+        message: MESSAGE,
+        guard: None,
+    }
+}
+
+/// A signature needs a permit for exactly its validator, role and slot, and uses it up.
+pub fn signing_needs_a_fitting_permit<F: Fixture>(fixture: &F) {
+    let world = World::new(fixture);
+    let signers = fixture.signers(VALIDATORS);
+    let sign = |permits| {
+        World::<F::S>::with_ctx(|ctx| {
+            world
+                .scheme()
+                .sign(&signers, SLOT, &[item(3)], permits, ctx)
+        })
+    };
+    for wrong in [
+        vec![],
+        vec![Reservation::issue(Validator(4), Role::Vote, SLOT)],
+        vec![Reservation::issue(Validator(3), Role::Block, SLOT)],
+        vec![Reservation::issue(
+            Validator(3),
+            Role::Vote,
+            Slot(SLOT.0 + 1),
+        )],
+    ] {
+        assert_eq!(sign(wrong), Err(SchemeError::WrongReservation(3)));
+    }
+    assert!(sign(vec![Reservation::issue(Validator(3), Role::Vote, SLOT)]).is_ok());
+
+    let job = SignJob::new(SLOT, vec![item(5), item(6)]);
+    let store = MemoryWatermark::new(VALIDATORS);
+    job.admit(&store).expect("fresh");
+    let job: Job<F::S> = Work::Sign(job).into();
+    let run =
+        || World::<F::S>::with_ctx(|ctx| job.run(&world.env, ctx)).map(|output| output.product);
+    assert!(matches!(run(), Ok(Product::Signed(signed)) if signed.len() == 2));
+    assert!(
+        matches!(run(), Err(TaskError::Refused(_))),
+        "a second run has no permit"
+    );
+    let again = SignJob::new(SLOT, vec![item(7), item(6)]);
+    assert_eq!(
+        again.admit(&store).map_err(|(i, _)| i),
+        Err(1),
+        "the slot of validator 6 is used"
+    );
+    assert!(matches!(
+        world.run(Work::Sign(again)),
+        Err(TaskError::Refused(_))
+    ));
+    let unknown = SignItem {
+        validator: Validator(VALIDATORS),
+        ..item(0)
+    };
+    let permit = vec![Reservation::issue(unknown.validator, Role::Vote, SLOT)];
+    let refused =
+        World::<F::S>::with_ctx(|ctx| world.scheme().sign(&signers, SLOT, &[unknown], permit, ctx));
+    assert_eq!(refused, Err(SchemeError::UnknownSigner(VALIDATORS)));
+}
+
+/// Honest jobs of each kind that has bytes.
+fn samples<F: Fixture>(world: &World<F::S>) -> Vec<Work> {
+    let statement = world.statement(CELL);
+    let votes = world.votes(&statement, &[0, 1, 3]);
+    let evidence = world.aggregate(&statement, &votes);
+    let claims = votes.iter().map(|(position, signature)| {
+        let validator = world.assignment.member(statement.first + position);
+        Item {
+            claims: vec![World::<F::S>::vote_claim(validator, signature.clone())],
+        }
+    });
+    let mut items: Vec<Item> = claims.collect();
+    items.push(Item {
+        claims: vec![
+            Claim::Selected {
+                validator: Validator(1),
+                message: MESSAGE,
+                proof: vec![1, 2, 3].into(),
+            },
+            Claim::Group {
+                statement,
+                evidence: evidence.clone(),
+            },
+        ],
+    });
+    let offset = world.assignment.layout().cell_in_committee(CELL).start;
+    vec![
+        Work::Verify(VerifyJob {
+            op: Op::VerifyVotes,
+            epoch: EPOCH,
+            items,
+        }),
+        Work::Aggregate(AggregateJob {
+            epoch: EPOCH,
+            statement,
+            votes,
+        }),
+        Work::Combine(CombineJob {
+            op: Op::Collect,
+            epoch: EPOCH,
+            statement: world.committee_statement(0),
+            parts: vec![Part {
+                offset,
+                layer: Layer::Aggregate,
+                evidence,
+            }],
+            multiplicity_max: 1,
+        }),
+    ]
+}
+
+/// Jobs survive encoding, their prefixes are jobs, damaged bytes are refused, and outputs pass
+/// the public verifier.
+pub fn jobs_round_trip<F: Fixture>(fixture: &F) {
+    let world = World::new(fixture);
+    for work in samples::<F>(&world) {
+        let op = work.op();
+        let job: Job<F::S> = work.into();
+        let bytes = job.encode().expect("these jobs hold no secret");
+        let back: Job<F::S> = Job::decode(&bytes).expect("what was encoded decodes");
+        assert_eq!(back.encode().as_deref(), Some(&bytes[..]), "{op}");
+        for cut in 0..bytes.len() {
+            assert!(
+                Job::<F::S>::decode(&bytes[..cut]).is_err(),
+                "{op} cut at {cut}"
+            );
+        }
+        assert!(
+            Job::<F::S>::decode(&[&bytes[..], &[0]].concat()).is_err(),
+            "{op} with a byte more"
+        );
+        let features = job.features(&world.env);
+        assert_eq!(features.kind, op.kind());
+        let prefix = job.prefix(1).expect("one input is a job");
+        assert_eq!(prefix.features(&world.env).inputs, 1);
+        assert!(job.prefix(features.inputs as usize + 1).is_none());
+        World::<F::S>::with_ctx(|ctx| {
+            let output = job
+                .run(&world.env, ctx)
+                .unwrap_or_else(|error| panic!("{op}: {error}"));
+            assert!(job.verify_output(&world.env, &output, ctx), "{op}");
+            if let Product::Verdicts(verdicts) = &output.product {
+                assert_eq!(verdicts[..3], [Verdict::Valid; 3]);
+                assert_eq!(
+                    verdicts[3],
+                    Verdict::Invalid { claim: 0 },
+                    "the first claim that fails is named"
+                );
+            }
+            let prepared = job.prepare(&world.env, ctx).expect("inputs can be tested");
+            let inputs = features.inputs as usize;
+            let bad: Vec<usize> = (0..inputs)
+                .filter(|i| !job.check(&world.env, &prepared, *i..i + 1))
+                .collect();
+            assert_eq!(
+                bad,
+                if op == Op::VerifyVotes {
+                    vec![3]
+                } else {
+                    vec![]
+                }
+            );
+            assert_eq!(job.check(&world.env, &prepared, 0..inputs), bad.is_empty());
+            assert!(
+                job.check(&world.env, &prepared, 0..0),
+                "nothing is wrong with nothing"
+            );
+            if let Some(located) = job.locate(&world.env, &prepared, ctx) {
+                assert_eq!(located, bad);
+            }
+        });
+    }
+    let secret: Job<F::S> = Work::Sign(SignJob::new(SLOT, vec![item(0)])).into();
+    assert!(secret.encode().is_none());
+    let select: Job<F::S> = Work::Select(SelectJob {
+        message: MESSAGE,
+        validators: vec![],
+    })
+    .into();
+    assert!(select.encode().is_none());
+}
+
+/// An aggregate over a bad input is never delivered; the input is named.
+pub fn bad_inputs_of_an_aggregate_are_named<F: Fixture>(fixture: &F) {
+    let world = World::new(fixture);
+    let statement = world.statement(CELL);
+    let mut votes = world.votes(&statement, &[0, 1, 2]);
+    votes[1].1 = votes[2].1.clone();
+    let job = AggregateJob {
+        epoch: EPOCH,
+        statement,
+        votes,
+    };
+    assert_eq!(
+        world.run(Work::Aggregate(job)),
+        Err(TaskError::Invalid(vec![1]))
+    );
+}
+
+/// One thread, several threads and the portable kernel yield the same bytes and verdicts.
+pub fn same_for_every_thread_count_and_kernel<F: Fixture>(fixture: &F) {
+    let world = World::new(fixture);
+    let portable = world.scheme().portable();
+    for work in samples::<F>(&world) {
+        let op = work.op();
+        let job: Job<F::S> = work.into();
+        let expected =
+            World::<F::S>::with_ctx(|ctx| job.run(&world.env, ctx)).map(|output| output.product);
+        for threads in [1, 3] {
+            let got = with_pool::<F::S, _>(threads, |ctx| job.run(&world.env, ctx))
+                .map(|output| output.product);
+            assert_eq!(got, expected, "{op} on {threads} threads");
+        }
+        let got = World::<F::S>::with_ctx(|ctx| job.run(&world.env.portable(), ctx))
+            .map(|output| output.product);
+        assert_eq!(got, expected, "{op} on the portable kernel");
+    }
+    let claim = World::<F::S>::vote_claim(Validator(0), world.vote(Validator(0)));
+    let verdict = World::<F::S>::with_ctx(|ctx| {
+        verify_claims(&portable, world.keys(), &[claim], &[3; 32], ctx)
+    });
+    assert_eq!(verdict, [true]);
+}
+
+/// More work is never predicted to be cheaper, and nothing that the roles wait for is free.
+pub fn costs_grow_with_size<F: Fixture>(fixture: &F) {
+    let scheme = fixture.scheme();
+    for op in Op::ALL {
+        let costs: Vec<_> = (0..16)
+            .map(|i| scheme.cost(op, 1 << i, (1 << i) * 64))
+            .collect();
+        assert!(
+            costs.windows(2).all(|pair| pair[0].ns <= pair[1].ns),
+            "{op}: {costs:?}"
+        );
+    }
+    for op in [
+        Op::Sign,
+        Op::VerifyVotes,
+        Op::Aggregate,
+        Op::Collect,
+        Op::VerifyAggregates,
+        Op::VerifyCollections,
+    ] {
+        assert!(scheme.cost(op, 512, 512).ns > 0, "{op} is free");
+    }
+}
+
+/// A registry of another size than the assignment is refused, one that fits is prepared by a job.
+pub fn key_tables_check_sizes<F: Fixture>(fixture: &F) {
+    let world = World::new(fixture);
+    let small = std::sync::Arc::new(fixture.registry(VALIDATORS - 1));
+    let refused =
+        World::<F::S>::with_ctx(|ctx| world.scheme().keys(&small, &world.assignment, ctx).err());
+    assert_eq!(
+        refused,
+        Some(SchemeError::RegistrySize {
+            keys: u64::from(VALIDATORS - 1),
+            validators: u64::from(VALIDATORS)
+        })
+    );
+    let job: Job<F::S> = Work::Prepare(PrepareJob {
+        assignment: world.assignment.clone(),
+    })
+    .into();
+    let output = World::<F::S>::with_ctx(|ctx| job.run(&world.env, ctx)).expect("sizes fit");
+    assert_eq!(output.product, Product::Prepared(EPOCH));
+    let keys = output.keys.expect("a key table for the driver");
+    assert_eq!(
+        world.scheme().assignment(&keys).members(),
+        world.assignment.members()
+    );
+}
