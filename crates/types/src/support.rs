@@ -275,16 +275,25 @@ impl Support {
             (1..=MULTIPLICITY_LIMIT).contains(&least),
             "threshold {least} of a multiplicity"
         );
-        let words = (0..self.planes[0].words().len())
-            .map(|w| {
-                let mut number = [0; 5];
-                for (bits, plane) in number.iter_mut().zip(&self.planes) {
-                    *bits = plane.words()[w];
-                }
-                above_mask(&number, least - 1)
-            })
-            .collect();
-        Bitfield::from_words(words, self.len()).expect("zero padding is never above a number")
+        // Compare with `least - 1` from the top bit down: whole planes at once, so that the
+        // compiler can use wide registers.
+        let bound = least - 1;
+        if u32::from(bound) >> self.planes.len() != 0 {
+            return Bitfield::new(self.len());
+        }
+        let mut above = Bitfield::new(self.len());
+        let mut equal = Bitfield::ones(self.len());
+        for (j, plane) in self.planes.iter().enumerate().rev() {
+            if bound >> j & 1 == 1 {
+                equal.intersect_with(plane);
+            } else {
+                let mut larger = equal.clone();
+                larger.intersect_with(plane);
+                above.union_with(&larger);
+                equal.subtract(plane);
+            }
+        }
+        above
     }
 
     /// Drops empty planes from the top, but the first.

@@ -30,6 +30,7 @@ impl BitWriter {
     }
 
     /// Appends the low `count` <= 32 bits of `value`; the bits above must be zero.
+    #[inline]
     pub(super) fn put(&mut self, value: u64, count: u32) {
         debug_assert!(
             count <= 32 && value >> count == 0,

@@ -31,7 +31,7 @@ fn unary_max(planes_count: usize) -> u8 {
 
 /// Hands the planes of `support` to `sink`.
 pub(super) fn write(support: &Support, code: &SupportCode<'_>, sink: &mut impl Sink) {
-    let mut below = support.at_least(1);
+    let mut below = support.signers();
     for mask in code.reference.masks(support.len()) {
         if mask.any() {
             sink.class(&Class::gather(&below, &mask));

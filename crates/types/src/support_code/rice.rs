@@ -46,17 +46,27 @@ fn gaps_are_shorter(class: &Class) -> bool {
     if fixed >= class.len() {
         return false;
     }
-    let mut next = 0;
-    let quotients: usize = class
-        .minority
-        .iter_ones()
-        .map(|at| {
-            let gap = at - next;
+    let mut quotients = 0;
+    for_each_gap(&class.minority, |gap| quotients += gap >> k);
+    fixed + (quotients as usize) < class.len()
+}
+
+/// Calls `visit` with the number of zeros in front of each bit that is set, counted from the bit
+/// set before it.
+#[inline]
+fn for_each_gap(bits: &Bitfield, mut visit: impl FnMut(u64)) {
+    // Position of the first bit after the last one visited, and of the current word.
+    let (mut next, mut base) = (0, 0);
+    for &word in bits.words() {
+        let mut rest = word;
+        while rest != 0 {
+            let at = base + u64::from(rest.trailing_zeros());
+            visit(at - next);
             next = at + 1;
-            gap >> k
-        })
-        .sum();
-    fixed + quotients < class.len()
+            rest &= rest - 1;
+        }
+        base += 64;
+    }
 }
 
 /// Writes classes as gaps into one bit stream.
@@ -84,20 +94,25 @@ impl RiceSink {
     }
 
     fn gaps(&mut self, class: &Class, k: u32) {
-        let low_mask = (1u64 << k) - 1;
-        let mut next = 0;
-        for at in class.minority.iter_ones() {
-            let gap = (at - next) as u64;
-            next = at + 1;
-            let mut quotient = (gap >> k) as u32;
-            while quotient + 1 + k > 32 && quotient > 0 {
-                let part = quotient.min(32);
-                self.bits.put(0, part);
-                quotient -= part;
+        for_each_gap(&class.minority, |gap| {
+            let quotient = (gap >> k) as u32;
+            let low = gap & ((1 << k) - 1);
+            if quotient + 1 + k <= 32 {
+                self.bits.put((1 | low << 1) << quotient, quotient + 1 + k);
+            } else {
+                self.long_gap(quotient, low, k);
             }
-            self.bits
-                .put((1 | (gap & low_mask) << 1) << quotient, quotient + 1 + k);
+        });
+    }
+
+    #[cold]
+    fn long_gap(&mut self, mut quotient: u32, low: u64, k: u32) {
+        while quotient > 0 {
+            let part = quotient.min(32);
+            self.bits.put(0, part);
+            quotient -= part;
         }
+        self.bits.put(1 | low << 1, 1 + k);
     }
 }
 
@@ -162,26 +177,9 @@ impl<'a> RiceSource<'a> {
         })
     }
 
-    /// The gap of parameter `k` that comes next, at most `max`.
-    #[inline]
-    fn gap(&mut self, k: u32, max: u64) -> Result<u64, DecodeError> {
-        let window = self.bits.peek();
-        let zeros = window.trailing_zeros();
-        let gap = if zeros + 1 + k <= PEEK_BITS {
-            self.bits.skip((zeros + 1 + k) as usize)?;
-            u64::from(zeros) << k | (window >> (zeros + 1)) & ((1 << k) - 1)
-        } else {
-            self.gap_of_long_quotient(k, max)?
-        };
-        if gap > max {
-            return Err(too_far(gap, max));
-        }
-        Ok(gap)
-    }
-
-    /// The case of a quotient that does not fit the window: rare, and bounded by `max`.
+    /// The gap that comes next, at most `max`, whatever its length: the rare case.
     #[cold]
-    fn gap_of_long_quotient(&mut self, k: u32, max: u64) -> Result<u64, DecodeError> {
+    fn long_gap(&mut self, k: u32, max: u64) -> Result<u64, DecodeError> {
         let mut quotient = 0;
         loop {
             let zeros = u64::from(self.bits.peek().trailing_zeros().min(PEEK_BITS - 1));
@@ -195,29 +193,61 @@ impl<'a> RiceSource<'a> {
             }
         }
         self.bits.skip(1)?;
-        Ok(quotient << k | self.bits.read(k)?)
+        let gap = quotient << k | self.bits.read(k)?;
+        if gap > max {
+            return Err(too_far(gap, max));
+        }
+        Ok(gap)
     }
 
+    /// The positions of `count` rarer symbols among `len`.
     fn minority(&mut self, len: usize, count: usize) -> Result<Bitfield, DecodeError> {
-        let mut minority = Bitfield::new(len);
-        if count == 0 {
-            return Ok(minority);
-        }
-        let k = parameter(len, count);
-        if k == 0 {
+        let mut words = vec![0; len.div_ceil(64)];
+        let k = match count {
+            0 => 0,
+            count => parameter(len, count),
+        };
+        if count > 0 && k == 0 {
             return Err(not_shortest());
         }
+        // What no form can hold costs no work.
         self.bits.need(count * (k as usize + 1))?;
-        let mut next = 0;
-        for _ in 0..count {
-            let Some(max) = len.checked_sub(next + 1) else {
-                return Err(too_far(0, 0));
+        let len = len as u64;
+        let (mut left, mut next) = (count, 0);
+        while left > 0 {
+            // All gaps that are whole inside one window, then at most one that is not.
+            let mut window = self.bits.peek();
+            let mut used = 0;
+            while left > 0 {
+                let zeros = window.trailing_zeros();
+                let bits = zeros + 1 + k;
+                if used + bits > PEEK_BITS {
+                    break;
+                }
+                let low = (window >> zeros >> 1) & ((1 << k) - 1);
+                let at = next + (u64::from(zeros) << k | low);
+                if at >= len {
+                    return Err(too_far(at, len - 1));
+                }
+                words[(at / 64) as usize] |= 1u64 << (at % 64);
+                next = at + 1;
+                window >>= bits;
+                used += bits;
+                left -= 1;
+            }
+            if used > 0 {
+                self.bits.skip(used as usize)?;
+                continue;
+            }
+            let Some(max) = (len - next).checked_sub(1) else {
+                return Err(too_far(next, len - 1));
             };
-            let at = next + self.gap(k, max as u64)? as usize;
-            minority.set(at);
+            let at = next + self.long_gap(k, max)?;
+            words[(at / 64) as usize] |= 1 << (at % 64);
             next = at + 1;
+            left -= 1;
         }
-        Ok(minority)
+        Ok(Bitfield::from_words(words, len as usize).expect("positions were checked"))
     }
 }
 
@@ -267,10 +297,10 @@ fn not_shortest() -> DecodeError {
     }
 }
 
-fn too_far(gap: u64, max: u64) -> DecodeError {
+fn too_far(at: u64, max: u64) -> DecodeError {
     DecodeError::OutOfRange {
-        what: "gap of a support code",
-        value: gap,
+        what: "position in a class of a support code",
+        value: at,
         max,
     }
 }
