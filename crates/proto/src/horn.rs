@@ -4,6 +4,12 @@
 //! ethresear.ch, 2022.
 
 pub mod committee;
+pub mod config;
 pub mod cover;
 pub mod selection;
 pub mod shuffle;
+pub mod view;
+
+pub use config::{Config, ConfigError, Local, Publish, SchemeInfo, Selection, SubsetRule};
+pub use cover::Rule as Cover;
+pub use view::{BlockView, CollectionView, Counters, SlotView};

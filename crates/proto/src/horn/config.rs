@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-use super::cover::Cover;
+use super::cover::Rule as Cover;
 use crate::slot::Timing;
 use crate::wire::{Context, FormatError, Kind, NetworkDigest, Root, WireFormat};
 
