@@ -9,6 +9,7 @@ mod layout;
 mod support;
 pub mod support_code;
 mod time;
+pub mod trace;
 
 pub use assignment::{Assignment, AssignmentError};
 pub use bitfield::{Bitfield, BitfieldError};

@@ -1,0 +1,188 @@
+use super::{CELLS_PER_LINE_MAX, Event, LINE_BYTES_MAX, Percents, Record, TraceError, TraceReader};
+
+fn record(event: Event) -> Record {
+    Record {
+        t: -5,
+        n: "node-0".into(),
+        event,
+    }
+}
+
+fn samples() -> Vec<Record> {
+    let percents = |value| Percents::new(vec![value; 3]);
+    [
+        Event::Genesis {
+            scheme: "bls".into(),
+            validators: 1 << 20,
+            committees: 32,
+            subs: 64,
+            slot_ms: 32_000,
+            offsets_ms: vec![0, 4_000, 8_000, 12_000, 22_000],
+        },
+        Event::Slot {
+            slot: 7,
+            proposer: 9,
+            root: "00ff".into(),
+        },
+        Event::Phase {
+            slot: 7,
+            phase: "vote".into(),
+            lag_us: 12,
+        },
+        Event::Cells {
+            slot: 7,
+            from: 0,
+            seen: percents(100),
+            aggregated: percents(50),
+            collected: percents(0),
+        },
+        Event::Aggregate {
+            slot: 7,
+            c: 1,
+            s: 2,
+            votes: 511,
+            ms: 3,
+            late: false,
+        },
+        Event::Collection {
+            slot: 7,
+            c: 1,
+            votes: 32_000,
+            bytes: 900,
+        },
+        Event::Job {
+            id: 1,
+            kind: "verify_votes".into(),
+            inputs: 512,
+            t_submit: 1,
+            t_start: 2,
+            t_end: 3,
+            predicted_ms: 4,
+            outcome: "done".into(),
+            lane: 0,
+        },
+        Event::Session {
+            id: 1,
+            open: 1,
+            soft: 2,
+            hard: 3,
+        },
+        Event::Bytes {
+            topic_kind: "votes".into(),
+            received: 10,
+            sent: u64::MAX,
+        },
+        Event::Peer {
+            short: "12D3".into(),
+            event: "connected".into(),
+            score: -3,
+        },
+        Event::Finality {
+            head: 7,
+            justified: 1,
+            finalised: 0,
+            two_thirds_ms: None,
+        },
+        Event::Fault {
+            kind: "disk".into(),
+            detail: "full".into(),
+        },
+        Event::Broadcast {
+            id: "ab".into(),
+            kind: 2,
+            slot: 7,
+            header_ns: Some(-1),
+            first_ns: Some(2),
+            done_ns: None,
+            deliver_ns: None,
+            bytes: 70_000,
+            dependent: 1,
+            invalid: 0,
+        },
+    ]
+    .map(record)
+    .to_vec()
+}
+
+#[test]
+fn every_kind_round_trips_as_a_line() {
+    let samples = samples();
+    let mut text = String::new();
+    for sample in &samples {
+        let line = sample.to_line().unwrap();
+        assert_eq!(line.matches('\n').count(), 1);
+        assert_eq!(&Record::from_line(&line).unwrap(), sample);
+        text.push_str(&line);
+        text.push('\n');
+    }
+    let read: Vec<Record> = TraceReader::new(text.as_bytes())
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(read, samples);
+}
+
+#[test]
+fn lines_look_as_the_page_expects_them() {
+    let lines: Vec<String> = samples().iter().map(|r| r.to_line().unwrap()).collect();
+    assert_eq!(
+        lines[1],
+        "{\"t\":-5,\"n\":\"node-0\",\"k\":\"slot\",\"slot\":7,\"proposer\":9,\"root\":\"00ff\"}\n"
+    );
+    assert!(lines[3].contains(r#""k":"cells","slot":7,"from":0,"seen":"ZGRk""#));
+    assert!(lines[8].contains(r#""topic_kind":"votes","in":10,"out":18446744073709551615"#));
+}
+
+#[test]
+fn the_largest_cells_line_fits() {
+    let percents = Percents::new(vec![100; CELLS_PER_LINE_MAX]);
+    let line = record(Event::Cells {
+        slot: u64::MAX,
+        from: u32::MAX,
+        seen: percents.clone(),
+        aggregated: percents.clone(),
+        collected: percents,
+    })
+    .to_line()
+    .unwrap();
+    assert!(line.len() < LINE_BYTES_MAX, "{} bytes", line.len());
+}
+
+#[test]
+fn long_lines_are_refused_unparsed() {
+    let fault = record(Event::Fault {
+        kind: "long".into(),
+        detail: "x".repeat(LINE_BYTES_MAX),
+    });
+    assert!(matches!(fault.to_line(), Err(TraceError::TooLong { .. })));
+    let long = "[".repeat(LINE_BYTES_MAX + 1);
+    let too_long = |result| matches!(result, Err(TraceError::TooLong { .. }));
+    assert!(too_long(Record::from_line(&long)));
+    let mut reader = TraceReader::new(long.as_bytes());
+    assert!(reader.next().is_some_and(too_long));
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn bad_lines_are_errors_and_the_next_one_is_read() {
+    let good = samples()[1].to_line().unwrap();
+    let deep = "[".repeat(1_000);
+    for bad in [
+        "{}",
+        "nonsense",
+        r#"{"t":0,"n":"a","k":"unknown"}"#,
+        r#"{"t":0,"n":"a","k":"slot","slot":-1,"proposer":0,"root":""}"#,
+        r#"{"t":0.5,"n":"a","k":"session","id":0,"open":0,"soft":0,"hard":0}"#,
+        &deep,
+        "\"\\ud800\"",
+    ] {
+        assert!(Record::from_line(bad).is_err(), "{bad}");
+        let text = format!("{bad}\n{good}");
+        let results: Vec<_> = TraceReader::new(text.as_bytes()).collect();
+        assert_eq!(results.len(), 2);
+        assert!(results[0].is_err() && results[1].is_ok());
+    }
+    let mut reader = TraceReader::new(&b"\xff\xfe\n"[..]);
+    assert!(matches!(reader.next(), Some(Err(TraceError::Json(_)))));
+    let extra = r#"{"t":0,"n":"a","k":"fault","kind":"disk","detail":"","more":[1]}"#;
+    assert!(Record::from_line(extra).is_ok());
+}
