@@ -478,3 +478,6 @@ fn index(what: &'static str, value: u64, count: u64) -> Result<(), DecodeError> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
