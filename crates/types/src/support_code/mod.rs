@@ -91,7 +91,7 @@ impl<'a> SupportCode<'a> {
         );
         let planes_count = support.planes_count();
         let (tag, mode, body) = match self.encode_short(support) {
-            Some((tag, body)) if body.len() < planes_count * self.len().div_ceil(8) => {
+            Some((tag, body)) if body.len() < self.raw_bytes(planes_count) => {
                 let uses_reference = matches!(self.coding, Coding::Rice | Coding::Range);
                 let mode = if uses_reference {
                     self.reference.mode()
@@ -130,13 +130,13 @@ impl<'a> SupportCode<'a> {
     ///
     /// As [`SupportCode::decode`].
     pub fn decode_prefix(&self, reader: &mut Reader<'_>) -> Result<Support, DecodeError> {
-        let body_max = planes_max(self.multiplicity_max) * self.len().div_ceil(8);
+        let body_max = self.raw_bytes(planes_max(self.multiplicity_max));
         let (tag, info) = (reader.u8()?, reader.u8()?);
         let body = reader.bytes_u32_prefixed(body_max)?;
         let planes_count = usize::from(info >> 4);
         self.check_info(tag, info)?;
         let is_raw = matches!(tag, TAG_RAW_BITS | TAG_RAW_PLANES);
-        if !is_raw && body.len() >= planes_count * self.len().div_ceil(8) {
+        if !is_raw && body.len() >= self.raw_bytes(planes_count) {
             return Err(not_canonical("coding that is not shorter than raw"));
         }
         let support = match (tag, self.coding) {
@@ -190,13 +190,18 @@ impl<'a> SupportCode<'a> {
         self.cells.len()
     }
 
+    /// Bytes of the raw body of `planes_count` planes, which a shorter coding must beat.
+    fn raw_bytes(&self, planes_count: usize) -> usize {
+        planes_count * self.len().div_ceil(8)
+    }
+
     fn cells_count(&self) -> usize {
         self.cells.count()
     }
 
     /// The tag and body of a coding other than raw, whether shorter or not.
     fn encode_short(&self, support: &Support) -> Option<(u8, Vec<u8>)> {
-        let capacity = support.planes_count() * self.len().div_ceil(8);
+        let (n, raw_bytes) = (self.len(), self.raw_bytes(support.planes_count()));
         match self.coding {
             Coding::Raw => None,
             Coding::Snappy => match support.planes() {
@@ -204,12 +209,12 @@ impl<'a> SupportCode<'a> {
                 _ => None,
             },
             Coding::Rice => {
-                let mut sink = rice::RiceSink::with_capacity(capacity);
+                let mut sink = rice::RiceSink::new(raw_bytes, n);
                 planes::write(support, self, &mut sink);
                 Some((TAG_RICE, sink.finish()))
             }
             Coding::Range => {
-                let mut sink = range::RangeSink::with_capacity(capacity);
+                let mut sink = range::RangeSink::new(raw_bytes, n);
                 planes::write(support, self, &mut sink);
                 Some((TAG_RANGE, sink.finish()))
             }
@@ -243,7 +248,7 @@ impl<'a> SupportCode<'a> {
         if self.coding == Coding::Rice && !is_raw {
             return Ok(());
         }
-        let raw_bytes = support.planes_count() * self.len().div_ceil(8);
+        let raw_bytes = self.raw_bytes(support.planes_count());
         let canonical = match self.encode_short(support) {
             Some((_, short)) if short.len() < raw_bytes => !is_raw && short == body,
             _ => is_raw,

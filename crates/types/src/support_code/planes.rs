@@ -14,6 +14,10 @@ pub(super) trait Sink {
     fn flags(&mut self, flags: &Bitfield);
     /// The symbols of a class, which is not empty.
     fn class(&mut self, class: &Class);
+    /// True once the parts so far are so long that the rest cannot matter.
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// Delivers the parts in the same order.
@@ -38,7 +42,7 @@ pub(super) fn write(support: &Support, code: &SupportCode<'_>, sink: &mut impl S
         }
     }
     for j in 2..=unary_max(support.planes_count()) {
-        if below.none() {
+        if below.none() || sink.is_full() {
             break;
         }
         let plane = support.at_least(j);

@@ -45,12 +45,15 @@ pub(super) struct RangeSink {
     bytes: Vec<u8>,
     low: u32,
     range: u32,
+    limit_bytes: usize,
 }
 
 impl RangeSink {
-    pub(super) fn with_capacity(bytes: usize) -> Self {
+    /// A sink that is full after `limit_bytes`; a class of up to `n` positions may go beyond.
+    pub(super) fn new(limit_bytes: usize, n: usize) -> Self {
         Self {
-            bytes: Vec::with_capacity(bytes),
+            bytes: Vec::with_capacity(limit_bytes + n.div_ceil(8)),
+            limit_bytes,
             low: 0,
             range: u32::MAX,
         }
@@ -110,6 +113,10 @@ impl Sink for RangeSink {
             self.put(bit, model.share(self.range));
             model.learn(bit);
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.len() > self.limit_bytes
     }
 }
 

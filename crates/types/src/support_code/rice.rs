@@ -72,12 +72,15 @@ fn for_each_gap(bits: &Bitfield, mut visit: impl FnMut(u64)) {
 /// Writes classes as gaps into one bit stream.
 pub(super) struct RiceSink {
     bits: BitWriter,
+    limit_bits: usize,
 }
 
 impl RiceSink {
-    pub(super) fn with_capacity(bytes: usize) -> Self {
+    /// A sink that is full after `limit_bytes`; a class of up to `n` positions may go beyond.
+    pub(super) fn new(limit_bytes: usize, n: usize) -> Self {
         Self {
-            bits: BitWriter::with_capacity(bytes),
+            bits: BitWriter::with_capacity(limit_bytes + n.div_ceil(8)),
+            limit_bits: 8 * limit_bytes,
         }
     }
 
@@ -141,6 +144,10 @@ impl Sink for RiceSink {
         }
         self.bits.put(1, 1);
         self.bits.put_bitfield(&class.symbols());
+    }
+
+    fn is_full(&self) -> bool {
+        self.bits.len_bits() >= self.limit_bits
     }
 }
 
