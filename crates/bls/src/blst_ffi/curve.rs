@@ -40,6 +40,20 @@ impl<F: Field> Affine<F> {
     }
 }
 
+impl G1Affine {
+    /// The generator of G1.
+    pub fn generator() -> G1Affine {
+        g1::generator()
+    }
+}
+
+impl G2Affine {
+    /// The generator of G2.
+    pub fn generator() -> G2Affine {
+        g2::generator()
+    }
+}
+
 /// A field whose curve blst knows: the one-point routines that bulk sums are compared with.
 pub trait CurveField: Field {
     /// The sum by one mixed addition per point.

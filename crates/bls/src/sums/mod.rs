@@ -2,13 +2,32 @@
 
 mod base;
 mod columns;
+mod costs;
+mod extract;
+mod plan;
+mod portable;
+mod run;
+pub(crate) mod segments;
 mod table;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tree;
 
 pub use base::Base;
 pub use columns::{COLLECTIONS_MAX, Columns, CommitteeJob, PLANES_MAX, SumError};
+pub use costs::Costs;
 pub use table::{KeyTable, KeyTableError};
 
-use crate::blst_ffi::curve::{CurveField, G1Affine};
+pub(crate) use plan::random_widths;
+pub(crate) use portable::Portable;
+
+use core::fmt;
+
+use crate::blst_ffi::curve::G1Affine;
+use crate::blst_ffi::field::Fp;
+use crate::blst_ffi::points::g1;
+use crate::kernel::Backend;
+use run::{Run, Space};
 
 /// A method of summing columns; all give the same result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,8 +42,32 @@ pub enum Method {
     Pattern,
     /// As `Pattern`, on the differences from a vector whose sum is known.
     Based,
-    /// One sum per column over its differences from a vector whose sum is known.
+    /// One sum per column over its differences from the nearest vector whose sum is known.
     Delta,
+}
+
+impl Method {
+    /// All methods.
+    pub const ALL: [Method; 6] = [
+        Method::Naive,
+        Method::Bulk,
+        Method::Subtract,
+        Method::Pattern,
+        Method::Based,
+        Method::Delta,
+    ];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Naive => "naive",
+            Method::Bulk => "bulk",
+            Method::Subtract => "subtract",
+            Method::Pattern => "pattern",
+            Method::Based => "based",
+            Method::Delta => "delta",
+        }
+    }
 }
 
 /// How to sum.
@@ -32,13 +75,46 @@ pub enum Method {
 pub struct SumOptions {
     /// The method, or `None` to let the planner choose per committee.
     pub method: Option<Method>,
+    /// What the planner believes about the machine; it changes the time, never the result.
+    pub costs: Costs,
 }
 
-/// What was done: columns per method, and the number of point additions.
+/// Columns per method.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MethodCounts([u64; Method::ALL.len()]);
+
+impl MethodCounts {
+    /// Columns that were summed by `method`.
+    pub fn get(&self, method: Method) -> u64 {
+        self.0[method as usize]
+    }
+
+    fn add(&mut self, method: Method, columns: u64) {
+        self.0[method as usize] += columns;
+    }
+}
+
+/// What was done. Times are summed over threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SumReport {
+    /// Columns per method.
+    pub methods: MethodCounts,
     /// Point additions.
     pub additions: u64,
+    /// Choosing methods.
+    pub plan_ns: u64,
+    /// Extracting the patterns of positions.
+    pub buckets_ns: u64,
+    /// Sorting and adding.
+    pub sums_ns: u64,
+}
+
+impl SumReport {
+    fn join(&mut self, other: &SumReport) {
+        self.additions += other.additions;
+        self.buckets_ns += other.buckets_ns;
+        self.sums_ns += other.sums_ns;
+    }
 }
 
 /// The aggregate keys, in the order of jobs and their collections, and what was done.
@@ -50,37 +126,46 @@ pub struct Sums {
     pub report: SumReport,
 }
 
-/// Memory that is reused from call to call.
-#[derive(Debug, Default)]
-pub struct Workspace {}
+/// Memory that is reused from call to call, one part per thread.
+#[derive(Default)]
+pub struct Workspace {
+    portable: Vec<Space<Portable<Fp>>>,
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Workspace {{ threads: {} }}", self.portable.len())
+    }
+}
 
 /// The aggregate key of every collection of every job: Σ m_i·pk_i over the positions.
+///
+/// The result depends neither on the method nor on the number of threads. With a pool, its threads
+/// share the committees; without one, the caller's thread does all.
 ///
 /// # Errors
 /// A job that does not fit the table; nothing is summed then.
 pub fn sum_columns(
     table: &KeyTable,
     jobs: &[CommitteeJob<'_>],
-    _options: &SumOptions,
-    _workspace: &mut Workspace,
-    _pool: Option<&rayon::ThreadPool>,
+    options: &SumOptions,
+    workspace: &mut Workspace,
+    pool: Option<&rayon::ThreadPool>,
 ) -> Result<Sums, SumError> {
     jobs.iter().try_for_each(|job| job.check(table))?;
-    let mut keys = Vec::new();
-    let mut report = SumReport::default();
-    for job in jobs {
-        for collection in job.collections {
-            let mut sum = G1Affine::INFINITY;
-            for plane in collection.planes.iter().rev() {
-                let part = base::plane_naive(table.committee(job.committee), plane);
-                sum = CurveField::sum_naive(&[sum, sum, part]);
-                report.additions += plane
-                    .iter()
-                    .map(|word| u64::from(word.count_ones()))
-                    .sum::<u64>();
-            }
-            keys.push(sum);
-        }
-    }
+    let run = Run {
+        kernel: Portable::default(),
+        table,
+        points: table.points(),
+        options,
+    };
+    let (keys, report) = run.run(jobs, &mut workspace.portable, pool);
     Ok(Sums { keys, report })
+}
+
+impl Costs {
+    /// Measures the kernel of `backend` on this machine, in at most some 20 ms.
+    pub fn measure(_backend: Backend) -> Costs {
+        costs::measure(Portable::<Fp>::default(), &g1::generator())
+    }
 }

@@ -5,7 +5,10 @@ use core::ops::Range;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::blst_ffi::curve::{Affine, CurveField, G1Affine};
+use super::Portable;
+use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
+use crate::blst_ffi::curve::{Affine, G1Affine};
+use crate::blst_ffi::field::Fp;
 use crate::kernel::Backend;
 
 /// A key table that cannot be built.
@@ -41,10 +44,10 @@ pub enum KeyTableError {
 #[derive(Debug)]
 pub struct KeyTable {
     backend: Backend,
-    keys: Vec<G1Affine>,
+    /// The keys, then the totals of the committees.
+    points: Vec<G1Affine>,
     /// First position of each committee, then the number of keys.
     starts: Vec<usize>,
-    totals: Vec<G1Affine>,
     digest: [u8; 32],
 }
 
@@ -87,15 +90,12 @@ impl KeyTable {
             starts.push(starts[starts.len() - 1] + size);
         }
         let digest = digest(&keys, &starts);
-        let totals = starts
-            .windows(2)
-            .map(|w| CurveField::sum_naive(&keys[w[0]..w[1]]))
-            .collect();
+        let mut points = keys;
+        append_totals(Portable::default(), &mut points, &starts);
         Ok(KeyTable {
             backend,
-            keys,
+            points,
             starts,
-            totals,
             digest,
         })
     }
@@ -107,17 +107,17 @@ impl KeyTable {
 
     /// Number of committees.
     pub fn committees(&self) -> usize {
-        self.totals.len()
+        self.starts.len() - 1
     }
 
     /// The keys of one committee; panics if there is no such committee.
     pub fn committee(&self, committee: usize) -> &[G1Affine] {
-        &self.keys[self.range(committee)]
+        &self.points[self.range(committee)]
     }
 
     /// The sum of all keys of a committee; panics if there is no such committee.
     pub fn total(&self, committee: usize) -> &G1Affine {
-        &self.totals[committee]
+        &self.points[self.keys().len()..][committee]
     }
 
     /// SHA-256 over sizes and keys: what a remembered sum is bound to.
@@ -127,10 +127,15 @@ impl KeyTable {
 
     /// All keys, in committee order.
     pub fn keys(&self) -> &[G1Affine] {
-        &self.keys
+        &self.points[..self.starts[self.committees()]]
     }
 
-    pub(crate) fn range(&self, committee: usize) -> Range<usize> {
+    /// The keys, then the totals.
+    pub(super) fn points(&self) -> &[G1Affine] {
+        &self.points
+    }
+
+    pub(super) fn range(&self, committee: usize) -> Range<usize> {
         self.starts[committee]..self.starts[committee + 1]
     }
 }
@@ -149,4 +154,31 @@ fn digest(keys: &[G1Affine], starts: &[usize]) -> [u8; 32] {
         hash.update(bytes);
     }
     hash.finalize().into()
+}
+
+/// Appends the sum of each committee's points.
+fn append_totals<K: SumKernel<Field = Fp>>(
+    kernel: K,
+    points: &mut Vec<K::Point>,
+    starts: &[usize],
+) {
+    let mut list = SegmentList::default();
+    for committee in starts.windows(2) {
+        list.entries
+            .extend((committee[0]..committee[1]).map(|i| Entry::new(i, false)));
+        list.close();
+    }
+    let mut totals = Vec::new();
+    let operands = Points {
+        table: points,
+        sums: &[],
+    };
+    sum_segments(
+        kernel,
+        operands,
+        &list,
+        &mut SumBuffers::default(),
+        &mut totals,
+    );
+    points.append(&mut totals);
 }

@@ -1,0 +1,172 @@
+//! From columns of bits to items: which positions differ from the reference, and in which columns.
+
+use super::segments::Entry;
+use super::tree::{Item, WIDTH_MAX};
+
+/// What a column is compared with: only positions that differ are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reference {
+    /// The empty vector: the sum of the differences is the sum.
+    Zero,
+    /// The full vector: the sum is the committee's total less the differences.
+    Full,
+    /// The base of this index: the sum is the base's, plus gained and minus lost keys.
+    Base(usize),
+}
+
+/// A group of columns over one committee.
+pub(crate) struct Group<'a> {
+    /// At most [`WIDTH_MAX`] planes of ceil(n / 64) words.
+    pub(crate) columns: &'a [&'a [u64]],
+    /// `!0` where the column's reference is the full vector, one mask per column.
+    pub(crate) flips: &'a [u64],
+    /// The base, if that is the reference of all columns; `flips` are 0 then.
+    pub(crate) base: Option<&'a [u64]>,
+    /// Number of positions n.
+    pub(crate) positions: usize,
+}
+
+impl Group<'_> {
+    /// Bits of a word that are positions.
+    fn valid(&self, word: usize) -> u64 {
+        match self.positions - 64 * word {
+            0..64 => (1 << (self.positions % 64)) - 1,
+            _ => !0,
+        }
+    }
+
+    /// The word of every column, XOR its reference; their OR.
+    #[inline]
+    fn differences(&self, word: usize, out: &mut [u64; WIDTH_MAX]) -> u64 {
+        let base = self.base.map_or(0, |base| base[word]);
+        let valid = self.valid(word);
+        let mut any = 0;
+        for ((column, flip), out) in self.columns.iter().zip(self.flips).zip(out) {
+            *out = (column[word] ^ flip ^ base) & valid;
+            any |= *out;
+        }
+        any
+    }
+
+    /// Number of positions where some column differs from its reference.
+    pub(crate) fn touched(&self) -> usize {
+        let mut words = [0; WIDTH_MAX];
+        (0..self.positions.div_ceil(64))
+            .map(|word| self.differences(word, &mut words).count_ones() as usize)
+            .sum()
+    }
+
+    /// Pushes one item per position where some column differs; position i is point `first` + i.
+    ///
+    /// Words without a difference cost one test, so the cost follows the number of differences.
+    pub(crate) fn extract(&self, first: usize, items: &mut Vec<Item>) {
+        let mut words = [0; WIDTH_MAX];
+        for word in 0..self.positions.div_ceil(64) {
+            let mut any = self.differences(word, &mut words);
+            if any == 0 {
+                continue;
+            }
+            let lost = self.base.map_or(0, |base| base[word]);
+            let values = patterns(&words, self.columns.len() > 8);
+            items.reserve(any.count_ones() as usize);
+            while any != 0 {
+                let bit = any.trailing_zeros() as usize;
+                let entry = Entry::new(first + 64 * word + bit, lost >> bit & 1 == 1);
+                items.push(Item {
+                    value: values[bit],
+                    entry,
+                });
+                any &= any - 1;
+            }
+        }
+    }
+}
+
+/// Bit j of pattern i is bit i of word j: 8 x 8 bit transposes, eight positions at a time.
+#[inline]
+fn patterns(words: &[u64; WIDTH_MAX], wide: bool) -> [u16; 64] {
+    let mut out = [0; 64];
+    for half in 0..1 + usize::from(wide) {
+        for byte in 0..8 {
+            let mut rows = [0; 8];
+            for (row, word) in rows.iter_mut().zip(&words[8 * half..]) {
+                *row = (word >> (8 * byte)) as u8;
+            }
+            let columns = transpose(u64::from_le_bytes(rows)).to_le_bytes();
+            for (out, column) in out[8 * byte..].iter_mut().zip(columns) {
+                *out |= u16::from(column) << (8 * half);
+            }
+        }
+    }
+    out
+}
+
+/// Transposes an 8 x 8 bit matrix, row i in byte i: swaps off-diagonal blocks of 1, 2 and 4 bits
+/// (Hacker's Delight, section 7-3).
+#[inline]
+fn transpose(x: u64) -> u64 {
+    let t = (x ^ (x >> 7)) & 0x00aa_00aa_00aa_00aa;
+    let x = x ^ t ^ (t << 7);
+    let t = (x ^ (x >> 14)) & 0x0000_cccc_0000_cccc;
+    let x = x ^ t ^ (t << 14);
+    let t = (x ^ (x >> 28)) & 0x0000_0000_f0f0_f0f0;
+    x ^ t ^ (t << 28)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transpose_moves_bit_j_of_row_i_to_bit_i_of_row_j() {
+        for i in 0..8 {
+            for j in 0..8 {
+                assert_eq!(transpose(1 << (8 * i + j)), 1 << (8 * j + i));
+            }
+        }
+    }
+
+    #[test]
+    fn items_are_exactly_the_differing_positions_with_their_patterns() {
+        let positions = 131;
+        let words: Vec<Vec<u64>> = (1..=11u64)
+            .map(|j| {
+                let mix = |w: u64| (j * 4 + w).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                vec![mix(0), mix(1) & mix(2), mix(3) & 7]
+            })
+            .collect();
+        let columns: Vec<&[u64]> = words.iter().map(Vec::as_slice).collect();
+        let flips: Vec<u64> = (0..11).map(|j| if j % 3 == 0 { !0 } else { 0 }).collect();
+        let base = vec![0x00ff_1234_5678_9abc, 0, 5];
+        for base in [None, Some(base.as_slice())] {
+            let flips = if base.is_some() {
+                vec![0; 11]
+            } else {
+                flips.clone()
+            };
+            let group = Group {
+                columns: &columns,
+                flips: &flips,
+                base,
+                positions,
+            };
+            let mut items = Vec::new();
+            group.extract(100, &mut items);
+            assert_eq!(items.len(), group.touched());
+            let mut found = items.iter();
+            for i in 0..positions {
+                let bit = |words: &[u64]| words[i / 64] >> (i % 64) & 1;
+                let lost = base.map_or(0, bit);
+                let value = (0..11).fold(0, |value, j| {
+                    value | ((bit(columns[j]) ^ (flips[j] & 1) ^ lost) as u16) << j
+                });
+                if value != 0 {
+                    let item = found.next().expect("an item for each difference");
+                    assert_eq!(item.value, value);
+                    assert_eq!(item.entry, Entry::new(100 + i, lost == 1));
+                }
+            }
+            assert!(found.next().is_none());
+        }
+    }
+}

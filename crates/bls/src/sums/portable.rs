@@ -1,0 +1,201 @@
+//! The portable kernel: batch-affine additions with blst's scalar field arithmetic.
+//!
+//! It serves every processor and both fields, and is the oracle of the vector kernels.
+
+use core::marker::PhantomData;
+
+use super::segments::{Points, SegmentList, SumKernel};
+use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::blst_ffi::field::Field;
+
+/// Entries that are worked on at a time: 8,192 points of G1 with their differences and products
+/// take 1.2 MB, and the inversion of each level (some 100 products) is spread over many pairs.
+const CHUNK_ENTRIES: usize = 8192;
+
+/// The portable kernel over the field `F`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Portable<F>(PhantomData<F>);
+
+/// Buffers of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct PortableScratch<F> {
+    points: Vec<Affine<F>>,
+    lengths: Vec<usize>,
+    /// Denominators of the slopes, then their inverses.
+    inverses: Vec<F>,
+    /// Products of the denominators so far.
+    products: Vec<F>,
+}
+
+impl<F: CurveField> SumKernel for Portable<F> {
+    type Field = F;
+    type Point = Affine<F>;
+    type Scratch = PortableScratch<F>;
+
+    fn encode(self, points: &[Affine<F>], out: &mut Vec<Affine<F>>) {
+        out.extend_from_slice(points);
+    }
+
+    fn decode(self, points: &[Affine<F>], out: &mut Vec<Affine<F>>) {
+        out.extend_from_slice(points);
+    }
+
+    fn is_infinity(point: &Affine<F>) -> bool {
+        point.is_infinity()
+    }
+
+    fn piece_max(self, _entries: usize) -> usize {
+        CHUNK_ENTRIES
+    }
+
+    fn sum_pieces(
+        self,
+        points: Points<'_, Affine<F>>,
+        pieces: &SegmentList,
+        scratch: &mut PortableScratch<F>,
+        out: &mut Vec<Affine<F>>,
+    ) {
+        scratch.clear();
+        for piece in pieces.iter() {
+            if scratch.points.len() + piece.len() > CHUNK_ENTRIES {
+                scratch.finish(out);
+            }
+            scratch.points.extend(piece.iter().map(|entry| {
+                let point = points.get(entry.index());
+                if entry.is_negative() {
+                    point.neg()
+                } else {
+                    *point
+                }
+            }));
+            scratch.lengths.push(piece.len());
+        }
+        scratch.finish(out);
+    }
+}
+
+impl<F: Field> PortableScratch<F> {
+    fn clear(&mut self) {
+        self.points.clear();
+        self.lengths.clear();
+    }
+
+    /// Reduces every segment to one point, appends these to `out` and clears the buffers.
+    fn finish(&mut self, out: &mut Vec<Affine<F>>) {
+        while self.lengths.iter().any(|length| *length > 1) {
+            self.invert_denominators();
+            self.add_pairs();
+        }
+        let mut sums = self.points.iter();
+        out.extend(self.lengths.iter().map(|length| match length {
+            0 => Affine::INFINITY,
+            _ => *sums.next().expect("one point is left of each segment"),
+        }));
+        self.clear();
+    }
+
+    /// Fills `inverses` with 1/d of every pair of neighbours: one inversion for all of them
+    /// (Montgomery's trick).
+    fn invert_denominators(&mut self) {
+        let Self {
+            points,
+            lengths,
+            inverses,
+            products,
+        } = self;
+        inverses.clear();
+        products.clear();
+        let mut product = F::ONE;
+        let mut segment = 0;
+        for length in lengths.iter() {
+            for pair in points[segment..segment + length].chunks_exact(2) {
+                let d = denominator(&pair[0], &pair[1]);
+                products.push(product);
+                product = product.mul(&d);
+                inverses.push(d);
+            }
+            segment += length;
+        }
+        let mut inverse = product.inverse();
+        for (d, before) in inverses.iter_mut().zip(products.iter()).rev() {
+            let next = inverse.mul(d);
+            *d = inverse.mul(before);
+            inverse = next;
+        }
+    }
+
+    /// Replaces every pair by its sum, in place: a sum is never written past its operands.
+    fn add_pairs(&mut self) {
+        let Self {
+            points,
+            lengths,
+            inverses,
+            ..
+        } = self;
+        let mut inverses = inverses.iter();
+        let (mut read, mut write) = (0, 0);
+        for length in lengths.iter_mut() {
+            let end = read + *length;
+            while read + 1 < end {
+                let inverse = inverses.next().expect("one inverse a pair");
+                points[write] = add(&points[read], &points[read + 1], inverse);
+                read += 2;
+                write += 1;
+            }
+            if read < end {
+                points[write] = points[read];
+                read += 1;
+                write += 1;
+            }
+            *length = length.div_ceil(2);
+        }
+        points.truncate(write);
+    }
+}
+
+/// What the slope of the line through both points is divided by, and 1 where there is no slope:
+/// never zero, because no point has y = 0 (the order of either curve is odd).
+#[inline]
+fn denominator<F: Field>(a: &Affine<F>, b: &Affine<F>) -> F {
+    if a.x != b.x {
+        // With an infinite operand this is plus or minus the other x: wrong unless it is unused.
+        if a.is_infinity() || b.is_infinity() {
+            F::ONE
+        } else {
+            b.x.sub(&a.x)
+        }
+    } else if a.y == b.y && !a.is_infinity() {
+        a.y.add(&a.y)
+    } else {
+        F::ONE
+    }
+}
+
+/// The sum of two points, given the inverse of their denominator. Complete: every case of equal,
+/// opposite and infinite operands is told apart.
+#[inline]
+fn add<F: Field>(a: &Affine<F>, b: &Affine<F>, inverse: &F) -> Affine<F> {
+    let numerator = if a.x != b.x {
+        if a.is_infinity() {
+            return *b;
+        }
+        if b.is_infinity() {
+            return *a;
+        }
+        b.y.sub(&a.y)
+    } else if a.y == b.y && !a.is_infinity() {
+        let xx = a.x.square();
+        xx.add(&xx).add(&xx)
+    } else if a.is_infinity() {
+        // x = 0 also belongs to points of order 3.
+        return *b;
+    } else if b.is_infinity() {
+        return *a;
+    } else {
+        return Affine::INFINITY;
+    };
+    let slope = numerator.mul(inverse);
+    let x = slope.square().sub(&a.x).sub(&b.x);
+    let y = slope.mul(&a.x.sub(&x)).sub(&a.y);
+    Affine { x, y }
+}

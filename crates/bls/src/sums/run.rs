@@ -1,0 +1,358 @@
+//! Runs jobs: plans them, pools small ones into batches, shares batches among threads.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::base::{Base, plane_naive};
+use super::columns::CommitteeJob;
+use super::extract::Reference;
+use super::plan::{JobColumns, JobPlan};
+use super::segments::{Entry, SumKernel};
+use super::table::KeyTable;
+use super::tree::Tree;
+use super::{Method, SumOptions, SumReport};
+use crate::blst_ffi::curve::{CurveField, G1Affine};
+use crate::blst_ffi::field::Fp;
+
+/// Items of a batch: small jobs are pooled up to this many, so that they share the inversions.
+const BATCH_ITEMS: usize = 1 << 15;
+
+/// Memory of one thread.
+pub(crate) struct Space<K: SumKernel> {
+    tree: Tree<K>,
+    flips: Vec<u64>,
+    wanted: Vec<Wanted>,
+    columns: Vec<Option<Entry>>,
+    points: Vec<K::Point>,
+    affine: Vec<G1Affine>,
+}
+
+impl<K: SumKernel> Default for Space<K> {
+    fn default() -> Self {
+        Space {
+            tree: Tree::default(),
+            flips: Vec::new(),
+            wanted: Vec::new(),
+            columns: Vec::new(),
+            points: Vec::new(),
+            affine: Vec::new(),
+        }
+    }
+}
+
+/// A column of a batch: what its differences are added to, and where the tree leaves their sum.
+struct Wanted {
+    known: Option<Entry>,
+    negative: bool,
+    slot: usize,
+}
+
+/// A job with its plan and its place in the output.
+struct Planned<'a> {
+    job: &'a CommitteeJob<'a>,
+    columns: JobColumns<'a>,
+    plan: JobPlan,
+    first_output: usize,
+}
+
+/// All jobs of one call over one table.
+pub(crate) struct Run<'a, K: SumKernel> {
+    pub(crate) kernel: K,
+    pub(crate) table: &'a KeyTable,
+    /// The table's keys, then its totals, in stored form.
+    pub(crate) points: &'a [K::Point],
+    pub(crate) options: &'a SumOptions,
+}
+
+impl<K: SumKernel<Field = Fp>> Run<'_, K> {
+    /// The aggregate keys in order of jobs and collections.
+    pub(crate) fn run(
+        &self,
+        jobs: &[CommitteeJob<'_>],
+        spaces: &mut Vec<Space<K>>,
+        pool: Option<&rayon::ThreadPool>,
+    ) -> (Vec<G1Affine>, SumReport) {
+        let start = Instant::now();
+        let mut outputs = 0;
+        let mut planned: Vec<Planned<'_>> = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            planned.push(self.plan(job, outputs));
+            outputs += job.collections.len();
+        }
+        // The largest first: the last batches, which decide when all threads end, are small.
+        planned.sort_by_key(|job| core::cmp::Reverse(job.plan.items));
+        let threads = pool.map_or(1, rayon::ThreadPool::current_num_threads);
+        let batches = batches(&planned, threads);
+        let mut report = SumReport {
+            plan_ns: elapsed_ns(start),
+            ..SumReport::default()
+        };
+        for job in &planned {
+            report
+                .methods
+                .add(job.plan.method, job.columns.columns.len() as u64);
+        }
+        let threads = threads.min(batches.len());
+        spaces.resize_with(threads.max(spaces.len()), Space::default);
+        let shared = Mutex::new((vec![G1Affine::INFINITY; outputs], report));
+        let next = AtomicUsize::new(0);
+        let work = |space: &mut Space<K>| {
+            while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let report = self.batch(batch, space);
+                let mut shared = shared
+                    .lock()
+                    .expect("no thread panics while it holds the lock");
+                let mut sums = space.affine.iter();
+                for job in *batch {
+                    let to = &mut shared.0[job.first_output..][..job.job.collections.len()];
+                    to.iter_mut()
+                        .zip(sums.by_ref())
+                        .for_each(|(to, sum)| *to = *sum);
+                }
+                shared.1.join(&report);
+            }
+        };
+        match pool {
+            Some(pool) if threads > 1 => pool.scope(|scope| {
+                for space in &mut spaces[..threads] {
+                    scope.spawn(|_| work(space));
+                }
+            }),
+            _ => spaces.iter_mut().take(1).for_each(work),
+        }
+        shared.into_inner().expect("no thread panicked")
+    }
+
+    fn plan<'j>(&self, job: &'j CommitteeJob<'j>, first_output: usize) -> Planned<'j> {
+        let fits = |base: &&Base| base.fits(self.table, job.committee);
+        let bases = job.bases.iter().filter(fits).collect();
+        let columns = JobColumns::new(job, self.table.range(job.committee).len(), bases);
+        let plan = columns.plan(self.options);
+        Planned {
+            job,
+            columns,
+            plan,
+            first_output,
+        }
+    }
+
+    /// Sums the jobs of one batch into `space.affine`, in their order.
+    fn batch(&self, batch: &[Planned<'_>], space: &mut Space<K>) -> SumReport {
+        let start = Instant::now();
+        space.tree.clear();
+        space.wanted.clear();
+        for planned in batch {
+            self.push(planned, space);
+        }
+        let buckets_ns = elapsed_ns(start);
+        space.tree.run(self.kernel, self.points);
+        self.join_references(space);
+        self.join_planes(batch, space);
+        space.points.clear();
+        for entry in &space.columns {
+            // A missing sum is the identity; any point keeps its place until it is overwritten.
+            let index = entry.map_or(0, Entry::index);
+            space
+                .points
+                .push(match index.checked_sub(self.points.len()) {
+                    None => self.points[index],
+                    Some(sum) => space.tree.sums[sum],
+                });
+        }
+        space.affine.clear();
+        self.kernel.decode(&space.points, &mut space.affine);
+        for (sum, entry) in space.affine.iter_mut().zip(&space.columns) {
+            match entry {
+                None => *sum = G1Affine::INFINITY,
+                Some(entry) if entry.is_negative() => *sum = sum.neg(),
+                Some(_) => {}
+            }
+        }
+        let mut report = SumReport {
+            buckets_ns,
+            ..SumReport::default()
+        };
+        report.additions = space.tree.additions + self.naive_jobs(batch, space);
+        report.sums_ns = elapsed_ns(start) - buckets_ns;
+        report
+    }
+
+    /// Gives the groups of a job to the tree and notes what its columns are compared with.
+    fn push(&self, planned: &Planned<'_>, space: &mut Space<K>) {
+        let Space {
+            tree,
+            flips,
+            wanted,
+            ..
+        } = space;
+        let Planned {
+            job, columns, plan, ..
+        } = planned;
+        let first = self.table.range(job.committee).start;
+        let bases: Vec<Option<Entry>> = columns
+            .bases
+            .iter()
+            .map(|base| {
+                self.kernel
+                    .encode(core::slice::from_ref(base.sum()), &mut tree.sums);
+                let entry = Entry::new(self.points.len() + tree.sums.len() - 1, false);
+                (!base.sum().is_infinity()).then_some(entry)
+            })
+            .collect();
+        let total = (!self.table.total(job.committee).is_infinity())
+            .then(|| Entry::new(self.table.keys().len() + job.committee, false));
+        if plan.method == Method::Naive {
+            // These columns are summed by `naive_jobs`; their slots keep the order.
+            let slot = tree.push_empty(columns.columns.len());
+            let slots = slot..slot + columns.columns.len();
+            wanted.extend(slots.map(|slot| Wanted {
+                known: None,
+                negative: false,
+                slot,
+            }));
+            return;
+        }
+        for range in &plan.groups {
+            let group = columns.group(range.clone(), &plan.references, flips);
+            let slot = tree.push_group(range.len(), |items| group.extract(first, items));
+            for (i, reference) in plan.references[range.clone()].iter().enumerate() {
+                let (known, negative) = match reference {
+                    Reference::Zero => (None, false),
+                    Reference::Full => (total, true),
+                    Reference::Base(base) => (bases[*base], false),
+                };
+                wanted.push(Wanted {
+                    known,
+                    negative,
+                    slot: slot + i,
+                });
+            }
+        }
+    }
+
+    /// From the sums of differences to the sums of columns.
+    fn join_references(&self, space: &mut Space<K>) {
+        let Space {
+            tree,
+            wanted,
+            columns,
+            ..
+        } = space;
+        columns.clear();
+        let base = self.points.len() + tree.sums.len();
+        let slots = core::mem::take(&mut tree.slots);
+        tree.sum_extra(self.kernel, self.points, |list| {
+            for Wanted {
+                known,
+                negative,
+                slot,
+            } in wanted.iter()
+            {
+                let difference = slots[*slot].map(|e| if *negative { e.negated() } else { e });
+                columns.push(match (known, difference) {
+                    (Some(known), Some(difference)) => {
+                        list.entries.extend([*known, difference]);
+                        list.close();
+                        Some(Entry::new(base + list.len() - 1, false))
+                    }
+                    (known, difference) => known.or(difference),
+                });
+            }
+        });
+        tree.slots = slots;
+        self.drop_infinities(columns, tree);
+    }
+
+    /// From the sums of planes to those of collections, by Horner's rule, all collections at once.
+    fn join_planes(&self, batch: &[Planned<'_>], space: &mut Space<K>) {
+        let Space { tree, columns, .. } = space;
+        let planes = || {
+            batch
+                .iter()
+                .flat_map(|p| p.job.collections)
+                .map(|c| c.planes.len())
+        };
+        let (mut sums, mut end) = (Vec::new(), 0);
+        for planes in planes() {
+            end += planes;
+            sums.push(columns[end - 1]);
+        }
+        for round in 1..planes().max().unwrap_or(1) {
+            let base = self.points.len() + tree.sums.len();
+            tree.sum_extra(self.kernel, self.points, |list| {
+                let mut end = 0;
+                for (sum, planes) in sums.iter_mut().zip(planes()) {
+                    end += planes;
+                    if round >= planes {
+                        continue;
+                    }
+                    let before = list.entries.len();
+                    list.entries.extend(sum.iter().chain(sum.iter()));
+                    list.entries.extend(&columns[end - 1 - round]);
+                    *sum = None;
+                    if list.entries.len() > before {
+                        list.close();
+                        *sum = Some(Entry::new(base + list.len() - 1, false));
+                    }
+                }
+            });
+            self.drop_infinities(&mut sums, tree);
+        }
+        *columns = sums;
+    }
+
+    fn drop_infinities(&self, entries: &mut [Option<Entry>], tree: &Tree<K>) {
+        for entry in entries {
+            *entry = entry.filter(|entry| match entry.index().checked_sub(self.points.len()) {
+                None => true,
+                Some(sum) => !K::is_infinity(&tree.sums[sum]),
+            });
+        }
+    }
+
+    /// Overwrites the sums of jobs that are summed naively; returns the additions.
+    fn naive_jobs(&self, batch: &[Planned<'_>], space: &mut Space<K>) -> u64 {
+        let (mut additions, mut output) = (0, 0);
+        for planned in batch {
+            for collection in planned.job.collections {
+                if planned.plan.method == Method::Naive {
+                    let keys = self.table.committee(planned.job.committee);
+                    let mut sum = G1Affine::INFINITY;
+                    for plane in collection.planes.iter().rev() {
+                        let part = plane_naive(keys, plane);
+                        sum = CurveField::sum_naive(&[sum, sum, part]);
+                        additions += plane.iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
+                    }
+                    space.affine[output] = sum;
+                }
+                output += 1;
+            }
+        }
+        additions
+    }
+}
+
+/// Cuts the jobs, largest first, into batches of about [`BATCH_ITEMS`] items, or fewer where a
+/// thread would else have no work.
+fn batches<'p, 'a>(planned: &'p [Planned<'a>], threads: usize) -> Vec<&'p [Planned<'a>]> {
+    let total: usize = planned.iter().map(|job| job.plan.items).sum();
+    let items_max = BATCH_ITEMS.min(total.div_ceil(threads));
+    let mut batches = Vec::new();
+    let mut rest = planned;
+    while !rest.is_empty() {
+        let mut items = 0;
+        let fit = rest.iter().take_while(|job| {
+            items += job.plan.items;
+            items <= items_max
+        });
+        let (batch, others) = rest.split_at(fit.count().max(1));
+        batches.push(batch);
+        rest = others;
+    }
+    batches
+}
+
+fn elapsed_ns(start: Instant) -> u64 {
+    start.elapsed().as_nanos() as u64
+}

@@ -1,0 +1,397 @@
+//! The digit tree: from points labelled with patterns of bits to one sum per bit.
+//!
+//! Every item is a point with a w-bit *value*; bit j of the value says whether the point belongs to
+//! the sum of column j. Three steps, each one call of the kernel for all groups of a batch, lead to
+//! the w sums:
+//!
+//! - *merge*: items of equal value are added, so that at most min(n, 2^w) items stay;
+//! - *halve*: a value of w bits is cut in two digits; items of equal digit are added, digit by digit.
+//!   An item takes part in both halves, unless its digit is 0;
+//! - *bits*: a digit of at most four bits ends in one sum per bit.
+//!
+//! Merging 2^16 patterns before halving is what the transposed four-Russians method lacks: of 32,768
+//! random patterns of 16 bits about 25,800 are different, so 7,000 + 2 x 25,800 additions do the work
+//! of 2 x 32,768.
+
+use core::ops::Range;
+
+use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
+
+/// Most columns of one group.
+pub(crate) const WIDTH_MAX: usize = 16;
+/// Digits of at most this many bits are not halved: 2^4 items are cheaper than one more step.
+const BITS_WIDTH_MAX: u8 = 4;
+
+/// A point and its pattern.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) value: u16,
+    pub(crate) entry: Entry,
+}
+
+/// A group of columns, or a part of one, on its way through the tree.
+#[derive(Clone, Debug)]
+struct Digit {
+    items: Range<usize>,
+    /// Bits of the values.
+    width: u8,
+    /// Whether all values are different.
+    merged: bool,
+    /// Where the sum of bit 0 goes.
+    slot: usize,
+}
+
+/// The tree of one thread: filled group by group, then run for all of them at once.
+pub(crate) struct Tree<K: SumKernel> {
+    pub(crate) buffers: SumBuffers<K>,
+    items: Vec<Item>,
+    items_next: Vec<Item>,
+    digits: Vec<Digit>,
+    digits_next: Vec<Digit>,
+    list: SegmentList,
+    sort: Sort,
+    /// Patterns seen so far, one bit each.
+    seen: Vec<u64>,
+    /// Slots that this step fills with sums.
+    targets: Vec<usize>,
+    /// Sums of this step.
+    fresh: Vec<K::Point>,
+    /// All sums made so far.
+    pub(crate) sums: Vec<K::Point>,
+    /// The sum of each column; `None` is the identity.
+    pub(crate) slots: Vec<Option<Entry>>,
+    /// Point additions so far.
+    pub(crate) additions: u64,
+}
+
+impl<K: SumKernel> Default for Tree<K> {
+    fn default() -> Self {
+        Tree {
+            buffers: SumBuffers::default(),
+            items: Vec::new(),
+            items_next: Vec::new(),
+            digits: Vec::new(),
+            digits_next: Vec::new(),
+            list: SegmentList::default(),
+            sort: Sort::default(),
+            seen: Vec::new(),
+            targets: Vec::new(),
+            fresh: Vec::new(),
+            sums: Vec::new(),
+            slots: Vec::new(),
+            additions: 0,
+        }
+    }
+}
+
+impl<K: SumKernel> Tree<K> {
+    /// Forgets groups and sums, keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.items.clear();
+        self.digits.clear();
+        self.sums.clear();
+        self.slots.clear();
+        self.additions = 0;
+    }
+
+    /// Adds a group of `width` columns whose items `fill` pushes; returns its first slot. Values are
+    /// below 2^width and not 0.
+    pub(crate) fn push_group(&mut self, width: usize, fill: impl FnOnce(&mut Vec<Item>)) -> usize {
+        assert!(
+            (1..=WIDTH_MAX).contains(&width),
+            "a group has 1 to {WIDTH_MAX} columns"
+        );
+        let (start, slot) = (self.items.len(), self.slots.len());
+        fill(&mut self.items);
+        self.slots.resize(slot + width, None);
+        let items = start..self.items.len();
+        self.digits.push(Digit {
+            items,
+            width: width as u8,
+            merged: width == 1,
+            slot,
+        });
+        slot
+    }
+
+    /// Adds slots without items, whose sums are the identity; returns the first.
+    pub(crate) fn push_empty(&mut self, columns: usize) -> usize {
+        let slot = self.slots.len();
+        self.slots.resize(slot + columns, None);
+        slot
+    }
+
+    /// Runs all groups to their ends: afterwards `slots` holds the sums.
+    pub(crate) fn run(&mut self, kernel: K, table: &[K::Point]) {
+        while !self.digits.is_empty() {
+            self.list.clear();
+            self.items_next.clear();
+            self.digits_next.clear();
+            self.targets.clear();
+            let (base, made) = (table.len() + self.sums.len(), self.sums.len());
+            for i in 0..self.digits.len() {
+                self.step(self.digits[i].clone(), base);
+            }
+            self.sum_list(kernel, table);
+            if self.sums[made..].iter().any(K::is_infinity) {
+                self.drop_infinities(table.len());
+            }
+            core::mem::swap(&mut self.items, &mut self.items_next);
+            core::mem::swap(&mut self.digits, &mut self.digits_next);
+        }
+    }
+
+    /// Appends the sums of further segments, which `fill` lists; the sum of segment i becomes point
+    /// `table.len() + sums.len()` (before the call) + i.
+    pub(crate) fn sum_extra(
+        &mut self,
+        kernel: K,
+        table: &[K::Point],
+        fill: impl FnOnce(&mut SegmentList),
+    ) {
+        self.list.clear();
+        fill(&mut self.list);
+        self.sum_list(kernel, table);
+    }
+
+    fn sum_list(&mut self, kernel: K, table: &[K::Point]) {
+        let points = Points {
+            table,
+            sums: &self.sums,
+        };
+        sum_segments(
+            kernel,
+            points,
+            &self.list,
+            &mut self.buffers,
+            &mut self.fresh,
+        );
+        debug_assert_eq!(self.fresh.len(), self.list.len());
+        self.sums.append(&mut self.fresh);
+        self.additions += self
+            .list
+            .iter()
+            .map(|segment| segment.len().saturating_sub(1) as u64)
+            .sum::<u64>();
+    }
+
+    fn step(&mut self, digit: Digit, base: usize) {
+        let merge = !digit.merged && (digit.width <= 8 || self.merging_pays(&digit));
+        if merge {
+            self.merge(&digit, base);
+        } else if digit.width <= BITS_WIDTH_MAX {
+            self.bits(&digit, base);
+        } else {
+            self.halve(&digit, base);
+        }
+    }
+
+    /// Whether merging equal values first takes fewer additions than halving at once, by count.
+    fn merging_pays(&mut self, digit: &Digit) -> bool {
+        let low_mask = (1u16 << (digit.width / 2)) - 1;
+        let seen = &mut self.seen;
+        seen.clear();
+        seen.resize(1usize << (digit.width - 6), 0);
+        let (mut repeated, mut saved) = (0usize, 0usize);
+        for item in &self.items[digit.items.clone()] {
+            let (word, bit) = (usize::from(item.value >> 6), 1u64 << (item.value & 63));
+            if seen[word] & bit != 0 {
+                repeated += 1;
+                saved += usize::from(item.value & low_mask != 0);
+                saved += usize::from(item.value & !low_mask != 0);
+            }
+            seen[word] |= bit;
+        }
+        saved > repeated
+    }
+
+    fn merge(&mut self, digit: &Digit, base: usize) {
+        let Self {
+            items,
+            items_next,
+            list,
+            sort,
+            ..
+        } = self;
+        let items = &items[digit.items.clone()];
+        let sorted = if digit.width <= 8 {
+            sort.by_byte(items, |value| value as u8)
+        } else {
+            sort.by_value(items)
+        };
+        let start = items_next.len();
+        push_runs(sorted, |value| value, base, list, items_next);
+        let items = start..items_next.len();
+        self.digits_next.push(Digit {
+            items,
+            merged: true,
+            ..*digit
+        });
+    }
+
+    fn halve(&mut self, digit: &Digit, base: usize) {
+        let Self {
+            items,
+            items_next,
+            list,
+            sort,
+            ..
+        } = self;
+        let items = &items[digit.items.clone()];
+        let low = digit.width / 2;
+        let mask = (1u16 << low) - 1;
+        let start = items_next.len();
+        let sorted = sort.by_byte(items, |value| (value & mask) as u8);
+        push_runs(sorted, |value| value & mask, base, list, items_next);
+        let middle = items_next.len();
+        let sorted = sort.by_byte(items, |value| (value >> low) as u8);
+        push_runs(sorted, |value| value >> low, base, list, items_next);
+        let end = items_next.len();
+        let (slot, merged) = (digit.slot, true);
+        self.digits_next.push(Digit {
+            items: start..middle,
+            width: low,
+            merged,
+            slot,
+        });
+        let (width, slot) = (digit.width - low, slot + usize::from(low));
+        self.digits_next.push(Digit {
+            items: middle..end,
+            width,
+            merged,
+            slot,
+        });
+    }
+
+    fn bits(&mut self, digit: &Digit, base: usize) {
+        let Self {
+            items,
+            list,
+            slots,
+            targets,
+            ..
+        } = self;
+        for bit in 0..usize::from(digit.width) {
+            let before = list.entries.len();
+            let chosen = items[digit.items.clone()]
+                .iter()
+                .filter(|item| item.value >> bit & 1 == 1);
+            list.entries.extend(chosen.map(|item| item.entry));
+            slots[digit.slot + bit] = match list.entries.len() - before {
+                0 => None,
+                1 => list.entries.pop(),
+                _ => {
+                    list.close();
+                    targets.push(digit.slot + bit);
+                    Some(Entry::new(base + list.len() - 1, false))
+                }
+            };
+        }
+    }
+
+    /// Takes sums that are the identity out of the next items and of the slots.
+    fn drop_infinities(&mut self, table_len: usize) {
+        let Self {
+            items_next,
+            digits_next,
+            sums,
+            slots,
+            targets,
+            ..
+        } = self;
+        let infinite = |entry: &Entry| {
+            entry
+                .index()
+                .checked_sub(table_len)
+                .is_some_and(|i| K::is_infinity(&sums[i]))
+        };
+        let mut kept = 0;
+        for digit in digits_next.iter_mut() {
+            let start = kept;
+            for i in digit.items.clone() {
+                if !infinite(&items_next[i].entry) {
+                    items_next[kept] = items_next[i];
+                    kept += 1;
+                }
+            }
+            digit.items = start..kept;
+        }
+        items_next.truncate(kept);
+        for target in targets.iter() {
+            let slot = &mut slots[*target];
+            *slot = slot.filter(|entry| !infinite(entry));
+        }
+    }
+}
+
+/// Turns runs of equal keys into items: a run of one stays as it is, a longer one becomes a segment
+/// and an item that names its sum. Items with key 0 belong to no column of this digit.
+fn push_runs(
+    sorted: &[Item],
+    key: impl Fn(u16) -> u16,
+    base: usize,
+    list: &mut SegmentList,
+    items: &mut Vec<Item>,
+) {
+    for run in sorted.chunk_by(|a, b| key(a.value) == key(b.value)) {
+        let value = key(run[0].value);
+        if value == 0 {
+            continue;
+        }
+        let entry = if run.len() == 1 {
+            run[0].entry
+        } else {
+            list.entries.extend(run.iter().map(|item| item.entry));
+            list.close();
+            Entry::new(base + list.len() - 1, false)
+        };
+        items.push(Item { value, entry });
+    }
+}
+
+/// Counting sorts by bytes of the value.
+#[derive(Debug, Default)]
+struct Sort {
+    sorted: Vec<Item>,
+    other: Vec<Item>,
+}
+
+impl Sort {
+    /// The items ordered by one byte.
+    fn by_byte(&mut self, items: &[Item], byte: impl Fn(u16) -> u8) -> &[Item] {
+        counting_sort(items, byte, &mut self.sorted);
+        &self.sorted
+    }
+
+    /// The items ordered by their whole values.
+    fn by_value(&mut self, items: &[Item]) -> &[Item] {
+        counting_sort(items, |value| value as u8, &mut self.other);
+        counting_sort(&self.other, |value| (value >> 8) as u8, &mut self.sorted);
+        &self.sorted
+    }
+}
+
+/// Stable.
+fn counting_sort(items: &[Item], byte: impl Fn(u16) -> u8, sorted: &mut Vec<Item>) {
+    let mut next = [0usize; 256];
+    for item in items {
+        next[usize::from(byte(item.value))] += 1;
+    }
+    let mut start = 0;
+    for slot in &mut next {
+        start += core::mem::replace(slot, start);
+    }
+    sorted.clear();
+    sorted.resize(
+        items.len(),
+        Item {
+            value: 0,
+            entry: Entry::new(0, false),
+        },
+    );
+    for item in items {
+        let slot = &mut next[usize::from(byte(item.value))];
+        sorted[*slot] = *item;
+        *slot += 1;
+    }
+}
