@@ -50,10 +50,11 @@ impl SecretScalar {
         &self.0
     }
 
-    /// The little-endian integer of 32 bytes, reduced mod r; `None` if that is zero.
-    pub(crate) fn reduced_from_le_bytes(bytes: &[u8; 32]) -> Option<SecretScalar> {
+    /// The little-endian integer of some bytes, reduced mod r; `None` if that is zero.
+    pub(crate) fn reduced_from_le_bytes(bytes: &[u8]) -> Option<SecretScalar> {
         let mut scalar = SecretScalar([0; 32]);
-        // SAFETY: output and input are 32 bytes each, and `blst_scalar` is a plain byte array.
+        // SAFETY: the output has 32 bytes and `blst_scalar` is a plain byte array; the input is
+        // read for its own length, any length is reduced.
         let nonzero = unsafe {
             blst_scalar_from_le_bytes(scalar.0.as_mut_ptr().cast(), bytes.as_ptr(), bytes.len())
         };
