@@ -1,2 +1,23 @@
 //! Runs the protocol's own state machines under a virtual clock and a virtual network.
+//!
+//! | room | what it holds |
+//! |---|---|
+//! | [`core`] | the order of events, and the driver that feeds state machines |
+//! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
+//! | [`network`] | which node receives what, and the bytes of it |
+//!
+//! A run is a function of its configuration and seed: the same configuration gives the same bytes,
+//! whatever the number of threads, because virtual time comes from cost formulas and never from a
+//! clock. A clock is read in [`compute`] alone, to report what the real work took.
+//!
+//! The simulator takes no decision of the protocol, and names no signature scheme.
 #![forbid(unsafe_code)]
+
+pub mod compute;
+pub mod core;
+pub mod network;
+mod progress;
+#[cfg(test)]
+mod testing;
+
+pub use progress::Progress;

@@ -1,0 +1,440 @@
+//! Runs jobs: really, in parallel, and as late as possible, while virtual time is charged from the
+//! scheme's own cost formula.
+//!
+//! A job that is spawned at `now` finishes at `now + prior_ns` of its features, whatever the real
+//! work takes: a run is the same on every machine and for every number of threads. Each job has a
+//! core to itself (lanes without limit); the scheduler of the node joins in front of this model,
+//! with cores that are as many as the node's.
+//!
+//! The real work waits until the first of its results is due. Then all jobs that wait run
+//! together, each on one thread; a job that is longer than its fair share of the batch, and so a
+//! job alone, gets the whole pool. Jobs with equal inputs are computed once, however many nodes
+//! and roles ask for them, and charged to each.
+
+mod cross;
+mod lanes;
+mod meter;
+#[cfg(test)]
+mod tests;
+mod unit;
+mod watch;
+
+use crate::Progress;
+use alphorn_proto::job::Output;
+use alphorn_proto::{Job, JobId, Product, Work};
+use alphorn_scheme::{self as scheme, Env, Outcome, Scheme, SessionId, Task, Watermark};
+use alphorn_types::Time;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+pub use cross::{CrossCheck, CrossCounts};
+pub use meter::{Meter, Meters, Stage};
+pub use watch::Verification;
+
+use cross::Sampler;
+use lanes::{Lanes, Queued, Ran};
+use unit::{State, Unit, identity, weight};
+use watch::Watch;
+
+/// Most jobs of all nodes that are unfinished together.
+pub const JOBS_MAX: usize = 1 << 21;
+
+/// Most bytes of results that are kept for equal jobs to come, by default.
+pub const CACHE_BYTES_DEFAULT: u64 = 256 << 20;
+
+/// How jobs are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputeConfig {
+    /// Threads of the pool.
+    pub threads: usize,
+    /// Most bytes of results kept for equal jobs to come; 0 computes each job for itself.
+    pub cache_bytes_max: u64,
+}
+
+impl ComputeConfig {
+    /// A pool of `threads`, and the default cache.
+    pub fn new(threads: usize) -> Self {
+        ComputeConfig {
+            threads,
+            cache_bytes_max: CACHE_BYTES_DEFAULT,
+        }
+    }
+}
+
+/// The threads could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("a pool of {threads} threads could not be started")]
+pub struct PoolError {
+    /// Number of threads asked for.
+    pub threads: usize,
+    /// The reason.
+    #[source]
+    pub source: rayon::ThreadPoolBuildError,
+}
+
+/// What a node asks for.
+pub(crate) struct Request {
+    pub(crate) node: u32,
+    pub(crate) job: JobId,
+    pub(crate) session: SessionId,
+    pub(crate) hard: Time,
+    pub(crate) work: Work,
+}
+
+/// A request that waits for its virtual finish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(u64);
+
+struct Claimed {
+    node: u32,
+    job: JobId,
+    session: SessionId,
+    source: Source,
+}
+
+/// Where the outcome of a ticket comes from.
+enum Source {
+    Unit(u64),
+    Fixed(Outcome<Product>),
+}
+
+/// The compute model of a run, for all of its nodes: one scheme, one table of keys.
+pub struct Compute<S: Scheme> {
+    env: Env<S>,
+    watermark: Arc<dyn Watermark>,
+    lanes: Lanes<S>,
+    cache_bytes_max: u64,
+    tickets: BTreeMap<u64, Claimed>,
+    /// Tickets by node and session, to cancel them.
+    sessions: BTreeSet<(u32, SessionId, u64)>,
+    units: BTreeMap<u64, Unit<S>>,
+    known: BTreeMap<[u8; 32], u64>,
+    waiting: BTreeSet<u64>,
+    /// Results that nobody waits for, oldest first, with their weights.
+    kept: VecDeque<(u64, u64)>,
+    kept_bytes: u64,
+    issued: u64,
+    meters: Meters,
+    sampler: Option<Sampler<S>>,
+    watch: Option<Watch>,
+}
+
+impl<S: Scheme> Compute<S> {
+    /// A compute model around a scheme; signatures are admitted by `watermark` before they run.
+    ///
+    /// # Errors
+    /// [`PoolError`] if the threads cannot be started.
+    pub fn new(
+        env: Env<S>,
+        watermark: Arc<dyn Watermark>,
+        config: ComputeConfig,
+    ) -> Result<Self, PoolError> {
+        Ok(Compute {
+            env,
+            watermark,
+            lanes: Lanes::new(config.threads)?,
+            cache_bytes_max: config.cache_bytes_max,
+            tickets: BTreeMap::new(),
+            sessions: BTreeSet::new(),
+            units: BTreeMap::new(),
+            known: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+            issued: 0,
+            meters: Meters::default(),
+            sampler: None,
+            watch: None,
+        })
+    }
+
+    /// Has a sample of all verdicts decided a second time by other code.
+    pub fn cross_check(&mut self, check: Arc<dyn CrossCheck<S>>) {
+        self.sampler = Some(Sampler::new(check));
+    }
+
+    /// What the second opinion said; none without one.
+    pub fn cross_counts(&self) -> Option<CrossCounts> {
+        self.sampler.as_ref().map(Sampler::counts)
+    }
+
+    /// The scheme and its key tables.
+    pub fn env(&self) -> &Env<S> {
+        &self.env
+    }
+
+    /// What was done so far.
+    pub fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    /// From here on, jobs are counted under this stage of the scenario.
+    pub fn set_stage(&mut self, stage: Stage) {
+        self.meters.stage = stage;
+    }
+
+    /// Remembers the inputs of the verifications of a node that have this name, from here on.
+    pub fn watch(&mut self, node: u32, op: scheme::Op) {
+        self.watch = Some(Watch::new(node, op));
+    }
+
+    /// Verifies all that was remembered as one job, alone on the machine: the best of `repeats`
+    /// runs on the whole pool and on one thread. None if nothing was remembered.
+    pub fn measure_watched(&mut self, repeats: u32) -> Option<Verification> {
+        let job = self.watch.take()?.into_job()?;
+        Some(watch::measure(&job, &self.env, &mut self.lanes, repeats))
+    }
+
+    /// Takes a request, and says when it finishes.
+    pub(crate) fn spawn(&mut self, now: Time, request: Request) -> (Ticket, Time) {
+        let Request {
+            node,
+            job,
+            session,
+            hard,
+            work,
+        } = request;
+        if let Some(watch) = &mut self.watch {
+            watch.note(node, &work);
+        }
+        let op = work.name();
+        let admitted = self.admit(&work);
+        let work = Job::<S>::from(work);
+        let features = work.features(&self.env);
+        self.meters.spawned(op, &features);
+        let finish = now.saturating_add_ns(features.prior_ns);
+        let (source, at) = match admitted {
+            Err(refused) => (Source::Fixed(Outcome::Refused(refused)), now),
+            // It could not be done in time: a worker would stop it there.
+            Ok(()) if finish > hard => (Source::Fixed(Outcome::Cancelled), hard.max(now)),
+            Ok(()) => (Source::Unit(self.claim(node, op, work, &features)), finish),
+        };
+        let ticket = self.next_id();
+        self.tickets.insert(
+            ticket,
+            Claimed {
+                node,
+                job,
+                session,
+                source,
+            },
+        );
+        self.sessions.insert((node, session, ticket));
+        self.meters.tickets_peak = self.meters.tickets_peak.max(self.tickets.len());
+        (Ticket(ticket), at)
+    }
+
+    /// Gives up what a node's session still waits for; the tickets end cancelled.
+    pub(crate) fn cancel(&mut self, node: u32, session: SessionId) -> Vec<Ticket> {
+        let of_session = (node, session, 0)..=(node, session, u64::MAX);
+        let tickets: Vec<u64> = self.sessions.range(of_session).map(|key| key.2).collect();
+        let mut cancelled = Vec::new();
+        for ticket in tickets {
+            let Some(claimed) = self.remove(ticket) else {
+                continue;
+            };
+            if let Source::Unit(unit) = claimed.source {
+                self.release(unit);
+            }
+            let renewed = self.next_id();
+            self.sessions.insert((node, session, renewed));
+            self.tickets.insert(
+                renewed,
+                Claimed {
+                    source: Source::Fixed(Outcome::Cancelled),
+                    ..claimed
+                },
+            );
+            cancelled.push(Ticket(renewed));
+        }
+        cancelled
+    }
+
+    /// The outcome of a ticket that is due; none if it was cancelled before.
+    pub(crate) fn finish(
+        &mut self,
+        ticket: Ticket,
+        progress: &mut dyn Progress,
+    ) -> Option<(JobId, Outcome<Product>)> {
+        let claimed = self.remove(ticket.0)?;
+        let outcome = match claimed.source {
+            Source::Fixed(outcome) => outcome,
+            Source::Unit(unit) => {
+                if self.waiting.contains(&unit) {
+                    self.run_waiting(progress);
+                }
+                self.take(unit)
+            }
+        };
+        self.meters.finished(&outcome);
+        Some((claimed.job, outcome))
+    }
+
+    fn remove(&mut self, ticket: u64) -> Option<Claimed> {
+        let claimed = self.tickets.remove(&ticket)?;
+        self.sessions
+            .remove(&(claimed.node, claimed.session, ticket));
+        Some(claimed)
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.issued += 1;
+        self.issued
+    }
+
+    /// Reserves what is signed, and refuses a job beyond the bound.
+    fn admit(&self, work: &Work) -> Result<(), String> {
+        if self.tickets.len() >= JOBS_MAX {
+            return Err(format!("{JOBS_MAX} jobs are unfinished, which is the most"));
+        }
+        let Work::Scheme(scheme::Work::Sign(job)) = work else {
+            return Ok(());
+        };
+        let admitted = job.admit(self.watermark.as_ref());
+        admitted.map_err(|(index, refused)| format!("item {index} is not admitted: {refused}"))
+    }
+
+    /// The unit of computation for a job: one that is there already, or a new one.
+    fn claim(
+        &mut self,
+        node: u32,
+        op: &'static str,
+        job: Job<S>,
+        features: &scheme::Features,
+    ) -> u64 {
+        let identity = if self.cache_bytes_max > 0 {
+            identity(&job)
+        } else {
+            None
+        };
+        if let Some(&id) = identity
+            .as_ref()
+            .and_then(|identity| self.known.get(identity))
+            && let Some(unit) = self.units.get_mut(&id)
+        {
+            unit.claims += 1;
+            return id;
+        }
+        let id = self.next_id();
+        if let Some(identity) = identity {
+            self.known.insert(identity, id);
+        }
+        let unit = Unit {
+            state: State::Waiting(job),
+            claims: 1,
+            identity,
+            stage: self.meters.stage,
+            op,
+            node,
+            items: u64::from(features.inputs),
+            prior_ns: features.prior_ns,
+        };
+        self.units.insert(id, unit);
+        self.waiting.insert(id);
+        self.meters.waiting_peak = self.meters.waiting_peak.max(self.waiting.len());
+        id
+    }
+
+    /// Runs every unit that waits.
+    fn run_waiting(&mut self, progress: &mut dyn Progress) {
+        let ids: Vec<u64> = std::mem::take(&mut self.waiting).into_iter().collect();
+        let mut jobs = Vec::with_capacity(ids.len());
+        let mut totals: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+        for id in &ids {
+            let unit = self.units.get_mut(id).expect("a waiting unit is kept");
+            let State::Waiting(job) = std::mem::replace(&mut unit.state, State::Running) else {
+                unreachable!("a unit runs once");
+            };
+            totals.entry(unit.op).or_default().1 += unit.items;
+            jobs.push(Queued {
+                job,
+                prior_ns: unit.prior_ns,
+            });
+        }
+        let samples = match &mut self.sampler {
+            Some(sampler) => sampler.sample(&jobs),
+            None => Vec::new(),
+        };
+        let (units, meters) = (&mut self.units, &mut self.meters);
+        let wall_ns = self.lanes.run(&self.env, &jobs, &mut |ran: Ran<S>| {
+            let unit = units
+                .get_mut(&ids[ran.index])
+                .expect("a running unit is kept");
+            unit.state = State::Done(ran.outcome);
+            meters.computed(unit.stage, unit.op, unit.node, unit.items, ran.busy_ns);
+            let (done, total) = totals.entry(unit.op).or_default();
+            *done += unit.items;
+            progress.phase(unit.op, *done, *total);
+        });
+        self.meters.end_batch(wall_ns);
+        drop(jobs);
+        if let Some(sampler) = &mut self.sampler {
+            let verdicts = |index: usize| self.units.get(&ids[index]).and_then(Unit::verdicts);
+            sampler.decide(&self.env, &self.lanes, samples, &verdicts, progress);
+        }
+    }
+
+    /// One claim's share of a unit that has run.
+    fn take(&mut self, id: u64) -> Outcome<Product> {
+        let unit = self.units.get_mut(&id).expect("a claimed unit is kept");
+        let State::Done(outcome) = &unit.state else {
+            unreachable!("a unit has run before it is taken");
+        };
+        let outcome = match outcome {
+            Outcome::Done(Output { product, keys }) => {
+                if let (Some(keys), Some(epoch)) = (keys, epoch_of(product)) {
+                    self.env.insert_keys(epoch, keys.clone());
+                }
+                Outcome::Done(product.clone())
+            }
+            other => unit::without_product(other),
+        };
+        self.release(id);
+        outcome
+    }
+
+    /// Gives back a claim; the last one leaves the result to equal jobs to come, within the bound.
+    fn release(&mut self, id: u64) {
+        let Some(unit) = self.units.get_mut(&id) else {
+            return;
+        };
+        unit.claims -= 1;
+        if unit.claims > 0 {
+            return;
+        }
+        match (unit.identity, unit.state.kept_product()) {
+            (Some(_), Some(product)) => {
+                let weight = weight(product);
+                self.kept.push_back((id, weight));
+                self.kept_bytes += weight;
+            }
+            _ => self.forget(id),
+        }
+        while self.kept_bytes > self.cache_bytes_max {
+            let Some((oldest, weight)) = self.kept.pop_front() else {
+                break;
+            };
+            self.kept_bytes -= weight;
+            // Claimed again since: it comes back here with its last claim. A unit may stand here
+            // more than once, then the first entry takes it out and the others find nothing.
+            if self.units.get(&oldest).is_some_and(|unit| unit.claims == 0) {
+                self.forget(oldest);
+            }
+        }
+    }
+
+    fn forget(&mut self, id: u64) {
+        self.waiting.remove(&id);
+        let identity = self.units.remove(&id).and_then(|unit| unit.identity);
+        if let Some(identity) = identity {
+            self.known.remove(&identity);
+        }
+    }
+}
+
+fn epoch_of(product: &Product) -> Option<alphorn_types::Epoch> {
+    match product {
+        Product::Scheme(scheme::Product::Prepared(epoch)) => Some(*epoch),
+        _ => None,
+    }
+}

@@ -1,0 +1,147 @@
+//! A second opinion on a sample of all verdicts, from code that shares nothing with the first.
+
+use super::lanes::{Lanes, Queued};
+use crate::Progress;
+use alphorn_proto::Job;
+use alphorn_scheme::{self as scheme, Claim, Env, Scheme, Verdict};
+use alphorn_types::Epoch;
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// One of this many claims about a single signature is checked.
+const SIGNATURES_EACH: u64 = 1024;
+
+/// One of this many claims about a group is checked.
+const GROUPS_EACH: u64 = 16;
+
+/// Decides claims by another implementation than the scheme's own. The caller supplies it, since
+/// the simulator names no scheme.
+pub trait CrossCheck<S: Scheme>: Send + Sync {
+    /// Whether a claim holds; none if there is no second way to tell.
+    fn holds(&self, keys: &S::Keys, claim: &Claim) -> Option<bool>;
+}
+
+/// What the second opinion said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CrossCounts {
+    /// Claims about single signatures that were decided twice.
+    pub signatures: u64,
+    /// Claims about groups that were decided twice.
+    pub groups: u64,
+    /// Claims on which the two differ: an honest run has none.
+    pub differences: u64,
+}
+
+/// A claim and where its first verdict will be found.
+pub(super) struct Sample {
+    index: usize,
+    item: usize,
+    claim_index: usize,
+    epoch: Epoch,
+    claim: Claim,
+}
+
+pub(super) struct Sampler<S: Scheme> {
+    check: Arc<dyn CrossCheck<S>>,
+    signatures_seen: u64,
+    groups_seen: u64,
+    counts: CrossCounts,
+}
+
+impl<S: Scheme> Sampler<S> {
+    pub(super) fn new(check: Arc<dyn CrossCheck<S>>) -> Self {
+        Sampler {
+            check,
+            signatures_seen: 0,
+            groups_seen: 0,
+            counts: CrossCounts::default(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> CrossCounts {
+        self.counts
+    }
+
+    /// The claims of a batch that are to be decided twice: the first of each kind, and every so
+    /// many of those that follow.
+    pub(super) fn sample(&mut self, jobs: &[Queued<S>]) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        for (index, queued) in jobs.iter().enumerate() {
+            let Job::Scheme(scheme::Job {
+                work: scheme::Work::Verify(job),
+                ..
+            }) = &queued.job
+            else {
+                continue;
+            };
+            for (item, claims) in job.items.iter().enumerate() {
+                for (claim_index, claim) in claims.claims.iter().enumerate() {
+                    if self.is_due(claim) {
+                        samples.push(Sample {
+                            index,
+                            item,
+                            claim_index,
+                            epoch: job.epoch,
+                            claim: claim.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        samples
+    }
+
+    fn is_due(&mut self, claim: &Claim) -> bool {
+        let (seen, each) = match claim {
+            Claim::One { .. } | Claim::Selected { .. } => {
+                (&mut self.signatures_seen, SIGNATURES_EACH)
+            }
+            Claim::Group { .. } => (&mut self.groups_seen, GROUPS_EACH),
+        };
+        *seen += 1;
+        (*seen - 1).is_multiple_of(each)
+    }
+
+    /// Decides the samples again, and compares with the verdicts of their jobs.
+    pub(super) fn decide<'v>(
+        &mut self,
+        env: &Env<S>,
+        lanes: &Lanes<S>,
+        samples: Vec<Sample>,
+        verdicts: &dyn Fn(usize) -> Option<&'v [Verdict]>,
+        progress: &mut dyn Progress,
+    ) {
+        if samples.is_empty() {
+            return;
+        }
+        let first = |sample: &Sample| match verdicts(sample.index)?.get(sample.item)? {
+            Verdict::Valid => Some(true),
+            Verdict::Invalid { claim } if *claim == sample.claim_index => Some(false),
+            Verdict::Invalid { claim } if *claim > sample.claim_index => Some(true),
+            // The verdict stops at the first claim that fails.
+            Verdict::Invalid { .. } => None,
+        };
+        let decided: Vec<(&Sample, bool)> = samples
+            .iter()
+            .filter_map(|sample| Some((sample, first(sample)?)))
+            .collect();
+        let check = self.check.as_ref();
+        let second = |(sample, first): &(&Sample, bool)| {
+            let again = check.holds(env.keys(sample.epoch)?, &sample.claim)?;
+            Some(again == *first)
+        };
+        let compared: Vec<Option<bool>> = lanes
+            .pool()
+            .install(|| decided.par_iter().map(second).collect());
+        for ((sample, _), equal) in decided.iter().zip(compared) {
+            let Some(equal) = equal else { continue };
+            match sample.claim {
+                Claim::One { .. } | Claim::Selected { .. } => self.counts.signatures += 1,
+                Claim::Group { .. } => self.counts.groups += 1,
+            }
+            self.counts.differences += u64::from(!equal);
+        }
+        let count = decided.len() as u64;
+        progress.phase("cross_check", count, count);
+    }
+}

@@ -1,0 +1,155 @@
+//! Threads that run a batch of jobs.
+
+use super::PoolError;
+use alphorn_proto::Job;
+use alphorn_proto::job::Output;
+use alphorn_scheme::{Ctx, Env, Outcome, Scheme, Stop, Task};
+use rayon::ThreadPool;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Instant;
+
+pub(super) struct Lanes<S: Scheme> {
+    pool: ThreadPool,
+    scratches: Vec<S::Scratch>,
+}
+
+/// A job and what its scheme thinks that it costs on one core.
+pub(super) struct Queued<S: Scheme> {
+    pub(super) job: Job<S>,
+    pub(super) prior_ns: u64,
+}
+
+/// A job that has run.
+pub(super) struct Ran<S: Scheme> {
+    /// Its index in the batch.
+    pub(super) index: usize,
+    pub(super) outcome: Outcome<Output<S>>,
+    /// Time on its thread; times the number of threads where it had the whole pool.
+    pub(super) busy_ns: u64,
+}
+
+impl<S: Scheme> Lanes<S> {
+    pub(super) fn new(threads: usize) -> Result<Self, PoolError> {
+        let threads = threads.max(1);
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(|source| PoolError { threads, source })?;
+        let scratches = (0..threads).map(|_| S::Scratch::default()).collect();
+        Ok(Lanes { pool, scratches })
+    }
+
+    pub(super) fn pool(&self) -> &ThreadPool {
+        &self.pool
+    }
+
+    /// Runs a batch and reports each job as it ends, in no particular order; returns the
+    /// nanoseconds of the whole.
+    pub(super) fn run(
+        &mut self,
+        env: &Env<S>,
+        jobs: &[Queued<S>],
+        report: &mut dyn FnMut(Ran<S>),
+    ) -> u64 {
+        let started = Instant::now();
+        let threads = self.scratches.len();
+        let total_ns = jobs.iter().map(|queued| u128::from(queued.prior_ns)).sum();
+        // Alone on one thread it would end after all the others together.
+        let is_long = |queued: &Queued<S>| {
+            jobs.len() == 1 || u128::from(queued.prior_ns) * threads as u128 > total_ns
+        };
+        let mut order: Vec<usize> = (0..jobs.len()).collect();
+        order.sort_by_key(|&i| (std::cmp::Reverse(jobs[i].prior_ns), i));
+        let long_count = match threads {
+            1 => 0,
+            _ => order.iter().take_while(|&&i| is_long(&jobs[i])).count(),
+        };
+        let (long, short) = order.split_at(long_count);
+        for &index in long {
+            let (outcome, wall_ns) = self.run_pooled(env, &jobs[index].job);
+            let busy_ns = wall_ns * threads as u64;
+            report(Ran {
+                index,
+                outcome,
+                busy_ns,
+            });
+        }
+        self.run_singly(env, jobs, short, report);
+        nanos(started)
+    }
+
+    /// Runs a job on the whole pool.
+    pub(super) fn run_pooled(&mut self, env: &Env<S>, job: &Job<S>) -> (Outcome<Output<S>>, u64) {
+        let (pool, scratch) = (&self.pool, &mut self.scratches[0]);
+        timed(scratch, |scratch| {
+            job.run(
+                env,
+                &mut Ctx::pooled(pool, Stop::default(), Default::default(), scratch),
+            )
+        })
+    }
+
+    /// Runs a job on one thread.
+    pub(super) fn run_single(&mut self, env: &Env<S>, job: &Job<S>) -> (Outcome<Output<S>>, u64) {
+        timed(&mut self.scratches[0], |scratch| {
+            job.run(env, &mut Ctx::single(scratch))
+        })
+    }
+
+    /// Each thread takes the next job of `order` until none is left: the longest first, so that
+    /// the threads end together.
+    fn run_singly(
+        &mut self,
+        env: &Env<S>,
+        jobs: &[Queued<S>],
+        order: &[usize],
+        report: &mut dyn FnMut(Ran<S>),
+    ) {
+        let next = AtomicUsize::new(0);
+        let (sender, receiver) = mpsc::channel();
+        self.pool.in_place_scope(|scope| {
+            for scratch in &mut self.scratches {
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move |_| {
+                    while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let job = &jobs[index].job;
+                        let (outcome, busy_ns) =
+                            timed(scratch, |scratch| job.run(env, &mut Ctx::single(scratch)));
+                        let ran = Ran {
+                            index,
+                            outcome,
+                            busy_ns,
+                        };
+                        if sender.send(ran).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            receiver.iter().for_each(&mut *report);
+        });
+    }
+}
+
+/// Runs a job; a panic is a crash of the job alone, and its scratch memory is dropped.
+fn timed<W: Default, T>(
+    scratch: &mut W,
+    run: impl FnOnce(&mut W) -> Result<T, alphorn_scheme::TaskError>,
+) -> (Outcome<T>, u64) {
+    let started = Instant::now();
+    let outcome = match catch_unwind(AssertUnwindSafe(|| run(&mut *scratch))) {
+        Ok(result) => Outcome::from(result),
+        Err(_) => {
+            *scratch = W::default();
+            Outcome::Crashed
+        }
+    };
+    (outcome, nanos(started))
+}
+
+fn nanos(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

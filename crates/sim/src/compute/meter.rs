@@ -1,0 +1,136 @@
+//! Counts and times of what was computed.
+
+use alphorn_scheme::{Features, Outcome};
+use std::collections::BTreeMap;
+
+/// A part of the scenario, numbered by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stage(pub u8);
+
+/// Counts and times of one operation in one stage. A job belongs to the stage that it was spawned
+/// in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meter {
+    /// Jobs that nodes asked for.
+    pub jobs: u64,
+    /// Their inputs.
+    pub items: u64,
+    /// Virtual nanoseconds of one core charged for them.
+    pub charged_ns: u64,
+    /// Jobs really computed: the others had equal inputs.
+    pub computed_jobs: u64,
+    /// Their inputs.
+    pub computed_items: u64,
+    /// Nanoseconds of threads lent to them, measured.
+    pub busy_ns: u64,
+    /// Their share of the nanoseconds of their batches, by `busy_ns`, measured: the sum over all
+    /// meters is the time for which the run computed.
+    pub wall_ns: u64,
+}
+
+/// How many jobs ended in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// With a result.
+    pub done: u64,
+    /// With bad inputs.
+    pub invalid: u64,
+    /// Not run: admission, keys or abilities were missing.
+    pub refused: u64,
+    /// Given up by their session, or too long for their deadline.
+    pub cancelled: u64,
+    /// By a panic, or with a result that failed its own verification.
+    pub failed: u64,
+}
+
+/// All counts of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Meters {
+    pub(super) stage: Stage,
+    meters: BTreeMap<(Stage, &'static str), Meter>,
+    batch: BTreeMap<(Stage, &'static str), u64>,
+    busy_ns_by_node: BTreeMap<u32, u64>,
+    /// How jobs ended.
+    pub ends: Ends,
+    /// The first reason of a refusal.
+    pub first_refusal: Option<String>,
+    /// Most jobs that were unfinished together, in virtual time.
+    pub tickets_peak: usize,
+    /// Most jobs that waited together to be computed.
+    pub waiting_peak: usize,
+}
+
+impl Meters {
+    /// Every (stage, operation) that occurred, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Stage, &'static str, Meter)> + '_ {
+        self.meters
+            .iter()
+            .map(|(&(stage, op), &meter)| (stage, op, meter))
+    }
+
+    /// The counts of an operation over all stages.
+    pub fn total(&self, op: &str) -> Meter {
+        let of_op = self.meters.iter().filter(|((_, name), _)| *name == op);
+        of_op.fold(Meter::default(), |sum, (_, meter)| Meter {
+            jobs: sum.jobs + meter.jobs,
+            items: sum.items + meter.items,
+            charged_ns: sum.charged_ns.saturating_add(meter.charged_ns),
+            computed_jobs: sum.computed_jobs + meter.computed_jobs,
+            computed_items: sum.computed_items + meter.computed_items,
+            busy_ns: sum.busy_ns + meter.busy_ns,
+            wall_ns: sum.wall_ns + meter.wall_ns,
+        })
+    }
+
+    /// Nanoseconds of threads lent to what a node asked for first.
+    pub fn busy_ns_of(&self, node: u32) -> u64 {
+        self.busy_ns_by_node.get(&node).copied().unwrap_or(0)
+    }
+
+    pub(super) fn spawned(&mut self, op: &'static str, features: &Features) {
+        let meter = self.meters.entry((self.stage, op)).or_default();
+        meter.jobs += 1;
+        meter.items += u64::from(features.inputs);
+        meter.charged_ns = meter.charged_ns.saturating_add(features.prior_ns);
+    }
+
+    pub(super) fn computed(
+        &mut self,
+        stage: Stage,
+        op: &'static str,
+        node: u32,
+        items: u64,
+        busy_ns: u64,
+    ) {
+        let meter = self.meters.entry((stage, op)).or_default();
+        meter.computed_jobs += 1;
+        meter.computed_items += items;
+        meter.busy_ns += busy_ns;
+        *self.batch.entry((stage, op)).or_default() += busy_ns;
+        *self.busy_ns_by_node.entry(node).or_default() += busy_ns;
+    }
+
+    pub(super) fn end_batch(&mut self, wall_ns: u64) {
+        let batch = std::mem::take(&mut self.batch);
+        let busy_ns: u64 = batch.values().sum();
+        for (key, own_ns) in batch {
+            let share = u128::from(wall_ns) * u128::from(own_ns) / u128::from(busy_ns.max(1));
+            // A share is at most the whole.
+            self.meters.entry(key).or_default().wall_ns += share as u64;
+        }
+    }
+
+    pub(super) fn finished<T>(&mut self, outcome: &Outcome<T>) {
+        let count = match outcome {
+            Outcome::Done(_) => &mut self.ends.done,
+            Outcome::Invalid(_) => &mut self.ends.invalid,
+            Outcome::Refused(reason) => {
+                self.first_refusal.get_or_insert_with(|| reason.clone());
+                &mut self.ends.refused
+            }
+            Outcome::Superseded | Outcome::Cancelled => &mut self.ends.cancelled,
+            Outcome::Crashed | Outcome::SelfVerifyFailed => &mut self.ends.failed,
+        };
+        *count += 1;
+    }
+}

@@ -1,0 +1,125 @@
+//! A piece of real work, shared by all who asked for it.
+
+use super::Stage;
+use alphorn_proto::job::Output;
+use alphorn_proto::{Job, Product};
+use alphorn_scheme::{self as scheme, Outcome, Scheme, Task, Verdict};
+use sha2::{Digest, Sha256};
+
+/// Bytes of bookkeeping that are counted for each kept result.
+const KEPT_BYTES: u64 = 256;
+
+pub(super) struct Unit<S: Scheme> {
+    pub(super) state: State<S>,
+    /// Tickets that wait for the result.
+    pub(super) claims: u32,
+    /// Digest of the inputs; none for work that is never shared.
+    pub(super) identity: Option<[u8; 32]>,
+    pub(super) stage: Stage,
+    pub(super) op: &'static str,
+    /// Who asked first.
+    pub(super) node: u32,
+    pub(super) items: u64,
+    pub(super) prior_ns: u64,
+}
+
+pub(super) enum State<S: Scheme> {
+    Waiting(Job<S>),
+    Running,
+    Done(Outcome<Output<S>>),
+}
+
+impl<S: Scheme> State<S> {
+    /// The result, if it is the same whenever the job runs: not a refusal, which a later key table
+    /// may lift, and not a key table, which is in the environment.
+    pub(super) fn kept_product(&self) -> Option<&Product> {
+        match self {
+            State::Done(Outcome::Done(Output {
+                product,
+                keys: None,
+            })) => Some(product),
+            _ => None,
+        }
+    }
+}
+
+impl<S: Scheme> Unit<S> {
+    /// The verdicts of a verification that has run.
+    pub(super) fn verdicts(&self) -> Option<&[Verdict]> {
+        match self.state.kept_product() {
+            Some(Product::Scheme(scheme::Product::Verdicts(verdicts))) => Some(verdicts),
+            _ => None,
+        }
+    }
+}
+
+/// An outcome that carries no product, for another kind of product.
+///
+/// # Panics
+/// If it carries one.
+pub(super) fn without_product<T, U>(outcome: &Outcome<T>) -> Outcome<U> {
+    match outcome {
+        Outcome::Done(_) => unreachable!("the caller takes the product"),
+        Outcome::Invalid(bad) => Outcome::Invalid(bad.clone()),
+        Outcome::Refused(reason) => Outcome::Refused(reason.clone()),
+        Outcome::Superseded => Outcome::Superseded,
+        Outcome::Cancelled => Outcome::Cancelled,
+        Outcome::Crashed => Outcome::Crashed,
+        Outcome::SelfVerifyFailed => Outcome::SelfVerifyFailed,
+    }
+}
+
+/// Names what a job computes: jobs of one identity have one result. None for jobs that use
+/// secrets, which are never shared.
+pub(super) fn identity<S: Scheme>(job: &Job<S>) -> Option<[u8; 32]> {
+    let mut hash = Sha256::new();
+    match job {
+        Job::Assign(assign) => {
+            hash.update(b"assign");
+            hash.update(assign.epoch.0.to_le_bytes());
+            hash.update(assign.mix);
+            shape(&mut hash, &assign.layout);
+        }
+        Job::Scheme(scheme::Job {
+            work: scheme::Work::Prepare(prepare),
+            ..
+        }) => {
+            hash.update(b"prepare");
+            hash.update(prepare.assignment.epoch().0.to_le_bytes());
+            shape(&mut hash, prepare.assignment.layout());
+            for member in prepare.assignment.members() {
+                hash.update(member.to_le_bytes());
+            }
+        }
+        job => {
+            hash.update(b"encoded");
+            hash.update(job.encode()?);
+        }
+    }
+    Some(hash.finalize().into())
+}
+
+fn shape(hash: &mut Sha256, layout: &alphorn_types::Layout) {
+    hash.update(layout.validators().to_le_bytes());
+    hash.update(layout.committees().to_le_bytes());
+    hash.update(layout.subcommittees().to_le_bytes());
+}
+
+/// Bytes that a kept result takes, about.
+pub(super) fn weight(product: &Product) -> u64 {
+    let bytes = match product {
+        Product::Assigned(assignment) => assignment.members().len() * 8,
+        Product::Scheme(scheme::Product::Evidence(evidence)) => {
+            let support = &evidence.support;
+            evidence.bytes.len() + support.planes_count() * support.len().div_ceil(8)
+        }
+        Product::Scheme(scheme::Product::Verdicts(verdicts)) => {
+            std::mem::size_of_val(verdicts.as_slice())
+        }
+        Product::Scheme(scheme::Product::Signed(all) | scheme::Product::Selected(all)) => {
+            all.iter().map(<[u8]>::len).sum()
+        }
+        Product::Scheme(scheme::Product::Prepared(_)) => 0,
+    };
+    bytes as u64 + KEPT_BYTES
+}

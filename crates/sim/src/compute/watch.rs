@@ -1,0 +1,111 @@
+//! What one node verified, measured alone.
+
+use super::lanes::Lanes;
+use alphorn_proto::{Job, Product, Work};
+use alphorn_scheme::{self as scheme, Env, Item, Op, Outcome, Scheme, VerifyJob};
+use alphorn_types::Epoch;
+
+/// Most inputs that are remembered: the most that a verification job has.
+const ITEMS_MAX: usize = 4096;
+
+/// The inputs of the verifications of one node.
+pub(super) struct Watch {
+    node: u32,
+    op: Op,
+    epoch: Option<Epoch>,
+    items: Vec<Item>,
+}
+
+/// A verification, measured alone on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verification {
+    /// Messages that were verified.
+    pub items: u64,
+    /// Claims in them.
+    pub claims: u64,
+    /// Signers that the claims name, each as often as it is named.
+    pub signers: u64,
+    /// Whether every message was found valid.
+    pub all_valid: bool,
+    /// Nanoseconds on the whole pool, the best run.
+    pub pooled_ns: u64,
+    /// Nanoseconds on one thread, the best run.
+    pub single_ns: u64,
+}
+
+impl Watch {
+    pub(super) fn new(node: u32, op: Op) -> Self {
+        Watch {
+            node,
+            op,
+            epoch: None,
+            items: Vec::new(),
+        }
+    }
+
+    /// Remembers the inputs of a job that is watched for; those of one epoch, up to the bound.
+    pub(super) fn note(&mut self, node: u32, work: &Work) {
+        let Work::Scheme(scheme::Work::Verify(job)) = work else {
+            return;
+        };
+        if node != self.node || job.op != self.op {
+            return;
+        }
+        if *self.epoch.get_or_insert(job.epoch) == job.epoch {
+            let room = ITEMS_MAX - self.items.len();
+            self.items.extend(job.items.iter().take(room).cloned());
+        }
+    }
+
+    pub(super) fn into_job(self) -> Option<VerifyJob> {
+        Some(VerifyJob {
+            op: self.op,
+            epoch: self.epoch?,
+            items: self.items,
+        })
+    }
+}
+
+/// Runs a verification alone, on the whole pool and on one thread, `repeats` times each and at
+/// least once.
+pub(super) fn measure<S: Scheme>(
+    job: &VerifyJob,
+    env: &Env<S>,
+    lanes: &mut Lanes<S>,
+    repeats: u32,
+) -> Verification {
+    let task = Job::<S>::from(Work::Scheme(scheme::Work::Verify(job.clone())));
+    let claims = || job.items.iter().flat_map(|item| &item.claims);
+    let mut measured = Verification {
+        items: job.items.len() as u64,
+        claims: claims().count() as u64,
+        signers: claims().map(scheme::Claim::signer_count).sum(),
+        all_valid: true,
+        pooled_ns: u64::MAX,
+        single_ns: u64::MAX,
+    };
+    for _ in 0..repeats.max(1) {
+        for pooled in [true, false] {
+            let (outcome, wall_ns) = if pooled {
+                lanes.run_pooled(env, &task)
+            } else {
+                lanes.run_single(env, &task)
+            };
+            let best = if pooled {
+                &mut measured.pooled_ns
+            } else {
+                &mut measured.single_ns
+            };
+            *best = wall_ns.min(*best);
+            measured.all_valid &= matches!(
+                outcome,
+                Outcome::Done(output) if matches!(
+                    &output.product,
+                    Product::Scheme(scheme::Product::Verdicts(verdicts))
+                        if verdicts.iter().all(|verdict| verdict.is_valid())
+                )
+            );
+        }
+    }
+    measured
+}

@@ -1,0 +1,9 @@
+//! The event core: events in total order, and the loop that feeds state machines with them.
+
+mod driver;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+pub use driver::{Digest, DriveError, Driver, Limits};
+pub use queue::Queue;

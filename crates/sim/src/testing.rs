@@ -1,0 +1,211 @@
+//! A small world around the scheme without cryptography, and a protocol that follows a script.
+
+use crate::compute::{Compute, ComputeConfig};
+use alphorn_proto::wire::Topic;
+use alphorn_proto::{Class, Input, JobId, Output, Protocol, Verdict, Work};
+use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
+use alphorn_scheme::{
+    self as scheme, AggregateJob, Claim, Ctx, Env, Group, Item, Layer, MemoryWatermark, Op, Role,
+    Scheme, SessionId, SignItem, SignJob, Statement, VerifyJob,
+};
+use alphorn_types::{Assignment, Epoch, Layout, Slot, Time, Validator};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Validators of the small world.
+pub(crate) const VALIDATORS: u32 = 8;
+/// What is signed in it.
+pub(crate) const MESSAGE: [u8; 32] = [5; 32];
+/// Nanoseconds that the example table charges for an item.
+pub(crate) const ITEM_NS: u64 = 1_000;
+
+/// A message that moves the rest of a script by 20 ns.
+pub(crate) const POSTPONE: u8 = 255;
+
+pub(crate) fn model() -> Model {
+    Model::new(CostTable::example()).unwrap()
+}
+
+/// Two cells of four, everyone in order, keys of epoch 0 ready.
+pub(crate) fn env() -> Env<Model> {
+    let scheme = Arc::new(model());
+    let registry = Arc::new(ModelRegistry {
+        validators: VALIDATORS,
+    });
+    let layout = Layout::new(VALIDATORS, 1, 2).unwrap();
+    let assignment = Assignment::new(Epoch(0), layout, (0..VALIDATORS).collect()).unwrap();
+    let keys = scheme.keys(&registry, &Arc::new(assignment), &mut Ctx::single(&mut ()));
+    let mut env = Env::new(scheme, registry, [3; 32]).with_signers(Arc::new(ModelSigners {
+        validators: VALIDATORS,
+    }));
+    env.insert_keys(Epoch(0), Arc::new(keys.unwrap()));
+    env
+}
+
+pub(crate) fn compute(config: ComputeConfig) -> Compute<Model> {
+    Compute::new(env(), Arc::new(MemoryWatermark::new(VALIDATORS)), config).unwrap()
+}
+
+pub(crate) fn session(seq: u32) -> SessionId {
+    SessionId { slot: Slot(1), seq }
+}
+
+/// Votes of `validators` in slot `slot`.
+pub(crate) fn sign(slot: u64, validators: std::ops::Range<u32>) -> Work {
+    let item = |validator| SignItem {
+        validator: Validator(validator),
+        role: Role::Vote,
+        message: MESSAGE,
+        guard: None,
+    };
+    let items = validators.map(item).collect();
+    Work::Scheme(scheme::Work::Sign(SignJob::new(Slot(slot), items)))
+}
+
+/// The signature that [`sign`] makes, or one that does not hold.
+pub(crate) fn claim(validator: u32, good: bool) -> Claim {
+    let permit = scheme::Reservation::issue(Validator(validator), Role::Vote, Slot(1));
+    let item = SignItem {
+        validator: Validator(validator),
+        role: Role::Vote,
+        message: MESSAGE,
+        guard: None,
+    };
+    let signers = ModelSigners {
+        validators: VALIDATORS,
+    };
+    let mut scratch = ();
+    let mut ctx = Ctx::single(&mut scratch);
+    let signed = model().sign(&signers, Slot(1), &[item], vec![permit], &mut ctx);
+    let mut signature = signed.unwrap().iter().next().unwrap().to_vec();
+    signature[0] ^= u8::from(!good);
+    Claim::One {
+        validator: Validator(validator),
+        role: Role::Vote,
+        slot: Slot(1),
+        message: MESSAGE,
+        signature: signature.into(),
+    }
+}
+
+pub(crate) fn verify(claims: impl IntoIterator<Item = Claim>) -> Work {
+    let item = |claim| Item {
+        claims: vec![claim],
+    };
+    Work::Scheme(scheme::Work::Verify(VerifyJob {
+        op: Op::VerifyVotes,
+        epoch: Epoch(0),
+        items: claims.into_iter().map(item).collect(),
+    }))
+}
+
+/// An aggregate of the first cell by members `0..count` of an epoch.
+pub(crate) fn aggregate(epoch: u64, count: u32) -> Work {
+    let signature = |validator| match claim(validator, true) {
+        Claim::One { signature, .. } => signature,
+        _ => unreachable!("a single signature"),
+    };
+    Work::Scheme(scheme::Work::Aggregate(AggregateJob {
+        epoch: Epoch(epoch),
+        statement: Statement {
+            layer: Layer::Aggregate,
+            first: 0,
+            len: 4,
+            slot: Slot(1),
+            message: MESSAGE,
+        },
+        votes: (0..count).map(|i| (i, signature(i))).collect(),
+    }))
+}
+
+pub(crate) fn spawn(job: u64, session: SessionId, hard: Time, work: Work) -> Output {
+    Output::Spawn {
+        job: JobId(job),
+        session,
+        group: Group {
+            slot: session.slot,
+            message: [0; 32],
+            committee: None,
+            subcommittee: None,
+        },
+        class: Class::Current,
+        soft: hard,
+        hard,
+        work,
+    }
+}
+
+pub(crate) fn publish(topic: Topic, byte: u8) -> Output {
+    Output::Publish {
+        topic,
+        data: vec![byte; 3].into(),
+    }
+}
+
+/// Emits each output of its script at its time, accepts every message, and logs every input.
+#[derive(Default)]
+pub(crate) struct Scripted {
+    pub(crate) script: VecDeque<(u64, Output)>,
+    pub(crate) log: Vec<(u64, String)>,
+    outputs: VecDeque<Output>,
+    /// Keeps its deadline in the past.
+    pub(crate) is_stuck: bool,
+}
+
+impl Scripted {
+    pub(crate) fn new(script: impl IntoIterator<Item = (u64, Output)>) -> Self {
+        Scripted {
+            script: script.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The log without peers.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |(at, what): &(u64, String)| format!("{at} {what}");
+        self.log.iter().map(line).collect()
+    }
+}
+
+impl Protocol for Scripted {
+    fn handle(&mut self, now: Time, input: Input) {
+        let what = match input {
+            Input::Message {
+                from, token, data, ..
+            } => {
+                let verdict = Verdict::Accept;
+                self.outputs.push_back(Output::Verdict { token, verdict });
+                if data[0] == POSTPONE {
+                    self.script.iter_mut().for_each(|(at, _)| *at += 20);
+                }
+                format!("message {} of {from}", data[0])
+            }
+            Input::Finished { job, outcome } => {
+                let outcome = format!("{outcome:?}");
+                let name = outcome.split(['(', ' ']).next().unwrap_or_default();
+                format!("job {} {name}", job.0)
+            }
+            Input::Deadline => {
+                while let Some((at, _)) = self.script.front()
+                    && *at <= now.as_nanos()
+                    && !self.is_stuck
+                {
+                    let (_, output) = self.script.pop_front().unwrap();
+                    self.outputs.push_back(output);
+                }
+                "deadline".into()
+            }
+            Input::PeerUp { peer } => format!("up {peer}"),
+            Input::SendReady { .. } | Input::PeerDown { .. } => unreachable!("an ideal network"),
+        };
+        self.log.push((now.as_nanos(), what));
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.script.front().map(|(at, _)| Time::from_nanos(*at))
+    }
+}
