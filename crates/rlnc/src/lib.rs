@@ -1,2 +1,43 @@
 //! Codes a payload into chunks that every relay can verify, recode and forward.
+#![doc = include_str!("LECTURE.md")]
 #![deny(unsafe_code)]
+
+mod chunk;
+mod coding;
+mod coefficients;
+mod echelon;
+mod error;
+mod expand;
+mod field;
+mod header;
+mod kernel;
+#[cfg(test)]
+mod known;
+mod merkle;
+mod model;
+mod model16;
+mod payload;
+mod pedersen;
+mod point;
+mod ristretto;
+mod row;
+mod rs;
+mod scalar;
+
+pub use chunk::{CHUNK_FIXED_BYTES, Chunk, RawChunk};
+pub use coding::{Coding, Cut, Published, Standing};
+pub use coefficients::{Law, Mode, WIDTHS, width_of};
+pub use error::{DecodeError, InvalidSource, PieceError};
+pub use header::{
+    CHUNKS_MAX, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, GENERATIONS_MAX, HEADER_BYTES, Header,
+    HeaderError, Id, PAYLOAD_BYTES_MAX, SHARD_BYTES_MAX, SHARDS_DATA_MAX, SHARDS_TOTAL_MAX,
+    Strategy, Subject,
+};
+pub use kernel::{Backend, BackendError};
+pub use merkle::Hash;
+pub use model16::{Model16, ModelAnchor, ModelBasket, ModelChunk};
+pub use pedersen::{Commitments, Generators, VERIFY_BATCH_MAX, Verdicts, Weights};
+pub use ristretto::{Anchor, Basket, Ristretto};
+pub use row::Row;
+pub use rs::{Rs, Shard, ShardBasket};
+pub use scalar::Scalar;

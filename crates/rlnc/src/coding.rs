@@ -1,0 +1,246 @@
+//! What the roles of a broadcast need from a code, so that one set of roles serves all codes.
+
+use std::fmt::Debug;
+
+use rand_chacha::rand_core::Rng;
+
+use crate::coefficients::Law;
+use crate::error::{DecodeError, PieceError};
+use crate::header::{
+    CHUNKS_MAX, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, Header, HeaderError, SHARD_BYTES_MAX,
+    SHARDS_TOTAL_MAX, Strategy, Subject,
+};
+use crate::pedersen::{Verdicts, Weights};
+
+/// How a payload is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Source chunks of a generation, or data shards.
+    pub chunks: u16,
+    /// All shards, a power of two; 0 for the random linear code.
+    pub shards_total: u16,
+    /// Generations; 1 for Reed-Solomon.
+    pub generations: u16,
+}
+
+impl Cut {
+    /// Least bytes of a chunk: below, coefficients or Merkle path exceed 7 % of it.
+    const CHUNK_BYTES_MIN: usize = 3500;
+    /// Fewest chunks that the automatic choice makes.
+    const CHUNKS_MIN: usize = 16;
+
+    /// The choice for a payload of `len` bytes: 16 to 64 pieces of at least 3.5 kB, so that up to
+    /// 900 kB a piece fits the initial window of a cold connection (RFC 6928); then longer pieces, then
+    /// more of them.
+    pub fn auto(strategy: Strategy, len: usize) -> Cut {
+        let chunks_max = usize::from(CHUNKS_MAX);
+        let chunks = (len / Self::CHUNK_BYTES_MIN).clamp(Self::CHUNKS_MIN, chunks_max) / 8 * 8;
+        match strategy {
+            Strategy::Rlnc => {
+                let generation_bytes =
+                    chunks * ELEMENT_PAYLOAD_BYTES as usize * ELEMENTS_MAX as usize;
+                let generations = len.div_ceil(generation_bytes).max(1);
+                let generations = u16::try_from(generations).unwrap_or(u16::MAX);
+                Cut {
+                    chunks: chunks as u16,
+                    shards_total: 0,
+                    generations,
+                }
+            }
+            Strategy::Rs => {
+                let data = chunks.max(len.div_ceil(SHARD_BYTES_MAX as usize));
+                Cut::rs(u16::try_from(data).unwrap_or(u16::MAX))
+            }
+        }
+    }
+
+    /// One generation of N chunks.
+    pub fn rlnc(chunks: u16) -> Cut {
+        Cut {
+            chunks,
+            shards_total: 0,
+            generations: 1,
+        }
+    }
+
+    /// k data shards, four times as many in all, rounded up to a power of two.
+    pub fn rs(shards_data: u16) -> Cut {
+        let total = (4 * u32::from(shards_data)).next_power_of_two();
+        let total = u16::try_from(total)
+            .unwrap_or(u16::MAX)
+            .min(SHARDS_TOTAL_MAX);
+        Cut {
+            chunks: shards_data,
+            shards_total: total,
+            generations: 1,
+        }
+    }
+}
+
+/// Where a piece stands before it is verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It adds a dimension to what is accepted and what waits for verification.
+    Innovative,
+    /// It adds nothing to what waits, but something to what is accepted: hold it until that is verified.
+    Held,
+    /// It adds nothing to what is accepted.
+    Dependent,
+    /// Its generation is complete.
+    Full,
+}
+
+/// What a source makes of a payload.
+#[derive(Clone, Debug)]
+pub struct Published<C: Coding> {
+    /// The header to sign.
+    pub header: Header,
+    /// What pieces are verified against, one a generation.
+    pub anchors: Vec<C::Anchor>,
+    /// All there is to send.
+    pub basket: C::Basket,
+}
+
+/// A code: payload to verifiable pieces, and back from any sufficiently many of them.
+///
+/// Implementations: [`Ristretto`](crate::Ristretto) (random linear code over the Ristretto255
+/// scalars), [`Model16`](crate::Model16) (the same rows modulo 65521, without data) and
+/// [`Rs`](crate::Rs) (Reed-Solomon). Functions that read bytes of peers return errors; a basket, an
+/// anchor or a piece of another header is a programmer error.
+pub trait Coding: Clone + Debug + Send + Sync + 'static {
+    /// A chunk or shard, canonical but not yet verified. Cheap to clone.
+    type Piece: Clone + Debug + Send + Sync + 'static;
+    /// What the pieces of one generation are verified against. Cheap to clone.
+    type Anchor: Clone + Debug + Send + Sync + 'static;
+    /// The accepted pieces of a broadcast and what they span.
+    type Basket: Clone + Debug + Send + Sync + 'static;
+
+    /// The strategy in the header.
+    fn strategy(&self) -> Strategy;
+
+    /// Cuts and commits. Heavy: one sum over the generators for each chunk, or one encoding.
+    fn publish(
+        &self,
+        subject: Subject,
+        payload: &[u8],
+        cut: Cut,
+    ) -> Result<Published<Self>, HeaderError>;
+
+    /// Reads and checks a header of this strategy.
+    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError>;
+
+    /// Anchors that travel beside the header: one a generation, or none.
+    fn anchors(&self, header: &Header) -> u16;
+
+    /// Bytes of an encoded anchor.
+    fn anchor_bytes(&self, header: &Header) -> usize;
+
+    /// Appends the encoding of an anchor: for the random linear code commitments and Merkle path.
+    fn encode_anchor(&self, anchor: &Self::Anchor, out: &mut Vec<u8>);
+
+    /// Reads an anchor and checks it against the header.
+    fn decode_anchor(
+        &self,
+        header: &Header,
+        generation: u16,
+        bytes: &[u8],
+    ) -> Result<Self::Anchor, PieceError>;
+
+    /// Bytes of the encoded body of a piece.
+    fn piece_bytes(&self, header: &Header, piece: &Self::Piece) -> usize;
+
+    /// Appends the body of a piece message, without tag and broadcast id.
+    fn encode_piece(&self, header: &Header, piece: &Self::Piece, out: &mut Vec<u8>);
+
+    /// Reads the body of a piece message; everything but validity is checked.
+    fn decode_piece(&self, header: &Header, body: &[u8]) -> Result<Self::Piece, PieceError>;
+
+    /// The generation of a piece; 0 for shards.
+    fn generation(&self, piece: &Self::Piece) -> u16;
+
+    /// Transmissions so far, and the rank that the sender claims.
+    fn hop_and_rank(&self, piece: &Self::Piece) -> (u8, u16);
+
+    /// Sets what [`hop_and_rank`](Coding::hop_and_rank) reads.
+    fn set_hop_and_rank(&self, piece: &mut Self::Piece, hop: u8, rank: u16);
+
+    /// An empty basket.
+    fn basket(&self, header: &Header) -> Self::Basket;
+
+    /// Where an unverified piece stands; an innovative one is from now on counted as waiting.
+    fn offer(&self, basket: &mut Self::Basket, piece: &Self::Piece) -> Standing;
+
+    /// Forgets what waits: after a bad piece the others, and those held, are offered again.
+    fn withdraw(&self, basket: &mut Self::Basket);
+
+    /// Verifies up to 64 pieces of one generation. Heavy.
+    fn verify(
+        &self,
+        header: &Header,
+        anchor: &Self::Anchor,
+        pieces: &[Self::Piece],
+        weights: &mut Weights,
+    ) -> Verdicts;
+
+    /// Adds a verified piece; says whether it raised the rank.
+    fn accept(&self, basket: &mut Self::Basket, piece: Self::Piece) -> bool;
+
+    /// Rank of a generation (distinct shards, at most k, for Reed-Solomon).
+    fn rank(&self, basket: &Self::Basket, generation: u16) -> u16;
+
+    /// Whether all generations have full rank.
+    fn is_full(&self, basket: &Self::Basket) -> bool;
+
+    /// Something to send, with hop 1 and the own rank: a fresh combination of generation `selector`, or
+    /// the shard of index `selector`. `None` where there is nothing.
+    fn draw<R: Rng + ?Sized>(
+        &self,
+        basket: &Self::Basket,
+        selector: u16,
+        law: Law,
+        rng: &mut R,
+    ) -> Option<Self::Piece>;
+
+    /// The payload, after all final checks, and a basket that can send like a source. Heavy.
+    fn decode(
+        &self,
+        header: &Header,
+        basket: &Self::Basket,
+    ) -> Result<(Vec<u8>, Self::Basket), DecodeError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn automatic_cuts_are_legal_and_as_stated() {
+        let subject = Subject {
+            kind: 1,
+            slot: 0,
+            source: 0,
+            index: 0,
+        };
+        let max = 32 << 20;
+        for len in [
+            1,
+            1000,
+            117_800,
+            900_000,
+            1 << 20,
+            4 << 20,
+            16 << 20,
+            32 << 20,
+        ] {
+            let cut = Cut::auto(Strategy::Rlnc, len);
+            Header::rlnc(subject, len, cut.chunks, cut.generations, max).unwrap();
+            let cut = Cut::auto(Strategy::Rs, len);
+            Header::rs(subject, len, cut.chunks, cut.shards_total, max).unwrap();
+        }
+        assert_eq!(Cut::auto(Strategy::Rlnc, 117_800), Cut::rlnc(32));
+        assert_eq!(Cut::auto(Strategy::Rlnc, 1 << 20), Cut::rlnc(64));
+        assert_eq!(Cut::auto(Strategy::Rlnc, 16 << 20).generations, 2);
+        let cut = Cut::auto(Strategy::Rs, 117_800);
+        assert_eq!((cut.chunks, cut.shards_total), (32, 128));
+    }
+}

@@ -1,0 +1,226 @@
+//! Coefficients: their widths on the wire and the laws by which sources and relays draw them.
+
+use rand_chacha::rand_core::Rng;
+
+use crate::error::PieceError;
+use crate::kernel::Backend;
+use crate::row::Row;
+use crate::scalar::Scalar;
+
+/// Bytes that a coefficient may take on the wire.
+pub const WIDTHS: [u8; 8] = [1, 2, 3, 4, 6, 8, 16, 32];
+/// Above this width a small row would be no shorter than worth it: the relay draws full scalars.
+const SMALL_WIDTH_MAX: u8 = 8;
+
+/// How large coefficients are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Uniform scalars of 32 bytes.
+    Full,
+    /// Small non-negative integers that grow with each recoding by 8 + log2(rank) bits.
+    Small,
+}
+
+impl Mode {
+    /// Full where 32 bytes a coefficient are at most 4 % of the data, else small.
+    pub fn of(chunks: u16, elements: u32) -> Mode {
+        if u32::from(chunks) * 25 <= elements {
+            Mode::Full
+        } else {
+            Mode::Small
+        }
+    }
+}
+
+/// The law of a source's small coefficients. Uniform scalars look alike at every depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// Eight bits each.
+    Fresh,
+    /// What a relay of rank three sends: Σ α_i β_i of three rows β_i, all of eight bits.
+    Blend,
+}
+
+/// The least allowed width that fits every coefficient.
+pub fn width_of(row: &Row) -> u8 {
+    let bytes = row.iter().map(Scalar::bits).max().unwrap_or(0).div_ceil(8);
+    // A scalar has at most 253 bits, so 32 bytes always fit.
+    WIDTHS
+        .into_iter()
+        .find(|&width| u32::from(width) >= bytes)
+        .unwrap_or(32)
+}
+
+/// Appends the coefficients, `width` little-endian bytes each.
+pub(crate) fn encode(row: &Row, width: u8, out: &mut Vec<u8>) {
+    for coefficient in row.iter() {
+        let bytes = coefficient.to_bytes();
+        assert!(
+            bytes[usize::from(width)..].iter().all(|&b| b == 0),
+            "the width fits the row"
+        );
+        out.extend_from_slice(&bytes[..usize::from(width)]);
+    }
+}
+
+/// Reads `bytes.len() / width` coefficients of an allowed width, each canonical, not all zero.
+pub(crate) fn decode(bytes: &[u8], width: u8) -> Result<Row, PieceError> {
+    let width = usize::from(width);
+    let mut row = Row::zero(bytes.len() / width);
+    for (index, group) in bytes.chunks_exact(width).enumerate() {
+        let mut wide = [0; 32];
+        wide[..width].copy_from_slice(group);
+        let scalar = Scalar::from_canonical_bytes(&wide);
+        row.set(
+            index,
+            scalar.ok_or(PieceError::NonCanonicalScalar { index })?,
+        );
+    }
+    if row.is_zero() {
+        Err(PieceError::ZeroRow)
+    } else {
+        Ok(row)
+    }
+}
+
+fn draw(len: usize, mode: Mode, rng: &mut (impl Rng + ?Sized)) -> Vec<Scalar> {
+    loop {
+        let factors: Vec<Scalar> = match mode {
+            Mode::Full => (0..len).map(|_| Scalar::random(rng)).collect(),
+            Mode::Small => {
+                let mut bytes = vec![0; len];
+                rng.fill_bytes(&mut bytes);
+                bytes
+                    .into_iter()
+                    .map(|byte| Scalar::from(u64::from(byte)))
+                    .collect()
+            }
+        };
+        if factors.iter().any(|factor| !factor.is_zero()) {
+            return factors;
+        }
+    }
+}
+
+/// Coefficients over the source chunks, drawn by one who holds them all.
+pub(crate) fn draw_source(
+    chunks: usize,
+    mode: Mode,
+    law: Law,
+    rng: &mut (impl Rng + ?Sized),
+) -> Vec<Scalar> {
+    if mode == Mode::Full || law == Law::Fresh {
+        return draw(chunks, mode, rng);
+    }
+    loop {
+        let outer = draw(3, Mode::Small, rng);
+        let mut sum = vec![Scalar::ZERO; chunks];
+        for factor in outer {
+            for (total, inner) in sum.iter_mut().zip(draw(chunks, Mode::Small, rng)) {
+                *total = *total + factor * inner;
+            }
+        }
+        if sum.iter().any(|total| !total.is_zero()) {
+            return sum;
+        }
+    }
+}
+
+/// Factors over the accepted rows of a relay, and the row that they give.
+///
+/// In small mode a relay of rank one forwards its row unchanged: its span is a line, and a factor
+/// would only lengthen the row.
+pub(crate) fn draw_relay(
+    rows: &[&Row],
+    mode: Mode,
+    backend: Backend,
+    rng: &mut (impl Rng + ?Sized),
+) -> (Vec<Scalar>, Row) {
+    if mode == Mode::Small {
+        let factors = if rows.len() == 1 {
+            vec![Scalar::ONE]
+        } else {
+            draw(rows.len(), mode, rng)
+        };
+        let row = backend.combine(&factors, rows);
+        if rows.len() == 1 || width_of(&row) <= SMALL_WIDTH_MAX {
+            return (factors, row);
+        }
+    }
+    let factors = draw(rows.len(), Mode::Full, rng);
+    let row = backend.combine(&factors, rows);
+    (factors, row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::SeedableRng;
+
+    fn round_trip(row: &Row, width: u8) -> Result<Row, PieceError> {
+        let mut out = Vec::new();
+        encode(row, width, &mut out);
+        assert_eq!(out.len(), row.len() * usize::from(width));
+        decode(&out, width)
+    }
+
+    #[test]
+    fn the_least_width_fits_and_larger_ones_are_accepted() {
+        let cases = [
+            (255_u128, 1),
+            (256, 2),
+            (1 << 24, 4),
+            ((1 << 24) - 1, 3),
+            (1 << 40, 6),
+        ];
+        for (value, least) in cases.into_iter().chain([(1 << 48, 8), (1 << 64, 16)]) {
+            let row = Row::from_scalars(&[Scalar::ONE, Scalar::from(value)]);
+            assert_eq!(width_of(&row), least);
+            for width in WIDTHS.into_iter().filter(|&width| width >= least) {
+                assert_eq!(round_trip(&row, width).as_ref(), Ok(&row));
+            }
+        }
+        assert_eq!(width_of(&Row::from_scalars(&[-Scalar::ONE])), 32);
+    }
+
+    #[test]
+    fn modes_follow_the_four_percent_rule() {
+        assert_eq!(Mode::of(10, 380), Mode::Full);
+        assert_eq!(Mode::of(32, 119), Mode::Small);
+        assert_eq!(Mode::of(64, 8192), Mode::Full);
+    }
+
+    #[test]
+    fn small_rows_grow_no_faster_than_stated_and_then_turn_full() {
+        let mut rng = ChaCha20Rng::seed_from_u64(7);
+        let backend = Backend::portable();
+        let chunks = 10;
+        let mut rows: Vec<Row> = (0..chunks)
+            .map(|_| Row::from_scalars(&draw_source(chunks, Mode::Small, Law::Fresh, &mut rng)))
+            .collect();
+        // Worst case of ten rows: 8, 19.3, 30.6, 42, 53.3 bits.
+        for width_max in [3, 4, 6, 8] {
+            let refs: Vec<&Row> = rows.iter().collect();
+            rows = (0..chunks)
+                .map(|_| draw_relay(&refs, Mode::Small, backend, &mut rng).1)
+                .collect();
+            assert!(rows.iter().all(|row| width_of(row) <= width_max));
+        }
+        let refs: Vec<&Row> = rows.iter().collect();
+        let (_, row) = draw_relay(&refs, Mode::Small, backend, &mut rng);
+        let (_, row) = draw_relay(&[&row, &rows[0]], Mode::Small, backend, &mut rng);
+        assert_eq!(width_of(&row), 32);
+        let (factors, same) = draw_relay(&[&rows[0]], Mode::Small, backend, &mut rng);
+        assert_eq!((factors.as_slice(), &same), (&[Scalar::ONE][..], &rows[0]));
+    }
+
+    #[test]
+    fn blended_rows_look_like_those_of_a_relay() {
+        let mut rng = ChaCha20Rng::seed_from_u64(8);
+        let row = Row::from_scalars(&draw_source(32, Mode::Small, Law::Blend, &mut rng));
+        assert!((2..=3).contains(&width_of(&row)));
+        let fresh = Row::from_scalars(&draw_source(32, Mode::Small, Law::Fresh, &mut rng));
+        assert_eq!(width_of(&fresh), 1);
+    }
+}

@@ -1,0 +1,483 @@
+//! The signed header of a broadcast: what it is, how it is cut, and what its pieces are checked
+//! against.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::merkle::Hash;
+
+/// Bytes of an encoded header.
+pub const HEADER_BYTES: usize = 100;
+/// Largest payload that any configuration may allow, in bytes.
+pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
+/// Most chunks of a generation (random linear code).
+pub const CHUNKS_MAX: u16 = 64;
+/// Most elements of a chunk (random linear code).
+pub const ELEMENTS_MAX: u32 = 8192;
+/// Most generations of a payload (random linear code).
+pub const GENERATIONS_MAX: u16 = 16;
+/// Most data shards (Reed-Solomon).
+pub const SHARDS_DATA_MAX: u16 = 256;
+/// Most shards in all (Reed-Solomon).
+pub const SHARDS_TOTAL_MAX: u16 = 1024;
+/// Most bytes of a shard (Reed-Solomon).
+pub const SHARD_BYTES_MAX: u32 = 262_144;
+/// Payload bytes of an element: each 31-byte string is below ℓ, so nothing is reduced or shifted.
+pub const ELEMENT_PAYLOAD_BYTES: u32 = 31;
+
+const VERSION: u8 = 1;
+const SIGNING_DOMAIN: &[u8] = b"alphorn/broadcast/v1\0";
+
+/// How a payload is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Strategy {
+    /// Random linear combinations over the Ristretto255 scalars under Pedersen commitments.
+    Rlnc,
+    /// Reed-Solomon shards under a Merkle root.
+    Rs,
+}
+
+impl Strategy {
+    /// The byte of the header.
+    pub fn to_byte(self) -> u8 {
+        match self {
+            Strategy::Rlnc => 1,
+            Strategy::Rs => 2,
+        }
+    }
+}
+
+/// Names one broadcast: the first half of its signing root.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(pub [u8; 16]);
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Which payload of whom a broadcast carries; its meaning belongs to the protocol above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// Kind of payload.
+    pub kind: u8,
+    /// Slot.
+    pub slot: u64,
+    /// Index of the source.
+    pub source: u32,
+    /// Which of the source's payloads of that kind.
+    pub index: u32,
+}
+
+/// The header: fixed layout, 100 bytes, signed by the source.
+///
+/// [`Header::decode`] and the codes' `publish` make only headers whose geometry is consistent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Header {
+    /// The code.
+    pub strategy: Strategy,
+    /// What is broadcast.
+    pub subject: Subject,
+    /// Payload bytes.
+    pub len: u32,
+    /// Source chunks of a generation N, or data shards k.
+    pub chunks: u16,
+    /// All shards K; 0 for the random linear code.
+    pub shards_total: u16,
+    /// Generations; 1 for Reed-Solomon.
+    pub generations: u16,
+    /// Elements of a chunk M, or bytes of a shard c.
+    pub unit: u32,
+    /// SHA-256 of the payload.
+    pub payload_hash: Hash,
+    /// Merkle root over the commitments of the generations, or over the shards.
+    pub commit_root: Hash,
+}
+
+/// Why bytes are no header, or a payload cannot be cut as asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HeaderError {
+    /// Not exactly [`HEADER_BYTES`].
+    #[error("header of {0} bytes, expected {HEADER_BYTES}")]
+    Length(usize),
+    /// Another version of the format.
+    #[error("header version {0}, expected {VERSION}")]
+    Version(u8),
+    /// A strategy that no code here implements.
+    #[error("unknown strategy {0}")]
+    Strategy(u8),
+    /// Reserved bytes that are not zero.
+    #[error("reserved header bytes are not zero")]
+    Reserved,
+    /// Payload empty or above the configured maximum.
+    #[error("payload of {len} bytes, allowed are 1 to {max}")]
+    PayloadLength {
+        /// Bytes of the payload.
+        len: u64,
+        /// The configured maximum.
+        max: u32,
+    },
+    /// A count out of its range.
+    #[error("{name} is {value}, allowed are {min} to {max}")]
+    Range {
+        /// Which field.
+        name: &'static str,
+        /// Its value.
+        value: u32,
+        /// Least legal value.
+        min: u32,
+        /// Greatest legal value.
+        max: u32,
+    },
+    /// The number of all shards is no power of two.
+    #[error("{0} shards in all, expected a power of two")]
+    ShardsTotal(u16),
+    /// The unit does not follow from length and counts.
+    #[error("unit {found}, but length and counts give {expected}")]
+    Unit {
+        /// As in the header.
+        found: u32,
+        /// As computed.
+        expected: u32,
+    },
+}
+
+fn in_range(name: &'static str, value: u32, min: u32, max: u32) -> Result<(), HeaderError> {
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(HeaderError::Range {
+            name,
+            value,
+            min,
+            max,
+        })
+    }
+}
+
+impl Header {
+    /// The fixed layout, all integers little-endian.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&[VERSION, self.strategy.to_byte(), self.subject.kind, 0]);
+        put(&self.subject.slot.to_le_bytes());
+        put(&self.subject.source.to_le_bytes());
+        put(&self.subject.index.to_le_bytes());
+        put(&self.len.to_le_bytes());
+        put(&self.chunks.to_le_bytes());
+        put(&self.shards_total.to_le_bytes());
+        put(&self.generations.to_le_bytes());
+        put(&[0, 0]);
+        put(&self.unit.to_le_bytes());
+        put(&self.payload_hash);
+        put(&self.commit_root);
+        out
+    }
+
+    /// Reads a header and checks all its limits and that its counts fit its length.
+    pub fn decode(bytes: &[u8], payload_bytes_max: u32) -> Result<Header, HeaderError> {
+        let bytes: &[u8; HEADER_BYTES] = bytes
+            .try_into()
+            .map_err(|_| HeaderError::Length(bytes.len()))?;
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
+        let hash_at = |at: usize| {
+            let mut hash = [0; 32];
+            hash.copy_from_slice(&bytes[at..at + 32]);
+            hash
+        };
+        if bytes[0] != VERSION {
+            return Err(HeaderError::Version(bytes[0]));
+        }
+        let strategy = match bytes[1] {
+            1 => Strategy::Rlnc,
+            2 => Strategy::Rs,
+            other => return Err(HeaderError::Strategy(other)),
+        };
+        if bytes[3] != 0 || u16_at(30) != 0 {
+            return Err(HeaderError::Reserved);
+        }
+        let header = Header {
+            strategy,
+            subject: Subject {
+                kind: bytes[2],
+                slot: u64::from(u32_at(4)) | u64::from(u32_at(8)) << 32,
+                source: u32_at(12),
+                index: u32_at(16),
+            },
+            len: u32_at(20),
+            chunks: u16_at(24),
+            shards_total: u16_at(26),
+            generations: u16_at(28),
+            unit: u32_at(32),
+            payload_hash: hash_at(36),
+            commit_root: hash_at(68),
+        };
+        header.check(payload_bytes_max)?;
+        Ok(header)
+    }
+
+    /// The geometry of a random linear code: a header whose hashes are still zero.
+    pub(crate) fn rlnc(
+        subject: Subject,
+        len: usize,
+        chunks: u16,
+        generations: u16,
+        payload_bytes_max: u32,
+    ) -> Result<Header, HeaderError> {
+        let len = payload_len(len, payload_bytes_max)?;
+        let mut header = Header {
+            strategy: Strategy::Rlnc,
+            subject,
+            len,
+            chunks,
+            shards_total: 0,
+            generations,
+            unit: 0,
+            payload_hash: [0; 32],
+            commit_root: [0; 32],
+        };
+        header.check_counts()?;
+        header.unit = header.expected_unit();
+        header.check(payload_bytes_max)?;
+        Ok(header)
+    }
+
+    /// The geometry of a Reed-Solomon code: a header whose hashes are still zero.
+    pub(crate) fn rs(
+        subject: Subject,
+        len: usize,
+        shards_data: u16,
+        shards_total: u16,
+        payload_bytes_max: u32,
+    ) -> Result<Header, HeaderError> {
+        let len = payload_len(len, payload_bytes_max)?;
+        let mut header = Header {
+            strategy: Strategy::Rs,
+            subject,
+            len,
+            chunks: shards_data,
+            shards_total,
+            generations: 1,
+            unit: 0,
+            payload_hash: [0; 32],
+            commit_root: [0; 32],
+        };
+        header.check_counts()?;
+        header.unit = header.expected_unit();
+        header.check(payload_bytes_max)?;
+        Ok(header)
+    }
+
+    /// What the source signs: network, subject, geometry, payload and commitments in one hash.
+    pub fn signing_root(&self, network_id: &Hash) -> Hash {
+        let mut hash = Sha256::new();
+        hash.update(SIGNING_DOMAIN);
+        hash.update(network_id);
+        hash.update(self.encode());
+        hash.finalize().into()
+    }
+
+    /// The name of the broadcast. It covers no signature, because signatures need not be unique.
+    pub fn id(&self, network_id: &Hash) -> Id {
+        let root = self.signing_root(network_id);
+        let mut id = [0; 16];
+        id.copy_from_slice(&root[..16]);
+        Id(id)
+    }
+
+    fn check_counts(&self) -> Result<(), HeaderError> {
+        let (chunks, total) = (u32::from(self.chunks), u32::from(self.shards_total));
+        match self.strategy {
+            Strategy::Rlnc => {
+                in_range("chunks", chunks, 1, u32::from(CHUNKS_MAX))?;
+                in_range("shards_total", total, 0, 0)?;
+                let generations = u32::from(self.generations);
+                in_range("generations", generations, 1, u32::from(GENERATIONS_MAX))
+            }
+            Strategy::Rs => {
+                in_range("chunks", chunks, 1, u32::from(SHARDS_DATA_MAX))?;
+                in_range(
+                    "shards_total",
+                    total,
+                    chunks + 1,
+                    u32::from(SHARDS_TOTAL_MAX),
+                )?;
+                if !self.shards_total.is_power_of_two() {
+                    return Err(HeaderError::ShardsTotal(self.shards_total));
+                }
+                in_range("generations", u32::from(self.generations), 1, 1)
+            }
+        }
+    }
+
+    /// The unit that follows from length and (checked) counts.
+    fn expected_unit(&self) -> u32 {
+        let chunks = u32::from(self.chunks);
+        match self.strategy {
+            Strategy::Rlnc => self
+                .len
+                .div_ceil(ELEMENT_PAYLOAD_BYTES * chunks * u32::from(self.generations)),
+            Strategy::Rs => self.len.div_ceil(chunks).next_multiple_of(64),
+        }
+    }
+
+    fn check(&self, payload_bytes_max: u32) -> Result<(), HeaderError> {
+        payload_len(self.len as usize, payload_bytes_max)?;
+        self.check_counts()?;
+        let expected = self.expected_unit();
+        if self.unit != expected {
+            return Err(HeaderError::Unit {
+                found: self.unit,
+                expected,
+            });
+        }
+        match self.strategy {
+            Strategy::Rlnc => in_range("unit", self.unit, 1, ELEMENTS_MAX),
+            Strategy::Rs => in_range("unit", self.unit, 64, SHARD_BYTES_MAX),
+        }
+    }
+}
+
+fn payload_len(len: usize, max: u32) -> Result<u32, HeaderError> {
+    let max = max.min(PAYLOAD_BYTES_MAX);
+    match u32::try_from(len) {
+        Ok(short) if (1..=max).contains(&short) => Ok(short),
+        _ => Err(HeaderError::PayloadLength {
+            len: len as u64,
+            max,
+        }),
+    }
+}
+
+/// SHA-256 of a payload.
+pub(crate) fn payload_hash(payload: &[u8]) -> Hash {
+    Sha256::digest(payload).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUBJECT: Subject = Subject {
+        kind: 1,
+        slot: 7,
+        source: 3,
+        index: 0,
+    };
+    const MAX: u32 = 16 << 20;
+
+    #[test]
+    fn headers_round_trip() {
+        for len in [1, 30, 31, 32, 117_800, 1 << 20] {
+            for header in [
+                Header::rlnc(SUBJECT, len, 10, 1, MAX).unwrap(),
+                Header::rlnc(SUBJECT, len, 64, 4, MAX).unwrap(),
+                Header::rs(SUBJECT, len, 32, 128, MAX).unwrap(),
+            ] {
+                assert_eq!(Header::decode(&header.encode(), MAX), Ok(header));
+            }
+        }
+    }
+
+    /// Trap 21 (and 2): every single-byte change is either refused or changes what is signed.
+    #[test]
+    fn trap_02_every_byte_of_the_header_is_signed() {
+        let header = Header::rlnc(SUBJECT, 117_800, 10, 1, MAX).unwrap();
+        let network = [0; 32];
+        let encoded = header.encode();
+        let mut refused = 0;
+        for at in 0..HEADER_BYTES {
+            for flip in [1, 0x80, 0xff] {
+                let mut changed = encoded;
+                changed[at] ^= flip;
+                match Header::decode(&changed, MAX) {
+                    Ok(other) => {
+                        assert_eq!(other.encode(), changed, "byte {at}");
+                        assert_ne!(other.signing_root(&network), header.signing_root(&network));
+                        assert_ne!(other.id(&network), header.id(&network));
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+        }
+        assert!(
+            refused > 30,
+            "version, strategy, reserved bytes and counts are checked"
+        );
+        assert_ne!(header.signing_root(&network), header.signing_root(&[1; 32]));
+    }
+
+    /// Trap 21: counts out of range and a unit that does not fit are errors, never panics.
+    #[test]
+    fn trap_21_inconsistent_geometry_is_refused() {
+        let good = Header::rlnc(SUBJECT, 117_800, 10, 1, MAX).unwrap();
+        let decode = |header: &Header| Header::decode(&header.encode(), MAX);
+        let refused = |change: &dyn Fn(&mut Header)| {
+            let mut header = good.clone();
+            change(&mut header);
+            decode(&header).unwrap_err()
+        };
+        assert_eq!(
+            refused(&|h| h.unit = ELEMENTS_MAX + 1),
+            HeaderError::Unit {
+                found: 8193,
+                expected: 380
+            }
+        );
+        assert!(matches!(
+            refused(&|h| h.chunks = 0),
+            HeaderError::Range { name: "chunks", .. }
+        ));
+        assert!(matches!(
+            refused(&|h| h.chunks = 65),
+            HeaderError::Range { .. }
+        ));
+        assert!(matches!(
+            refused(&|h| h.generations = 0),
+            HeaderError::Range { .. }
+        ));
+        assert!(matches!(
+            refused(&|h| h.generations = 17),
+            HeaderError::Range { .. }
+        ));
+        assert!(matches!(
+            refused(&|h| h.shards_total = 1),
+            HeaderError::Range { .. }
+        ));
+        assert!(matches!(
+            refused(&|h| h.len = 0),
+            HeaderError::PayloadLength { len: 0, .. }
+        ));
+        assert!(matches!(
+            refused(&|h| h.len = MAX + 1),
+            HeaderError::PayloadLength { .. }
+        ));
+        assert!(matches!(
+            refused(&|h| h.strategy = Strategy::Rs),
+            HeaderError::Range { .. }
+        ));
+        assert_eq!(Header::decode(&[0; 99], MAX), Err(HeaderError::Length(99)));
+        assert!(matches!(
+            Header::rlnc(SUBJECT, 16 << 20, 10, 1, MAX),
+            Err(HeaderError::Range {
+                name: "unit",
+                value: 54_121,
+                ..
+            })
+        ));
+        let rs = |data, total| Header::rs(SUBJECT, 1000, data, total, MAX);
+        assert_eq!(rs(4, 24), Err(HeaderError::ShardsTotal(24)));
+        assert!(matches!(rs(4, 4), Err(HeaderError::Range { .. })));
+        assert!(matches!(rs(257, 1024), Err(HeaderError::Range { .. })));
+        assert!(matches!(rs(1, 2).map(|h| h.unit), Ok(1024)));
+    }
+}

@@ -1,0 +1,178 @@
+//! The two kernels: sums over a table of multiples of points, and linear combinations of rows.
+
+pub(crate) mod portable;
+pub(crate) mod table;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::point::{Point, weigh};
+use crate::row::{LANES, Row};
+use crate::scalar::Scalar;
+use table::{Digits, Table, Window};
+
+/// Rows that one linear combination may have: the bound under which no accumulator overflows.
+pub(crate) const ROWS_MAX: usize = 64;
+
+/// Proof that this machine can run one set of kernels: only a check of the CPU makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backend(Kernel);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
+    Portable,
+}
+
+/// Why a name gives no [`Backend`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BackendError {
+    /// There is no such level.
+    #[error("unknown kernel level {0:?}: expected auto, portable, avx2 or avx512")]
+    Unknown(String),
+    /// This machine lacks the instructions of the level.
+    #[error("kernel level {0} needs instructions that this machine lacks")]
+    Unavailable(String),
+}
+
+impl Backend {
+    /// The portable kernels, which every machine has.
+    pub fn portable() -> Backend {
+        Backend(Kernel::Portable)
+    }
+
+    /// All levels that this machine can run, the portable one first.
+    pub fn available() -> Vec<Backend> {
+        vec![Backend::portable()]
+    }
+
+    /// The fastest level here, by a measurement of about 10 ms.
+    pub fn measured() -> Backend {
+        Backend::available()
+            .into_iter()
+            .min_by_key(|backend| backend.probe())
+            .unwrap_or_else(Backend::portable)
+    }
+
+    /// `portable`, `avx2` or `avx512`.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kernel::Portable => "portable",
+        }
+    }
+
+    /// The least time of a few small sums.
+    fn probe(self) -> Duration {
+        let table = Table::new(Window::Bits4, &[crate::expand::generator(0); 8]);
+        let row = Row::from_scalars(&[-Scalar::ONE; 8]);
+        let once = || {
+            let start = Instant::now();
+            let sums = self.accumulate(&table, &[Digits::new(Window::Bits4, &row)]);
+            std::hint::black_box(sums);
+            start.elapsed()
+        };
+        (0..8).map(|_| once()).min().unwrap_or(Duration::MAX)
+    }
+
+    /// For each digit vector and each of its windows the sum of the signed rows of the table, as
+    /// points with the power of two that weighs them.
+    pub(crate) fn accumulate(self, table: &Table, vectors: &[Digits]) -> Vec<Vec<(u32, Point)>> {
+        let window = table.window;
+        for vector in vectors {
+            assert_eq!(
+                vector.window, window,
+                "digits are made for the table's window"
+            );
+            assert!(vector.len() <= table.len(), "no more scalars than points");
+        }
+        let mut sums = vec![vec![Point::IDENTITY; window.groups() * LANES]; vectors.len()];
+        match self.0 {
+            Kernel::Portable => portable::accumulate(table, vectors, &mut sums),
+        }
+        let weighed = |sums: Vec<Point>| {
+            let shift = |i: usize| window.shift(i / LANES, i % LANES);
+            let terms = sums.into_iter().enumerate();
+            terms
+                .filter_map(|(i, sum)| shift(i).map(|shift| (shift, sum)))
+                .collect()
+        };
+        sums.into_iter().map(weighed).collect()
+    }
+
+    /// Σ_j row[j] · point[j] for several rows.
+    pub(crate) fn multiply(self, table: &Table, rows: &[&Row]) -> Vec<Point> {
+        let digits: Vec<Digits> = rows
+            .iter()
+            .map(|row| Digits::new(table.window, row))
+            .collect();
+        self.accumulate(table, &digits)
+            .into_iter()
+            .map(weigh)
+            .collect()
+    }
+
+    /// Σ_i factors[i] · rows[i].
+    pub(crate) fn combine(self, factors: &[Scalar], rows: &[&Row]) -> Row {
+        let mut out = [Row::zero(rows.first().map_or(0, |row| row.len()))];
+        self.combine_into(&[factors], rows, &mut out);
+        let [row] = out;
+        row
+    }
+
+    /// out[k] = Σ_i factors[k][i] · rows[i], each element canonical.
+    pub(crate) fn combine_into(self, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+        assert!(
+            rows.len() <= ROWS_MAX,
+            "{} rows overflow the accumulators",
+            rows.len()
+        );
+        assert_eq!(
+            factors.len(),
+            out.len(),
+            "one list of factors for each result"
+        );
+        for list in factors {
+            assert_eq!(list.len(), rows.len(), "one factor for each row");
+        }
+        if let Some(first) = rows.first() {
+            let len = first.len();
+            assert!(
+                rows.iter().all(|row| row.len() == len),
+                "rows of one length"
+            );
+            assert!(
+                out.iter().all(|row| row.len() == len),
+                "results as long as the rows"
+            );
+        }
+        match self.0 {
+            Kernel::Portable => portable::combine(factors, rows, out),
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Backend {
+    type Err = BackendError;
+
+    fn from_str(name: &str) -> Result<Backend, BackendError> {
+        match name {
+            "auto" => Ok(Backend::measured()),
+            "portable" | "avx2" | "avx512" => Backend::available()
+                .into_iter()
+                .find(|backend| backend.name() == name)
+                .ok_or_else(|| BackendError::Unavailable(name.to_owned())),
+            _ => Err(BackendError::Unknown(name.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

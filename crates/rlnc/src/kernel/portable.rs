@@ -1,0 +1,72 @@
+//! The oracle: both kernels in plain Rust with 64-bit limbs.
+//!
+//! Everything is `inline(always)`, so that `avx2.rs` can have it compiled once more for machines
+//! with `mulx` and `adx`.
+
+use crate::field::Fe;
+use crate::kernel::table::{Digits, Table, TableRow};
+use crate::point::{Niels, Point};
+use crate::row::{LANES, Row};
+use crate::scalar::{Scalar, montgomery_reduce, multiply_add};
+
+/// See [`super::Backend::accumulate`].
+#[inline(always)]
+pub(crate) fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
+    let groups = table.window.groups();
+    let rows_per_point = table.window.rows_per_point();
+    let scalars = vectors.iter().map(Digits::len).max().unwrap_or(0);
+    for j in 0..scalars {
+        let rows = &table.rows[j * rows_per_point..(j + 1) * rows_per_point];
+        for (vector, sums) in vectors.iter().zip(&mut *sums) {
+            if j >= vector.len() {
+                continue;
+            }
+            let digits = vector.digits[j * groups..(j + 1) * groups].as_flattened();
+            for (&digit, sum) in digits.iter().zip(sums) {
+                if digit > 0 {
+                    *sum = sum.add_niels(&niels(&rows[digit as usize - 1]));
+                } else if digit < 0 {
+                    let row = &rows[usize::from(digit.unsigned_abs()) - 1];
+                    *sum = sum.add_niels(&niels(row).neg());
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn niels(row: &TableRow) -> Niels {
+    let w = &row.0;
+    Niels {
+        y_plus_x: Fe([w[0], w[1], w[2], w[3], w[4]]),
+        y_minus_x: Fe([w[5], w[6], w[7], w[8], w[9]]),
+        xy2d: Fe([w[10], w[11], w[12], w[13], w[14]]),
+    }
+}
+
+/// See [`super::Backend::combine_into`].
+#[inline(always)]
+pub(crate) fn combine(factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
+    let raised: Vec<Vec<Scalar>> = factors
+        .iter()
+        .map(|f| f.iter().map(|x| x.times_2_256()).collect())
+        .collect();
+    let mut elements = vec![[[0_u64; 4]; LANES]; rows.len()];
+    let blocks = out.first().map_or(0, |row| row.blocks.len());
+    for block in 0..blocks {
+        for (lanes, row) in elements.iter_mut().zip(rows) {
+            for (lane, element) in lanes.iter_mut().enumerate() {
+                *element = row.blocks[block].get(lane);
+            }
+        }
+        for (factors, row) in raised.iter().zip(&mut *out) {
+            for lane in 0..LANES {
+                let mut wide = [0; 8];
+                for (factor, lanes) in factors.iter().zip(&elements) {
+                    multiply_add(&mut wide, &factor.0, &lanes[lane]);
+                }
+                row.blocks[block].set(lane, montgomery_reduce(wide).0);
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Tables of multiples for sums of many points, and the signed digits that index them.
+//!
+//! A scalar below 2^253 is written as Σ d_i · 2^(bits·i) with digits -2^(bits-1) <= d_i < 2^(bits-1)
+//! (the last digit is not negative). Windows are numbered i = groups·lane + group, so that the eight
+//! lanes of one group are eight windows *of the same scalar*: all their rows lie in one small table.
+
+use crate::point::{Niels, Point};
+use crate::row::{LANES, Row};
+use crate::scalar::Scalar;
+
+/// Widths of window that a table can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    /// 8 rows of a point: for the few points of one broadcast.
+    Bits4,
+    /// 32 rows of a point: for more than 1,024 generators.
+    Bits6,
+    /// 128 rows of a point: 16 KiB, which stay in the first-level cache.
+    Bits8,
+}
+
+impl Window {
+    pub(crate) const fn bits(self) -> u32 {
+        match self {
+            Window::Bits4 => 4,
+            Window::Bits6 => 6,
+            Window::Bits8 => 8,
+        }
+    }
+
+    /// Groups of eight windows.
+    pub(crate) const fn groups(self) -> usize {
+        match self {
+            Window::Bits4 => 8,
+            Window::Bits6 => 6,
+            Window::Bits8 => 4,
+        }
+    }
+
+    pub(crate) const fn rows_per_point(self) -> usize {
+        1 << (self.bits() - 1)
+    }
+
+    /// The highest window that a scalar below 2^253 reaches.
+    const fn top(self) -> u32 {
+        252 / self.bits()
+    }
+
+    /// 2^shift is the weight of a lane of a group; `None` where no scalar reaches.
+    pub(crate) fn shift(self, group: usize, lane: usize) -> Option<u32> {
+        let window = (self.groups() * lane + group) as u32;
+        (window <= self.top()).then_some(window * self.bits())
+    }
+
+    /// Σ 2^(bits-1) · 2^(bits·i) over the windows below the top: adding it makes digits unsigned.
+    fn offset(self) -> [u64; 4] {
+        let mut offset = [0_u64; 4];
+        for i in 0..self.top() {
+            let bit = self.bits() * i + self.bits() - 1;
+            offset[(bit / 64) as usize] |= 1 << (bit % 64);
+        }
+        offset
+    }
+}
+
+/// One affine point as the kernels load it: y+x, y-x, 2dxy in five limbs each, and one unused word.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(128))]
+pub(crate) struct TableRow(pub(crate) [u64; 16]);
+
+impl TableRow {
+    fn new(niels: &Niels) -> TableRow {
+        let mut words = [0; 16];
+        words[..5].copy_from_slice(&niels.y_plus_x.0);
+        words[5..10].copy_from_slice(&niels.y_minus_x.0);
+        words[10..15].copy_from_slice(&niels.xy2d.0);
+        TableRow(words)
+    }
+}
+
+/// For each of its points P the rows P, 2P, ..., 2^(bits-1)·P; the very last row is the identity.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(crate) window: Window,
+    pub(crate) rows: Vec<TableRow>,
+    points: usize,
+}
+
+impl Table {
+    pub(crate) fn new(window: Window, points: &[Point]) -> Table {
+        /// Points normalised together; bounds the scratch memory of one inversion.
+        const BATCH: usize = 16;
+        let mut rows = Vec::with_capacity(points.len() * window.rows_per_point() + 1);
+        for batch in points.chunks(BATCH) {
+            let mut multiples = Vec::with_capacity(batch.len() * window.rows_per_point());
+            for (point, step) in batch.iter().zip(Point::to_niels_batch(batch)) {
+                let mut multiple = *point;
+                multiples.push(multiple);
+                for _ in 1..window.rows_per_point() {
+                    multiple = multiple.add_niels(&step);
+                    multiples.push(multiple);
+                }
+            }
+            rows.extend(Point::to_niels_batch(&multiples).iter().map(TableRow::new));
+        }
+        rows.push(TableRow::new(&Niels::IDENTITY));
+        Table {
+            window,
+            rows,
+            points: points.len(),
+        }
+    }
+
+    /// Number of points.
+    pub(crate) fn len(&self) -> usize {
+        self.points
+    }
+}
+
+/// The digits of a vector of scalars for one window width: `digits[scalar · groups + group][lane]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Digits {
+    pub(crate) window: Window,
+    pub(crate) digits: Vec<[i8; LANES]>,
+}
+
+impl Digits {
+    pub(crate) fn new(window: Window, row: &Row) -> Digits {
+        let offset = window.offset();
+        let mut digits = vec![[0; LANES]; row.len() * window.groups()];
+        for (scalar, out) in row.iter().zip(digits.chunks_exact_mut(window.groups())) {
+            recode(window, &offset, scalar, out);
+        }
+        Digits { window, digits }
+    }
+
+    /// Number of scalars.
+    pub(crate) fn len(&self) -> usize {
+        self.digits.len() / self.window.groups()
+    }
+}
+
+#[inline(always)]
+fn recode(window: Window, offset: &[u64; 4], scalar: Scalar, out: &mut [[i8; LANES]]) {
+    let mut words = [0_u64; 5];
+    let mut carry = 0_u128;
+    for i in 0..4 {
+        // The scalar and the offset are below 2^253 and 2^252, so nothing leaves the fourth word.
+        carry += u128::from(scalar.0[i]) + u128::from(offset[i]);
+        words[i] = carry as u64;
+        carry >>= 64;
+    }
+    let bits = window.bits();
+    let half = 1_i64 << (bits - 1);
+    for i in 0..=window.top() {
+        let (word, low) = ((i * bits / 64) as usize, i * bits % 64);
+        let pair = u128::from(words[word]) | (u128::from(words[word + 1]) << 64);
+        let field = ((pair >> low) as i64) & (2 * half - 1);
+        let digit = if i == window.top() {
+            field
+        } else {
+            field - half
+        };
+        let (lane, group) = (i as usize / window.groups(), i as usize % window.groups());
+        out[group][lane] = digit as i8;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::SeedableRng;
+
+    #[test]
+    fn digits_represent_the_scalar_within_their_bounds() {
+        let mut rng = ChaCha20Rng::seed_from_u64(3);
+        let mut scalars: Vec<Scalar> = (0..200).map(|_| Scalar::random(&mut rng)).collect();
+        scalars.extend([
+            Scalar::ZERO,
+            Scalar::ONE,
+            -Scalar::ONE,
+            Scalar::from(128_u64),
+        ]);
+        for window in [Window::Bits4, Window::Bits6, Window::Bits8] {
+            let digits = Digits::new(window, &Row::from_scalars(&scalars));
+            let two = Scalar::from(2_u64);
+            let mut powers = vec![Scalar::ONE];
+            for i in 0..253 {
+                powers.push(powers[i] * two);
+            }
+            for (scalar, rows) in scalars.iter().zip(digits.digits.chunks(window.groups())) {
+                let mut sum = Scalar::ZERO;
+                for (group, lanes) in rows.iter().enumerate() {
+                    for (lane, &digit) in lanes.iter().enumerate() {
+                        let magnitude = u64::from(digit.unsigned_abs());
+                        assert!(magnitude as usize <= window.rows_per_point());
+                        let Some(shift) = window.shift(group, lane) else {
+                            assert_eq!(digit, 0);
+                            continue;
+                        };
+                        let term = Scalar::from(magnitude) * powers[shift as usize];
+                        sum = if digit < 0 { sum - term } else { sum + term };
+                    }
+                }
+                assert_eq!(sum, *scalar, "{window:?}");
+            }
+        }
+    }
+}

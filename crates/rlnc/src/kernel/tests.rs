@@ -1,0 +1,167 @@
+use super::*;
+use crate::expand::generator;
+use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
+use curve25519_dalek::scalar::Scalar as Dalek;
+use curve25519_dalek::traits::VartimeMultiscalarMul;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+const WINDOWS: [Window; 3] = [Window::Bits4, Window::Bits6, Window::Bits8];
+
+fn random_row(len: usize, rng: &mut ChaCha20Rng) -> Row {
+    Row::from_scalars(&(0..len).map(|_| Scalar::random(rng)).collect::<Vec<_>>())
+}
+
+fn dalek(x: Scalar) -> Dalek {
+    Dalek::from_canonical_bytes(x.to_bytes()).unwrap()
+}
+
+/// Scalars at the ends of every range: digits of both signs and of greatest size, all limbs full.
+fn edge_scalars() -> Vec<Scalar> {
+    let top = -Scalar::ONE;
+    let repeated = |byte: u8| {
+        let mut bytes = [byte; 32];
+        bytes[31] &= 0x0f;
+        Scalar::from_canonical_bytes(&bytes).unwrap()
+    };
+    vec![
+        Scalar::ZERO,
+        Scalar::ONE,
+        top,
+        top - Scalar::ONE,
+        Scalar::from(u64::MAX),
+        Scalar::from(u128::MAX),
+        repeated(0x80),
+        repeated(0x7f),
+        repeated(0xff),
+        repeated(0x88),
+        repeated(0x78),
+    ]
+}
+
+#[test]
+fn point_sums_agree_with_dalek() {
+    let mut rng = ChaCha20Rng::seed_from_u64(4);
+    let points: Vec<Point> = (0..20).map(generator).collect();
+    let theirs: Vec<RistrettoPoint> = points
+        .iter()
+        .map(|p| {
+            CompressedRistretto(p.vartime_encode())
+                .decompress()
+                .unwrap()
+        })
+        .collect();
+    let mut rows: Vec<Row> = [0, 1, 2, 7, 8, 20]
+        .map(|len| random_row(len, &mut rng))
+        .to_vec();
+    rows.push(Row::from_scalars(&edge_scalars()));
+    rows.push(Row::zero(20));
+    let rows: Vec<&Row> = rows.iter().collect();
+    for window in WINDOWS {
+        let table = Table::new(window, &points);
+        for backend in Backend::available() {
+            for (row, ours) in rows.iter().zip(backend.multiply(&table, &rows)) {
+                let scalars: Vec<Dalek> = row.iter().map(dalek).collect();
+                let expected =
+                    RistrettoPoint::vartime_multiscalar_mul(&scalars, &theirs[..scalars.len()]);
+                let expected = expected.compress().to_bytes();
+                assert_eq!(
+                    ours.vartime_encode(),
+                    expected,
+                    "{backend} {window:?} {}",
+                    row.len()
+                );
+            }
+        }
+    }
+}
+
+/// Trap 20: accumulators at their bound, 64 rows of ℓ-1 times ℓ-1.
+#[test]
+fn trap_20_combinations_at_the_limb_bounds() {
+    let mut rng = ChaCha20Rng::seed_from_u64(5);
+    let top = -Scalar::ONE;
+    let largest = Row::from_scalars(&[top; 17]);
+    for backend in Backend::available() {
+        for count in [1, 2, 10, 63, ROWS_MAX] {
+            // (-1)·(-1) summed `count` times is `count`.
+            let sum = backend.combine(&vec![top; count], &vec![&largest; count]);
+            assert!(
+                sum.iter().all(|x| x == Scalar::from(count as u64)),
+                "{backend} {count}"
+            );
+        }
+        // Limbs that are all ones, in rows and in factors.
+        let edges = edge_scalars();
+        let rows: Vec<Row> = edges.iter().map(|x| Row::from_scalars(&[*x; 9])).collect();
+        let rows: Vec<&Row> = rows.iter().collect();
+        for shift in 0..edges.len() {
+            let mut factors = edges.clone();
+            factors.rotate_left(shift);
+            let expected: Dalek = factors
+                .iter()
+                .zip(&edges)
+                .map(|(a, b)| dalek(*a) * dalek(*b))
+                .sum();
+            let sum = backend.combine(&factors, &rows);
+            assert!(sum.iter().all(|x| dalek(x) == expected), "{backend}");
+        }
+        let zero = backend.combine(&[Scalar::random(&mut rng)], &[&Row::zero(5)]);
+        assert!(zero.is_zero());
+        assert!(backend.combine(&[], &[]).is_empty());
+    }
+}
+
+#[test]
+#[should_panic(expected = "overflow the accumulators")]
+fn trap_20_more_rows_than_the_bound_are_refused() {
+    let row = Row::zero(1);
+    Backend::portable().combine(&[Scalar::ONE; ROWS_MAX + 1], &[&row; ROWS_MAX + 1]);
+}
+
+/// 10^5 random elements: every backend against the portable oracle, and that against dalek.
+#[test]
+fn combinations_agree_with_the_oracle() {
+    let mut rng = ChaCha20Rng::seed_from_u64(6);
+    for (count, len, outputs) in [
+        (1, 1, 1),
+        (3, 8, 2),
+        (10, 380, 10),
+        (64, 1000, 2),
+        (5, 30, 64),
+    ] {
+        let rows: Vec<Row> = (0..count).map(|_| random_row(len, &mut rng)).collect();
+        let rows: Vec<&Row> = rows.iter().collect();
+        let factors: Vec<Vec<Scalar>> = (0..outputs)
+            .map(|_| (0..count).map(|_| Scalar::random(&mut rng)).collect())
+            .collect();
+        let factors: Vec<&[Scalar]> = factors.iter().map(Vec::as_slice).collect();
+        let mut oracle = vec![Row::zero(len); outputs];
+        Backend::portable().combine_into(&factors, &rows, &mut oracle);
+        for element in [0, len / 2, len - 1] {
+            let products = rows.iter().zip(factors[0]);
+            let expected: Dalek = products
+                .map(|(row, f)| dalek(row.get(element)) * dalek(*f))
+                .sum();
+            assert_eq!(dalek(oracle[0].get(element)), expected);
+        }
+        for backend in Backend::available() {
+            let mut out = vec![Row::zero(len); outputs];
+            backend.combine_into(&factors, &rows, &mut out);
+            assert_eq!(out, oracle, "{backend} {count} rows of {len}");
+        }
+    }
+}
+
+#[test]
+fn backends_have_names_and_errors() {
+    for backend in Backend::available() {
+        assert_eq!(backend.name().parse::<Backend>(), Ok(backend));
+    }
+    assert!(Backend::available().contains(&Backend::measured()));
+    assert_eq!(
+        "neon".parse::<Backend>(),
+        Err(BackendError::Unknown("neon".to_owned()))
+    );
+    assert!("auto".parse::<Backend>().is_ok());
+}

@@ -1,0 +1,432 @@
+//! The random linear code without data: what a simulation of many nodes runs.
+
+use std::sync::Arc;
+
+use rand_chacha::rand_core::Rng;
+
+use crate::chunk::CHUNK_FIXED_BYTES;
+use crate::coding::{Coding, Cut, Published, Standing};
+use crate::coefficients::{Law, Mode, WIDTHS};
+use crate::echelon::{Echelon, Space};
+use crate::error::{DecodeError, InvalidSource, PieceError};
+use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
+use crate::merkle::{Hash, path_len};
+use crate::model::{MODULUS, Mod65521};
+use crate::pedersen::{Verdicts, Weights};
+
+/// The random linear code of [`Ristretto`](crate::Ristretto) with rows modulo 65521 and no data.
+///
+/// Ranks are exact for this field: a chunk is dependent by accident once in 65521 at the last
+/// dimension, where full scalars practically never are and small ones once in 256. Bodies have the
+/// sizes of the real code, with coefficient widths that grow as there. It authenticates nothing and its
+/// payload comes out as zeros: it is for simulations and never accepted from a network.
+#[derive(Clone, Copy, Debug)]
+pub struct Model16 {
+    payload_bytes_max: u32,
+}
+
+/// A modelled chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelChunk {
+    /// Generation.
+    pub generation: u16,
+    /// Transmissions so far.
+    pub hop: u8,
+    /// Rank of the sender.
+    pub sender_rank: u16,
+    /// What verification will find: a simulated adversary sends `false`.
+    pub valid: bool,
+    bits: u8,
+    row: Arc<Vec<u16>>,
+}
+
+/// A modelled list of commitments: nothing but its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelAnchor {
+    bytes: usize,
+}
+
+/// The ranks of a modelled broadcast.
+#[derive(Clone, Debug)]
+pub struct ModelBasket {
+    mode: Mode,
+    chunks: u16,
+    generations: Vec<Generation>,
+}
+
+#[derive(Clone, Debug)]
+struct Generation {
+    accepted: Echelon<Mod65521>,
+    waiting: Echelon<Mod65521>,
+    /// Accepted rows and the bits of their coefficients.
+    rows: Vec<(Arc<Vec<u16>>, u8)>,
+    source: bool,
+}
+
+/// Bits of a uniform scalar.
+const FULL_BITS: u8 = 253;
+/// Bits of the widest small coefficient.
+const SMALL_BITS_MAX: u8 = 64;
+
+impl Generation {
+    fn new(chunks: u16, source: bool) -> Generation {
+        let empty = || Echelon::new(Mod65521, usize::from(chunks), false);
+        Generation {
+            accepted: empty(),
+            waiting: empty(),
+            rows: Vec::new(),
+            source,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.source || self.accepted.is_full()
+    }
+}
+
+impl ModelChunk {
+    fn width(&self) -> u8 {
+        let bytes = self.bits.div_ceil(8);
+        WIDTHS
+            .into_iter()
+            .find(|&width| width >= bytes)
+            .unwrap_or(32)
+    }
+}
+
+impl Model16 {
+    /// The code for payloads up to `payload_bytes_max`.
+    pub fn new(payload_bytes_max: u32) -> Model16 {
+        Model16 { payload_bytes_max }
+    }
+
+    fn complete(header: &Header, source: bool) -> ModelBasket {
+        ModelBasket {
+            mode: Mode::of(header.chunks, header.unit),
+            chunks: header.chunks,
+            generations: (0..header.generations)
+                .map(|_| Generation::new(header.chunks, source))
+                .collect(),
+        }
+    }
+}
+
+/// Row, validity and the fixed part have to fit, which the real sizes always allow but for toy headers.
+fn body_bytes(header: &Header, width: u8) -> usize {
+    let chunks = usize::from(header.chunks);
+    let real = CHUNK_FIXED_BYTES + chunks * usize::from(width) + 32 * header.unit as usize;
+    real.max(CHUNK_FIXED_BYTES + 1 + 2 * chunks)
+}
+
+fn draw_row(len: usize, rng: &mut (impl Rng + ?Sized)) -> Vec<u16> {
+    loop {
+        let row: Vec<u16> = (0..len)
+            .map(|_| (rng.next_u32() % MODULUS) as u16)
+            .collect();
+        if row.iter().any(|&element| element != 0) {
+            return row;
+        }
+    }
+}
+
+impl Coding for Model16 {
+    type Piece = ModelChunk;
+    type Anchor = ModelAnchor;
+    type Basket = ModelBasket;
+
+    fn strategy(&self) -> Strategy {
+        Strategy::Rlnc
+    }
+
+    fn publish(
+        &self,
+        subject: Subject,
+        payload: &[u8],
+        cut: Cut,
+    ) -> Result<Published<Model16>, HeaderError> {
+        let max = self.payload_bytes_max;
+        let mut header = Header::rlnc(subject, payload.len(), cut.chunks, cut.generations, max)?;
+        header.payload_hash = payload_hash(payload);
+        let anchor = ModelAnchor {
+            bytes: self.anchor_bytes(&header),
+        };
+        let anchors = vec![anchor; usize::from(header.generations)];
+        let basket = Model16::complete(&header, true);
+        Ok(Published {
+            header,
+            anchors,
+            basket,
+        })
+    }
+
+    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
+        let header = Header::decode(bytes, self.payload_bytes_max)?;
+        match header.strategy {
+            Strategy::Rlnc => Ok(header),
+            other => Err(HeaderError::Strategy(other.to_byte())),
+        }
+    }
+
+    fn anchors(&self, header: &Header) -> u16 {
+        header.generations
+    }
+
+    fn anchor_bytes(&self, header: &Header) -> usize {
+        let hashes = usize::from(header.chunks) + path_len(usize::from(header.generations));
+        size_of::<Hash>() * hashes
+    }
+
+    fn encode_anchor(&self, anchor: &ModelAnchor, out: &mut Vec<u8>) {
+        out.resize(out.len() + anchor.bytes, 0);
+    }
+
+    fn decode_anchor(
+        &self,
+        header: &Header,
+        generation: u16,
+        bytes: &[u8],
+    ) -> Result<ModelAnchor, PieceError> {
+        let generations = header.generations;
+        if generation >= generations {
+            return Err(PieceError::Generation {
+                found: generation,
+                generations,
+            });
+        }
+        let expected = self.anchor_bytes(header);
+        if bytes.len() != expected {
+            return Err(PieceError::Length {
+                found: bytes.len(),
+                expected,
+            });
+        }
+        Ok(ModelAnchor { bytes: expected })
+    }
+
+    fn piece_bytes(&self, header: &Header, piece: &ModelChunk) -> usize {
+        body_bytes(header, piece.width())
+    }
+
+    fn encode_piece(&self, header: &Header, piece: &ModelChunk, out: &mut Vec<u8>) {
+        let end = out.len() + self.piece_bytes(header, piece);
+        out.extend_from_slice(&piece.generation.to_le_bytes());
+        out.push(piece.hop);
+        out.extend_from_slice(&piece.sender_rank.to_le_bytes());
+        out.push(piece.bits);
+        out.push(u8::from(piece.valid));
+        for element in piece.row.iter() {
+            out.extend_from_slice(&element.to_le_bytes());
+        }
+        out.resize(end, 0);
+    }
+
+    fn decode_piece(&self, header: &Header, body: &[u8]) -> Result<ModelChunk, PieceError> {
+        let least = body_bytes(header, 1);
+        let Some(([g0, g1, hop, r0, r1, bits, valid], rest)) = body.split_first_chunk::<7>() else {
+            return Err(PieceError::Length {
+                found: body.len(),
+                expected: least,
+            });
+        };
+        let elements = rest.chunks_exact(2).take(usize::from(header.chunks));
+        let row: Vec<u16> = elements
+            .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+            .collect();
+        let piece = ModelChunk {
+            generation: u16::from_le_bytes([*g0, *g1]),
+            hop: *hop,
+            sender_rank: u16::from_le_bytes([*r0, *r1]),
+            valid: *valid == 1,
+            bits: *bits,
+            row: Arc::new(row),
+        };
+        if *bits == 0 || *bits > FULL_BITS {
+            return Err(PieceError::Width(*bits));
+        }
+        let expected = self.piece_bytes(header, &piece);
+        if body.len() != expected {
+            return Err(PieceError::Length {
+                found: body.len(),
+                expected,
+            });
+        }
+        let generations = header.generations;
+        if piece.generation >= generations {
+            return Err(PieceError::Generation {
+                found: piece.generation,
+                generations,
+            });
+        }
+        if let Some(index) = piece.row.iter().position(|&x| u32::from(x) >= MODULUS) {
+            return Err(PieceError::NonCanonicalScalar { index });
+        }
+        if piece.row.iter().all(|&x| x == 0) {
+            return Err(PieceError::ZeroRow);
+        }
+        Ok(piece)
+    }
+
+    fn generation(&self, piece: &ModelChunk) -> u16 {
+        piece.generation
+    }
+
+    fn hop_and_rank(&self, piece: &ModelChunk) -> (u8, u16) {
+        (piece.hop, piece.sender_rank)
+    }
+
+    fn set_hop_and_rank(&self, piece: &mut ModelChunk, hop: u8, rank: u16) {
+        (piece.hop, piece.sender_rank) = (hop, rank);
+    }
+
+    fn basket(&self, header: &Header) -> ModelBasket {
+        Model16::complete(header, false)
+    }
+
+    fn offer(&self, basket: &mut ModelBasket, piece: &ModelChunk) -> Standing {
+        let generation = &mut basket.generations[usize::from(piece.generation)];
+        if generation.is_full() {
+            Standing::Full
+        } else if generation.waiting.insert(&piece.row) {
+            Standing::Innovative
+        } else if generation.accepted.is_innovative(&piece.row) {
+            Standing::Held
+        } else {
+            Standing::Dependent
+        }
+    }
+
+    fn withdraw(&self, basket: &mut ModelBasket) {
+        for generation in &mut basket.generations {
+            generation.waiting = generation.accepted.clone();
+        }
+    }
+
+    fn verify(
+        &self,
+        _header: &Header,
+        _anchor: &ModelAnchor,
+        pieces: &[ModelChunk],
+        _weights: &mut Weights,
+    ) -> Verdicts {
+        let valid: Vec<bool> = pieces.iter().map(|piece| piece.valid).collect();
+        // As many sums as bisecting takes.
+        let sums = if pieces.is_empty() {
+            0
+        } else {
+            1 + splits(&valid)
+        };
+        Verdicts { valid, sums }
+    }
+
+    fn accept(&self, basket: &mut ModelBasket, piece: ModelChunk) -> bool {
+        let generation = &mut basket.generations[usize::from(piece.generation)];
+        if generation.source || !generation.accepted.insert(&piece.row) {
+            return false;
+        }
+        generation.waiting.insert(&piece.row);
+        generation.rows.push((piece.row, piece.bits));
+        true
+    }
+
+    fn rank(&self, basket: &ModelBasket, generation: u16) -> u16 {
+        let generation = &basket.generations[usize::from(generation)];
+        if generation.source {
+            basket.chunks
+        } else {
+            generation.accepted.rank() as u16
+        }
+    }
+
+    fn is_full(&self, basket: &ModelBasket) -> bool {
+        basket.generations.iter().all(Generation::is_full)
+    }
+
+    fn draw<R: Rng + ?Sized>(
+        &self,
+        basket: &ModelBasket,
+        selector: u16,
+        law: Law,
+        rng: &mut R,
+    ) -> Option<ModelChunk> {
+        let generation = basket.generations.get(usize::from(selector))?;
+        let full = basket.mode == Mode::Full;
+        let rank = self.rank(basket, selector);
+        let (row, bits) = if generation.source {
+            let bits = match law {
+                Law::Fresh => 8,
+                Law::Blend => 18,
+            };
+            (
+                Arc::new(draw_row(usize::from(basket.chunks), rng)),
+                if full { FULL_BITS } else { bits },
+            )
+        } else {
+            match generation.rows.as_slice() {
+                [] => return None,
+                [(row, bits)] if !full => (row.clone(), *bits),
+                rows => {
+                    let factors = draw_row(rows.len(), rng);
+                    let vectors: Vec<&Vec<u16>> =
+                        rows.iter().map(|(row, _)| row.as_ref()).collect();
+                    // Growth of a recoding: 8 bits of a factor and log2 of the number of terms.
+                    let growth = 8 + rows.len().next_power_of_two().trailing_zeros() as u8;
+                    let widest = rows
+                        .iter()
+                        .map(|(_, bits)| *bits)
+                        .max()
+                        .unwrap_or(FULL_BITS);
+                    let bits = widest.saturating_add(growth);
+                    let bits = if full || bits > SMALL_BITS_MAX {
+                        FULL_BITS
+                    } else {
+                        bits
+                    };
+                    (Arc::new(Mod65521.combine(&factors, &vectors)), bits)
+                }
+            }
+        };
+        Some(ModelChunk {
+            generation: selector,
+            hop: 1,
+            sender_rank: rank,
+            valid: true,
+            bits,
+            row,
+        })
+    }
+
+    fn decode(
+        &self,
+        header: &Header,
+        basket: &ModelBasket,
+    ) -> Result<(Vec<u8>, ModelBasket), DecodeError> {
+        for (g, generation) in (0..).zip(&basket.generations) {
+            if !generation.is_full() {
+                let rank = generation.accepted.rank() as u16;
+                return Err(DecodeError::Incomplete {
+                    generation: g,
+                    rank,
+                    needed: header.chunks,
+                });
+            }
+        }
+        let payload = vec![0; header.len as usize];
+        if header.commit_root != [0; 32] {
+            // Modelled headers have no root; a real one means that somebody mixed the codes.
+            return Err(InvalidSource::NotACodeword.into());
+        }
+        Ok((payload, Model16::complete(header, true)))
+    }
+}
+
+/// Sums beyond the first that bisecting spends on these verdicts.
+fn splits(valid: &[bool]) -> usize {
+    if valid.len() < 2 || valid.iter().all(|&v| v) {
+        return 0;
+    }
+    let (left, right) = valid.split_at(valid.len() / 2);
+    1 + splits(left) + splits(right)
+}
+
+#[cfg(test)]
+mod tests;

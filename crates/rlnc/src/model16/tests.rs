@@ -1,0 +1,147 @@
+use super::*;
+use crate::header::Id;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+const MAX: u32 = 1 << 20;
+const SUBJECT: Subject = Subject {
+    kind: 1,
+    slot: 7,
+    source: 3,
+    index: 0,
+};
+
+#[test]
+fn a_modelled_broadcast_runs_to_the_end_with_the_sizes_of_the_real_one() {
+    let code = Model16::new(MAX);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    for (chunks, generations) in [(1, 1), (10, 1), (32, 1), (5, 4)] {
+        let cut = Cut {
+            chunks,
+            shards_total: 0,
+            generations,
+        };
+        let source = code.publish(SUBJECT, &[1; 117_800], cut).unwrap();
+        let header = code.decode_header(&source.header.encode()).unwrap();
+        let mut bytes = Vec::new();
+        code.encode_anchor(&source.anchors[0], &mut bytes);
+        assert_eq!(bytes.len(), code.anchor_bytes(&header));
+        assert_eq!(
+            code.decode_anchor(&header, 0, &bytes).unwrap(),
+            source.anchors[0]
+        );
+        let mut sender = source.basket.clone();
+        for hop in 0..4 {
+            let mut relay = code.basket(&header);
+            let mut drawn = 0;
+            while !code.is_full(&relay) {
+                let piece = code
+                    .draw(&sender, drawn % generations, Law::Fresh, &mut rng)
+                    .unwrap();
+                let mut bytes = Vec::new();
+                code.encode_piece(&header, &piece, &mut bytes);
+                let width = usize::from(piece.width());
+                let real =
+                    CHUNK_FIXED_BYTES + usize::from(chunks) * width + 32 * header.unit as usize;
+                assert_eq!(bytes.len(), real);
+                assert!(
+                    width
+                        == if 25 * u32::from(chunks) <= header.unit {
+                            32
+                        } else {
+                            width
+                        }
+                );
+                assert_eq!(code.decode_piece(&header, &bytes).as_ref(), Ok(&piece));
+                code.offer(&mut relay, &piece);
+                code.accept(&mut relay, piece);
+                drawn += 1;
+                assert!(drawn < 4 * chunks * generations, "hop {hop}");
+            }
+            assert_eq!(code.decode(&header, &relay).unwrap().0.len(), 117_800);
+            sender = relay;
+        }
+    }
+}
+
+#[test]
+fn small_widths_grow_with_recoding() {
+    let code = Model16::new(MAX);
+    let mut rng = ChaCha20Rng::seed_from_u64(2);
+    let source = code.publish(SUBJECT, &[1; 117_800], Cut::rlnc(64)).unwrap();
+    let mut sender = source.basket;
+    let mut widths = Vec::new();
+    for _ in 0..6 {
+        let mut relay = code.basket(&source.header);
+        while !code.is_full(&relay) {
+            let piece = code.draw(&sender, 0, Law::Fresh, &mut rng).unwrap();
+            if relay.generations[0].rows.is_empty() {
+                widths.push(piece.width());
+            }
+            code.accept(&mut relay, piece);
+        }
+        sender = relay;
+    }
+    assert_eq!(
+        widths,
+        [1, 3, 6, 8, 8, 32],
+        "8, 22, 36, 50, 64 bits, then full scalars"
+    );
+}
+
+#[test]
+fn verdicts_follow_the_flag_and_sums_those_of_bisecting() {
+    let code = Model16::new(MAX);
+    let mut rng = ChaCha20Rng::seed_from_u64(3);
+    let source = code.publish(SUBJECT, &[1; 1000], Cut::rlnc(10)).unwrap();
+    let mut weights = Weights::new(&[0; 32], &Id([0; 16]), 0);
+    let mut draw = |valid| {
+        let mut piece = code.draw(&source.basket, 0, Law::Fresh, &mut rng).unwrap();
+        piece.valid = valid;
+        piece
+    };
+    let pieces: Vec<ModelChunk> = (0..10).map(|i| draw(i != 6)).collect();
+    let verdicts = code.verify(&source.header, &source.anchors[0], &pieces, &mut weights);
+    assert!((0..10).all(|i| verdicts.valid[i] == (i != 6)));
+    assert!((4..=5).contains(&verdicts.sums));
+    let verdicts = code.verify(
+        &source.header,
+        &source.anchors[0],
+        &pieces[..1],
+        &mut weights,
+    );
+    assert_eq!(verdicts.sums, 1);
+}
+
+#[test]
+fn malformed_bodies_are_refused() {
+    let code = Model16::new(MAX);
+    let mut rng = ChaCha20Rng::seed_from_u64(4);
+    let source = code.publish(SUBJECT, &[1; 1000], Cut::rlnc(10)).unwrap();
+    let header = &source.header;
+    let piece = code.draw(&source.basket, 0, Law::Fresh, &mut rng).unwrap();
+    let mut good = Vec::new();
+    code.encode_piece(header, &piece, &mut good);
+    assert!(code.decode_piece(header, &good[1..]).is_err());
+    for len in 0..good.len() {
+        assert!(code.decode_piece(header, &good[..len]).is_err());
+    }
+    let change = |at: usize, value: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = value;
+        code.decode_piece(header, &bytes)
+    };
+    assert!(matches!(
+        change(0, 1),
+        Err(PieceError::Generation { found: 1, .. })
+    ));
+    assert_eq!(change(5, 0), Err(PieceError::Width(0)));
+    assert_eq!(change(5, 254), Err(PieceError::Width(254)));
+    let mut zero = good.clone();
+    zero[7..27].fill(0);
+    assert_eq!(code.decode_piece(header, &zero), Err(PieceError::ZeroRow));
+    let mut large = good.clone();
+    large[9..11].fill(0xff);
+    let expected = Err(PieceError::NonCanonicalScalar { index: 1 });
+    assert_eq!(code.decode_piece(header, &large), expected);
+}

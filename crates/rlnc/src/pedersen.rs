@@ -1,0 +1,303 @@
+//! Generators, commitments to source chunks, and the check of chunks against them.
+
+use std::sync::Arc;
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use sha2::{Digest, Sha256};
+
+use crate::chunk::Chunk;
+use crate::error::PieceError;
+use crate::expand::generator;
+use crate::header::{ELEMENTS_MAX, Id};
+use crate::kernel::table::{Digits, Table, Window};
+use crate::kernel::{Backend, ROWS_MAX};
+use crate::merkle::{self, Hash};
+use crate::point::{Point, weigh};
+use crate::row::Row;
+use crate::scalar::Scalar;
+
+/// Up to here generators have tables of 8-bit windows (16 KiB each), above of 6-bit windows (4 KiB).
+const ELEMENTS_WIDE_MAX: u32 = 1024;
+
+/// The generators with their tables of multiples, shared by all broadcasts.
+///
+/// Memory: 16 KiB a generator for the first 1,024 and, only if more are asked for, 4 KiB for each of
+/// all of them.
+#[derive(Clone, Debug)]
+pub struct Generators {
+    backend: Backend,
+    elements_max: u32,
+    wide: Arc<Table>,
+    narrow: Option<Arc<Table>>,
+}
+
+impl Generators {
+    /// Hashes `elements_max` generators to the group and builds their tables (some 30 µs each).
+    ///
+    /// Panics above [`ELEMENTS_MAX`].
+    pub fn new(backend: Backend, elements_max: u32) -> Generators {
+        assert!(
+            elements_max <= ELEMENTS_MAX,
+            "{elements_max} generators, limit {ELEMENTS_MAX}"
+        );
+        let points: Vec<Point> = (0..elements_max).map(generator).collect();
+        Generators::from_points(backend, &points)
+    }
+
+    fn from_points(backend: Backend, points: &[Point]) -> Generators {
+        let wide = points.len().min(ELEMENTS_WIDE_MAX as usize);
+        let narrow = (points.len() > wide).then(|| Arc::new(Table::new(Window::Bits6, points)));
+        Generators {
+            backend,
+            elements_max: points.len() as u32,
+            wide: Arc::new(Table::new(Window::Bits8, &points[..wide])),
+            narrow,
+        }
+    }
+
+    /// The most elements that a chunk may have here.
+    pub fn elements_max(&self) -> u32 {
+        self.elements_max
+    }
+
+    /// The kernels in use.
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// The table for rows of `elements`; panics if there are not enough generators.
+    fn table(&self, elements: usize) -> &Table {
+        assert!(
+            elements <= self.elements_max as usize,
+            "more elements than generators"
+        );
+        match &self.narrow {
+            Some(narrow) if elements > self.wide.len() => narrow,
+            _ => &self.wide,
+        }
+    }
+
+    /// The commitment Σ_j v_j·G_j to each row, as 32-byte encodings. Rows of one length.
+    pub fn commit(&self, rows: &[&Row]) -> Vec<[u8; 32]> {
+        let Some(first) = rows.first() else {
+            return Vec::new();
+        };
+        let sums = self.backend.multiply(self.table(first.len()), rows);
+        sums.iter().map(Point::vartime_encode).collect()
+    }
+
+    /// Σ_j data[j]·G_j - Σ_i coefficients[i]·C_i: zero in the group iff the row is valid.
+    fn defect(&self, commitments: &Commitments, coefficients: &Row, data: &Row) -> Point {
+        let table = self.table(data.len());
+        let mut terms = Vec::new();
+        for (table, row) in [(table, data), (&*commitments.negated, coefficients)] {
+            let digits = [Digits::new(table.window, row)];
+            terms.extend(
+                self.backend
+                    .accumulate(table, &digits)
+                    .into_iter()
+                    .flatten(),
+            );
+        }
+        weigh(terms)
+    }
+
+    /// Checks up to [`VERIFY_BATCH_MAX`] chunks of one generation at once.
+    ///
+    /// One chunk is checked by itself. Several are checked as one combination with random weights; if
+    /// it fails, halves are tried, and the defect of a right half is the difference of two known ones.
+    /// A bad chunk passes with probability at most 2^-128; a good one never fails. Chunks of one
+    /// sender should stand together, so that its bad ones are found with few sums.
+    ///
+    /// Panics on more chunks than that, and on chunks of other shape than the commitments.
+    pub fn verify(
+        &self,
+        commitments: &Commitments,
+        chunks: &[&Chunk],
+        weights: &mut Weights,
+    ) -> Verdicts {
+        assert!(
+            chunks.len() <= VERIFY_BATCH_MAX,
+            "{} chunks in a batch",
+            chunks.len()
+        );
+        let mut verdicts = Verdicts {
+            valid: vec![true; chunks.len()],
+            sums: 0,
+        };
+        if chunks.is_empty() {
+            return verdicts;
+        }
+        let factors: Vec<Scalar> = match chunks {
+            [_] => vec![Scalar::ONE],
+            _ => chunks.iter().map(|_| weights.draw()).collect(),
+        };
+        let batch = Batch {
+            generators: self,
+            commitments,
+            chunks,
+            factors,
+        };
+        let defect = batch.defect(0, chunks.len(), &mut verdicts);
+        batch.bisect(0, chunks.len(), &defect, &mut verdicts);
+        verdicts
+    }
+}
+
+/// Most chunks of one verification.
+pub const VERIFY_BATCH_MAX: usize = ROWS_MAX;
+
+/// What a verification found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdicts {
+    /// For each chunk, in order, whether it is valid.
+    pub valid: Vec<bool>,
+    /// Sums over the generators that it took.
+    pub sums: usize,
+}
+
+struct Batch<'a> {
+    generators: &'a Generators,
+    commitments: &'a Commitments,
+    chunks: &'a [&'a Chunk],
+    factors: Vec<Scalar>,
+}
+
+impl Batch<'_> {
+    /// The weighted sum of the defects of chunks `from..to`.
+    fn defect(&self, from: usize, to: usize, verdicts: &mut Verdicts) -> Point {
+        verdicts.sums += 1;
+        if let [chunk] = &self.chunks[from..to]
+            && self.factors[from] == Scalar::ONE
+        {
+            return self
+                .generators
+                .defect(self.commitments, &chunk.coefficients, &chunk.data);
+        }
+        let backend = self.generators.backend;
+        let factors = &self.factors[from..to];
+        let chunks = &self.chunks[from..to];
+        let data: Vec<&Row> = chunks.iter().map(|chunk| &chunk.data).collect();
+        let coefficients: Vec<&Row> = chunks.iter().map(|chunk| &chunk.coefficients).collect();
+        self.generators.defect(
+            self.commitments,
+            &backend.combine(factors, &coefficients),
+            &backend.combine(factors, &data),
+        )
+    }
+
+    /// Finds the bad ones among chunks `from..to`, whose total defect is known.
+    fn bisect(&self, from: usize, to: usize, defect: &Point, verdicts: &mut Verdicts) {
+        if defect.vartime_is_identity() {
+            return;
+        }
+        if to - from == 1 {
+            verdicts.valid[from] = false;
+            return;
+        }
+        let middle = from + (to - from) / 2;
+        let left = self.defect(from, middle, verdicts);
+        let right = defect.sub(&left);
+        self.bisect(from, middle, &left, verdicts);
+        self.bisect(middle, to, &right, verdicts);
+    }
+}
+
+/// The commitments of one generation, decoded, with a small table of their negatives.
+#[derive(Clone, Debug)]
+pub struct Commitments {
+    encoded: Arc<[Hash]>,
+    negated: Arc<Table>,
+}
+
+impl Commitments {
+    /// Decodes N·32 bytes. The identity is legal: it is the commitment to a zero chunk.
+    pub fn decode(bytes: &[u8], chunks: u16) -> Result<Commitments, PieceError> {
+        let expected = 32 * usize::from(chunks);
+        if bytes.len() != expected {
+            return Err(PieceError::Length {
+                found: bytes.len(),
+                expected,
+            });
+        }
+        let mut encoded = Vec::with_capacity(usize::from(chunks));
+        let mut negated = Vec::with_capacity(usize::from(chunks));
+        for (index, chunk) in bytes.chunks_exact(32).enumerate() {
+            let encoding: [u8; 32] = chunk.try_into().expect("chunks of 32 bytes");
+            let point = Point::vartime_decode(&encoding);
+            let point = point.ok_or(PieceError::NonCanonicalPoint { index })?;
+            encoded.push(encoding);
+            negated.push(point.neg());
+        }
+        let negated = Arc::new(Table::new(Window::Bits4, &negated));
+        Ok(Commitments {
+            encoded: encoded.into(),
+            negated,
+        })
+    }
+
+    /// The encodings in order.
+    pub fn encoded(&self) -> &[[u8; 32]] {
+        &self.encoded
+    }
+
+    /// The leaf of generation `generation` under the commitment root of the header.
+    pub fn leaf(&self, generation: u16) -> Hash {
+        commitment_leaf(generation, &self.encoded)
+    }
+}
+
+pub(crate) fn commitment_leaf(generation: u16, encoded: &[[u8; 32]]) -> Hash {
+    merkle::leaf(generation, encoded.iter().map(<[u8; 32]>::as_slice))
+}
+
+/// The random weights of batches: a ChaCha20 stream under a key that senders cannot know.
+#[derive(Clone, Debug)]
+pub struct Weights(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Stream(Box<ChaCha20Rng>),
+    /// All weights one: what must never be.
+    #[cfg(test)]
+    Equal,
+}
+
+impl Weights {
+    /// The weights of one batch: key SHA-256(secret ‖ id ‖ LE64(counter)), nonce 0. The secret must be
+    /// unpredictable to whoever sends chunks, and a counter must not come twice.
+    pub fn new(secret: &[u8; 32], id: &Id, counter: u64) -> Weights {
+        let mut hash = Sha256::new();
+        hash.update(secret);
+        hash.update(id.0);
+        hash.update(counter.to_le_bytes());
+        Weights(Source::Stream(Box::new(ChaCha20Rng::from_seed(
+            hash.finalize().into(),
+        ))))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn equal() -> Weights {
+        Weights(Source::Equal)
+    }
+
+    /// 128 bits, never zero.
+    fn draw(&mut self) -> Scalar {
+        match &mut self.0 {
+            Source::Stream(stream) => loop {
+                let mut bytes = [0; 16];
+                stream.fill_bytes(&mut bytes);
+                let weight = u128::from_le_bytes(bytes);
+                if weight != 0 {
+                    return Scalar::from(weight);
+                }
+            },
+            #[cfg(test)]
+            Source::Equal => Scalar::ONE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

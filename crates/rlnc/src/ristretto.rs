@@ -1,0 +1,427 @@
+//! The random linear code over the Ristretto255 scalars, authenticated by Pedersen commitments.
+
+use std::sync::Arc;
+
+use rand_chacha::rand_core::Rng;
+
+use crate::chunk::Chunk;
+use crate::coding::{Coding, Cut, Published, Standing};
+use crate::coefficients::{Law, Mode, draw_relay, draw_source};
+use crate::echelon::{Echelon, Space};
+use crate::error::{DecodeError, InvalidSource, PieceError};
+use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
+use crate::kernel::Backend;
+use crate::merkle::{Hash, Tree, climb, path_len};
+use crate::payload;
+use crate::pedersen::{Commitments, Generators, Verdicts, Weights, commitment_leaf};
+use crate::row::Row;
+use crate::scalar::Scalar;
+
+impl Space for Backend {
+    type Factor = Scalar;
+    type Vector = Row;
+
+    const ZERO: Scalar = Scalar::ZERO;
+    const ONE: Scalar = Scalar::ONE;
+
+    fn zero(&self, len: usize) -> Row {
+        Row::zero(len)
+    }
+
+    fn get(&self, vector: &Row, i: usize) -> Scalar {
+        vector.get(i)
+    }
+
+    fn set(&self, vector: &mut Row, i: usize, value: Scalar) {
+        vector.set(i, value);
+    }
+
+    fn negative(&self, factor: Scalar) -> Scalar {
+        -factor
+    }
+
+    fn inverse(&self, factor: Scalar) -> Scalar {
+        factor.vartime_invert()
+    }
+
+    fn combine(&self, factors: &[Scalar], vectors: &[&Row]) -> Row {
+        Backend::combine(*self, factors, vectors)
+    }
+}
+
+/// The random linear code with Pedersen commitments.
+///
+/// ```
+/// use alphorn_rlnc::{Backend, Coding, Cut, Generators, Law, Ristretto, Subject, Weights};
+/// use rand_chacha::{ChaCha20Rng, rand_core::SeedableRng};
+///
+/// let code = Ristretto::new(Generators::new(Backend::portable(), 8), 1 << 20);
+/// let subject = Subject { kind: 1, slot: 7, source: 3, index: 0 };
+/// let payload = b"a block, in fact rather short".repeat(8);
+/// let source = code.publish(subject, &payload, Cut::rlnc(4))?;
+///
+/// // Somebody else: chunks arrive, are verified against the commitments, and raise the rank.
+/// let mut rng = ChaCha20Rng::seed_from_u64(1);
+/// let mut basket = code.basket(&source.header);
+/// let id = source.header.id(&[0; 32]);
+/// for batch in 0.. {
+///     let chunk = code.draw(&source.basket, 0, Law::Fresh, &mut rng).expect("a source has chunks");
+///     let mut weights = Weights::new(&[9; 32], &id, batch);
+///     let verdicts = code.verify(&source.header, &source.anchors[0], &[chunk.clone()], &mut weights);
+///     assert!(verdicts.valid[0]);
+///     code.accept(&mut basket, chunk);
+///     if code.is_full(&basket) {
+///         break;
+///     }
+/// }
+/// assert_eq!(code.decode(&source.header, &basket)?.0, payload);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Ristretto {
+    generators: Generators,
+    payload_bytes_max: u32,
+}
+
+/// The commitments of one generation and their Merkle path to the header.
+#[derive(Clone, Debug)]
+pub struct Anchor {
+    commitments: Commitments,
+    path: Arc<[Hash]>,
+}
+
+impl Anchor {
+    /// The commitments.
+    pub fn commitments(&self) -> &Commitments {
+        &self.commitments
+    }
+}
+
+/// What a node holds of a broadcast, generation by generation.
+#[derive(Clone, Debug)]
+pub struct Basket {
+    mode: Mode,
+    generations: Vec<Generation>,
+}
+
+#[derive(Clone, Debug)]
+struct Generation {
+    accepted: Echelon<Backend>,
+    /// Spans the accepted rows and those that wait for verification.
+    waiting: Echelon<Backend>,
+    /// The accepted chunks in the order of the history of `accepted`.
+    chunks: Vec<Arc<Chunk>>,
+    /// All source chunks, once known.
+    source: Option<Arc<[Row]>>,
+}
+
+impl Generation {
+    fn empty(backend: Backend, chunks: usize) -> Generation {
+        Generation {
+            accepted: Echelon::new(backend, chunks, true),
+            waiting: Echelon::new(backend, chunks, false),
+            chunks: Vec::new(),
+            source: None,
+        }
+    }
+
+    fn complete(backend: Backend, source: Vec<Row>) -> Generation {
+        let mut generation = Generation::empty(backend, source.len());
+        generation.source = Some(source.into());
+        generation
+    }
+
+    fn is_full(&self) -> bool {
+        self.source.is_some() || self.accepted.is_full()
+    }
+}
+
+impl Ristretto {
+    /// The code with these generators, for payloads up to `payload_bytes_max`.
+    pub fn new(generators: Generators, payload_bytes_max: u32) -> Ristretto {
+        Ristretto {
+            generators,
+            payload_bytes_max,
+        }
+    }
+
+    /// The generators.
+    pub fn generators(&self) -> &Generators {
+        &self.generators
+    }
+
+    fn backend(&self) -> Backend {
+        self.generators.backend()
+    }
+
+    fn complete(&self, header: &Header, source: Vec<Vec<Row>>) -> Basket {
+        let complete = |rows| Generation::complete(self.backend(), rows);
+        Basket {
+            mode: Mode::of(header.chunks, header.unit),
+            generations: source.into_iter().map(complete).collect(),
+        }
+    }
+
+    /// A header that this object has generators for.
+    fn supported(&self, header: Header) -> Result<Header, HeaderError> {
+        let max = self.generators.elements_max();
+        if header.strategy != Strategy::Rlnc {
+            return Err(HeaderError::Strategy(header.strategy.to_byte()));
+        }
+        if header.unit > max {
+            return Err(HeaderError::Range {
+                name: "unit",
+                value: header.unit,
+                min: 1,
+                max,
+            });
+        }
+        Ok(header)
+    }
+}
+
+impl Coding for Ristretto {
+    type Piece = Arc<Chunk>;
+    type Anchor = Anchor;
+    type Basket = Basket;
+
+    fn strategy(&self) -> Strategy {
+        Strategy::Rlnc
+    }
+
+    fn publish(
+        &self,
+        subject: Subject,
+        payload: &[u8],
+        cut: Cut,
+    ) -> Result<Published<Ristretto>, HeaderError> {
+        let max = self.payload_bytes_max;
+        let header = Header::rlnc(subject, payload.len(), cut.chunks, cut.generations, max)?;
+        let mut header = self.supported(header)?;
+        header.payload_hash = payload_hash(payload);
+        let source = payload::split(&header, payload);
+        let commit = |rows: &Vec<Row>| {
+            let rows: Vec<&Row> = rows.iter().collect();
+            self.generators.commit(&rows)
+        };
+        let encoded: Vec<Vec<[u8; 32]>> = source.iter().map(commit).collect();
+        let leaves = (0..)
+            .zip(&encoded)
+            .map(|(g, list)| commitment_leaf(g, list))
+            .collect();
+        let tree = Tree::new(leaves);
+        header.commit_root = tree.root();
+        let anchor = |(generation, list): (usize, &Vec<[u8; 32]>)| Anchor {
+            commitments: Commitments::decode(list.as_flattened(), header.chunks)
+                .expect("an encoder's output decodes"),
+            path: tree.path(generation).into(),
+        };
+        let anchors = encoded.iter().enumerate().map(anchor).collect();
+        let basket = self.complete(&header, source);
+        Ok(Published {
+            header,
+            anchors,
+            basket,
+        })
+    }
+
+    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
+        self.supported(Header::decode(bytes, self.payload_bytes_max)?)
+    }
+
+    fn anchors(&self, header: &Header) -> u16 {
+        header.generations
+    }
+
+    fn anchor_bytes(&self, header: &Header) -> usize {
+        32 * (usize::from(header.chunks) + path_len(usize::from(header.generations)))
+    }
+
+    fn encode_anchor(&self, anchor: &Anchor, out: &mut Vec<u8>) {
+        out.extend_from_slice(anchor.commitments.encoded().as_flattened());
+        out.extend_from_slice(anchor.path.as_flattened());
+    }
+
+    fn decode_anchor(
+        &self,
+        header: &Header,
+        generation: u16,
+        bytes: &[u8],
+    ) -> Result<Anchor, PieceError> {
+        let generations = header.generations;
+        if generation >= generations {
+            return Err(PieceError::Generation {
+                found: generation,
+                generations,
+            });
+        }
+        let expected = self.anchor_bytes(header);
+        if bytes.len() != expected {
+            return Err(PieceError::Length {
+                found: bytes.len(),
+                expected,
+            });
+        }
+        let (list, path) = bytes.split_at(32 * usize::from(header.chunks));
+        let (list_hashes, _) = list.as_chunks::<32>();
+        let (path, _) = path.as_chunks::<32>();
+        // Hashing comes first: it is what a stranger cannot fake, and decoding points is dearer.
+        let leaf = commitment_leaf(generation, list_hashes);
+        if climb(leaf, usize::from(generation), path) != header.commit_root {
+            return Err(PieceError::Path);
+        }
+        let commitments = Commitments::decode(list, header.chunks)?;
+        Ok(Anchor {
+            commitments,
+            path: path.into(),
+        })
+    }
+
+    fn piece_bytes(&self, _header: &Header, piece: &Arc<Chunk>) -> usize {
+        piece.encoded_bytes()
+    }
+
+    fn encode_piece(&self, _header: &Header, piece: &Arc<Chunk>, out: &mut Vec<u8>) {
+        piece.encode(out);
+    }
+
+    fn decode_piece(&self, header: &Header, body: &[u8]) -> Result<Arc<Chunk>, PieceError> {
+        Chunk::decode(header, body).map(Arc::new)
+    }
+
+    fn generation(&self, piece: &Arc<Chunk>) -> u16 {
+        piece.generation
+    }
+
+    fn hop_and_rank(&self, piece: &Arc<Chunk>) -> (u8, u16) {
+        (piece.hop, piece.sender_rank)
+    }
+
+    fn set_hop_and_rank(&self, piece: &mut Arc<Chunk>, hop: u8, rank: u16) {
+        let chunk = Arc::make_mut(piece);
+        (chunk.hop, chunk.sender_rank) = (hop, rank);
+    }
+
+    fn basket(&self, header: &Header) -> Basket {
+        let empty = || Generation::empty(self.backend(), usize::from(header.chunks));
+        Basket {
+            mode: Mode::of(header.chunks, header.unit),
+            generations: (0..header.generations).map(|_| empty()).collect(),
+        }
+    }
+
+    fn offer(&self, basket: &mut Basket, piece: &Arc<Chunk>) -> Standing {
+        let generation = &mut basket.generations[usize::from(piece.generation)];
+        if generation.is_full() {
+            Standing::Full
+        } else if generation.waiting.insert(&piece.coefficients) {
+            Standing::Innovative
+        } else if generation.accepted.is_innovative(&piece.coefficients) {
+            Standing::Held
+        } else {
+            Standing::Dependent
+        }
+    }
+
+    fn withdraw(&self, basket: &mut Basket) {
+        for generation in &mut basket.generations {
+            generation.waiting = generation.accepted.without_history();
+        }
+    }
+
+    fn verify(
+        &self,
+        _header: &Header,
+        anchor: &Anchor,
+        pieces: &[Arc<Chunk>],
+        weights: &mut Weights,
+    ) -> Verdicts {
+        let chunks: Vec<&Chunk> = pieces.iter().map(Arc::as_ref).collect();
+        self.generators
+            .verify(&anchor.commitments, &chunks, weights)
+    }
+
+    fn accept(&self, basket: &mut Basket, piece: Arc<Chunk>) -> bool {
+        let generation = &mut basket.generations[usize::from(piece.generation)];
+        if generation.source.is_some() || !generation.accepted.insert(&piece.coefficients) {
+            return false;
+        }
+        // The waiting span contains the accepted one also for pieces that were never offered.
+        generation.waiting.insert(&piece.coefficients);
+        generation.chunks.push(piece);
+        true
+    }
+
+    fn rank(&self, basket: &Basket, generation: u16) -> u16 {
+        let generation = &basket.generations[usize::from(generation)];
+        match &generation.source {
+            Some(source) => source.len() as u16,
+            None => generation.accepted.rank() as u16,
+        }
+    }
+
+    fn is_full(&self, basket: &Basket) -> bool {
+        basket.generations.iter().all(Generation::is_full)
+    }
+
+    fn draw<R: Rng + ?Sized>(
+        &self,
+        basket: &Basket,
+        selector: u16,
+        law: Law,
+        rng: &mut R,
+    ) -> Option<Arc<Chunk>> {
+        let backend = self.backend();
+        let generation = basket.generations.get(usize::from(selector))?;
+        let (coefficients, data) = if let Some(source) = &generation.source {
+            let factors = draw_source(source.len(), basket.mode, law, rng);
+            let rows: Vec<&Row> = source.iter().collect();
+            (
+                Row::from_scalars(&factors),
+                backend.combine(&factors, &rows),
+            )
+        } else {
+            let rows: Vec<&Row> = generation.chunks.iter().map(|c| &c.coefficients).collect();
+            if rows.is_empty() {
+                return None;
+            }
+            let (factors, coefficients) = draw_relay(&rows, basket.mode, backend, rng);
+            let data: Vec<&Row> = generation.chunks.iter().map(|chunk| &chunk.data).collect();
+            (coefficients, backend.combine(&factors, &data))
+        };
+        Some(Arc::new(Chunk {
+            generation: selector,
+            hop: 1,
+            sender_rank: self.rank(basket, selector),
+            coefficients,
+            data,
+        }))
+    }
+
+    fn decode(&self, header: &Header, basket: &Basket) -> Result<(Vec<u8>, Basket), DecodeError> {
+        let mut source = Vec::with_capacity(basket.generations.len());
+        for (g, generation) in (0..).zip(&basket.generations) {
+            if let Some(rows) = &generation.source {
+                source.push(rows.to_vec());
+                continue;
+            }
+            let incomplete = DecodeError::Incomplete {
+                generation: g,
+                rank: generation.accepted.rank() as u16,
+                needed: header.chunks,
+            };
+            let inverse = generation.accepted.inverse().ok_or(incomplete)?;
+            let factors: Vec<&[Scalar]> = inverse.iter().map(Vec::as_slice).collect();
+            let data: Vec<&Row> = generation.chunks.iter().map(|chunk| &chunk.data).collect();
+            let mut rows = vec![Row::zero(header.unit as usize); usize::from(header.chunks)];
+            self.backend().combine_into(&factors, &data, &mut rows);
+            source.push(rows);
+        }
+        let payload = payload::join(header, source.iter().flatten());
+        let payload = payload.map_err(|invalid: InvalidSource| DecodeError::from(invalid))?;
+        Ok((payload, self.complete(header, source)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,380 @@
+//! Reed-Solomon shards over GF(2^16) under a Merkle root.
+
+use std::sync::Arc;
+
+use rand_chacha::rand_core::Rng;
+use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
+
+use crate::coding::{Coding, Cut, Published, Standing};
+use crate::coefficients::Law;
+use crate::error::{DecodeError, InvalidSource, PieceError};
+use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
+use crate::merkle::{Hash, Tree, climb, leaf, path_len};
+use crate::payload;
+use crate::pedersen::{Verdicts, Weights};
+
+/// Bytes before the Merkle path: index, hop, shards held by the sender.
+const SHARD_FIXED_BYTES: usize = 5;
+
+/// Reed-Solomon with Merkle root: any k of K shards decode, relays forward shards unchanged.
+#[derive(Clone, Copy, Debug)]
+pub struct Rs {
+    payload_bytes_max: u32,
+}
+
+/// A shard with its Merkle path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Index below K.
+    pub index: u16,
+    /// Transmissions so far, saturating; not authenticated.
+    pub hop: u8,
+    /// Shards that the sender holds; not authenticated.
+    pub held: u16,
+    body: Arc<Body>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Body {
+    path: Vec<Hash>,
+    bytes: Vec<u8>,
+}
+
+/// The shards that a node holds.
+#[derive(Clone, Debug)]
+pub struct ShardBasket {
+    needed: u16,
+    shards: Vec<Option<Shard>>,
+    waiting: Vec<bool>,
+    held: u16,
+}
+
+impl Rs {
+    /// The code for payloads up to `payload_bytes_max`.
+    pub fn new(payload_bytes_max: u32) -> Rs {
+        Rs { payload_bytes_max }
+    }
+}
+
+/// All K shards of a padded payload.
+fn encode(header: &Header, padded: &[u8]) -> Vec<Vec<u8>> {
+    let (data, bytes) = (usize::from(header.chunks), header.unit as usize);
+    let recovery = usize::from(header.shards_total) - data;
+    let mut shards: Vec<Vec<u8>> = padded.chunks_exact(bytes).map(<[u8]>::to_vec).collect();
+    let mut encoder = ReedSolomonEncoder::new(data, recovery, bytes)
+        .expect("a checked header has counts and lengths that the code supports");
+    for shard in &shards {
+        encoder
+            .add_original_shard(shard)
+            .expect("k shards of equal length");
+    }
+    let encoded = encoder.encode().expect("all k shards are there");
+    shards.extend(encoded.recovery_iter().map(<[u8]>::to_vec));
+    shards
+}
+
+fn tree(shards: &[Vec<u8>]) -> Tree {
+    Tree::new(
+        (0..)
+            .zip(shards)
+            .map(|(i, shard)| leaf(i, [shard.as_slice()]))
+            .collect(),
+    )
+}
+
+fn complete(header: &Header, shards: Vec<Vec<u8>>, tree: &Tree) -> ShardBasket {
+    let shard = |(index, bytes): (usize, Vec<u8>)| {
+        Some(Shard {
+            index: index as u16,
+            hop: 1,
+            held: header.chunks,
+            body: Arc::new(Body {
+                path: tree.path(index),
+                bytes,
+            }),
+        })
+    };
+    ShardBasket {
+        needed: header.chunks,
+        waiting: vec![true; shards.len()],
+        held: header.shards_total,
+        shards: shards.into_iter().enumerate().map(shard).collect(),
+    }
+}
+
+/// The padded payload from any k shards.
+fn restore(header: &Header, basket: &ShardBasket) -> Vec<u8> {
+    let (data, bytes) = (usize::from(header.chunks), header.unit as usize);
+    let recovery = usize::from(header.shards_total) - data;
+    let mut decoder = ReedSolomonDecoder::new(data, recovery, bytes)
+        .expect("a checked header has counts and lengths that the code supports");
+    let mut padded = vec![0; data * bytes];
+    for shard in basket.shards.iter().flatten() {
+        let index = usize::from(shard.index);
+        let added = if index < data {
+            padded[index * bytes..(index + 1) * bytes].copy_from_slice(&shard.body.bytes);
+            decoder.add_original_shard(index, &shard.body.bytes)
+        } else {
+            decoder.add_recovery_shard(index - data, &shard.body.bytes)
+        };
+        added.expect("distinct shards of equal length");
+    }
+    let restored = decoder.decode().expect("at least k shards");
+    for (index, shard) in restored.restored_original_iter() {
+        padded[index * bytes..(index + 1) * bytes].copy_from_slice(shard);
+    }
+    padded
+}
+
+impl Coding for Rs {
+    type Piece = Shard;
+    type Anchor = ();
+    type Basket = ShardBasket;
+
+    fn strategy(&self) -> Strategy {
+        Strategy::Rs
+    }
+
+    fn publish(
+        &self,
+        subject: Subject,
+        payload: &[u8],
+        cut: Cut,
+    ) -> Result<Published<Rs>, HeaderError> {
+        let max = self.payload_bytes_max;
+        let (data, total) = (cut.chunks, cut.shards_total);
+        let mut header = Header::rs(subject, payload.len(), data, total, max)?;
+        let mut padded = payload.to_vec();
+        padded.resize(usize::from(header.chunks) * header.unit as usize, 0);
+        let shards = encode(&header, &padded);
+        let tree = tree(&shards);
+        header.payload_hash = payload_hash(payload);
+        header.commit_root = tree.root();
+        let basket = complete(&header, shards, &tree);
+        Ok(Published {
+            header,
+            anchors: vec![()],
+            basket,
+        })
+    }
+
+    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
+        let header = Header::decode(bytes, self.payload_bytes_max)?;
+        match header.strategy {
+            Strategy::Rs => Ok(header),
+            other => Err(HeaderError::Strategy(other.to_byte())),
+        }
+    }
+
+    fn anchors(&self, _header: &Header) -> u16 {
+        0
+    }
+
+    fn anchor_bytes(&self, _header: &Header) -> usize {
+        0
+    }
+
+    fn encode_anchor(&self, _anchor: &(), _out: &mut Vec<u8>) {}
+
+    fn decode_anchor(
+        &self,
+        header: &Header,
+        generation: u16,
+        bytes: &[u8],
+    ) -> Result<(), PieceError> {
+        if generation != 0 {
+            let generations = header.generations;
+            return Err(PieceError::Generation {
+                found: generation,
+                generations,
+            });
+        }
+        if bytes.is_empty() {
+            Ok(())
+        } else {
+            Err(PieceError::Length {
+                found: bytes.len(),
+                expected: 0,
+            })
+        }
+    }
+
+    fn piece_bytes(&self, header: &Header, _piece: &Shard) -> usize {
+        let path = path_len(usize::from(header.shards_total));
+        SHARD_FIXED_BYTES + 32 * path + header.unit as usize
+    }
+
+    fn encode_piece(&self, header: &Header, piece: &Shard, out: &mut Vec<u8>) {
+        out.reserve(self.piece_bytes(header, piece));
+        out.extend_from_slice(&piece.index.to_le_bytes());
+        out.push(piece.hop);
+        out.extend_from_slice(&piece.held.to_le_bytes());
+        out.extend_from_slice(piece.body.path.as_flattened());
+        out.extend_from_slice(&piece.body.bytes);
+    }
+
+    fn decode_piece(&self, header: &Header, body: &[u8]) -> Result<Shard, PieceError> {
+        let path_bytes = 32 * path_len(usize::from(header.shards_total));
+        let expected = SHARD_FIXED_BYTES + path_bytes + header.unit as usize;
+        let wrong_length = PieceError::Length {
+            found: body.len(),
+            expected,
+        };
+        let Some((fixed, rest)) = body.split_first_chunk::<SHARD_FIXED_BYTES>() else {
+            return Err(wrong_length);
+        };
+        if body.len() != expected {
+            return Err(wrong_length);
+        }
+        let [i0, i1, hop, h0, h1] = *fixed;
+        let index = u16::from_le_bytes([i0, i1]);
+        if index >= header.shards_total {
+            let shards_total = header.shards_total;
+            return Err(PieceError::Shard {
+                found: index,
+                shards_total,
+            });
+        }
+        let (path, bytes) = rest.split_at(path_bytes);
+        let (path, _) = path.as_chunks::<32>();
+        Ok(Shard {
+            index,
+            hop,
+            held: u16::from_le_bytes([h0, h1]),
+            body: Arc::new(Body {
+                path: path.to_vec(),
+                bytes: bytes.to_vec(),
+            }),
+        })
+    }
+
+    fn generation(&self, _piece: &Shard) -> u16 {
+        0
+    }
+
+    fn hop_and_rank(&self, piece: &Shard) -> (u8, u16) {
+        (piece.hop, piece.held)
+    }
+
+    fn set_hop_and_rank(&self, piece: &mut Shard, hop: u8, rank: u16) {
+        (piece.hop, piece.held) = (hop, rank);
+    }
+
+    fn basket(&self, header: &Header) -> ShardBasket {
+        let total = usize::from(header.shards_total);
+        ShardBasket {
+            needed: header.chunks,
+            shards: vec![None; total],
+            waiting: vec![false; total],
+            held: 0,
+        }
+    }
+
+    fn offer(&self, basket: &mut ShardBasket, piece: &Shard) -> Standing {
+        let index = usize::from(piece.index);
+        if basket.held >= basket.needed {
+            Standing::Full
+        } else if basket.shards[index].is_some() {
+            Standing::Dependent
+        } else if basket.waiting[index] {
+            Standing::Held
+        } else {
+            basket.waiting[index] = true;
+            Standing::Innovative
+        }
+    }
+
+    fn withdraw(&self, basket: &mut ShardBasket) {
+        basket.waiting = basket.shards.iter().map(Option::is_some).collect();
+    }
+
+    fn verify(
+        &self,
+        header: &Header,
+        (): &(),
+        pieces: &[Shard],
+        _weights: &mut Weights,
+    ) -> Verdicts {
+        let valid = |shard: &Shard| {
+            let leaf = leaf(shard.index, [shard.body.bytes.as_slice()]);
+            climb(leaf, usize::from(shard.index), &shard.body.path) == header.commit_root
+        };
+        Verdicts {
+            valid: pieces.iter().map(valid).collect(),
+            sums: 0,
+        }
+    }
+
+    fn accept(&self, basket: &mut ShardBasket, piece: Shard) -> bool {
+        let index = usize::from(piece.index);
+        if basket.shards[index].is_some() {
+            return false;
+        }
+        basket.waiting[index] = true;
+        basket.shards[index] = Some(piece);
+        basket.held += 1;
+        basket.held <= basket.needed
+    }
+
+    fn rank(&self, basket: &ShardBasket, _generation: u16) -> u16 {
+        basket.held.min(basket.needed)
+    }
+
+    fn is_full(&self, basket: &ShardBasket) -> bool {
+        basket.held >= basket.needed
+    }
+
+    fn draw<R: Rng + ?Sized>(
+        &self,
+        basket: &ShardBasket,
+        selector: u16,
+        _law: Law,
+        _rng: &mut R,
+    ) -> Option<Shard> {
+        let mut shard = basket.shards.get(usize::from(selector))?.clone()?;
+        (shard.hop, shard.held) = (1, self.rank(basket, 0));
+        Some(shard)
+    }
+
+    fn decode(
+        &self,
+        header: &Header,
+        basket: &ShardBasket,
+    ) -> Result<(Vec<u8>, ShardBasket), DecodeError> {
+        if basket.held < basket.needed {
+            let needed = basket.needed;
+            return Err(DecodeError::Incomplete {
+                generation: 0,
+                rank: basket.held,
+                needed,
+            });
+        }
+        let padded = restore(header, basket);
+        // Without this check a source could commit to shards of which different k give different
+        // payloads, and honest nodes would disagree.
+        let shards = encode(header, &padded);
+        let tree = tree(&shards);
+        if tree.root() != header.commit_root {
+            return Err(InvalidSource::NotACodeword.into());
+        }
+        let payload = payload::finish(header, padded).map_err(DecodeError::from)?;
+        Ok((payload, complete(header, shards, &tree)))
+    }
+}
+
+impl ShardBasket {
+    /// The indices of the shards held, in order.
+    pub fn held(&self) -> impl Iterator<Item = u16> + '_ {
+        self.shards.iter().flatten().map(|shard| shard.index)
+    }
+
+    /// Whether the shard is held.
+    pub fn holds(&self, index: u16) -> bool {
+        self.shards
+            .get(usize::from(index))
+            .is_some_and(Option::is_some)
+    }
+}
+
+#[cfg(test)]
+mod tests;

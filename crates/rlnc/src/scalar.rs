@@ -1,0 +1,330 @@
+//! The scalars: integers modulo the group order ℓ, in four limbs of 64 bits, always canonical.
+
+use std::ops::{Add, Mul, Neg, Sub};
+
+use rand_chacha::rand_core::Rng;
+
+/// ℓ = 2^252 + 27742317777372353535851937790883648493 (RFC 9496, section 4.4).
+pub(crate) const ORDER: [u64; 4] = [
+    0x5812_631a_5cf5_d3ed,
+    0x14de_f9de_a2f7_9cd6,
+    0,
+    0x1000_0000_0000_0000,
+];
+/// -1/ℓ modulo 2^64.
+const ORDER_NEG_INVERSE: u64 = 0xd2b5_1da3_1254_7e1b;
+/// 2^512 modulo ℓ.
+const R2: Scalar = Scalar([
+    0xa406_11e3_449c_0f01,
+    0xd00e_1ba7_6885_9347,
+    0xceec_73d2_17f5_be65,
+    0x0399_411b_7c30_9a3d,
+]);
+/// An integer modulo ℓ, the prime order of Ristretto255, as its canonical representative.
+///
+/// Its arithmetic takes variable time: everything coded here is public.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Scalar(pub(crate) [u64; 4]);
+
+impl Scalar {
+    /// 0.
+    pub const ZERO: Scalar = Scalar([0; 4]);
+    /// 1.
+    pub const ONE: Scalar = Scalar([1, 0, 0, 0]);
+
+    /// Reads 32 little-endian bytes; `None` unless the integer is below ℓ.
+    pub fn from_canonical_bytes(bytes: &[u8; 32]) -> Option<Scalar> {
+        let mut limbs = [0; 4];
+        for (limb, word) in limbs.iter_mut().zip(bytes.chunks_exact(8)) {
+            *limb = u64::from_le_bytes(word.try_into().expect("chunks of eight bytes"));
+        }
+        is_canonical(&limbs).then_some(Scalar(limbs))
+    }
+
+    /// The 32 little-endian bytes of the canonical representative.
+    pub fn to_bytes(self) -> [u8; 32] {
+        let mut out = [0; 32];
+        for (chunk, limb) in out.chunks_exact_mut(8).zip(self.0) {
+            chunk.copy_from_slice(&limb.to_le_bytes());
+        }
+        out
+    }
+
+    /// Uniform, by rejection of 253-bit integers (two draws on average).
+    pub fn random<R: Rng + ?Sized>(rng: &mut R) -> Scalar {
+        loop {
+            let mut limbs = [
+                rng.next_u64(),
+                rng.next_u64(),
+                rng.next_u64(),
+                rng.next_u64(),
+            ];
+            limbs[3] &= (1 << 61) - 1;
+            if is_canonical(&limbs) {
+                return Scalar(limbs);
+            }
+        }
+    }
+
+    /// Whether this is 0.
+    pub fn is_zero(self) -> bool {
+        self.0 == [0; 4]
+    }
+
+    /// The number of bits of the canonical representative; 0 for 0.
+    pub fn bits(self) -> u32 {
+        let highest = self.0.iter().rposition(|&limb| limb != 0);
+        highest.map_or(0, |i| 64 * i as u32 + 64 - self.0[i].leading_zeros())
+    }
+
+    /// self · 2^256 modulo ℓ: the form in which the portable row kernel takes its few factors.
+    pub(crate) fn times_2_256(self) -> Scalar {
+        self.montgomery_mul(R2)
+    }
+
+    /// self · other / 2^256 modulo ℓ.
+    fn montgomery_mul(self, other: Scalar) -> Scalar {
+        let mut wide = [0; 8];
+        multiply_add(&mut wide, &self.0, &other.0);
+        montgomery_reduce(wide)
+    }
+
+    /// The inverse modulo ℓ, by the binary extended Euclidean algorithm. Panics for 0.
+    #[must_use]
+    pub fn vartime_invert(self) -> Scalar {
+        assert!(!self.is_zero(), "zero has no inverse");
+        // Invariants: a·self = u and b·self = v modulo ℓ, gcd(u, v) = 1.
+        let (mut u, mut v) = (self.0, ORDER);
+        let (mut a, mut b) = (Scalar::ONE, Scalar::ZERO);
+        loop {
+            while u[0] & 1 == 0 {
+                u = half(&u);
+                a = a.halved();
+            }
+            while v[0] & 1 == 0 {
+                v = half(&v);
+                b = b.halved();
+            }
+            let (difference, borrow) = sub_limbs(&u, &v);
+            if difference == [0; 4] {
+                return a;
+            }
+            if borrow {
+                v = sub_limbs(&v, &u).0;
+                b = b - a;
+            } else {
+                u = difference;
+                a = a - b;
+            }
+        }
+    }
+
+    /// self / 2 modulo ℓ.
+    fn halved(self) -> Scalar {
+        let even = if self.0[0] & 1 == 0 {
+            self.0
+        } else {
+            add_limbs(&self.0, &ORDER).0
+        };
+        Scalar(half(&even))
+    }
+}
+
+impl Add for Scalar {
+    type Output = Scalar;
+
+    fn add(self, other: Scalar) -> Scalar {
+        // Both are below 2^253, so the sum has no carry out of 256 bits.
+        let (sum, _) = add_limbs(&self.0, &other.0);
+        Scalar(reduce_once(sum))
+    }
+}
+
+impl Sub for Scalar {
+    type Output = Scalar;
+
+    fn sub(self, other: Scalar) -> Scalar {
+        let (difference, borrow) = sub_limbs(&self.0, &other.0);
+        if borrow {
+            Scalar(add_limbs(&difference, &ORDER).0)
+        } else {
+            Scalar(difference)
+        }
+    }
+}
+
+impl Neg for Scalar {
+    type Output = Scalar;
+
+    fn neg(self) -> Scalar {
+        Scalar::ZERO - self
+    }
+}
+
+impl Mul for Scalar {
+    type Output = Scalar;
+
+    fn mul(self, other: Scalar) -> Scalar {
+        self.montgomery_mul(other).montgomery_mul(R2)
+    }
+}
+
+impl From<u64> for Scalar {
+    fn from(value: u64) -> Scalar {
+        Scalar([value, 0, 0, 0])
+    }
+}
+
+impl From<u128> for Scalar {
+    fn from(value: u128) -> Scalar {
+        Scalar([value as u64, (value >> 64) as u64, 0, 0])
+    }
+}
+
+/// Whether the integer is below ℓ.
+#[inline(always)]
+pub(crate) fn is_canonical(limbs: &[u64; 4]) -> bool {
+    limbs[3] < ORDER[3] || sub_limbs(limbs, &ORDER).1
+}
+
+#[inline(always)]
+fn add_limbs(a: &[u64; 4], b: &[u64; 4]) -> ([u64; 4], bool) {
+    let mut out = [0; 4];
+    let mut carry = false;
+    for i in 0..4 {
+        let (sum, first) = a[i].overflowing_add(b[i]);
+        let (sum, second) = sum.overflowing_add(u64::from(carry));
+        (out[i], carry) = (sum, first | second);
+    }
+    (out, carry)
+}
+
+#[inline(always)]
+fn sub_limbs(a: &[u64; 4], b: &[u64; 4]) -> ([u64; 4], bool) {
+    let mut out = [0; 4];
+    let mut borrow = false;
+    for i in 0..4 {
+        let (difference, first) = a[i].overflowing_sub(b[i]);
+        let (difference, second) = difference.overflowing_sub(u64::from(borrow));
+        (out[i], borrow) = (difference, first | second);
+    }
+    (out, borrow)
+}
+
+#[inline(always)]
+fn half(a: &[u64; 4]) -> [u64; 4] {
+    [
+        (a[0] >> 1) | (a[1] << 63),
+        (a[1] >> 1) | (a[2] << 63),
+        (a[2] >> 1) | (a[3] << 63),
+        a[3] >> 1,
+    ]
+}
+
+#[inline(always)]
+fn reduce_once(a: [u64; 4]) -> [u64; 4] {
+    let (difference, borrow) = sub_limbs(&a, &ORDER);
+    if borrow { a } else { difference }
+}
+
+/// acc += a·b; exact as long as the sum stays below 2^512.
+#[inline(always)]
+pub(crate) fn multiply_add(acc: &mut [u64; 8], a: &[u64; 4], b: &[u64; 4]) {
+    for i in 0..4 {
+        let mut carry = 0_u64;
+        for j in 0..4 {
+            let t =
+                u128::from(a[i]) * u128::from(b[j]) + u128::from(acc[i + j]) + u128::from(carry);
+            acc[i + j] = t as u64;
+            carry = (t >> 64) as u64;
+        }
+        for limb in &mut acc[i + 4..] {
+            let (sum, overflow) = limb.overflowing_add(carry);
+            *limb = sum;
+            carry = u64::from(overflow);
+        }
+    }
+}
+
+/// value / 2^256 modulo ℓ for value < 2^511, which holds for sums of 64 products below ℓ² < 2^504.1.
+///
+/// Before the last step the quotient is below 2^511/2^256 + ℓ; sums of 64 products give less than 5ℓ.
+#[inline(always)]
+pub(crate) fn montgomery_reduce(mut value: [u64; 8]) -> Scalar {
+    for i in 0..4 {
+        let q = value[i].wrapping_mul(ORDER_NEG_INVERSE);
+        let mut carry = 0_u64;
+        for j in 0..4 {
+            let t =
+                u128::from(q) * u128::from(ORDER[j]) + u128::from(value[i + j]) + u128::from(carry);
+            value[i + j] = t as u64;
+            carry = (t >> 64) as u64;
+        }
+        for limb in &mut value[i + 4..] {
+            let (sum, overflow) = limb.overflowing_add(carry);
+            *limb = sum;
+            carry = u64::from(overflow);
+        }
+    }
+    let mut out = [value[4], value[5], value[6], value[7]];
+    while !is_canonical(&out) {
+        out = sub_limbs(&out, &ORDER).0;
+    }
+    Scalar(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curve25519_dalek::scalar::Scalar as Dalek;
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::SeedableRng;
+
+    fn dalek(x: Scalar) -> Dalek {
+        Dalek::from_canonical_bytes(x.to_bytes()).unwrap()
+    }
+
+    fn samples() -> Vec<Scalar> {
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let mut out: Vec<Scalar> = (0..60).map(|_| Scalar::random(&mut rng)).collect();
+        out.extend([Scalar::ZERO, Scalar::ONE, -Scalar::ONE, Scalar::from(7_u64)]);
+        out.push(Scalar::from(u128::MAX));
+        out
+    }
+
+    #[test]
+    fn arithmetic_agrees_with_dalek() {
+        for a in samples() {
+            for b in samples() {
+                assert_eq!(dalek(a + b), dalek(a) + dalek(b));
+                assert_eq!(dalek(a - b), dalek(a) - dalek(b));
+                assert_eq!(dalek(a * b), dalek(a) * dalek(b));
+            }
+            assert_eq!(dalek(-a), -dalek(a));
+            if !a.is_zero() {
+                assert_eq!(a * a.vartime_invert(), Scalar::ONE);
+            }
+        }
+    }
+
+    #[test]
+    fn only_integers_below_the_order_are_canonical() {
+        let bytes = |limbs: [u64; 4]| Scalar(limbs).to_bytes();
+        let mut below = ORDER;
+        below[0] -= 1;
+        let mut above = ORDER;
+        above[0] += 1;
+        assert!(Scalar::from_canonical_bytes(&bytes(below)).is_some());
+        for limbs in [ORDER, above, [u64::MAX; 4], [0, 0, 1, ORDER[3]]] {
+            assert!(Scalar::from_canonical_bytes(&bytes(limbs)).is_none());
+        }
+    }
+
+    #[test]
+    fn bit_lengths() {
+        assert_eq!(Scalar::ZERO.bits(), 0);
+        assert_eq!(Scalar::from(255_u64).bits(), 8);
+        assert_eq!(Scalar::from(1_u128 << 64).bits(), 65);
+        assert_eq!((-Scalar::ONE).bits(), 253);
+    }
+}
