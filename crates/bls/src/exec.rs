@@ -17,6 +17,11 @@ impl<'a> Exec<'a> {
         Exec(pool)
     }
 
+    /// The pool; none = the calling thread.
+    pub fn pool(&self) -> Option<&'a rayon::ThreadPool> {
+        self.0
+    }
+
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.0.map_or(1, rayon::ThreadPool::current_num_threads)

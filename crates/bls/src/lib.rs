@@ -37,12 +37,15 @@ mod batch;
 mod blst_ffi;
 pub mod bytes;
 mod ciphersuite;
+mod committee;
+mod decode;
 mod error;
 mod exec;
 mod fixed_base;
 mod interop;
 mod kernel;
 mod keys;
+pub mod peer;
 mod rlc;
 mod subgroup;
 mod sums;
@@ -58,6 +61,11 @@ pub use ciphersuite::{
     eth_fast_aggregate_verify, fast_aggregate_verify, hash_to_g1, hash_to_g2, key_validate,
     pop_prove, pop_verify, sign, verify,
 };
+pub use committee::{
+    CollectionItem, KeyItem, RejectReason, Verified, VerifyOptions, VerifyTimings,
+    verify_collections,
+};
+pub use decode::{decode_public_keys, decode_signatures};
 pub use error::{BlsError, DecodeError};
 pub use exec::Exec;
 pub use fixed_base::{FixedBase, FixedBaseG1, FixedBaseG2};
@@ -72,6 +80,6 @@ pub use keys::{
 pub use rlc::{Rlc, RlcBits};
 pub use subgroup::outside_subgroup;
 pub use sums::{
-    Base, COLLECTIONS_MAX, Columns, CommitteeJob, KeyTable, KeyTableError, Method, PLANES_MAX,
-    SumError, SumOptions, SumReport, Sums, Workspace, sum_columns,
+    Base, COLLECTIONS_MAX, Columns, CommitteeJob, Costs, KeyTable, KeyTableError, Method,
+    MethodCounts, PLANES_MAX, SumError, SumOptions, SumReport, Sums, Workspace, sum_columns,
 };

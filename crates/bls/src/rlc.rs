@@ -70,6 +70,14 @@ impl Rlc {
         self.bits
     }
 
+    /// A seed for bulk subgroup checks of the bytes behind a digest.
+    pub(crate) fn seed(&self, digest: &[u8; 32]) -> [u8; 32] {
+        let mut hasher = Sha256::new_with_prefix(b"alphorn-subgroup-v1");
+        hasher.update(self.secret);
+        hasher.update(digest);
+        hasher.finalize().into()
+    }
+
     /// The stream that belongs to a batch.
     pub(crate) fn stream(&self, batch_digest: &[u8; 32]) -> WeightStream {
         let key = Sha256::new()
@@ -94,10 +102,7 @@ impl WeightStream {
     pub(crate) fn push_weight(&mut self, weights: &mut Vec<u8>) {
         let mut weight = [0u8; 16];
         let weight = &mut weight[..self.bits.bits() / 8];
-        // A zero weight would let its item pass unseen.
-        while weight.iter().all(|&byte| byte == 0) {
-            self.rng.fill_bytes(weight);
-        }
+        draw_nonzero(weight, |bytes| self.rng.fill_bytes(bytes));
         weights.extend_from_slice(weight);
     }
 
@@ -107,5 +112,45 @@ impl WeightStream {
             let j = self.rng.next_u64() % (i as u64 + 1);
             items.swap(i, j as usize);
         }
+    }
+}
+
+/// Fills `weight` until it is not zero: a zero weight would let its item pass unseen.
+fn draw_nonzero(weight: &mut [u8], mut fill: impl FnMut(&mut [u8])) {
+    fill(weight);
+    while weight.iter().all(|&byte| byte == 0) {
+        fill(weight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trap_09_a_zero_weight_is_drawn_again() {
+        let mut values = [0u8, 0, 3].into_iter();
+        let mut weight = [9; 8];
+        draw_nonzero(&mut weight, |bytes| bytes.fill(values.next().unwrap()));
+        assert_eq!(weight, [3; 8]);
+        assert_eq!(values.next(), None);
+    }
+
+    #[test]
+    fn trap_09_weights_depend_on_secret_and_batch() {
+        let weights = |secret: u8, digest: u8, bits| {
+            let mut out = Vec::new();
+            let mut stream = Rlc::new([secret; 32], bits).stream(&[digest; 32]);
+            (0..4).for_each(|_| stream.push_weight(&mut out));
+            out
+        };
+        let reference = weights(1, 1, RlcBits::Bits64);
+        assert_eq!(reference, weights(1, 1, RlcBits::Bits64));
+        assert_eq!(
+            (reference.len(), weights(1, 1, RlcBits::Bits128).len()),
+            (32, 64)
+        );
+        assert_ne!(reference, weights(2, 1, RlcBits::Bits64));
+        assert_ne!(reference, weights(1, 2, RlcBits::Bits64));
     }
 }

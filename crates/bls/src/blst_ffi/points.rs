@@ -25,6 +25,12 @@ pub(crate) fn raw_g2(point: &G2Affine) -> *const blst::blst_p2_affine {
     from_ref(point).cast()
 }
 
+/// A point in blst's own type, for the peers of the benchmarks.
+pub(crate) fn to_raw_g1(point: &G1Affine) -> blst::blst_p1_affine {
+    // SAFETY: the layouts are the same, as asserted above.
+    unsafe { *raw_g1(point) }
+}
+
 pub(crate) fn from_raw_g1(raw: blst::blst_p1_affine) -> G1Affine {
     let mut point = G1Affine::INFINITY;
     // SAFETY: `G1Affine` is two field elements in blst's layout (size and alignment are asserted

@@ -1,0 +1,92 @@
+//! Decoding of many keys or signatures, with the subgroup check made in bulk.
+
+use sha2::{Digest, Sha256};
+
+use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::blst_ffi::field::{Fp, Fp2};
+use crate::error::DecodeError;
+use crate::exec::Exec;
+use crate::kernel::Backend;
+use crate::keys::{PublicKey, Signature, decode_g1_unchecked, decode_g2_unchecked};
+use crate::rlc::Rlc;
+use crate::subgroup::outside_subgroup;
+
+/// Points below which a subgroup check in bulk is not worth a thread of its own.
+const SUBGROUP_POINTS_MIN: usize = 512;
+
+/// A point that is decoded, or why it is not.
+pub(crate) type Decoded<F> = Result<Affine<F>, DecodeError>;
+
+/// Signatures from their compressed forms; the same verdicts as [`Signature::from_bytes`], but
+/// the subgroup is checked in bulk (a point outside it passes with probability 2^-64).
+pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
+    encoded: &[B],
+    backend: Backend,
+    rlc: &Rlc,
+    exec: Exec<'_>,
+) -> Vec<Result<Signature, DecodeError>> {
+    let mut points = decompress_signatures(encoded, exec);
+    check_subgroup(&mut points, &rlc.seed(&digest(encoded)), backend, exec);
+    points
+        .into_iter()
+        .map(|point| point.map(Signature::from_point))
+        .collect()
+}
+
+/// Public keys from their compressed forms; the same verdicts as [`PublicKey::from_bytes`], but
+/// the subgroup is checked in bulk (a point outside it passes with probability 2^-64).
+pub fn decode_public_keys<B: AsRef<[u8]> + Sync>(
+    encoded: &[B],
+    backend: Backend,
+    rlc: &Rlc,
+    exec: Exec<'_>,
+) -> Vec<Result<PublicKey, DecodeError>> {
+    let mut points: Vec<Decoded<Fp>> =
+        exec.map(encoded.len(), |i| decode_g1_unchecked(encoded[i].as_ref()));
+    check_subgroup(&mut points, &rlc.seed(&digest(encoded)), backend, exec);
+    points
+        .into_iter()
+        .map(|point| point.and_then(PublicKey::from_point))
+        .collect()
+}
+
+/// Points of the curve of G2, subgroup not checked.
+pub(crate) fn decompress_signatures<B: AsRef<[u8]> + Sync>(
+    encoded: &[B],
+    exec: Exec<'_>,
+) -> Vec<Decoded<Fp2>> {
+    exec.map(encoded.len(), |i| decode_g2_unchecked(encoded[i].as_ref()))
+}
+
+/// SHA-256 over the encodings with their lengths.
+pub(crate) fn digest<B: AsRef<[u8]>>(encoded: &[B]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for bytes in encoded {
+        hasher.update((bytes.as_ref().len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    }
+    hasher.finalize().into()
+}
+
+/// Turns every decoded point outside the subgroup into [`DecodeError::NotInSubgroup`].
+pub(crate) fn check_subgroup<F: CurveField>(
+    decoded: &mut [Decoded<F>],
+    seed: &[u8; 32],
+    backend: Backend,
+    exec: Exec<'_>,
+) {
+    let places: Vec<usize> = (0..decoded.len()).filter(|&i| decoded[i].is_ok()).collect();
+    let points: Vec<Affine<F>> = decoded.iter().filter_map(|point| point.ok()).collect();
+    let chunks = exec.chunks(points.len(), SUBGROUP_POINTS_MIN);
+    let outside = exec.map(chunks.len(), |c| {
+        let chunk = chunks[c].clone();
+        let found = outside_subgroup(backend, &points[chunk.clone()], seed);
+        found
+            .into_iter()
+            .map(move |i| chunk.start + i)
+            .collect::<Vec<_>>()
+    });
+    for i in outside.into_iter().flatten() {
+        decoded[places[i]] = Err(DecodeError::NotInSubgroup);
+    }
+}

@@ -1,0 +1,111 @@
+//! How clients verify collections today, on blst's own interface: what the benchmarks compare with.
+
+use blst::BLST_ERROR;
+use blst::min_pk;
+
+use crate::blst_ffi::curve::{Affine, G1Affine};
+use crate::blst_ffi::points::{g1, to_raw_g1};
+use crate::ciphersuite::SIGNATURE_DST;
+use crate::committee::CollectionItem;
+use crate::exec::Exec;
+use crate::sums::KeyTable;
+
+/// How a peer sums the keys of one plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerMethod {
+    /// One mixed addition per signer, as blst's `AggregatePublicKey`.
+    Naive,
+    /// blst's bulk addition over the signers.
+    Bulk,
+    /// blst's bulk addition over the signers or over the others, whichever are fewer.
+    Subtract,
+}
+
+impl PeerMethod {
+    /// All methods.
+    pub const ALL: [PeerMethod; 3] = [PeerMethod::Naive, PeerMethod::Bulk, PeerMethod::Subtract];
+
+    /// The name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            PeerMethod::Naive => "naive_each",
+            PeerMethod::Bulk => "bulk_each",
+            PeerMethod::Subtract => "subtract_each",
+        }
+    }
+}
+
+/// blst's mixed additions to one running sum, as its `AggregatePublicKey` does.
+pub fn sum_naive(keys: &[G1Affine]) -> G1Affine {
+    g1::sum_naive(keys)
+}
+
+/// blst's bulk addition.
+pub fn sum_bulk(keys: &[G1Affine]) -> G1Affine {
+    g1::sum_bulk(&keys.iter().collect::<Vec<_>>())
+}
+
+/// blst's subgroup check of one key.
+pub fn in_g1(key: &G1Affine) -> bool {
+    g1::in_subgroup(key)
+}
+
+/// blst's subgroup check of one signature.
+pub fn in_g2(signature: &G2Affine) -> bool {
+    g2::in_subgroup(signature)
+}
+
+/// Verifies each collection alone: decode, sum the signers' keys, one pairing check, all by blst.
+///
+/// The planes fit their committees, as [`crate::verify_collections`] checks.
+pub fn verify_each(
+    table: &KeyTable,
+    items: &[CollectionItem<'_>],
+    method: PeerMethod,
+    exec: Exec<'_>,
+) -> Vec<bool> {
+    exec.map(items.len(), |i| {
+        verify_one(&peer_key(table, &items[i], method), &items[i])
+    })
+}
+
+/// The aggregate key of one collection by a peer's method.
+pub fn peer_key(table: &KeyTable, item: &CollectionItem<'_>, method: PeerMethod) -> G1Affine {
+    let keys = table.committee(item.committee);
+    let total = table.total(item.committee);
+    // Horner over the planes: twice the sum so far, plus the next lower plane.
+    item.planes
+        .iter()
+        .rev()
+        .fold(Affine::INFINITY, |sum, plane| {
+            let part = plane_sum(keys, total, plane, method);
+            g1::sum_naive([&sum, &sum, &part])
+        })
+}
+
+fn plane_sum(keys: &[G1Affine], total: &G1Affine, plane: &[u64], method: PeerMethod) -> G1Affine {
+    let chosen = |bit: u64| -> Vec<&G1Affine> {
+        let set = |i: &usize| plane[i / 64] >> (i % 64) & 1 == bit;
+        (0..keys.len()).filter(set).map(|i| &keys[i]).collect()
+    };
+    let ones: usize = plane.iter().map(|word| word.count_ones() as usize).sum();
+    match method {
+        PeerMethod::Naive => g1::sum_naive(chosen(1)),
+        PeerMethod::Subtract if 2 * ones > keys.len() => {
+            g1::sum_naive([total, &g1::sum_bulk(&chosen(0)).neg()])
+        }
+        PeerMethod::Bulk | PeerMethod::Subtract => g1::sum_bulk(&chosen(1)),
+    }
+}
+
+fn verify_one(key: &G1Affine, item: &CollectionItem<'_>) -> bool {
+    let Ok(signature) = min_pk::Signature::from_bytes(item.signature) else {
+        return false;
+    };
+    if key.is_infinity() || item.signature.len() != crate::SIGNATURE_BYTES {
+        return false;
+    }
+    let key = min_pk::PublicKey::from(to_raw_g1(key));
+    signature.verify(true, item.message, SIGNATURE_DST, &[], &key, false)
+        == BLST_ERROR::BLST_SUCCESS
+}
