@@ -44,12 +44,8 @@ replay:
 
 # Fuzz one target with cargo-fuzz on stable Rust for some seconds.
 fuzz TARGET SECONDS="60":
-    mkdir -p fuzz/corpus-local/{{TARGET}}
-    cargo fuzz run -s none --features libfuzzer {{TARGET}} fuzz/corpus-local/{{TARGET}} fuzz/corpus/{{TARGET}} -- -max_total_time={{SECONDS}}
-
-# Write the seeds of all fuzz targets into the corpus.
-fuzz-seeds:
     cargo run --manifest-path fuzz/Cargo.toml
+    cargo fuzz run -s none --features libfuzzer {{TARGET}} fuzz/corpus-local/{{TARGET}} fuzz/corpus/{{TARGET}} -- -max_total_time={{SECONDS}}
 
 # Measure BLS: `just bench-bls sums`, `just bench-bls verify --json -`.
 bench-bls *ARGS:

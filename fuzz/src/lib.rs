@@ -6,9 +6,11 @@
 //! and a three-line file in `fuzz_targets/` gives each to libFuzzer.
 #![forbid(unsafe_code)]
 
+mod bls;
 mod mutate;
 mod types;
 
+pub use bls::bls_bytes;
 pub use mutate::Mutator;
 pub use types::{codec_reader, support_code};
 
@@ -17,9 +19,9 @@ pub use types::{codec_reader, support_code};
 pub struct Target {
     /// Name of the function, of its binary and of its folder in `corpus/`.
     pub name: &'static str,
-    /// Runs one input; panics if a property does not hold.
-    pub run: fn(&[u8]),
-    /// Valid inputs, made by the encoders, from which mutations start.
+    /// Runs one input and says whether the decoder accepted it; panics if a property does not hold.
+    pub run: fn(&[u8]) -> bool,
+    /// Inputs that are accepted, made by the encoders, from which mutations start.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Mutations that the replay test runs; all targets together stay below some seconds.
     pub mutations: u32,
@@ -27,6 +29,12 @@ pub struct Target {
 
 /// All targets, sorted by name.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "bls_bytes",
+        run: bls_bytes,
+        seeds: bls::bls_bytes_seeds,
+        mutations: 100_000,
+    },
     Target {
         name: "codec_reader",
         run: codec_reader,
@@ -37,6 +45,6 @@ pub const TARGETS: &[Target] = &[
         name: "support_code",
         run: support_code,
         seeds: types::support_code_seeds,
-        mutations: 100_000,
+        mutations: 50_000,
     },
 ];

@@ -1,6 +1,9 @@
 //! Targets of `alphorn-types`.
 
-use alphorn_types::{Bitfield, Coding, DecodeError, Reader, Support, Writer, support_code as code};
+use alphorn_types::support_code::{CellBounds, Reference, SupportCode, code_bytes_max};
+use alphorn_types::{
+    Bitfield, Coding, DecodeError, Layout, MULTIPLICITY_LIMIT, Reader, Support, Writer,
+};
 
 /// Reads fields as a script demands, and writes what was read: the bytes must be the same.
 ///
@@ -9,25 +12,26 @@ use alphorn_types::{Bitfield, Coding, DecodeError, Reader, Support, Writer, supp
 /// # Panics
 ///
 /// If reading and writing disagree, or [`Reader::finish`] is wrong about the end.
-pub fn codec_reader(data: &[u8]) {
+pub fn codec_reader(data: &[u8]) -> bool {
     let Some((&steps, rest)) = data.split_first() else {
-        return;
+        return false;
     };
     let Some((script, bytes)) = rest.split_at_checked(usize::from(steps)) else {
-        return;
+        return false;
     };
     let mut reader = Reader::new(bytes);
     let mut writer = Writer::default();
     for &step in script {
         if copy_field(step, &mut reader, &mut writer).is_err() {
             assert!(reader.left() <= bytes.len());
-            return;
+            return false;
         }
     }
     let read = bytes.len() - reader.left();
     assert_eq!(reader.rest(), &bytes[read..]);
     assert_eq!(writer.as_slice(), &bytes[..read]);
     assert_eq!(reader.finish().is_ok(), read == bytes.len());
+    true
 }
 
 fn copy_field(step: u8, reader: &mut Reader<'_>, writer: &mut Writer) -> Result<(), DecodeError> {
@@ -52,77 +56,115 @@ pub(crate) fn codec_reader_seeds() -> Vec<Vec<u8>> {
     vec![fixed, prefixed]
 }
 
-/// Decodes a support; what is accepted must be canonical and come back from every coding.
+/// Decodes a support under each coding and context; what is accepted must encode to itself.
 ///
-/// Input: `n u16 | multiplicity u8 | reference u8 | code`; the reference repeats its byte, 0 means
-/// none.
+/// Input: `n u16 | cells u8 | multiplicity u8 | coding and context u8 | reference u8 | code`; the
+/// reference repeats its byte.
 ///
 /// # Panics
 ///
-/// If an accepted support is out of bounds, has a second encoding, or does not survive one.
-pub fn support_code(data: &[u8]) {
-    let Some((header, bytes)) = data.split_at_checked(4) else {
-        return;
+/// If an accepted support is out of bounds or has a second encoding.
+pub fn support_code(data: &[u8]) -> bool {
+    let Some((parameters, bytes)) = data.split_first_chunk::<PARAMETER_BYTES>() else {
+        return false;
     };
-    let n = usize::from(u16::from_le_bytes([header[0], header[1]]));
-    let multiplicity_max = 1 + header[2] % 15;
-    let reference = reference(n, header[3]);
-    let Ok(support) = code::decode(bytes, n, multiplicity_max, reference.as_ref()) else {
-        return;
-    };
-    assert_eq!(support.len(), n);
-    assert!(support.max_multiplicity() <= multiplicity_max);
-    assert!(bytes.len() <= code::code_bytes_max(n, multiplicity_max));
-    let codes: Vec<_> = CODINGS
-        .iter()
-        .map(|&coding| code::encode(&support, coding, reference.as_ref()))
-        .collect();
-    for code in &codes {
-        let again = code::decode(code, n, multiplicity_max, reference.as_ref());
-        assert_eq!(again.as_ref(), Ok(&support));
-    }
-    assert!(
-        codes.iter().any(|code| code == bytes),
-        "no coding gives back what was accepted"
-    );
+    Parameters::new(parameters).with_code(|code, n, multiplicity_max| {
+        let Ok(support) = code.decode(bytes) else {
+            return false;
+        };
+        assert_eq!(support.len(), n);
+        assert!(support.max_multiplicity() <= multiplicity_max);
+        assert!(bytes.len() <= code_bytes_max(n, multiplicity_max));
+        assert_eq!(
+            code.encode(&support),
+            bytes,
+            "a second encoding was accepted"
+        );
+        true
+    })
 }
 
-/// Every way to write a support.
-const CODINGS: &[Coding] = &[Coding::Raw];
+const PARAMETER_BYTES: usize = 6;
 
-fn reference(n: usize, byte: u8) -> Option<Bitfield> {
-    let mut bits = (byte != 0).then(|| Bitfield::new(n))?;
+const CODINGS: [Coding; 4] = [Coding::Raw, Coding::Snappy, Coding::Rice, Coding::Range];
+
+/// Kinds of [`Reference`].
+const CONTEXTS: u8 = 3;
+
+/// What both sides of a support code know.
+struct Parameters {
+    n: u32,
+    cells: CellBounds,
+    multiplicity_max: u8,
+    coding: Coding,
+    context: u8,
+    reference: u8,
+}
+
+impl Parameters {
+    fn new(bytes: &[u8; PARAMETER_BYTES]) -> Self {
+        let [low, high, cells, multiplicity, coding, reference] = *bytes;
+        let n = u32::from(u16::from_le_bytes([low, high]));
+        // Several cells need a layout, and that at least one validator a cell.
+        let layout = Layout::new(n, 1, u16::from(cells));
+        Self {
+            n,
+            cells: layout.map_or_else(|_| CellBounds::one(n), |l| CellBounds::committee(&l, 0)),
+            multiplicity_max: 1 + multiplicity % MULTIPLICITY_LIMIT,
+            coding: CODINGS[usize::from(coding) % CODINGS.len()],
+            context: coding / 4 % CONTEXTS,
+            reference,
+        }
+    }
+
+    /// Calls `run` with the code, the number of positions and the bound on multiplicities.
+    fn with_code<T>(&self, run: impl FnOnce(SupportCode<'_>, usize, u8) -> T) -> T {
+        let n = self.n as usize;
+        let chain = pattern(n, self.reference);
+        let any = pattern(n, self.reference.rotate_left(3));
+        let mut all = any.clone();
+        all.intersect_with(&chain);
+        let reference = match self.context {
+            0 => Reference::None,
+            1 => Reference::Chain(&chain),
+            _ => Reference::Link {
+                chain: &chain,
+                any: &any,
+                all: &all,
+            },
+        };
+        let code = SupportCode::new(self.coding, self.multiplicity_max, &self.cells, reference);
+        run(code, n, self.multiplicity_max)
+    }
+}
+
+/// `n` bits that repeat those of `byte`.
+fn pattern(n: usize, byte: u8) -> Bitfield {
+    let mut bits = Bitfield::new(n);
     for position in (0..n).filter(|position| byte >> (position % 8) & 1 == 1) {
         bits.set(position);
     }
-    Some(bits)
+    bits
 }
 
-/// Codes of supports of several lengths, densities and multiplicities.
+/// Codes of supports of several lengths and densities, under every coding and context.
 pub(crate) fn support_code_seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for n in [0_u16, 1, 8, 9, 191, 600] {
-        for (multiplicity_max, every) in [(1_u8, 1), (1, 9), (3, 2), (15, 1)] {
-            let multiplicities: Vec<u8> = (0..n)
-                .map(|i| {
-                    if i % every == 0 {
-                        1 + (i % u16::from(multiplicity_max)) as u8
-                    } else {
-                        0
-                    }
-                })
-                .collect();
-            let Ok(support) = Support::from_multiplicities(&multiplicities) else {
-                continue;
-            };
-            for (byte, &coding) in [0_u8, 0xb7]
-                .iter()
-                .flat_map(|&b| CODINGS.iter().map(move |c| (b, c)))
-            {
-                let reference = reference(usize::from(n), byte);
-                let mut seed = n.to_le_bytes().to_vec();
-                seed.extend([multiplicity_max - 1, byte]);
-                seed.extend(code::encode(&support, coding, reference.as_ref()));
+    for (n, cells) in [(0_u16, 1_u8), (1, 1), (9, 1), (191, 4), (600, 64)] {
+        for (multiplicity_max, sparsity) in [(1_u8, 1), (1, 37), (3, 2)] {
+            for coding in 0..CODINGS.len() as u8 * CONTEXTS {
+                let [low, high] = n.to_le_bytes();
+                let parameters = [low, high, cells, multiplicity_max - 1, coding, 0xb7];
+                let multiplicity = |i: u16| match i % sparsity {
+                    0 => 1 + (i % u16::from(multiplicity_max)) as u8,
+                    _ => 0,
+                };
+                let multiplicities: Vec<u8> = (0..n).map(multiplicity).collect();
+                let support = Support::from_multiplicities(&multiplicities)
+                    .expect("multiplicities are within the limit");
+                let mut seed = parameters.to_vec();
+                Parameters::new(&parameters)
+                    .with_code(|code, _, _| seed.extend(code.encode(&support)));
                 seeds.push(seed);
             }
         }

@@ -29,49 +29,53 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs one input; a failure prints what cargo-fuzz needs to run it again.
-fn run(target: &Target, origin: &str, input: &[u8]) {
+/// Runs one input and says whether it was accepted; a failure prints the input.
+fn run(target: &Target, origin: &str, input: &[u8]) -> bool {
     let start = Instant::now();
-    let outcome = std::panic::catch_unwind(|| (target.run)(input));
-    assert!(
-        outcome.is_ok(),
-        "{} failed on {origin}: {input:02x?}",
-        target.name
-    );
+    let Ok(accepted) = std::panic::catch_unwind(|| (target.run)(input)) else {
+        panic!("{} failed on {origin}: {input:02x?}", target.name);
+    };
     let elapsed = start.elapsed();
+    let name = target.name;
     assert!(
         elapsed < INPUT_TIME_MAX,
-        "{} took {elapsed:?} on {origin}",
-        target.name
+        "{name} took {elapsed:?} on {origin}"
     );
+    accepted
 }
 
 #[test]
 fn every_target_survives_seeds_corpus_and_mutations() {
     for target in TARGETS {
+        let name = target.name;
         let start = Instant::now();
         let mut inputs = (target.seeds)();
-        assert!(!inputs.is_empty(), "{} has no seeds", target.name);
+        assert!(!inputs.is_empty(), "{name} has no seeds");
         for (index, input) in inputs.iter().enumerate() {
-            run(target, &format!("seed {index}"), input);
+            let origin = format!("seed {index}");
+            assert!(
+                run(target, &origin, input),
+                "{name} refuses {origin}: {input:02x?}"
+            );
         }
-        for path in files(&folder("corpus").join(target.name)) {
+        for path in files(&folder("corpus").join(name)) {
             let input = std::fs::read(&path).expect("readable corpus file");
             run(target, &path.display().to_string(), &input);
             inputs.push(input);
         }
         let mut mutator = Mutator::new(0x616c_7068_6f72_6e00);
-        for index in 0..target.mutations * ROUNDS {
-            run(
-                target,
-                &format!("mutation {index}"),
-                &mutator.mutate(&inputs),
-            );
-        }
+        let mutations = target.mutations * ROUNDS;
+        let accepted = (0..mutations)
+            .filter(|index| {
+                run(
+                    target,
+                    &format!("mutation {index}"),
+                    &mutator.mutate(&inputs),
+                )
+            })
+            .count();
         println!(
-            "{}: {} inputs in {:?}",
-            target.name,
-            inputs.len(),
+            "{name}: {accepted} of {mutations} mutations accepted, {:?}",
             start.elapsed()
         );
     }

@@ -1,10 +1,10 @@
-//! Writes the seeds of every target into `corpus/`, where cargo-fuzz starts from.
+//! Writes the seeds of every target into `corpus-local/`, where libFuzzer starts from.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
 
 fn main() -> std::io::Result<()> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus-local");
     for target in alphorn_fuzz::TARGETS {
         let folder = corpus.join(target.name);
         std::fs::create_dir_all(&folder)?;
