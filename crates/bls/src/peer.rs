@@ -3,8 +3,8 @@
 use blst::BLST_ERROR;
 use blst::min_pk;
 
-use crate::blst_ffi::curve::{Affine, G1Affine};
-use crate::blst_ffi::points::{g1, to_raw_g1};
+use crate::blst_ffi::curve::{Affine, G1Affine, G2Affine};
+use crate::blst_ffi::points::{g1, g2, to_raw_g1};
 use crate::ciphersuite::SIGNATURE_DST;
 use crate::committee::CollectionItem;
 use crate::exec::Exec;
@@ -47,12 +47,12 @@ pub fn sum_bulk(keys: &[G1Affine]) -> G1Affine {
 
 /// blst's subgroup check of one key.
 pub fn in_g1(key: &G1Affine) -> bool {
-    g1::in_subgroup(key)
+    g1::in_group(key)
 }
 
 /// blst's subgroup check of one signature.
 pub fn in_g2(signature: &G2Affine) -> bool {
-    g2::in_subgroup(signature)
+    g2::in_group(signature)
 }
 
 /// Verifies each collection alone: decode, sum the signers' keys, one pairing check, all by blst.
