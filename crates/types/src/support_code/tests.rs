@@ -564,8 +564,9 @@ fn real_participation_round_trips_near_its_entropy() {
                 bytes as f64 <= entropy * play + 12.0,
                 "{flag} {c}: {bytes} bytes, entropy {entropy}"
             );
-            // The four slots with a late block: a wrong bit order or boundary would smear them.
-            let is_late = flag == "head" && [13, 14, 24, 27].contains(&c);
+            // The six slots with a late or missing block: a wrong bit order or boundary would
+            // smear them.
+            let is_late = flag == "head" && [13, 14, 24, 27, 29, 30].contains(&c);
             assert_eq!(support.is_empty(), is_late, "{flag} of committee {c}");
             if is_late {
                 assert_eq!(bytes, super::HEADER_BYTES + 2);
