@@ -49,8 +49,8 @@ fuzz TARGET SECONDS="60":
 
 # Measure BLS: `just bench-bls sums`, `just bench-bls verify --json -`.
 bench-bls *ARGS:
-    cargo run --release -- bench bls {{ARGS}}
+    cargo run --release --package alphorn -- bench bls {{ARGS}}
 
 # One slot end to end with real signatures.
 slot *ARGS:
-    cargo run --release -- slot {{ARGS}}
+    cargo run --release --package alphorn -- slot {{ARGS}}
