@@ -3,9 +3,8 @@
 use core::fmt::Debug;
 
 use blst::{
-    blst_fp, blst_fp_add, blst_fp_cneg, blst_fp_inverse, blst_fp_mul, blst_fp_sqr, blst_fp_sub,
-    blst_fp2, blst_fp2_add, blst_fp2_cneg, blst_fp2_inverse, blst_fp2_mul, blst_fp2_sqr,
-    blst_fp2_sub,
+    blst_fp, blst_fp_inverse, blst_fp_mul, blst_fp_sqr, blst_fp2, blst_fp2_inverse, blst_fp2_mul,
+    blst_fp2_sqr,
 };
 
 /// What a sum of points needs from the field of its coordinates: Fp for G1, Fp2 for G2.
@@ -87,92 +86,147 @@ impl Fp2 {
     }
 }
 
-macro_rules! field {
-    ($name:ident, $raw:ident, $zero:expr, $one:expr, $add:ident, $sub:ident, $cneg:ident, $mul:ident,
-     $sqr:ident, $inverse:ident) => {
-        impl Field for $name {
-            const ZERO: Self = $zero;
-            const ONE: Self = $one;
+/// The modulus, least significant limb first.
+pub(crate) const P: [u64; 6] = [
+    0xb9fe_ffff_ffff_aaab,
+    0x1eab_fffe_b153_ffff,
+    0x6730_d2a0_f6b0_f624,
+    0x6477_4b84_f385_12bf,
+    0x4b1b_a7b6_434b_acd7,
+    0x1a01_11ea_397f_e69a,
+];
 
-            #[inline]
-            fn add(&self, other: &Self) -> Self {
-                let mut out = $raw::default();
-                // SAFETY: three pointers to initialised values of blst's type.
-                unsafe { $add(&mut out, &self.0, &other.0) };
-                $name(out)
-            }
-
-            #[inline]
-            fn sub(&self, other: &Self) -> Self {
-                let mut out = $raw::default();
-                // SAFETY: as in `add`.
-                unsafe { $sub(&mut out, &self.0, &other.0) };
-                $name(out)
-            }
-
-            #[inline]
-            fn neg(&self) -> Self {
-                let mut out = $raw::default();
-                // SAFETY: as in `add`.
-                unsafe { $cneg(&mut out, &self.0, true) };
-                $name(out)
-            }
-
-            #[inline]
-            fn mul(&self, other: &Self) -> Self {
-                let mut out = $raw::default();
-                // SAFETY: as in `add`.
-                unsafe { $mul(&mut out, &self.0, &other.0) };
-                $name(out)
-            }
-
-            #[inline]
-            fn square(&self) -> Self {
-                let mut out = $raw::default();
-                // SAFETY: as in `add`.
-                unsafe { $sqr(&mut out, &self.0) };
-                $name(out)
-            }
-
-            fn inverse(&self) -> Self {
-                let mut out = $raw::default();
-                // SAFETY: as in `add`.
-                unsafe { $inverse(&mut out, &self.0) };
-                $name(out)
-            }
-        }
-    };
+/// a + b + carry, and the carry out.
+#[inline(always)]
+fn carrying_add(a: u64, b: u64, carry: bool) -> (u64, bool) {
+    let (sum, first) = a.overflowing_add(b);
+    let (sum, second) = sum.overflowing_add(u64::from(carry));
+    (sum, first | second)
 }
 
-field!(
-    Fp,
-    blst_fp,
-    Fp(blst_fp { l: [0; 6] }),
-    Fp(blst_fp { l: ONE_LIMBS }),
-    blst_fp_add,
-    blst_fp_sub,
-    blst_fp_cneg,
-    blst_fp_mul,
-    blst_fp_sqr,
-    blst_fp_inverse
-);
+/// a - b - borrow, and the borrow out.
+#[inline(always)]
+fn borrowing_sub(a: u64, b: u64, borrow: bool) -> (u64, bool) {
+    let (difference, first) = a.overflowing_sub(b);
+    let (difference, second) = difference.overflowing_sub(u64::from(borrow));
+    (difference, first | second)
+}
 
-field!(
-    Fp2,
-    blst_fp2,
-    Fp2(blst_fp2 {
-        fp: [blst_fp { l: [0; 6] }, blst_fp { l: [0; 6] }]
-    }),
-    Fp2(blst_fp2 {
-        fp: [blst_fp { l: ONE_LIMBS }, blst_fp { l: [0; 6] }]
-    }),
-    blst_fp2_add,
-    blst_fp2_sub,
-    blst_fp2_cneg,
-    blst_fp2_mul,
-    blst_fp2_sqr,
-    blst_fp2_inverse
-);
+// Additions are written out here: a call into blst costs three times as much as the work.
+impl Field for Fp {
+    const ZERO: Self = Fp(blst_fp { l: [0; 6] });
+    const ONE: Self = Fp(blst_fp { l: ONE_LIMBS });
+
+    #[inline(always)]
+    fn add(&self, other: &Self) -> Self {
+        let (mut sum, mut carry) = ([0; 6], false);
+        for i in 0..6 {
+            (sum[i], carry) = carrying_add(self.0.l[i], other.0.l[i], carry);
+        }
+        // Both are below p < 2^381, so nothing is carried out of 384 bits.
+        let (mut reduced, mut borrow) = ([0; 6], false);
+        for i in 0..6 {
+            (reduced[i], borrow) = borrowing_sub(sum[i], P[i], borrow);
+        }
+        let keep = 0u64.wrapping_sub(u64::from(borrow));
+        Fp(blst_fp {
+            l: core::array::from_fn(|i| (sum[i] & keep) | (reduced[i] & !keep)),
+        })
+    }
+
+    #[inline(always)]
+    fn sub(&self, other: &Self) -> Self {
+        let (mut out, mut borrow) = ([0; 6], false);
+        for i in 0..6 {
+            (out[i], borrow) = borrowing_sub(self.0.l[i], other.0.l[i], borrow);
+        }
+        let mask = 0u64.wrapping_sub(u64::from(borrow));
+        let mut carry = false;
+        for i in 0..6 {
+            (out[i], carry) = carrying_add(out[i], P[i] & mask, carry);
+        }
+        Fp(blst_fp { l: out })
+    }
+
+    #[inline]
+    fn neg(&self) -> Self {
+        Self::ZERO.sub(self)
+    }
+
+    #[inline]
+    fn mul(&self, other: &Self) -> Self {
+        let mut out = blst_fp::default();
+        // SAFETY: three pointers to initialised values of blst's type.
+        unsafe { blst_fp_mul(&mut out, &self.0, &other.0) };
+        Fp(out)
+    }
+
+    #[inline]
+    fn square(&self) -> Self {
+        let mut out = blst_fp::default();
+        // SAFETY: two pointers to initialised values of blst's type.
+        unsafe { blst_fp_sqr(&mut out, &self.0) };
+        Fp(out)
+    }
+
+    fn inverse(&self) -> Self {
+        let mut out = blst_fp::default();
+        // SAFETY: two pointers to initialised values of blst's type.
+        unsafe { blst_fp_inverse(&mut out, &self.0) };
+        Fp(out)
+    }
+}
+
+impl Fp2 {
+    #[inline(always)]
+    fn map2(&self, other: &Self, f: impl Fn(&Fp, &Fp) -> Fp) -> Self {
+        let ([a0, a1], [b0, b1]) = (self.coefficients(), other.coefficients());
+        Fp2::new(f(&a0, &b0), f(&a1, &b1))
+    }
+}
+
+impl Field for Fp2 {
+    const ZERO: Self = Fp2::new(Fp::ZERO, Fp::ZERO);
+    const ONE: Self = Fp2::new(Fp::ONE, Fp::ZERO);
+
+    #[inline(always)]
+    fn add(&self, other: &Self) -> Self {
+        self.map2(other, Fp::add)
+    }
+
+    #[inline(always)]
+    fn sub(&self, other: &Self) -> Self {
+        self.map2(other, Fp::sub)
+    }
+
+    #[inline]
+    fn neg(&self) -> Self {
+        Self::ZERO.sub(self)
+    }
+
+    #[inline]
+    fn mul(&self, other: &Self) -> Self {
+        let mut out = blst_fp2::default();
+        // SAFETY: three pointers to initialised values of blst's type.
+        unsafe { blst_fp2_mul(&mut out, &self.0, &other.0) };
+        Fp2(out)
+    }
+
+    #[inline]
+    fn square(&self) -> Self {
+        let mut out = blst_fp2::default();
+        // SAFETY: two pointers to initialised values of blst's type.
+        unsafe { blst_fp2_sqr(&mut out, &self.0) };
+        Fp2(out)
+    }
+
+    fn inverse(&self) -> Self {
+        let mut out = blst_fp2::default();
+        // SAFETY: two pointers to initialised values of blst's type.
+        unsafe { blst_fp2_inverse(&mut out, &self.0) };
+        Fp2(out)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -186,6 +240,24 @@ mod tests {
         assert_eq!(F::ZERO.inverse(), F::ZERO);
         assert_eq!(a.sub(&a), F::ZERO);
         assert!(F::ZERO.is_zero() && !F::ONE.is_zero());
+    }
+
+    #[test]
+    fn additions_wrap_at_the_modulus() {
+        let top = Fp::ZERO.sub(&Fp::from_limbs_reduced([1, 0, 0, 0, 0, 0]));
+        assert_eq!(top.limbs()[0], P[0] - 1);
+        assert_eq!(top.limbs()[1..], P[1..]);
+        let one = Fp::from_limbs_reduced([1, 0, 0, 0, 0, 0]);
+        assert_eq!(top.add(&one), Fp::ZERO);
+        assert_eq!(top.add(&top).add(&one).add(&one), Fp::ZERO);
+        assert_eq!(Fp::ZERO.neg(), Fp::ZERO);
+        let mut a = Fp::ONE;
+        for _ in 0..200 {
+            let (b, c) = (a.square(), a.mul(&top));
+            assert_eq!(a.add(&b).sub(&b), a);
+            assert_eq!(a.add(&b).mul(&c), a.mul(&c).add(&b.mul(&c)));
+            a = b.sub(&c);
+        }
     }
 
     #[test]

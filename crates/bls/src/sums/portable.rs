@@ -96,6 +96,9 @@ impl<F: Field> PortableScratch<F> {
 
     /// Fills `inverses` with 1/d of every pair of neighbours: one inversion for all of them
     /// (Montgomery's trick).
+    ///
+    /// Pairs take turns in two chains of products: a product waits for the one before it in its chain,
+    /// and two chains fill each other's waits.
     fn invert_denominators(&mut self) {
         let Self {
             points,
@@ -105,22 +108,23 @@ impl<F: Field> PortableScratch<F> {
         } = self;
         inverses.clear();
         products.clear();
-        let mut product = F::ONE;
+        let mut chains = [F::ONE; 2];
         let mut segment = 0;
         for length in lengths.iter() {
             for pair in points[segment..segment + length].chunks_exact(2) {
                 let d = denominator(&pair[0], &pair[1]);
-                products.push(product);
-                product = product.mul(&d);
+                products.push(chains[0]);
+                chains = [chains[1], chains[0].mul(&d)];
                 inverses.push(d);
             }
             segment += length;
         }
-        let mut inverse = product.inverse();
+        let inverse = chains[0].mul(&chains[1]).inverse();
+        chains = [inverse.mul(&chains[0]), inverse.mul(&chains[1])];
         for (d, before) in inverses.iter_mut().zip(products.iter()).rev() {
-            let next = inverse.mul(d);
-            *d = inverse.mul(before);
-            inverse = next;
+            let next = chains[0].mul(d);
+            *d = chains[0].mul(before);
+            chains = [chains[1], next];
         }
     }
 
@@ -155,16 +159,13 @@ impl<F: Field> PortableScratch<F> {
 
 /// What the slope of the line through both points is divided by, and 1 where there is no slope:
 /// never zero, because no point has y = 0 (the order of either curve is odd).
-#[inline]
+#[inline(always)]
 fn denominator<F: Field>(a: &Affine<F>, b: &Affine<F>) -> F {
-    if a.x != b.x {
-        // With an infinite operand this is plus or minus the other x: wrong unless it is unused.
-        if a.is_infinity() || b.is_infinity() {
-            F::ONE
-        } else {
-            b.x.sub(&a.x)
-        }
-    } else if a.y == b.y && !a.is_infinity() {
+    if a.is_infinity() || b.is_infinity() {
+        F::ONE
+    } else if a.x != b.x {
+        b.x.sub(&a.x)
+    } else if a.y == b.y {
         a.y.add(&a.y)
     } else {
         F::ONE
@@ -173,24 +174,19 @@ fn denominator<F: Field>(a: &Affine<F>, b: &Affine<F>) -> F {
 
 /// The sum of two points, given the inverse of their denominator. Complete: every case of equal,
 /// opposite and infinite operands is told apart.
-#[inline]
+#[inline(always)]
 fn add<F: Field>(a: &Affine<F>, b: &Affine<F>, inverse: &F) -> Affine<F> {
+    if a.is_infinity() {
+        return *b;
+    }
+    if b.is_infinity() {
+        return *a;
+    }
     let numerator = if a.x != b.x {
-        if a.is_infinity() {
-            return *b;
-        }
-        if b.is_infinity() {
-            return *a;
-        }
         b.y.sub(&a.y)
-    } else if a.y == b.y && !a.is_infinity() {
+    } else if a.y == b.y {
         let xx = a.x.square();
         xx.add(&xx).add(&xx)
-    } else if a.is_infinity() {
-        // x = 0 also belongs to points of order 3.
-        return *b;
-    } else if b.is_infinity() {
-        return *a;
     } else {
         return Affine::INFINITY;
     };
