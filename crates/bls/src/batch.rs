@@ -81,6 +81,16 @@ impl Batch {
     /// Items with a signature at infinity are bad too, and are taken out here, before the
     /// combination: both sides of such an item could vanish from it unseen.
     pub fn new(sets: &[Option<SignatureSet<'_>>], rlc: &Rlc, exec: Exec<'_>) -> Batch {
+        Batch::with_tag(sets, SIGNATURE_DST, rlc, exec)
+    }
+
+    /// As [`Batch::new`] for signatures with another domain separation tag.
+    pub(crate) fn with_tag(
+        sets: &[Option<SignatureSet<'_>>],
+        dst: &[u8],
+        rlc: &Rlc,
+        exec: Exec<'_>,
+    ) -> Batch {
         let mut refused = Vec::new();
         let mut groups: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
         for (i, set) in sets.iter().enumerate() {
@@ -92,7 +102,7 @@ impl Batch {
             }
         }
         let messages: Vec<&[u8]> = groups.keys().copied().collect();
-        let hashes = exec.map(messages.len(), |m| hash_to_g2(messages[m], SIGNATURE_DST));
+        let hashes = exec.map(messages.len(), |m| hash_to_g2(messages[m], dst));
         let mut stream = rlc.stream(&batch_digest(sets, &groups));
         let mut batch = Batch {
             refused,

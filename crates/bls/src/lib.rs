@@ -36,6 +36,7 @@
 mod batch;
 mod blst_ffi;
 pub mod bytes;
+mod cache;
 mod ciphersuite;
 mod committee;
 mod decode;
@@ -46,6 +47,7 @@ mod interop;
 mod kernel;
 mod keys;
 pub mod peer;
+mod registry;
 mod rlc;
 mod subgroup;
 mod sums;
@@ -56,6 +58,7 @@ pub mod lecture {}
 pub use batch::{Batch, Located, SignatureSet, verify_sets};
 pub use blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
 pub use blst_ffi::field::{Field, Fp, Fp2};
+pub use cache::{CacheError, load_key_cache, write_key_cache};
 pub use ciphersuite::{
     POP_DST, SIGNATURE_DST, aggregate, aggregate_public_keys, aggregate_verify,
     eth_fast_aggregate_verify, fast_aggregate_verify, hash_to_g1, hash_to_g2, key_validate,
@@ -76,6 +79,9 @@ pub use keys::{
     SIGNATURE_BYTES, SecretKey, Signature, decode_g1, decode_g1_uncompressed, decode_g2,
     decode_g2_uncompressed, encode_g1, encode_g1_uncompressed, encode_g2, encode_g2_uncompressed,
     g1_generator, g2_generator,
+};
+pub use registry::{
+    REGISTRY_KEYS_MAX, Registration, Registry, RegistryError, digest_of as registry_digest,
 };
 pub use rlc::{Rlc, RlcBits};
 pub use subgroup::outside_subgroup;

@@ -1,0 +1,312 @@
+//! The key cache `keys.cache`: a registry's keys uncompressed, so that a start takes a fraction of a
+//! second instead of half a minute of square roots and subgroup checks.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 8 | magic `ALPHKEYS` |
+//! | 4 | version, u32 little-endian |
+//! | 8 | number of keys, u64 little-endian |
+//! | 32 | SHA-256 of the concatenated compressed keys: which registry this is |
+//! | 96 each | x and y, big-endian |
+//! | 32 | SHA-256 of all before |
+//!
+//! The file is an optimisation and not a source of truth: whatever is wrong with it, it is not
+//! loaded, and the caller rebuilds it. Its checksum finds damage, not malice; whoever can write the
+//! file can also replace the program. The curve equation of each record is checked all the same.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::blst_ffi::points::g1;
+use crate::error::DecodeError;
+use crate::exec::Exec;
+use crate::keys::PublicKey;
+use crate::registry::{REGISTRY_KEYS_MAX, Registry};
+
+const MAGIC: &[u8; 8] = b"ALPHKEYS";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 8 + 4 + 8 + 32;
+const CHECKSUM_BYTES: usize = 32;
+const RECORD_BYTES: usize = g1::UNCOMPRESSED_BYTES;
+/// Records decoded by one task of a pool.
+const RECORDS_PER_TASK: usize = 1024;
+
+/// Why a cache file is not loaded; every reason means: rebuild it.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The file cannot be read or written.
+    #[error("the key cache cannot be read or written: {0}")]
+    Io(#[from] io::Error),
+    /// It is no key cache of this version.
+    #[error("no key cache of version {VERSION}")]
+    Format,
+    /// It belongs to another registry.
+    #[error("the key cache belongs to another registry")]
+    OtherRegistry,
+    /// Its length is not that of its number of keys.
+    #[error("the key cache has {got} bytes, {expected} belong to its count of keys")]
+    Length {
+        /// Bytes found.
+        got: u64,
+        /// Bytes expected.
+        expected: u64,
+    },
+    /// The checksum does not fit.
+    #[error("the key cache is damaged: its checksum does not fit")]
+    Checksum,
+    /// A record is no point of the curve, or the identity.
+    #[error("record {index} of the key cache is no key: {error}")]
+    Record {
+        /// Position of the record.
+        index: usize,
+        /// What is wrong.
+        error: DecodeError,
+    },
+}
+
+/// Writes the cache of a registry: to a temporary file beside it, synced, then renamed.
+///
+/// # Errors
+/// [`CacheError::Io`].
+pub fn write_key_cache(path: &Path, registry: &Registry, exec: Exec<'_>) -> Result<(), CacheError> {
+    let temporary = path.with_extension("cache.tmp");
+    let result = write_file(&temporary, registry, exec)
+        .and_then(|()| fs::rename(&temporary, path))
+        .and_then(|()| sync_folder(path));
+    if result.is_err() {
+        // Best effort: the write error is what the caller must see.
+        let _ = fs::remove_file(&temporary);
+    }
+    Ok(result?)
+}
+
+fn write_file(path: &Path, registry: &Registry, exec: Exec<'_>) -> io::Result<()> {
+    let keys = registry.keys();
+    let records = exec.map(keys.len(), |i| g1::serialize(keys[i].point()));
+    let mut hasher = Sha256::new();
+    let mut file = BufWriter::new(File::create(path)?);
+    let mut put = |bytes: &[u8]| {
+        hasher.update(bytes);
+        file.write_all(bytes)
+    };
+    put(MAGIC)?;
+    put(&VERSION.to_le_bytes())?;
+    put(&(keys.len() as u64).to_le_bytes())?;
+    put(registry.digest())?;
+    records.iter().try_for_each(|record| put(record))?;
+    file.write_all(&hasher.finalize())?;
+    file.into_inner()?.sync_all()
+}
+
+/// Makes the rename itself durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => File::open(".")?.sync_all(),
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// Loads the cache of the registry with this digest (see [`crate::registry_digest`]).
+///
+/// # Errors
+/// Anything that is not exactly the intact cache of that registry.
+pub fn load_key_cache(
+    path: &Path,
+    registry_digest: &[u8; 32],
+    exec: Exec<'_>,
+) -> Result<Registry, CacheError> {
+    let mut file = File::open(path)?;
+    let mut header = [0; HEADER_BYTES];
+    file.read_exact(&mut header)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => CacheError::Format,
+            _ => CacheError::Io(error),
+        })?;
+    let count = check_header(&header, registry_digest)?;
+    let expected = (HEADER_BYTES + CHECKSUM_BYTES + count * RECORD_BYTES) as u64;
+    let got = file.metadata()?.len();
+    if got != expected {
+        return Err(CacheError::Length { got, expected });
+    }
+    // The length is now known to fit the count, which has a bound.
+    let mut rest = vec![0; count * RECORD_BYTES + CHECKSUM_BYTES];
+    file.read_exact(&mut rest)?;
+    let (records, checksum) = rest.split_at(count * RECORD_BYTES);
+    let (checksum_fits, keys) = exec.join(
+        || {
+            Sha256::new()
+                .chain_update(header)
+                .chain_update(records)
+                .finalize()[..]
+                == *checksum
+        },
+        || decode_records(records, exec),
+    );
+    if !checksum_fits {
+        return Err(CacheError::Checksum);
+    }
+    Ok(Registry::from_cache(keys?, *registry_digest))
+}
+
+/// The number of keys, if this is the header of the registry's cache.
+fn check_header(
+    header: &[u8; HEADER_BYTES],
+    registry_digest: &[u8; 32],
+) -> Result<usize, CacheError> {
+    let (magic, rest) = header.split_at(8);
+    let (version, rest) = rest.split_at(4);
+    let (count, digest) = rest.split_at(8);
+    if magic != MAGIC || version != VERSION.to_le_bytes() {
+        return Err(CacheError::Format);
+    }
+    if digest != registry_digest {
+        return Err(CacheError::OtherRegistry);
+    }
+    let count = count
+        .iter()
+        .rev()
+        .fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+    usize::try_from(count)
+        .ok()
+        .filter(|&count| count <= REGISTRY_KEYS_MAX)
+        .ok_or(CacheError::Format)
+}
+
+fn decode_records(records: &[u8], exec: Exec<'_>) -> Result<Vec<PublicKey>, CacheError> {
+    let chunks: Vec<&[u8]> = records.chunks(RECORDS_PER_TASK * RECORD_BYTES).collect();
+    let decoded = exec.map(chunks.len(), |c| {
+        chunks[c]
+            .as_chunks::<RECORD_BYTES>()
+            .0
+            .iter()
+            .enumerate()
+            .map(|(i, record)| {
+                g1::deserialize(record)
+                    .and_then(PublicKey::from_point)
+                    .map_err(|error| CacheError::Record {
+                        index: c * RECORDS_PER_TASK + i,
+                        error,
+                    })
+            })
+            .collect::<Result<Vec<PublicKey>, CacheError>>()
+    });
+    let mut keys = Vec::with_capacity(records.len() / RECORD_BYTES);
+    for chunk in decoded {
+        keys.extend(chunk?);
+    }
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::InteropKey;
+
+    fn registry(first: u64) -> Registry {
+        let keys = (first..first + 5)
+            .map(|i| InteropKey::new(i).to_secret_key().public_key())
+            .collect();
+        Registry::allowing_duplicates(keys, Exec::serial()).unwrap()
+    }
+
+    #[test]
+    fn a_cache_gives_back_its_registry() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.cache");
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(2)
+            .build()
+            .unwrap();
+        for registry in [
+            registry(0),
+            Registry::allowing_duplicates(vec![], Exec::serial()).unwrap(),
+        ] {
+            write_key_cache(&path, &registry, Exec::serial()).unwrap();
+            assert_eq!(
+                load_key_cache(&path, registry.digest(), Exec::serial()).unwrap(),
+                registry
+            );
+            let pooled = load_key_cache(&path, registry.digest(), Exec::new(Some(&pool))).unwrap();
+            assert_eq!(pooled, registry);
+        }
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "no temporary file is left"
+        );
+    }
+
+    #[test]
+    fn trap_25_a_damaged_or_foreign_cache_is_never_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.cache");
+        let registry = registry(0);
+        assert!(matches!(
+            load_key_cache(&path, registry.digest(), Exec::serial()),
+            Err(CacheError::Io(_))
+        ));
+        write_key_cache(&path, &registry, Exec::serial()).unwrap();
+        let other = [1; 32];
+        assert!(matches!(
+            load_key_cache(&path, &other, Exec::serial()),
+            Err(CacheError::OtherRegistry)
+        ));
+        let good = fs::read(&path).unwrap();
+        let loads = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            load_key_cache(&path, registry.digest(), Exec::serial())
+        };
+        for length in 0..good.len() {
+            assert!(loads(&good[..length]).is_err(), "truncated to {length}");
+        }
+        assert!(
+            loads(&[good.as_slice(), &[0]].concat()).is_err(),
+            "one byte too many"
+        );
+        for position in 0..good.len() {
+            let mut flipped = good.clone();
+            flipped[position] ^= 1 << (position % 8);
+            assert!(loads(&flipped).is_err(), "bit of byte {position} flipped");
+        }
+        assert_eq!(loads(&good).unwrap(), registry);
+    }
+
+    #[test]
+    fn trap_25_a_point_off_the_curve_is_refused_even_with_a_fitting_checksum() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.cache");
+        let registry = registry(0);
+        write_key_cache(&path, &registry, Exec::serial()).unwrap();
+        let good = fs::read(&path).unwrap();
+        let with_record = |record: &[u8]| {
+            let mut bytes = good[..good.len() - CHECKSUM_BYTES].to_vec();
+            let from = HEADER_BYTES + 3 * RECORD_BYTES;
+            bytes[from..from + RECORD_BYTES].copy_from_slice(record);
+            bytes.extend_from_slice(&Sha256::digest(&bytes));
+            fs::write(&path, bytes).unwrap();
+            load_key_cache(&path, registry.digest(), Exec::serial())
+        };
+        let mut off = good[HEADER_BYTES..HEADER_BYTES + RECORD_BYTES].to_vec();
+        off[95] ^= 1;
+        assert!(matches!(
+            with_record(&off),
+            Err(CacheError::Record {
+                index: 3,
+                error: DecodeError::NotOnCurve
+            })
+        ));
+        let mut infinity = [0; RECORD_BYTES];
+        infinity[0] = 0x40;
+        assert!(matches!(
+            with_record(&infinity),
+            Err(CacheError::Record {
+                index: 3,
+                error: DecodeError::Infinity
+            })
+        ));
+    }
+}
