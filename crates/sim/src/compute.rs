@@ -3,8 +3,9 @@
 //!
 //! A job that is spawned at `now` finishes at `now + prior_ns` of its features, whatever the real
 //! work takes: a run is the same on every machine and for every number of threads. Each job has a
-//! core to itself (lanes without limit); the scheduler of the node joins in front of this model,
-//! with cores that are as many as the node's.
+//! core to itself (lanes without limit), and each signature of a signing job too, since signatures
+//! of different validators are independent and one node may stand for the machines of many; the
+//! scheduler of the node joins in front of this model, with as many cores as the node has.
 //!
 //! The real work waits until the first of its results is due. Then all jobs that wait run
 //! together, each on one thread; a job that is longer than its fair share of the batch, and so a
@@ -178,6 +179,13 @@ impl<S: Scheme> Compute<S> {
         self.watch = Some(Watch::new(node, op));
     }
 
+    /// Remembers no more; what was remembered stays.
+    pub fn end_watch(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.end();
+        }
+    }
+
     /// Verifies all that was remembered as one job, alone on the machine: the best of `repeats`
     /// runs on the whole pool and on one thread. None if nothing was remembered.
     pub fn measure_watched(&mut self, repeats: u32) -> Option<Verification> {
@@ -199,10 +207,15 @@ impl<S: Scheme> Compute<S> {
         }
         let op = work.name();
         let admitted = self.admit(&work);
+        let cores = match &work {
+            Work::Scheme(scheme::Work::Sign(job)) => job.items.len(),
+            Work::Scheme(scheme::Work::Select(job)) => job.validators.len(),
+            _ => 1,
+        };
         let work = Job::<S>::from(work);
         let features = work.features(&self.env);
         self.meters.spawned(op, &features);
-        let finish = now.saturating_add_ns(features.prior_ns);
+        let finish = now.saturating_add_ns(features.prior_ns.div_ceil(cores.max(1) as u64));
         let (source, at) = match admitted {
             Err(refused) => (Source::Fixed(Outcome::Refused(refused)), now),
             // It could not be done in time: a worker would stop it there.

@@ -113,6 +113,7 @@ pub struct Network {
     free: Vec<u32>,
     tokens: u64,
     kinds: [KindTraffic; Kind::ALL.len()],
+    last_block: Option<Bytes>,
 }
 
 impl Network {
@@ -138,6 +139,7 @@ impl Network {
             free: Vec::new(),
             tokens: 0,
             kinds: Default::default(),
+            last_block: None,
         }
     }
 
@@ -154,6 +156,11 @@ impl Network {
     /// What happened to the messages of a kind so far.
     pub fn traffic(&self, kind: Kind) -> KindTraffic {
         self.kinds[index(kind)]
+    }
+
+    /// The block that was published last, whether anyone received it or not.
+    pub fn last_block(&self) -> Option<&Bytes> {
+        self.last_block.as_ref()
     }
 
     /// What a node received so far.
@@ -178,6 +185,9 @@ impl Network {
         data: Bytes,
     ) -> Option<(MessageId, Vec<u32>)> {
         self.kinds[index(topic.kind())].published.add(data.len());
+        if topic == Topic::Block {
+            self.last_block = Some(data.clone());
+        }
         let takes =
             |&node: &u32| node != from && self.nodes[node as usize].subscription.takes(topic);
         let receivers: Vec<u32> = (0..self.nodes.len() as u32).filter(takes).collect();

@@ -14,6 +14,7 @@ pub(super) struct Watch {
     op: Op,
     epoch: Option<Epoch>,
     items: Vec<Item>,
+    is_over: bool,
 }
 
 /// A verification, measured alone on the machine.
@@ -40,7 +41,12 @@ impl Watch {
             op,
             epoch: None,
             items: Vec::new(),
+            is_over: false,
         }
+    }
+
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
     }
 
     /// Remembers the inputs of a job that is watched for; those of one epoch, up to the bound.
@@ -48,7 +54,7 @@ impl Watch {
         let Work::Scheme(scheme::Work::Verify(job)) = work else {
             return;
         };
-        if node != self.node || job.op != self.op {
+        if self.is_over || node != self.node || job.op != self.op {
             return;
         }
         if *self.epoch.get_or_insert(job.epoch) == job.epoch {

@@ -145,11 +145,13 @@ fn jobs_end_when_their_cost_says() {
     assert_eq!(
         driver.protocol(0).lines()[3..],
         [
+            format!("{ITEM_NS} job 1 Done"),
             format!("{} job 3 Refused", 600 + 2 * ITEM_NS),
-            format!("{} job 1 Done", 3 * ITEM_NS),
             format!("{} job 2 Done", 500 + 4 * ITEM_NS),
         ]
     );
+    let sign = driver.compute().meters().total("sign");
+    assert_eq!(sign.charged_ns, 3 * ITEM_NS, "each signature has its core");
 }
 
 #[test]
@@ -169,10 +171,7 @@ fn a_cancelled_job_ends_at_once_and_only_once() {
     let jobs: Vec<_> = lines.iter().filter(|line| line.contains("job")).collect();
     assert_eq!(
         jobs,
-        [
-            "100 job 1 Cancelled",
-            &format!("{} job 2 Done", 8 * ITEM_NS)
-        ]
+        ["100 job 1 Cancelled", &format!("{ITEM_NS} job 2 Done")]
     );
     assert_eq!(driver.compute().meters().total("sign").computed_jobs, 1);
 }
@@ -180,16 +179,16 @@ fn a_cancelled_job_ends_at_once_and_only_once() {
 #[test]
 fn a_job_that_is_longer_than_its_deadline_ends_there() {
     let hard = Time::from_nanos(2 * ITEM_NS);
+    let claims = |count| (0..count).map(|i| claim(i, true));
     let driver = run(
         vec![Scripted::new([
-            (0, spawn(1, session(0), hard, sign(1, 0..2))),
-            (0, spawn(2, session(0), hard, sign(2, 0..3))),
+            (0, spawn(1, session(0), hard, verify(claims(2)))),
+            (0, spawn(2, session(0), hard, verify(claims(3)))),
         ])],
         0,
     );
-    let lines = driver.protocol(0).lines();
     assert_eq!(
-        lines[1..],
+        driver.protocol(0).lines()[1..],
         [
             format!("{} job 1 Done", 2 * ITEM_NS),
             format!("{} job 2 Cancelled", 2 * ITEM_NS)
