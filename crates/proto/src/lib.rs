@@ -1,2 +1,14 @@
 //! Decides what each role of the protocol does next, and nothing else.
 #![forbid(unsafe_code)]
+
+pub mod chain;
+mod contract;
+pub mod horn;
+pub mod job;
+pub mod slot;
+pub mod wire;
+
+pub use contract::{
+    Class, Evidence, Input, JobId, Output, Peer, Protocol, Token, Verdict,
+};
+pub use job::{Job, Product, Work};

@@ -36,6 +36,9 @@ pub enum Reject {
     /// Its block was not made by the proposer of the slot.
     #[error("proposer does not have the slot")]
     WrongProposer,
+    /// Its block is not after its parent, or includes collections that do not belong in its chain.
+    #[error("block is not after its parent or includes what is not of its chain")]
+    InvalidBlock,
     /// It names no signer.
     #[error("no signer")]
     NoSigner,
@@ -64,7 +67,7 @@ pub enum Reject {
 
 impl Reject {
     /// The names of all reasons, for counters.
-    pub const NAMES: [&'static str; 17] = [
+    pub const NAMES: [&'static str; 18] = [
         "malformed",
         "wrong_topic",
         "too_old",
@@ -74,6 +77,7 @@ impl Reject {
         "inconsistent_vote",
         "not_member",
         "wrong_proposer",
+        "invalid_block",
         "no_signer",
         "not_selected",
         "duplicate",
@@ -96,14 +100,15 @@ impl Reject {
             Self::InconsistentVote => 6,
             Self::NotMember => 7,
             Self::WrongProposer => 8,
-            Self::NoSigner => 9,
-            Self::NotSelected => 10,
-            Self::Duplicate => 11,
-            Self::Full => 12,
-            Self::Subset => 13,
-            Self::BadSelection => 14,
-            Self::BadEnvelope => 15,
-            Self::BadEvidence => 16,
+            Self::InvalidBlock => 9,
+            Self::NoSigner => 10,
+            Self::NotSelected => 11,
+            Self::Duplicate => 12,
+            Self::Full => 13,
+            Self::Subset => 14,
+            Self::BadSelection => 15,
+            Self::BadEnvelope => 16,
+            Self::BadEvidence => 17,
         }
     }
 
@@ -128,6 +133,7 @@ impl Reject {
             | Self::InconsistentVote
             | Self::NotMember
             | Self::WrongProposer
+            | Self::InvalidBlock
             | Self::NoSigner
             | Self::NotSelected
             | Self::BadSelection

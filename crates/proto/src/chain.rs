@@ -1,0 +1,461 @@
+//! The minimal chain that gives votes a message: blocks, votes included in them, justification and
+//! finalisation, and a fork choice.
+//!
+//! - A block has a header and collections of earlier slots. Genesis is the block of slot 0; the
+//!   proposer of slot s is validator s mod N.
+//! - A vote of slot s names its head, the highest checkpoint that is justified in the head's chain
+//!   (source), and the checkpoint (s, head) (target): each slot is a checkpoint.
+//! - A target is justified in a chain when signers of its vote *included in blocks of that chain*
+//!   are at least two thirds of N. If it is the slot right after its source, the source is final
+//!   (Casper FFG, Buterin and Griffith, 2017, with a checkpoint in each slot). With full votes the
+//!   block of slot s + 1 finalises slot s − 1.
+//! - The fork choice ([`fork_choice`]) counts votes of two slots (LMD-GHOST with expiry).
+//!
+//! Every validator weighs 1. There is no state besides: no balances, no penalties, no entry or
+//! exit. The mix of an epoch is a digest of the last block before the epoch that precedes it, which
+//! the proposer of that block can grind: there is no RANDAO here.
+//!
+//! Nothing here verifies a signature: whoever inserts blocks and votes has done so.
+
+use alphorn_types::{Bitfield, Epoch, Layout, Slot, Validator};
+use std::collections::BTreeMap;
+
+use crate::wire::{Checkpoint, Entry, Header, Reject, Root, Vote, digest};
+
+mod fork_choice;
+
+pub use fork_choice::{VOTES_PER_SLOT_MAX, VoteCount};
+
+use fork_choice::LatestVotes;
+
+/// Slots after which a collection can no longer be included in a block.
+pub const INCLUSION_SLOTS: u64 = 32;
+
+/// Most blocks that are neither final nor discarded.
+pub const UNFINALISED_BLOCKS_MAX: usize = 4096;
+
+/// Most blocks of one slot. More than one is a proposer's equivocation; the bound keeps it from
+/// filling [`UNFINALISED_BLOCKS_MAX`].
+pub const BLOCKS_PER_SLOT_MAX: usize = 16;
+
+/// Positions of a committee whose votes a block includes, by vote and committee.
+type Included = BTreeMap<Vote, BTreeMap<u16, Bitfield>>;
+
+/// A block in the chain, and what its chain has decided with it.
+#[derive(Clone, Debug)]
+struct Node {
+    header: Header,
+    root: Root,
+    /// Index of the parent; none for the oldest block that is kept.
+    parent: Option<usize>,
+    /// Votes that the block itself includes.
+    included: Included,
+    /// The highest justified checkpoint of the chain that ends here.
+    justified: Checkpoint,
+    /// The highest final checkpoint of the chain that ends here.
+    finalised: Checkpoint,
+    /// Roots of the last blocks before the block's epoch and before the epoch that precedes it.
+    epoch_roots: [Root; 2],
+}
+
+/// What the insertion of a block has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inserted {
+    /// The highest justified checkpoint is another one.
+    pub justified: bool,
+    /// The highest final checkpoint is another one; blocks beside its chain are gone.
+    pub finalised: bool,
+}
+
+/// Blocks since the last final one, with the window of its ancestors that votes can still name.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    layout: Layout,
+    epoch_slots: u64,
+    /// In the order of insertion: a parent stands before its children.
+    nodes: Vec<Node>,
+    by_root: BTreeMap<Root, usize>,
+    justified: Checkpoint,
+    finalised: Checkpoint,
+    latest: LatestVotes,
+}
+
+impl Chain {
+    /// A chain that begins with a genesis block whose body is `network_id`, SHA-256 of the
+    /// canonical genesis parameters.
+    ///
+    /// # Panics
+    ///
+    /// If an epoch has no slot.
+    pub fn new(network_id: [u8; 32], layout: Layout, epoch_slots: u64) -> Self {
+        assert!(epoch_slots > 0, "an epoch has at least one slot");
+        let header = Header {
+            body: network_id,
+            ..Header::default()
+        };
+        let root = header.root();
+        let genesis = Checkpoint {
+            slot: Slot(0),
+            root,
+        };
+        let node = Node {
+            header,
+            root,
+            parent: None,
+            included: Included::new(),
+            justified: genesis,
+            finalised: genesis,
+            epoch_roots: [root; 2],
+        };
+        Self {
+            layout,
+            epoch_slots,
+            nodes: vec![node],
+            by_root: BTreeMap::from([(root, 0)]),
+            justified: genesis,
+            finalised: genesis,
+            latest: LatestVotes::default(),
+        }
+    }
+
+    /// The validator who proposes in `slot`.
+    pub fn proposer(&self, slot: Slot) -> Validator {
+        // Below N, hence below 2^32.
+        Validator((slot.0 % u64::from(self.layout.validators())) as u32)
+    }
+
+    /// The highest justified checkpoint of all chains; the fork choice starts at its block.
+    pub fn justified(&self) -> Checkpoint {
+        self.justified
+    }
+
+    /// The highest final checkpoint.
+    pub fn finalised(&self) -> Checkpoint {
+        self.finalised
+    }
+
+    /// The header of a block, none if it is not known.
+    pub fn header(&self, root: &Root) -> Option<&Header> {
+        self.node(root).map(|node| &node.header)
+    }
+
+    /// Blocks of the chain that ends with `root`, newest first, as far as they are kept.
+    pub fn ancestors(&self, root: &Root) -> impl Iterator<Item = (Root, &Header)> + '_ {
+        let start = self.by_root.get(root).copied();
+        self.walk(start).map(|node| (node.root, &node.header))
+    }
+
+    /// Whether `ancestor` is in the chain that ends with `root`, or is `root`. False if either is
+    /// not known.
+    pub fn is_ancestor(&self, ancestor: &Root, root: &Root) -> bool {
+        let Some(oldest) = self.node(ancestor) else {
+            return false;
+        };
+        self.ancestors(root)
+            .take_while(|(_, header)| header.slot >= oldest.header.slot)
+            .any(|(root, _)| root == *ancestor)
+    }
+
+    /// What a validator votes for in `slot` whose head is `head`; none if that is not known or of
+    /// a later slot.
+    pub fn vote(&self, slot: Slot, head: &Root) -> Option<Vote> {
+        let node = self.node(head)?;
+        (node.header.slot <= slot).then_some(Vote {
+            slot,
+            head: *head,
+            source: node.justified,
+            target: Checkpoint { slot, root: *head },
+        })
+    }
+
+    /// Whether a vote is what [`vote`](Self::vote) gives for its slot and head.
+    ///
+    /// # Errors
+    ///
+    /// [`Reject::UnknownBlock`] or [`Reject::InconsistentVote`].
+    pub fn check_vote(&self, vote: &Vote) -> Result<(), Reject> {
+        if !self.by_root.contains_key(&vote.head) {
+            return Err(Reject::UnknownBlock);
+        }
+        match self.vote(vote.slot, &vote.head) {
+            Some(consistent) if consistent == *vote => Ok(()),
+            _ => Err(Reject::InconsistentVote),
+        }
+    }
+
+    /// The mix of an epoch in the chain that ends with `head`: [`digest::epoch_mix`] of the last
+    /// block before the epoch that precedes it, of genesis for epochs 0 and 1. None if `head` is
+    /// not known or of a later epoch.
+    pub fn mix(&self, epoch: Epoch, head: &Root) -> Option<[u8; 32]> {
+        let node = self.node(head)?;
+        let of_head = node.header.slot.epoch(self.epoch_slots);
+        let root = match epoch.0.checked_sub(of_head.0)? {
+            0 => &node.epoch_roots[1],
+            1 => &node.epoch_roots[0],
+            _ => head,
+        };
+        Some(digest::epoch_mix(epoch, root))
+    }
+
+    /// The positions of a committee whose votes the block `vote.head` includes, of the vote's
+    /// epoch, or all if there is none: the reference of
+    /// [`Context::Chain`](crate::wire::Context::Chain). None if that block is not known.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such committee.
+    pub fn reference(&self, vote: &Vote, committee: u16) -> Option<Bitfield> {
+        let node = self.node(&vote.head)?;
+        let epoch = vote.slot.epoch(self.epoch_slots);
+        let same_epoch = |v: &Vote| v.slot.epoch(self.epoch_slots) == epoch;
+        let committees = node.included.iter().filter(|(v, _)| same_epoch(v));
+        let mut sets = committees.filter_map(|(_, sets)| sets.get(&committee));
+        let Some(first) = sets.next() else {
+            return Some(Bitfield::ones(self.layout.committee_len(committee) as usize));
+        };
+        Some(sets.fold(first.clone(), |mut union, set| {
+            union.union_with(set);
+            union
+        }))
+    }
+
+    /// Positions of a committee that the chain ending with `head` credits with a vote in `slot`:
+    /// what a proposer need not include again.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such committee.
+    pub fn credited(&self, head: &Root, slot: Slot, committee: u16) -> Bitfield {
+        let mut credited = Bitfield::new(self.layout.committee_len(committee) as usize);
+        let start = self.by_root.get(head).copied();
+        for node in self.walk(start).take_while(|n| n.header.slot > slot) {
+            let votes = node.included.iter().filter(|(vote, _)| vote.slot == slot);
+            for set in votes.filter_map(|(_, sets)| sets.get(&committee)) {
+                credited.union_with(set);
+            }
+        }
+        credited
+    }
+
+    /// Inserts a block whose signature, body and evidence were verified. Its proposer is checked
+    /// here, and that its entries can be included
+    /// ([`check_inclusion`](Self::check_inclusion)).
+    ///
+    /// # Errors
+    ///
+    /// [`Reject::Duplicate`], [`Reject::UnknownBlock`] (its parent), [`Reject::Conflicting`],
+    /// [`Reject::WrongProposer`], [`Reject::InvalidBlock`], [`Reject::NoSigner`],
+    /// [`Reject::InconsistentVote`] (of an entry), [`Reject::Full`].
+    pub fn insert(&mut self, header: Header, entries: &[Entry]) -> Result<Inserted, Reject> {
+        let root = header.root();
+        let parent = self.check_block(&header, &root)?;
+        let included = self.include(&header, entries)?;
+        let node = self.decide(header, root, parent, included);
+        self.by_root.insert(root, self.nodes.len());
+        self.nodes.push(node);
+        Ok(self.advance(self.nodes.len() - 1))
+    }
+
+    /// Whether a block could be inserted, as far as its header tells.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert), but for the entries.
+    pub fn check_header(&self, header: &Header) -> Result<(), Reject> {
+        self.check_block(header, &header.root()).map(|_| ())
+    }
+
+    /// The index of the parent of a block that could be inserted.
+    fn check_block(&self, header: &Header, root: &Root) -> Result<usize, Reject> {
+        if self.by_root.contains_key(root) {
+            return Err(Reject::Duplicate);
+        }
+        if header.proposer != self.proposer(header.slot) {
+            return Err(Reject::WrongProposer);
+        }
+        let parent = *self
+            .by_root
+            .get(&header.parent)
+            .ok_or(Reject::UnknownBlock)?;
+        if header.slot <= self.nodes[parent].header.slot {
+            return Err(Reject::InvalidBlock);
+        }
+        if !self.is_ancestor(&self.finalised.root, &header.parent) {
+            return Err(Reject::Conflicting);
+        }
+        let in_slot = self.nodes.iter().filter(|n| n.header.slot == header.slot);
+        if self.nodes.len() >= UNFINALISED_BLOCKS_MAX || in_slot.count() >= BLOCKS_PER_SLOT_MAX {
+            return Err(Reject::Full);
+        }
+        Ok(parent)
+    }
+
+    /// Whether votes can be included in a block of `slot` whose parent is `parent`: they are of
+    /// the last [`INCLUSION_SLOTS`] slots, consistent, and their target is in that chain, that is,
+    /// their head is its last block at or before their slot.
+    ///
+    /// # Errors
+    ///
+    /// [`Reject::InvalidBlock`], and as [`check_vote`](Self::check_vote).
+    pub fn check_inclusion(&self, vote: &Vote, slot: Slot, parent: &Root) -> Result<(), Reject> {
+        let age = slot.0.checked_sub(vote.slot.0);
+        if !age.is_some_and(|age| (1..=INCLUSION_SLOTS).contains(&age)) {
+            return Err(Reject::InvalidBlock);
+        }
+        let mut blocks = self.ancestors(parent);
+        let last = blocks.find(|(_, header)| header.slot <= vote.slot);
+        if last.is_none_or(|(root, _)| root != vote.head) {
+            return Err(Reject::InvalidBlock);
+        }
+        self.check_vote(vote)
+    }
+
+    /// The votes of a block's entries, if all of them can be included.
+    fn include(&self, header: &Header, entries: &[Entry]) -> Result<Included, Reject> {
+        let mut included = Included::new();
+        for entry in entries {
+            let vote = &entry.vote;
+            if !included.contains_key(vote) {
+                self.check_inclusion(vote, header.slot, &header.parent)?;
+            }
+            let signers = entry.evidence.support.signers();
+            if signers.none() {
+                return Err(Reject::NoSigner);
+            }
+            let committees = included.entry(*vote).or_default();
+            match committees.get_mut(&entry.committee) {
+                Some(union) => union.union_with(&signers),
+                None => {
+                    committees.insert(entry.committee, signers);
+                }
+            }
+        }
+        Ok(included)
+    }
+
+    /// The block with what its chain has decided once it is part of it.
+    fn decide(&self, header: Header, root: Root, parent: usize, included: Included) -> Node {
+        let before = &self.nodes[parent];
+        let (mut justified, mut finalised) = (before.justified, before.finalised);
+        for (vote, sets) in &included {
+            let undecided = vote.target.slot > before.finalised.slot;
+            if undecided && self.has_supermajority(parent, vote, sets) {
+                // Links in the order of their slots; both checkpoints only move up.
+                justified = justified.max(vote.target);
+                if vote.source.slot.next() == vote.target.slot {
+                    finalised = finalised.max(vote.source);
+                }
+            }
+        }
+        let epoch_of = |slot: Slot| slot.epoch(self.epoch_slots).0;
+        let epoch_roots = match epoch_of(header.slot) - epoch_of(before.header.slot) {
+            0 => before.epoch_roots,
+            1 => [before.root, before.epoch_roots[0]],
+            _ => [before.root; 2],
+        };
+        Node {
+            header,
+            root,
+            parent: Some(parent),
+            included,
+            justified,
+            finalised,
+            epoch_roots,
+        }
+    }
+
+    /// Whether the signers of `vote` in the chain that ends at `parent`, with `sets` of a block on
+    /// top, are at least two thirds of all. Committees have no member in common, so their signers
+    /// add up.
+    fn has_supermajority(
+        &self,
+        parent: usize,
+        vote: &Vote,
+        sets: &BTreeMap<u16, Bitfield>,
+    ) -> bool {
+        let mut union = sets.clone();
+        for node in self
+            .walk(Some(parent))
+            .take_while(|n| n.header.slot > vote.slot)
+        {
+            for (committee, set) in node.included.get(vote).into_iter().flatten() {
+                match union.get_mut(committee) {
+                    Some(union) => union.union_with(set),
+                    None => {
+                        union.insert(*committee, set.clone());
+                    }
+                }
+            }
+        }
+        let signers: u64 = union.values().map(|set| set.count_ones() as u64).sum();
+        3 * signers >= 2 * u64::from(self.layout.validators())
+    }
+
+    /// Takes over what the chain of a new block has decided.
+    fn advance(&mut self, index: usize) -> Inserted {
+        let Node {
+            justified,
+            finalised,
+            ..
+        } = self.nodes[index];
+        let before = (self.justified, self.finalised);
+        // The block was inserted below the final one, so its checkpoints are in one chain with it.
+        self.justified = before.0.max(justified);
+        if finalised.slot > before.1.slot {
+            self.finalised = finalised;
+            self.prune();
+        }
+        Inserted {
+            justified: self.justified != before.0,
+            finalised: self.finalised != before.1,
+        }
+    }
+
+    /// Drops blocks beside the final chain, and those of the final chain that no vote can name any
+    /// more. The highest justified checkpoint is then one of what is left.
+    fn prune(&mut self) {
+        let horizon = self.finalised.slot.saturating_sub(INCLUSION_SLOTS);
+        let last = self.by_root.get(&self.finalised.root).copied();
+        let mut keep = vec![false; self.nodes.len()];
+        let mut index = last;
+        while let Some(i) = index {
+            keep[i] = true;
+            let node = &self.nodes[i];
+            index = node.parent.filter(|_| node.header.slot > horizon);
+        }
+        // Parents stand before their children, so one pass finds all descendants.
+        let first = last.map_or(0, |i| i + 1);
+        for i in first..self.nodes.len() {
+            keep[i] = self.nodes[i]
+                .parent
+                .is_some_and(|p| keep[p] && p + 1 >= first);
+        }
+        let mut moved = vec![None; self.nodes.len()];
+        let mut kept = Vec::new();
+        for (i, mut node) in std::mem::take(&mut self.nodes).into_iter().enumerate() {
+            if keep[i] {
+                moved[i] = Some(kept.len());
+                node.parent = node.parent.and_then(|p| moved[p]);
+                kept.push(node);
+            }
+        }
+        self.by_root = (0..).zip(&kept).map(|(i, node)| (node.root, i)).collect();
+        let justified = kept.iter().map(|node| node.justified);
+        let justified = justified.filter(|c| self.by_root.contains_key(&c.root));
+        self.justified = justified.max().unwrap_or(self.finalised);
+        self.nodes = kept;
+    }
+
+    fn node(&self, root: &Root) -> Option<&Node> {
+        self.by_root.get(root).map(|&index| &self.nodes[index])
+    }
+
+    /// Nodes from `start` to the oldest ancestor that is kept.
+    fn walk(&self, start: Option<usize>) -> impl Iterator<Item = &Node> + '_ {
+        let node = |index: usize| &self.nodes[index];
+        std::iter::successors(start.map(node), move |n| n.parent.map(node))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+use super::*;
+use crate::horn::committee::assignment;
+use alphorn_scheme::Evidence;
+use alphorn_types::{Assignment, Support};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const N: u32 = 9;
+
+fn chain(n: u32, epoch_slots: u64) -> Chain {
+    Chain::new([7; 32], Layout::new(n, 1, 1).unwrap(), epoch_slots)
+}
+
+/// A block of the slot's proposer; `body` tells equivocations apart.
+fn header(chain: &Chain, parent: Root, slot: u64, body: u8) -> Header {
+    Header {
+        slot: Slot(slot),
+        proposer: chain.proposer(Slot(slot)),
+        parent,
+        body: [body; 32],
+    }
+}
+
+fn grow(chain: &mut Chain, parent: Root, slot: u64, entries: &[Entry]) -> Root {
+    let header = header(chain, parent, slot, 0);
+    chain.insert(header, entries).unwrap();
+    header.root()
+}
+
+fn entry(vote: Vote, committee: u16, signers: Bitfield) -> Entry {
+    Entry {
+        vote,
+        committee,
+        evidence: Evidence {
+            support: Arc::new(Support::from_bits(signers)),
+            bytes: Arc::from([]),
+        },
+    }
+}
+
+fn bits(n: usize, ones: impl IntoIterator<Item = usize>) -> Bitfield {
+    let mut bits = Bitfield::new(n);
+    ones.into_iter().for_each(|i| bits.set(i));
+    bits
+}
+
+/// Full votes included one slot later, from genesis to `slots`.
+fn full(slots: u64) -> Chain {
+    let mut chain = chain(N, 32);
+    let mut parent = chain.head();
+    for slot in 1..=slots {
+        let vote = chain.vote(Slot(slot - 1), &parent).unwrap();
+        let entries = [entry(vote, 0, Bitfield::ones(N as usize))];
+        parent = grow(&mut chain, parent, slot, &entries);
+    }
+    chain
+}
+
+#[test]
+fn finality_follows_full_votes_and_history_is_bounded() {
+    let chain = full(200);
+    assert_eq!(chain.justified().slot, Slot(199));
+    assert_eq!(chain.finalised().slot, Slot(198));
+    // The final block, the window behind it and what stands before it.
+    let kept = chain.ancestors(&chain.head()).count() as u64;
+    assert_eq!(kept, INCLUSION_SLOTS + 3);
+    assert_eq!(chain.by_root.len(), chain.nodes.len());
+}
+
+#[test]
+fn late_votes_can_be_included_behind_finality() {
+    let mut chain = full(100);
+    let head = chain.head();
+    let oldest = Slot(101 - INCLUSION_SLOTS);
+    let block = chain.ancestors(&head).find(|(_, h)| h.slot == oldest);
+    let vote = chain.vote(oldest, &block.unwrap().0).unwrap();
+    let late = entry(vote, 0, bits(N as usize, [3]));
+    assert!(chain.insert(header(&chain, head, 101, 0), &[late]).is_ok());
+}
+
+#[test]
+fn mix_is_of_the_last_block_before_the_previous_epoch() {
+    let mut chain = chain(N, 4);
+    let genesis = chain.head();
+    let mut roots = vec![(0, genesis)];
+    // Epoch 2 (slots 8 to 11) has no block.
+    for slot in [1, 3, 4, 6, 7, 12, 13, 17] {
+        let root = grow(&mut chain, roots[roots.len() - 1].1, slot, &[]);
+        roots.push((slot, root));
+    }
+    for &(head_slot, head) in &roots {
+        for epoch in 0..8u64 {
+            let before = epoch.saturating_sub(1) * 4;
+            let last = roots
+                .iter()
+                .rev()
+                .find(|(slot, _)| *slot < before && *slot <= head_slot);
+            let expected =
+                digest::epoch_mix(Epoch(epoch), &last.map_or(genesis, |(_, root)| *root));
+            let mix = chain.mix(Epoch(epoch), &head);
+            if epoch >= head_slot / 4 {
+                assert_eq!(
+                    mix,
+                    Some(expected),
+                    "epoch {epoch}, head of slot {head_slot}"
+                );
+            } else {
+                assert_eq!(mix, None);
+            }
+        }
+    }
+    assert_eq!(chain.mix(Epoch(1), &[0; 32]), None);
+}
+
+#[test]
+fn references_and_credits_are_those_of_the_chain() {
+    let mut chain = Chain::new([7; 32], Layout::new(10, 2, 1).unwrap(), 4);
+    let genesis = chain.head();
+    let a = grow(&mut chain, genesis, 1, &[]);
+    let vote = chain.vote(Slot(1), &a).unwrap();
+    let halves = [
+        entry(vote, 0, bits(5, [0, 1])),
+        entry(vote, 0, bits(5, [1, 2])),
+    ];
+    let b = grow(&mut chain, a, 2, &halves);
+    let c = grow(&mut chain, b, 3, &[entry(vote, 0, bits(5, [4]))]);
+    let at = |slot, head| chain.vote(Slot(slot), &head).unwrap();
+    let ones = Bitfield::ones(5);
+    assert_eq!(chain.reference(&at(2, b), 0), Some(bits(5, [0, 1, 2])));
+    assert_eq!(chain.reference(&at(3, c), 0), Some(bits(5, [4])));
+    assert_eq!(chain.reference(&at(2, b), 1), Some(ones.clone()));
+    assert_eq!(chain.reference(&at(1, a), 0), Some(ones.clone()));
+    // In the next epoch, positions are other validators'.
+    assert_eq!(chain.reference(&at(4, c), 0), Some(ones));
+    assert_eq!(chain.reference(&Vote::default(), 0), None);
+
+    assert_eq!(chain.credited(&c, Slot(1), 0), bits(5, [0, 1, 2, 4]));
+    assert_eq!(chain.credited(&b, Slot(1), 0), bits(5, [0, 1, 2]));
+    assert!(chain.credited(&a, Slot(1), 0).none());
+    assert!(chain.credited(&c, Slot(1), 1).none());
+    assert!(chain.credited(&c, Slot(2), 0).none());
+}
+
+#[test]
+fn votes_are_checked_against_the_chain_of_their_head() {
+    let chain = full(5);
+    let head = chain.head();
+    let vote = chain.vote(Slot(5), &head).unwrap();
+    assert_eq!(chain.check_vote(&vote), Ok(()));
+    assert_eq!(vote.source.slot, Slot(4));
+    let change = |change: &dyn Fn(&mut Vote)| {
+        let mut vote = vote;
+        change(&mut vote);
+        chain.check_vote(&vote)
+    };
+    let inconsistent = Err(Reject::InconsistentVote);
+    assert_eq!(change(&|v| v.head[0] ^= 1), Err(Reject::UnknownBlock));
+    assert_eq!(change(&|v| v.slot.0 += 1), inconsistent);
+    assert_eq!(change(&|v| v.target.slot.0 += 1), inconsistent);
+    assert_eq!(change(&|v| v.target.root[0] ^= 1), inconsistent);
+    assert_eq!(change(&|v| v.source.slot.0 -= 1), inconsistent);
+    assert_eq!(change(&|v| v.source.root[0] ^= 1), inconsistent);
+    // Of a slot before its head.
+    let early = |v: &mut Vote| (v.slot, v.target.slot) = (Slot(4), Slot(4));
+    assert_eq!(change(&early), inconsistent);
+    assert_eq!(chain.vote(Slot(4), &head), None);
+}
+
+#[test]
+fn a_slot_has_a_bounded_number_of_votes_and_blocks() {
+    let mut chain = chain(N, 32);
+    let genesis = chain.head();
+    for body in 0..BLOCKS_PER_SLOT_MAX as u8 {
+        chain.insert(header(&chain, genesis, 1, body), &[]).unwrap();
+    }
+    let one_more = header(&chain, genesis, 1, 99);
+    assert_eq!(chain.insert(one_more, &[]), Err(Reject::Full));
+    assert_eq!(chain.check_header(&one_more), Err(Reject::Full));
+    chain.insert(header(&chain, genesis, 2, 0), &[]).unwrap();
+
+    chain.set_slot(Slot(2));
+    let members = assignment(Epoch(0), &[0; 32], chain.layout);
+    let heads: Vec<Root> = chain.nodes.iter().map(|node| node.root).collect();
+    assert!(heads.len() > VOTES_PER_SLOT_MAX);
+    for (i, head) in heads.iter().enumerate() {
+        let vote = chain.vote(Slot(2), head).unwrap();
+        let seen = chain.add_votes(&vote, &members, 0, &bits(N as usize, [i % 9]));
+        let expected = if i < VOTES_PER_SLOT_MAX {
+            Ok(1)
+        } else {
+            Err(Reject::Full)
+        };
+        assert_eq!(seen, expected);
+    }
+}
+
+#[test]
+fn unfinalised_blocks_are_bounded() {
+    let mut chain = chain(N, 32);
+    let mut parent = chain.head();
+    for slot in 1..UNFINALISED_BLOCKS_MAX as u64 {
+        parent = grow(&mut chain, parent, slot, &[]);
+    }
+    let slot = UNFINALISED_BLOCKS_MAX as u64;
+    assert_eq!(
+        chain.insert(header(&chain, parent, slot, 0), &[]),
+        Err(Reject::Full)
+    );
+    assert_eq!(chain.head(), parent);
+}
+
+#[test]
+fn votes_outside_the_window_are_not_counted() {
+    let mut chain = full(3);
+    let head = chain.head();
+    let members = assignment(Epoch(0), &[0; 32], chain.layout);
+    let all = Bitfield::ones(N as usize);
+    chain.set_slot(Slot(5));
+    let vote = |chain: &Chain, slot| chain.vote(Slot(slot), &head).unwrap();
+    let mut add = |slot| {
+        let vote = vote(&chain, slot);
+        chain.add_votes(&vote, &members, 0, &all)
+    };
+    assert_eq!(add(3), Err(Reject::TooOld));
+    assert_eq!(add(4), Ok(9));
+    assert_eq!(add(4), Ok(0));
+    assert_eq!(add(6), Ok(9));
+    assert_eq!(add(7), Err(Reject::TooEarly));
+    let inconsistent = Vote {
+        head,
+        slot: Slot(5),
+        ..Vote::default()
+    };
+    let refused = chain.add_votes(&inconsistent, &members, 0, &all);
+    assert_eq!(refused, Err(Reject::InconsistentVote));
+
+    assert_eq!(chain.strongest_vote(Slot(4)).unwrap().signers, 9);
+    assert!(chain.observed_supermajority(Slot(4)));
+    assert!(!chain.observed_supermajority(Slot(5)));
+    chain.set_slot(Slot(6));
+    assert_eq!(chain.strongest_vote(Slot(4)), None);
+}
+
+/// Random trees and votes under different committees: the fork choice equals one that keeps a
+/// vote for each validator.
+#[derive(Clone, Debug)]
+struct Case {
+    /// Parent of block i + 1 among blocks 0 to i.
+    parents: Vec<usize>,
+    /// (slot 0 = previous or 1 = current, block, validators, which committees).
+    votes: Vec<(u64, usize, BTreeSet<usize>, usize)>,
+}
+
+const VALIDATORS: usize = 70;
+
+fn cases() -> impl Strategy<Value = Case> {
+    let parents = (1usize..8).prop_flat_map(|n| {
+        let parents: Vec<_> = (0..n).map(|i| 0..=i).collect();
+        parents
+    });
+    let validators = proptest::collection::btree_set(0..VALIDATORS, 0..VALIDATORS);
+    let vote = (0u64..2, 0usize..9, validators, 0usize..2);
+    (parents, proptest::collection::vec(vote, 0..12))
+        .prop_map(|(parents, votes)| Case { parents, votes })
+}
+
+/// The head by one vote for each validator, subtree by subtree.
+fn naive_head(
+    chain: &Chain,
+    roots: &[Root],
+    votes: &[(u64, usize, BTreeSet<usize>, usize)],
+) -> Root {
+    let mut weights: BTreeMap<Root, u64> = BTreeMap::new();
+    for validator in 0..VALIDATORS {
+        let heads = |slot| -> BTreeSet<usize> {
+            let cast = votes
+                .iter()
+                .filter(|(s, _, by, _)| *s == slot && by.contains(&validator));
+            cast.map(|(_, block, _, _)| block % roots.len()).collect()
+        };
+        let current = heads(1);
+        let latest = if current.is_empty() {
+            heads(0)
+        } else {
+            current
+        };
+        if latest.len() == 1 {
+            *weights.entry(roots[*latest.first().unwrap()]).or_default() += 1;
+        }
+    }
+    let mut head = chain.justified().root;
+    loop {
+        let subtree = |root: Root| -> u64 {
+            let inside = weights
+                .iter()
+                .filter(|(voted, _)| chain.is_ancestor(&root, voted));
+            inside.map(|(_, weight)| weight).sum()
+        };
+        let children = roots
+            .iter()
+            .filter(|root| chain.header(root).unwrap().parent == head);
+        match children.max_by_key(|root| (subtree(**root), **root)) {
+            Some(best) => head = *best,
+            None => return head,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_head_is_that_of_one_vote_a_validator(case in cases()) {
+        let mut chain = chain(VALIDATORS as u32, 32);
+        let mut roots = vec![chain.head()];
+        for (slot, parent) in (1..).zip(&case.parents) {
+            let root = grow(&mut chain, roots[*parent], slot, &[]);
+            roots.push(root);
+        }
+        let slot = roots.len() as u64 + 1;
+        let committees: Vec<Assignment> = (0..2)
+            .map(|i| assignment(Epoch(0), &[i; 32], chain.layout))
+            .collect();
+        chain.set_slot(Slot(slot));
+        for (late, block, validators, which) in &case.votes {
+            let head = roots[block % roots.len()];
+            let vote = chain.vote(Slot(slot - 1 + late), &head).unwrap();
+            // All votes of one head are under the same committees, as in one chain.
+            let members = &committees[(which + block) % 2 * usize::from(case.votes.len() % 2 == 0)];
+            let known = chain.latest.committees(&vote).unwrap_or_else(|| members.clone());
+            let positions = validators.iter().map(|&v| known.position(Validator(v as u32)).unwrap());
+            let signers = bits(VALIDATORS, positions.map(|p| p as usize));
+            chain.add_votes(&vote, &known, 0, &signers).unwrap();
+        }
+        prop_assert_eq!(chain.head(), naive_head(&chain, &roots, &case.votes));
+    }
+}
