@@ -3,6 +3,7 @@
 //! `sk_i = int_le(SHA-256(le256(i))) mod r`, the formula of the consensus clients' interop
 //! genesis. They are no secrets, so they may be used with variable-time code.
 
+use core::borrow::Borrow;
 use core::ops::Range;
 
 use sha2::{Digest, Sha256};
@@ -21,7 +22,7 @@ use crate::keys::{PublicKey, SecretKey, Signature};
 ///
 /// Only this type is accepted by variable-time signing: a real [`SecretKey`] is not.
 ///
-/// ```compile_fail,E0308
+/// ```compile_fail,E0277
 /// # let real = alphorn_bls::SecretKey::key_gen(&[7; 32])?;
 /// let signer = alphorn_bls::VartimeInteropSigner::new(b"vote", alphorn_bls::Backend::portable());
 /// signer.vartime_interop_sign(&[real], alphorn_bls::Exec::serial());
@@ -44,14 +45,19 @@ impl InteropKey {
     /// The key whose signatures are the sums, with multiplicities, of those of other interop keys:
     /// one signature instead of thousands where only the aggregate is wanted. `None` if the sum
     /// is zero.
-    pub fn weighted_sum<'k>(keys: impl IntoIterator<Item = (&'k InteropKey, u8)>) -> Option<InteropKey> {
+    pub fn weighted_sum<'k>(
+        keys: impl IntoIterator<Item = (&'k InteropKey, u8)>,
+    ) -> Option<InteropKey> {
         // Five words hold 2^60 multiples of a scalar.
         let mut sum = [0u64; 5];
         for (key, multiplicity) in keys {
             let mut carry = 0u128;
             let words = key.0.as_le_bytes().chunks_exact(8).chain([&[0u8; 8][..]]);
             for (limb, word) in sum.iter_mut().zip(words) {
-                let word = word.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+                let word = word
+                    .iter()
+                    .rev()
+                    .fold(0u64, |word, byte| word << 8 | u64::from(*byte));
                 carry += u128::from(word) * u128::from(multiplicity) + u128::from(*limb);
                 *limb = carry as u64;
                 carry >>= 64;
@@ -105,7 +111,11 @@ impl VartimeInteropSigner {
     ///
     /// **Variable time**: secret digits index tables in memory. That is why only interop keys,
     /// which everyone knows, are accepted.
-    pub fn vartime_interop_sign(&self, keys: &[InteropKey], exec: Exec<'_>) -> Vec<Signature> {
+    pub fn vartime_interop_sign<K: Borrow<InteropKey> + Sync>(
+        &self,
+        keys: &[K],
+        exec: Exec<'_>,
+    ) -> Vec<Signature> {
         multiply_all(&self.0, keys, exec)
             .into_iter()
             .map(Signature::from_point)
@@ -113,14 +123,15 @@ impl VartimeInteropSigner {
     }
 }
 
-fn multiply_all<F: CurveField>(
+fn multiply_all<F: CurveField, K: Borrow<InteropKey> + Sync>(
     table: &FixedBase<F>,
-    keys: &[InteropKey],
+    keys: &[K],
     exec: Exec<'_>,
 ) -> Vec<Affine<F>> {
-    let chunks: Vec<&[InteropKey]> = keys.chunks(BLOCK_KEYS).collect();
+    let chunks: Vec<&[K]> = keys.chunks(BLOCK_KEYS).collect();
     let blocks = exec.map(chunks.len(), |c| {
-        let scalars: Vec<[u8; 32]> = chunks[c].iter().map(|key| *key.0.as_le_bytes()).collect();
+        let scalar = |key: &K| *key.borrow().0.as_le_bytes();
+        let scalars: Vec<[u8; 32]> = chunks[c].iter().map(scalar).collect();
         let mut points = Vec::with_capacity(scalars.len());
         table.vartime_mul_many(&scalars, &mut points);
         points
@@ -159,14 +170,20 @@ mod tests {
     fn a_weighted_sum_signs_like_the_sum_of_signatures() {
         let keys = interop_keys(0..40, Exec::serial());
         let multiplicity = |i: usize| (i % 16) as u8;
-        let weighted = keys.iter().enumerate().map(|(i, key)| (key, multiplicity(i)));
+        let weighted = keys
+            .iter()
+            .enumerate()
+            .map(|(i, key)| (key, multiplicity(i)));
         let sum = InteropKey::weighted_sum(weighted).unwrap().to_secret_key();
         let signatures: Vec<_> = keys
             .iter()
             .enumerate()
             .flat_map(|(i, key)| vec![crate::sign(&key.to_secret_key(), b"vote"); i % 16])
             .collect();
-        assert_eq!(crate::sign(&sum, b"vote"), crate::aggregate(&signatures).unwrap());
+        assert_eq!(
+            crate::sign(&sum, b"vote"),
+            crate::aggregate(&signatures).unwrap()
+        );
         assert!(InteropKey::weighted_sum([]).is_none());
     }
 

@@ -49,6 +49,7 @@ mod keys;
 pub mod peer;
 mod registry;
 mod rlc;
+mod scheme;
 mod subgroup;
 mod sums;
 
@@ -84,6 +85,7 @@ pub use registry::{
     REGISTRY_KEYS_MAX, Registration, Registry, RegistryError, digest_of as registry_digest,
 };
 pub use rlc::{Rlc, RlcBits};
+pub use scheme::{Bls, EpochKeys, PreparedClaims, Signers};
 pub use subgroup::outside_subgroup;
 pub use sums::{
     Base, COLLECTIONS_MAX, Columns, CommitteeJob, Costs, KeyTable, KeyTableError, Method,

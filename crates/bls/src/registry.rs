@@ -9,6 +9,7 @@ use crate::ciphersuite::POP_DST;
 use crate::decode::{decode_public_keys, decode_signatures};
 use crate::error::DecodeError;
 use crate::exec::Exec;
+use crate::interop::{interop_keys, vartime_interop_public_keys};
 use crate::kernel::Backend;
 use crate::keys::{PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES};
 use crate::rlc::Rlc;
@@ -140,6 +141,20 @@ impl Registry {
             digest: digest_of(&encoded),
             keys,
         })
+    }
+
+    /// The interop keys of validators 0 to `count`, see [`crate::InteropKey`].
+    ///
+    /// # Errors
+    /// [`RegistryError::TooMany`].
+    pub fn interop(
+        count: u32,
+        backend: Backend,
+        exec: Exec<'_>,
+    ) -> Result<Registry, RegistryError> {
+        check_count(count as usize)?;
+        let keys = interop_keys(0..u64::from(count), exec);
+        Registry::allowing_duplicates(vartime_interop_public_keys(&keys, backend, exec), exec)
     }
 
     /// Keys that a cache vouches for.
