@@ -36,6 +36,7 @@ test PACKAGE="*":
 
 # The long tier: minutes to hours.
 soak:
+    cargo test --workspace --features soak
     cargo test --manifest-path fuzz/Cargo.toml --features soak
 
 # Replay seeds, corpus and mutations through every fuzz target on stable Rust.

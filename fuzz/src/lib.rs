@@ -8,10 +8,12 @@
 
 mod bls;
 mod mutate;
+mod proto;
 mod types;
 
 pub use bls::bls_bytes;
 pub use mutate::Mutator;
+pub use proto::{proto_message, topic_name};
 pub use types::{codec_reader, support_code};
 
 /// One fuzz target.
@@ -42,9 +44,21 @@ pub const TARGETS: &[Target] = &[
         mutations: 200_000,
     },
     Target {
+        name: "proto_message",
+        run: proto_message,
+        seeds: proto::proto_message_seeds,
+        mutations: 200_000,
+    },
+    Target {
         name: "support_code",
         run: support_code,
         seeds: types::support_code_seeds,
         mutations: 50_000,
+    },
+    Target {
+        name: "topic_name",
+        run: topic_name,
+        seeds: proto::topic_name_seeds,
+        mutations: 200_000,
     },
 ];
