@@ -2,14 +2,41 @@
 //!
 //! G. Kadianakis and F. D'Amato, "Horn: collecting signatures for faster finality",
 //! ethresear.ch, 2022.
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | [`committee`], [`shuffle`] | who sits where in an epoch |
+//! | [`selection`] | who aggregates, who collects |
+//! | `validator` | what a validator votes for |
+//! | `aggregator` | which votes become an aggregate |
+//! | `collector`, [`cover`] | which aggregates become a collection |
+//! | `proposer` | which collections become a block |
+//! | `gate` | which messages are taken |
+//! | `machine` | [`Horn`]: all of it at one machine, under the contract |
+//! | [`config`], [`view`] | what the network agrees on, and what a machine shows |
 
+mod aggregator;
+mod ballot;
+mod batch;
+mod collector;
 pub mod committee;
 pub mod config;
 pub mod cover;
+mod effects;
+mod epochs;
+mod gate;
+mod machine;
+mod proposer;
+mod salvage;
+mod select;
 pub mod selection;
 pub mod shuffle;
+mod state;
+mod task;
+mod validator;
 pub mod view;
 
 pub use config::{Config, ConfigError, Local, Publish, SchemeInfo, Selection, SubsetRule};
 pub use cover::Rule as Cover;
+pub use machine::Horn;
 pub use view::{BlockView, CollectionView, Counters, SlotView};

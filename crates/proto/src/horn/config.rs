@@ -8,8 +8,10 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::cover::Rule as Cover;
+use super::selection::Post;
+use super::state::Serving;
 use crate::slot::Timing;
-use crate::wire::{Context, FormatError, Kind, NetworkDigest, Root, WireFormat};
+use crate::wire::{Context, FormatError, Kind, NetworkDigest, WireFormat};
 
 /// Most expected members of a post, and most messages taken from one.
 pub const MEMBERS_MAX: u16 = 64;
@@ -122,10 +124,9 @@ pub struct Config {
     pub timing: Timing,
     /// When slot 0 begins.
     pub genesis: Time,
-    /// Keeps this network's signatures apart from those of others.
-    pub network: NetworkDigest,
-    /// Name of the block before all blocks.
-    pub genesis_root: Root,
+    /// SHA-256 of the canonical genesis parameters: keeps this network's signatures apart from
+    /// those of others, and stands in its genesis block.
+    pub network_id: [u8; 32],
     /// Expected aggregators of a cell, 1 to 64.
     pub aggregators_target: u16,
     /// Expected collectors of a committee, 1 to 64.
@@ -268,8 +269,7 @@ impl Config {
             layout,
             timing: Timing::HORN,
             genesis: Time::ZERO,
-            network: NetworkDigest::default(),
-            genesis_root: [0; 32],
+            network_id: [0; 32],
             aggregators_target,
             collectors_target: 16,
             aggregates_per_cell_max: 48,
@@ -289,6 +289,31 @@ impl Config {
             coding: Coding::Rice,
             context: Context::None,
             collections_bytes_max: 1 << 30,
+        }
+    }
+
+    /// What stands in topics and in everything that is signed: the first bytes of the network's id.
+    pub fn network(&self) -> NetworkDigest {
+        let [a, b, c, d, ..] = self.network_id;
+        NetworkDigest([a, b, c, d])
+    }
+
+    /// When a collector may publish, given the start of the phase.
+    pub(super) fn turn(&self, start: Time, serving: &Serving) -> Time {
+        match self.publish {
+            Publish::All => start,
+            Publish::Staged => {
+                let wait_ms = u64::from(serving.rank).saturating_mul(self.stage_ms);
+                start.saturating_add_ns(wait_ms.saturating_mul(1_000_000))
+            }
+        }
+    }
+
+    /// Members expected to serve at a post.
+    pub(super) fn target(&self, post: Post) -> u16 {
+        match post {
+            Post::Aggregator(_) => self.aggregators_target,
+            Post::Collector(_) => self.collectors_target,
         }
     }
 

@@ -1,0 +1,137 @@
+//! What a machine wants done: outputs in order, jobs with what they are for, counts.
+
+use alphorn_scheme::{Bytes, Group, SessionId};
+use alphorn_types::{Slot, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+use super::task::Purpose;
+use super::view::Counters;
+use crate::contract::{Class, Evidence, JobId, Output, Peer, Token, Verdict};
+use crate::job::Work;
+use crate::wire::{Kind, Reject, Topic};
+
+/// Most pairs of contradicting statements that are reported. A network with more equivocators
+/// than that is broken, and each pair costs its listener two messages of memory.
+const EVIDENCE_MAX: u64 = 1_024;
+
+/// Who waits for the verdict on a message; nobody for an own one.
+pub(super) type Origin = Option<(Peer, Token)>;
+
+/// A job as it is asked for.
+pub(super) struct Request {
+    pub(super) session: SessionId,
+    pub(super) message: [u8; 32],
+    pub(super) committee: Option<u16>,
+    pub(super) subcommittee: Option<u16>,
+    pub(super) class: Class,
+    pub(super) soft: Time,
+    pub(super) hard: Time,
+    pub(super) work: Work,
+}
+
+/// Outputs that wait for the driver, jobs that wait for their end.
+#[derive(Default)]
+pub(super) struct Effects {
+    outputs: VecDeque<Output>,
+    /// As many as were spawned and not answered; spawning is bounded by the batches and duties
+    /// that each have at most one job.
+    jobs: BTreeMap<JobId, Purpose>,
+    job_next: u64,
+    session_next: u32,
+    pub(super) counters: Counters,
+}
+
+impl Effects {
+    pub(super) fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// A session that was never used before.
+    pub(super) fn session(&mut self, slot: Slot) -> SessionId {
+        let seq = self.session_next;
+        self.session_next = seq.wrapping_add(1);
+        SessionId { slot, seq }
+    }
+
+    pub(super) fn spawn(&mut self, request: Request, purpose: Purpose) {
+        let job = JobId(self.job_next);
+        self.job_next += 1;
+        self.counters.jobs_spawned += 1;
+        let group = Group {
+            slot: request.session.slot,
+            message: request.message,
+            committee: request.committee,
+            subcommittee: request.subcommittee,
+        };
+        self.jobs.insert(job, purpose);
+        self.outputs.push_back(Output::Spawn {
+            job,
+            session: request.session,
+            group,
+            class: request.class,
+            soft: request.soft,
+            hard: request.hard,
+            work: request.work,
+        });
+    }
+
+    /// What a job was for, at its end.
+    pub(super) fn finish(&mut self, job: JobId) -> Option<Purpose> {
+        self.jobs.remove(&job)
+    }
+
+    pub(super) fn cancel(&mut self, session: SessionId) {
+        self.outputs.push_back(Output::Cancel { session });
+    }
+
+    pub(super) fn publish(&mut self, topic: Topic, data: Bytes) {
+        self.counters.published[index(topic.kind())] += 1;
+        self.outputs.push_back(Output::Publish { topic, data });
+    }
+
+    pub(super) fn seen(&mut self, kind: Kind) {
+        self.counters.seen[index(kind)] += 1;
+    }
+
+    /// The message is taken.
+    pub(super) fn accept(&mut self, kind: Kind, origin: Origin) {
+        self.counters.accepted[index(kind)] += 1;
+        self.verdict(origin, Verdict::Accept);
+    }
+
+    /// The message is not taken.
+    pub(super) fn reject(&mut self, origin: Origin, reason: Reject) {
+        self.counters.rejected[reason.index()] += 1;
+        let verdict = reason.verdict();
+        self.verdict(origin, verdict);
+        if verdict == Verdict::Reject
+            && let Some((peer, _)) = origin
+        {
+            self.outputs.push_back(Output::Report { peer, reason });
+        }
+    }
+
+    /// The message is dropped for a reason that is not its own: a job that failed.
+    pub(super) fn ignore(&mut self, origin: Origin) {
+        self.verdict(origin, Verdict::Ignore);
+    }
+
+    fn verdict(&mut self, origin: Origin, verdict: Verdict) {
+        if let Some((_, token)) = origin {
+            self.outputs.push_back(Output::Verdict { token, verdict });
+        }
+    }
+
+    pub(super) fn evidence(&mut self, first: Bytes, second: Bytes) {
+        self.counters.evidence += 1;
+        if self.counters.evidence <= EVIDENCE_MAX {
+            let pair = Evidence { first, second };
+            self.outputs.push_back(Output::Evidence(pair));
+        }
+    }
+}
+
+/// Place of a kind in the arrays of [`Counters`].
+fn index(kind: Kind) -> usize {
+    kind as usize - 1
+}

@@ -1,0 +1,216 @@
+//! Aggregates, on the topics of their committees.
+
+use alphorn_scheme::{self as scheme, Bytes, Claim, Item, Layer, Op, Outcome, Role, Statement, VerifyJob};
+use alphorn_types::{Slot, Validator};
+
+use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
+use crate::contract::Class;
+use crate::horn::batch::Room;
+use crate::horn::config::{Config, SubsetRule};
+use crate::horn::effects::{Effects, Origin, Request};
+use crate::horn::machine::{Due, Horn};
+use crate::horn::selection::Post;
+use crate::horn::state::{KeptAggregate, SlotState, Standing, Waiting};
+use crate::horn::task::Purpose;
+use crate::job::{Product, Work};
+use crate::slot::Phase;
+use crate::wire::{Aggregate, Kind, Reject, digest};
+
+/// Aggregates of a committee that wait at most.
+const ROOM: Room = Room { items: 4_096, bytes: 512 << 20 };
+
+impl Horn {
+    pub(super) fn admit_aggregate(
+        &mut self,
+        origin: Origin,
+        committee: u16,
+        data: &Bytes,
+    ) -> Result<(), Refusal> {
+        let ballot = self.peek_vote(data, Kind::Aggregate)?;
+        let references = |vote: &_, committee| self.reference(vote, committee);
+        let message =
+            Aggregate::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
+        let cell = message.cell;
+        if cell.committee != committee {
+            return Err(Reject::WrongTopic.into());
+        }
+        let slot = ballot.vote.slot;
+        let state = self.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
+        let position =
+            state.committees.position_in_cell(message.sender, cell).ok_or(Reject::NotMember)?;
+        if message.evidence.support.is_empty() {
+            return Err(Reject::NoSigner.into());
+        }
+        if !serves(state, &self.config, Post::Aggregator(cell), position, message.proof.as_ref()) {
+            return Err(Reject::NotSelected.into());
+        }
+        let content = digest::aggregate_message(self.config.network(), &message, &self.format);
+        check_again(state, &self.config, &message, &content)?;
+        let held = Waiting::<Aggregate>::held_bytes(data, &message.evidence.support);
+        let batch = &mut state.aggregates[usize::from(committee)].batch;
+        if !batch.has_room(held, ROOM) {
+            return Err(Reject::Full.into());
+        }
+        let waiting = Waiting { origin, ballot, message, data: data.clone(), content };
+        if batch.push(waiting, held) {
+            self.due.insert(Due::Aggregates(slot, committee));
+        }
+        Ok(())
+    }
+
+    pub(super) fn verify_aggregates(&mut self, slot: Slot, committee: u16) {
+        let Some(state) = self.slots.get_mut(&slot) else {
+            return;
+        };
+        let held = |waiting: &Waiting<Aggregate>| {
+            Waiting::<Aggregate>::held_bytes(&waiting.data, &waiting.message.evidence.support)
+        };
+        let batch = &mut state.aggregates[usize::from(committee)].batch;
+        let aggregates = batch.take(ITEMS_PER_JOB_MAX, |_| true, held);
+        if aggregates.is_empty() {
+            return;
+        }
+        let seed = &state.committees.seed;
+        let ticket = digest::selection_message(self.config.network(), seed, Kind::Aggregate, slot);
+        let item = |waiting: &Waiting<Aggregate>| Item {
+            claims: claims(waiting, &ticket, &self.config),
+        };
+        let items = aggregates.iter().map(item).collect();
+        let job = VerifyJob { op: Op::VerifyAggregates, epoch: state.epoch, items };
+        let request = Request {
+            session: state.sessions.verify,
+            message: [0; 32],
+            committee: Some(committee),
+            subcommittee: None,
+            class: Class::Verdict,
+            soft: self.clock.phase_start(slot, Phase::Decide),
+            hard: self.window_end(slot),
+            work: Work::Scheme(scheme::Work::Verify(job)),
+        };
+        self.fx.spawn(request, Purpose::VerifyAggregates { slot, committee, aggregates });
+    }
+
+    pub(in crate::horn) fn aggregates_verified(
+        &mut self,
+        slot: Slot,
+        committee: u16,
+        aggregates: Vec<Waiting<Aggregate>>,
+        outcome: Outcome<Product>,
+    ) {
+        let failed = failed_claims(outcome, aggregates.len());
+        self.fx.counters.jobs_failed += u64::from(failed.is_none());
+        for (i, waiting) in aggregates.into_iter().enumerate() {
+            match &failed {
+                None => self.fx.ignore(waiting.origin),
+                Some(claims) => match claims[i] {
+                    Some(claim) => self.fx.reject(waiting.origin, self.reason_of(claim)),
+                    None => self.take_aggregate(waiting),
+                },
+            }
+        }
+        if let Some(state) = self.slots.get_mut(&slot)
+            && state.aggregates[usize::from(committee)].batch.ended()
+        {
+            self.due.insert(Due::Aggregates(slot, committee));
+        }
+        self.advance_collectors(slot, committee);
+    }
+
+    /// Takes a verified aggregate, or an own one: check 11.
+    pub(in crate::horn) fn take_aggregate(&mut self, waiting: Waiting<Aggregate>) {
+        let origin = waiting.origin;
+        let taken = match self.slots.get_mut(&waiting.ballot.vote.slot) {
+            Some(state) => keep(state, &self.config, &mut self.fx, waiting),
+            None => Err(Reject::TooOld),
+        };
+        match taken {
+            Ok(()) => self.fx.accept(Kind::Aggregate, origin),
+            Err(reason) => self.fx.reject(origin, reason),
+        }
+    }
+}
+
+/// What an aggregate claims, in the order of the checks 8 to 10.
+fn claims(waiting: &Waiting<Aggregate>, ticket: &[u8; 32], config: &Config) -> Vec<Claim> {
+    let (message, ballot) = (&waiting.message, &waiting.ballot);
+    let range = config.layout.cell_range(message.cell);
+    let selected = message.proof.as_ref().map(|proof| Claim::Selected {
+        validator: message.sender,
+        message: *ticket,
+        proof: proof.clone(),
+    });
+    let envelope = Claim::One {
+        validator: message.sender,
+        role: Role::Aggregate,
+        slot: ballot.vote.slot,
+        message: waiting.content,
+        signature: message.envelope.clone(),
+    };
+    let votes = Claim::Group {
+        statement: Statement {
+            layer: Layer::Aggregate,
+            first: range.start,
+            len: range.end - range.start,
+            slot: ballot.vote.slot,
+            message: ballot.message,
+        },
+        evidence: message.evidence.clone(),
+    };
+    selected.into_iter().chain([envelope, votes]).collect()
+}
+
+/// Check 7 of aggregates. A second, different message of a sender passes, so that it can be
+/// verified and reported; it is never accepted.
+fn check_again<'a>(
+    state: &'a SlotState,
+    config: &Config,
+    message: &Aggregate,
+    content: &[u8; 32],
+) -> Result<Standing<'a>, Reject> {
+    let committee = &state.aggregates[usize::from(message.cell.committee)];
+    let standing = committee.senders.admit(message.sender, content)?;
+    let of_cell =
+        || committee.kept.iter().filter(|kept| kept.subcommittee == message.cell.subcommittee);
+    if matches!(standing, Standing::Second(_)) {
+        return Ok(standing);
+    }
+    if of_cell().count() >= usize::from(config.aggregates_per_cell_max) {
+        return Err(Reject::Full);
+    }
+    if config.subset_rule == SubsetRule::Both {
+        let covers = |kept: &KeptAggregate| {
+            state.ballots.get(kept.ballot).vote == message.vote
+                && message.evidence.support.is_subset_of(&kept.evidence.support)
+        };
+        if of_cell().any(covers) {
+            return Err(Reject::Subset);
+        }
+    }
+    Ok(standing)
+}
+
+fn keep(
+    state: &mut SlotState,
+    config: &Config,
+    fx: &mut Effects,
+    waiting: Waiting<Aggregate>,
+) -> Result<(), Reject> {
+    let Waiting { ballot, message, data, content, .. } = waiting;
+    let sender: Validator = message.sender;
+    if let Standing::Second(first) = check_again(state, config, &message, &content)? {
+        fx.evidence(first.clone(), data);
+        let senders = &mut state.aggregates[usize::from(message.cell.committee)].senders;
+        senders.mark_equivocated(sender);
+        return Err(Reject::Duplicate);
+    }
+    let ballot = state.ballots.track(&ballot)?;
+    let committee = &mut state.aggregates[usize::from(message.cell.committee)];
+    committee.senders.insert(sender, data, content);
+    committee.kept.push(KeptAggregate {
+        sender,
+        subcommittee: message.cell.subcommittee,
+        ballot,
+        evidence: message.evidence,
+    });
+    Ok(())
+}

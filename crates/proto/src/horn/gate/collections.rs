@@ -1,0 +1,262 @@
+//! Collections, on the global topic: every machine verifies them.
+
+use alphorn_scheme::{self as scheme, Bytes, Claim, Item, Layer, Op, Outcome, Role, Statement, VerifyJob};
+use alphorn_types::Slot;
+
+use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
+use crate::contract::Class;
+use crate::horn::batch::Room;
+use crate::horn::config::{Config, SubsetRule};
+use crate::horn::effects::{Effects, Origin, Request};
+use crate::horn::epochs::Committees;
+use crate::horn::machine::{Due, Horn};
+use crate::horn::selection::Post;
+use crate::horn::state::{KeptCollection, SlotState, Standing, Waiting, WaitingCollection};
+use crate::horn::task::Purpose;
+use crate::job::{Product, Work};
+use crate::slot::Phase;
+use crate::wire::{Collection, Entry, Kind, Reject, digest};
+
+/// Collections of all committees that wait at most.
+const ROOM: Room = Room { items: 4_096, bytes: 1 << 30 };
+
+impl Horn {
+    pub(super) fn admit_collection(&mut self, origin: Origin, data: &Bytes) -> Result<(), Refusal> {
+        let ballot = self.peek_vote(data, Kind::Collection)?;
+        let references = |vote: &_, committee| self.reference(vote, committee);
+        let message =
+            Collection::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
+        let state = self.slots.get_mut(&ballot.vote.slot).ok_or(Refusal::Unprepared)?;
+        let position = state
+            .committees
+            .position_in_committee(message.sender, message.committee)
+            .ok_or(Reject::NotMember)?;
+        if message.evidence.support.is_empty() {
+            return Err(Reject::NoSigner.into());
+        }
+        let post = Post::Collector(message.committee);
+        if !serves(state, &self.config, post, position, message.proof.as_ref()) {
+            return Err(Reject::NotSelected.into());
+        }
+        let content = digest::collection_message(self.config.network(), &message, &self.format);
+        check_again(state, &self.config, &message, &content)?;
+        let held = Waiting::<Collection>::held_bytes(data, &message.evidence.support);
+        if !self.batch.has_room(held, ROOM) {
+            return Err(Reject::Full.into());
+        }
+        let waiting = Waiting { origin, ballot, message, data: data.clone(), content };
+        if self.batch.push(waiting, held) {
+            self.due.insert(Due::Collections);
+        }
+        Ok(())
+    }
+
+    /// One job takes every collection that waits, committee by committee, so that keys are summed
+    /// for all collections of a committee together.
+    pub(super) fn verify_collections(&mut self) {
+        let epoch_slots = self.config.epoch_slots;
+        let epoch_of = |waiting: &WaitingCollection| waiting.ballot.vote.slot.epoch(epoch_slots);
+        let Some(first) = self.batch.first() else {
+            return;
+        };
+        let (slot, epoch) = (first.ballot.vote.slot, epoch_of(first));
+        let newest = self.slots.values().next_back();
+        let session = self.slots.get(&slot).or(newest).map(|state| state.sessions.verify);
+        let (Some(session), Some(committees)) = (session, self.epochs.ready(epoch).cloned()) else {
+            let waiting = self.batch.drain();
+            waiting.into_iter().for_each(|gone| self.fx.reject(gone.origin, Reject::TooOld));
+            return;
+        };
+        let held = |waiting: &WaitingCollection| {
+            Waiting::<Collection>::held_bytes(&waiting.data, &waiting.message.evidence.support)
+        };
+        let mut collections =
+            self.batch.take(ITEMS_PER_JOB_MAX, |waiting| epoch_of(waiting) == epoch, held);
+        if collections.is_empty() {
+            return;
+        }
+        collections.sort_by_key(|waiting| waiting.message.committee);
+        let inner = |waiting: &WaitingCollection| {
+            let message = &waiting.message;
+            let vote = &message.vote;
+            digest::entry_digest(vote, message.committee, &message.evidence, &self.format)
+        };
+        let digests: Vec<[u8; 32]> = collections.iter().map(inner).collect();
+        let items = collections
+            .iter()
+            .zip(&digests)
+            .map(|(waiting, inner)| {
+                let cached = self.verified.contains(inner);
+                self.fx.counters.evidence_cached += u64::from(cached);
+                Item { claims: claims(waiting, &committees, &self.config, cached) }
+            })
+            .collect();
+        let request = Request {
+            session,
+            message: [0; 32],
+            committee: None,
+            subcommittee: None,
+            class: Class::Verdict,
+            soft: self.clock.phase_start(slot, Phase::Decide),
+            hard: self.window_end(slot),
+            work: Work::Scheme(scheme::Work::Verify(VerifyJob {
+                op: Op::VerifyCollections,
+                epoch,
+                items,
+            })),
+        };
+        self.fx.spawn(request, Purpose::VerifyCollections { collections, digests });
+    }
+
+    pub(in crate::horn) fn collections_verified(
+        &mut self,
+        collections: Vec<WaitingCollection>,
+        digests: Vec<[u8; 32]>,
+        outcome: Outcome<Product>,
+    ) {
+        let failed = failed_claims(outcome, collections.len());
+        self.fx.counters.jobs_failed += u64::from(failed.is_none());
+        for (i, (waiting, inner)) in collections.into_iter().zip(digests).enumerate() {
+            match &failed {
+                None => self.fx.ignore(waiting.origin),
+                Some(claims) => match claims[i] {
+                    Some(claim) => self.fx.reject(waiting.origin, self.reason_of(claim)),
+                    None => {
+                        self.verified.insert(inner, waiting.ballot.vote.slot);
+                        self.take_collection(waiting);
+                    }
+                },
+            }
+        }
+        if self.batch.ended() {
+            self.due.insert(Due::Collections);
+        }
+    }
+
+    /// Takes a verified collection, or an own one: check 11.
+    pub(in crate::horn) fn take_collection(&mut self, waiting: WaitingCollection) {
+        let origin = waiting.origin;
+        let slot = waiting.ballot.vote.slot;
+        let entry = Entry::from(&waiting.message);
+        let taken = match self.slots.get_mut(&slot) {
+            Some(state) => keep(state, &self.config, &mut self.fx, waiting),
+            None => Err(Reject::TooOld),
+        };
+        match taken {
+            Ok(()) => {
+                self.fx.accept(Kind::Collection, origin);
+                self.collection_accepted(entry);
+            }
+            Err(reason) => self.fx.reject(origin, reason),
+        }
+    }
+
+    /// An accepted collection may go into a block, counts in the fork choice, and holds own
+    /// ones back that add nothing to it.
+    fn collection_accepted(&mut self, entry: Entry) {
+        let (slot, committee) = (entry.vote.slot, entry.committee);
+        self.observe(&entry);
+        self.keep_for_blocks(entry);
+        self.stage_collections(slot, committee);
+    }
+}
+
+/// What a collection claims, in the order of the checks 8 to 10; without the votes if just this
+/// evidence was verified before.
+fn claims(
+    waiting: &WaitingCollection,
+    committees: &Committees,
+    config: &Config,
+    cached: bool,
+) -> Vec<Claim> {
+    let (message, slot) = (&waiting.message, waiting.ballot.vote.slot);
+    let ticket = || {
+        digest::selection_message(config.network(), &committees.seed, Kind::Collection, slot)
+    };
+    let selected = message.proof.as_ref().map(|proof| Claim::Selected {
+        validator: message.sender,
+        message: ticket(),
+        proof: proof.clone(),
+    });
+    let envelope = Claim::One {
+        validator: message.sender,
+        role: Role::Collection,
+        slot,
+        message: waiting.content,
+        signature: message.envelope.clone(),
+    };
+    let votes = (!cached).then(|| Claim::Group {
+        statement: statement(config, message.committee, slot, waiting.ballot.message),
+        evidence: message.evidence.clone(),
+    });
+    selected.into_iter().chain([envelope]).chain(votes).collect()
+}
+
+/// What the evidence of a collection or of a block's entry proves.
+pub(in crate::horn) fn statement(
+    config: &Config,
+    committee: u16,
+    slot: Slot,
+    message: [u8; 32],
+) -> Statement {
+    let range = config.layout.committee_range(committee);
+    Statement {
+        layer: Layer::Collection,
+        first: range.start,
+        len: range.end - range.start,
+        slot,
+        message,
+    }
+}
+
+/// Check 7 of collections. A second, different message of a sender passes, so that it can be
+/// verified and reported; it is never accepted. A collection is compared with single accepted
+/// ones, never with their union: two halves must not suppress the whole that a block wants.
+fn check_again<'a>(
+    state: &'a SlotState,
+    config: &Config,
+    message: &Collection,
+    content: &[u8; 32],
+) -> Result<Standing<'a>, Reject> {
+    let committee = &state.collections[usize::from(message.committee)];
+    let standing = committee.senders.admit(message.sender, content)?;
+    if matches!(standing, Standing::Second(_)) {
+        return Ok(standing);
+    }
+    if committee.kept.len() >= usize::from(config.collections_per_committee_max) {
+        return Err(Reject::Full);
+    }
+    let covers = |kept: &KeptCollection| {
+        state.ballots.get(kept.ballot).vote == message.vote
+            && message.evidence.support.is_subset_of(&kept.evidence.support)
+    };
+    if config.subset_rule != SubsetRule::Off && committee.kept.iter().any(covers) {
+        return Err(Reject::Subset);
+    }
+    Ok(standing)
+}
+
+fn keep(
+    state: &mut SlotState,
+    config: &Config,
+    fx: &mut Effects,
+    waiting: WaitingCollection,
+) -> Result<(), Reject> {
+    let Waiting { ballot, message, data, content, .. } = waiting;
+    let (sender, index) = (message.sender, usize::from(message.committee));
+    if let Standing::Second(first) = check_again(state, config, &message, &content)? {
+        fx.evidence(first.clone(), data);
+        state.collections[index].senders.mark_equivocated(sender);
+        return Err(Reject::Duplicate);
+    }
+    let ballot = state.ballots.track(&ballot)?;
+    let committee = &mut state.collections[index];
+    committee.kept.push(KeptCollection {
+        sender,
+        ballot,
+        evidence: message.evidence,
+        bytes: data.len(),
+    });
+    committee.senders.insert(sender, data, content);
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Single votes, on the topics of their cells.
+
+use alphorn_scheme::{self as scheme, Bytes, Claim, Item, Op, Outcome, Role, VerifyJob};
+use alphorn_types::{Cell, Slot, Validator};
+use std::sync::Arc;
+
+use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims};
+use crate::contract::Class;
+use crate::horn::ballot::Ballot;
+use crate::horn::batch::Room;
+use crate::horn::effects::{Origin, Request};
+use crate::horn::machine::{Due, Horn};
+use crate::horn::state::{Record, SlotState, WaitingVote};
+use crate::horn::task::Purpose;
+use crate::job::{Product, Work};
+use crate::slot::Phase;
+use crate::wire::{Kind, Reject, VoteMsg};
+
+/// Votes of a cell that wait at most, for each of its positions and besides: room for forged ones
+/// beside the honest one.
+const WAITING_PER_POSITION: usize = 4;
+const WAITING_BESIDES: usize = 64;
+
+impl Horn {
+    pub(super) fn admit_vote(&mut self, origin: Origin, cell: Cell, data: &Bytes) -> Result<(), Refusal> {
+        let message = VoteMsg::decode(data, &self.format).map_err(Reject::from_decode)?;
+        if !self.config.layout.has_cell(cell) {
+            return Err(Reject::WrongTopic.into());
+        }
+        let slot = message.vote.slot;
+        let ballot = self.admit_ballot(&message.vote)?;
+        let state = self.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
+        state.votes_seen += 1;
+        let position = state
+            .committees
+            .position_in_cell(message.validator, cell)
+            .ok_or(Reject::NotMember)?;
+        let choice = state.ballots.index(&ballot);
+        let votes = state.cell_mut(cell);
+        check_first(&votes.records[position as usize], choice)?;
+        let room = Room {
+            items: WAITING_PER_POSITION * votes.records.len() + WAITING_BESIDES,
+            bytes: usize::MAX,
+        };
+        if !votes.batch.has_room(data.len(), room) {
+            return Err(Reject::Full.into());
+        }
+        let signature = message.signature;
+        let waiting = WaitingVote { origin, position, ballot, signature };
+        if votes.batch.push(waiting, 0) {
+            self.due.insert(Due::Votes(slot, cell));
+        }
+        Ok(())
+    }
+
+    pub(super) fn verify_votes(&mut self, slot: Slot, cell: Cell) {
+        let Some(state) = self.slots.get_mut(&slot) else {
+            return;
+        };
+        let votes = state.cell_mut(cell).batch.take(ITEMS_PER_JOB_MAX, |_| true, |_| 0);
+        if votes.is_empty() {
+            return;
+        }
+        let members = state.committees.assignment.cell_members(cell);
+        let claim = |vote: &WaitingVote| Claim::One {
+            validator: Validator(members[vote.position as usize]),
+            role: Role::Vote,
+            slot,
+            message: vote.ballot.message,
+            signature: vote.signature.clone(),
+        };
+        let items = votes.iter().map(|vote| Item { claims: vec![claim(vote)] }).collect();
+        let job = VerifyJob { op: Op::VerifyVotes, epoch: state.epoch, items };
+        let request = Request {
+            session: state.sessions.verify,
+            message: [0; 32],
+            committee: Some(cell.committee),
+            subcommittee: Some(cell.subcommittee),
+            class: Class::Verdict,
+            soft: self.clock.phase_start(slot, Phase::Collect),
+            hard: self.window_end(slot),
+            work: Work::Scheme(scheme::Work::Verify(job)),
+        };
+        self.fx.spawn(request, Purpose::VerifyVotes { slot, cell, votes });
+    }
+
+    pub(in crate::horn) fn votes_verified(
+        &mut self,
+        slot: Slot,
+        cell: Cell,
+        votes: Vec<WaitingVote>,
+        outcome: Outcome<Product>,
+    ) {
+        let failed = failed_claims(outcome, votes.len());
+        let Some(state) = self.slots.get_mut(&slot) else {
+            votes.into_iter().for_each(|vote| self.fx.reject(vote.origin, Reject::TooOld));
+            return;
+        };
+        self.fx.counters.jobs_failed += u64::from(failed.is_none());
+        for (i, vote) in votes.into_iter().enumerate() {
+            let origin = vote.origin;
+            let taken = match &failed {
+                None => {
+                    self.fx.ignore(origin);
+                    continue;
+                }
+                Some(claims) if claims[i].is_some() => Err(Reject::BadEvidence.into()),
+                Some(_) => take_vote(state, cell, vote),
+            };
+            match taken {
+                Ok(()) => self.fx.accept(Kind::Vote, origin),
+                Err(Contradiction::Reject(reason)) => self.fx.reject(origin, reason),
+                Err(Contradiction::Proof(pair)) => {
+                    let [first, second] = pair.map(|vote| vote.encode(&self.format).into());
+                    self.fx.evidence(first, second);
+                    self.fx.reject(origin, Reject::Duplicate);
+                }
+            }
+        }
+        if state.cell_mut(cell).batch.ended() {
+            self.due.insert(Due::Votes(slot, cell));
+        }
+        self.advance_aggregators(slot, cell.committee);
+    }
+
+    /// Takes an own vote without verification.
+    pub(in crate::horn) fn take_own_vote(&mut self, ballot: &Arc<Ballot>, voter: Validator, signature: Bytes) {
+        self.fx.seen(Kind::Vote);
+        let Some(state) = self.slots.get_mut(&ballot.vote.slot) else {
+            return;
+        };
+        state.votes_seen += 1;
+        let Some(cell) = state.committees.assignment.cell_of(voter) else {
+            return;
+        };
+        let Some(position) = state.committees.position_in_cell(voter, cell) else {
+            return;
+        };
+        let own = WaitingVote { origin: None, position, ballot: ballot.clone(), signature };
+        match take_vote(state, cell, own) {
+            Ok(()) => self.fx.accept(Kind::Vote, None),
+            Err(Contradiction::Reject(reason)) => self.fx.reject(None, reason),
+            Err(Contradiction::Proof(_)) => self.fx.reject(None, Reject::Duplicate),
+        }
+    }
+}
+
+/// Why a verified vote does not count.
+enum Contradiction {
+    Reject(Reject),
+    /// It is a second vote of its voter: both are evidence.
+    Proof(Box<[VoteMsg; 2]>),
+}
+
+impl From<Reject> for Contradiction {
+    fn from(reject: Reject) -> Self {
+        Self::Reject(reject)
+    }
+}
+
+/// Check 7 of votes: the first of a voter counts, a second for something else is evidence, once.
+/// `choice` is the index of the ballot, none if nobody was seen to cast it.
+fn check_first(record: &Record, choice: Option<u8>) -> Result<(), Reject> {
+    match &record.first {
+        None => Ok(()),
+        Some((first, _)) if record.equivocated || Some(*first) == choice => Err(Reject::Duplicate),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Check 11, and what follows from it.
+fn take_vote(state: &mut SlotState, cell: Cell, vote: WaitingVote) -> Result<(), Contradiction> {
+    let choice = state.ballots.index(&vote.ballot);
+    let record = &mut state.cell_mut(cell).records[vote.position as usize];
+    check_first(record, choice)?;
+    let Some((first, signature)) = record.first.clone() else {
+        let choice = state.ballots.track(&vote.ballot)?;
+        let record = &mut state.cell_mut(cell).records[vote.position as usize];
+        record.first = Some((choice, Some(vote.signature)));
+        state.votes_accepted += 1;
+        return Ok(());
+    };
+    record.equivocated = true;
+    let validator = Validator(state.committees.assignment.cell_members(cell)[vote.position as usize]);
+    let first_vote = state.ballots.get(first).vote;
+    let message = |vote, signature| VoteMsg { vote, validator, signature };
+    // The signatures of a slot whose aggregates are made are gone.
+    let signature = signature.ok_or(Reject::Duplicate)?;
+    let pair = [message(first_vote, signature), message(vote.ballot.vote, vote.signature)];
+    Err(Contradiction::Proof(Box::new(pair)))
+}

@@ -1,0 +1,466 @@
+//! The machine that hosts the roles: it keeps time, slots and epochs, and hands inputs on.
+
+use alphorn_scheme::{self as scheme, Outcome, PrepareJob};
+use alphorn_types::{Bitfield, Cell, Epoch, Slot, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::ballot::Ballot;
+use super::batch::Batch;
+use super::config::{Config, ConfigError, Local, SchemeInfo};
+use super::effects::{Effects, Request};
+use super::epochs::Epochs;
+use super::gate::{Blocks, Lot, Verified};
+use super::proposer::Pool;
+use super::state::{SlotState, WaitingCollection};
+use super::task::Purpose;
+use super::view::{Counters, SlotView};
+use crate::chain::Chain;
+use crate::contract::{Class, Input, JobId, Output, Protocol};
+use crate::job::{AssignJob, Product, Work};
+use crate::slot::{Boundary, Phase, SlotClock};
+use crate::wire::{Block, Entry, Reject, Root, Vote, WireFormat};
+
+/// A batch that is verified at the end of the instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Due {
+    /// Votes of a cell.
+    Votes(Slot, Cell),
+    /// Aggregates of a committee.
+    Aggregates(Slot, u16),
+    /// Collections of all committees.
+    Collections,
+}
+
+/// What else is to be done at a time, beside the phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// Messages that wait for a block are given up.
+    Parked,
+    /// Aggregators go on with what they have.
+    Aggregate(Slot),
+    /// Collectors go on with what they have.
+    Collect(Slot),
+    /// A collector's turn has come.
+    Stage(Slot, u16),
+    /// Messages of the slot are no longer taken.
+    Close(Slot),
+}
+
+/// The roles of Horn at one machine, under the contract of [`Protocol`].
+pub struct Horn {
+    pub(super) config: Config,
+    pub(super) info: SchemeInfo,
+    pub(super) format: WireFormat,
+    pub(super) local: Local,
+    pub(super) clock: SlotClock,
+    pub(super) now: Time,
+    /// The phase that begins next; none before the first input.
+    boundary: Option<Boundary>,
+    pub(super) timers: BTreeSet<(Time, Timer)>,
+    pub(super) due: BTreeSet<Due>,
+    pub(super) fx: Effects,
+    pub(super) chain: Chain,
+    pub(super) epochs: Epochs,
+    /// The current slot and those around it whose messages are taken.
+    pub(super) slots: BTreeMap<Slot, SlotState>,
+    /// Collections that wait, of all slots and committees.
+    pub(super) batch: Batch<WaitingCollection>,
+    pub(super) blocks: Blocks,
+    pub(super) lot: Lot,
+    pub(super) verified: Verified,
+    pub(super) pool: Pool,
+}
+
+impl Horn {
+    /// A machine that begins with the first input.
+    ///
+    /// # Errors
+    ///
+    /// The first [`ConfigError`].
+    pub fn new(config: Config, info: SchemeInfo, local: Local) -> Result<Self, ConfigError> {
+        config.validate(&info)?;
+        local.check(&config.layout)?;
+        Ok(Self {
+            format: config.format(&info),
+            clock: SlotClock::new(config.genesis, config.timing),
+            chain: Chain::new(config.network_id, config.layout, config.epoch_slots),
+            config,
+            info,
+            local,
+            now: Time::ZERO,
+            boundary: None,
+            timers: BTreeSet::new(),
+            due: BTreeSet::new(),
+            fx: Effects::default(),
+            epochs: Epochs::default(),
+            slots: BTreeMap::new(),
+            batch: Batch::default(),
+            blocks: Blocks::default(),
+            lot: Lot::default(),
+            verified: Verified::default(),
+            pool: Pool::default(),
+        })
+    }
+
+    /// The state of a slot: the current one and its neighbours, as long as their messages are
+    /// taken.
+    pub fn view(&self, slot: Slot) -> Option<SlotView> {
+        self.slots.get(&slot).map(SlotState::view)
+    }
+
+    /// Counts since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.fx.counters
+    }
+
+    /// The chain as this machine sees it.
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// The root of the head block.
+    pub fn head(&self) -> Root {
+        self.chain.head()
+    }
+
+    /// What the network agreed on.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The lengths of all fields on the wire.
+    pub fn format(&self) -> &WireFormat {
+        &self.format
+    }
+
+    /// Phases and slots as points in time.
+    pub fn clock(&self) -> &SlotClock {
+        &self.clock
+    }
+
+    /// The committees of an epoch, once they and the keys are ready.
+    pub fn assignment(&self, epoch: Epoch) -> Option<&Arc<alphorn_types::Assignment>> {
+        self.epochs.ready(epoch).map(|committees| &committees.assignment)
+    }
+
+    pub(super) fn set_timer(&mut self, time: Time, timer: Timer) {
+        self.timers.insert((time, timer));
+    }
+
+    /// The state of a slot, made if its epoch is ready.
+    pub(super) fn ensure_slot(&mut self, slot: Slot) -> Option<&mut SlotState> {
+        if !self.slots.contains_key(&slot) {
+            let committees = self.epochs.ready(slot.epoch(self.config.epoch_slots))?.clone();
+            let votes_max = self.config.vote_data_per_slot_max;
+            let state = SlotState::new(slot, committees, votes_max, &mut self.fx);
+            self.slots.insert(slot, state);
+            self.set_timer(self.window_end(slot), Timer::Close(slot));
+        }
+        self.slots.get_mut(&slot)
+    }
+
+    fn close_slot(&mut self, slot: Slot) {
+        let Some(mut state) = self.slots.remove(&slot) else {
+            return;
+        };
+        for origin in state.give_up() {
+            self.fx.reject(origin, Reject::TooOld);
+        }
+        // A running collection is still good for a block.
+        for session in [state.sessions.duty, state.sessions.verify, state.sessions.aggregate] {
+            self.fx.cancel(session);
+        }
+    }
+
+    /// Walks phases and timers up to the present.
+    fn keep_time(&mut self) {
+        let mut boundary = match self.boundary {
+            Some(boundary) => boundary,
+            None => {
+                self.chain.set_slot(self.clock.slot_at(self.now).unwrap_or(Slot(0)));
+                self.prepare_epochs();
+                self.clock.phase_at(self.now).unwrap_or(Boundary::GENESIS)
+            }
+        };
+        let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
+        if boundary.slot.0 + 1 < slot.0 {
+            // After a long sleep: what was missed needs no visit one by one.
+            self.fx.counters.phases_missed += (slot.0 - 1 - boundary.slot.0) * Phase::ALL.len() as u64;
+            boundary = Boundary { slot: slot.saturating_sub(1), phase: Phase::Propose };
+        }
+        self.boundary = Some(boundary);
+        loop {
+            let phase_at = self.clock.start(boundary);
+            let timer = self.timers.first().copied().filter(|(time, _)| *time <= self.now);
+            match timer {
+                // Phases come first where both are due at once.
+                Some((time, timer)) if time < phase_at => {
+                    self.timers.pop_first();
+                    self.fire(timer);
+                }
+                _ if phase_at <= self.now && phase_at < Time::MAX => {
+                    self.boundary = Some(boundary.next());
+                    self.enter(boundary);
+                    boundary = boundary.next();
+                }
+                _ => break,
+            }
+        }
+    }
+
+    fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Parked => self.expire_parked(),
+            Timer::Aggregate(slot) => self.hurry_aggregators(slot),
+            Timer::Collect(slot) => self.hurry_collectors(slot),
+            Timer::Stage(slot, committee) => {
+                self.advance_collectors(slot, committee);
+                self.stage_collections(slot, committee);
+            }
+            Timer::Close(slot) => self.close_slot(slot),
+        }
+    }
+
+    /// A phase begins. If it has passed already, its duties are missed, never done late.
+    fn enter(&mut self, boundary: Boundary) {
+        if boundary.phase == Phase::Propose {
+            self.chain.set_slot(boundary.slot);
+            self.pool.prune(boundary.slot);
+            self.verified.prune(boundary.slot);
+        }
+        if boundary.phase <= Phase::Vote {
+            self.prepare_epochs();
+        }
+        let present = self.clock.phase_at(self.now);
+        if present == Some(boundary) || boundary.phase == Phase::Decide {
+            self.run_phase(boundary);
+        } else {
+            self.fx.counters.phases_missed += 1;
+        }
+    }
+
+    /// Does what a phase asks of the local validators, if the epoch is ready.
+    fn run_phase(&mut self, Boundary { slot, phase }: Boundary) {
+        let Some(state) = self.ensure_slot(slot) else {
+            return;
+        };
+        let begins = state.phase.is_none();
+        state.phase = Some(phase);
+        if begins {
+            self.select(slot);
+        }
+        match phase {
+            Phase::Propose => self.propose(slot),
+            Phase::Vote => self.cast_votes(slot),
+            Phase::Aggregate => {
+                self.fix_own_vote(slot);
+                self.start_aggregators(slot);
+            }
+            Phase::Collect => {
+                self.fix_own_vote(slot);
+                self.start_collectors(slot);
+            }
+            Phase::Decide => {
+                if let Some(state) = self.slots.get_mut(&slot) {
+                    state.drop_signatures();
+                }
+            }
+        }
+    }
+
+    /// The vote that local validators cast, or would have cast, had this machine run earlier.
+    pub(super) fn fix_own_vote(&mut self, slot: Slot) -> Option<Arc<Ballot>> {
+        let own = self.slots.get(&slot)?;
+        if let Some(own_vote) = own.own {
+            return Some(own.ballots.get(own_vote).clone());
+        }
+        let head = self.chain.head();
+        let vote = self.chain.vote(slot, &head)?;
+        let ballot = Ballot::new(self.config.network(), vote);
+        let state = self.slots.get_mut(&slot)?;
+        state.own = Some(state.ballots.track_own(&ballot));
+        Some(ballot)
+    }
+
+    /// Has the committees and keys of this epoch and of the next one prepared. Those of the next
+    /// epoch are drawn from the last block before this one, and drawn again if the head changes to
+    /// a chain with another such block; those of an epoch that has begun stay.
+    fn prepare_epochs(&mut self) {
+        let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
+        let epoch = slot.epoch(self.config.epoch_slots);
+        let head = self.chain.head();
+        for (epoch, class, replace) in
+            [(epoch, Class::Duty, false), (epoch.next(), Class::Maintenance, true)]
+        {
+            if let Some(mix) = self.chain.mix(epoch, &head)
+                && self.epochs.begin(epoch, mix, replace)
+            {
+                let layout = self.config.layout;
+                let work = Work::Assign(AssignJob { epoch, mix, layout });
+                self.spawn_preparation(epoch, mix, class, work, Purpose::Assign { epoch, mix });
+            }
+        }
+    }
+
+    fn spawn_preparation(
+        &mut self,
+        epoch: Epoch,
+        mix: [u8; 32],
+        class: Class,
+        work: Work,
+        purpose: Purpose,
+    ) {
+        let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
+        let first = Slot(epoch.0.saturating_mul(self.config.epoch_slots));
+        let last = Slot(first.0.saturating_add(self.config.epoch_slots));
+        let request = Request {
+            session: self.fx.session(slot),
+            message: mix,
+            committee: None,
+            subcommittee: None,
+            class,
+            soft: self.clock.slot_start(first).max(self.now),
+            hard: self.clock.slot_start(last),
+            work,
+        };
+        self.fx.spawn(request, purpose);
+    }
+
+    fn committees_drawn(&mut self, epoch: Epoch, mix: [u8; 32], outcome: Outcome<Product>) {
+        let Outcome::Done(Product::Assigned(assignment)) = outcome else {
+            self.fx.counters.jobs_failed += 1;
+            return self.epochs.failed(epoch, &mix);
+        };
+        if assignment.epoch() != epoch || *assignment.layout() != self.config.layout {
+            self.fx.counters.jobs_failed += 1;
+            return self.epochs.failed(epoch, &mix);
+        }
+        if self.epochs.assigned(&mix, assignment.clone(), &self.local.validators) {
+            let begun = self.clock.slot_at(self.now).unwrap_or(Slot(0));
+            let class = match epoch <= begun.epoch(self.config.epoch_slots) {
+                true => Class::Duty,
+                false => Class::Maintenance,
+            };
+            let work = Work::Scheme(scheme::Work::Prepare(PrepareJob { assignment }));
+            self.spawn_preparation(epoch, mix, class, work, Purpose::Prepare { epoch, mix });
+        }
+    }
+
+    fn keys_prepared(&mut self, epoch: Epoch, mix: [u8; 32], outcome: Outcome<Product>) {
+        match outcome {
+            Outcome::Done(Product::Scheme(scheme::Product::Prepared(prepared)))
+                if prepared == epoch =>
+            {
+                self.epochs.prepared(epoch, &mix);
+            }
+            _ => {
+                self.fx.counters.jobs_failed += 1;
+                return self.epochs.failed(epoch, &mix);
+            }
+        }
+        // A phase may have begun while nothing was ready.
+        if let Some(present) = self.clock.phase_at(self.now)
+            && present.slot.epoch(self.config.epoch_slots) == epoch
+            && self.slots.get(&present.slot).is_none_or(|state| state.phase < Some(present.phase))
+        {
+            self.run_phase(present);
+        }
+    }
+
+    fn finished(&mut self, job: JobId, outcome: Outcome<Product>) {
+        let Some(purpose) = self.fx.finish(job) else {
+            self.fx.counters.jobs_unknown += 1;
+            return;
+        };
+        match purpose {
+            Purpose::Assign { epoch, mix } => self.committees_drawn(epoch, mix, outcome),
+            Purpose::Prepare { epoch, mix } => self.keys_prepared(epoch, mix, outcome),
+            Purpose::Select { slot, role, committee, validators } => {
+                self.selected(slot, role, committee, &validators, outcome);
+            }
+            Purpose::SignVotes { slot, committee, ballot, voters } => {
+                self.votes_signed(slot, committee, &ballot, &voters, outcome);
+            }
+            Purpose::VerifyVotes { slot, cell, votes } => {
+                self.votes_verified(slot, cell, votes, outcome);
+            }
+            Purpose::Aggregate { slot, cell, ballot, positions } => {
+                self.aggregate_made(slot, cell, ballot, &positions, outcome);
+            }
+            Purpose::SignAggregates { slot, committee, aggregates } => {
+                self.aggregates_signed(slot, committee, aggregates, outcome);
+            }
+            Purpose::VerifyAggregates { slot, committee, aggregates } => {
+                self.aggregates_verified(slot, committee, aggregates, outcome);
+            }
+            Purpose::Collect { committee, ballot } => {
+                self.collection_made(committee, &ballot, outcome);
+            }
+            Purpose::SignCollections { committee, ballot, collections } => {
+                self.collections_signed(committee, &ballot, collections, outcome);
+            }
+            Purpose::VerifyCollections { collections, digests } => {
+                self.collections_verified(collections, digests, outcome);
+            }
+            Purpose::SignBlock { block } => self.block_signed(*block, outcome),
+            Purpose::VerifyBlock(job) => self.block_verified(job, outcome),
+        }
+    }
+
+    /// The reference of a support's code, see [`Chain::reference`].
+    pub(super) fn reference(&self, vote: &Vote, committee: u16) -> Option<Bitfield> {
+        self.chain.reference(vote, committee)
+    }
+
+    /// Counts the votes of a verified collection in the fork choice; those of slots that no longer
+    /// count change nothing.
+    pub(super) fn observe(&mut self, entry: &Entry) {
+        let epoch = entry.vote.slot.epoch(self.config.epoch_slots);
+        if let Some(committees) = self.epochs.ready(epoch) {
+            let first = self.config.layout.committee_range(entry.committee).start;
+            let signers = entry.evidence.support.signers();
+            // The fork choice tracks its own bounded number of votes and slots.
+            let _ = self.chain.add_votes(&entry.vote, &committees.assignment, first, &signers);
+        }
+    }
+
+    /// Inserts a verified block.
+    pub(super) fn import(&mut self, block: &Block) -> Result<(), Reject> {
+        self.chain.insert(block.header, &block.body.entries)?;
+        block.body.entries.iter().for_each(|entry| self.observe(entry));
+        Ok(())
+    }
+}
+
+impl Protocol for Horn {
+    fn handle(&mut self, now: Time, input: Input) {
+        self.now = self.now.max(now);
+        self.keep_time();
+        match input {
+            Input::Message { from, topic, token, data } => {
+                self.receive(Some((from, token)), topic, data);
+            }
+            Input::Finished { job, outcome } => self.finished(job, outcome),
+            Input::Deadline => self.run_due(),
+            // The transport's own.
+            Input::SendReady { .. } | Input::PeerUp { .. } | Input::PeerDown { .. } => {}
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.fx.poll()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let Some(boundary) = self.boundary else {
+            return Some(Time::ZERO);
+        };
+        if !self.due.is_empty() {
+            return Some(self.now);
+        }
+        let timer = self.timers.first().map(|(time, _)| *time);
+        let phase = Some(self.clock.start(boundary)).filter(|start| *start < Time::MAX);
+        [timer, phase].into_iter().flatten().min()
+    }
+}

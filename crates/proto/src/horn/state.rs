@@ -1,0 +1,381 @@
+//! What a machine knows of a slot.
+
+use alphorn_scheme::{Bytes, Evidence, EvidenceLength, SessionId};
+use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Validator};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::aggregator::Aggregating;
+use super::ballot::{Ballot, Ballots};
+use super::batch::Batch;
+use super::collector::Collecting;
+use super::effects::{Effects, Origin};
+use super::epochs::Committees;
+use super::selection::{self, Post};
+use super::view::{BlockView, CollectionView, SlotView};
+use crate::slot::Phase;
+use crate::wire::{Aggregate, Collection, Reject};
+
+/// A vote that waits for its verification.
+pub(super) struct WaitingVote {
+    pub(super) origin: Origin,
+    /// Position inside the cell.
+    pub(super) position: u32,
+    pub(super) ballot: Arc<Ballot>,
+    pub(super) signature: Bytes,
+}
+
+/// An aggregate or a collection that waits for its verification.
+pub(super) struct Waiting<M> {
+    pub(super) origin: Origin,
+    pub(super) ballot: Arc<Ballot>,
+    pub(super) message: M,
+    /// The message on the wire.
+    pub(super) data: Bytes,
+    /// What the sender signed.
+    pub(super) content: [u8; 32],
+}
+
+impl<M> Waiting<M> {
+    /// Bytes that it holds while it waits: itself on the wire, and decoded.
+    pub(super) fn held_bytes(data: &Bytes, support: &Support) -> usize {
+        2 * data.len() + support.planes_count() * support.len() / 8
+    }
+}
+
+/// What was accepted from a voter: the first vote counts.
+#[derive(Clone, Default)]
+pub(super) struct Record {
+    /// Index of the ballot, and the signature until the aggregates are made.
+    pub(super) first: Option<(u8, Option<Bytes>)>,
+    /// A second vote for something else was proven: nothing more is taken from this voter.
+    pub(super) equivocated: bool,
+}
+
+/// The votes of a cell.
+pub(super) struct CellVotes {
+    /// By position inside the cell.
+    pub(super) records: Vec<Record>,
+    pub(super) batch: Batch<WaitingVote>,
+}
+
+/// What was accepted from an aggregator, a collector or a proposer: the first counts.
+pub(super) struct Sent {
+    /// The message on the wire.
+    pub(super) data: Bytes,
+    /// What the sender signed.
+    pub(super) content: [u8; 32],
+    /// A second, different message was proven.
+    pub(super) equivocated: bool,
+}
+
+/// The messages accepted from the members of a post.
+#[derive(Default)]
+pub(super) struct Senders {
+    by_sender: BTreeMap<Validator, Sent>,
+}
+
+impl Senders {
+    /// Whether a message can be the sender's first, or else the second that proves an
+    /// equivocation.
+    ///
+    /// # Errors
+    ///
+    /// [`Reject::Duplicate`] if it is the first again, or an equivocation was proven before.
+    pub(super) fn admit(&self, sender: Validator, content: &[u8; 32]) -> Result<Standing<'_>, Reject> {
+        match self.by_sender.get(&sender) {
+            None => Ok(Standing::First),
+            Some(sent) if sent.equivocated || sent.content == *content => Err(Reject::Duplicate),
+            Some(sent) => Ok(Standing::Second(&sent.data)),
+        }
+    }
+
+    pub(super) fn insert(&mut self, sender: Validator, data: Bytes, content: [u8; 32]) {
+        let sent = Sent { data, content, equivocated: false };
+        self.by_sender.entry(sender).or_insert(sent);
+    }
+
+    pub(super) fn mark_equivocated(&mut self, sender: Validator) {
+        if let Some(sent) = self.by_sender.get_mut(&sender) {
+            sent.equivocated = true;
+        }
+    }
+}
+
+/// What a message is among those of its sender.
+pub(super) enum Standing<'a> {
+    /// None was accepted before.
+    First,
+    /// Another one was accepted before, with these bytes.
+    Second(&'a Bytes),
+}
+
+/// An accepted aggregate.
+pub(super) struct KeptAggregate {
+    pub(super) sender: Validator,
+    pub(super) subcommittee: u16,
+    pub(super) ballot: u8,
+    pub(super) evidence: Evidence,
+}
+
+/// The aggregates of a committee.
+#[derive(Default)]
+pub(super) struct CommitteeAggregates {
+    pub(super) senders: Senders,
+    pub(super) kept: Vec<KeptAggregate>,
+    pub(super) batch: Batch<Waiting<Aggregate>>,
+}
+
+/// An accepted collection.
+pub(super) struct KeptCollection {
+    pub(super) sender: Validator,
+    pub(super) ballot: u8,
+    pub(super) evidence: Evidence,
+    pub(super) bytes: usize,
+}
+
+/// The collections of a committee.
+#[derive(Default)]
+pub(super) struct CommitteeCollections {
+    pub(super) senders: Senders,
+    pub(super) kept: Vec<KeptCollection>,
+}
+
+/// A local validator that serves in a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Serving {
+    pub(super) validator: Validator,
+    pub(super) cell: Cell,
+    pub(super) proof: Option<Bytes>,
+    /// Its rank, expected or exact: staged publishing waits in this order.
+    pub(super) rank: u32,
+}
+
+/// The sessions of a slot: one for each role.
+pub(super) struct Sessions {
+    pub(super) duty: SessionId,
+    pub(super) verify: SessionId,
+    pub(super) aggregate: SessionId,
+    pub(super) collect: SessionId,
+}
+
+/// What a machine knows of a slot. Kept for the current and the previous one, and for the
+/// tolerance of clocks around them.
+pub(super) struct SlotState {
+    pub(super) slot: Slot,
+    pub(super) epoch: Epoch,
+    pub(super) committees: Arc<Committees>,
+    pub(super) sessions: Sessions,
+    pub(super) ballots: Ballots,
+    /// The vote that is cast here: index of the ballot.
+    pub(super) own: Option<u8>,
+    /// The phase whose duties were begun last.
+    pub(super) phase: Option<Phase>,
+    /// By number of the cell; filled where a vote came.
+    cells: Vec<Option<Box<CellVotes>>>,
+    pub(super) aggregates: Vec<CommitteeAggregates>,
+    pub(super) collections: Vec<CommitteeCollections>,
+    /// Who serves by rank, as far as it was needed.
+    ranked: BTreeMap<Post, Vec<u32>>,
+    /// Local members who serve, by committee.
+    pub(super) aggregators: Vec<Vec<Serving>>,
+    pub(super) collectors: Vec<Vec<Serving>>,
+    /// Selection jobs that run.
+    pub(super) selecting: u32,
+    /// Jobs that sign own votes, by committee.
+    pub(super) votes_signing: Vec<u32>,
+    pub(super) aggregating: Vec<Aggregating>,
+    pub(super) collecting: Vec<Collecting>,
+    pub(super) proposers: Senders,
+    pub(super) block: Option<BlockView>,
+    pub(super) votes_seen: u64,
+    pub(super) votes_accepted: u64,
+}
+
+fn per_committee<T: Default>(layout: &Layout) -> Vec<T> {
+    (0..layout.committees()).map(|_| T::default()).collect()
+}
+
+impl SlotState {
+    pub(super) fn new(
+        slot: Slot,
+        committees: Arc<Committees>,
+        vote_data_max: u16,
+        fx: &mut Effects,
+    ) -> Self {
+        let layout = committees.assignment.layout();
+        Self {
+            slot,
+            epoch: committees.assignment.epoch(),
+            sessions: Sessions {
+                duty: fx.session(slot),
+                verify: fx.session(slot),
+                aggregate: fx.session(slot),
+                collect: fx.session(slot),
+            },
+            ballots: Ballots::new(vote_data_max),
+            own: None,
+            phase: None,
+            cells: (0..layout.cells_count()).map(|_| None).collect(),
+            aggregates: per_committee(layout),
+            collections: per_committee(layout),
+            ranked: BTreeMap::new(),
+            aggregators: per_committee(layout),
+            collectors: per_committee(layout),
+            selecting: 0,
+            votes_signing: per_committee(layout),
+            aggregating: per_committee(layout),
+            collecting: per_committee(layout),
+            proposers: Senders::default(),
+            block: None,
+            votes_seen: 0,
+            votes_accepted: 0,
+            committees,
+        }
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        self.committees.assignment.layout()
+    }
+
+    fn cell_index(&self, cell: Cell) -> usize {
+        let subcommittees = usize::from(self.layout().subcommittees());
+        usize::from(cell.committee) * subcommittees + usize::from(cell.subcommittee)
+    }
+
+    /// The votes of a cell, if any came.
+    pub(super) fn cell(&self, cell: Cell) -> Option<&CellVotes> {
+        self.cells[self.cell_index(cell)].as_deref()
+    }
+
+    /// The votes of a cell.
+    pub(super) fn cell_mut(&mut self, cell: Cell) -> &mut CellVotes {
+        let index = self.cell_index(cell);
+        let positions = self.layout().cell_len(cell) as usize;
+        self.cells[index].get_or_insert_with(|| {
+            Box::new(CellVotes {
+                records: vec![Record::default(); positions],
+                batch: Batch::default(),
+            })
+        })
+    }
+
+    /// Whether no vote of a cell waits for a verification or an own signature.
+    pub(super) fn votes_settled(&self, cell: Cell) -> bool {
+        self.votes_signing[usize::from(cell.committee)] == 0
+            && self.cell(cell).is_none_or(|votes| votes.batch.is_idle())
+    }
+
+    /// Drops the signatures of single votes: the aggregates of the slot are made.
+    pub(super) fn drop_signatures(&mut self) {
+        for votes in self.cells.iter_mut().flatten() {
+            for record in &mut votes.records {
+                if let Some((_, signature)) = &mut record.first {
+                    *signature = None;
+                }
+            }
+        }
+    }
+
+    /// Messages that still wait, given up.
+    pub(super) fn give_up(&mut self) -> Vec<Origin> {
+        let votes = self.cells.iter_mut().flatten().flat_map(|votes| votes.batch.drain());
+        let mut origins: Vec<Origin> = votes.map(|vote| vote.origin).collect();
+        for committee in &mut self.aggregates {
+            origins.extend(committee.batch.drain().into_iter().map(|waiting| waiting.origin));
+        }
+        origins
+    }
+
+    /// The members who serve at a post by rank, as positions inside it, first to serve first.
+    pub(super) fn ranked(&mut self, post: Post, target: u16) -> &[u32] {
+        let committees = &self.committees;
+        self.ranked.entry(post).or_insert_with(|| {
+            let layout = committees.assignment.layout();
+            selection::ranked(&committees.seed, self.slot, post, layout, u32::from(target))
+        })
+    }
+
+    /// The vote of a local validator, as far as it was accepted here.
+    pub(super) fn vote_of(&self, serving: &Serving) -> Option<u8> {
+        let position = self.committees.position_in_cell(serving.validator, serving.cell)?;
+        let record = self.cell(serving.cell)?.records.get(position as usize)?;
+        record.first.as_ref().map(|(ballot, _)| *ballot)
+    }
+
+    /// The accepted collection of a committee with most signers for a ballot.
+    pub(super) fn best_collection(&self, committee: u16, ballot: u8) -> Option<&KeptCollection> {
+        let kept = self.collections[usize::from(committee)].kept.iter();
+        kept.filter(|kept| kept.ballot == ballot)
+            .max_by_key(|kept| kept.evidence.support.signer_count())
+    }
+
+    /// The state as others may see it.
+    pub(super) fn view(&self) -> SlotView {
+        let mut signers = vec![0u64; self.ballots.tracked().len()];
+        let mut coverage: Vec<Vec<Bitfield>> = Vec::new();
+        for (c, committee) in (0u16..).zip(&self.collections) {
+            let positions = self.layout().committee_len(c) as usize;
+            let mut by_ballot = vec![Bitfield::new(positions); signers.len()];
+            for kept in &committee.kept {
+                by_ballot[usize::from(kept.ballot)].union_with(&kept.evidence.support.signers());
+            }
+            for (count, bits) in signers.iter_mut().zip(&by_ballot) {
+                *count += bits.count_ones() as u64;
+            }
+            coverage.push(by_ballot);
+        }
+        // The smaller index wins a tie, as the first one tracked.
+        let most = (0..signers.len()).rev().max_by_key(|&i| signers[i]);
+        let empty = |c: u16| Bitfield::new(self.layout().committee_len(c) as usize);
+        SlotView {
+            slot: self.slot,
+            votes_seen: self.votes_seen,
+            votes_accepted: self.votes_accepted,
+            aggregates_accepted: self.aggregates.iter().map(|c| c.kept.len() as u64).sum(),
+            collections_accepted: self.collections.iter().map(|c| c.kept.len() as u64).sum(),
+            vote: most.map(|most| self.ballots.tracked()[most].vote),
+            coverage: (0u16..)
+                .zip(coverage)
+                .map(|(c, mut bits)| most.map_or_else(|| empty(c), |most| bits.swap_remove(most)))
+                .collect(),
+            collections: self.collection_views(),
+            block: self.block,
+        }
+    }
+
+    fn collection_views(&self) -> Vec<CollectionView> {
+        let all = (0u16..).zip(&self.collections);
+        all.flat_map(|(committee, collections)| {
+            collections.kept.iter().map(move |kept| CollectionView {
+                committee,
+                sender: kept.sender,
+                vote: self.ballots.get(kept.ballot).vote,
+                support: kept.evidence.support.clone(),
+                bytes: kept.bytes,
+            })
+        })
+        .collect()
+    }
+}
+
+/// Whether evidence that a job made is over `len` positions, of somebody, and of a length that the
+/// wire takes. A child process may answer with anything.
+pub(super) fn evidence_fits(
+    evidence: &Evidence,
+    len: usize,
+    multiplicity_max: u8,
+    length: EvidenceLength,
+) -> bool {
+    let (support, bytes) = (&evidence.support, evidence.bytes.len());
+    let length_fits = match length {
+        EvidenceLength::Fixed(fixed) => bytes == fixed,
+        EvidenceLength::Max(max) => bytes <= max,
+    };
+    length_fits
+        && support.len() == len
+        && (1..=multiplicity_max).contains(&support.max_multiplicity())
+}
+
+/// A collection as the global batch holds it.
+pub(super) type WaitingCollection = Waiting<Collection>;
