@@ -1,0 +1,330 @@
+//! A wire format changes only together with its line in `conformance.toml`: every encoding and
+//! every digest of fixed content, against its pinned SHA-256.
+//!
+//! A failure prints the lines that the file would need. Changing them is a change of protocol.
+
+use alphorn_proto::horn::selection::Post;
+use alphorn_proto::horn::shuffle::Shuffle;
+use alphorn_proto::horn::{committee, selection};
+use alphorn_proto::wire::{
+    Aggregate, Block, Body, Checkpoint, Collection, Context, Entry, Header, Kind, NetworkDigest,
+    Topic, Vote, VoteMsg, WireFormat, digest, no_references,
+};
+use alphorn_scheme::{Bytes, Evidence, EvidenceLength};
+use alphorn_types::support_code::{CellBounds, Coding, Reference, SupportCode};
+use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Validator};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const NETWORK: NetworkDigest = NetworkDigest([0xde, 0xad, 0xbe, 0xef]);
+
+/// Lines of the file: name, then length and SHA-256.
+#[derive(Default)]
+struct Lines(BTreeMap<String, (usize, String)>);
+
+impl Lines {
+    fn add(&mut self, name: &str, bytes: &[u8]) {
+        let line = (bytes.len(), hex::encode(Sha256::digest(bytes)));
+        assert!(self.0.insert(name.into(), line).is_none(), "{name} twice");
+    }
+}
+
+/// `count` bytes that depend on `label` alone.
+fn fill(label: &str, count: usize) -> Bytes {
+    let block = |i: u32| Sha256::digest([label.as_bytes(), &i.to_le_bytes()].concat());
+    (0..).flat_map(block).take(count).collect()
+}
+
+fn root(label: &str) -> [u8; 32] {
+    fill(label, 32)[..].try_into().unwrap()
+}
+
+fn vote() -> Vote {
+    let checkpoint = |slot, label| Checkpoint {
+        slot: Slot(slot),
+        root: root(label),
+    };
+    Vote {
+        slot: Slot(0x0102_0304_0506_0708),
+        head: root("head"),
+        source: checkpoint(77, "source"),
+        target: checkpoint(0x0102_0304_0506_0708, "head"),
+    }
+}
+
+/// About 95 of 100 positions sign; of these, one in seven up to `max` times.
+fn support(n: usize, max: u8) -> Support {
+    let multiplicities: Vec<u8> = (0..n)
+        .map(|i| match (i * i + 31 * i) % 101 {
+            0..5 => 0,
+            k if k % 7 == 0 => 1 + (k / 7) as u8 % max,
+            _ => 1,
+        })
+        .collect();
+    Support::from_multiplicities(&multiplicities).unwrap()
+}
+
+/// Everything of fixed length, as with one point a signature.
+fn points() -> WireFormat {
+    WireFormat {
+        layout: Layout::new(1000, 2, 4).unwrap(),
+        signature_bytes: 96,
+        duty_signature_bytes: 96,
+        selection_proof_bytes: Some(96),
+        aggregate_evidence: EvidenceLength::Fixed(96),
+        collection_evidence: EvidenceLength::Fixed(96),
+        multiplicity_max: 3,
+        coding: Coding::Rice,
+        context: Context::None,
+    }
+}
+
+/// Evidence of any length, other keys for duties, no proofs of selection.
+fn lists() -> WireFormat {
+    WireFormat {
+        signature_bytes: 666,
+        duty_signature_bytes: 700,
+        selection_proof_bytes: None,
+        aggregate_evidence: EvidenceLength::Max(100_000),
+        collection_evidence: EvidenceLength::Max(1_000_000),
+        multiplicity_max: 1,
+        coding: Coding::Raw,
+        ..points()
+    }
+}
+
+/// Supports that refer to the chain.
+fn chained() -> WireFormat {
+    WireFormat {
+        context: Context::Chain,
+        ..points()
+    }
+}
+
+fn reference(_: &Vote, committee: u16) -> Option<Bitfield> {
+    let n = points().layout.committee_len(committee) as usize;
+    let mut bits = Bitfield::ones(n);
+    (0..n).step_by(20).for_each(|i| bits.clear(i));
+    Some(bits)
+}
+
+fn evidence(format: &WireFormat, n: u32, max: u8, length: EvidenceLength) -> Evidence {
+    let bytes = match length {
+        EvidenceLength::Fixed(bytes) => bytes,
+        EvidenceLength::Max(_) => 3 * format.signature_bytes,
+    };
+    Evidence {
+        support: Arc::new(support(n as usize, max)),
+        bytes: fill("evidence", bytes),
+    }
+}
+
+fn messages(lines: &mut Lines, name: &str, format: &WireFormat) {
+    let cell = Cell {
+        committee: 1,
+        subcommittee: 2,
+    };
+    let duty = || fill("duty", format.duty_signature_bytes);
+    let proof = || {
+        format
+            .selection_proof_bytes
+            .map(|bytes| fill("proof", bytes))
+    };
+    let vote_msg = VoteMsg {
+        vote: vote(),
+        validator: Validator(999),
+        signature: fill("signature", format.signature_bytes),
+    };
+    lines.add(&format!("vote.{name}"), &vote_msg.encode(format));
+
+    let (n, length) = (format.layout.cell_len(cell), format.aggregate_evidence);
+    let aggregate = Aggregate {
+        vote: vote(),
+        cell,
+        sender: Validator(513),
+        proof: proof(),
+        evidence: evidence(format, n, 1, length),
+        envelope: duty(),
+    };
+    let bytes = aggregate.encode(format, &reference).unwrap();
+    lines.add(&format!("aggregate.{name}"), &bytes);
+    let message = digest::aggregate_message(NETWORK, &aggregate, format);
+    lines.add(&format!("aggregate_message.{name}"), &message);
+
+    let (n, length) = (format.layout.committee_len(1), format.collection_evidence);
+    let collection = Collection {
+        vote: vote(),
+        committee: 1,
+        sender: Validator(514),
+        proof: proof(),
+        evidence: evidence(format, n, format.multiplicity_max, length),
+        envelope: duty(),
+    };
+    let bytes = collection.encode(format, &reference).unwrap();
+    lines.add(&format!("collection.{name}"), &bytes);
+    let message = digest::collection_message(NETWORK, &collection, format);
+    lines.add(&format!("collection_message.{name}"), &message);
+    let entry = Entry::from(&collection);
+    lines.add(&format!("entry_digest.{name}"), &entry.digest(format));
+
+    let body = Body {
+        entries: vec![entry.clone(), entry],
+        filler: fill("filler", 1000),
+    };
+    let encoding = body.encode(format, &reference).unwrap();
+    let block = Block {
+        header: Header {
+            slot: Slot(12),
+            proposer: Validator(12),
+            parent: root("parent"),
+            body: digest::body_digest(&encoding),
+        },
+        signature: duty(),
+        body,
+    };
+    lines.add(
+        &format!("block.{name}"),
+        &block.encode(format, &reference).unwrap(),
+    );
+    lines.add(&format!("block_root.{name}"), &block.header.root());
+    let empty = Block {
+        body: Body {
+            entries: Vec::new(),
+            filler: Arc::from([]),
+        },
+        ..block
+    };
+    let bytes = empty.body.encode(format, &no_references).unwrap();
+    lines.add(&format!("body_empty.{name}"), &bytes);
+}
+
+fn digests(lines: &mut Lines) {
+    let seed = digest::epoch_seed(Epoch(5), &root("mix"));
+    let (slot, cell) = (
+        Slot(160),
+        Cell {
+            committee: 1,
+            subcommittee: 3,
+        },
+    );
+    lines.add("vote_encoding", &vote().encode());
+    lines.add("vote_message", &digest::vote_message(NETWORK, &vote()));
+    lines.add(
+        "block_message",
+        &digest::block_message(NETWORK, &root("block")),
+    );
+    lines.add("body_digest_of_nothing", &digest::body_digest(&[]));
+    lines.add("epoch_mix", &digest::epoch_mix(Epoch(5), &root("block")));
+    lines.add("epoch_seed", &seed);
+    for role in [Kind::Aggregate, Kind::Collection] {
+        let message = digest::selection_message(NETWORK, &seed, role, slot);
+        lines.add(&format!("selection_message.{role}"), &message);
+        let rank = digest::rank_seed(&seed, slot, role, cell);
+        lines.add(&format!("rank_seed.{role}"), &rank);
+    }
+}
+
+fn assignments(lines: &mut Lines) {
+    let numbers = |list: &[u32]| -> Vec<u8> { list.iter().flat_map(|i| i.to_le_bytes()).collect() };
+    let layout = points().layout;
+    for n in [1, 2, 255, 256, 257, 2047] {
+        let list = Shuffle::new(root("seed"), n).list();
+        lines.add(&format!("shuffle.{n}"), &numbers(&list));
+    }
+    let members = committee::assignment(Epoch(5), &root("mix"), layout);
+    lines.add("assignment", &numbers(members.members()));
+    let cell = Cell {
+        committee: 1,
+        subcommittee: 3,
+    };
+    for (name, post) in [
+        ("aggregator", Post::Aggregator(cell)),
+        ("collector", Post::Collector(1)),
+    ] {
+        let ranked = selection::ranked(&root("seed"), Slot(160), post, &layout, 16);
+        lines.add(&format!("ranked.{name}"), &numbers(&ranked));
+    }
+    let ticket = selection::ticket(&fill("proof", 96));
+    lines.add("ticket", &ticket.to_le_bytes());
+}
+
+fn support_codes(lines: &mut Lines) {
+    for n in [0usize, 1, 8, 9, 191, 12_251, 32_768] {
+        let one = CellBounds::one(n as u32);
+        let mut half = Bitfield::new(n);
+        (0..n / 2).for_each(|i| half.set(i));
+        for (max, planes) in [(1, "bits"), (3, "planes")] {
+            let support = support(n, max);
+            for (name, coding, reference) in [
+                ("raw", Coding::Raw, Reference::None),
+                ("rice", Coding::Rice, Reference::None),
+                ("rice_chain", Coding::Rice, Reference::Chain(&half)),
+            ] {
+                let code = SupportCode::new(coding, 3, &one, reference).encode(&support);
+                lines.add(&format!("support.{name}.{planes}.{n}"), &code);
+            }
+        }
+    }
+    let layout = Layout::new(12_251 * 2, 2, 64).unwrap();
+    let cells = CellBounds::committee(&layout, 1);
+    let support = support(layout.committee_len(1) as usize, 15);
+    let code = SupportCode::new(Coding::Rice, 15, &cells, Reference::None).encode(&support);
+    lines.add("support.rice.cells", &code);
+}
+
+fn topics(lines: &mut Lines) {
+    let cell = Cell {
+        committee: 31,
+        subcommittee: 63,
+    };
+    for topic in [
+        Topic::Block,
+        Topic::Collection,
+        Topic::Aggregate { committee: 31 },
+        Topic::Vote { cell },
+    ] {
+        let name = topic.named(NETWORK).to_string();
+        lines.add(&format!("topic.{}", topic.kind()), name.as_bytes());
+    }
+}
+
+#[test]
+fn encodings_are_the_pinned_ones() {
+    let mut lines = Lines::default();
+    messages(&mut lines, "points", &points());
+    messages(&mut lines, "lists", &lists());
+    messages(&mut lines, "chained", &chained());
+    digests(&mut lines);
+    assignments(&mut lines);
+    support_codes(&mut lines);
+    topics(&mut lines);
+
+    let file: toml::Table = include_str!("../../../conformance.toml").parse().unwrap();
+    let pinned: BTreeMap<String, (usize, String)> = file["proto"]
+        .as_table()
+        .unwrap()
+        .iter()
+        .map(|(name, line)| {
+            let bytes = line["bytes"].as_integer().unwrap() as usize;
+            (
+                name.clone(),
+                (bytes, line["sha256"].as_str().unwrap().into()),
+            )
+        })
+        .collect();
+    if pinned != lines.0 {
+        for (name, (bytes, sha256)) in &lines.0 {
+            println!("\"{name}\" = {{ bytes = {bytes}, sha256 = \"{sha256}\" }}");
+        }
+    }
+    for (name, line) in &lines.0 {
+        assert_eq!(pinned.get(name), Some(line), "{name}");
+    }
+    for name in pinned.keys() {
+        assert!(
+            lines.0.contains_key(name),
+            "{name} is pinned and no longer made"
+        );
+    }
+}
