@@ -37,14 +37,15 @@ impl<'a> Reference<'a> {
         }
     }
 
-    pub(super) fn check_len(&self, n: usize) {
-        let fields = match *self {
-            Self::None => vec![],
-            Self::Chain(chain) => vec![chain],
-            Self::Link { chain, any, all } => vec![chain, any, all],
-        };
-        for field in fields {
-            assert_eq!(field.len(), n, "length of a reference");
+    pub(super) fn check(&self, n: usize) {
+        let check_len = |field: &Bitfield| assert_eq!(field.len(), n, "length of a reference");
+        match *self {
+            Self::None => {}
+            Self::Chain(chain) => check_len(chain),
+            Self::Link { chain, any, all } => {
+                [chain, any, all].into_iter().for_each(check_len);
+                assert!(all.is_subset_of(any), "`all` must be part of `any`");
+            }
         }
     }
 

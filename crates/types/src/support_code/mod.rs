@@ -55,7 +55,7 @@ impl<'a> SupportCode<'a> {
     /// # Panics
     ///
     /// If `multiplicity_max` is 0 or above [`MULTIPLICITY_LIMIT`], or a bitfield of `reference`
-    /// has another length than the cells.
+    /// has another length than the cells, or `all` of a link is not part of `any`.
     #[must_use]
     pub fn new(
         coding: Coding,
@@ -67,7 +67,7 @@ impl<'a> SupportCode<'a> {
             (1..=MULTIPLICITY_LIMIT).contains(&multiplicity_max),
             "bound {multiplicity_max} of a multiplicity"
         );
-        reference.check_len(cells.len());
+        reference.check(cells.len());
         Self {
             coding,
             multiplicity_max,

@@ -116,6 +116,34 @@ fn rice_codes_have_the_bits_of_the_lecture() {
 }
 
 #[test]
+fn counted_codes_have_the_bits_of_the_lecture() {
+    // 40 positions in two cells, twice each, but position 5 once and position 30 not at all.
+    // u1: 0 11000000, k = 5, gap 30: 1 01111. u2 of 39: flags 11, 0 01000000, k = 5, gap 5:
+    // 1 10100. u3 of 38: flags 00, 0 00000000.
+    let cells = CellBounds::committee(&Layout::new(40, 1, 2).unwrap(), 0);
+    let mut list = [2; 40];
+    (list[5], list[30]) = (1, 0);
+    let support = Support::from_multiplicities(&list).unwrap();
+    let code = SupportCode::new(Coding::Rice, 3, &cells, Reference::None);
+    let bytes = code.encode(&support);
+    assert_eq!(bytes, [16, 0x20, 6, 0, 0, 0, 0x06, 0xfa, 0x09, 0x2c, 0, 0]);
+    assert_eq!(code.decode(&bytes), Ok(support));
+}
+
+#[test]
+#[should_panic(expected = "part of `any`")]
+fn a_link_reference_must_be_consistent() {
+    let (none, ones) = (Bitfield::new(8), Bitfield::ones(8));
+    let reference = Reference::Link {
+        chain: &none,
+        any: &none,
+        all: &ones,
+    };
+    let cells = CellBounds::one(8);
+    let _ = SupportCode::new(Coding::Rice, 1, &cells, reference);
+}
+
+#[test]
 fn every_length_round_trips() {
     let mut random = Random(1);
     for n in (0..600).chain([1 << 15]) {
