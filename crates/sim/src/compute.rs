@@ -118,6 +118,7 @@ pub struct Compute<S: Scheme> {
     meters: Meters,
     sampler: Option<Sampler<S>>,
     watch: Option<Watch>,
+    draws_ended: bool,
 }
 
 impl<S: Scheme> Compute<S> {
@@ -146,6 +147,7 @@ impl<S: Scheme> Compute<S> {
             meters: Meters::default(),
             sampler: None,
             watch: None,
+            draws_ended: false,
         })
     }
 
@@ -186,6 +188,12 @@ impl<S: Scheme> Compute<S> {
         }
     }
 
+    /// From here on lotteries are not drawn, their jobs end cancelled: the scenario ends before
+    /// anyone serves by them.
+    pub fn end_draws(&mut self) {
+        self.draws_ended = true;
+    }
+
     /// Verifies all that was remembered as one job, alone on the machine: the best of `repeats`
     /// runs on the whole pool and on one thread. None if nothing was remembered.
     pub fn measure_watched(&mut self, repeats: u32) -> Option<Verification> {
@@ -207,6 +215,7 @@ impl<S: Scheme> Compute<S> {
         }
         let op = work.name();
         let admitted = self.admit(&work);
+        let is_void = self.draws_ended && matches!(work, Work::Scheme(scheme::Work::Select(_)));
         let cores = match &work {
             Work::Scheme(scheme::Work::Sign(job)) => job.items.len(),
             Work::Scheme(scheme::Work::Select(job)) => job.validators.len(),
@@ -218,6 +227,7 @@ impl<S: Scheme> Compute<S> {
         let finish = now.saturating_add_ns(features.prior_ns.div_ceil(cores.max(1) as u64));
         let (source, at) = match admitted {
             Err(refused) => (Source::Fixed(Outcome::Refused(refused)), now),
+            Ok(()) if is_void => (Source::Fixed(Outcome::Cancelled), now),
             // It could not be done in time: a worker would stop it there.
             Ok(()) if finish > hard => (Source::Fixed(Outcome::Cancelled), hard.max(now)),
             Ok(()) => (Source::Unit(self.claim(node, op, work, &features)), finish),

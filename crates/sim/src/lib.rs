@@ -5,6 +5,7 @@
 //! | [`core`] | the order of events, and the driver that feeds state machines |
 //! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
 //! | [`network`] | which node receives what, and the bytes of it |
+//! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
 //!
 //! A run is a function of its configuration and seed: the same configuration gives the same bytes,
 //! whatever the number of threads, because virtual time comes from cost formulas and never from a
@@ -17,6 +18,8 @@ pub mod compute;
 pub mod core;
 pub mod network;
 mod progress;
+mod random;
+pub mod slot;
 #[cfg(test)]
 mod testing;
 

@@ -1,0 +1,133 @@
+//! The scenario of one slot, with real signatures: from genesis through all phases of the first
+//! slot to the block of the second one, which carries its votes.
+//!
+//! Node 0 stands for the whole network: it hosts every validator, and validates their messages as
+//! it would anyone's, so that each is verified once. Node 1, the observer, hosts none, and receives
+//! what every node of a network receives: collections and blocks. Both follow the protocol's own
+//! code, over the ideal network and the compute model of this crate. The run ends before the second
+//! slot's votes, so the lottery of that slot is not drawn.
+
+mod outcome;
+mod participation;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use crate::compute::{ComputeConfig, CrossCheck, PoolError};
+use crate::core::{DriveError, Limits};
+use alphorn_proto::horn::{Config, ConfigError};
+use alphorn_scheme::{Scheme, Watermark};
+use std::sync::Arc;
+
+pub use outcome::{
+    BlockOutcome, CommitteeCoverage, Failure, SlotOutcome, StageTraffic, Step, Votes,
+};
+pub use participation::{PPM, Participation, ParticipationError};
+pub use run::{HOST, OBSERVER, SlotStage, run_slot};
+
+/// Runs of the observer's verification from which the best counts, by default.
+pub const REPEATS_DEFAULT: u32 = 3;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct SlotConfig {
+    /// The protocol's own configuration. Its network id is replaced by one drawn from the seed.
+    pub horn: Config,
+    /// Who votes.
+    pub participation: Participation,
+    /// Everything random: the network id and with it the committees, who votes, the weights of
+    /// batch verification.
+    pub seed: u64,
+    /// Whether there is an observer. Without one nothing is delivered to anyone.
+    pub observer: bool,
+    /// How jobs are run.
+    pub compute: ComputeConfig,
+    /// Nanoseconds from publishing to delivery.
+    pub latency_ns: u64,
+    /// Bounds of the run.
+    pub limits: Limits,
+    /// Runs of the observer's verification from which the best counts.
+    pub repeats: u32,
+}
+
+impl SlotConfig {
+    /// All vote; an observer; no latency.
+    pub fn new(horn: Config, seed: u64, threads: usize) -> Self {
+        SlotConfig {
+            horn,
+            participation: Participation::Rate { ppm: PPM },
+            seed,
+            observer: true,
+            compute: ComputeConfig::new(threads),
+            latency_ns: 0,
+            limits: Limits::default(),
+            repeats: REPEATS_DEFAULT,
+        }
+    }
+}
+
+/// The scheme and the keys of the run.
+pub struct SlotInputs<S: Scheme> {
+    /// The scheme.
+    pub scheme: Arc<S>,
+    /// Public keys of all validators.
+    pub registry: Arc<S::Registry>,
+    /// Secret keys of all validators.
+    pub signers: Arc<S::Signers>,
+    /// Admits signatures.
+    pub watermark: Arc<dyn Watermark>,
+    /// A second opinion on a sample of all verdicts, if there is one.
+    pub cross_check: Option<Arc<dyn CrossCheck<S>>>,
+}
+
+/// The slot could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum SlotError {
+    /// The protocol refuses the configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The participation does not fit the layout.
+    #[error(transparent)]
+    Participation(#[from] ParticipationError),
+    /// No threads.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// A bound of the run was passed.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// A job could not be run.
+    #[error("{count} jobs were refused in stage {stage}, the first one because {reason}")]
+    Refused {
+        /// How many.
+        count: u64,
+        /// The stage at whose end this was noticed.
+        stage: &'static str,
+        /// Why, of the first.
+        reason: String,
+    },
+    /// A job panicked, or its result failed its own verification.
+    #[error("{count} jobs crashed or failed their own verification in stage {stage}")]
+    Failed {
+        /// How many.
+        count: u64,
+        /// The stage at whose end this was noticed.
+        stage: &'static str,
+    },
+    /// The slot has left no trace at a node.
+    #[error("node {node} knows nothing of slot {slot}")]
+    NoSlot {
+        /// The node.
+        node: u32,
+        /// The slot.
+        slot: u64,
+    },
+    /// Nothing could be built on the slot.
+    #[error("no block was published in slot {slot}")]
+    NoBlock {
+        /// The slot.
+        slot: u64,
+    },
+    /// The block that was published cannot be read.
+    #[error("the block that was published does not decode")]
+    Block(#[from] alphorn_types::DecodeError),
+}

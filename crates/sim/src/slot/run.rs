@@ -1,0 +1,339 @@
+//! The run of a slot, stage by stage.
+
+use super::outcome::{BlockOutcome, CommitteeCoverage, SlotOutcome, StageTraffic, Step, Votes};
+use super::participation::by_validator;
+use super::{SlotConfig, SlotError, SlotInputs};
+use crate::Progress;
+use crate::compute::{Compute, Stage};
+use crate::core::Driver;
+use crate::network::{Network, Subscription, Traffic};
+use crate::random;
+use alphorn_proto::chain::Chain;
+use alphorn_proto::horn::{Horn, Local, SchemeInfo, SlotView, committee};
+use alphorn_proto::slot::{Phase, SlotClock};
+use alphorn_proto::wire::{Block, Kind, Vote, WireFormat};
+use alphorn_scheme::{Env, Op, Scheme};
+use alphorn_types::{Assignment, Bitfield, Layout, Slot, Time};
+
+/// The node that hosts all validators.
+pub const HOST: u32 = 0;
+
+/// The node that hosts none.
+pub const OBSERVER: u32 = 1;
+
+/// The slot whose votes are followed: the first one, whose block is genesis.
+const SLOT: Slot = Slot(0);
+
+/// The slot whose block carries them.
+const NEXT: Slot = Slot(1);
+
+/// Parts of the run. A job and a message belong to the stage in which they begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum SlotStage {
+    /// Committees and keys are prepared, of the next epoch too, and aggregators and collectors
+    /// are drawn: what a slot begins with.
+    Prepare,
+    /// Votes are signed and verified.
+    Vote,
+    /// Aggregates are made and verified.
+    Aggregate,
+    /// Collections are made, and verified by all.
+    Collect,
+    /// The next slot's block, which carries the votes.
+    Block,
+}
+
+impl SlotStage {
+    /// All stages in their order.
+    pub const ALL: [Self; 5] = [
+        Self::Prepare,
+        Self::Vote,
+        Self::Aggregate,
+        Self::Collect,
+        Self::Block,
+    ];
+
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Prepare => "prepare",
+            Self::Vote => "vote",
+            Self::Aggregate => "aggregate",
+            Self::Collect => "collect",
+            Self::Block => "block",
+        }
+    }
+
+    /// The last instant of the stage.
+    fn end(self, clock: &SlotClock) -> Time {
+        let next = match self {
+            Self::Prepare => clock.phase_start(SLOT, Phase::Vote),
+            Self::Vote => clock.phase_start(SLOT, Phase::Aggregate),
+            Self::Aggregate => clock.phase_start(SLOT, Phase::Collect),
+            Self::Collect => clock.phase_start(SLOT, Phase::Decide),
+            Self::Block => clock.phase_start(NEXT, Phase::Vote),
+        };
+        next.saturating_sub_ns(1)
+    }
+
+    const fn stage(self) -> Stage {
+        Stage(self as u8)
+    }
+}
+
+/// Runs one slot.
+///
+/// # Errors
+/// [`SlotError`] if the slot cannot be run. A slot that runs but does not keep its promises is no
+/// error: see [`SlotOutcome::failures`].
+pub fn run_slot<S: Scheme>(
+    config: SlotConfig,
+    inputs: SlotInputs<S>,
+    progress: &mut dyn Progress,
+) -> Result<SlotOutcome, SlotError> {
+    let mut run = Run::new(config, inputs)?;
+    for stage in SlotStage::ALL {
+        run.stage(stage, progress)?;
+    }
+    run.outcome()
+}
+
+/// A slot that runs.
+struct Run<S: Scheme> {
+    config: SlotConfig,
+    format: WireFormat,
+    clock: SlotClock,
+    driver: Driver<Horn, S>,
+    /// Who votes, by position of the epoch.
+    voters: Bitfield,
+    traffic: Vec<StageTraffic>,
+}
+
+impl<S: Scheme> Run<S> {
+    fn new(mut config: SlotConfig, inputs: SlotInputs<S>) -> Result<Self, SlotError> {
+        let seed = config.seed;
+        config.horn.network_id = random::bytes(seed, "genesis", 0);
+        let layout = config.horn.layout;
+        let info = SchemeInfo::of(inputs.scheme.as_ref(), &layout);
+        config.horn.validate(&info)?;
+        config.participation.check(&layout)?;
+        let voters = config.participation.by_position(&layout, seed);
+        let host = Local {
+            validators: Bitfield::ones(layout.validators() as usize),
+            voters: by_validator(&voters, &first_assignment(&config)),
+            trust_own: false,
+        };
+        let mut nodes = vec![Horn::new(config.horn.clone(), info.clone(), host)?];
+        let mut subscriptions = vec![Subscription::All];
+        if config.observer {
+            let local = Local::observer(&layout);
+            nodes.push(Horn::new(config.horn.clone(), info.clone(), local)?);
+            subscriptions.push(Subscription::Global);
+        }
+        let secret = random::bytes(seed, "weights", 0);
+        let env = Env::new(inputs.scheme, inputs.registry, secret).with_signers(inputs.signers);
+        let mut compute = Compute::new(env, inputs.watermark, config.compute)?;
+        if let Some(check) = inputs.cross_check {
+            compute.cross_check(check);
+        }
+        let network = Network::new(&subscriptions, config.latency_ns);
+        Ok(Run {
+            format: config.horn.format(&info),
+            clock: SlotClock::new(config.horn.genesis, config.horn.timing),
+            driver: Driver::new(nodes, network, compute, config.limits),
+            voters,
+            traffic: Vec::new(),
+            config,
+        })
+    }
+
+    /// Runs to the end of a stage.
+    fn stage(&mut self, stage: SlotStage, progress: &mut dyn Progress) -> Result<(), SlotError> {
+        let before = self.published();
+        let compute = self.driver.compute_mut();
+        compute.set_stage(stage.stage());
+        if stage == SlotStage::Prepare && self.config.observer {
+            compute.watch(OBSERVER, Op::VerifyCollections);
+        }
+        if stage == SlotStage::Block {
+            compute.end_watch();
+            compute.end_draws();
+        }
+        self.driver.run_until(stage.end(&self.clock), progress)?;
+        let after = self.published();
+        self.traffic.push(StageTraffic {
+            stage: stage.name(),
+            published: std::array::from_fn(|kind| after[kind].since(before[kind])),
+        });
+        let meters = self.driver.compute().meters();
+        if let Some(reason) = &meters.first_refusal {
+            return Err(SlotError::Refused {
+                count: meters.ends.refused,
+                stage: stage.name(),
+                reason: reason.clone(),
+            });
+        }
+        if meters.ends.failed > 0 {
+            return Err(SlotError::Failed {
+                count: meters.ends.failed,
+                stage: stage.name(),
+            });
+        }
+        Ok(())
+    }
+
+    fn published(&self) -> [Traffic; Kind::ALL.len()] {
+        Kind::ALL.map(|kind| self.driver.network().traffic(kind).published)
+    }
+
+    fn nodes(&self) -> std::ops::RangeInclusive<u32> {
+        HOST..=if self.config.observer { OBSERVER } else { HOST }
+    }
+
+    fn view(&self, node: u32, slot: Slot) -> Result<SlotView, SlotError> {
+        let view = self.driver.protocol(node).view(slot);
+        view.ok_or(SlotError::NoSlot { node, slot: slot.0 })
+    }
+
+    fn outcome(mut self) -> Result<SlotOutcome, SlotError> {
+        let layout = self.config.horn.layout;
+        let host = self.view(HOST, SLOT)?;
+        let witness = self.view(*self.nodes().end(), SLOT)?;
+        let (block, in_block) = self.block()?;
+        let expected = |c| {
+            let range = layout.committee_range(c);
+            self.voters
+                .extract(range.start as usize..range.end as usize)
+        };
+        let mut coverage_exact = witness.coverage.len() == usize::from(layout.committees());
+        let mut coverage = Vec::with_capacity(witness.coverage.len());
+        for (committee, covered) in (0u16..).zip(&witness.coverage) {
+            let expected = expected(committee);
+            coverage_exact &= *covered == expected;
+            coverage.push(CommitteeCoverage {
+                committee,
+                members: layout.committee_len(committee),
+                expected: expected.count_ones() as u32,
+                in_collections: covered.count_ones() as u32,
+                in_block: in_block[usize::from(committee)].count_ones() as u32,
+            });
+        }
+        let network = self.driver.network();
+        let sum = |count: fn(&CommitteeCoverage) -> u32| {
+            coverage
+                .iter()
+                .map(|committee| u64::from(count(committee)))
+                .sum()
+        };
+        let votes = Votes {
+            expected: self.voters.count_ones() as u64,
+            cast: network.traffic(Kind::Vote).published.messages,
+            verified: host.votes_accepted,
+            in_collections: sum(|committee| committee.in_collections),
+            in_block: sum(|committee| committee.in_block),
+        };
+        let aggregates = network.traffic(Kind::Aggregate).published;
+        let collections = network.traffic(Kind::Collection).published;
+        let observer_received = match self.config.observer {
+            true => network.received(OBSERVER),
+            false => Traffic::default(),
+        };
+        let verification = self
+            .driver
+            .compute_mut()
+            .measure_watched(self.config.repeats);
+        let compute = self.driver.compute();
+        Ok(SlotOutcome {
+            layout,
+            steps: self.steps(),
+            votes,
+            aggregates,
+            collections,
+            observer_received,
+            coverage,
+            coverage_exact,
+            block,
+            verification,
+            rejects: self.rejects(),
+            cross: compute.cross_counts(),
+            digest: self.driver.digest(),
+            events: self.driver.events_count(),
+            events_peak: self.driver.events_peak(),
+            jobs_peak: compute.meters().tickets_peak,
+            nodes: *self.nodes().end() + 1,
+            traffic: self.traffic,
+        })
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let meters = self.driver.compute().meters();
+        let steps = meters.iter().map(|(stage, op, meter)| Step {
+            stage: SlotStage::ALL[usize::from(stage.0)].name(),
+            op,
+            meter,
+        });
+        steps.collect()
+    }
+
+    fn rejects(&self) -> std::collections::BTreeMap<&'static str, u64> {
+        let mut rejects = std::collections::BTreeMap::new();
+        for node in self.nodes() {
+            for (reason, count) in self.driver.protocol(node).counters().rejects() {
+                *rejects.entry(reason).or_default() += count;
+            }
+        }
+        rejects
+    }
+
+    /// The next slot's block as it was published: its figures, and for each committee the
+    /// positions whose votes it carries.
+    fn block(&self) -> Result<(BlockOutcome, Vec<Bitfield>), SlotError> {
+        let layout = self.config.horn.layout;
+        let no_block = SlotError::NoBlock { slot: NEXT.0 };
+        let data = self.driver.network().last_block().ok_or(no_block)?;
+        // The head of the votes is genesis, which has no entries, and to such a block a support
+        // refers as to one of all members.
+        let all = |_: &Vote, c| Some(Bitfield::ones(layout.committee_len(c) as usize));
+        let block = Block::decode(data, &self.format, &all)?;
+        if block.header.slot != NEXT {
+            return Err(SlotError::NoBlock { slot: NEXT.0 });
+        }
+        let mut carried: Vec<Bitfield> = (0..layout.committees())
+            .map(|c| Bitfield::new(layout.committee_len(c) as usize))
+            .collect();
+        for entry in block
+            .body
+            .entries
+            .iter()
+            .filter(|entry| entry.vote.slot == SLOT)
+        {
+            let signers = entry.evidence.support.signers();
+            carried[usize::from(entry.committee)].union_with(&signers);
+        }
+        let root = block.header.root();
+        let accepted = |&node: &u32| {
+            let view = self.driver.protocol(node).view(NEXT);
+            view.and_then(|view| view.block)
+                .is_some_and(|block| block.root == root)
+        };
+        let outcome = BlockOutcome {
+            bytes: data.len() as u64,
+            entries: block.body.entries.len() as u64,
+            accepted_nodes: self.nodes().filter(accepted).count() as u32,
+        };
+        Ok((outcome, carried))
+    }
+}
+
+/// The committees of the epoch of the slot.
+fn first_assignment(config: &SlotConfig) -> Assignment {
+    let (horn, layout): (_, Layout) = (&config.horn, config.horn.layout);
+    let chain = Chain::new(horn.network_id, layout, horn.epoch_slots);
+    let epoch = SLOT.epoch(horn.epoch_slots);
+    let genesis = chain.justified().root;
+    let mix = chain
+        .mix(epoch, &genesis)
+        .expect("the chain knows its genesis");
+    committee::assignment(epoch, &mix, layout)
+}

@@ -1,0 +1,256 @@
+use super::*;
+use alphorn_proto::horn::{Cover, SchemeInfo, Selection};
+use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
+use alphorn_scheme::{Form, MemoryWatermark, Overlap, Role};
+use alphorn_types::{Bitfield, Cell, Layout, Slot, Validator};
+
+fn model() -> Model {
+    Model::new(CostTable::example()).unwrap()
+}
+
+/// The same costs for a scheme whose evidence has another form.
+fn model_of(form: Form, overlap: Overlap) -> Model {
+    let mut table = CostTable::example();
+    table.abilities.layers = [form; 2];
+    table.abilities.overlap = [overlap; 2];
+    table.abilities.unique = false;
+    Model::new(table).unwrap()
+}
+
+fn config_of(scheme: &Model, layout: Layout, seed: u64) -> SlotConfig {
+    let info = SchemeInfo::of(scheme, &layout);
+    SlotConfig::new(Config::new(layout, &info), seed, 2)
+}
+
+fn config(validators: u32, seed: u64) -> SlotConfig {
+    config_of(
+        &model(),
+        Layout::default_for(validators, None).unwrap(),
+        seed,
+    )
+}
+
+fn inputs(scheme: Model, validators: u32) -> SlotInputs<Model> {
+    SlotInputs {
+        scheme: Arc::new(scheme),
+        registry: Arc::new(ModelRegistry { validators }),
+        signers: Arc::new(ModelSigners { validators }),
+        watermark: Arc::new(MemoryWatermark::new(validators)),
+        cross_check: None,
+    }
+}
+
+fn run_with(scheme: Model, config: SlotConfig) -> SlotOutcome {
+    let validators = config.horn.layout.validators();
+    let outcome = run_slot(config, inputs(scheme, validators), &mut ()).unwrap();
+    assert_eq!(outcome.failures(), [], "{outcome:?}");
+    outcome
+}
+
+fn run(config: SlotConfig) -> SlotOutcome {
+    run_with(model(), config)
+}
+
+fn step<'a>(outcome: &'a SlotOutcome, stage: &str, op: &str) -> &'a Step {
+    let found = outcome
+        .steps
+        .iter()
+        .find(|step| step.stage == stage && step.op == op);
+    found.unwrap_or_else(|| panic!("no step {stage}/{op} in {:?}", outcome.steps))
+}
+
+#[test]
+fn every_vote_is_covered_at_every_size() {
+    for validators in [1, 5, 2047, 2048, 4096] {
+        let outcome = run(config(validators, 1));
+        let all = u64::from(validators);
+        let votes = outcome.votes;
+        assert_eq!(
+            (
+                votes.cast,
+                votes.verified,
+                votes.in_collections,
+                votes.in_block
+            ),
+            (all, all, all, all),
+            "{validators} validators"
+        );
+        assert!(outcome.coverage_exact);
+        assert_eq!(step(&outcome, "vote", "sign").meter.items, all);
+        assert_eq!(
+            step(&outcome, "vote", "verify_votes").meter.computed_items,
+            all
+        );
+        assert_eq!(outcome.block.accepted_nodes, 2);
+        assert!(outcome.block.entries >= u64::from(outcome.layout.committees()));
+        let verification = outcome.verification.unwrap();
+        assert_eq!(verification.items, outcome.collections.messages);
+        assert!(outcome.observer_received.bytes >= outcome.collections.bytes + outcome.block.bytes);
+        assert_eq!(outcome.traffic.len(), SlotStage::ALL.len());
+        let published: u64 = outcome
+            .traffic
+            .iter()
+            .map(|stage| stage.published[1].messages)
+            .sum();
+        assert_eq!(published, outcome.aggregates.messages);
+    }
+}
+
+#[test]
+fn a_rate_of_the_validators_votes() {
+    let mut config = config(3000, 4);
+    config.participation = Participation::Rate { ppm: 700_000 };
+    let outcome = run(config);
+    assert_eq!(outcome.votes.cast, 2100);
+    assert_eq!(outcome.votes.in_block, 2100);
+}
+
+/// Committees and cells of uneven size, cells without a vote, and a committee without one.
+#[test]
+fn a_record_is_reproduced_position_by_position() {
+    let layout = Layout::new(1203, 3, 8).unwrap();
+    let mut bits = Bitfield::ones(1203);
+    let mut silence = |range: std::ops::Range<u32>| range.for_each(|i| bits.clear(i as usize));
+    silence(layout.committee_range(1));
+    for subcommittee in [0, 3, 7] {
+        silence(layout.cell_range(Cell {
+            committee: 2,
+            subcommittee,
+        }));
+    }
+    silence(100..150);
+    let mut config = config_of(&model(), layout, 9);
+    config.participation = Participation::Recorded(bits.clone());
+    let outcome = run(config);
+    for committee in &outcome.coverage {
+        let range = layout.committee_range(committee.committee);
+        let expected = bits.count_range(range.start as usize..range.end as usize) as u32;
+        assert_eq!(
+            (committee.expected, committee.in_collections),
+            (expected, expected)
+        );
+        assert_eq!(committee.in_block, expected);
+    }
+    assert_eq!(outcome.coverage[1].in_collections, 0);
+    assert_eq!(outcome.votes.cast, bits.count_ones() as u64);
+}
+
+#[test]
+fn a_slot_in_which_nobody_votes_has_an_empty_block() {
+    let mut config = config(600, 2);
+    config.participation = Participation::Rate { ppm: 0 };
+    let outcome = run(config);
+    assert_eq!(outcome.votes, Votes::default());
+    assert_eq!(
+        (outcome.collections.messages, outcome.block.entries),
+        (0, 0)
+    );
+    assert_eq!(outcome.verification, None);
+}
+
+#[test]
+fn ranks_serve_in_exact_numbers() {
+    let mut config = config(2048, 3);
+    config.horn.selection = Selection::Rank;
+    let outcome = run(config);
+    // 1 committee of 4 cells: 16 aggregators in each cell, 16 collectors.
+    assert_eq!(
+        (outcome.aggregates.messages, outcome.collections.messages),
+        (64, 16)
+    );
+}
+
+#[test]
+fn schemes_of_other_forms_pass_the_same_slot() {
+    for (form, overlap) in [
+        (Form::List, Overlap::Union),
+        (Form::Proof, Overlap::None),
+        (Form::Proof, Overlap::Union),
+    ] {
+        let layout = Layout::new(700, 2, 2).unwrap();
+        let scheme = model_of(form, overlap);
+        let config = config_of(&scheme, layout, 5);
+        let outcome = run_with(scheme, config);
+        assert_eq!(outcome.votes.in_block, 700, "{form:?} {overlap:?}");
+    }
+}
+
+#[test]
+fn covers_and_multiplicities_lose_no_honest_vote() {
+    for (cover, multiplicity_max) in [(Cover::Best1, 1), (Cover::Greedy, 3), (Cover::Union, 15)] {
+        let mut config = config(1500, 6);
+        config.horn.cover = cover;
+        config.horn.multiplicity_max = multiplicity_max;
+        assert_eq!(run(config).votes.in_block, 1500);
+    }
+}
+
+#[test]
+fn digests_follow_the_seed_and_nothing_else() {
+    let digest = |seed, threads, cache_bytes_max| {
+        let mut config = config(1100, seed);
+        config.participation = Participation::Rate { ppm: 900_000 };
+        config.compute = ComputeConfig {
+            threads,
+            cache_bytes_max,
+        };
+        run(config).digest
+    };
+    let first = digest(1, 1, 1 << 20);
+    assert_eq!(digest(1, 2, 1 << 20), first);
+    assert_eq!(digest(1, 2, 0), first, "the cache changes no byte");
+    assert_ne!(digest(2, 1, 1 << 20), first);
+}
+
+/// Without an observer the host runs the same slot.
+#[test]
+fn the_observer_changes_nothing_for_the_host() {
+    let outcome = |observer| {
+        let mut config = config(1000, 7);
+        config.observer = observer;
+        run(config)
+    };
+    let (with, without) = (outcome(true), outcome(false));
+    assert_eq!(with.votes, without.votes);
+    assert_eq!(with.collections, without.collections);
+    assert_eq!(with.block.bytes, without.block.bytes);
+    assert_eq!((without.verification, without.nodes), (None, 1));
+}
+
+#[test]
+fn a_key_that_has_signed_the_slot_stops_the_run() {
+    let validators = 300;
+    let watermark = MemoryWatermark::new(validators);
+    let used = watermark.reserve(Validator(17), Role::Vote, Slot(0), None);
+    assert!(used.is_ok());
+    let inputs = SlotInputs {
+        watermark: Arc::new(watermark),
+        ..inputs(model(), validators)
+    };
+    let refused = run_slot(config(validators, 1), inputs, &mut ()).unwrap_err();
+    let SlotError::Refused { stage, reason, .. } = &refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(*stage, "vote");
+    assert!(
+        reason.contains("slot 0 is used") && reason.contains("validator 17"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_configuration_that_cannot_work_is_refused() {
+    let refusal = |change: fn(&mut SlotConfig)| {
+        let mut config = config(300, 1);
+        change(&mut config);
+        let failed = run_slot(config, inputs(model(), 300), &mut ());
+        failed.unwrap_err().to_string()
+    };
+    assert!(refusal(|c| c.horn.aggregators_target = 65).contains("aggregators_target = 65"));
+    assert!(
+        refusal(|c| c.participation = Participation::Recorded(Bitfield::new(299)))
+            .contains("299 positions")
+    );
+    assert!(refusal(|c| c.limits.events_max = 10).contains("more than 10 events"));
+    assert!(refusal(|c| c.limits.sim_time_max_ns = 1 << 30).contains("virtual time"));
+}
