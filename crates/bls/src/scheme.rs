@@ -189,6 +189,16 @@ fn key_table(
 }
 
 impl EpochKeys {
+    /// The keys of all validators.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The committees that the table was made for.
+    pub fn assignment(&self) -> &Assignment {
+        &self.assignment
+    }
+
     /// The table of a layer.
     fn table(&self, layer: Layer) -> &KeyTable {
         match layer {
@@ -235,6 +245,9 @@ impl EpochKeys {
 /// Claims whose signatures are decoded and whose keys are summed.
 pub struct PreparedClaims(Batch);
 
+/// By cell or committee of a table: the claims on it, as (index, planes of the support).
+type Groups<'a> = BTreeMap<usize, Vec<(usize, Vec<&'a [u64]>)>>;
+
 /// The planes of a support as slices of words.
 fn planes(support: &Support) -> Vec<&[u64]> {
     support.planes().iter().map(Bitfield::words).collect()
@@ -258,7 +271,7 @@ impl Bls {
             })
             .collect();
         for layer in [Layer::Aggregate, Layer::Collection] {
-            let mut groups: BTreeMap<usize, Vec<(usize, Vec<&[u64]>)>> = BTreeMap::new();
+            let mut groups: Groups<'_> = BTreeMap::new();
             for (i, claim) in claims.iter().enumerate() {
                 let Claim::Group {
                     statement,
@@ -287,7 +300,7 @@ impl Bls {
     fn sum_groups(
         &self,
         table: &KeyTable,
-        groups: &BTreeMap<usize, Vec<(usize, Vec<&[u64]>)>>,
+        groups: &Groups<'_>,
         found: &mut [Option<PublicKey>],
         ctx: &mut Ctx<'_, Workspace>,
     ) {
