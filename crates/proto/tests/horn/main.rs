@@ -1,0 +1,5 @@
+//! The roles of Horn together: machines in an ideal network, with the model scheme.
+#![allow(missing_docs)]
+
+mod net;
+mod slots;
