@@ -1,5 +1,6 @@
 //! How clients verify collections today, on blst's own interface: what the benchmarks compare with.
 
+use alphorn_scheme::Claim;
 use blst::BLST_ERROR;
 use blst::min_pk;
 
@@ -8,6 +9,7 @@ use crate::blst_ffi::points::{g1, g2, to_raw_g1};
 use crate::ciphersuite::SIGNATURE_DST;
 use crate::committee::CollectionItem;
 use crate::exec::Exec;
+use crate::scheme::EpochKeys;
 use crate::sums::KeyTable;
 
 /// How a peer sums the keys of one plane.
@@ -99,13 +101,59 @@ fn plane_sum(keys: &[G1Affine], total: &G1Affine, plane: &[u64], method: PeerMet
 }
 
 fn verify_one(key: &G1Affine, item: &CollectionItem<'_>) -> bool {
-    let Ok(signature) = min_pk::Signature::from_bytes(item.signature) else {
-        return false;
-    };
-    if key.is_infinity() || item.signature.len() != crate::SIGNATURE_BYTES {
+    holds_under(key, item.message, item.signature)
+}
+
+/// blst's verification of one signature, decoding included.
+fn holds_under(key: &G1Affine, message: &[u8], signature: &[u8]) -> bool {
+    if key.is_infinity() || signature.len() != crate::SIGNATURE_BYTES {
         return false;
     }
+    let Ok(signature) = min_pk::Signature::from_bytes(signature) else {
+        return false;
+    };
     let key = min_pk::PublicKey::from(to_raw_g1(key));
-    signature.verify(true, item.message, SIGNATURE_DST, &[], &key, false)
-        == BLST_ERROR::BLST_SUCCESS
+    signature.verify(true, message, SIGNATURE_DST, &[], &key, false) == BLST_ERROR::BLST_SUCCESS
+}
+
+/// Decides a claim by blst alone, one key and one pairing check at a time: a second opinion that
+/// shares neither sums nor batches with [`crate::Bls`].
+pub fn claim_holds(keys: &EpochKeys, claim: &Claim) -> bool {
+    let registry = keys.registry().keys();
+    let key = |validator: u32| registry.get(validator as usize).map(|key| *key.point());
+    match claim {
+        Claim::One {
+            validator,
+            message,
+            signature,
+            ..
+        }
+        | Claim::Selected {
+            validator,
+            message,
+            proof: signature,
+        } => key(validator.0).is_some_and(|key| holds_under(&key, message, signature)),
+        Claim::Group {
+            statement,
+            evidence,
+        } => {
+            let members = keys.assignment().members();
+            if evidence.support.len() != statement.len as usize {
+                return false;
+            }
+            let mut signers = Vec::new();
+            for (position, multiplicity) in evidence.support.iter() {
+                let member = members.get(statement.first as usize + position).copied();
+                let Some(key) = member.and_then(key) else {
+                    return false;
+                };
+                signers.extend(std::iter::repeat_n(key, usize::from(multiplicity)));
+            }
+            holds_under(
+                &g1::sum_naive(&signers),
+                &statement.message,
+                &evidence.bytes,
+            )
+        }
+    }
 }
