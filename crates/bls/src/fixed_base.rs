@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::blst_ffi::field::{Fp, Fp2};
-use crate::kernel::Backend;
+use crate::kernel::{Backend, Level};
 use crate::sums::Portable;
 use crate::sums::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
 
@@ -22,8 +22,12 @@ const BLOCK: usize = 2048;
 ///
 /// **Variable time**: tables are indexed by the scalars' digits, so cache timing shows them. Only for
 /// scalars that are public anyway, such as interop keys.
-pub struct FixedBase<F: CurveField> {
-    table: Table<Portable<F>>,
+pub struct FixedBase<F: CurveField>(Tables<F>);
+
+enum Tables<F: CurveField> {
+    Portable(Table<Portable<F>>),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Table<F::Avx512>),
 }
 
 impl<F: CurveField> fmt::Debug for FixedBase<F> {
@@ -39,18 +43,24 @@ pub type FixedBaseG2 = FixedBase<Fp2>;
 
 impl<F: CurveField> FixedBase<F> {
     /// Builds the tables for `base`, a point of the subgroup that is not the identity.
-    pub fn new(_backend: Backend, base: &Affine<F>) -> Self {
+    pub fn new(backend: Backend, base: &Affine<F>) -> Self {
         assert!(!base.is_infinity(), "the base is not the identity");
-        FixedBase {
-            table: Table::new(Portable::default(), base),
-        }
+        FixedBase(match backend.level() {
+            Level::Portable => Tables::Portable(Table::new(Portable::default(), base)),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(witness) => Tables::Avx512(Table::new(F::avx512(witness), base)),
+        })
     }
 
     /// Appends `scalars[i] * B` to `out`; scalars are 32 bytes little-endian, below the group order.
     ///
     /// Panics if a scalar has bit 255 set.
     pub fn vartime_mul_many(&self, scalars: &[[u8; 32]], out: &mut Vec<Affine<F>>) {
-        self.table.multiply(scalars, out);
+        match &self.0 {
+            Tables::Portable(table) => table.multiply(scalars, out),
+            #[cfg(target_arch = "x86_64")]
+            Tables::Avx512(table) => table.multiply(scalars, out),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Adding many public keys: the aggregate keys of all collections of a slot.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
 mod base;
 mod columns;
 mod costs;
@@ -18,16 +20,53 @@ pub use columns::{COLLECTIONS_MAX, Columns, CommitteeJob, PLANES_MAX, SumError};
 pub use costs::Costs;
 pub use table::{KeyTable, KeyTableError};
 
-pub(crate) use plan::random_widths;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::{Avx512G1, Avx512G2};
+pub(crate) use plan::random_groups;
 pub(crate) use portable::Portable;
 
 use core::fmt;
 
 use crate::blst_ffi::curve::G1Affine;
-use crate::blst_ffi::field::Fp;
+use crate::blst_ffi::field::{Fp, Fp2};
 use crate::blst_ffi::points::g1;
-use crate::kernel::Backend;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::Avx512Witness;
+use crate::kernel::{Backend, Level};
 use run::{Run, Space};
+use segments::SumKernel;
+use table::Stored;
+
+/// The vector kernel of a field.
+pub(crate) trait KernelField: Sized {
+    /// Adds points with coordinates of this field.
+    #[cfg(target_arch = "x86_64")]
+    type Avx512: SumKernel<Field = Self>;
+
+    /// The kernel, on a processor that can run it.
+    #[cfg(target_arch = "x86_64")]
+    fn avx512(witness: Avx512Witness) -> Self::Avx512;
+}
+
+impl KernelField for Fp {
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = Avx512G1;
+
+    #[cfg(target_arch = "x86_64")]
+    fn avx512(witness: Avx512Witness) -> Avx512G1 {
+        Avx512G1::new(witness)
+    }
+}
+
+impl KernelField for Fp2 {
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = Avx512G2;
+
+    #[cfg(target_arch = "x86_64")]
+    fn avx512(witness: Avx512Witness) -> Avx512G2 {
+        Avx512G2::new(witness)
+    }
+}
 
 /// A method of summing columns; all give the same result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,11 +169,13 @@ pub struct Sums {
 #[derive(Default)]
 pub struct Workspace {
     portable: Vec<Space<Portable<Fp>>>,
+    #[cfg(target_arch = "x86_64")]
+    avx512: Vec<Space<Avx512G1>>,
 }
 
 impl fmt::Debug for Workspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Workspace {{ threads: {} }}", self.portable.len())
+        f.debug_struct("Workspace").finish_non_exhaustive()
     }
 }
 
@@ -153,19 +194,38 @@ pub fn sum_columns(
     pool: Option<&rayon::ThreadPool>,
 ) -> Result<Sums, SumError> {
     jobs.iter().try_for_each(|job| job.check(table))?;
-    let run = Run {
-        kernel: Portable::default(),
-        table,
-        points: table.points(),
-        options,
+    let (keys, report) = match table.stored() {
+        Stored::Portable => {
+            let kernel = Portable::default();
+            let run = Run {
+                kernel,
+                table,
+                points: table.points(),
+                options,
+            };
+            run.run(jobs, &mut workspace.portable, pool)
+        }
+        #[cfg(target_arch = "x86_64")]
+        Stored::Avx512(kernel, points) => {
+            let run = Run {
+                kernel: *kernel,
+                table,
+                points,
+                options,
+            };
+            run.run(jobs, &mut workspace.avx512, pool)
+        }
     };
-    let (keys, report) = run.run(jobs, &mut workspace.portable, pool);
     Ok(Sums { keys, report })
 }
 
 impl Costs {
     /// Measures the kernel of `backend` on this machine, in at most some 20 ms.
-    pub fn measure(_backend: Backend) -> Costs {
-        costs::measure(Portable::<Fp>::default(), &g1::generator())
+    pub fn measure(backend: Backend) -> Costs {
+        match backend.level() {
+            Level::Portable => costs::measure(Portable::<Fp>::default(), &g1::generator()),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(witness) => costs::measure(Fp::avx512(witness), &g1::generator()),
+        }
     }
 }

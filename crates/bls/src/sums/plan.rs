@@ -99,15 +99,15 @@ impl<'a> JobColumns<'a> {
             Some(Method::Delta) => self.delta(&ones, costs),
             Some(Method::Pattern) => self.pattern(&ones, costs),
             Some(Method::Based) => self
-                .based(&ones, costs)
+                .based(costs)
                 .unwrap_or_else(|| self.pattern(&ones, costs)),
             None => {
-                let mut plans = vec![
-                    self.naive(&ones, costs),
-                    self.single(Method::Subtract, &ones, costs),
-                    self.pattern(&ones, costs),
-                ];
-                plans.extend(self.based(&ones, costs));
+                let single = self.single(Method::Subtract, &ones, costs);
+                let mut plans = vec![self.naive(&ones, costs), single];
+                if self.columns.len() > 1 {
+                    plans.push(self.pattern(&ones, costs));
+                    plans.extend(self.based(costs));
+                }
                 if self.columns.len() <= DELTA_COLUMNS_MAX {
                     plans.push(self.delta(&ones, costs));
                 }
@@ -177,7 +177,7 @@ impl<'a> JobColumns<'a> {
         self.grouped(Method::Pattern, references, costs)
     }
 
-    fn based(&self, _ones: &[usize], costs: &Costs) -> Option<JobPlan> {
+    fn based(&self, costs: &Costs) -> Option<JobPlan> {
         let plans = (0..self.bases.len()).map(|i| {
             self.grouped(
                 Method::Based,
@@ -189,20 +189,26 @@ impl<'a> JobColumns<'a> {
     }
 
     fn grouped(&self, method: Method, references: Vec<Reference>, costs: &Costs) -> JobPlan {
+        let columns = self.columns.len();
         let mut flips = Vec::new();
-        let mut touched =
-            |columns: Range<usize>| self.group(columns, &references, &mut flips).touched();
-        // The density of single columns bounds that of a group; all columns together bound it too.
-        let single: usize = (0..self.columns.len()).map(|j| touched(j..j + 1)).sum();
-        let density = single as f64 / (self.columns.len() * self.positions).max(1) as f64;
-        let groups = widths(self.columns.len(), self.positions, density, costs);
-        let (mut items, mut additions) = (0, 0.0);
-        for group in &groups {
-            let count = touched(group.clone());
-            items += count;
-            additions += tree_additions(count as f64, group.len() as u32, group.len() == 1);
-        }
-        let cost_ns = costs.tree_ns(additions, items as f64, groups.len());
+        let fewest = columns.div_ceil(WIDTH_MAX);
+        let candidates = [fewest, fewest + 1, 2 * fewest];
+        let tried = candidates
+            .into_iter()
+            .enumerate()
+            .filter(|(i, groups)| *groups <= columns && !candidates[..*i].contains(groups));
+        let tried = tried.map(|(_, count)| {
+            let groups = cut_evenly(columns, count);
+            let (mut items, mut additions) = (0, 0.0);
+            for group in &groups {
+                let touched = self.group(group.clone(), &references, &mut flips).touched();
+                items += touched;
+                additions += tree_additions(touched as f64, group.len() as u32, group.len() == 1);
+            }
+            (costs.tree_ns(additions, items as f64, count), groups, items)
+        });
+        let best = tried.reduce(|a, b| if b.0 < a.0 { b } else { a });
+        let (cost_ns, groups, items) = best.unwrap_or_default();
         JobPlan {
             method,
             groups,
@@ -223,60 +229,54 @@ fn majority(ones: usize, positions: usize) -> (Reference, usize) {
 }
 
 /// The best groups for columns of random bits.
-pub(crate) fn random_widths(columns: usize, positions: usize, costs: &Costs) -> Vec<Range<usize>> {
-    widths(columns, positions, 0.5, costs)
-}
-
-/// Cuts `columns` columns into groups of nearly equal width, of least predicted cost if a position
-/// differs in each column independently with probability `density`.
-fn widths(columns: usize, positions: usize, density: f64, costs: &Costs) -> Vec<Range<usize>> {
-    let cost = |groups: usize| {
-        let (narrow, wide) = (columns / groups, columns % groups);
-        let one = |width: usize| {
-            let touched = positions as f64 * (1.0 - (1.0 - density).powi(width as i32));
-            let additions = tree_additions(touched, width as u32, width == 1);
+pub(crate) fn random_groups(columns: usize, positions: usize, costs: &Costs) -> Vec<Range<usize>> {
+    let cost = |groups: &Vec<Range<usize>>| -> f64 {
+        let one = |group: &Range<usize>| {
+            let touched = positions as f64 * (1.0 - 0.5f64.powi(group.len() as i32));
+            let additions = tree_additions(touched, group.len() as u32, group.len() == 1);
             costs.tree_ns(additions, touched, 1)
         };
-        (groups - wide) as f64 * one(narrow)
-            + if wide == 0 {
-                0.0
-            } else {
-                wide as f64 * one(narrow + 1)
-            }
+        groups.iter().map(one).sum()
     };
-    let fewest = columns.div_ceil(WIDTH_MAX);
-    let best = (fewest..=columns)
-        .map(|groups| (groups, cost(groups)))
-        .fold((fewest, f64::INFINITY), |best, next| {
-            if next.1 < best.1 { next } else { best }
-        });
-    let groups = best.0;
-    (0..groups)
-        .map(|i| columns * i / groups..columns * (i + 1) / groups)
+    let candidates =
+        (columns.div_ceil(WIDTH_MAX)..=columns).map(|count| cut_evenly(columns, count));
+    let best = candidates
+        .map(|groups| (cost(&groups), groups))
+        .reduce(|a, b| if b.0 < a.0 { b } else { a });
+    best.map(|(_, groups)| groups).unwrap_or_default()
+}
+
+/// `count` groups whose widths differ by at most one.
+fn cut_evenly(columns: usize, count: usize) -> Vec<Range<usize>> {
+    (0..count)
+        .map(|i| columns * i / count..columns * (i + 1) / count)
         .collect()
 }
 
-/// Expected additions of the digit tree for `items` random values of `width` bits.
+/// Expected additions of the digit tree for `items` random non-zero values of `width` bits.
 fn tree_additions(items: f64, width: u32, merged: bool) -> f64 {
+    let distinct = |items: f64, width: u32| {
+        let values = f64::from((1u32 << width) - 1);
+        values * (1.0 - (-items / values).exp())
+    };
     let values = f64::from(1u32 << width);
-    let distinct = values * (1.0 - (-items / values).exp());
-    let (low, high) = (width / 2, width - width / 2);
     if merged && width <= 4 {
-        return f64::from(width) * (items / 2.0 - 1.0).max(0.0);
+        let bit_set = values / 2.0 / (values - 1.0);
+        return f64::from(width) * (items * bit_set - 1.0).max(0.0);
     }
     let halves = |items: f64| {
         let half = |width: u32| {
-            let values = f64::from(1u32 << width);
-            let touched = items * (1.0 - 1.0 / values);
-            let distinct = values * (1.0 - (-touched / values).exp());
-            touched - distinct + tree_additions(distinct, width, true)
+            let touched = items * (1.0 - 1.0 / f64::from(1u32 << width));
+            let digits = distinct(touched, width);
+            touched - digits + tree_additions(digits, width, true)
         };
-        half(low) + half(high)
+        half(width / 2) + half(width - width / 2)
     };
     if merged {
         return halves(items);
     }
-    let merging = items - distinct + tree_additions(distinct, width, true);
+    let different = distinct(items, width);
+    let merging = items - different + tree_additions(different, width, true);
     if width <= 8 {
         merging
     } else {
@@ -292,18 +292,19 @@ mod tests {
     /// alone takes 66.3 k additions in groups of 8 + 8.
     #[test]
     fn sixteen_random_columns_go_in_one_group_merged_first() {
-        let groups = widths(16, 1 << 15, 0.5, &Costs::default());
-        assert_eq!(groups, vec![0..16]);
+        let costs = Costs::default();
+        assert_eq!(random_groups(16, 1 << 15, &costs), vec![0..16]);
         let additions = tree_additions(32768.0, 16, false);
         assert!((58_000.0..60_000.0).contains(&additions), "{additions}");
-        assert!((32_800.0..33_000.0).contains(&tree_additions(32640.0, 8, false)));
+        let additions = tree_additions(32640.0, 8, false);
+        assert!((32_800.0..33_000.0).contains(&additions), "{additions}");
     }
 
     #[test]
-    fn widths_cover_all_columns_once() {
+    fn groups_cover_all_columns_once() {
         for columns in [1, 2, 3, 16, 17, 32, 64, 100] {
-            for (positions, density) in [(512, 0.5), (1 << 15, 0.5), (1 << 15, 0.01), (0, 0.0)] {
-                let groups = widths(columns, positions, density, &Costs::default());
+            for positions in [512, 1 << 15, 0] {
+                let groups = random_groups(columns, positions, &Costs::default());
                 assert!(groups.iter().all(|g| (1..=WIDTH_MAX).contains(&g.len())));
                 assert!(groups.windows(2).all(|w| w[0].end == w[1].start));
                 assert_eq!(
@@ -312,5 +313,36 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_planner_follows_the_bits() {
+        let positions = 2048;
+        let words = positions / 64;
+        let random = |seed: u64| -> Vec<u64> {
+            let word = |i: u64| {
+                (seed * 1000 + i)
+                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    .rotate_left(29)
+            };
+            (0..words as u64)
+                .map(|i| word(i).wrapping_mul(0x94d0_49bb_1331_11eb))
+                .collect()
+        };
+        let plan = |columns: Vec<Vec<u64>>| {
+            let columns = columns.iter().map(Vec::as_slice).collect();
+            let job = JobColumns {
+                columns,
+                positions,
+                bases: Vec::new(),
+            };
+            job.plan(&SumOptions::default())
+        };
+        assert_eq!(plan((0..16).map(random).collect()).method, Method::Pattern);
+        assert_eq!(plan(vec![random(1)]).method, Method::Subtract);
+        let mut few = vec![0; words];
+        few[3] = 7;
+        assert_eq!(plan(vec![few]).method, Method::Naive);
+        assert_eq!(plan(Vec::new()).groups, []);
     }
 }

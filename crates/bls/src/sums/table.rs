@@ -7,9 +7,11 @@ use thiserror::Error;
 
 use super::Portable;
 use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
+#[cfg(target_arch = "x86_64")]
+use super::{Avx512G1, KernelField};
 use crate::blst_ffi::curve::{Affine, G1Affine};
 use crate::blst_ffi::field::Fp;
-use crate::kernel::Backend;
+use crate::kernel::{Backend, Level};
 
 /// A key table that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -38,12 +40,23 @@ pub enum KeyTableError {
     },
 }
 
+/// The points in the form of the table's kernel.
+#[derive(Debug)]
+pub(super) enum Stored {
+    /// The affine points themselves.
+    Portable,
+    /// 52-bit limbs, 128 bytes each.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512G1, Vec<<Avx512G1 as SumKernel>::Point>),
+}
+
 /// Keys in committee order, affine, 96 bytes each, with the total of each committee.
 ///
 /// Built once per epoch by a maintenance job; shared by all verification threads.
 #[derive(Debug)]
 pub struct KeyTable {
     backend: Backend,
+    stored: Stored,
     /// The keys, then the totals of the committees.
     points: Vec<G1Affine>,
     /// First position of each committee, then the number of keys.
@@ -91,9 +104,24 @@ impl KeyTable {
         }
         let digest = digest(&keys, &starts);
         let mut points = keys;
-        append_totals(Portable::default(), &mut points, &starts);
+        let stored = match backend.level() {
+            Level::Portable => {
+                append_totals(Portable::default(), &mut points, &starts);
+                Stored::Portable
+            }
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(witness) => {
+                let kernel = Fp::avx512(witness);
+                let mut stored = Vec::with_capacity(points.len() + sizes.len());
+                kernel.encode(&points, &mut stored);
+                append_totals(kernel, &mut stored, &starts);
+                kernel.decode(&stored[points.len()..], &mut points);
+                Stored::Avx512(kernel, stored)
+            }
+        };
         Ok(KeyTable {
             backend,
+            stored,
             points,
             starts,
             digest,
@@ -128,6 +156,11 @@ impl KeyTable {
     /// All keys, in committee order.
     pub fn keys(&self) -> &[G1Affine] {
         &self.points[..self.starts[self.committees()]]
+    }
+
+    /// The points in the form of the table's kernel.
+    pub(super) fn stored(&self) -> &Stored {
+        &self.stored
     }
 
     /// The keys, then the totals.

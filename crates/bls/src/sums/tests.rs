@@ -492,6 +492,20 @@ fn check_segments<K: SumKernel>(
     }
 }
 
+/// The same on every kernel that this processor can run.
+fn check_kernels<F: CurveField>(points: &[Affine<F>], lengths: &[usize], seed: u64) {
+    for backend in Backend::available() {
+        match backend.level() {
+            Level::Portable => check_segments(Portable::<F>::default(), points, lengths, seed),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(witness) => check_segments(F::avx512(witness), points, lengths, seed),
+        }
+    }
+    if Backend::avx512().is_none() {
+        println!("skipped: no avx512ifma");
+    }
+}
+
 const LENGTHS: [usize; 24] = [
     0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 0, 1, 1, 127, 255, 1000,
 ];
@@ -499,20 +513,10 @@ const LENGTHS: [usize; 24] = [
 #[test]
 fn segments_of_g1() {
     for seed in 0..3 {
-        check_segments(Portable::<Fp>::default(), &KEYS_RANDOM, &LENGTHS, seed);
-        check_segments(
-            Portable::<Fp>::default(),
-            &CONSECUTIVE[..16],
-            &LENGTHS,
-            seed,
-        );
+        check_kernels(&KEYS_RANDOM, &LENGTHS, seed);
+        check_kernels(&CONSECUTIVE[..16], &LENGTHS, seed);
     }
-    check_segments(
-        Portable::<Fp>::default(),
-        &KEYS_RANDOM,
-        &[1 << 16, 3, 20_000],
-        4,
-    );
+    check_kernels(&KEYS_RANDOM, &[1 << 16, 3, 20_000], 4);
 }
 
 /// Points of the whole of E'(Fp2), most of them outside G2: decompressed from small x.
@@ -536,8 +540,8 @@ fn segments_of_the_whole_curve_over_fp2() {
         .collect();
     assert!(Fp2::sum_naive(&[order_13; 13]).is_infinity());
     points.extend(multiples.iter().cycle().take(40));
-    check_segments(Portable::<Fp2>::default(), &points, &LENGTHS, 11);
-    check_segments(Portable::<Fp2>::default(), &multiples, &LENGTHS, 12);
+    check_kernels(&points, &LENGTHS, 11);
+    check_kernels(&multiples, &LENGTHS, 12);
 }
 
 #[test]
@@ -550,9 +554,9 @@ fn segments_of_points_of_order_3() {
     };
     assert!(Fp::sum_naive(&[torsion; 3]).is_infinity());
     let mut points = vec![torsion, torsion.neg()];
-    check_segments(Portable::<Fp>::default(), &points, &LENGTHS, 13);
+    check_kernels(&points, &LENGTHS, 13);
     points.extend(&KEYS_RANDOM[..6]);
-    check_segments(Portable::<Fp>::default(), &points, &LENGTHS, 14);
+    check_kernels(&points, &LENGTHS, 14);
 }
 
 #[test]

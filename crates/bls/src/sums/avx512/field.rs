@@ -1,0 +1,321 @@
+//! Sixteen elements of Fp at once, in eight limbs of 52 bits, with AVX-512 IFMA.
+//!
+//! The mathematics, and the table of bounds that these functions keep, are in the lecture of
+//! [`super`].
+
+use core::arch::x86_64::*;
+
+use crate::blst_ffi::field::P;
+
+/// Bits of a limb.
+pub(super) const LIMB_BITS: usize = 52;
+/// Limbs of an element: R = 2^416.
+pub(super) const LIMBS: usize = 8;
+/// Elements of a vector of this kernel: two registers a limb, to hide the latency of `vpmadd52`.
+pub(super) const LANES: usize = 16;
+const MASK: u64 = (1 << LIMB_BITS) - 1;
+/// -1/p mod 2^52.
+const P_INVERSE: u64 = inverse_mod_2_52();
+
+/// Newton's iteration doubles the number of right bits.
+const fn inverse_mod_2_52() -> u64 {
+    let mut inverse = 1u64;
+    let mut i = 0;
+    while i < 6 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(P[0].wrapping_mul(inverse)));
+        i += 1;
+    }
+    inverse.wrapping_neg() & MASK
+}
+
+/// 384 bits in six words as eight limbs.
+pub(super) const fn split(words: &[u64; 6]) -> [u64; LIMBS] {
+    let mut limbs = [0; LIMBS];
+    let mut j = 0;
+    while j < LIMBS {
+        let (word, bit) = (j * LIMB_BITS / 64, j * LIMB_BITS % 64);
+        limbs[j] = words[word] >> bit;
+        if bit > 64 - LIMB_BITS && word < 5 {
+            limbs[j] |= words[word + 1] << (64 - bit);
+        }
+        limbs[j] &= MASK;
+        j += 1;
+    }
+    limbs
+}
+
+/// Eight limbs below 2^52, of a value below 2^384, as six words.
+pub(super) fn join(limbs: &[u64; LIMBS]) -> [u64; 6] {
+    let mut words = [0; 6];
+    for (j, limb) in limbs.iter().enumerate() {
+        let (word, bit) = (j * LIMB_BITS / 64, j * LIMB_BITS % 64);
+        words[word] |= limb << bit;
+        if bit > 64 - LIMB_BITS && word < 5 {
+            words[word + 1] |= limb >> (64 - bit);
+        }
+    }
+    words
+}
+
+pub(super) const P_LIMBS: [u64; LIMBS] = split(&P);
+
+/// `multiple` · p in limbs; all but the last are below 2^52.
+pub(super) fn multiple_of_p(multiple: u64) -> [u64; LIMBS] {
+    debug_assert!(multiple < 1 << 28, "the last limb stays below 2^52");
+    let mut carry = 0u128;
+    core::array::from_fn(|j| {
+        let sum = carry + u128::from(P_LIMBS[j]) * u128::from(multiple);
+        carry = sum >> LIMB_BITS;
+        if j == LIMBS - 1 {
+            sum as u64
+        } else {
+            sum as u64 & MASK
+        }
+    })
+}
+
+/// Sixteen numbers in limbs: `self.0[v][j]` is limb j of lanes 8v to 8v + 7.
+///
+/// Two readings: *wide*, where a limb is a signed 64-bit number and the value is Σ limb_j·2^(52j);
+/// *narrow*, an operand of products, where only the low 52 bits of a limb count.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Fe(pub(super) [[__m512i; LIMBS]; 2]);
+
+impl Fe {
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn zero() -> Fe {
+        Fe([[_mm512_setzero_si512(); LIMBS]; 2])
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn broadcast(limbs: &[u64; LIMBS]) -> Fe {
+        let registers = limbs.map(|limb| _mm512_set1_epi64(limb as i64));
+        Fe([registers; 2])
+    }
+
+    /// The limbs of one lane.
+    pub(super) fn lane(&self, lane: usize) -> [u64; LIMBS] {
+        self.0[lane / 8].map(|register| words(register)[lane % 8])
+    }
+
+    /// `self + other`, wide.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn add(&self, other: &Fe) -> Fe {
+        let mut out = *self;
+        for v in 0..2 {
+            for j in 0..LIMBS {
+                out.0[v][j] = _mm512_add_epi64(self.0[v][j], other.0[v][j]);
+            }
+        }
+        out
+    }
+
+    /// `self - other + offset`, wide.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn sub(&self, other: &Fe, offset: &Offset) -> Fe {
+        let mut out = *self;
+        for v in 0..2 {
+            for j in 0..LIMBS {
+                let difference = _mm512_sub_epi64(self.0[v][j], other.0[v][j]);
+                out.0[v][j] = _mm512_add_epi64(difference, offset.0[j]);
+            }
+        }
+        out
+    }
+
+    /// Carries: afterwards the low 52 bits of each limb are its digit, and with `CLEAR` nothing else
+    /// is left. The value must not be negative.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn carry<const CLEAR: bool>(mut self) -> Fe {
+        let mask = _mm512_set1_epi64(MASK as i64);
+        for j in 0..LIMBS - 1 {
+            for v in 0..2 {
+                let carry = _mm512_srai_epi64::<{ LIMB_BITS as u32 }>(self.0[v][j]);
+                self.0[v][j + 1] = _mm512_add_epi64(self.0[v][j + 1], carry);
+                if CLEAR {
+                    self.0[v][j] = _mm512_and_si512(self.0[v][j], mask);
+                }
+            }
+        }
+        self
+    }
+
+    /// Clears what is not a digit of a narrow number.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn digits(mut self) -> Fe {
+        let mask = _mm512_set1_epi64(MASK as i64);
+        for register in self.0.iter_mut().flatten() {
+            *register = _mm512_and_si512(*register, mask);
+        }
+        self
+    }
+
+    /// `other` in the lanes of `mask`, `self` in the others.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn select(&self, mask: u16, other: &Fe) -> Fe {
+        let mut out = *self;
+        for v in 0..2 {
+            let mask = (mask >> (8 * v)) as u8;
+            for j in 0..LIMBS {
+                out.0[v][j] = _mm512_mask_blend_epi64(mask, self.0[v][j], other.0[v][j]);
+            }
+        }
+        out
+    }
+
+    /// Which lanes hold exactly these digits.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn equals(&self, limbs: &[u64; LIMBS]) -> u16 {
+        let mut masks = [!0u8; 2];
+        for v in 0..2 {
+            for j in 0..LIMBS {
+                let limb = _mm512_set1_epi64(limbs[j] as i64);
+                masks[v] &= _mm512_cmpeq_epi64_mask(self.0[v][j], limb);
+            }
+        }
+        u16::from(masks[0]) | u16::from(masks[1]) << 8
+    }
+
+    /// The number below p of a carried and cleared number below 2p.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn reduce(&self) -> Fe {
+        let mut less = *self;
+        for v in 0..2 {
+            for j in 0..LIMBS {
+                less.0[v][j] = _mm512_sub_epi64(self.0[v][j], _mm512_set1_epi64(P_LIMBS[j] as i64));
+            }
+        }
+        let less = less.carry::<true>();
+        let mut negative = [0u8; 2];
+        for v in 0..2 {
+            negative[v] = _mm512_cmplt_epi64_mask(less.0[v][LIMBS - 1], _mm512_setzero_si512());
+        }
+        less.select(u16::from(negative[0]) | u16::from(negative[1]) << 8, self)
+    }
+
+    /// Which lanes are 0 mod p; narrow.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline]
+    pub(super) fn is_zero_mod_p(&self) -> u16 {
+        // (self · 1 + q · p) / R is at most p, and 0 mod p only if it is 0 or p.
+        let one = Fe::broadcast(&[1, 0, 0, 0, 0, 0, 0, 0]);
+        let reduced = products([(self, &one)]).carry::<true>();
+        reduced.equals(&[0; LIMBS]) | reduced.equals(&P_LIMBS)
+    }
+}
+
+/// The eight 64-bit words of a register.
+pub(super) fn words(register: __m512i) -> [u64; 8] {
+    // SAFETY: both types are 64 bytes of plain data.
+    unsafe { core::mem::transmute(register) }
+}
+
+/// A multiple of p that keeps differences from being negative, the same in all lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Offset([__m512i; LIMBS]);
+
+impl Offset {
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn new(multiple: u64) -> Offset {
+        Offset(multiple_of_p(multiple).map(|limb| _mm512_set1_epi64(limb as i64)))
+    }
+}
+
+/// One of the eight steps of a Montgomery product: limb I of the second operands.
+macro_rules! step {
+    ($i:literal, $pairs:ident, $t:ident, $p:ident, $p_inverse:ident, $zero:ident) => {
+        for v in 0..2 {
+            for k in 0..K {
+                let (a, b) = $pairs[k];
+                for j in 0..LIMBS {
+                    let t = &mut $t[v][($i + j) % LIMBS];
+                    *t = _mm512_madd52lo_epu64(*t, a.0[v][j], b.0[v][$i]);
+                }
+            }
+        }
+        for v in 0..2 {
+            let q = _mm512_madd52lo_epu64($zero, $t[v][$i], $p_inverse);
+            for j in 0..LIMBS {
+                let t = &mut $t[v][($i + j) % LIMBS];
+                *t = _mm512_madd52lo_epu64(*t, q, $p[j]);
+            }
+            // The lowest limb is 0 mod 2^52 now: the rest of it is carried, its place becomes the top.
+            let carry = _mm512_srli_epi64::<{ LIMB_BITS as u32 }>($t[v][$i]);
+            $t[v][($i + 1) % LIMBS] = _mm512_add_epi64($t[v][($i + 1) % LIMBS], carry);
+            $t[v][$i] = $zero;
+            for j in 0..LIMBS {
+                let t = &mut $t[v][($i + 1 + j) % LIMBS];
+                *t = _mm512_madd52hi_epu64(*t, q, $p[j]);
+            }
+            for k in 0..K {
+                let (a, b) = $pairs[k];
+                for j in 0..LIMBS {
+                    let t = &mut $t[v][($i + 1 + j) % LIMBS];
+                    *t = _mm512_madd52hi_epu64(*t, a.0[v][j], b.0[v][$i]);
+                }
+            }
+        }
+    };
+}
+
+/// Σ a·b / R mod p over the pairs, wide with limbs below K·2^57; operands are narrow.
+///
+/// With Σ a·b < c·p·R the result is below (1 + c)·p.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
+pub(super) fn products<const K: usize>(pairs: [(&Fe, &Fe); K]) -> Fe {
+    let zero = _mm512_setzero_si512();
+    let p = P_LIMBS.map(|limb| _mm512_set1_epi64(limb as i64));
+    let p_inverse = _mm512_set1_epi64(P_INVERSE as i64);
+    let mut t = [[zero; LIMBS]; 2];
+    step!(0, pairs, t, p, p_inverse, zero);
+    step!(1, pairs, t, p, p_inverse, zero);
+    step!(2, pairs, t, p, p_inverse, zero);
+    step!(3, pairs, t, p, p_inverse, zero);
+    step!(4, pairs, t, p, p_inverse, zero);
+    step!(5, pairs, t, p, p_inverse, zero);
+    step!(6, pairs, t, p, p_inverse, zero);
+    step!(7, pairs, t, p, p_inverse, zero);
+    Fe(t)
+}
+
+/// Transposes eight registers of eight words.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn transpose(rows: &[__m512i; 8]) -> [__m512i; 8] {
+    let mut pairs = [_mm512_setzero_si512(); 8];
+    for i in 0..4 {
+        pairs[2 * i] = _mm512_unpacklo_epi64(rows[2 * i], rows[2 * i + 1]);
+        pairs[2 * i + 1] = _mm512_unpackhi_epi64(rows[2 * i], rows[2 * i + 1]);
+    }
+    // pairs[2i + h] holds words h, 2 + h, 4 + h, 6 + h of rows 2i and 2i + 1, in 128-bit blocks.
+    let mut quads = [_mm512_setzero_si512(); 8];
+    for h in 0..2 {
+        for g in 0..2 {
+            let (low, high) = (pairs[4 * g + h], pairs[4 * g + 2 + h]);
+            // Blocks 0, 2 of both, and blocks 1, 3 of both.
+            quads[4 * g + h] = _mm512_shuffle_i64x2::<0b10_00_10_00>(low, high);
+            quads[4 * g + 2 + h] = _mm512_shuffle_i64x2::<0b11_01_11_01>(low, high);
+        }
+    }
+    let mut out = [_mm512_setzero_si512(); 8];
+    for h in 0..2 {
+        for parity in 0..2 {
+            let (low, high) = (quads[2 * parity + h], quads[4 + 2 * parity + h]);
+            // Word 2·block + h: blocks `parity` and `parity` + 2.
+            out[2 * parity + h] = _mm512_shuffle_i64x2::<0b10_00_10_00>(low, high);
+            out[2 * parity + 4 + h] = _mm512_shuffle_i64x2::<0b11_01_11_01>(low, high);
+        }
+    }
+    out
+}
