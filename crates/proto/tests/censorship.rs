@@ -41,7 +41,7 @@ impl Chance {
         let mut chosen: Vec<usize> = set
             .iter()
             .copied()
-            .filter(|_| self.next() % 2 == 0)
+            .filter(|_| self.next().is_multiple_of(2))
             .collect();
         chosen.truncate(max);
         chosen

@@ -101,9 +101,10 @@ impl Chain {
             }
         };
         let seen = &mut ballots[index].signers;
-        let before = seen.count_ones();
-        seen.write_range(first as usize, signers);
-        Ok((seen.count_ones() - before) as u32)
+        let range = first as usize..first as usize + signers.len();
+        let before = seen.count_range(range.clone());
+        seen.write_range(range.start, signers);
+        Ok((seen.count_range(range) - before) as u32)
     }
 
     /// The vote of a slot that most validators were seen to cast; of equal ones the greater.

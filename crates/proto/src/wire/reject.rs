@@ -11,7 +11,7 @@ use crate::Verdict;
 pub enum Reject {
     /// It does not decode within the limits, or not canonically, or names no member of the layout.
     #[error("malformed: {0}")]
-    Malformed(#[from] DecodeError),
+    Malformed(#[source] DecodeError),
     /// It came on a topic of another kind, committee or cell.
     #[error("published on a topic that does not carry it")]
     WrongTopic,
