@@ -1,4 +1,57 @@
 //! Runs alphorn from the command line.
+//!
+//! Exit codes: 0 = what was asked holds, 1 = a check failed, 2 = usage or configuration.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod bench;
+mod doctor;
+mod error;
+mod keycache;
+mod machine;
+mod options;
+mod participation;
+mod progress;
+mod report;
+mod slot;
+mod text;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Every validator votes in every slot: aggregation of a million votes, and what it costs.
+#[derive(Parser)]
+#[command(
+    name = "alphorn",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// One Horn slot end to end with real signatures: votes, aggregates, collections, block
+    Slot(slot::Args),
+    /// Measurements beside the naive method and the peer library of the same run
+    Bench(bench::Args),
+    /// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
+    Doctor(doctor::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Slot(args) => slot::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("alphorn: {error}");
+            error.exit_code()
+        }
+    }
+}

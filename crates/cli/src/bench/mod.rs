@@ -1,0 +1,63 @@
+//! `alphorn bench`: measurements beside the naive method and the peer library, ratios in one run.
+
+mod bls_primitives;
+mod bls_sums;
+mod bls_verify;
+mod columns;
+
+use crate::error::Result;
+use clap::Subcommand;
+
+/// Measurements beside the naive method and the peer library of the same run
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// BLS12-381
+    Bls(BlsArgs),
+}
+
+#[derive(clap::Args, Debug)]
+struct BlsArgs {
+    #[command(subcommand)]
+    what: BlsWhat,
+}
+
+#[derive(Subcommand, Debug)]
+enum BlsWhat {
+    /// Aggregate keys of all collections of a slot
+    Sums(bls_sums::Args),
+    /// Verification of all collections, aggregates of a committee, or votes of a cell
+    Verify(bls_verify::Args),
+    /// Single operations: fields, points, pairings, decoding
+    Primitives(bls_primitives::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let What::Bls(bls) = &args.what;
+    match &bls.what {
+        BlsWhat::Sums(args) => bls_sums::run(args),
+        BlsWhat::Verify(args) => bls_verify::run(args),
+        BlsWhat::Primitives(args) => bls_primitives::run(args),
+    }
+}
+
+/// The least wall time of `runs` runs in seconds, and the last result.
+fn least<T>(runs: usize, mut run: impl FnMut() -> T) -> (f64, T) {
+    let mut timed = || {
+        let start = std::time::Instant::now();
+        let value = run();
+        (start.elapsed().as_secs_f64(), value)
+    };
+    let (mut best, mut value) = timed();
+    for _ in 1..runs {
+        let (seconds, again) = timed();
+        best = best.min(seconds);
+        value = again;
+    }
+    (best, value)
+}

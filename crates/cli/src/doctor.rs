@@ -1,0 +1,126 @@
+//! `alphorn doctor`: what this machine offers, and what it means for a duty.
+
+use crate::error::Result;
+use crate::keycache;
+use crate::options::Common;
+use crate::report::{Report, table};
+use crate::{machine, text};
+use alphorn_bls::Backend;
+use serde::Serialize;
+use serde_json::{Map, json};
+use std::time::{Duration, Instant};
+
+/// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  alphorn doctor\n  alphorn doctor --json -\n  alphorn doctor --kernel bls=portable"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// How long a timer thread sleeps between two wake-ups.
+const TIMER: Duration = Duration::from_millis(2);
+/// Wake-ups of the timer: half a second in all.
+const WAKE_UPS: usize = 250;
+
+/// One kernel of one crate.
+#[derive(Serialize)]
+struct Kernel {
+    krate: &'static str,
+    level: &'static str,
+    add_ns: f64,
+    chosen: bool,
+}
+
+/// How late a sleeping thread wakes up.
+#[derive(Serialize)]
+struct TimerLag {
+    p50_us: f64,
+    p99_us: f64,
+    max_us: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("doctor", args.common.seed);
+    let chosen = args.common.bls_kernel()?;
+    let machine = args.common.machine(chosen)?;
+    let kernels: Vec<Kernel> = Backend::available()
+        .into_iter()
+        .map(|backend| Kernel {
+            krate: "bls",
+            level: backend.name(),
+            add_ns: alphorn_bls::Costs::measure(backend).add_ns,
+            chosen: backend.name() == chosen.name(),
+        })
+        .collect();
+    let lag = timer_lag();
+    let cache = keycache::folder()?;
+
+    let sink = args.common.sink();
+    let mut rows = vec![
+        vec!["processor".into(), machine.cpu.clone()],
+        vec!["cores for this process".into(), machine.cores.to_string()],
+        vec!["memory".into(), text::bytes(machine.memory_bytes)],
+        vec!["instruction sets".into(), machine.features.join(" ")],
+        vec![
+            "timer lag p50 / p99 / max".into(),
+            format!(
+                "{:.0} / {:.0} / {:.0} us",
+                lag.p50_us, lag.p99_us, lag.max_us
+            ),
+        ],
+        vec!["key cache".into(), cache.display().to_string()],
+        vec!["commit".into(), machine::COMMIT.into()],
+    ];
+    for kernel in &kernels {
+        let mark = if kernel.chosen { ", chosen" } else { "" };
+        rows.push(vec![
+            format!("{} kernel {}", kernel.krate, kernel.level),
+            format!("{:.0} ns an addition of keys{mark}", kernel.add_ns),
+        ]);
+    }
+    sink.say(&table(&["", "this machine"], &rows));
+    sink.say(&format!("\n{}", verdict(&kernels)));
+
+    let fields = json!({ "kernels": kernels, "timer_lag": lag, "key_cache": cache });
+    let fields = fields.as_object().cloned().unwrap_or_else(Map::new);
+    sink.write(&report.object(
+        &machine,
+        "measured",
+        &json!({ "kernel": chosen.name() }),
+        fields,
+    )?)
+}
+
+fn verdict(kernels: &[Kernel]) -> String {
+    // 512 collections of 2^15 keys at half participation need 2.07 million additions by patterns
+    // of eight columns: (1 - 2^-8) additions a key and group of eight, 64 groups.
+    const ADDITIONS: f64 = 64.0 * 32768.0 * 255.0 / 256.0;
+    let chosen = kernels.iter().find(|kernel| kernel.chosen);
+    match chosen {
+        Some(kernel) => format!(
+            "The keys of 512 collections at 50 % participation: {} on one thread [modelled from the measured addition].",
+            text::seconds(ADDITIONS * kernel.add_ns * 1e-9)
+        ),
+        None => "The chosen kernel is not available here.".into(),
+    }
+}
+
+fn timer_lag() -> TimerLag {
+    let mut lags_us: Vec<f64> = (0..WAKE_UPS)
+        .map(|_| {
+            let start = Instant::now();
+            std::thread::sleep(TIMER);
+            start.elapsed().saturating_sub(TIMER).as_secs_f64() * 1e6
+        })
+        .collect();
+    lags_us.sort_by(f64::total_cmp);
+    let at = |share: f64| lags_us[((WAKE_UPS - 1) as f64 * share) as usize];
+    TimerLag {
+        p50_us: at(0.5),
+        p99_us: at(0.99),
+        max_us: at(1.0),
+    }
+}

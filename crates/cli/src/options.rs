@@ -1,0 +1,179 @@
+//! Options that many commands share.
+
+use crate::error::Result;
+use crate::machine::{Machine, cores};
+use crate::report::Sink;
+use alphorn_bls::{Backend, Costs};
+use anyhow::{Context, bail};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Threads at most: more than any machine here has, so a slip of a zero is caught.
+const THREADS_MAX: usize = 1024;
+
+/// Options of every command that measures.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Common {
+    /// Threads; all cores that this process may use by default
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Kernel: auto, portable or avx512, for all crates or for one as in bls=portable
+    #[arg(long, value_name = "LEVEL", default_value = "auto")]
+    kernel: String,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Write the figures as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl Common {
+    /// Where the JSON object goes.
+    pub(crate) fn sink(&self) -> Sink {
+        Sink::new(self.json.clone())
+    }
+
+    /// Number of threads.
+    pub(crate) fn threads(&self) -> Result<usize> {
+        match self.threads {
+            None => Ok(cores()),
+            Some(n @ 1..=THREADS_MAX) => Ok(n),
+            Some(n) => Err(anyhow::anyhow!("--threads {n}: allowed are 1 to {THREADS_MAX}").into()),
+        }
+    }
+
+    /// A pool of that many threads.
+    pub(crate) fn pool(&self) -> Result<rayon::ThreadPool> {
+        pool(self.threads()?)
+    }
+
+    /// The BLS kernel that was asked for, the fastest one here by measurement for `auto`.
+    pub(crate) fn bls_kernel(&self) -> Result<Backend> {
+        bls_kernel(&self.kernel)
+    }
+
+    /// This machine with the kernel in use.
+    pub(crate) fn machine(&self, kernel: Backend) -> Result<Machine> {
+        Ok(Machine::here(
+            self.threads()?,
+            BTreeMap::from([("bls", kernel.name().to_owned())]),
+        ))
+    }
+}
+
+/// A pool of `threads` threads.
+pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+    Ok(rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .with_context(|| format!("cannot start {threads} threads"))?)
+}
+
+/// Reads `LEVEL` or `bls=LEVEL`.
+pub(crate) fn bls_kernel(text: &str) -> Result<Backend> {
+    let level = match text.split_once('=') {
+        None => text,
+        Some(("bls", level)) => level,
+        Some((other, _)) => {
+            return Err(
+                anyhow::anyhow!("--kernel {text}: no crate {other} has kernels; bls has").into(),
+            );
+        }
+    };
+    if level == "auto" {
+        return Ok(fastest());
+    }
+    Ok(level
+        .parse::<Backend>()
+        .with_context(|| format!("--kernel {text}"))?)
+}
+
+/// A wider kernel is chosen if it is faster by this factor: wide units slow some processors down,
+/// so a draw goes to the kernel that is there anyway.
+const GAIN_MIN: f64 = 1.05;
+
+/// The kernel with the fastest addition of keys on this machine, measured now.
+fn fastest() -> Backend {
+    let mut kernels = Backend::available().into_iter();
+    let first = kernels.next().unwrap_or_else(Backend::portable);
+    let Some(second) = kernels.next() else {
+        return first;
+    };
+    let add_ns = |kernel| Costs::measure(kernel).add_ns;
+    let mut best = (first, add_ns(first));
+    for kernel in std::iter::once(second).chain(kernels) {
+        let ns = add_ns(kernel);
+        if ns * GAIN_MIN < best.1 {
+            best = (kernel, ns);
+        }
+    }
+    best.0
+}
+
+/// A number of validators as `1048576`, `2^20` or `1m`.
+pub(crate) fn validators(text: &str) -> std::result::Result<u32, String> {
+    const MAX: u32 = alphorn_types::VALIDATORS_MAX;
+    let number = if let Some(power) = text.strip_prefix("2^") {
+        power
+            .parse::<u32>()
+            .ok()
+            .and_then(|power| 1u32.checked_shl(power))
+    } else {
+        text.replace(['_', ','], "").parse::<u32>().ok()
+    };
+    match number {
+        Some(n) if (1..=MAX).contains(&n) => Ok(n),
+        _ => Err(format!(
+            "a number of validators from 1 to {MAX}, as 1048576 or 2^20"
+        )),
+    }
+}
+
+/// A share as 0.95 or 95%.
+pub(crate) fn share(text: &str) -> anyhow::Result<f64> {
+    let value = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|value| value / 100.0),
+        None => text.parse::<f64>(),
+    };
+    match value {
+        Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
+        _ => bail!("{text:?} is no share from 0 to 1 (or 0% to 100%)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        assert_eq!(validators("2^20"), Ok(1 << 20));
+        assert_eq!(validators("1,048,576"), Ok(1 << 20));
+        assert_eq!(validators("1_000"), Ok(1000));
+        for wrong in ["0", "2^23", "2^99", "-1", "", "4194305", "many"] {
+            assert!(
+                validators(wrong).unwrap_err().contains("4194304"),
+                "{wrong}"
+            );
+        }
+        assert_eq!(share("95%").unwrap(), 0.95);
+        assert_eq!(share("0.5").unwrap(), 0.5);
+        for wrong in ["1.5", "-0.1", "101%", "NaN", "half"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_of_another_crate_is_a_usage_error() {
+        assert!(bls_kernel("portable").is_ok());
+        assert!(bls_kernel("bls=portable").is_ok());
+        assert!(
+            bls_kernel("stark=avx2")
+                .unwrap_err()
+                .to_string()
+                .contains("no crate stark")
+        );
+        assert!(bls_kernel("sse9").is_err());
+    }
+}

@@ -1,0 +1,150 @@
+//! Recorded participation: who voted in an epoch of a real network.
+//!
+//! A record is a folder with `meta.json` (number of active validators, slots, committees a slot,
+//! names of the bit files) and bit files, one bit a position of the epoch shuffling, least
+//! significant bit first.
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Largest meta file that is read.
+const META_BYTES_MAX: u64 = 1 << 20;
+
+#[derive(Deserialize)]
+struct Meta {
+    network: String,
+    epoch: u64,
+    active_validators: u32,
+    slots: u16,
+    committees_per_slot: u16,
+    files: BTreeMap<String, String>,
+}
+
+/// One recorded epoch, one flag of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    /// What it is, in words.
+    pub(crate) name: String,
+    /// Number of positions.
+    pub(crate) validators: u32,
+    /// Horn's committees: the slots of the epoch.
+    pub(crate) committees: u16,
+    /// Horn's cells of a committee: the real committees of a slot.
+    pub(crate) subcommittees: u16,
+    /// Who voted, by position.
+    pub(crate) bits: alphorn_types::Bitfield,
+}
+
+impl Record {
+    /// Reads a record. `path` names its folder, its `meta.json`, or one of its bit files; a folder
+    /// stands for the file of `flag`.
+    pub(crate) fn read(path: &Path, flag: &str) -> anyhow::Result<Self> {
+        let (folder, file) = if path.is_dir() {
+            (path.to_owned(), None)
+        } else {
+            let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned());
+            (folder, name.filter(|name| name != "meta.json"))
+        };
+        let meta_path = folder.join("meta.json");
+        let meta: Meta = serde_json::from_slice(&read_bounded(&meta_path, META_BYTES_MAX)?)
+            .with_context(|| format!("cannot read {}", meta_path.display()))?;
+        let known = || meta.files.keys().cloned().collect::<Vec<_>>().join(", ");
+        let file = match file {
+            Some(file) if meta.files.contains_key(&file) => file,
+            Some(file) => bail!(
+                "{} names no bit file {file:?}; it names {}",
+                meta_path.display(),
+                known()
+            ),
+            None => format!("{flag}.bits"),
+        };
+        if !meta.files.contains_key(&file) {
+            bail!(
+                "{} names no bit file {file:?}; it names {}",
+                meta_path.display(),
+                known()
+            );
+        }
+        let bits_path: PathBuf = folder.join(&file);
+        let expected = u64::from(meta.active_validators).div_ceil(8);
+        let bytes = read_bounded(&bits_path, expected)?;
+        let bits = alphorn_types::Bitfield::from_bytes(&bytes, meta.active_validators as usize)
+            .with_context(|| {
+                format!(
+                    "{} does not hold {} bits",
+                    bits_path.display(),
+                    meta.active_validators
+                )
+            })?;
+        Ok(Record {
+            name: format!(
+                "{} epoch {}, {}",
+                meta.network,
+                meta.epoch,
+                file.trim_end_matches(".bits")
+            ),
+            validators: meta.active_validators,
+            committees: meta.slots,
+            subcommittees: meta.committees_per_slot,
+            bits,
+        })
+    }
+}
+
+fn read_bounded(path: &Path, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
+    let length = std::fs::metadata(path)
+        .with_context(|| format!("cannot read {}", path.display()))?
+        .len();
+    if length > bytes_max {
+        bail!(
+            "{} has {length} bytes, at most {bytes_max} are expected",
+            path.display()
+        );
+    }
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goerli() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/goerli-epoch-148260")
+    }
+
+    #[test]
+    fn the_recorded_epoch_is_read() {
+        let record = Record::read(&goerli(), "target").unwrap();
+        assert_eq!(
+            (record.validators, record.committees, record.subcommittees),
+            (392_036, 32, 64)
+        );
+        let share = record.bits.count_ones() as f64 / f64::from(record.validators);
+        assert!(
+            (0.734..0.736).contains(&share),
+            "target participation is 73.5 %, read {share}"
+        );
+        let head = Record::read(&goerli().join("head.bits"), "target").unwrap();
+        assert!(head.bits.count_ones() < record.bits.count_ones());
+    }
+
+    #[test]
+    fn wrong_records_are_named() {
+        let error =
+            |path: &Path, flag: &str| format!("{:#}", Record::read(path, flag).unwrap_err());
+        assert!(error(&goerli(), "tail").contains("source.bits"));
+        assert!(error(&goerli().join("other.bits"), "target").contains("other.bits"));
+        assert!(error(Path::new("/nowhere"), "target").contains("meta.json"));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(goerli().join("meta.json"), folder.path().join("meta.json")).unwrap();
+        std::fs::write(folder.path().join("target.bits"), [0; 10]).unwrap();
+        assert!(error(folder.path(), "target").contains("392036 bits"));
+        std::fs::write(folder.path().join("target.bits"), vec![0; 49_006]).unwrap();
+        assert!(error(folder.path(), "target").contains("at most 49005"));
+    }
+}
