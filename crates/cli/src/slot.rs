@@ -12,7 +12,7 @@ use alphorn_bls::{Bls, Costs, EpochKeys, Exec, Signers, peer};
 use alphorn_proto::horn::{Config, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::Kind;
-use alphorn_scheme::{Claim, MemoryWatermark, Scheme};
+use alphorn_scheme::{Claim, MemoryWatermark};
 use alphorn_sim::compute::CrossCheck;
 use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, Step, run_slot};
 use alphorn_types::{Coding, Layout};

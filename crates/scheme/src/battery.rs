@@ -50,7 +50,7 @@ pub trait Fixture {
     fn signers(&self, validators: u32) -> <Self::S as Scheme>::Signers;
 }
 
-/// Runs the battery on a [`Fixture`](battery::Fixture) expression inside a module of that name.
+/// Runs the battery on an expression that implements [`Fixture`](trait@crate::battery::Fixture), inside a module of that name.
 #[macro_export]
 macro_rules! battery {
     ($name:ident, $fixture:expr) => {

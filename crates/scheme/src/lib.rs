@@ -11,7 +11,7 @@
 //! | [`watermark`] | reservations: no (key, role, slot) is ever signed twice |
 //! | [`list`] | list mode: an aggregate that is its signatures |
 //! | [`model`] | cost tables, and a scheme without cryptography that charges them |
-//! | [`battery`] | the tests that every scheme passes by one macro line |
+//! | [`mod@battery`] | the tests that every scheme passes by one macro line |
 //!
 //! Bytes are opaque here: a signature, a proof of selection and the evidence of an aggregate are
 //! byte strings whose length the scheme declares. The roles of the protocol never look inside;
