@@ -301,21 +301,19 @@ fn encodings_are_the_pinned_ones() {
     topics(&mut lines);
 
     let file: toml::Table = include_str!("../../../conformance.toml").parse().unwrap();
-    let pinned: BTreeMap<String, (usize, String)> = file["proto"]
-        .as_table()
-        .unwrap()
+    let text = |pin: &toml::Value, key: &str| pin[key].as_str().unwrap().to_string();
+    let pins = file["proto"].as_array().unwrap();
+    let pinned: BTreeMap<String, (usize, String)> = pins
         .iter()
-        .map(|(name, line)| {
-            let bytes = line["bytes"].as_integer().unwrap() as usize;
-            (
-                name.clone(),
-                (bytes, line["sha256"].as_str().unwrap().into()),
-            )
+        .map(|pin| {
+            let bytes = pin["bytes"].as_integer().unwrap() as usize;
+            (text(pin, "name"), (bytes, text(pin, "sha256")))
         })
         .collect();
+    assert_eq!(pinned.len(), pins.len(), "a name is pinned twice");
     if pinned != lines.0 {
         for (name, (bytes, sha256)) in &lines.0 {
-            println!("\"{name}\" = {{ bytes = {bytes}, sha256 = \"{sha256}\" }}");
+            println!("    {{ name = \"{name}\", bytes = {bytes}, sha256 = \"{sha256}\" }},");
         }
     }
     for (name, line) in &lines.0 {
