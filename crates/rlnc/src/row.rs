@@ -15,7 +15,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    const ZERO: Block = Block {
+    pub(crate) const ZERO: Block = Block {
         limbs: [[0; LANES]; 5],
     };
 

@@ -20,6 +20,15 @@ const R2: Scalar = Scalar([
     0xceec_73d2_17f5_be65,
     0x0399_411b_7c30_9a3d,
 ]);
+/// 2^516 modulo ℓ: a Montgomery product with it is a multiplication by 2^260.
+#[cfg(target_arch = "x86_64")]
+const R_260: Scalar = Scalar([
+    0x3829_f4e5_32df_7449,
+    0xc244_ccda_9f72_5df7,
+    0xeec7_3d21_7f5b_e65c,
+    0x0994_11b7_c309_a3dc,
+]);
+
 /// An integer modulo ℓ, the prime order of Ristretto255, as its canonical representative.
 ///
 /// Its arithmetic takes variable time: everything coded here is public.
@@ -82,6 +91,12 @@ impl Scalar {
         self.montgomery_mul(R2)
     }
 
+    /// self · 2^260 modulo ℓ: the form in which the AVX-512 row kernel takes its few factors.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn times_2_260(self) -> Scalar {
+        self.montgomery_mul(R_260)
+    }
+
     /// self · other / 2^256 modulo ℓ.
     fn montgomery_mul(self, other: Scalar) -> Scalar {
         let mut wide = [0; 8];
@@ -89,45 +104,51 @@ impl Scalar {
         montgomery_reduce(wide)
     }
 
-    /// The inverse modulo ℓ, by the binary extended Euclidean algorithm. Panics for 0.
+    /// The inverse modulo ℓ, by Kaliski's almost inverse. Panics for 0.
     #[must_use]
     pub fn vartime_invert(self) -> Scalar {
         assert!(!self.is_zero(), "zero has no inverse");
-        // Invariants: a·self = u and b·self = v modulo ℓ, gcd(u, v) = 1.
-        let (mut u, mut v) = (self.0, ORDER);
-        let (mut a, mut b) = (Scalar::ONE, Scalar::ZERO);
-        loop {
-            while u[0] & 1 == 0 {
+        // Invariants: r·self = -u·2^k and s·self = v·2^k modulo ℓ, u·s + v·r = ℓ, gcd(u, v) = 1.
+        let (mut u, mut v) = (ORDER, self.0);
+        let (mut r, mut s) = ([0, 0, 0, 0], [1, 0, 0, 0]);
+        let mut k = 0;
+        while v != [0; 4] {
+            if u[0] & 1 == 0 {
                 u = half(&u);
-                a = a.halved();
-            }
-            while v[0] & 1 == 0 {
+                s = double(&s);
+            } else if v[0] & 1 == 0 {
                 v = half(&v);
-                b = b.halved();
-            }
-            let (difference, borrow) = sub_limbs(&u, &v);
-            if difference == [0; 4] {
-                return a;
-            }
-            if borrow {
-                v = sub_limbs(&v, &u).0;
-                b = b - a;
+                r = double(&r);
             } else {
-                u = difference;
-                a = a - b;
+                let (difference, borrow) = sub_limbs(&v, &u);
+                if borrow {
+                    u = half(&sub_limbs(&u, &v).0);
+                    r = add_limbs(&r, &s).0;
+                    s = double(&s);
+                } else {
+                    v = half(&difference);
+                    s = add_limbs(&s, &r).0;
+                    r = double(&r);
+                }
             }
+            k += 1;
         }
+        // Now u = 1 and r < 2ℓ is minus the inverse times 2^k, where 253 <= k <= 506. Two Montgomery
+        // products with 2^(512 - k), split because it may exceed ℓ, take the power out.
+        let almost = -Scalar(reduce_once(r));
+        let exponent = 512 - k;
+        let first = exponent.min(200);
+        almost
+            .montgomery_mul(power_of_two(first))
+            .montgomery_mul(power_of_two(exponent - first))
     }
+}
 
-    /// self / 2 modulo ℓ.
-    fn halved(self) -> Scalar {
-        let even = if self.0[0] & 1 == 0 {
-            self.0
-        } else {
-            add_limbs(&self.0, &ORDER).0
-        };
-        Scalar(half(&even))
-    }
+/// 2^exponent for exponents up to 251.
+fn power_of_two(exponent: u32) -> Scalar {
+    let mut limbs = [0; 4];
+    limbs[(exponent / 64) as usize] = 1 << (exponent % 64);
+    Scalar(limbs)
 }
 
 impl Add for Scalar {
@@ -209,6 +230,16 @@ fn sub_limbs(a: &[u64; 4], b: &[u64; 4]) -> ([u64; 4], bool) {
         (out[i], borrow) = (difference, first | second);
     }
     (out, borrow)
+}
+
+#[inline(always)]
+fn double(a: &[u64; 4]) -> [u64; 4] {
+    [
+        a[0] << 1,
+        (a[1] << 1) | (a[0] >> 63),
+        (a[2] << 1) | (a[1] >> 63),
+        (a[3] << 1) | (a[2] >> 63),
+    ]
 }
 
 #[inline(always)]

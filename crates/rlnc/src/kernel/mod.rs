@@ -1,5 +1,9 @@
 //! The two kernels: sums over a table of multiples of points, and linear combinations of rows.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 pub(crate) mod portable;
 pub(crate) mod table;
 
@@ -24,6 +28,10 @@ pub struct Backend(Kernel);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kernel {
     Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Avx512),
 }
 
 /// Why a name gives no [`Backend`].
@@ -45,7 +53,13 @@ impl Backend {
 
     /// All levels that this machine can run, the portable one first.
     pub fn available() -> Vec<Backend> {
-        vec![Backend::portable()]
+        let mut kernels = vec![Kernel::Portable];
+        #[cfg(target_arch = "x86_64")]
+        {
+            kernels.extend(avx2::Avx2::detect().map(Kernel::Avx2));
+            kernels.extend(avx512::Avx512::detect().map(Kernel::Avx512));
+        }
+        kernels.into_iter().map(Backend).collect()
     }
 
     /// The fastest level here, by a measurement of about 10 ms.
@@ -60,6 +74,10 @@ impl Backend {
     pub fn name(self) -> &'static str {
         match self.0 {
             Kernel::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(_) => "avx512",
         }
     }
 
@@ -90,6 +108,10 @@ impl Backend {
         let mut sums = vec![vec![Point::IDENTITY; window.groups() * LANES]; vectors.len()];
         match self.0 {
             Kernel::Portable => portable::accumulate(table, vectors, &mut sums),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(token) => token.accumulate(table, vectors, &mut sums),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(token) => token.accumulate(table, vectors, &mut sums),
         }
         let weighed = |sums: Vec<Point>| {
             let shift = |i: usize| window.shift(i / LANES, i % LANES);
@@ -149,6 +171,10 @@ impl Backend {
         }
         match self.0 {
             Kernel::Portable => portable::combine(factors, rows, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(token) => token.combine(factors, rows, out),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(token) => token.combine(factors, rows, out),
         }
     }
 }

@@ -111,6 +111,13 @@ impl Table {
         }
     }
 
+    /// The row that digit 0 selects.
+    pub(crate) fn identity(&self) -> &TableRow {
+        self.rows
+            .last()
+            .expect("every table ends with the identity")
+    }
+
     /// Number of points.
     pub(crate) fn len(&self) -> usize {
         self.points
