@@ -1,5 +1,5 @@
 //! Runs jobs: really, in parallel, and as late as possible, while virtual time is charged from the
-//! scheme's own cost formula.
+//! cost formula of the scheme's portable kernel, which is the same on every machine.
 //!
 //! A job that is spawned at `now` finishes at `now + prior_ns` of its features, whatever the real
 //! work takes: a run is the same on every machine and for every number of threads. Each job has a
@@ -102,6 +102,8 @@ enum Source {
 /// The compute model of a run, for all of its nodes: one scheme, one table of keys.
 pub struct Compute<S: Scheme> {
     env: Env<S>,
+    /// What costs are charged from: the portable kernel, whose formula knows no machine.
+    charged: Env<S>,
     watermark: Arc<dyn Watermark>,
     lanes: Lanes<S>,
     cache_bytes_max: u64,
@@ -132,6 +134,7 @@ impl<S: Scheme> Compute<S> {
         config: ComputeConfig,
     ) -> Result<Self, PoolError> {
         Ok(Compute {
+            charged: env.portable(),
             env,
             watermark,
             lanes: Lanes::new(config.threads)?,
@@ -222,7 +225,7 @@ impl<S: Scheme> Compute<S> {
             _ => 1,
         };
         let work = Job::<S>::from(work);
-        let features = work.features(&self.env);
+        let features = work.features(&self.charged);
         self.meters.spawned(op, &features);
         let finish = now.saturating_add_ns(features.prior_ns.div_ceil(cores.max(1) as u64));
         let (source, at) = match admitted {
