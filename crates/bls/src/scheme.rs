@@ -1,5 +1,9 @@
 //! BLS as a scheme of the protocol: [`alphorn_scheme::Scheme`] for [`Bls`].
 
+mod cost;
+mod epoch;
+mod signers;
+
 use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -10,27 +14,29 @@ use alphorn_scheme::{
     Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement,
     combined_support,
 };
-use alphorn_types::{Assignment, Bitfield, Layout, Slot, Support, Validator};
+use alphorn_types::{Assignment, Bitfield, Slot, Support, Validator};
 
 use crate::batch::{Batch, SignatureSet};
-use crate::blst_ffi::curve::{G1Affine, G2Affine};
+use crate::blst_ffi::curve::G2Affine;
 use crate::blst_ffi::points::g2;
-use crate::ciphersuite::sign;
 use crate::decode::{decode_signatures, decompress_signatures};
 use crate::exec::Exec;
-use crate::interop::{InteropKey, VartimeInteropSigner, interop_keys};
 use crate::kernel::Backend;
-use crate::keys::{PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES, SecretKey, Signature};
+use crate::keys::{PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES};
 use crate::registry::Registry;
 use crate::rlc::{Rlc, RlcBits};
 use crate::sums::{
     Columns, CommitteeJob, Costs, KeyTable, Method, SumOptions, Workspace, sum_columns,
 };
 
+use epoch::key_table;
+use signers::encode;
+
+pub use epoch::EpochKeys;
+pub use signers::Signers;
+
 /// Greatest multiplicity that a support can carry.
 const MULTIPLICITY_MAX: u8 = 15;
-/// Signatures of one message from which tables for it pay off (10 ms against 240 us each).
-const TABLE_SIGNATURES_MIN: usize = 64;
 
 /// BLS12-381 signatures, summed.
 #[derive(Clone, Debug)]
@@ -69,176 +75,6 @@ impl Bls {
             method: self.naive.then_some(Method::Naive),
             costs: self.costs,
         }
-    }
-}
-
-/// The secret keys held by a process.
-pub struct Signers(SignerSet);
-
-enum SignerSet {
-    /// Interop keys of a range of validators; may be used by variable-time code.
-    Interop { first: u32, keys: Vec<InteropKey> },
-    /// Real keys; only constant-time code sees them.
-    Real(BTreeMap<u32, SecretKey>),
-}
-
-impl Signers {
-    /// The interop keys of a range of validators.
-    pub fn interop(validators: Range<u32>, exec: Exec<'_>) -> Signers {
-        let keys = interop_keys(u64::from(validators.start)..u64::from(validators.end), exec);
-        Signers(SignerSet::Interop {
-            first: validators.start,
-            keys,
-        })
-    }
-
-    /// Real keys of some validators.
-    pub fn real(keys: impl IntoIterator<Item = (Validator, SecretKey)>) -> Signers {
-        Signers(SignerSet::Real(
-            keys.into_iter()
-                .map(|(validator, key)| (validator.0, key))
-                .collect(),
-        ))
-    }
-
-    /// Signs (validator, message) pairs.
-    fn sign(
-        &self,
-        backend: Backend,
-        items: &[(Validator, [u8; 32])],
-        exec: Exec<'_>,
-    ) -> Result<Vec<Signature>, SchemeError> {
-        match &self.0 {
-            SignerSet::Real(keys) => {
-                let held: Result<Vec<&SecretKey>, SchemeError> = items
-                    .iter()
-                    .map(|(v, _)| keys.get(&v.0).ok_or(SchemeError::UnknownSigner(v.0)))
-                    .collect();
-                let held = held?;
-                Ok(exec.map(items.len(), |i| sign(held[i], &items[i].1)))
-            }
-            SignerSet::Interop { first, keys } => {
-                let key =
-                    |v: &Validator| v.0.checked_sub(*first).and_then(|i| keys.get(i as usize));
-                let held: Result<Vec<&InteropKey>, SchemeError> = items
-                    .iter()
-                    .map(|(v, _)| key(v).ok_or(SchemeError::UnknownSigner(v.0)))
-                    .collect();
-                Ok(sign_interop(backend, &held?, items, exec))
-            }
-        }
-    }
-}
-
-/// Signs with interop keys; messages of many signers get tables of their own.
-fn sign_interop(
-    backend: Backend,
-    keys: &[&InteropKey],
-    items: &[(Validator, [u8; 32])],
-    exec: Exec<'_>,
-) -> Vec<Signature> {
-    let mut by_message: BTreeMap<&[u8; 32], Vec<usize>> = BTreeMap::new();
-    for (i, (_, message)) in items.iter().enumerate() {
-        by_message.entry(message).or_default().push(i);
-    }
-    let mut signatures = vec![Signature::from_point(G2Affine::INFINITY); items.len()];
-    for (message, members) in by_message {
-        let signed = if members.len() < TABLE_SIGNATURES_MIN {
-            exec.map(members.len(), |m| {
-                sign(&keys[members[m]].to_secret_key(), message)
-            })
-        } else {
-            let members: Vec<&InteropKey> = members.iter().map(|&i| keys[i]).collect();
-            VartimeInteropSigner::new(message, backend).vartime_interop_sign(&members, exec)
-        };
-        members
-            .iter()
-            .zip(signed)
-            .for_each(|(&i, signature)| signatures[i] = signature);
-    }
-    signatures
-}
-
-fn encode(signatures: &[Signature], exec: Exec<'_>) -> Signatures {
-    let encoded = exec.map(signatures.len(), |i| signatures[i].to_bytes());
-    Signatures::new(SIGNATURE_BYTES, encoded.concat())
-}
-
-/// The public keys of an epoch in committee order.
-pub struct EpochKeys {
-    registry: Arc<Registry>,
-    assignment: Arc<Assignment>,
-    committees: KeyTable,
-    /// The same keys cut into cells; built when the first aggregate of a cell is verified.
-    cells: OnceLock<KeyTable>,
-}
-
-/// Keys in epoch order, in a table with these ranges as its committees.
-fn key_table(
-    backend: Backend,
-    registry: &Registry,
-    assignment: &Assignment,
-    sizes: &[usize],
-) -> KeyTable {
-    let keys: Vec<G1Affine> = assignment
-        .members()
-        .iter()
-        .map(|&v| *registry.keys()[v as usize].point())
-        .collect();
-    KeyTable::new(backend, keys, sizes).expect("the layout's ranges cover the validators")
-}
-
-impl EpochKeys {
-    /// The keys of all validators.
-    pub fn registry(&self) -> &Registry {
-        &self.registry
-    }
-
-    /// The committees that the table was made for.
-    pub fn assignment(&self) -> &Assignment {
-        &self.assignment
-    }
-
-    /// The table of a layer.
-    fn table(&self, layer: Layer) -> &KeyTable {
-        match layer {
-            Layer::Collection => &self.committees,
-            Layer::Aggregate => self.cells.get_or_init(|| {
-                let layout = self.assignment.layout();
-                let sizes: Vec<usize> = layout
-                    .cells()
-                    .map(|cell| layout.cell_len(cell) as usize)
-                    .collect();
-                key_table(
-                    self.committees.backend(),
-                    &self.registry,
-                    &self.assignment,
-                    &sizes,
-                )
-            }),
-        }
-    }
-
-    /// Index in the layer's table of the cell or committee that a statement names exactly.
-    fn place(&self, statement: &Statement) -> Option<usize> {
-        let layout: &Layout = self.assignment.layout();
-        if statement.len == 0 || statement.first >= layout.validators() {
-            return None;
-        }
-        let cell = layout.cell_of(statement.first);
-        let (range, place) = match statement.layer {
-            Layer::Collection => (
-                layout.committee_range(cell.committee),
-                usize::from(cell.committee),
-            ),
-            Layer::Aggregate => {
-                let place = usize::from(cell.committee) * usize::from(layout.subcommittees())
-                    + usize::from(cell.subcommittee);
-                (layout.cell_range(cell), place)
-            }
-        };
-        (range.start == statement.first && range.end - range.start == statement.len)
-            .then_some(place)
     }
 }
 
@@ -569,61 +405,11 @@ impl Scheme for Bls {
     }
 }
 
-/// What work costs on one thread: nanoseconds per operation of blst 0.3.17 on a 4 GHz Zen 5, and
-/// the measured cost of additions; the worker learns the factor of the machine at hand.
-mod cost {
-    use alphorn_scheme::{Cost, Op};
-
-    use crate::sums::Costs;
-
-    const SIGN_NS: u64 = 255_000;
-    const DECODE_NS: u64 = 20_000;
-    const SUBGROUP_NS: u64 = 14_000;
-    /// Combining one item with 64-bit weights.
-    const COMBINE_NS: u64 = 13_000;
-    const HASH_NS: u64 = 128_000;
-    const MILLER_NS: u64 = 126_000;
-    /// One final exponentiation, two Miller loops and the hash of the common message.
-    const TEST_NS: u64 = 640_000;
-    const G2_ADD_NS: u64 = 600;
-    /// Signers of a dense collection whose keys share one addition (eight columns to a group).
-    const SIGNERS_PER_ADDITION: f64 = 4.0;
-    /// Decoded points, weights and encodings of an item.
-    const ITEM_BYTES: u64 = 768;
-    const KEY_BYTES: u64 = 2 * 96 + 128;
-
-    fn item_ns(n: u64) -> u64 {
-        n.saturating_mul(DECODE_NS + SUBGROUP_NS + COMBINE_NS)
-    }
-
-    /// The prediction.
-    pub(super) fn predict(costs: &Costs, op: Op, n: u64, m: u64) -> Cost {
-        let keys_ns = (m as f64 / SIGNERS_PER_ADDITION * costs.add_ns) as u64;
-        let ns = match op {
-            Op::Sign | Op::DutySign => n.saturating_mul(SIGN_NS),
-            Op::VerifyVotes => TEST_NS + item_ns(n),
-            // Duties sign different messages: a hash and a Miller loop each.
-            Op::DutyVerify => TEST_NS + item_ns(n) + n.saturating_mul(HASH_NS + MILLER_NS),
-            Op::VerifyAggregates | Op::VerifyCollections => {
-                let triple = item_ns(n.saturating_mul(3)) + n.saturating_mul(HASH_NS + MILLER_NS);
-                TEST_NS + triple + keys_ns
-            }
-            Op::Aggregate | Op::Collect | Op::Merge => {
-                TEST_NS + n.saturating_mul(DECODE_NS + G2_ADD_NS) + keys_ns
-            }
-            Op::Prepare => (n as f64 * costs.add_ns) as u64 + n.saturating_mul(100),
-        };
-        let memory_bytes = match op {
-            Op::Prepare => n.saturating_mul(KEY_BYTES),
-            _ => n.saturating_mul(ITEM_BYTES) + (2 << 20),
-        };
-        Cost { ns, memory_bytes }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::signers::TABLE_SIGNATURES_MIN;
     use super::*;
+    use crate::{InteropKey, SecretKey, sign};
 
     struct Interop;
 
@@ -674,7 +460,7 @@ mod tests {
     #[test]
     fn many_interop_signatures_equal_those_one_by_one() {
         let signers = Signers::interop(10..10 + 2 * TABLE_SIGNATURES_MIN as u32, Exec::serial());
-        let item = |i: u32| (Validator(10 + i), [u8::from(i % 3 == 0); 32]);
+        let item = |i: u32| (Validator(10 + i), [u8::from(i.is_multiple_of(3)); 32]);
         let items: Vec<_> = (0..2 * TABLE_SIGNATURES_MIN as u32).map(item).collect();
         let signed = signers
             .sign(Backend::portable(), &items, Exec::serial())

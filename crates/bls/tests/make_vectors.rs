@@ -443,6 +443,9 @@ fn fast_aggregate_verifying(cases: &mut Cases) {
     );
 }
 
+/// Either implementation's check of one message under some keys.
+type FastAggregateVerify = fn(&[Vec<u8>], &[u8], &[u8]) -> bool;
+
 fn batch_verifying(cases: &mut Cases) {
     let messages: Vec<Vec<u8>> = MESSAGES.iter().map(|message| message.to_vec()).collect();
     let good: Vec<Vec<u8>> = keys()
@@ -461,7 +464,7 @@ fn batch_verifying(cases: &mut Cases) {
     ];
     for (name, signatures) in sets {
         let input = json!({ "pubkeys": hex_list(&publics()), "messages": hex_list(&messages), "signatures": hex_list(&signatures) });
-        let each = |verify: fn(&[Vec<u8>], &[u8], &[u8]) -> bool| {
+        let each = |verify: FastAggregateVerify| {
             let keys = publics();
             (0..3).all(|i| verify(&keys[i..=i], &messages[i], &signatures[i]))
         };

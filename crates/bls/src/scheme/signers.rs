@@ -1,0 +1,109 @@
+//! The secret keys of a process, real ones or interop ones.
+
+use core::ops::Range;
+use std::collections::BTreeMap;
+
+use alphorn_scheme::{SchemeError, Signatures};
+use alphorn_types::Validator;
+
+use crate::blst_ffi::curve::G2Affine;
+use crate::ciphersuite::sign;
+use crate::exec::Exec;
+use crate::interop::{InteropKey, VartimeInteropSigner, interop_keys};
+use crate::kernel::Backend;
+use crate::keys::{SIGNATURE_BYTES, SecretKey, Signature};
+
+/// Signatures of one message from which tables for it pay off (10 ms against 240 us each).
+pub(super) const TABLE_SIGNATURES_MIN: usize = 64;
+
+/// The secret keys held by a process.
+pub struct Signers(SignerSet);
+
+enum SignerSet {
+    /// Interop keys of a range of validators; may be used by variable-time code.
+    Interop { first: u32, keys: Vec<InteropKey> },
+    /// Real keys; only constant-time code sees them.
+    Real(BTreeMap<u32, SecretKey>),
+}
+
+impl Signers {
+    /// The interop keys of a range of validators.
+    pub fn interop(validators: Range<u32>, exec: Exec<'_>) -> Signers {
+        let keys = interop_keys(u64::from(validators.start)..u64::from(validators.end), exec);
+        Signers(SignerSet::Interop {
+            first: validators.start,
+            keys,
+        })
+    }
+
+    /// Real keys of some validators.
+    pub fn real(keys: impl IntoIterator<Item = (Validator, SecretKey)>) -> Signers {
+        Signers(SignerSet::Real(
+            keys.into_iter()
+                .map(|(validator, key)| (validator.0, key))
+                .collect(),
+        ))
+    }
+
+    /// Signs (validator, message) pairs.
+    pub(super) fn sign(
+        &self,
+        backend: Backend,
+        items: &[(Validator, [u8; 32])],
+        exec: Exec<'_>,
+    ) -> Result<Vec<Signature>, SchemeError> {
+        match &self.0 {
+            SignerSet::Real(keys) => {
+                let held: Result<Vec<&SecretKey>, SchemeError> = items
+                    .iter()
+                    .map(|(v, _)| keys.get(&v.0).ok_or(SchemeError::UnknownSigner(v.0)))
+                    .collect();
+                let held = held?;
+                Ok(exec.map(items.len(), |i| sign(held[i], &items[i].1)))
+            }
+            SignerSet::Interop { first, keys } => {
+                let key =
+                    |v: &Validator| v.0.checked_sub(*first).and_then(|i| keys.get(i as usize));
+                let held: Result<Vec<&InteropKey>, SchemeError> = items
+                    .iter()
+                    .map(|(v, _)| key(v).ok_or(SchemeError::UnknownSigner(v.0)))
+                    .collect();
+                Ok(sign_interop(backend, &held?, items, exec))
+            }
+        }
+    }
+}
+
+/// Signs with interop keys; messages of many signers get tables of their own.
+fn sign_interop(
+    backend: Backend,
+    keys: &[&InteropKey],
+    items: &[(Validator, [u8; 32])],
+    exec: Exec<'_>,
+) -> Vec<Signature> {
+    let mut by_message: BTreeMap<&[u8; 32], Vec<usize>> = BTreeMap::new();
+    for (i, (_, message)) in items.iter().enumerate() {
+        by_message.entry(message).or_default().push(i);
+    }
+    let mut signatures = vec![Signature::from_point(G2Affine::INFINITY); items.len()];
+    for (message, members) in by_message {
+        let signed = if members.len() < TABLE_SIGNATURES_MIN {
+            exec.map(members.len(), |m| {
+                sign(&keys[members[m]].to_secret_key(), message)
+            })
+        } else {
+            let members: Vec<&InteropKey> = members.iter().map(|&i| keys[i]).collect();
+            VartimeInteropSigner::new(message, backend).vartime_interop_sign(&members, exec)
+        };
+        members
+            .iter()
+            .zip(signed)
+            .for_each(|(&i, signature)| signatures[i] = signature);
+    }
+    signatures
+}
+
+pub(super) fn encode(signatures: &[Signature], exec: Exec<'_>) -> Signatures {
+    let encoded = exec.map(signatures.len(), |i| signatures[i].to_bytes());
+    Signatures::new(SIGNATURE_BYTES, encoded.concat())
+}
