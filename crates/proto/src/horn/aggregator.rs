@@ -3,7 +3,9 @@
 //! Local aggregators of a cell who cast the same vote share one sum, and all local aggregators of
 //! a committee share one signing job for their envelopes.
 
-use alphorn_scheme::{self as scheme, AggregateJob, Bytes, Layer, Outcome, Role, SignItem, SignJob, Statement};
+use alphorn_scheme::{
+    self as scheme, AggregateJob, Bytes, Layer, Outcome, Role, SignItem, SignJob, Statement,
+};
 use alphorn_types::{Cell, Slot};
 
 use super::effects::Request;
@@ -60,8 +62,14 @@ impl Horn {
     pub(super) fn start_aggregators(&mut self, slot: Slot) {
         let start = self.clock.phase_start(slot, Phase::Aggregate);
         let phase_ns = self.clock.phase_start(slot, Phase::Collect).since_ns(start);
-        self.set_timer(start.saturating_add_ns(phase_ns / 2), Timer::Aggregate(slot));
-        self.set_timer(start.saturating_add_ns(phase_ns / 4 * 3), Timer::Aggregate(slot));
+        self.set_timer(
+            start.saturating_add_ns(phase_ns / 2),
+            Timer::Aggregate(slot),
+        );
+        self.set_timer(
+            start.saturating_add_ns(phase_ns / 4 * 3),
+            Timer::Aggregate(slot),
+        );
         for committee in 0..self.config.layout.committees() {
             self.plan_aggregates(slot, committee);
         }
@@ -94,7 +102,10 @@ impl Horn {
         for maker in &state.aggregators[index] {
             let ballot = state.vote_of(maker).unwrap_or(own);
             let cell = maker.cell;
-            match plans.iter_mut().find(|plan| plan.cell == cell && plan.ballot == ballot) {
+            match plans
+                .iter_mut()
+                .find(|plan| plan.cell == cell && plan.ballot == ballot)
+            {
                 Some(plan) => plan.makers.push(maker.clone()),
                 None => plans.push(Plan {
                     cell,
@@ -147,7 +158,15 @@ impl Horn {
                 };
                 let (cell, ballot) = (plan.cell, plan.ballot);
                 let positions = summed_positions(state, plan);
-                self.fx.spawn(request, Purpose::Aggregate { slot, cell, ballot, positions });
+                self.fx.spawn(
+                    request,
+                    Purpose::Aggregate {
+                        slot,
+                        cell,
+                        ballot,
+                        positions,
+                    },
+                );
             }
         }
         let all_done = plans.iter().all(|plan| plan.stage == Stage::Done);
@@ -172,8 +191,10 @@ impl Horn {
         let vote = state.ballots.get(ballot).vote;
         let len = state.layout().cell_len(cell) as usize;
         let aggregating = &mut state.aggregating[usize::from(cell.committee)];
-        let found =
-            aggregating.plans.iter_mut().find(|plan| plan.cell == cell && plan.ballot == ballot);
+        let found = aggregating
+            .plans
+            .iter_mut()
+            .find(|plan| plan.cell == cell && plan.ballot == ballot);
         let Some(plan) = found else {
             return;
         };
@@ -232,7 +253,14 @@ impl Horn {
             hard: self.clock.slot_start(slot.next().next()),
             work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
         };
-        self.fx.spawn(request, Purpose::SignAggregates { slot, committee, aggregates });
+        self.fx.spawn(
+            request,
+            Purpose::SignAggregates {
+                slot,
+                committee,
+                aggregates,
+            },
+        );
     }
 
     pub(super) fn aggregates_signed(
@@ -245,9 +273,11 @@ impl Horn {
         if let Some(state) = self.slots.get_mut(&slot) {
             state.aggregating[usize::from(committee)].signing -= 1;
         }
-        if let Some(signatures) =
-            self.signatures(outcome, aggregates.len(), self.info.sizes.duty_signature_bytes)
-        {
+        if let Some(signatures) = self.signatures(
+            outcome,
+            aggregates.len(),
+            self.info.sizes.duty_signature_bytes,
+        ) {
             let end = self.clock.phase_start(slot, Phase::Collect);
             for (mut aggregate, envelope) in aggregates.into_iter().zip(signatures) {
                 aggregate.envelope = envelope;
@@ -280,7 +310,13 @@ impl Horn {
         let content = digest::aggregate_message(self.config.network(), &message, &self.format);
         let slot = self.slots.get(&message.vote.slot);
         if let Some(ballot) = slot.and_then(|state| state.ballots.find(&message.vote)) {
-            self.take_aggregate(Waiting { origin: None, ballot, message, data, content });
+            self.take_aggregate(Waiting {
+                origin: None,
+                ballot,
+                message,
+                data,
+                content,
+            });
         }
     }
 
@@ -302,20 +338,24 @@ impl Horn {
 }
 
 /// Positions of the cell whose votes go into a plan's aggregate, with their signatures.
-fn summed<'a>(
-    state: &'a SlotState,
-    plan: &'a Plan,
-) -> impl Iterator<Item = (u32, &'a Bytes)> + 'a {
-    let records = state.cell(plan.cell).map_or(&[][..], |votes| &votes.records);
-    (0u32..).zip(records).filter_map(|(position, record)| match &record.first {
-        Some((ballot, Some(signature)))
-            if *ballot == plan.ballot
-                && !plan.without.as_ref().is_some_and(|bad| bad.contains(&position)) =>
-        {
-            Some((position, signature))
-        }
-        _ => None,
-    })
+fn summed<'a>(state: &'a SlotState, plan: &'a Plan) -> impl Iterator<Item = (u32, &'a Bytes)> + 'a {
+    let records = state
+        .cell(plan.cell)
+        .map_or(&[][..], |votes| &votes.records);
+    (0u32..)
+        .zip(records)
+        .filter_map(|(position, record)| match &record.first {
+            Some((ballot, Some(signature)))
+                if *ballot == plan.ballot
+                    && !plan
+                        .without
+                        .as_ref()
+                        .is_some_and(|bad| bad.contains(&position)) =>
+            {
+                Some((position, signature))
+            }
+            _ => None,
+        })
 }
 
 fn summed_positions(state: &SlotState, plan: &Plan) -> Vec<u32> {
@@ -324,8 +364,9 @@ fn summed_positions(state: &SlotState, plan: &Plan) -> Vec<u32> {
 
 /// The job of a plan; none if nobody cast the vote.
 fn aggregate_job(state: &SlotState, plan: &Plan) -> Option<AggregateJob> {
-    let votes: Vec<(u32, Bytes)> =
-        summed(state, plan).map(|(position, signature)| (position, signature.clone())).collect();
+    let votes: Vec<(u32, Bytes)> = summed(state, plan)
+        .map(|(position, signature)| (position, signature.clone()))
+        .collect();
     let range = state.layout().cell_range(plan.cell);
     let statement = Statement {
         layer: Layer::Aggregate,
@@ -334,5 +375,9 @@ fn aggregate_job(state: &SlotState, plan: &Plan) -> Option<AggregateJob> {
         slot: state.slot,
         message: state.ballots.get(plan.ballot).message,
     };
-    (!votes.is_empty()).then_some(AggregateJob { epoch: state.epoch, statement, votes })
+    (!votes.is_empty()).then_some(AggregateJob {
+        epoch: state.epoch,
+        statement,
+        votes,
+    })
 }

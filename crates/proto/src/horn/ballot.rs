@@ -25,7 +25,10 @@ impl Ballot {
 
     /// What the signer's store keeps from going back.
     pub(super) fn guard(&self) -> VoteGuard {
-        VoteGuard { source: self.vote.source.slot, target: self.vote.target.slot }
+        VoteGuard {
+            source: self.vote.source.slot,
+            target: self.vote.target.slot,
+        }
     }
 }
 
@@ -38,7 +41,11 @@ pub(super) struct Ballots {
 
 impl Ballots {
     pub(super) fn new(max: u16) -> Self {
-        Self { max: usize::from(max), tracked: Vec::new(), recent: VecDeque::new() }
+        Self {
+            max: usize::from(max),
+            tracked: Vec::new(),
+            recent: VecDeque::new(),
+        }
     }
 
     /// The ballot of a vote that was checked before.
@@ -100,7 +107,10 @@ mod tests {
     use alphorn_types::Slot;
 
     fn ballot(slot: u64) -> Arc<Ballot> {
-        let vote = Vote { slot: Slot(slot), ..Vote::default() };
+        let vote = Vote {
+            slot: Slot(slot),
+            ..Vote::default()
+        };
         Ballot::new(NetworkDigest::default(), vote)
     }
 

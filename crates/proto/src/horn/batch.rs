@@ -16,7 +16,12 @@ pub(super) struct Batch<M> {
 
 impl<M> Default for Batch<M> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), bytes: 0, running: false, due: false }
+        Self {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            running: false,
+            due: false,
+        }
     }
 }
 
@@ -105,9 +110,27 @@ mod tests {
         let mut batch = Batch::default();
         assert!(batch.push(1, 10));
         assert!(!batch.push(2, 10), "already due");
-        assert!(!batch.has_room(1, Room { items: 2, bytes: 100 }));
-        assert!(!batch.has_room(81, Room { items: 3, bytes: 100 }));
-        assert!(batch.has_room(80, Room { items: 3, bytes: 100 }));
+        assert!(!batch.has_room(
+            1,
+            Room {
+                items: 2,
+                bytes: 100
+            }
+        ));
+        assert!(!batch.has_room(
+            81,
+            Room {
+                items: 3,
+                bytes: 100
+            }
+        ));
+        assert!(batch.has_room(
+            80,
+            Room {
+                items: 3,
+                bytes: 100
+            }
+        ));
         assert_eq!(batch.take(10, |_| true, |_| 10), [1, 2]);
         assert!(!batch.is_idle());
         assert!(!batch.push(3, 10), "a job runs");

@@ -1,7 +1,8 @@
 //! The collector of a committee: covers each cell with aggregates, and sums over the cells.
 
 use alphorn_scheme::{
-    self as scheme, Bytes, CombineJob, Evidence, Layer, Op, Outcome, Part, Role, SignItem, SignJob,
+    self as scheme, Bytes, CombineJob, Evidence, Layer, Op, Outcome, Part, Role, SessionId,
+    SignItem, SignJob,
 };
 use alphorn_types::{Bitfield, Cell, Slot, Validator};
 use std::collections::BTreeMap;
@@ -97,13 +98,23 @@ impl Horn {
         let mut by_ballot: BTreeMap<u8, Vec<Maker>> = BTreeMap::new();
         for serving in &state.collectors[index] {
             let ballot = state.vote_of(serving).unwrap_or(own);
-            let maker = Maker { serving: serving.clone(), done: false };
+            let maker = Maker {
+                serving: serving.clone(),
+                done: false,
+            };
             by_ballot.entry(ballot).or_default().push(maker);
         }
         let plan = |(ballot, mut makers): (u8, Vec<Maker>)| {
             makers.sort_by_key(|maker| (maker.serving.rank, maker.serving.validator));
             let (senders, without) = (Vec::new(), None);
-            Plan { ballot, makers, stage: Stage::Waiting, signing: false, senders, without }
+            Plan {
+                ballot,
+                makers,
+                stage: Stage::Waiting,
+                signing: false,
+                senders,
+                without,
+            }
         };
         state.collecting[index].plans = by_ballot.into_iter().map(plan).collect();
         state.collecting[index].planned = true;
@@ -120,14 +131,20 @@ impl Horn {
             return;
         };
         let index = usize::from(committee);
+        if state.phase < Some(Phase::Collect) {
+            return;
+        }
         let settled = state.aggregates[index].batch.is_idle()
             && state.aggregating[index].is_settled()
             && state.selecting == 0;
-        if state.phase < Some(Phase::Collect) || !(settled || hurry) {
+        if !(settled || hurry) {
             return;
         }
         let mut plans = std::mem::take(&mut state.collecting[index].plans);
-        for plan in plans.iter_mut().filter(|plan| matches!(plan.stage, Stage::Waiting)) {
+        for plan in plans
+            .iter_mut()
+            .filter(|plan| matches!(plan.stage, Stage::Waiting))
+        {
             if let Some(maker) = plan.makers.first() {
                 let due = self.config.turn(start, &maker.serving);
                 if due > self.now {
@@ -136,7 +153,10 @@ impl Horn {
                 }
             }
             plan.stage = Stage::Failed;
-            if let Some(job) = collect_job(state, &self.config, &self.info, committee, plan) {
+            let (covered, job) = collect_job(state, &self.config, &self.info, committee, plan);
+            if !adds_enough(state, &self.config, committee, plan.ballot, &covered) {
+                self.fx.counters.staged_back += plan.makers.len() as u64;
+            } else if !job.parts.is_empty() {
                 plan.stage = Stage::Running;
                 let request = Request {
                     session: state.sessions.collect,
@@ -146,11 +166,14 @@ impl Horn {
                     class: Class::Current,
                     soft: end,
                     // Late, it is still good for a block.
-                    hard: self.clock.slot_start(Slot(slot.0.saturating_add(INCLUSION_SLOTS))),
+                    hard: self
+                        .clock
+                        .slot_start(Slot(slot.0.saturating_add(INCLUSION_SLOTS))),
                     work: Work::Scheme(scheme::Work::Combine(job)),
                 };
                 let ballot = state.ballots.get(plan.ballot).clone();
-                self.fx.spawn(request, Purpose::Collect { committee, ballot });
+                self.fx
+                    .spawn(request, Purpose::Collect { committee, ballot });
             }
         }
         state.collecting[index].plans = plans;
@@ -162,7 +185,10 @@ impl Horn {
         ballot: &Arc<Ballot>,
         outcome: Outcome<Product>,
     ) {
-        let (slot, len) = (ballot.vote.slot, self.config.layout.committee_len(committee) as usize);
+        let (slot, len) = (
+            ballot.vote.slot,
+            self.config.layout.committee_len(committee) as usize,
+        );
         let made = match outcome {
             Outcome::Done(Product::Scheme(scheme::Product::Evidence(evidence))) => Some(evidence)
                 .filter(|made| {
@@ -205,7 +231,11 @@ impl Horn {
         match made {
             Some(evidence) if self.chain.check_vote(&ballot.vote).is_ok() => {
                 self.fx.counters.salvaged += 1;
-                self.keep_for_blocks(Entry { vote: ballot.vote, committee, evidence });
+                self.keep_for_blocks(Entry {
+                    vote: ballot.vote,
+                    committee,
+                    evidence,
+                });
             }
             _ => self.fx.counters.stale += 1,
         }
@@ -220,14 +250,13 @@ impl Horn {
             return;
         };
         let mut plans = std::mem::take(&mut state.collecting[index].plans);
-        for plan in &mut plans {
+        let mut ready = Vec::new();
+        for plan in plans.iter_mut().filter(|plan| !plan.signing) {
             let Stage::Made(evidence) = &plan.stage else {
                 continue;
             };
-            if plan.signing {
-                continue;
-            }
-            let mut chosen = Vec::new();
+            let ballot = state.ballots.get(plan.ballot);
+            let mut collections = Vec::new();
             for maker in plan.makers.iter_mut().filter(|maker| !maker.done) {
                 let due = self.config.turn(start, &maker.serving);
                 if due > self.now {
@@ -236,51 +265,66 @@ impl Horn {
                 }
                 maker.done = true;
                 let signers = evidence.support.signers();
-                if adds_enough(state, &self.config, committee, plan.ballot, &signers) {
-                    chosen.push(maker.serving.clone());
-                    if self.config.publish == Publish::Staged {
-                        break;
-                    }
-                } else {
+                if !adds_enough(state, &self.config, committee, plan.ballot, &signers) {
                     self.fx.counters.staged_back += 1;
+                    continue;
+                }
+                collections.push(Collection {
+                    vote: ballot.vote,
+                    committee,
+                    sender: maker.serving.validator,
+                    proof: maker.serving.proof.clone(),
+                    evidence: evidence.clone(),
+                    envelope: Bytes::from([]),
+                });
+                if self.config.publish == Publish::Staged {
+                    break;
                 }
             }
-            if chosen.is_empty() {
-                continue;
+            if !collections.is_empty() {
+                plan.signing = true;
+                ready.push((ballot.clone(), collections));
             }
-            plan.signing = true;
-            let vote = state.ballots.get(plan.ballot).vote;
-            let collection = |serving: Serving| Collection {
-                vote,
-                committee,
-                sender: serving.validator,
-                proof: serving.proof,
-                evidence: evidence.clone(),
-                envelope: Bytes::from([]),
-            };
-            let collections: Vec<Collection> = chosen.into_iter().map(collection).collect();
-            let item = |collection: &Collection| SignItem {
-                validator: collection.sender,
-                role: Role::Collection,
-                message: digest::collection_message(self.config.network(), collection, &self.format),
-                guard: None,
-            };
-            let items: Vec<SignItem> = collections.iter().map(item).collect();
-            let request = Request {
-                session: state.sessions.collect,
-                // Jobs of one group replace each other, so it is named by what it signs.
-                message: items[0].message,
-                committee: Some(committee),
-                subcommittee: None,
-                class: Class::Duty,
-                soft: self.clock.phase_start(slot, Phase::Decide),
-                hard: self.clock.slot_start(slot.next().next()),
-                work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
-            };
-            let ballot = state.ballots.get(plan.ballot).clone();
-            self.fx.spawn(request, Purpose::SignCollections { committee, ballot, collections });
         }
         state.collecting[index].plans = plans;
+        let session = state.sessions.collect;
+        for (ballot, collections) in ready {
+            self.sign_collections(session, committee, ballot, collections);
+        }
+    }
+
+    fn sign_collections(
+        &mut self,
+        session: SessionId,
+        committee: u16,
+        ballot: Arc<Ballot>,
+        collections: Vec<Collection>,
+    ) {
+        let (network, slot) = (self.config.network(), ballot.vote.slot);
+        let item = |collection: &Collection| SignItem {
+            validator: collection.sender,
+            role: Role::Collection,
+            message: digest::collection_message(network, collection, &self.format),
+            guard: None,
+        };
+        let items: Vec<SignItem> = collections.iter().map(item).collect();
+        let request = Request {
+            session,
+            // Jobs of one group replace each other, so it is named by what it signs.
+            message: items[0].message,
+            committee: Some(committee),
+            subcommittee: None,
+            class: Class::Duty,
+            soft: self.clock.phase_start(slot, Phase::Decide),
+            hard: self.clock.slot_start(slot.next().next()),
+            work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
+        };
+        let purpose = Purpose::SignCollections {
+            committee,
+            ballot,
+            collections,
+        };
+        self.fx.spawn(request, purpose);
     }
 
     pub(super) fn collections_signed(
@@ -328,9 +372,18 @@ impl Horn {
         }
         self.fx.seen(Topic::Collection.kind());
         let content = digest::collection_message(self.config.network(), &message, &self.format);
+        let inner = Entry::from(&message).digest(&self.format);
         let slot = self.slots.get(&message.vote.slot);
         if let Some(ballot) = slot.and_then(|state| state.ballots.find(&message.vote)) {
-            self.take_collection(Waiting { origin: None, ballot, message, data, content });
+            // The job that made it has verified it.
+            self.verified.insert(inner, message.vote.slot);
+            self.take_collection(Waiting {
+                origin: None,
+                ballot,
+                message,
+                data,
+                content,
+            });
         }
     }
 
@@ -363,25 +416,33 @@ fn adds_enough(
         return true;
     };
     let positions = signers.len() as u64;
-    let least = (positions * u64::from(config.stage_gain_ppm)).div_ceil(u64::from(PPM)).max(1);
+    let least = (positions * u64::from(config.stage_gain_ppm))
+        .div_ceil(u64::from(PPM))
+        .max(1);
     signers.count_and_not(&best.evidence.support.signers()) as u64 >= least
 }
 
-/// The job of a plan: the cover of each cell, as parts of the committee. None if nothing is to be
-/// collected, or too little to be published.
+/// The job of a plan: the cover of each cell, as parts of the committee; and all that is covered.
 fn collect_job(
     state: &SlotState,
     config: &Config,
     info: &SchemeInfo,
     committee: u16,
     plan: &mut Plan,
-) -> Option<CombineJob> {
+) -> (Bitfield, CombineJob) {
     let mut by_cell: BTreeMap<u16, Vec<&KeptAggregate>> = BTreeMap::new();
     let usable = |kept: &&KeptAggregate| {
         kept.ballot == plan.ballot
-            && !plan.without.as_ref().is_some_and(|bad| bad.contains(&kept.sender))
+            && !plan
+                .without
+                .as_ref()
+                .is_some_and(|bad| bad.contains(&kept.sender))
     };
-    for kept in state.aggregates[usize::from(committee)].kept.iter().filter(usable) {
+    for kept in state.aggregates[usize::from(committee)]
+        .kept
+        .iter()
+        .filter(usable)
+    {
         by_cell.entry(kept.subcommittee).or_default().push(kept);
     }
     let (rule, picks_max) = config.cover.under(info.overlap(), config.multiplicity_max);
@@ -390,31 +451,44 @@ fn collect_job(
     let mut parts = Vec::new();
     let mut senders = Vec::new();
     for (subcommittee, kept) in by_cell {
-        let signers: Vec<Bitfield> =
-            kept.iter().map(|kept| kept.evidence.support.signers()).collect();
+        let signers: Vec<Bitfield> = kept
+            .iter()
+            .map(|kept| kept.evidence.support.signers())
+            .collect();
         let candidates: Vec<Candidate<'_>> = kept
             .iter()
             .zip(&signers)
-            .map(|(kept, signers)| Candidate { sender: kept.sender, signers })
+            .map(|(kept, signers)| Candidate {
+                sender: kept.sender,
+                signers,
+            })
             .collect();
         let picks = cover::cover(&candidates, None, rule, picks_max);
-        let offset = layout.cell_in_committee(Cell { committee, subcommittee }).start;
+        let offset = layout
+            .cell_in_committee(Cell {
+                committee,
+                subcommittee,
+            })
+            .start;
         covered.write_range(offset as usize, &picks.covered);
         for pick in picks.chosen {
             senders.push(kept[pick].sender);
             let evidence = kept[pick].evidence.clone();
-            parts.push(Part { offset, layer: Layer::Aggregate, evidence });
+            parts.push(Part {
+                offset,
+                layer: Layer::Aggregate,
+                evidence,
+            });
         }
     }
     plan.senders = senders;
-    if parts.is_empty() || !adds_enough(state, config, committee, plan.ballot, &covered) {
-        return None;
-    }
-    Some(CombineJob {
+    let message = state.ballots.get(plan.ballot).message;
+    let job = CombineJob {
         op: Op::Collect,
         epoch: state.epoch,
-        statement: statement(config, committee, state.slot, state.ballots.get(plan.ballot).message),
+        statement: statement(config, committee, state.slot, message),
         parts,
         multiplicity_max: config.multiplicity_max,
-    })
+    };
+    (covered, job)
 }

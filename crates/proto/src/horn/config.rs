@@ -3,8 +3,6 @@
 use alphorn_scheme::{Abilities, EvidenceLength, Form, Layer, Overlap, Scheme, Sizes};
 use alphorn_types::support_code::Coding;
 use alphorn_types::{Bitfield, Layout, Time};
-use std::fmt;
-use std::str::FromStr;
 use thiserror::Error;
 
 use super::cover::Rule as Cover;
@@ -12,6 +10,10 @@ use super::selection::Post;
 use super::state::Serving;
 use crate::slot::Timing;
 use crate::wire::{Context, FormatError, Kind, NetworkDigest, WireFormat};
+
+mod choice;
+
+pub use choice::{ParseChoiceError, Publish, Selection, SubsetRule};
 
 /// Most expected members of a post, and most messages taken from one.
 pub const MEMBERS_MAX: u16 = 64;
@@ -57,63 +59,6 @@ impl SchemeInfo {
         self.abilities.overlap(Layer::Aggregate)
     }
 }
-
-/// How members of a cell or committee come to serve in a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Selection {
-    /// By a ticket that only its owner knows before it is used; needs unique signatures.
-    Lottery,
-    /// By a shuffle that everybody knows.
-    Rank,
-}
-
-/// Which collectors publish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Publish {
-    /// All who serve, at once.
-    All,
-    /// One after the other, and only who adds enough to what was seen.
-    Staged,
-}
-
-/// Where a message whose signers were all seen in one accepted message is not forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SubsetRule {
-    /// Among collections only.
-    Global,
-    /// Among aggregates too, which hides witnesses from the quorum count of a collector.
-    Both,
-    /// Nowhere.
-    Off,
-}
-
-/// Text that names none of the values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("must be one of {0}")]
-pub struct ParseChoiceError(&'static str);
-
-macro_rules! choice_text {
-    ($type:ty, $all:literal, $($variant:path => $name:literal),+) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $($variant => $name),+ })
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = ParseChoiceError;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                match text { $($name => Ok($variant),)+ _ => Err(ParseChoiceError($all)) }
-            }
-        }
-    };
-}
-
-choice_text!(Selection, "lottery, rank", Selection::Lottery => "lottery", Selection::Rank => "rank");
-choice_text!(Publish, "all, staged", Publish::All => "all", Publish::Staged => "staged");
-choice_text!(SubsetRule, "global, both, off",
-    SubsetRule::Global => "global", SubsetRule::Both => "both", SubsetRule::Off => "off");
 
 /// What all machines of a network agree on, except where a field says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,7 +157,9 @@ pub enum ConfigError {
         value: u8,
     },
     /// Committees larger than the scheme takes.
-    #[error("committees of {value} validators, the scheme takes at most {max}: use {committees} committees or more")]
+    #[error(
+        "committees of {value} validators, the scheme takes at most {max}: use {committees} committees or more"
+    )]
     CommitteeSize {
         /// Validators of the largest committee.
         value: u32,
@@ -222,7 +169,9 @@ pub enum ConfigError {
         committees: u32,
     },
     /// Messages that would not fit the cap of their kind.
-    #[error("{kind} of up to {value} bytes, must be at most {max}: a {part} may have at most about {members} validators")]
+    #[error(
+        "{kind} of up to {value} bytes, must be at most {max}: a {part} may have at most about {members} validators"
+    )]
     MessageSize {
         /// The kind of message.
         kind: Kind,
@@ -264,7 +213,11 @@ impl Config {
             Overlap::Union => (1, Cover::Union),
         };
         let proof = |layer| abilities.form(layer) == Form::Proof;
-        let aggregators_target = if proof(Layer::Aggregate) { PROOF_AGGREGATORS } else { 16 };
+        let aggregators_target = if proof(Layer::Aggregate) {
+            PROOF_AGGREGATORS
+        } else {
+            16
+        };
         Self {
             layout,
             timing: Timing::HORN,
@@ -274,8 +227,16 @@ impl Config {
             collectors_target: 16,
             aggregates_per_cell_max: 48,
             collections_per_committee_max: 48,
-            selection: if abilities.unique { Selection::Lottery } else { Selection::Rank },
-            publish: if proof(Layer::Collection) { Publish::Staged } else { Publish::All },
+            selection: if abilities.unique {
+                Selection::Lottery
+            } else {
+                Selection::Rank
+            },
+            publish: if proof(Layer::Collection) {
+                Publish::Staged
+            } else {
+                Publish::All
+            },
             stage_ms: 150,
             stage_gain_ppm: 5_000,
             multiplicity_max,
@@ -345,16 +306,20 @@ impl Config {
             && committee > max
         {
             let committees = self.layout.validators().div_ceil(max.max(1));
-            return Err(ConfigError::CommitteeSize { value: committee, max, committees });
+            return Err(ConfigError::CommitteeSize {
+                value: committee,
+                max,
+                committees,
+            });
         }
         if self.selection == Selection::Lottery
             && (!info.abilities.unique || info.sizes.selection_proof_bytes.is_none())
         {
             return Err(ConfigError::LotteryNotUnique);
         }
-        self.check_cover(info.overlap())?;
         let format = self.format(info);
         format.check()?;
+        self.check_cover(info.overlap())?;
         check_fit(&format, Kind::Aggregate, self.layout.cell_len_max())?;
         check_fit(&format, Kind::Collection, committee)
     }
@@ -363,9 +328,24 @@ impl Config {
         let block_max = Kind::Block.cap_bytes() as u64;
         let members = u64::from(MEMBERS_MAX);
         for (what, value, min, max) in [
-            ("aggregators_target", u64::from(self.aggregators_target), 1, members),
-            ("collectors_target", u64::from(self.collectors_target), 1, members),
-            ("aggregates_per_cell_max", u64::from(self.aggregates_per_cell_max), 1, members),
+            (
+                "aggregators_target",
+                u64::from(self.aggregators_target),
+                1,
+                members,
+            ),
+            (
+                "collectors_target",
+                u64::from(self.collectors_target),
+                1,
+                members,
+            ),
+            (
+                "aggregates_per_cell_max",
+                u64::from(self.aggregates_per_cell_max),
+                1,
+                members,
+            ),
             (
                 "collections_per_committee_max",
                 u64::from(self.collections_per_committee_max),
@@ -373,11 +353,31 @@ impl Config {
                 members,
             ),
             ("stage_ms", self.stage_ms, 0, STAGE_MS_MAX),
-            ("stage_gain_ppm", u64::from(self.stage_gain_ppm), 0, u64::from(PPM)),
+            (
+                "stage_gain_ppm",
+                u64::from(self.stage_gain_ppm),
+                0,
+                u64::from(PPM),
+            ),
             ("epoch_slots", self.epoch_slots, 1, EPOCH_SLOTS_MAX),
-            ("collections_per_block_max", u64::from(self.collections_per_block_max), 1, 512),
-            ("block_bytes_max", self.block_bytes_max as u64, 1 << 10, block_max),
-            ("filler_bytes", self.filler_bytes as u64, 0, self.block_bytes_max as u64 / 2),
+            (
+                "collections_per_block_max",
+                u64::from(self.collections_per_block_max),
+                1,
+                512,
+            ),
+            (
+                "block_bytes_max",
+                self.block_bytes_max as u64,
+                1 << 10,
+                block_max,
+            ),
+            (
+                "filler_bytes",
+                self.filler_bytes as u64,
+                0,
+                self.block_bytes_max as u64 / 2,
+            ),
             (
                 "vote_data_per_slot_max",
                 u64::from(self.vote_data_per_slot_max),
@@ -386,7 +386,12 @@ impl Config {
             ),
         ] {
             if !(min..=max).contains(&value) {
-                return Err(ConfigError::OutOfRange { what, value, min, max });
+                return Err(ConfigError::OutOfRange {
+                    what,
+                    value,
+                    min,
+                    max,
+                });
             }
         }
         Ok(())
@@ -407,7 +412,11 @@ impl Config {
             Overlap::None => (self.cover == Cover::Best1, "best1"),
         };
         if !legal {
-            return Err(ConfigError::CoverOverlap { value: self.cover, overlap, legal: names });
+            return Err(ConfigError::CoverOverlap {
+                value: self.cover,
+                overlap,
+                legal: names,
+            });
         }
         if self.cover == Cover::Quorum && value < 3 {
             return Err(ConfigError::QuorumOfOne { value });
@@ -425,10 +434,18 @@ fn check_fit(format: &WireFormat, kind: Kind, members: u32) -> Result<(), Config
     let max = kind.cap_bytes();
     let evidence = length.max_bytes();
     // The support's code and the fields around it stay below this part of the cap.
-    let value = evidence.saturating_add(members as usize).saturating_add(16 << 10);
+    let value = evidence
+        .saturating_add(members as usize)
+        .saturating_add(16 << 10);
     if evidence > 0 && value > max {
         let members = (u128::from(members) * max as u128 / value as u128) as u64;
-        return Err(ConfigError::MessageSize { kind, value, max, part, members });
+        return Err(ConfigError::MessageSize {
+            kind,
+            value,
+            max,
+            part,
+            members,
+        });
     }
     Ok(())
 }
@@ -449,14 +466,22 @@ impl Local {
     /// A machine that validates and forwards for others only.
     pub fn observer(layout: &Layout) -> Self {
         let none = Bitfield::new(layout.validators() as usize);
-        Self { validators: none.clone(), voters: none, trust_own: true }
+        Self {
+            validators: none.clone(),
+            voters: none,
+            trust_own: true,
+        }
     }
 
     pub(super) fn check(&self, layout: &Layout) -> Result<(), ConfigError> {
         let validators = layout.validators();
         for (what, set) in [("validators", &self.validators), ("voters", &self.voters)] {
             if set.len() != validators as usize {
-                return Err(ConfigError::LocalLength { what, value: set.len(), validators });
+                return Err(ConfigError::LocalLength {
+                    what,
+                    value: set.len(),
+                    validators,
+                });
             }
         }
         let mut strangers = self.voters.clone();
@@ -467,3 +492,6 @@ impl Local {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

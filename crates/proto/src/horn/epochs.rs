@@ -1,10 +1,16 @@
 //! Committees and keys of the epochs around the present.
 
-use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Validator};
+use alphorn_scheme::{self as scheme, Outcome, PrepareJob};
+use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Validator};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::effects::Request;
+use super::machine::Horn;
+use super::task::Purpose;
+use crate::contract::Class;
+use crate::job::{AssignJob, Product, Work};
 use crate::wire::digest;
 
 /// Epochs kept at a time: the previous, the current and the next one, as a scheme keeps key
@@ -24,7 +30,11 @@ impl Committees {
         let position = |v: usize| assignment.position(Validator(v as u32));
         let mut local: Vec<u32> = validators.iter_ones().filter_map(position).collect();
         local.sort_unstable();
-        Self { seed, assignment, local }
+        Self {
+            seed,
+            assignment,
+            local,
+        }
     }
 
     /// Epoch positions of the local validators within a range, ascending.
@@ -47,8 +57,15 @@ impl Committees {
     }
 
     /// The position of a validator inside a committee, none if it sits elsewhere.
-    pub(super) fn position_in_committee(&self, validator: Validator, committee: u16) -> Option<u32> {
-        self.position_in(validator, self.assignment.layout().committee_range(committee))
+    pub(super) fn position_in_committee(
+        &self,
+        validator: Validator,
+        committee: u16,
+    ) -> Option<u32> {
+        self.position_in(
+            validator,
+            self.assignment.layout().committee_range(committee),
+        )
     }
 
     fn position_in(&self, validator: Validator, range: Range<u32>) -> Option<u32> {
@@ -96,7 +113,12 @@ impl Epochs {
 
     /// The committees of an epoch were drawn. True if they are the ones that were asked for last
     /// and the keys are wanted now.
-    pub(super) fn assigned(&mut self, mix: &[u8; 32], assignment: Arc<Assignment>, local: &Bitfield) -> bool {
+    pub(super) fn assigned(
+        &mut self,
+        mix: &[u8; 32],
+        assignment: Arc<Assignment>,
+        local: &Bitfield,
+    ) -> bool {
         let epoch = assignment.epoch();
         let Some(present) = self.by_epoch.get_mut(&epoch) else {
             return false;
@@ -122,7 +144,11 @@ impl Epochs {
 
     /// A job of the preparation failed: the epoch can be begun again.
     pub(super) fn failed(&mut self, epoch: Epoch, mix: &[u8; 32]) {
-        if self.by_epoch.get(&epoch).is_some_and(|present| present.mix == *mix) {
+        if self
+            .by_epoch
+            .get(&epoch)
+            .is_some_and(|present| present.mix == *mix)
+        {
             self.by_epoch.remove(&epoch);
         }
     }
@@ -132,6 +158,105 @@ impl Epochs {
         match &self.by_epoch.get(&epoch)?.stage {
             Stage::Ready(committees) => Some(committees),
             Stage::Assigning | Stage::Preparing(_) => None,
+        }
+    }
+}
+
+impl Horn {
+    /// Has the committees and keys of this epoch and of the next one prepared. Those of the next
+    /// epoch are drawn from the last block before this one, and drawn again if the head changes to
+    /// a chain with another such block; those of an epoch that has begun stay.
+    pub(super) fn prepare_epochs(&mut self) {
+        let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
+        let epoch = slot.epoch(self.config.epoch_slots);
+        let head = self.chain.head();
+        for (epoch, class, replace) in [
+            (epoch, Class::Duty, false),
+            (epoch.next(), Class::Maintenance, true),
+        ] {
+            if let Some(mix) = self.chain.mix(epoch, &head)
+                && self.epochs.begin(epoch, mix, replace)
+            {
+                let layout = self.config.layout;
+                let work = Work::Assign(AssignJob { epoch, mix, layout });
+                self.spawn_preparation(epoch, mix, class, work, Purpose::Assign { epoch, mix });
+            }
+        }
+    }
+
+    fn spawn_preparation(
+        &mut self,
+        epoch: Epoch,
+        mix: [u8; 32],
+        class: Class,
+        work: Work,
+        purpose: Purpose,
+    ) {
+        let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
+        let first = Slot(epoch.0.saturating_mul(self.config.epoch_slots));
+        let last = Slot(first.0.saturating_add(self.config.epoch_slots));
+        let request = Request {
+            session: self.fx.session(slot),
+            message: mix,
+            committee: None,
+            subcommittee: None,
+            class,
+            soft: self.clock.slot_start(first).max(self.now),
+            hard: self.clock.slot_start(last),
+            work,
+        };
+        self.fx.spawn(request, purpose);
+    }
+
+    pub(super) fn committees_drawn(
+        &mut self,
+        epoch: Epoch,
+        mix: [u8; 32],
+        outcome: Outcome<Product>,
+    ) {
+        let Outcome::Done(Product::Assigned(assignment)) = outcome else {
+            self.fx.counters.jobs_failed += 1;
+            return self.epochs.failed(epoch, &mix);
+        };
+        if assignment.epoch() != epoch || *assignment.layout() != self.config.layout {
+            self.fx.counters.jobs_failed += 1;
+            return self.epochs.failed(epoch, &mix);
+        }
+        if self
+            .epochs
+            .assigned(&mix, assignment.clone(), &self.local.validators)
+        {
+            let begun = self.clock.slot_at(self.now).unwrap_or(Slot(0));
+            let class = match epoch <= begun.epoch(self.config.epoch_slots) {
+                true => Class::Duty,
+                false => Class::Maintenance,
+            };
+            let work = Work::Scheme(scheme::Work::Prepare(PrepareJob { assignment }));
+            self.spawn_preparation(epoch, mix, class, work, Purpose::Prepare { epoch, mix });
+        }
+    }
+
+    pub(super) fn keys_prepared(&mut self, epoch: Epoch, mix: [u8; 32], outcome: Outcome<Product>) {
+        match outcome {
+            Outcome::Done(Product::Scheme(scheme::Product::Prepared(prepared)))
+                if prepared == epoch =>
+            {
+                self.epochs.prepared(epoch, &mix);
+            }
+            _ => {
+                self.fx.counters.jobs_failed += 1;
+                return self.epochs.failed(epoch, &mix);
+            }
+        }
+        // A phase may have begun while nothing was ready.
+        if let Some(present) = self.clock.phase_at(self.now)
+            && present.slot.epoch(self.config.epoch_slots) == epoch
+            && self
+                .slots
+                .get(&present.slot)
+                .is_none_or(|state| state.phase < Some(present.phase))
+        {
+            self.run_phase(present);
         }
     }
 }

@@ -97,7 +97,10 @@ impl Lot {
         let known = self.by_block.contains_key(&block);
         let full = (!known && self.by_block.len() >= PARKED_BLOCKS_MAX)
             || self.bytes + bytes > PARKED_BYTES_MAX
-            || self.by_block.get(&block).is_some_and(|row| row.len() >= PARKED_PER_BLOCK_MAX);
+            || self
+                .by_block
+                .get(&block)
+                .is_some_and(|row| row.len() >= PARKED_PER_BLOCK_MAX);
         if full {
             return Err(message.origin);
         }
@@ -207,7 +210,12 @@ impl Horn {
             }
             Err(Refusal::Park(block)) => {
                 let until = self.now.saturating_add_ns(PARKED_NS);
-                let parked = Parked { until, topic, origin, data };
+                let parked = Parked {
+                    until,
+                    topic,
+                    origin,
+                    data,
+                };
                 match self.lot.park(block, parked) {
                     Ok(()) => self.set_timer(until, Timer::Parked),
                     Err(origin) => self.fx.reject(origin, Reject::UnknownBlock),
@@ -244,7 +252,9 @@ impl Horn {
 
     /// When messages of a slot are no longer taken: the tolerance after the end of the next one.
     pub(super) fn window_end(&self, slot: Slot) -> Time {
-        self.clock.slot_start(slot.next().next()).saturating_add_ns(TOLERANCE_NS)
+        self.clock
+            .slot_start(slot.next().next())
+            .saturating_add_ns(TOLERANCE_NS)
     }
 
     /// Checks 2 and 3 of a vote; the slot's state exists afterwards.

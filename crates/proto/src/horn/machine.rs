@@ -1,6 +1,6 @@
 //! The machine that hosts the roles: it keeps time, slots and epochs, and hands inputs on.
 
-use alphorn_scheme::{self as scheme, Outcome, PrepareJob};
+use alphorn_scheme::Outcome;
 use alphorn_types::{Bitfield, Cell, Epoch, Slot, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::ballot::Ballot;
 use super::batch::Batch;
 use super::config::{Config, ConfigError, Local, SchemeInfo};
-use super::effects::{Effects, Request};
+use super::effects::Effects;
 use super::epochs::Epochs;
 use super::gate::{Blocks, Lot, Verified};
 use super::proposer::Pool;
@@ -16,8 +16,8 @@ use super::state::{SlotState, WaitingCollection};
 use super::task::Purpose;
 use super::view::{Counters, SlotView};
 use crate::chain::Chain;
-use crate::contract::{Class, Input, JobId, Output, Protocol};
-use crate::job::{AssignJob, Product, Work};
+use crate::contract::{Input, JobId, Output, Protocol};
+use crate::job::Product;
 use crate::slot::{Boundary, Phase, SlotClock};
 use crate::wire::{Block, Entry, Reject, Root, Vote, WireFormat};
 
@@ -141,7 +141,9 @@ impl Horn {
 
     /// The committees of an epoch, once they and the keys are ready.
     pub fn assignment(&self, epoch: Epoch) -> Option<&Arc<alphorn_types::Assignment>> {
-        self.epochs.ready(epoch).map(|committees| &committees.assignment)
+        self.epochs
+            .ready(epoch)
+            .map(|committees| &committees.assignment)
     }
 
     pub(super) fn set_timer(&mut self, time: Time, timer: Timer) {
@@ -151,7 +153,10 @@ impl Horn {
     /// The state of a slot, made if its epoch is ready.
     pub(super) fn ensure_slot(&mut self, slot: Slot) -> Option<&mut SlotState> {
         if !self.slots.contains_key(&slot) {
-            let committees = self.epochs.ready(slot.epoch(self.config.epoch_slots))?.clone();
+            let committees = self
+                .epochs
+                .ready(slot.epoch(self.config.epoch_slots))?
+                .clone();
             let votes_max = self.config.vote_data_per_slot_max;
             let state = SlotState::new(slot, committees, votes_max, &mut self.fx);
             self.slots.insert(slot, state);
@@ -168,7 +173,11 @@ impl Horn {
             self.fx.reject(origin, Reject::TooOld);
         }
         // A running collection is still good for a block.
-        for session in [state.sessions.duty, state.sessions.verify, state.sessions.aggregate] {
+        for session in [
+            state.sessions.duty,
+            state.sessions.verify,
+            state.sessions.aggregate,
+        ] {
             self.fx.cancel(session);
         }
     }
@@ -178,7 +187,8 @@ impl Horn {
         let mut boundary = match self.boundary {
             Some(boundary) => boundary,
             None => {
-                self.chain.set_slot(self.clock.slot_at(self.now).unwrap_or(Slot(0)));
+                self.chain
+                    .set_slot(self.clock.slot_at(self.now).unwrap_or(Slot(0)));
                 self.prepare_epochs();
                 self.clock.phase_at(self.now).unwrap_or(Boundary::GENESIS)
             }
@@ -186,13 +196,21 @@ impl Horn {
         let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
         if boundary.slot.0 + 1 < slot.0 {
             // After a long sleep: what was missed needs no visit one by one.
-            self.fx.counters.phases_missed += (slot.0 - 1 - boundary.slot.0) * Phase::ALL.len() as u64;
-            boundary = Boundary { slot: slot.saturating_sub(1), phase: Phase::Propose };
+            self.fx.counters.phases_missed +=
+                (slot.0 - 1 - boundary.slot.0) * Phase::ALL.len() as u64;
+            boundary = Boundary {
+                slot: slot.saturating_sub(1),
+                phase: Phase::Propose,
+            };
         }
         self.boundary = Some(boundary);
         loop {
             let phase_at = self.clock.start(boundary);
-            let timer = self.timers.first().copied().filter(|(time, _)| *time <= self.now);
+            let timer = self
+                .timers
+                .first()
+                .copied()
+                .filter(|(time, _)| *time <= self.now);
             match timer {
                 // Phases come first where both are due at once.
                 Some((time, timer)) if time < phase_at => {
@@ -241,7 +259,7 @@ impl Horn {
     }
 
     /// Does what a phase asks of the local validators, if the epoch is ready.
-    fn run_phase(&mut self, Boundary { slot, phase }: Boundary) {
+    pub(super) fn run_phase(&mut self, Boundary { slot, phase }: Boundary) {
         let Some(state) = self.ensure_slot(slot) else {
             return;
         };
@@ -283,91 +301,6 @@ impl Horn {
         Some(ballot)
     }
 
-    /// Has the committees and keys of this epoch and of the next one prepared. Those of the next
-    /// epoch are drawn from the last block before this one, and drawn again if the head changes to
-    /// a chain with another such block; those of an epoch that has begun stay.
-    fn prepare_epochs(&mut self) {
-        let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
-        let epoch = slot.epoch(self.config.epoch_slots);
-        let head = self.chain.head();
-        for (epoch, class, replace) in
-            [(epoch, Class::Duty, false), (epoch.next(), Class::Maintenance, true)]
-        {
-            if let Some(mix) = self.chain.mix(epoch, &head)
-                && self.epochs.begin(epoch, mix, replace)
-            {
-                let layout = self.config.layout;
-                let work = Work::Assign(AssignJob { epoch, mix, layout });
-                self.spawn_preparation(epoch, mix, class, work, Purpose::Assign { epoch, mix });
-            }
-        }
-    }
-
-    fn spawn_preparation(
-        &mut self,
-        epoch: Epoch,
-        mix: [u8; 32],
-        class: Class,
-        work: Work,
-        purpose: Purpose,
-    ) {
-        let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
-        let first = Slot(epoch.0.saturating_mul(self.config.epoch_slots));
-        let last = Slot(first.0.saturating_add(self.config.epoch_slots));
-        let request = Request {
-            session: self.fx.session(slot),
-            message: mix,
-            committee: None,
-            subcommittee: None,
-            class,
-            soft: self.clock.slot_start(first).max(self.now),
-            hard: self.clock.slot_start(last),
-            work,
-        };
-        self.fx.spawn(request, purpose);
-    }
-
-    fn committees_drawn(&mut self, epoch: Epoch, mix: [u8; 32], outcome: Outcome<Product>) {
-        let Outcome::Done(Product::Assigned(assignment)) = outcome else {
-            self.fx.counters.jobs_failed += 1;
-            return self.epochs.failed(epoch, &mix);
-        };
-        if assignment.epoch() != epoch || *assignment.layout() != self.config.layout {
-            self.fx.counters.jobs_failed += 1;
-            return self.epochs.failed(epoch, &mix);
-        }
-        if self.epochs.assigned(&mix, assignment.clone(), &self.local.validators) {
-            let begun = self.clock.slot_at(self.now).unwrap_or(Slot(0));
-            let class = match epoch <= begun.epoch(self.config.epoch_slots) {
-                true => Class::Duty,
-                false => Class::Maintenance,
-            };
-            let work = Work::Scheme(scheme::Work::Prepare(PrepareJob { assignment }));
-            self.spawn_preparation(epoch, mix, class, work, Purpose::Prepare { epoch, mix });
-        }
-    }
-
-    fn keys_prepared(&mut self, epoch: Epoch, mix: [u8; 32], outcome: Outcome<Product>) {
-        match outcome {
-            Outcome::Done(Product::Scheme(scheme::Product::Prepared(prepared)))
-                if prepared == epoch =>
-            {
-                self.epochs.prepared(epoch, &mix);
-            }
-            _ => {
-                self.fx.counters.jobs_failed += 1;
-                return self.epochs.failed(epoch, &mix);
-            }
-        }
-        // A phase may have begun while nothing was ready.
-        if let Some(present) = self.clock.phase_at(self.now)
-            && present.slot.epoch(self.config.epoch_slots) == epoch
-            && self.slots.get(&present.slot).is_none_or(|state| state.phase < Some(present.phase))
-        {
-            self.run_phase(present);
-        }
-    }
-
     fn finished(&mut self, job: JobId, outcome: Outcome<Product>) {
         let Some(purpose) = self.fx.finish(job) else {
             self.fx.counters.jobs_unknown += 1;
@@ -376,31 +309,61 @@ impl Horn {
         match purpose {
             Purpose::Assign { epoch, mix } => self.committees_drawn(epoch, mix, outcome),
             Purpose::Prepare { epoch, mix } => self.keys_prepared(epoch, mix, outcome),
-            Purpose::Select { slot, role, committee, validators } => {
+            Purpose::Select {
+                slot,
+                role,
+                committee,
+                validators,
+            } => {
                 self.selected(slot, role, committee, &validators, outcome);
             }
-            Purpose::SignVotes { slot, committee, ballot, voters } => {
+            Purpose::SignVotes {
+                slot,
+                committee,
+                ballot,
+                voters,
+            } => {
                 self.votes_signed(slot, committee, &ballot, &voters, outcome);
             }
             Purpose::VerifyVotes { slot, cell, votes } => {
                 self.votes_verified(slot, cell, votes, outcome);
             }
-            Purpose::Aggregate { slot, cell, ballot, positions } => {
+            Purpose::Aggregate {
+                slot,
+                cell,
+                ballot,
+                positions,
+            } => {
                 self.aggregate_made(slot, cell, ballot, &positions, outcome);
             }
-            Purpose::SignAggregates { slot, committee, aggregates } => {
+            Purpose::SignAggregates {
+                slot,
+                committee,
+                aggregates,
+            } => {
                 self.aggregates_signed(slot, committee, aggregates, outcome);
             }
-            Purpose::VerifyAggregates { slot, committee, aggregates } => {
+            Purpose::VerifyAggregates {
+                slot,
+                committee,
+                aggregates,
+            } => {
                 self.aggregates_verified(slot, committee, aggregates, outcome);
             }
             Purpose::Collect { committee, ballot } => {
                 self.collection_made(committee, &ballot, outcome);
             }
-            Purpose::SignCollections { committee, ballot, collections } => {
+            Purpose::SignCollections {
+                committee,
+                ballot,
+                collections,
+            } => {
                 self.collections_signed(committee, &ballot, collections, outcome);
             }
-            Purpose::VerifyCollections { collections, digests } => {
+            Purpose::VerifyCollections {
+                collections,
+                digests,
+            } => {
                 self.collections_verified(collections, digests, outcome);
             }
             Purpose::SignBlock { block } => self.block_signed(*block, outcome),
@@ -421,14 +384,20 @@ impl Horn {
             let first = self.config.layout.committee_range(entry.committee).start;
             let signers = entry.evidence.support.signers();
             // The fork choice tracks its own bounded number of votes and slots.
-            let _ = self.chain.add_votes(&entry.vote, &committees.assignment, first, &signers);
+            let _ = self
+                .chain
+                .add_votes(&entry.vote, &committees.assignment, first, &signers);
         }
     }
 
     /// Inserts a verified block.
     pub(super) fn import(&mut self, block: &Block) -> Result<(), Reject> {
         self.chain.insert(block.header, &block.body.entries)?;
-        block.body.entries.iter().for_each(|entry| self.observe(entry));
+        block
+            .body
+            .entries
+            .iter()
+            .for_each(|entry| self.observe(entry));
         Ok(())
     }
 }
@@ -438,7 +407,12 @@ impl Protocol for Horn {
         self.now = self.now.max(now);
         self.keep_time();
         match input {
-            Input::Message { from, topic, token, data } => {
+            Input::Message {
+                from,
+                topic,
+                token,
+                data,
+            } => {
                 self.receive(Some((from, token)), topic, data);
             }
             Input::Finished { job, outcome } => self.finished(job, outcome),

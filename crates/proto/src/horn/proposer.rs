@@ -37,7 +37,10 @@ impl Pool {
     /// Keeps a collection; returns how many others had to go for it.
     fn insert(&mut self, entry: Entry, bytes_max: u64) -> u64 {
         self.bytes += entry.raw_bytes() as u64;
-        self.by_group.entry((entry.vote.slot, entry.committee)).or_default().push(entry);
+        self.by_group
+            .entry((entry.vote.slot, entry.committee))
+            .or_default()
+            .push(entry);
         let mut dropped = 0;
         while self.bytes > bytes_max && self.drop_least() {
             dropped += 1;
@@ -48,7 +51,9 @@ impl Pool {
     /// Drops the collection with fewest signers, the older one of equal ones.
     fn drop_least(&mut self) -> bool {
         let all = self.by_group.iter().flat_map(|(group, entries)| {
-            (0..).zip(entries).map(move |(i, entry)| (signers(entry), *group, i))
+            (0..)
+                .zip(entries)
+                .map(move |(i, entry)| (signers(entry), *group, i))
         });
         let Some((_, group, i)) = all.min() else {
             return false;
@@ -70,7 +75,12 @@ impl Pool {
                 keep_best(entries);
             }
         }
-        self.bytes = self.by_group.values().flatten().map(|e| e.raw_bytes() as u64).sum();
+        self.bytes = self
+            .by_group
+            .values()
+            .flatten()
+            .map(|e| e.raw_bytes() as u64)
+            .sum();
     }
 }
 
@@ -129,12 +139,20 @@ impl Horn {
         }
         let parent = self.chain.head();
         let entries = self.choose_entries(slot, &parent);
-        let body = Body { entries, filler: vec![0; self.config.filler_bytes].into() };
+        let body = Body {
+            entries,
+            filler: vec![0; self.config.filler_bytes].into(),
+        };
         let references = |vote: &_, committee| self.reference(vote, committee);
         let Ok(encoded) = body.encode(&self.format, &references) else {
             return;
         };
-        let header = Header { slot, proposer, parent, body: digest::body_digest(&encoded) };
+        let header = Header {
+            slot,
+            proposer,
+            parent,
+            body: digest::body_digest(&encoded),
+        };
         let root = header.root();
         let Some(state) = self.slots.get(&slot) else {
             return;
@@ -155,8 +173,17 @@ impl Horn {
             hard: self.clock.slot_start(slot.next()),
             work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, vec![item]))),
         };
-        let block = Block { header, signature: Bytes::from([]), body };
-        self.fx.spawn(request, Purpose::SignBlock { block: Box::new(block) });
+        let block = Block {
+            header,
+            signature: Bytes::from([]),
+            body,
+        };
+        self.fx.spawn(
+            request,
+            Purpose::SignBlock {
+                block: Box::new(block),
+            },
+        );
     }
 
     pub(super) fn block_signed(&mut self, mut block: Block, outcome: Outcome<Product>) {
@@ -198,7 +225,13 @@ impl Horn {
                 .or_insert_with(|| self.chain.credited(parent, slot, committee));
             let gain = entry.evidence.support.signers().count_and_not(set);
             let digest = Reverse(entry.digest(&self.format));
-            offers.push(Offer { gain, slot, committee: Reverse(committee), digest, index });
+            offers.push(Offer {
+                gain,
+                slot,
+                committee: Reverse(committee),
+                digest,
+                index,
+            });
         }
         let mut room = Room::new(self);
         let mut entries = Vec::new();
@@ -230,11 +263,25 @@ impl Horn {
 
     /// Collections that a block of `slot` on top of `parent` can include.
     fn candidates(&self, slot: Slot, parent: &Root) -> Vec<&Entry> {
-        let ready = |slot: Slot| self.epochs.ready(slot.epoch(self.config.epoch_slots)).is_some();
-        let groups = self.pool.by_group.iter().filter(|((slot, _), _)| ready(*slot));
-        let includable =
-            |entry: &&Entry| self.chain.check_inclusion(&entry.vote, slot, parent).is_ok();
-        groups.flat_map(|(_, entries)| entries).filter(includable).collect()
+        let ready = |slot: Slot| {
+            self.epochs
+                .ready(slot.epoch(self.config.epoch_slots))
+                .is_some()
+        };
+        let groups = self
+            .pool
+            .by_group
+            .iter()
+            .filter(|((slot, _), _)| ready(*slot));
+        let includable = |entry: &&Entry| {
+            self.chain
+                .check_inclusion(&entry.vote, slot, parent)
+                .is_ok()
+        };
+        groups
+            .flat_map(|(_, entries)| entries)
+            .filter(includable)
+            .collect()
     }
 }
 

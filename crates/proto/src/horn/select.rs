@@ -32,9 +32,15 @@ impl Horn {
 
     fn select_by_rank(&mut self, slot: Slot, committee: u16) {
         let subcommittees = 0..self.config.layout.subcommittees();
-        let cells = subcommittees
-            .map(|subcommittee| Post::Aggregator(alphorn_types::Cell { committee, subcommittee }));
-        let aggregators = cells.flat_map(|post| self.serving_by_rank(slot, post)).collect();
+        let cells = subcommittees.map(|subcommittee| {
+            Post::Aggregator(alphorn_types::Cell {
+                committee,
+                subcommittee,
+            })
+        });
+        let aggregators = cells
+            .flat_map(|post| self.serving_by_rank(slot, post))
+            .collect();
         let collectors = self.serving_by_rank(slot, Post::Collector(committee));
         if let Some(state) = self.slots.get_mut(&slot) {
             state.aggregators[usize::from(committee)] = aggregators;
@@ -60,7 +66,12 @@ impl Horn {
             let validator = committees.assignment.member(position);
             if self.local.validators.get(validator.0 as usize) {
                 let cell = layout.cell_of(position);
-                serving.push(Serving { validator, cell, proof: None, rank });
+                serving.push(Serving {
+                    validator,
+                    cell,
+                    proof: None,
+                    rank,
+                });
             }
         }
         serving
@@ -77,7 +88,10 @@ impl Horn {
         state.selecting += 1;
         let seed = &state.committees.seed;
         let message = digest::selection_message(self.config.network(), seed, role, slot);
-        let job = SelectJob { message, validators: validators.clone() };
+        let job = SelectJob {
+            message,
+            validators: validators.clone(),
+        };
         let request = Request {
             session: state.sessions.duty,
             message,
@@ -88,7 +102,15 @@ impl Horn {
             hard: self.clock.slot_start(slot.next()),
             work: Work::Scheme(scheme::Work::Select(job)),
         };
-        self.fx.spawn(request, Purpose::Select { slot, role, committee, validators });
+        self.fx.spawn(
+            request,
+            Purpose::Select {
+                slot,
+                role,
+                committee,
+                validators,
+            },
+        );
     }
 
     /// Keeps the tickets that win.
@@ -101,7 +123,9 @@ impl Horn {
         outcome: Outcome<Product>,
     ) {
         let bytes = self.info.sizes.selection_proof_bytes.unwrap_or(0);
-        let proofs = self.signatures(outcome, validators.len(), bytes).unwrap_or_default();
+        let proofs = self
+            .signatures(outcome, validators.len(), bytes)
+            .unwrap_or_default();
         let Some(state) = self.slots.get_mut(&slot) else {
             return;
         };
@@ -116,7 +140,12 @@ impl Horn {
                 _ => Post::Collector(committee),
             };
             if let Some(rank) = self.config.wins(post, &proof) {
-                serving.push(Serving { validator, cell, proof: Some(proof), rank });
+                serving.push(Serving {
+                    validator,
+                    cell,
+                    proof: Some(proof),
+                    rank,
+                });
             }
         }
         let index = usize::from(committee);
@@ -127,7 +156,11 @@ impl Horn {
         self.plan_aggregates(slot, committee);
         self.plan_collections(slot, committee);
         // Collectors wait for the last selection, which may have been this one.
-        if self.slots.get(&slot).is_some_and(|state| state.selecting == 0) {
+        if self
+            .slots
+            .get(&slot)
+            .is_some_and(|state| state.selecting == 0)
+        {
             self.hurry_collectors(slot);
         }
     }

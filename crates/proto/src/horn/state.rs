@@ -82,7 +82,11 @@ impl Senders {
     /// # Errors
     ///
     /// [`Reject::Duplicate`] if it is the first again, or an equivocation was proven before.
-    pub(super) fn admit(&self, sender: Validator, content: &[u8; 32]) -> Result<Standing<'_>, Reject> {
+    pub(super) fn admit(
+        &self,
+        sender: Validator,
+        content: &[u8; 32],
+    ) -> Result<Standing<'_>, Reject> {
         match self.by_sender.get(&sender) {
             None => Ok(Standing::First),
             Some(sent) if sent.equivocated || sent.content == *content => Err(Reject::Duplicate),
@@ -91,7 +95,11 @@ impl Senders {
     }
 
     pub(super) fn insert(&mut self, sender: Validator, data: Bytes, content: [u8; 32]) {
-        let sent = Sent { data, content, equivocated: false };
+        let sent = Sent {
+            data,
+            content,
+            equivocated: false,
+        };
         self.by_sender.entry(sender).or_insert(sent);
     }
 
@@ -279,10 +287,20 @@ impl SlotState {
 
     /// Messages that still wait, given up.
     pub(super) fn give_up(&mut self) -> Vec<Origin> {
-        let votes = self.cells.iter_mut().flatten().flat_map(|votes| votes.batch.drain());
+        let votes = self
+            .cells
+            .iter_mut()
+            .flatten()
+            .flat_map(|votes| votes.batch.drain());
         let mut origins: Vec<Origin> = votes.map(|vote| vote.origin).collect();
         for committee in &mut self.aggregates {
-            origins.extend(committee.batch.drain().into_iter().map(|waiting| waiting.origin));
+            origins.extend(
+                committee
+                    .batch
+                    .drain()
+                    .into_iter()
+                    .map(|waiting| waiting.origin),
+            );
         }
         origins
     }
@@ -298,7 +316,9 @@ impl SlotState {
 
     /// The vote of a local validator, as far as it was accepted here.
     pub(super) fn vote_of(&self, serving: &Serving) -> Option<u8> {
-        let position = self.committees.position_in_cell(serving.validator, serving.cell)?;
+        let position = self
+            .committees
+            .position_in_cell(serving.validator, serving.cell)?;
         let record = self.cell(serving.cell)?.records.get(position as usize)?;
         record.first.as_ref().map(|(ballot, _)| *ballot)
     }

@@ -15,23 +15,57 @@ pub(super) enum Purpose {
     /// Prepare the keys of an epoch.
     Prepare { epoch: Epoch, mix: [u8; 32] },
     /// Find out which local members of a committee serve.
-    Select { slot: Slot, role: Kind, committee: u16, validators: Vec<Validator> },
+    Select {
+        slot: Slot,
+        role: Kind,
+        committee: u16,
+        validators: Vec<Validator>,
+    },
     /// Sign the votes of local members of a committee.
-    SignVotes { slot: Slot, committee: u16, ballot: Arc<Ballot>, voters: Vec<Validator> },
+    SignVotes {
+        slot: Slot,
+        committee: u16,
+        ballot: Arc<Ballot>,
+        voters: Vec<Validator>,
+    },
     /// Verify votes of a cell.
-    VerifyVotes { slot: Slot, cell: Cell, votes: Vec<WaitingVote> },
+    VerifyVotes {
+        slot: Slot,
+        cell: Cell,
+        votes: Vec<WaitingVote>,
+    },
     /// Make the aggregate of a cell.
-    Aggregate { slot: Slot, cell: Cell, ballot: u8, positions: Vec<u32> },
+    Aggregate {
+        slot: Slot,
+        cell: Cell,
+        ballot: u8,
+        positions: Vec<u32>,
+    },
     /// Sign the envelopes of own aggregates of a committee.
-    SignAggregates { slot: Slot, committee: u16, aggregates: Vec<Aggregate> },
+    SignAggregates {
+        slot: Slot,
+        committee: u16,
+        aggregates: Vec<Aggregate>,
+    },
     /// Verify aggregates of a committee.
-    VerifyAggregates { slot: Slot, committee: u16, aggregates: Vec<Waiting<Aggregate>> },
+    VerifyAggregates {
+        slot: Slot,
+        committee: u16,
+        aggregates: Vec<Waiting<Aggregate>>,
+    },
     /// Make the collection of a committee.
     Collect { committee: u16, ballot: Arc<Ballot> },
     /// Sign the envelopes of own collections of a committee.
-    SignCollections { committee: u16, ballot: Arc<Ballot>, collections: Vec<Collection> },
+    SignCollections {
+        committee: u16,
+        ballot: Arc<Ballot>,
+        collections: Vec<Collection>,
+    },
     /// Verify collections of any committee.
-    VerifyCollections { collections: Vec<WaitingCollection>, digests: Vec<[u8; 32]> },
+    VerifyCollections {
+        collections: Vec<WaitingCollection>,
+        digests: Vec<[u8; 32]>,
+    },
     /// Sign the own block.
     SignBlock { block: Box<Block> },
     /// Verify a block, or the entries of one of its epochs.

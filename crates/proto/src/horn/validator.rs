@@ -20,8 +20,10 @@ impl Horn {
         let Some(ballot) = self.fix_own_vote(slot) else {
             return;
         };
-        let (soft, hard) =
-            (self.clock.phase_start(slot, Phase::Aggregate), self.clock.slot_start(slot.next()));
+        let (soft, hard) = (
+            self.clock.phase_start(slot, Phase::Aggregate),
+            self.clock.slot_start(slot.next()),
+        );
         let Some(state) = self.slots.get_mut(&slot) else {
             return;
         };
@@ -51,7 +53,15 @@ impl Horn {
                 work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
             };
             let ballot = ballot.clone();
-            self.fx.spawn(request, Purpose::SignVotes { slot, committee, ballot, voters });
+            self.fx.spawn(
+                request,
+                Purpose::SignVotes {
+                    slot,
+                    committee,
+                    ballot,
+                    voters,
+                },
+            );
         }
     }
 
@@ -88,7 +98,11 @@ impl Horn {
             return;
         };
         let vote = ballot.vote;
-        let message = VoteMsg { vote, validator, signature };
+        let message = VoteMsg {
+            vote,
+            validator,
+            signature,
+        };
         let data: Bytes = message.encode(&self.format).into();
         let topic = Topic::Vote { cell };
         self.fx.publish(topic, data.clone());

@@ -107,6 +107,9 @@ pub struct SlotView {
 impl SlotView {
     /// Validators in the coverage, all committees together.
     pub fn covered(&self) -> u64 {
-        self.coverage.iter().map(|bits| bits.count_ones() as u64).sum()
+        self.coverage
+            .iter()
+            .map(|bits| bits.count_ones() as u64)
+            .sum()
     }
 }

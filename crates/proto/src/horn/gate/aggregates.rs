@@ -1,6 +1,8 @@
 //! Aggregates, on the topics of their committees.
 
-use alphorn_scheme::{self as scheme, Bytes, Claim, Item, Layer, Op, Outcome, Role, Statement, VerifyJob};
+use alphorn_scheme::{
+    self as scheme, Bytes, Claim, Item, Layer, Op, Outcome, Role, Statement, VerifyJob,
+};
 use alphorn_types::{Slot, Validator};
 
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
@@ -17,7 +19,10 @@ use crate::slot::Phase;
 use crate::wire::{Aggregate, Kind, Reject, digest};
 
 /// Aggregates of a committee that wait at most.
-const ROOM: Room = Room { items: 4_096, bytes: 512 << 20 };
+const ROOM: Room = Room {
+    items: 4_096,
+    bytes: 512 << 20,
+};
 
 impl Horn {
     pub(super) fn admit_aggregate(
@@ -36,12 +41,20 @@ impl Horn {
         }
         let slot = ballot.vote.slot;
         let state = self.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
-        let position =
-            state.committees.position_in_cell(message.sender, cell).ok_or(Reject::NotMember)?;
+        let position = state
+            .committees
+            .position_in_cell(message.sender, cell)
+            .ok_or(Reject::NotMember)?;
         if message.evidence.support.is_empty() {
             return Err(Reject::NoSigner.into());
         }
-        if !serves(state, &self.config, Post::Aggregator(cell), position, message.proof.as_ref()) {
+        if !serves(
+            state,
+            &self.config,
+            Post::Aggregator(cell),
+            position,
+            message.proof.as_ref(),
+        ) {
             return Err(Reject::NotSelected.into());
         }
         let content = digest::aggregate_message(self.config.network(), &message, &self.format);
@@ -51,7 +64,13 @@ impl Horn {
         if !batch.has_room(held, ROOM) {
             return Err(Reject::Full.into());
         }
-        let waiting = Waiting { origin, ballot, message, data: data.clone(), content };
+        let waiting = Waiting {
+            origin,
+            ballot,
+            message,
+            data: data.clone(),
+            content,
+        };
         if batch.push(waiting, held) {
             self.due.insert(Due::Aggregates(slot, committee));
         }
@@ -76,7 +95,11 @@ impl Horn {
             claims: claims(waiting, &ticket, &self.config),
         };
         let items = aggregates.iter().map(item).collect();
-        let job = VerifyJob { op: Op::VerifyAggregates, epoch: state.epoch, items };
+        let job = VerifyJob {
+            op: Op::VerifyAggregates,
+            epoch: state.epoch,
+            items,
+        };
         let request = Request {
             session: state.sessions.verify,
             message: [0; 32],
@@ -87,7 +110,14 @@ impl Horn {
             hard: self.window_end(slot),
             work: Work::Scheme(scheme::Work::Verify(job)),
         };
-        self.fx.spawn(request, Purpose::VerifyAggregates { slot, committee, aggregates });
+        self.fx.spawn(
+            request,
+            Purpose::VerifyAggregates {
+                slot,
+                committee,
+                aggregates,
+            },
+        );
     }
 
     pub(in crate::horn) fn aggregates_verified(
@@ -169,8 +199,12 @@ fn check_again<'a>(
 ) -> Result<Standing<'a>, Reject> {
     let committee = &state.aggregates[usize::from(message.cell.committee)];
     let standing = committee.senders.admit(message.sender, content)?;
-    let of_cell =
-        || committee.kept.iter().filter(|kept| kept.subcommittee == message.cell.subcommittee);
+    let of_cell = || {
+        committee
+            .kept
+            .iter()
+            .filter(|kept| kept.subcommittee == message.cell.subcommittee)
+    };
     if matches!(standing, Standing::Second(_)) {
         return Ok(standing);
     }
@@ -180,7 +214,10 @@ fn check_again<'a>(
     if config.subset_rule == SubsetRule::Both {
         let covers = |kept: &KeptAggregate| {
             state.ballots.get(kept.ballot).vote == message.vote
-                && message.evidence.support.is_subset_of(&kept.evidence.support)
+                && message
+                    .evidence
+                    .support
+                    .is_subset_of(&kept.evidence.support)
         };
         if of_cell().any(covers) {
             return Err(Reject::Subset);
@@ -195,7 +232,13 @@ fn keep(
     fx: &mut Effects,
     waiting: Waiting<Aggregate>,
 ) -> Result<(), Reject> {
-    let Waiting { ballot, message, data, content, .. } = waiting;
+    let Waiting {
+        ballot,
+        message,
+        data,
+        content,
+        ..
+    } = waiting;
     let sender: Validator = message.sender;
     if let Standing::Second(first) = check_again(state, config, &message, &content)? {
         fx.evidence(first.clone(), data);

@@ -1,8 +1,6 @@
 //! Blocks: verified entry by entry, so that a block of known collections costs one signature.
 
-use alphorn_scheme::{
-    self as scheme, Bytes, Claim, Item, Op, Outcome, Role, SessionId, VerifyJob,
-};
+use alphorn_scheme::{self as scheme, Bytes, Claim, Item, Op, Outcome, Role, SessionId, VerifyJob};
 use alphorn_types::Epoch;
 use std::collections::BTreeMap;
 
@@ -74,7 +72,12 @@ impl Horn {
         if self.blocks.running.len() >= RUNNING_MAX {
             return Err(Reject::Full.into());
         }
-        let digests = block.body.entries.iter().map(|entry| entry.digest(&self.format)).collect();
+        let digests = block
+            .body
+            .entries
+            .iter()
+            .map(|entry| entry.digest(&self.format))
+            .collect();
         self.verify_block(PendingBlock {
             origin,
             session,
@@ -128,7 +131,11 @@ impl Horn {
         pending.jobs_left = by_epoch.len();
         for (epoch, entries) in by_epoch {
             let signature = epoch == signature_epoch;
-            let job = BlockJob { number, entries, signature };
+            let job = BlockJob {
+                number,
+                entries,
+                signature,
+            };
             self.spawn_block_job(&pending, epoch, job);
         }
         self.blocks.running.insert(number, pending);
@@ -156,8 +163,16 @@ impl Horn {
             }
         };
         let claims = signature.into_iter().chain(job.entries.iter().map(entry));
-        let items = claims.map(|claim| Item { claims: vec![claim] }).collect();
-        let op = if job.entries.is_empty() { Op::DutyVerify } else { Op::VerifyCollections };
+        let items = claims
+            .map(|claim| Item {
+                claims: vec![claim],
+            })
+            .collect();
+        let op = if job.entries.is_empty() {
+            Op::DutyVerify
+        } else {
+            Op::VerifyCollections
+        };
         let request = Request {
             session: pending.session,
             message,
@@ -187,7 +202,8 @@ impl Horn {
                 let good = |(&i, claim): (&usize, &Option<usize>)| claim.is_none().then_some(i);
                 let entries = &pending.block.body.entries;
                 for i in job.entries.iter().zip(&claims[signed..]).filter_map(good) {
-                    self.verified.insert(pending.digests[i], entries[i].vote.slot);
+                    self.verified
+                        .insert(pending.digests[i], entries[i].vote.slot);
                 }
                 if job.signature && claims[0].is_some() {
                     pending.failed = Some(Reject::BadEnvelope);
@@ -210,14 +226,21 @@ impl Horn {
     /// Takes a verified block, or an own one: check 11, then the chain.
     pub(in crate::horn) fn take_block(&mut self, origin: Origin, block: Block, data: Bytes) {
         let (header, root) = (block.header, block.header.root());
-        match self.record_proposal(&header, root, &data).and_then(|()| self.import(&block)) {
+        match self
+            .record_proposal(&header, root, &data)
+            .and_then(|()| self.import(&block))
+        {
             Ok(()) => {}
             Err(reason) => return self.fx.reject(origin, reason),
         }
         self.fx.accept(Kind::Block, origin);
         if let Some(state) = self.slots.get_mut(&header.slot) {
             let entries = block.body.entries.len();
-            state.block.get_or_insert(BlockView { root, bytes: data.len(), entries });
+            state.block.get_or_insert(BlockView {
+                root,
+                bytes: data.len(),
+                entries,
+            });
         }
         self.unpark(&root);
     }

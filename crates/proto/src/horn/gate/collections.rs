@@ -1,6 +1,8 @@
 //! Collections, on the global topic: every machine verifies them.
 
-use alphorn_scheme::{self as scheme, Bytes, Claim, Item, Layer, Op, Outcome, Role, Statement, VerifyJob};
+use alphorn_scheme::{
+    self as scheme, Bytes, Claim, Item, Layer, Op, Outcome, Role, Statement, VerifyJob,
+};
 use alphorn_types::Slot;
 
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
@@ -18,7 +20,10 @@ use crate::slot::Phase;
 use crate::wire::{Collection, Entry, Kind, Reject, digest};
 
 /// Collections of all committees that wait at most.
-const ROOM: Room = Room { items: 4_096, bytes: 1 << 30 };
+const ROOM: Room = Room {
+    items: 4_096,
+    bytes: 1 << 30,
+};
 
 impl Horn {
     pub(super) fn admit_collection(&mut self, origin: Origin, data: &Bytes) -> Result<(), Refusal> {
@@ -26,7 +31,10 @@ impl Horn {
         let references = |vote: &_, committee| self.reference(vote, committee);
         let message =
             Collection::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
-        let state = self.slots.get_mut(&ballot.vote.slot).ok_or(Refusal::Unprepared)?;
+        let state = self
+            .slots
+            .get_mut(&ballot.vote.slot)
+            .ok_or(Refusal::Unprepared)?;
         let position = state
             .committees
             .position_in_committee(message.sender, message.committee)
@@ -44,7 +52,13 @@ impl Horn {
         if !self.batch.has_room(held, ROOM) {
             return Err(Reject::Full.into());
         }
-        let waiting = Waiting { origin, ballot, message, data: data.clone(), content };
+        let waiting = Waiting {
+            origin,
+            ballot,
+            message,
+            data: data.clone(),
+            content,
+        };
         if self.batch.push(waiting, held) {
             self.due.insert(Due::Collections);
         }
@@ -61,17 +75,26 @@ impl Horn {
         };
         let (slot, epoch) = (first.ballot.vote.slot, epoch_of(first));
         let newest = self.slots.values().next_back();
-        let session = self.slots.get(&slot).or(newest).map(|state| state.sessions.verify);
+        let session = self
+            .slots
+            .get(&slot)
+            .or(newest)
+            .map(|state| state.sessions.verify);
         let (Some(session), Some(committees)) = (session, self.epochs.ready(epoch).cloned()) else {
             let waiting = self.batch.drain();
-            waiting.into_iter().for_each(|gone| self.fx.reject(gone.origin, Reject::TooOld));
+            waiting
+                .into_iter()
+                .for_each(|gone| self.fx.reject(gone.origin, Reject::TooOld));
             return;
         };
         let held = |waiting: &WaitingCollection| {
             Waiting::<Collection>::held_bytes(&waiting.data, &waiting.message.evidence.support)
         };
-        let mut collections =
-            self.batch.take(ITEMS_PER_JOB_MAX, |waiting| epoch_of(waiting) == epoch, held);
+        let mut collections = self.batch.take(
+            ITEMS_PER_JOB_MAX,
+            |waiting| epoch_of(waiting) == epoch,
+            held,
+        );
         if collections.is_empty() {
             return;
         }
@@ -88,7 +111,9 @@ impl Horn {
             .map(|(waiting, inner)| {
                 let cached = self.verified.contains(inner);
                 self.fx.counters.evidence_cached += u64::from(cached);
-                Item { claims: claims(waiting, &committees, &self.config, cached) }
+                Item {
+                    claims: claims(waiting, &committees, &self.config, cached),
+                }
             })
             .collect();
         let request = Request {
@@ -105,7 +130,13 @@ impl Horn {
                 items,
             })),
         };
-        self.fx.spawn(request, Purpose::VerifyCollections { collections, digests });
+        self.fx.spawn(
+            request,
+            Purpose::VerifyCollections {
+                collections,
+                digests,
+            },
+        );
     }
 
     pub(in crate::horn) fn collections_verified(
@@ -170,9 +201,8 @@ fn claims(
     cached: bool,
 ) -> Vec<Claim> {
     let (message, slot) = (&waiting.message, waiting.ballot.vote.slot);
-    let ticket = || {
-        digest::selection_message(config.network(), &committees.seed, Kind::Collection, slot)
-    };
+    let ticket =
+        || digest::selection_message(config.network(), &committees.seed, Kind::Collection, slot);
     let selected = message.proof.as_ref().map(|proof| Claim::Selected {
         validator: message.sender,
         message: ticket(),
@@ -189,7 +219,11 @@ fn claims(
         statement: statement(config, message.committee, slot, waiting.ballot.message),
         evidence: message.evidence.clone(),
     });
-    selected.into_iter().chain([envelope]).chain(votes).collect()
+    selected
+        .into_iter()
+        .chain([envelope])
+        .chain(votes)
+        .collect()
 }
 
 /// What the evidence of a collection or of a block's entry proves.
@@ -228,7 +262,10 @@ fn check_again<'a>(
     }
     let covers = |kept: &KeptCollection| {
         state.ballots.get(kept.ballot).vote == message.vote
-            && message.evidence.support.is_subset_of(&kept.evidence.support)
+            && message
+                .evidence
+                .support
+                .is_subset_of(&kept.evidence.support)
     };
     if config.subset_rule != SubsetRule::Off && committee.kept.iter().any(covers) {
         return Err(Reject::Subset);
@@ -242,7 +279,13 @@ fn keep(
     fx: &mut Effects,
     waiting: WaitingCollection,
 ) -> Result<(), Reject> {
-    let Waiting { ballot, message, data, content, .. } = waiting;
+    let Waiting {
+        ballot,
+        message,
+        data,
+        content,
+        ..
+    } = waiting;
     let (sender, index) = (message.sender, usize::from(message.committee));
     if let Standing::Second(first) = check_again(state, config, &message, &content)? {
         fx.evidence(first.clone(), data);

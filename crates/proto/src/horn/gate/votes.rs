@@ -22,7 +22,12 @@ const WAITING_PER_POSITION: usize = 4;
 const WAITING_BESIDES: usize = 64;
 
 impl Horn {
-    pub(super) fn admit_vote(&mut self, origin: Origin, cell: Cell, data: &Bytes) -> Result<(), Refusal> {
+    pub(super) fn admit_vote(
+        &mut self,
+        origin: Origin,
+        cell: Cell,
+        data: &Bytes,
+    ) -> Result<(), Refusal> {
         let message = VoteMsg::decode(data, &self.format).map_err(Reject::from_decode)?;
         if !self.config.layout.has_cell(cell) {
             return Err(Reject::WrongTopic.into());
@@ -46,7 +51,12 @@ impl Horn {
             return Err(Reject::Full.into());
         }
         let signature = message.signature;
-        let waiting = WaitingVote { origin, position, ballot, signature };
+        let waiting = WaitingVote {
+            origin,
+            position,
+            ballot,
+            signature,
+        };
         if votes.batch.push(waiting, 0) {
             self.due.insert(Due::Votes(slot, cell));
         }
@@ -57,7 +67,10 @@ impl Horn {
         let Some(state) = self.slots.get_mut(&slot) else {
             return;
         };
-        let votes = state.cell_mut(cell).batch.take(ITEMS_PER_JOB_MAX, |_| true, |_| 0);
+        let votes = state
+            .cell_mut(cell)
+            .batch
+            .take(ITEMS_PER_JOB_MAX, |_| true, |_| 0);
         if votes.is_empty() {
             return;
         }
@@ -69,8 +82,17 @@ impl Horn {
             message: vote.ballot.message,
             signature: vote.signature.clone(),
         };
-        let items = votes.iter().map(|vote| Item { claims: vec![claim(vote)] }).collect();
-        let job = VerifyJob { op: Op::VerifyVotes, epoch: state.epoch, items };
+        let items = votes
+            .iter()
+            .map(|vote| Item {
+                claims: vec![claim(vote)],
+            })
+            .collect();
+        let job = VerifyJob {
+            op: Op::VerifyVotes,
+            epoch: state.epoch,
+            items,
+        };
         let request = Request {
             session: state.sessions.verify,
             message: [0; 32],
@@ -81,7 +103,8 @@ impl Horn {
             hard: self.window_end(slot),
             work: Work::Scheme(scheme::Work::Verify(job)),
         };
-        self.fx.spawn(request, Purpose::VerifyVotes { slot, cell, votes });
+        self.fx
+            .spawn(request, Purpose::VerifyVotes { slot, cell, votes });
     }
 
     pub(in crate::horn) fn votes_verified(
@@ -93,7 +116,9 @@ impl Horn {
     ) {
         let failed = failed_claims(outcome, votes.len());
         let Some(state) = self.slots.get_mut(&slot) else {
-            votes.into_iter().for_each(|vote| self.fx.reject(vote.origin, Reject::TooOld));
+            votes
+                .into_iter()
+                .for_each(|vote| self.fx.reject(vote.origin, Reject::TooOld));
             return;
         };
         self.fx.counters.jobs_failed += u64::from(failed.is_none());
@@ -124,7 +149,12 @@ impl Horn {
     }
 
     /// Takes an own vote without verification.
-    pub(in crate::horn) fn take_own_vote(&mut self, ballot: &Arc<Ballot>, voter: Validator, signature: Bytes) {
+    pub(in crate::horn) fn take_own_vote(
+        &mut self,
+        ballot: &Arc<Ballot>,
+        voter: Validator,
+        signature: Bytes,
+    ) {
         self.fx.seen(Kind::Vote);
         let Some(state) = self.slots.get_mut(&ballot.vote.slot) else {
             return;
@@ -136,7 +166,12 @@ impl Horn {
         let Some(position) = state.committees.position_in_cell(voter, cell) else {
             return;
         };
-        let own = WaitingVote { origin: None, position, ballot: ballot.clone(), signature };
+        let own = WaitingVote {
+            origin: None,
+            position,
+            ballot: ballot.clone(),
+            signature,
+        };
         match take_vote(state, cell, own) {
             Ok(()) => self.fx.accept(Kind::Vote, None),
             Err(Contradiction::Reject(reason)) => self.fx.reject(None, reason),
@@ -181,11 +216,19 @@ fn take_vote(state: &mut SlotState, cell: Cell, vote: WaitingVote) -> Result<(),
         return Ok(());
     };
     record.equivocated = true;
-    let validator = Validator(state.committees.assignment.cell_members(cell)[vote.position as usize]);
+    let validator =
+        Validator(state.committees.assignment.cell_members(cell)[vote.position as usize]);
     let first_vote = state.ballots.get(first).vote;
-    let message = |vote, signature| VoteMsg { vote, validator, signature };
+    let message = |vote, signature| VoteMsg {
+        vote,
+        validator,
+        signature,
+    };
     // The signatures of a slot whose aggregates are made are gone.
     let signature = signature.ok_or(Reject::Duplicate)?;
-    let pair = [message(first_vote, signature), message(vote.ballot.vote, vote.signature)];
+    let pair = [
+        message(first_vote, signature),
+        message(vote.ballot.vote, vote.signature),
+    ];
     Err(Contradiction::Proof(Box::new(pair)))
 }

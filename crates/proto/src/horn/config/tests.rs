@@ -1,0 +1,187 @@
+use super::*;
+use alphorn_scheme::model::{CostTable, Model};
+
+fn model(overlap: Overlap, form: Form, unique: bool) -> Model {
+    let mut table = CostTable::example();
+    table.abilities.overlap = [overlap; 2];
+    table.abilities.layers = [form; 2];
+    table.abilities.unique = unique;
+    Model::new(table).unwrap()
+}
+
+fn sums() -> Model {
+    model(Overlap::Counted { max: 15 }, Form::Point, true)
+}
+
+fn layout() -> Layout {
+    Layout::new(1000, 2, 4).unwrap()
+}
+
+fn refused(scheme: &Model, change: impl Fn(&mut Config)) -> String {
+    let info = SchemeInfo::of(scheme, &layout());
+    let mut config = Config::new(layout(), &info);
+    change(&mut config);
+    config.validate(&info).unwrap_err().to_string()
+}
+
+#[test]
+fn defaults_follow_the_abilities_and_are_legal() {
+    for (overlap, form, unique, cover, m, selection, publish) in [
+        (
+            Overlap::Counted { max: 15 },
+            Form::Point,
+            true,
+            Cover::Quorum,
+            3,
+            Selection::Lottery,
+            Publish::All,
+        ),
+        (
+            Overlap::Counted { max: 1 },
+            Form::Point,
+            true,
+            Cover::Best1,
+            1,
+            Selection::Lottery,
+            Publish::All,
+        ),
+        (
+            Overlap::Union,
+            Form::List,
+            false,
+            Cover::Union,
+            1,
+            Selection::Rank,
+            Publish::All,
+        ),
+        (
+            Overlap::None,
+            Form::Proof,
+            false,
+            Cover::Best1,
+            1,
+            Selection::Rank,
+            Publish::Staged,
+        ),
+    ] {
+        let info = SchemeInfo::of(&model(overlap, form, unique), &layout());
+        let config = Config::new(layout(), &info);
+        assert_eq!(config.validate(&info), Ok(()));
+        assert_eq!((config.cover, config.multiplicity_max), (cover, m));
+        assert_eq!((config.selection, config.publish), (selection, publish));
+    }
+}
+
+#[test]
+fn numbers_out_of_range_are_named_with_their_bounds() {
+    let sums = sums();
+    for (text, change) in [
+        (
+            "aggregators_target = 0, must be 1 to 64",
+            (|c| c.aggregators_target = 0) as fn(&mut Config),
+        ),
+        ("collectors_target = 65, must be 1 to 64", |c| {
+            c.collectors_target = 65
+        }),
+        ("aggregates_per_cell_max = 65, must be 1 to 64", |c| {
+            c.aggregates_per_cell_max = 65
+        }),
+        ("epoch_slots = 0, must be 1 to 4096", |c| c.epoch_slots = 0),
+        ("stage_gain_ppm = 1000001, must be 0 to 1000000", |c| {
+            c.stage_gain_ppm = PPM + 1
+        }),
+        ("collections_per_block_max = 513, must be 1 to 512", |c| {
+            c.collections_per_block_max = 513
+        }),
+        ("vote_data_per_slot_max = 0, must be 1 to 64", |c| {
+            c.vote_data_per_slot_max = 0
+        }),
+        (
+            "block_bytes_max = 16777217, must be 1024 to 16777216",
+            |c| c.block_bytes_max += 1,
+        ),
+    ] {
+        assert_eq!(refused(&sums, change), text);
+    }
+}
+
+#[test]
+fn what_the_scheme_cannot_do_is_refused() {
+    let lists = model(Overlap::Union, Form::List, false);
+    let proofs = model(Overlap::None, Form::Proof, false);
+    assert!(refused(&lists, |c| c.selection = Selection::Lottery).contains("use rank"));
+    assert_eq!(
+        refused(&lists, |c| c.multiplicity_max = 3),
+        "multiplicity_max = 3, the scheme takes at most 1"
+    );
+    assert!(refused(&lists, |c| c.cover = Cover::Quorum).ends_with("use union"));
+    assert!(refused(&proofs, |c| c.cover = Cover::Union).ends_with("use best1"));
+    let few = model(Overlap::Counted { max: 3 }, Form::Point, true);
+    assert!(refused(&few, |c| c.multiplicity_max = 7).contains("at most 3"));
+    assert!(refused(&sums(), |c| c.multiplicity_max = 2).contains("1, 3, 7 or 15"));
+    assert!(refused(&sums(), |c| c.multiplicity_max = 1).contains("must be 3, 7 or 15"));
+}
+
+#[test]
+fn committees_and_messages_that_cannot_fit_are_refused() {
+    let mut table = CostTable::example();
+    table.abilities.committee_max = Some(100);
+    let small = Model::new(table).unwrap();
+    assert!(refused(&small, |_| ()).contains("use 10 committees or more"));
+    let mut table = CostTable::example();
+    table.abilities.overlap = [Overlap::Union; 2];
+    table.abilities.layers = [Form::List; 2];
+    table.abilities.unique = false;
+    table.sizes.signature = 100_000;
+    let bulky = Model::new(table).unwrap();
+    let text = refused(&bulky, |_| ());
+    assert!(text.starts_with("vote of at least"), "{text}");
+    let mut table = CostTable::example();
+    table.abilities.overlap = [Overlap::Union; 2];
+    table.abilities.layers = [Form::List; 2];
+    table.abilities.unique = false;
+    table.sizes.signature = 8_000;
+    let lists = Model::new(table).unwrap();
+    let large = Layout::new(8_000, 1, 32).unwrap();
+    let info = SchemeInfo::of(&lists, &large);
+    let error = Config::new(large, &info).validate(&info).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ConfigError::MessageSize {
+                kind: Kind::Collection,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn local_sets_must_fit_the_layout() {
+    let layout = layout();
+    let mut local = Local::observer(&layout);
+    assert_eq!(local.check(&layout), Ok(()));
+    local.voters.set(7);
+    assert_eq!(local.check(&layout), Err(ConfigError::LocalVoter(7)));
+    local.voters = Bitfield::new(3);
+    let error = local.check(&layout).unwrap_err();
+    assert_eq!(error.to_string(), "voters: 3 bits for 1000 validators");
+}
+
+#[test]
+fn choices_parse_as_they_are_written() {
+    for selection in [Selection::Lottery, Selection::Rank] {
+        assert_eq!(selection.to_string().parse(), Ok(selection));
+    }
+    for publish in [Publish::All, Publish::Staged] {
+        assert_eq!(publish.to_string().parse(), Ok(publish));
+    }
+    for rule in [SubsetRule::Global, SubsetRule::Both, SubsetRule::Off] {
+        assert_eq!(rule.to_string().parse(), Ok(rule));
+    }
+    assert_eq!(
+        "x".parse::<Publish>().unwrap_err().to_string(),
+        "must be one of all, staged"
+    );
+}

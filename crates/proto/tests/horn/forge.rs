@@ -1,0 +1,298 @@
+//! Messages made by hand, honest and not.
+
+use crate::net::{Kind, model};
+use alphorn_proto::horn::{Config, SchemeInfo};
+use alphorn_proto::wire::{
+    Aggregate, Block, Body, Collection, Entry, Header, Topic, Vote, VoteMsg, WireFormat, digest,
+    no_references,
+};
+use alphorn_scheme::model::{Model, ModelKeys, ModelRegistry, ModelSigners};
+use alphorn_scheme::{
+    Bytes, Ctx, Evidence, Layer, Part, Reservation, Role, Scheme, SignItem, Statement,
+};
+use alphorn_types::{Assignment, Bitfield, Cell, Slot, Support, Validator};
+use std::sync::Arc;
+
+/// Whoever holds all keys.
+pub struct Forge {
+    pub scheme: Model,
+    pub config: Config,
+    pub format: WireFormat,
+    pub assignment: Arc<Assignment>,
+    keys: ModelKeys,
+}
+
+impl Forge {
+    pub fn new(
+        kind: Kind,
+        config: &Config,
+        info: &SchemeInfo,
+        assignment: &Arc<Assignment>,
+    ) -> Self {
+        let scheme = model(kind);
+        let registry = Arc::new(ModelRegistry {
+            validators: config.layout.validators(),
+        });
+        let keys = scheme
+            .keys(&registry, assignment, &mut Ctx::single(&mut ()))
+            .unwrap();
+        Forge {
+            format: config.format(info),
+            config: config.clone(),
+            assignment: assignment.clone(),
+            scheme,
+            keys,
+        }
+    }
+
+    pub fn sign(&self, validator: Validator, role: Role, slot: Slot, message: [u8; 32]) -> Bytes {
+        let signers = ModelSigners {
+            validators: self.config.layout.validators(),
+        };
+        let item = SignItem {
+            validator,
+            role,
+            message,
+            guard: None,
+        };
+        let permit = Reservation::issue(validator, role, slot);
+        let signed = self.scheme.sign(
+            &signers,
+            slot,
+            &[item],
+            vec![permit],
+            &mut Ctx::single(&mut ()),
+        );
+        signed.unwrap().iter().next().unwrap().into()
+    }
+
+    pub fn vote(&self, validator: Validator, vote: Vote) -> (Topic, Vec<u8>) {
+        let message = digest::vote_message(self.config.network(), &vote);
+        let signature = self.sign(validator, Role::Vote, vote.slot, message);
+        let cell = self.assignment.cell_of(validator).unwrap();
+        (
+            Topic::Vote { cell },
+            VoteMsg {
+                vote,
+                validator,
+                signature,
+            }
+            .encode(&self.format),
+        )
+    }
+
+    fn statement(&self, layer: Layer, range: std::ops::Range<u32>, vote: &Vote) -> Statement {
+        let message = digest::vote_message(self.config.network(), vote);
+        let len = range.end - range.start;
+        Statement {
+            layer,
+            first: range.start,
+            len,
+            slot: vote.slot,
+            message,
+        }
+    }
+
+    /// True evidence over a cell.
+    pub fn cell_evidence(&self, cell: Cell, vote: &Vote, positions: &[u32]) -> Evidence {
+        let range = self.config.layout.cell_range(cell);
+        let statement = self.statement(Layer::Aggregate, range.clone(), vote);
+        let votes: Vec<(u32, Bytes)> = positions
+            .iter()
+            .map(|&p| {
+                let voter = self.assignment.member(range.start + p);
+                (
+                    p,
+                    self.sign(voter, Role::Vote, vote.slot, statement.message),
+                )
+            })
+            .collect();
+        self.scheme
+            .aggregate(&self.keys, &statement, &votes, &mut Ctx::single(&mut ()))
+            .unwrap()
+    }
+
+    /// True evidence over a committee: each position of it `times` times.
+    pub fn committee_evidence(
+        &self,
+        committee: u16,
+        vote: &Vote,
+        positions: &[u32],
+        times: u8,
+    ) -> Evidence {
+        let layout = &self.config.layout;
+        let statement = self.statement(Layer::Collection, layout.committee_range(committee), vote);
+        let mut parts = Vec::new();
+        for subcommittee in 0..layout.subcommittees() {
+            let cell = Cell {
+                committee,
+                subcommittee,
+            };
+            let range = layout.cell_in_committee(cell);
+            let inside: Vec<u32> = positions
+                .iter()
+                .filter(|p| range.contains(p))
+                .map(|p| p - range.start)
+                .collect();
+            if !inside.is_empty() {
+                let evidence = self.cell_evidence(cell, vote, &inside);
+                let part = Part {
+                    offset: range.start,
+                    layer: Layer::Aggregate,
+                    evidence,
+                };
+                parts.extend((0..times).map(|_| part.clone()));
+            }
+        }
+        let mut scratch = ();
+        let ctx = &mut Ctx::single(&mut scratch);
+        self.scheme
+            .combine(&self.keys, &statement, &parts, times, ctx)
+            .unwrap()
+    }
+
+    pub fn aggregate(
+        &self,
+        cell: Cell,
+        sender: Validator,
+        vote: Vote,
+        evidence: Evidence,
+    ) -> Aggregate {
+        let proof = self.proof(sender, alphorn_proto::wire::Kind::Aggregate, vote.slot);
+        let envelope = Bytes::from([]);
+        let mut message = Aggregate {
+            vote,
+            cell,
+            sender,
+            proof,
+            evidence,
+            envelope,
+        };
+        let content = digest::aggregate_message(self.config.network(), &message, &self.format);
+        message.envelope = self.sign(sender, Role::Aggregate, vote.slot, content);
+        message
+    }
+
+    pub fn collection(
+        &self,
+        committee: u16,
+        sender: Validator,
+        vote: Vote,
+        evidence: Evidence,
+    ) -> Collection {
+        let proof = self.proof(sender, alphorn_proto::wire::Kind::Collection, vote.slot);
+        let envelope = Bytes::from([]);
+        let mut message = Collection {
+            vote,
+            committee,
+            sender,
+            proof,
+            evidence,
+            envelope,
+        };
+        let content = digest::collection_message(self.config.network(), &message, &self.format);
+        message.envelope = self.sign(sender, Role::Collection, vote.slot, content);
+        message
+    }
+
+    /// A ticket, where selection is a lottery.
+    pub fn proof(
+        &self,
+        validator: Validator,
+        role: alphorn_proto::wire::Kind,
+        slot: Slot,
+    ) -> Option<Bytes> {
+        self.format.selection_proof_bytes?;
+        let epoch = slot.epoch(self.config.epoch_slots);
+        self.ticket(validator, &self.seed(epoch), role, slot)
+    }
+
+    pub fn seed(&self, epoch: alphorn_types::Epoch) -> [u8; 32] {
+        let genesis = Header {
+            body: self.config.network_id,
+            ..Header::default()
+        }
+        .root();
+        digest::epoch_seed(epoch, &digest::epoch_mix(epoch, &genesis))
+    }
+
+    pub fn ticket(
+        &self,
+        validator: Validator,
+        seed: &[u8; 32],
+        role: alphorn_proto::wire::Kind,
+        slot: Slot,
+    ) -> Option<Bytes> {
+        let message = digest::selection_message(self.config.network(), seed, role, slot);
+        let signers = ModelSigners {
+            validators: self.config.layout.validators(),
+        };
+        let mut scratch = ();
+        let ctx = &mut Ctx::single(&mut scratch);
+        let proofs = self
+            .scheme
+            .select(&signers, &message, &[validator], ctx)
+            .unwrap();
+        Some(proofs.iter().next().unwrap().into())
+    }
+
+    pub fn block(&self, slot: Slot, parent: [u8; 32], entries: Vec<Entry>) -> Block {
+        let proposer = Validator((slot.0 % u64::from(self.config.layout.validators())) as u32);
+        let body = Body {
+            entries,
+            filler: Bytes::from([]),
+        };
+        let encoded = body.encode(&self.format, &no_references).unwrap();
+        let header = Header {
+            slot,
+            proposer,
+            parent,
+            body: digest::body_digest(&encoded),
+        };
+        let message = digest::block_message(self.config.network(), &header.root());
+        let signature = self.sign(proposer, Role::Block, slot, message);
+        Block {
+            header,
+            signature,
+            body,
+        }
+    }
+
+    /// A member of a committee at a position of it.
+    pub fn member(&self, committee: u16, position: u32) -> Validator {
+        Validator(self.assignment.committee_members(committee)[position as usize])
+    }
+
+    pub fn encode_aggregate(&self, message: &Aggregate) -> (Topic, Vec<u8>) {
+        let topic = Topic::Aggregate {
+            committee: message.cell.committee,
+        };
+        (topic, message.encode(&self.format, &no_references).unwrap())
+    }
+
+    pub fn encode_collection(&self, message: &Collection) -> (Topic, Vec<u8>) {
+        (
+            Topic::Collection,
+            message.encode(&self.format, &no_references).unwrap(),
+        )
+    }
+
+    pub fn encode_block(&self, block: &Block) -> (Topic, Vec<u8>) {
+        (
+            Topic::Block,
+            block.encode(&self.format, &no_references).unwrap(),
+        )
+    }
+}
+
+/// The same evidence for more than it proves.
+pub fn overstate(evidence: &Evidence, support: Support) -> Evidence {
+    Evidence {
+        support: Arc::new(support),
+        bytes: evidence.bytes.clone(),
+    }
+}
+
+pub fn all_ones(len: u32) -> Support {
+    Support::from_bits(Bitfield::ones(len as usize))
+}

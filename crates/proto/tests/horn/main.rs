@@ -1,0 +1,10 @@
+//! The roles of Horn together: machines in an ideal network, with the model scheme.
+#![allow(missing_docs, unreachable_pub)]
+
+mod adversary;
+mod forge;
+mod griefing;
+mod interleavings;
+mod net;
+mod random;
+mod slots;

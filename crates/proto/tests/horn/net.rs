@@ -1,0 +1,365 @@
+//! A driver for tests: machines, an ideal network between them, jobs that run at once.
+
+use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
+use alphorn_proto::wire::Topic;
+use alphorn_proto::{Input, Job, JobId, Output, Peer, Product, Protocol, Token, Verdict, Work};
+use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
+use alphorn_scheme::{self as scheme, Bytes, Ctx, Env, MemoryWatermark, Outcome, Task};
+use alphorn_types::{Bitfield, Layout, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The abilities of one kind of scheme.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    pub layers: [scheme::Form; 2],
+    pub overlap: [scheme::Overlap; 2],
+    pub unique: bool,
+}
+
+pub const SUMS: Kind = Kind {
+    layers: [scheme::Form::Point; 2],
+    overlap: [scheme::Overlap::Counted { max: 15 }; 2],
+    unique: true,
+};
+pub const LISTS: Kind = Kind {
+    layers: [scheme::Form::List; 2],
+    overlap: [scheme::Overlap::Union; 2],
+    unique: false,
+};
+pub const LISTS_THEN_PROOF: Kind = Kind {
+    layers: [scheme::Form::List, scheme::Form::Proof],
+    overlap: [scheme::Overlap::Union, scheme::Overlap::None],
+    unique: false,
+};
+pub const PROOFS: Kind = Kind {
+    layers: [scheme::Form::Proof; 2],
+    overlap: [scheme::Overlap::None; 2],
+    unique: false,
+};
+
+pub fn model(kind: Kind) -> Model {
+    let mut table = CostTable::example();
+    table.abilities.layers = kind.layers;
+    table.abilities.overlap = kind.overlap;
+    table.abilities.unique = kind.unique;
+    Model::new(table).unwrap()
+}
+
+/// The default configuration of a kind of scheme on a layout.
+pub fn config(kind: Kind, layout: Layout) -> (Config, SchemeInfo) {
+    let info = SchemeInfo::of(&model(kind), &layout);
+    (Config::new(layout, &info), info)
+}
+
+/// Validators `range` of `n`.
+pub fn range(n: u32, range: std::ops::Range<u32>) -> Bitfield {
+    let mut bits = Bitfield::new(n as usize);
+    range.for_each(|v| bits.set(v as usize));
+    bits
+}
+
+/// Everything that machine `i` of `count` hosts when validators are dealt out evenly.
+pub fn share(n: u32, i: u32, count: u32) -> Local {
+    let mut validators = Bitfield::new(n as usize);
+    (i..n)
+        .step_by(count as usize)
+        .for_each(|v| validators.set(v as usize));
+    Local {
+        voters: validators.clone(),
+        validators,
+        trust_own: true,
+    }
+}
+
+pub struct Node {
+    pub horn: Horn,
+    env: Env<Model>,
+    marks: MemoryWatermark,
+    verdicts: BTreeMap<Token, Option<Verdict>>,
+    pub reports: Vec<(Peer, &'static str)>,
+    pub evidence: Vec<(Bytes, Bytes)>,
+    /// Jobs whose end is held back, in the order in which they were asked for.
+    pub held: Vec<(JobId, Outcome<Product>, &'static str)>,
+}
+
+enum Event {
+    Message {
+        to: usize,
+        from: usize,
+        topic: Topic,
+        data: Bytes,
+    },
+    Finished {
+        to: usize,
+        job: JobId,
+        outcome: Outcome<Product>,
+    },
+}
+
+/// One message as it was published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub at: Time,
+    pub from: usize,
+    pub topic: Topic,
+    pub data: Bytes,
+}
+
+/// What the network does with a message: delays of the copies, in nanoseconds.
+type Route = Box<dyn FnMut(usize, usize, &Topic) -> Vec<u64>>;
+
+pub struct Net {
+    pub nodes: Vec<Node>,
+    pub now: Time,
+    pub sent: Vec<Sent>,
+    pub route: Route,
+    /// How long jobs of a name take; jobs that are held do not end by themselves.
+    pub job_ns: Box<dyn FnMut(usize, &'static str) -> Option<u64>>,
+    events: BTreeMap<(Time, u64), Event>,
+    event_next: u64,
+    token_next: u64,
+}
+
+/// A peer that is no machine of the network.
+pub const STRANGER: usize = 1_000;
+
+impl Net {
+    pub fn new(kind: Kind, config: &Config, info: &SchemeInfo, locals: Vec<Local>) -> Self {
+        let n = config.layout.validators();
+        let node = |local: Local| Node {
+            horn: Horn::new(config.clone(), info.clone(), local).unwrap(),
+            env: Env::new(
+                Arc::new(model(kind)),
+                Arc::new(ModelRegistry { validators: n }),
+                [7; 32],
+            )
+            .with_signers(Arc::new(ModelSigners { validators: n })),
+            marks: MemoryWatermark::new(n),
+            verdicts: BTreeMap::new(),
+            reports: Vec::new(),
+            evidence: Vec::new(),
+            held: Vec::new(),
+        };
+        Net {
+            nodes: locals.into_iter().map(node).collect(),
+            now: Time::ZERO,
+            sent: Vec::new(),
+            route: Box::new(|_, _, _| vec![1_000_000]),
+            job_ns: Box::new(|_, _| Some(0)),
+            events: BTreeMap::new(),
+            event_next: 0,
+            token_next: 0,
+        }
+    }
+
+    fn push(&mut self, at: Time, event: Event) {
+        self.events.insert((at, self.event_next), event);
+        self.event_next += 1;
+    }
+
+    /// Runs all that happens up to and including `end`.
+    pub fn run_until(&mut self, end: Time) {
+        loop {
+            let event = self.events.first_key_value().map(|((at, _), _)| *at);
+            let deadlines = self
+                .nodes
+                .iter()
+                .filter_map(|node| node.horn.next_deadline());
+            let Some(next) = event.into_iter().chain(deadlines).min() else {
+                break;
+            };
+            if next > end {
+                break;
+            }
+            self.now = self.now.max(next);
+            self.instant();
+        }
+        self.now = end;
+    }
+
+    /// All messages and ends of jobs of this instant first, then the deadlines.
+    fn instant(&mut self) {
+        while let Some(entry) = self.events.first_entry() {
+            if entry.key().0 > self.now {
+                break;
+            }
+            match entry.remove() {
+                Event::Message {
+                    to,
+                    from,
+                    topic,
+                    data,
+                } => {
+                    self.deliver(to, Peer(from as u64), topic, data);
+                }
+                Event::Finished { to, job, outcome } => {
+                    self.handle(to, Input::Finished { job, outcome });
+                }
+            }
+        }
+        for to in 0..self.nodes.len() {
+            if self.nodes[to]
+                .horn
+                .next_deadline()
+                .is_some_and(|at| at <= self.now)
+            {
+                self.handle(to, Input::Deadline);
+            }
+        }
+    }
+
+    fn deliver(&mut self, to: usize, from: Peer, topic: Topic, data: Bytes) {
+        let token = Token(self.token_next);
+        self.token_next += 1;
+        self.nodes[to].verdicts.insert(token, None);
+        self.handle(
+            to,
+            Input::Message {
+                from,
+                topic,
+                token,
+                data,
+            },
+        );
+    }
+
+    /// Hands a message to a machine now, and returns its verdict unless a job is to decide it.
+    pub fn offer(&mut self, to: usize, topic: Topic, data: impl Into<Bytes>) -> Option<Verdict> {
+        let token = Token(self.token_next);
+        self.deliver(to, Peer(STRANGER as u64), topic, data.into());
+        self.nodes[to].verdicts[&token]
+    }
+
+    /// The token of the message that was offered last.
+    pub fn last_token(&self) -> Token {
+        Token(self.token_next - 1)
+    }
+
+    pub fn verdict(&self, node: usize, token: Token) -> Option<Verdict> {
+        self.nodes[node].verdicts[&token]
+    }
+
+    /// Ends the jobs that are held at a machine, in the given order.
+    pub fn release(&mut self, to: usize, order: &[usize]) {
+        let mut held: Vec<_> = self.nodes[to].held.drain(..).map(Some).collect();
+        for &i in order {
+            let (job, outcome, _) = held[i].take().expect("each job ends once");
+            self.handle(to, Input::Finished { job, outcome });
+        }
+        assert!(held.iter().all(Option::is_none), "a job was not released");
+    }
+
+    /// Hands an input to a machine and does what it wants.
+    pub fn handle(&mut self, to: usize, input: Input) {
+        self.nodes[to].horn.handle(self.now, input);
+        while let Some(output) = self.nodes[to].horn.poll_output() {
+            self.act(to, output);
+        }
+    }
+
+    fn act(&mut self, node: usize, output: Output) {
+        match output {
+            Output::Publish { topic, data } => {
+                self.sent.push(Sent {
+                    at: self.now,
+                    from: node,
+                    topic,
+                    data: data.clone(),
+                });
+                for to in (0..self.nodes.len()).filter(|to| *to != node) {
+                    for delay_ns in (self.route)(node, to, &topic) {
+                        let at = self.now.saturating_add_ns(delay_ns);
+                        let data = data.clone();
+                        self.push(
+                            at,
+                            Event::Message {
+                                to,
+                                from: node,
+                                topic,
+                                data,
+                            },
+                        );
+                    }
+                }
+            }
+            Output::Spawn {
+                job,
+                work,
+                session,
+                soft,
+                hard,
+                ..
+            } => {
+                assert!(soft <= hard, "{} of slot {}", work.name(), session.slot);
+                let name = work.name();
+                let outcome = self.nodes[node].run(work);
+                match (self.job_ns)(node, name) {
+                    Some(ns) => {
+                        let at = self.now.saturating_add_ns(ns);
+                        self.push(
+                            at,
+                            Event::Finished {
+                                to: node,
+                                job,
+                                outcome,
+                            },
+                        );
+                    }
+                    None => self.nodes[node].held.push((job, outcome, name)),
+                }
+            }
+            Output::Verdict { token, verdict } => {
+                let given = self.nodes[node]
+                    .verdicts
+                    .get_mut(&token)
+                    .expect("a known token");
+                assert_eq!(*given, None, "a second verdict");
+                *given = Some(verdict);
+            }
+            Output::Report { peer, reason } => {
+                self.nodes[node].reports.push((peer, reason.name()));
+            }
+            Output::Evidence(pair) => {
+                assert_ne!(pair.first, pair.second);
+                self.nodes[node].evidence.push((pair.first, pair.second));
+            }
+            Output::Cancel { .. } => {}
+        }
+    }
+
+    /// Tokens whose verdict is still open, at all machines.
+    pub fn open_verdicts(&self) -> usize {
+        let verdicts = self.nodes.iter().flat_map(|node| node.verdicts.values());
+        verdicts.filter(|verdict| verdict.is_none()).count()
+    }
+
+    /// The reasons for which machines did not take messages.
+    pub fn reject_names(&self) -> BTreeSet<&'static str> {
+        let counters = self.nodes.iter().map(|node| node.horn.counters());
+        counters
+            .flat_map(|counters| counters.rejects().map(|(name, _)| name))
+            .collect()
+    }
+}
+
+impl Node {
+    fn run(&mut self, work: Work) -> Outcome<Product> {
+        if let Work::Scheme(scheme::Work::Sign(job)) = &work
+            && let Err((i, refused)) = job.admit(&self.marks)
+        {
+            return Outcome::Refused(format!("item {i}: {refused}"));
+        }
+        let job = Job::<Model>::from(work);
+        let done = job.run(&self.env, &mut Ctx::single(&mut ()));
+        let done = done.map(|output| {
+            if let (Some(keys), Product::Scheme(scheme::Product::Prepared(epoch))) =
+                (&output.keys, &output.product)
+            {
+                self.env.insert_keys(*epoch, keys.clone());
+            }
+            output.product
+        });
+        done.into()
+    }
+}
