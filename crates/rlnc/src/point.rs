@@ -87,21 +87,26 @@ impl Point {
         self.x.vartime_is_zero() || self.y.vartime_is_zero()
     }
 
-    #[inline(always)]
-    pub(crate) fn double(&self) -> Point {
-        let a = self.x.square();
-        let b = self.y.square();
-        let c = self.z.square();
-        let h = a.add(b);
-        let e = h.sub(self.x.add(self.y).square());
-        let g = a.sub(b);
-        let f = c.add(c).add(g);
-        Point {
-            x: e.mul(f),
-            y: g.mul(h),
-            z: f.mul(g),
-            t: e.mul(h),
+    /// 2^count · self. Only the last doubling computes t, which no doubling reads.
+    pub(crate) fn doubled(&self, count: u32) -> Point {
+        let mut point = *self;
+        for left in (0..count).rev() {
+            let a = point.x.square();
+            let b = point.y.square();
+            let c = point.z.square();
+            let h = a.add(b);
+            let e = h.sub(point.x.add(point.y).square());
+            let g = a.sub(b);
+            let f = c.add(c).add(g);
+            let t = if left == 0 { e.mul(h) } else { Fe::ZERO };
+            point = Point {
+                x: e.mul(f),
+                y: g.mul(h),
+                z: f.mul(g),
+                t,
+            };
         }
+        point
     }
 
     pub(crate) fn add(&self, other: &Point) -> Point {
@@ -187,16 +192,10 @@ pub(crate) fn weigh(mut terms: Vec<(u32, Point)>) -> Point {
     let mut sum = Point::IDENTITY;
     let mut at = terms.first().map_or(0, |&(shift, _)| shift);
     for (shift, point) in &terms {
-        for _ in *shift..at {
-            sum = sum.double();
-        }
+        sum = sum.doubled(at - shift).add(point);
         at = *shift;
-        sum = sum.add(point);
     }
-    for _ in 0..at {
-        sum = sum.double();
-    }
-    sum
+    sum.doubled(at)
 }
 
 #[cfg(test)]
@@ -286,9 +285,9 @@ pub(crate) mod tests {
         let mut theirs = RistrettoPoint::default();
         let step = RISTRETTO_BASEPOINT_POINT;
         let ours_step = Point::vartime_decode(&step.compress().to_bytes()).unwrap();
-        let niels = Point::to_niels_batch(&[ours_step.double()])[0];
+        let niels = Point::to_niels_batch(&[ours_step.doubled(1)])[0];
         for _ in 0..40 {
-            ours = ours.double().add_niels(&niels).sub(&ours_step);
+            ours = ours.doubled(1).add_niels(&niels).sub(&ours_step);
             theirs = theirs + theirs + step;
             let encoded = CompressedRistretto(ours.vartime_encode());
             assert_eq!(encoded, theirs.compress());
@@ -307,7 +306,7 @@ pub(crate) mod tests {
     #[test]
     fn trap_07_equality_is_equality_of_cosets() {
         let base = RISTRETTO_BASEPOINT_POINT.compress().to_bytes();
-        let point = Point::vartime_decode(&base).unwrap().double();
+        let point = Point::vartime_decode(&base).unwrap().doubled(1);
         for torsion in four_torsion() {
             assert!(torsion.vartime_is_identity());
             let moved = point.add(&torsion);
@@ -321,6 +320,12 @@ pub(crate) mod tests {
     fn weighing_is_a_sum_of_shifted_points() {
         let base = RISTRETTO_BASEPOINT_POINT.compress().to_bytes();
         let base = Point::vartime_decode(&base).unwrap();
+        let eight = base.doubled(3);
+        assert!(
+            eight
+                .sub(&base.doubled(1).doubled(1).doubled(1))
+                .vartime_is_identity()
+        );
         let sum = weigh(vec![(3, base), (0, base), (3, base), (7, base)]);
         let expected =
             RISTRETTO_BASEPOINT_POINT * curve25519_dalek::scalar::Scalar::from(1_u64 + 8 + 8 + 128);

@@ -311,18 +311,25 @@ fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
     let mut sums8 = vec![Sum8::identity(); vectors.len() * groups];
     for j in 0..scalars {
         let rows = &table.rows[j * rows_per_point..(j + 1) * rows_per_point];
-        for vector in vectors.iter().take(FETCHING) {
-            let from = (j + AHEAD) * groups;
-            if let Some(later) = vector.digits.get(from..from + groups) {
-                prefetch(&table.rows[(j + AHEAD) * rows_per_point..], later);
-            }
-        }
-        for (vector, sums8) in vectors.iter().zip(sums8.chunks_exact_mut(groups)) {
+        let later = table
+            .rows
+            .get((j + AHEAD) * rows_per_point..)
+            .unwrap_or_default();
+        for (t, (vector, sums8)) in vectors
+            .iter()
+            .zip(sums8.chunks_exact_mut(groups))
+            .enumerate()
+        {
             if j >= vector.len() {
                 continue;
             }
-            let digits = &vector.digits[j * groups..(j + 1) * groups];
-            for (digits, sum) in digits.iter().zip(sums8) {
+            for (group, sum) in sums8.iter_mut().enumerate() {
+                if t < FETCHING
+                    && let Some(digits) = vector.digits.get((j + AHEAD) * groups + group)
+                {
+                    prefetch(later, digits);
+                }
+                let digits = &vector.digits[j * groups + group];
                 if *digits != [0; LANES] {
                     sum.add(&NielsRows::select(rows, identity, digits));
                 }
@@ -339,8 +346,8 @@ fn accumulate(table: &Table, vectors: &[Digits], sums: &mut [Vec<Point>]) {
 /// Fetches both cache lines of the rows that digits will select.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
-fn prefetch(rows: &[TableRow], digits: &[[i8; LANES]]) {
-    for &digit in digits.as_flattened() {
+fn prefetch(rows: &[TableRow], digits: &[i8; LANES]) {
+    for digit in digits {
         let row = &rows[usize::from(digit.unsigned_abs()).saturating_sub(1)];
         _mm_prefetch::<_MM_HINT_T0>(row.0.as_ptr().cast());
         _mm_prefetch::<_MM_HINT_T0>(row.0[8..].as_ptr().cast());
@@ -431,4 +438,81 @@ fn reduce(mut c: [__m512i; 10]) -> [__m512i; 5] {
         out[i] = _mm512_mask_blend_epi64(keep, less[i], value[i]);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The operations on lanes that all hold the same values.
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn operations(a: [u64; 5], b: [u64; 5]) -> [[Fe; LANES]; 3] {
+        let (a, b) = (splat(a), splat(b));
+        let product = mul(&a, &b);
+        let difference = carry(&sub(&product, &mul(&b, &b)));
+        let sum = carry(&add(&product, &add(&product, &product)));
+        [lanes(&product), lanes(&difference), lanes(&sum)]
+    }
+
+    #[target_feature(enable = "avx512f,avx512dq,avx512ifma")]
+    fn reduced(columns: [u64; 10]) -> [[u64; LANES]; 5] {
+        reduce(columns.map(|column| _mm512_set1_epi64(column as i64))).map(|limb| store(limb))
+    }
+
+    /// Trap 20: all limbs at the greatest value that a factor may have.
+    #[test]
+    fn trap_20_field_operations_at_the_limb_bounds() {
+        if Avx512::detect().is_none() {
+            return;
+        }
+        let top = [(1 << 52) - 1; 5];
+        let uneven = [(1 << 52) - 1, 0, (1 << 52) - 1, 1, (1 << 51) + (1 << 17)];
+        for a in [top, uneven, [0; 5], [1, 0, 0, 0, 0]] {
+            for b in [top, uneven, [0; 5], [(1 << 51) - 20, 0, 0, 0, 7]] {
+                // SAFETY: `detect` found the instructions.
+                let [product, difference, sum] = unsafe { operations(a, b) };
+                let expected = Fe(a).mul(Fe(b));
+                let less = expected.sub(Fe(b).square());
+                for lane in 0..LANES {
+                    assert!(product[lane].0.iter().all(|&limb| limb < 1 << 61));
+                    assert!(product[lane].carried().vartime_eq(expected));
+                    assert!(difference[lane].0.iter().all(|&limb| limb < 1 << 52));
+                    assert!(difference[lane].vartime_eq(less));
+                    assert!(sum[lane].0.iter().all(|&limb| limb < 1 << 52));
+                    assert!(sum[lane].vartime_eq(expected.add(expected).add(expected)));
+                }
+            }
+        }
+    }
+
+    /// Trap 20: the value that 64 products of ℓ-1 make, in columns as full as they get.
+    #[test]
+    fn trap_20_reduction_at_the_column_bounds() {
+        if Avx512::detect().is_none() {
+            return;
+        }
+        let mut limbs = ORDER52.map(|limb| limb as u64);
+        limbs[0] -= 1;
+        let mut columns = [0_u64; 10];
+        for i in 0..5 {
+            for j in 0..5 {
+                let product = u128::from(limbs[i]) * u128::from(limbs[j]);
+                columns[i + j] += 64 * (product as u64 & ((1 << 52) - 1));
+                columns[i + j + 1] += 64 * ((product >> 52) as u64);
+            }
+        }
+        // SAFETY: `detect` found the instructions.
+        let found = unsafe { reduced(columns) };
+        // (-1)·(-1)·64 / 2^260.
+        let power = (0..260).fold(Scalar::ONE, |x, _| x + x);
+        let expected = Scalar::from(64_u64) * power.vartime_invert();
+        let mut block = Block::ZERO;
+        block.set(0, expected.0);
+        for lane in 0..LANES {
+            assert_eq!(
+                found.map(|limb| limb[lane]),
+                block.limbs.map(|limb| limb[0])
+            );
+        }
+    }
 }

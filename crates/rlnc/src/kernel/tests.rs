@@ -76,6 +76,32 @@ fn point_sums_agree_with_dalek() {
     }
 }
 
+/// Long sums, in which every accumulator takes hundreds of additions.
+#[test]
+fn long_point_sums_agree_with_the_oracle() {
+    let mut rng = ChaCha20Rng::seed_from_u64(12);
+    let points: Vec<Point> = (0..300).map(generator).collect();
+    let mut rows: Vec<Row> = (0..5).map(|_| random_row(300, &mut rng)).collect();
+    rows.extend(
+        edge_scalars()
+            .into_iter()
+            .map(|x| Row::from_scalars(&[x; 299])),
+    );
+    let rows: Vec<&Row> = rows.iter().collect();
+    let table = Table::new(Window::Bits8, &points);
+    let encode = |backend: Backend| -> Vec<[u8; 32]> {
+        backend
+            .multiply(&table, &rows)
+            .iter()
+            .map(Point::vartime_encode)
+            .collect()
+    };
+    let oracle = encode(Backend::portable());
+    for backend in Backend::available() {
+        assert_eq!(encode(backend), oracle, "{backend}");
+    }
+}
+
 /// Trap 20: accumulators at their bound, 64 rows of ℓ-1 times ℓ-1.
 #[test]
 fn trap_20_combinations_at_the_limb_bounds() {
