@@ -1,8 +1,10 @@
 use super::*;
-use alphorn_proto::horn::{Cover, SchemeInfo, Selection};
+use alphorn_proto::horn::{Cover, Publish, SchemeInfo, Selection};
+use alphorn_proto::slot::Timing;
+use alphorn_proto::wire::Context;
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{Form, MemoryWatermark, Overlap, Role};
-use alphorn_types::{Bitfield, Cell, Layout, Slot, Validator};
+use alphorn_types::{Bitfield, Cell, Coding, Layout, Slot, Validator};
 
 fn model() -> Model {
     Model::new(CostTable::example()).unwrap()
@@ -200,6 +202,61 @@ fn digests_follow_the_seed_and_nothing_else() {
     assert_eq!(digest(1, 2, 1 << 20), first);
     assert_eq!(digest(1, 2, 0), first, "the cache changes no byte");
     assert_ne!(digest(2, 1, 1 << 20), first);
+}
+
+#[test]
+fn every_timing_latency_epoch_and_coding_keeps_all_votes() {
+    type Change = fn(&mut SlotConfig);
+    let changes: [(&str, Change); 9] = [
+        ("lean", |c| c.horn.timing = Timing::LEAN),
+        ("fast16", |c| c.horn.timing = Timing::FAST16),
+        ("beacon", |c| c.horn.timing = Timing::BEACON),
+        ("slow", |c| c.horn.timing = Timing::SLOW),
+        ("latency", |c| c.latency_ns = 150_000_000),
+        ("epochs of a slot", |c| c.horn.epoch_slots = 1),
+        ("raw", |c| c.horn.coding = Coding::Raw),
+        ("chain", |c| c.horn.context = Context::Chain),
+        ("staged", |c| c.horn.publish = Publish::Staged),
+    ];
+    for (name, change) in changes {
+        let mut config = config(900, 11);
+        config.participation = Participation::Rate { ppm: 800_000 };
+        change(&mut config);
+        let outcome = run_slot(config, inputs(model(), 900), &mut ()).unwrap();
+        assert_eq!(outcome.failures(), [], "{name}");
+        assert_eq!(outcome.votes.in_block, 720, "{name}");
+    }
+}
+
+/// The scheme without cryptography, at `ns` an item.
+fn model_at(ns: u64) -> Model {
+    let mut table = CostTable::example();
+    table.ops.iter_mut().for_each(|row| row.ns = row.n * ns);
+    Model::new(table).unwrap()
+}
+
+/// Work is not free: its cost decides when things happen, and what is too slow is lost.
+#[test]
+fn costs_decide_what_is_in_time() {
+    let outcome = |ns| {
+        let scheme = model_at(ns);
+        let layout = Layout::new(1000, 1, 2).unwrap();
+        let config = config_of(&scheme, layout, 8);
+        run_slot(config, inputs(scheme, 1000), &mut ()).unwrap()
+    };
+    let [free, cheap, dear] = [0, 1_000, 1_000_000].map(outcome);
+    for outcome in [&free, &cheap, &dear] {
+        assert_eq!(outcome.failures(), []);
+        assert_eq!(outcome.votes.in_block, 1000);
+    }
+    assert!(free.digest != cheap.digest && cheap.digest != dear.digest);
+    let late = outcome(20_000_000);
+    assert!(late.votes.in_block < 1000);
+    assert!(
+        late.failures().contains(&Failure::Coverage),
+        "{:?}",
+        late.failures()
+    );
 }
 
 /// Without an observer the host runs the same slot.
