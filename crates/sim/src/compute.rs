@@ -226,7 +226,9 @@ impl<S: Scheme> Compute<S> {
         };
         let work = Job::<S>::from(work);
         let features = work.features(&self.charged);
-        self.meters.spawned(op, &features);
+        if !is_void {
+            self.meters.spawned(op, &features);
+        }
         let finish = now.saturating_add_ns(features.prior_ns.div_ceil(cores.max(1) as u64));
         let (source, at) = match admitted {
             Err(refused) => (Source::Fixed(Outcome::Refused(refused)), now),

@@ -83,6 +83,11 @@ fn every_vote_is_covered_at_every_size() {
             step(&outcome, "vote", "verify_votes").meter.computed_items,
             all
         );
+        assert_eq!(
+            step(&outcome, "block", "duty_sign").meter.items,
+            1,
+            "no second lottery"
+        );
         assert_eq!(outcome.block.accepted_nodes, 2);
         assert!(outcome.block.entries >= u64::from(outcome.layout.committees()));
         let verification = outcome.verification.unwrap();
