@@ -25,6 +25,50 @@
 //! # }
 //! ```
 //!
+//! Collections of whole committees: the keys stand in a table in committee order, a collection names
+//! its signers by planes of bits, and all are decided in one test.
+//!
+//! ```
+//! use alphorn_bls::{
+//!     Backend, CollectionItem, Exec, InteropKey, KeyTable, Rlc, RlcBits, SumOptions, VerifyOptions,
+//!     Workspace, interop_keys, sign, vartime_interop_public_keys, verify_collections,
+//! };
+//!
+//! let backend = Backend::portable();
+//! let keys = interop_keys(0..100, Exec::serial());
+//! let points = vartime_interop_public_keys(&keys, backend, Exec::serial());
+//! let points = points.iter().map(|key| *key.point()).collect();
+//! let table = KeyTable::new(backend, points, &[60, 40]).expect("the sizes add up");
+//!
+//! // Positions 0, 1 and 5 of committee 1 signed.
+//! let plane = [0b10_0011u64];
+//! let signers = [60, 61, 65].map(|i: usize| (&keys[i], 1));
+//! let sum = InteropKey::weighted_sum(signers).expect("the keys do not cancel");
+//! let signature = sign(&sum.to_secret_key(), b"head").to_bytes();
+//! let planes: [&[u64]; 1] = [&plane];
+//! let item =
+//!     CollectionItem { committee: 1, planes: &planes, message: b"head", signature: &signature };
+//! let forged = CollectionItem { message: b"tail", ..item };
+//!
+//! let rlc = Rlc::new([7; 32], RlcBits::Bits64);
+//! let options =
+//!     VerifyOptions { rlc: &rlc, sums: SumOptions::default(), bases: &[], exec: Exec::serial() };
+//! let verified = verify_collections(&table, &[item, forged, item], &[], &options, &mut Workspace::default());
+//! assert_eq!(verified.expect("the planes fit").bad(), [1]);
+//! ```
+//!
+//! # Map
+//!
+//! | what | where |
+//! |---|---|
+//! | keys, signatures, proofs of possession, the draft's functions | crate root; on plain bytes in [`bytes`] |
+//! | many claims at once, and which of them are bad | [`verify_sets`], [`Batch`] |
+//! | collections of committees | [`verify_collections`], [`KeyTable`], [`sum_columns`] |
+//! | all validators' keys, and their cache file | [`Registry`], [`load_key_cache`], [`write_key_cache`] |
+//! | keys that everyone knows, for tests and devnets | [`InteropKey`], [`VartimeInteropSigner`] |
+//! | the scheme as the protocol sees it | [`Bls`] |
+//! | what it all rests on | [`lecture`] |
+//!
 //! # Secrets and time
 //!
 //! Key generation, public keys, signatures and proofs of possession of a [`SecretKey`] run through

@@ -74,7 +74,8 @@ impl Registry {
     /// Decodes every key, refuses duplicates, and verifies every proof of possession, in batches.
     ///
     /// # Errors
-    /// The first key, in the order of the list, that is refused.
+    /// The first duplicate; if there is none, the first key that does not decode; if there is none,
+    /// the first key without a valid proof.
     pub fn new(
         registrations: &[Registration],
         backend: Backend,

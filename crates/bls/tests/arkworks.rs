@@ -3,11 +3,17 @@
 use alphorn_bls::{
     SecretKey, decode_g1, decode_g1_uncompressed, decode_g2, decode_g2_uncompressed, encode_g1,
     encode_g1_uncompressed, encode_g2, encode_g2_uncompressed, g1_generator, g2_generator,
+    hash_to_g1, hash_to_g2,
 };
-use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Affine, G2Projective};
+use ark_bls12_381::{Fr, G1Affine, G1Projective, G2Affine, G2Projective, g1, g2};
+use ark_ec::hashing::HashToCurve;
+use ark_ec::hashing::curve_maps::wb::WBMap;
+use ark_ec::hashing::map_to_curve_hasher::MapToCurveBasedHasher;
 use ark_ec::{AffineRepr, CurveGroup};
 use ark_ff::PrimeField;
+use ark_ff::field_hashers::DefaultFieldHasher;
 use ark_serialize::CanonicalSerialize;
+use sha2_010::Sha256;
 
 fn both(point: &impl CanonicalSerialize) -> [Vec<u8>; 2] {
     let (mut compressed, mut uncompressed) = (Vec::new(), Vec::new());
@@ -64,6 +70,32 @@ fn keys_from_material_give_the_public_keys_of_arkworks() {
                 .to_bytes(),
             secret.to_bytes()
         );
+    }
+}
+
+/// Tags longer than 255 bytes are hashed first (RFC 9380, section 5.3.3).
+#[test]
+fn hashes_under_short_and_oversized_tags_are_those_of_arkworks() {
+    type Hasher1 =
+        MapToCurveBasedHasher<G1Projective, DefaultFieldHasher<Sha256, 128>, WBMap<g1::Config>>;
+    type Hasher2 =
+        MapToCurveBasedHasher<G2Projective, DefaultFieldHasher<Sha256, 128>, WBMap<g2::Config>>;
+    for length in [1, 43, 255, 256, 300] {
+        let tag = vec![b't'; length];
+        for message in [&b""[..], b"m", &[0xab; 200]] {
+            let expected = both(&Hasher1::new(&tag).unwrap().hash(message).unwrap());
+            assert_eq!(
+                encode_g1(&hash_to_g1(message, &tag))[..],
+                expected[0],
+                "tag of {length}"
+            );
+            let expected = both(&Hasher2::new(&tag).unwrap().hash(message).unwrap());
+            assert_eq!(
+                encode_g2(&hash_to_g2(message, &tag))[..],
+                expected[0],
+                "tag of {length}"
+            );
+        }
     }
 }
 

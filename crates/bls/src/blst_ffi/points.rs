@@ -181,7 +181,8 @@ macro_rules! group {
                 out
             }
 
-            /// `scalar * point`, the scalar little-endian with `bits` bits.
+            /// `scalar * point`, the scalar little-endian with `bits` bits; the point is in the
+            /// subgroup, because blst splits long scalars by an endomorphism of it.
             pub(crate) fn mul(point: &$affine, scalar: &[u8], bits: usize) -> $affine {
                 assert!(
                     scalar.len() * 8 >= bits && bits > 0,
