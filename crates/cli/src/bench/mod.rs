@@ -33,6 +33,8 @@ enum BlsWhat {
     Sums(bls_sums::Args),
     /// Verification of all collections, aggregates of a committee, or votes of a cell
     Verify(bls_verify::Args),
+    /// A whole slot with real signatures: the command `slot`
+    Slot(crate::slot::Args),
     /// Single operations: fields, points, pairings, decoding
     Primitives(bls_primitives::Args),
 }
@@ -42,6 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &bls.what {
         BlsWhat::Sums(args) => bls_sums::run(args),
         BlsWhat::Verify(args) => bls_verify::run(args),
+        BlsWhat::Slot(args) => crate::slot::run(args),
         BlsWhat::Primitives(args) => bls_primitives::run(args),
     }
 }
