@@ -2,7 +2,10 @@
 
 use core::arch::x86_64::*;
 
-use super::field::{Fe, LANES, LIMBS, Offset, P_LIMBS, join, products, split};
+use super::field::{
+    DIGITS, Fe, LANES, LIMBS, NARROW, Offset, P_LIMBS, WIDE, advance_x, advance_y, join, products,
+    split, sub_carry, transpose, words,
+};
 use crate::blst_ffi::curve::CurveField;
 use crate::blst_ffi::field::{Field, Fp, Fp2};
 
@@ -81,31 +84,26 @@ pub(super) struct Narrow<const N: usize>([Fe; N]);
 /// The multiples of p of one level of the tree (`LECTURE.md`).
 pub(super) struct Level {
     /// B_L·p, more than any coordinate of this level.
-    pub(super) bound: Offset,
+    bound: Offset,
     /// 2·B_L·p.
-    pub(super) bound_doubled: Offset,
+    bound_doubled: Offset,
     /// B_(L+1)·p.
-    pub(super) bound_next: Offset,
+    bound_next: Offset,
     /// 4·p, more than any product.
     product: Offset,
     /// Whether this level carries its results, so that limbs do not outgrow 64 bits.
     pub(super) carries: bool,
     /// B_L, for the checks of debug builds.
-    pub(super) multiple: u64,
+    multiple: u64,
 }
 
 /// B_L: coordinates at level L are below B_L·p.
-pub(super) const fn level_bound(level: usize) -> u64 {
+const fn level_bound(level: usize) -> u64 {
     (1 << (level + 2)) - 2
 }
 
-/// B_(L+1) of a level.
-pub(super) fn level_bound_next(level: &Level) -> u64 {
-    2 * level.multiple + 2
-}
-
 /// Levels whose bounds hold: segments of up to 2^24 points.
-pub(super) const LEVELS_MAX: usize = 24;
+const LEVELS_MAX: usize = 24;
 
 impl Level {
     #[target_feature(enable = "avx512f")]
@@ -134,8 +132,7 @@ impl<const N: usize> Wide<N> {
     }
 
     #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn add(&self, other: &Self) -> Self {
+    fn add(&self, other: &Self) -> Self {
         let mut out = *self;
         for c in 0..N {
             out.0[c] = self.0[c].add(&other.0[c]);
@@ -143,88 +140,21 @@ impl<const N: usize> Wide<N> {
         out
     }
 
-    /// `self - other + offset`; the offset is a multiple of p.
+    /// `p - self`, for canonical numbers.
     #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn sub(&self, other: &Self, offset: &Offset) -> Self {
+    pub(super) fn negated(&self) -> Self {
         let mut out = *self;
         for c in 0..N {
-            out.0[c] = self.0[c].sub(&other.0[c], offset);
+            advance_y(&mut out.0[c], &Fe::zero(), &Offset::new(1));
         }
         out
     }
 
     /// As an operand of products. `bound`: the value is below bound·p and not negative.
     #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn narrow(&self, bound: u64) -> Narrow<N> {
-        self.check(bound);
-        let mut out = self.0;
-        for c in 0..N {
-            out[c] = if N == 1 {
-                self.0[c].carry::<false>()
-            } else {
-                self.0[c].carry::<true>()
-            };
-        }
-        Narrow(out)
-    }
-
-    /// `self - other`, which the caller knows not to be negative.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn minus(&self, other: &Self) -> Self {
-        let mut out = *self;
-        for c in 0..N {
-            for v in 0..2 {
-                for j in 0..LIMBS {
-                    out.0[c].0[v][j] = _mm512_sub_epi64(self.0[c].0[v][j], other.0[c].0[v][j]);
-                }
-            }
-        }
-        out
-    }
-
-    /// As `narrow`, with nothing but the digits left.
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn digits(&self, bound: u64) -> Narrow<N> {
+    fn narrow(&self, bound: u64) -> Narrow<N> {
         self.check(bound);
         Narrow(self.carried().0)
-    }
-
-    /// Lanes whose lowest limbs are equal: a quick look at canonical numbers.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn lowest_equal(&self, other: &Self) -> u16 {
-        let mut mask = !0;
-        for c in 0..N {
-            let half = |v: usize| {
-                u16::from(_mm512_cmpeq_epi64_mask(
-                    self.0[c].0[v][0],
-                    other.0[c].0[v][0],
-                ))
-            };
-            mask &= half(0) | half(1) << 8;
-        }
-        mask
-    }
-
-    /// The numbers below p, one register per lane and coefficient.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn canonical(&self) -> [[__m512i; N]; LANES] {
-        let mut out = [[_mm512_setzero_si512(); N]; LANES];
-        let one = Fe::broadcast(&ONE);
-        for c in 0..N {
-            let narrow = self.0[c].carry::<true>();
-            let reduced = products([(&narrow, &one)]).carry::<true>().reduce();
-            for v in 0..2 {
-                let lanes = super::field::transpose(&reduced.0[v]);
-                for (lane, out) in lanes.into_iter().zip(&mut out[8 * v..]) {
-                    out[c] = lane;
-                }
-            }
-        }
-        out
     }
 
     /// The same value with limbs below 2^52.
@@ -233,7 +163,7 @@ impl<const N: usize> Wide<N> {
     pub(super) fn carried(&self) -> Self {
         let mut out = *self;
         for c in 0..N {
-            out.0[c] = self.0[c].carry::<true>();
+            out.0[c] = self.0[c].carried();
         }
         out
     }
@@ -248,9 +178,35 @@ impl<const N: usize> Wide<N> {
         out
     }
 
+    /// Lanes whose lowest limbs are equal: a quick look at canonical numbers.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn lowest_equal(&self, other: &Self) -> u16 {
+        let mut mask = !0;
+        for c in 0..N {
+            for v in 0..2 {
+                let (a, b) = (self.0[c].0[v][0], other.0[c].0[v][0]);
+                mask &= u16::from(_mm512_cmpeq_epi64_mask(a, b)) << (8 * v) | 0xff00 >> (8 * v);
+            }
+        }
+        mask
+    }
+
+    /// The numbers below p, one register per lane and coefficient.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    pub(super) fn canonical(&self) -> [[__m512i; N]; LANES] {
+        let mut out = [[_mm512_setzero_si512(); N]; LANES];
+        let (one, mut reduced) = (Fe::broadcast(&ONE), Fe::zero());
+        for c in 0..N {
+            products::<1, DIGITS>([(&self.0[c].carried(), &one)], &mut reduced);
+            scatter(&reduced.reduce(), c, &mut out);
+        }
+        out
+    }
+
     /// Debug builds: every lane is from 0 to bound·p, and limbs leave room for one more sum.
     #[inline]
-    pub(super) fn check(&self, bound: u64) {
+    fn check(&self, bound: u64) {
         if cfg!(debug_assertions) {
             for (fe, lane) in self
                 .0
@@ -262,13 +218,7 @@ impl<const N: usize> Wide<N> {
                     limbs.iter().all(|limb| limb.unsigned_abs() < 1 << 62),
                     "a limb is too large"
                 );
-                let scale = |limbs: [i64; LIMBS]| {
-                    limbs
-                        .iter()
-                        .rev()
-                        .fold(0.0, |sum, limb| sum * (1u64 << 52) as f64 + *limb as f64)
-                };
-                let multiple = scale(limbs) / scale(P_LIMBS.map(|limb| limb as i64));
+                let multiple = value(limbs) / value(P_LIMBS.map(|limb| limb as i64));
                 assert!(
                     (-1e-9..bound as f64).contains(&multiple),
                     "{multiple} p, bound {bound} p"
@@ -276,6 +226,13 @@ impl<const N: usize> Wide<N> {
             }
         }
     }
+}
+
+fn value(limbs: [i64; LIMBS]) -> f64 {
+    limbs
+        .iter()
+        .rev()
+        .fold(0.0, |sum, limb| sum * (1u64 << 52) as f64 + *limb as f64)
 }
 
 impl<const N: usize> Narrow<N> {
@@ -288,7 +245,6 @@ impl<const N: usize> Narrow<N> {
     }
 
     #[target_feature(enable = "avx512f")]
-    #[inline]
     pub(super) fn select(&self, mask: u16, other: &Self) -> Self {
         Narrow(Wide(self.0).select(mask, &Wide(other.0)).0)
     }
@@ -299,43 +255,190 @@ impl<const N: usize> Narrow<N> {
         self.0.iter().fold(!0, |mask, fe| mask & fe.is_zero_mod_p())
     }
 
-    /// `self · other` where `self` is below `offset`, which is a multiple of p; below 1.02 p.
+    /// `self = b - a` for coordinates of a level.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn set_difference(&mut self, b: &Wide<N>, a: &Wide<N>, level: &Level) {
+        a.check(level.multiple);
+        b.check(level.multiple);
+        for c in 0..N {
+            if N == 1 {
+                sub_carry::<false>(&mut self.0[c], &b.0[c], &a.0[c], &level.bound);
+            } else {
+                sub_carry::<true>(&mut self.0[c], &b.0[c], &a.0[c], &level.bound);
+            }
+        }
+    }
+
+    /// `self = a · b`, where `a` is a product, so below 4 p; the result is below 1.02 p.
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
-    fn product(&self, other: &Self, offset: &Offset) -> Wide<N> {
-        let (a, b) = (&self.0, &other.0);
-        let mut out = [Fe::zero(); N];
+    pub(super) fn set_product(&mut self, a: &Self, b: &Self, level: &Level) {
         if N == 1 {
-            out[0] = products([(&a[0], &b[0])]);
+            products::<1, NARROW>([(&a.0[0], &b.0[0])], &mut self.0[0]);
         } else {
-            // u² = -1: a0·b0 + (-a1)·b1, and a0·b1 + a1·b0.
-            let minus_a1 = Fe::zero().sub(&a[1], offset).carry::<true>();
-            out[0] = products([(&a[0], &b[0]), (&minus_a1, &b[1])]);
-            out[1] = products([(&a[0], &b[1]), (&a[1], &b[0])]);
+            products_over_fp2::<N, DIGITS>(&mut self.0, &a.0, &b.0, &level.product);
         }
-        Wide(out)
+    }
+}
+
+impl<const N: usize> Wide<N> {
+    /// `self = a · b`, where `a` is a product, so below 4 p; the result is below 1.02 p.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline]
+    fn set_product(&mut self, a: &Narrow<N>, b: &Narrow<N>, offset: &Offset) {
+        if N == 1 {
+            products::<1, WIDE>([(&a.0[0], &b.0[0])], &mut self.0[0]);
+        } else {
+            products_over_fp2::<N, WIDE>(&mut self.0, &a.0, &b.0, offset);
+        }
+    }
+}
+
+/// u² = -1: a0·b0 + (-a1)·b1, and a0·b1 + a1·b0. `offset` is more than a1, which is cleared.
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn products_over_fp2<const N: usize, const FORM: u8>(
+    out: &mut [Fe; N],
+    a: &[Fe; N],
+    b: &[Fe; N],
+    offset: &Offset,
+) {
+    let mut minus_a1 = Fe::zero();
+    sub_carry::<true>(&mut minus_a1, &Fe::zero(), &a[1], offset);
+    products::<2, FORM>([(&a[0], &b[0]), (&minus_a1, &b[1])], &mut out[0]);
+    products::<2, FORM>([(&a[0], &b[1]), (&a[1], &b[0])], &mut out[1]);
+}
+
+/// Sixteen points on their way through the tree.
+#[derive(Clone, Copy)]
+pub(super) struct Slot<const N: usize> {
+    pub(super) x: Wide<N>,
+    pub(super) y: Wide<N>,
+}
+
+/// The denominators of sixteen slopes.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<const N: usize> {
+    /// What the slope is divided by, never 0.
+    pub(super) d: Narrow<N>,
+    /// The product of the denominators before this one.
+    pub(super) before: Narrow<N>,
+    /// Lanes whose operands are equal, and lanes whose operands are opposite.
+    pub(super) doubled: u16,
+    pub(super) opposite: u16,
+}
+
+impl<const N: usize> Pair<N> {
+    /// The operands have equal x in the lanes where `d` is 0: the denominator of a tangent where they
+    /// are equal, any non-zero one where they are opposite.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[cold]
+    pub(super) fn except(&mut self, ya: &Wide<N>, yb: &Wide<N>, missing: u16, level: &Level) {
+        let mut dy = Narrow::one();
+        dy.set_difference(yb, ya, level);
+        let (same_x, same_y) = (self.d.is_zero() & !missing, dy.is_zero());
+        self.doubled = same_x & same_y;
+        self.opposite = same_x & !same_y;
+        self.d = self
+            .d
+            .select(self.doubled, &ya.add(ya).narrow(2 * level.multiple));
+        self.d = self.d.select(self.opposite, &Narrow::one());
+    }
+}
+
+/// Intermediate values of an addition, kept from row to row.
+pub(super) struct Temporaries<const N: usize> {
+    pub(super) inverse_d: Narrow<N>,
+    numerator: Narrow<N>,
+    slope: Narrow<N>,
+    run: Narrow<N>,
+    product: Wide<N>,
+}
+
+impl<const N: usize> Temporaries<N> {
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn new() -> Self {
+        let (narrow, product) = (Narrow::one(), Wide::zero());
+        Temporaries {
+            inverse_d: narrow,
+            numerator: narrow,
+            slope: narrow,
+            run: narrow,
+            product,
+        }
     }
 
-    /// `self · other`, wide, where `self` is a product, so below 4 p.
+    /// Adds b to a, given 1/d. Lanes of `missing` have no such operand; the lanes of the sum that are
+    /// the identity are returned.
     #[target_feature(enable = "avx512f,avx512ifma")]
-    #[inline(never)]
-    pub(super) fn mul_wide(&self, other: &Self, level: &Level) -> Wide<N> {
-        self.product(other, &level.product)
+    #[inline]
+    pub(super) fn add(
+        &mut self,
+        a: &mut Slot<N>,
+        b: &Slot<N>,
+        pair: &Pair<N>,
+        missing: (u16, u16),
+        level: &Level,
+    ) -> u16 {
+        let Self {
+            inverse_d,
+            numerator,
+            slope,
+            run,
+            product,
+        } = self;
+        numerator.set_difference(&b.y, &a.y, level);
+        if pair.doubled != 0 {
+            *numerator = numerator.select(pair.doubled, &tangent(&a.x, level));
+        }
+        slope.set_product(inverse_d, numerator, level);
+        let before = (missing.0 | missing.1 != 0).then_some(*a);
+        product.set_product(slope, slope, &level.product);
+        for c in 0..N {
+            let offsets = (&level.bound_doubled, &level.bound_next);
+            let (x, run) = (&mut a.x.0[c], &mut run.0[c]);
+            if N == 1 {
+                advance_x::<false>((x, run), &b.x.0[c], &product.0[c], offsets);
+            } else {
+                advance_x::<true>((x, run), &b.x.0[c], &product.0[c], offsets);
+            }
+        }
+        product.set_product(slope, run, &level.product);
+        for c in 0..N {
+            advance_y(&mut a.y.0[c], &product.0[c], &level.bound);
+        }
+        if let Some(before) = before {
+            a.x = a.x.select(missing.0, &b.x).select(missing.1, &before.x);
+            a.y = a.y.select(missing.0, &b.y).select(missing.1, &before.y);
+        }
+        if level.carries {
+            a.carry();
+        }
+        a.x.check(2 * level.multiple + 2);
+        a.y.check(2 * level.multiple + 2);
+        missing.0 & missing.1 | pair.opposite
     }
+}
 
-    /// `self · other`, narrow, where `self` is a product, so below 4 p.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    #[inline(never)]
-    pub(super) fn mul(&self, other: &Self, level: &Level) -> Self {
-        self.product(other, &level.product).narrow(2)
+impl<const N: usize> Slot<N> {
+    /// Brings the limbs back below 2^52.
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn carry(&mut self) {
+        *self = Slot {
+            x: self.x.carried(),
+            y: self.y.carried(),
+        };
     }
+}
 
-    /// `self · self`, wide, where `self` is below the level's bound.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    #[inline(never)]
-    pub(super) fn square_of_coordinate(&self, level: &Level) -> Wide<N> {
-        self.product(self, &level.bound)
-    }
+/// The numerator of a tangent's slope, 3·x².
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[cold]
+fn tangent<const N: usize>(x: &Wide<N>, level: &Level) -> Narrow<N> {
+    let x = x.narrow(level.multiple);
+    let mut square = Wide::zero();
+    square.set_product(&x, &x, &level.bound);
+    square.add(&square).add(&square).narrow(4)
 }
 
 /// Elements as blst keeps them, in the stored form of the kernel: canonical, R = 2^416, one register
@@ -345,7 +448,7 @@ pub(super) fn enter<F: Coefficients<N>, const N: usize>(
     elements: &[F; LANES],
 ) -> [[__m512i; N]; LANES] {
     convert(
-        elements.map(|e| e.split().map(|c| split(c.limbs()))),
+        elements.map(|e| e.split().map(|c| register(split(c.limbs())))),
         &ENTER,
     )
 }
@@ -355,38 +458,36 @@ pub(super) fn enter<F: Coefficients<N>, const N: usize>(
 pub(super) fn leave<F: Coefficients<N>, const N: usize>(
     stored: &[[__m512i; N]; LANES],
 ) -> [F; LANES] {
-    let out = convert(stored.map(|e| e.map(super::field::words)), &LEAVE);
-    out.map(|e| F::join(e.map(|c| Fp::from_limbs_reduced(join(&super::field::words(c))))))
+    let out = convert(*stored, &LEAVE);
+    out.map(|e| F::join(e.map(|c| Fp::from_limbs_reduced(join(&words(c))))))
 }
 
 /// Multiplies every coefficient by a constant and reduces it.
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn convert<const N: usize>(
-    elements: [[[u64; LIMBS]; N]; LANES],
+    elements: [[__m512i; N]; LANES],
     factor: &[u64; LIMBS],
 ) -> [[__m512i; N]; LANES] {
     let mut out = [[_mm512_setzero_si512(); N]; LANES];
-    let factor = Fe::broadcast(factor);
+    let (factor, mut lanes, mut reduced) = (Fe::broadcast(factor), Fe::zero(), Fe::zero());
     for c in 0..N {
-        let mut lanes = Fe::zero();
         for v in 0..2 {
-            let mut rows = [_mm512_setzero_si512(); 8];
-            for (row, element) in rows.iter_mut().zip(&elements[8 * v..]) {
-                *row = register(element[c]);
-            }
-            lanes.0[v] = super::field::transpose(&rows);
+            lanes.0[v] = transpose(&core::array::from_fn(|i| elements[8 * v + i][c]));
         }
-        let reduced = products([(&lanes, &factor)]).carry::<true>().reduce();
-        for v in 0..2 {
-            for (row, out) in super::field::transpose(&reduced.0[v])
-                .into_iter()
-                .zip(&mut out[8 * v..])
-            {
-                out[c] = row;
-            }
-        }
+        products::<1, DIGITS>([(&lanes, &factor)], &mut reduced);
+        scatter(&reduced.reduce(), c, &mut out);
     }
     out
+}
+
+/// Writes sixteen numbers as coefficient `c` of sixteen elements.
+#[target_feature(enable = "avx512f")]
+fn scatter<const N: usize>(numbers: &Fe, c: usize, out: &mut [[__m512i; N]; LANES]) {
+    for v in 0..2 {
+        for (lane, out) in transpose(&numbers.0[v]).into_iter().zip(&mut out[8 * v..]) {
+            out[c] = lane;
+        }
+    }
 }
 
 #[target_feature(enable = "avx512f")]
@@ -414,21 +515,20 @@ pub(super) fn invert<F: Coefficients<N>, const N: usize>(factors: &Narrow<N>) ->
         *before = product;
         product = product.mul(lane);
     }
-    let mut inverse = product.inverse();
     let factor = F::join(core::array::from_fn(|c| {
         if c == 0 { AFTER_INVERSE } else { Fp::ZERO }
     }));
-    let mut out = [Fe::zero(); N];
-    let mut columns = [[[0u64; LANES]; LIMBS]; N];
+    let (mut inverse, mut columns) = (product.inverse(), [[[0u64; LANES]; LIMBS]; N]);
     for lane in (0..LANES).rev() {
         let inverted = inverse.mul(&before[lane]).mul(&factor).split();
         inverse = inverse.mul(&lanes[lane]);
-        for (c, coefficient) in inverted.iter().enumerate() {
-            for (j, limb) in split(coefficient.limbs()).into_iter().enumerate() {
-                columns[c][j][lane] = limb;
+        for (coefficient, column) in inverted.iter().zip(&mut columns) {
+            for (limb, column) in split(coefficient.limbs()).into_iter().zip(column) {
+                column[lane] = limb;
             }
         }
     }
+    let mut out = [Fe::zero(); N];
     for (fe, column) in out.iter_mut().zip(&columns) {
         for v in 0..2 {
             for j in 0..LIMBS {

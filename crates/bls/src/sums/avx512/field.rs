@@ -114,34 +114,12 @@ impl Fe {
         out
     }
 
-    /// `self - other + offset`, wide.
+    /// Carries, and clears all but the digits. The value must not be negative.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn sub(&self, other: &Fe, offset: &Offset) -> Fe {
-        let mut out = *self;
+    pub(super) fn carried(mut self) -> Fe {
         for v in 0..2 {
-            for j in 0..LIMBS {
-                let difference = _mm512_sub_epi64(self.0[v][j], other.0[v][j]);
-                out.0[v][j] = _mm512_add_epi64(difference, offset.0[j]);
-            }
-        }
-        out
-    }
-
-    /// Carries: afterwards the low 52 bits of each limb are its digit, and with `CLEAR` nothing else
-    /// is left. The value must not be negative.
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn carry<const CLEAR: bool>(mut self) -> Fe {
-        let mask = _mm512_set1_epi64(MASK as i64);
-        for j in 0..LIMBS - 1 {
-            for v in 0..2 {
-                let carry = _mm512_srai_epi64::<{ LIMB_BITS as u32 }>(self.0[v][j]);
-                self.0[v][j + 1] = _mm512_add_epi64(self.0[v][j + 1], carry);
-                if CLEAR {
-                    self.0[v][j] = _mm512_and_si512(self.0[v][j], mask);
-                }
-            }
+            self.0[v] = carry::<true>(self.0[v]);
         }
         self
     }
@@ -195,7 +173,7 @@ impl Fe {
                 less.0[v][j] = _mm512_sub_epi64(self.0[v][j], _mm512_set1_epi64(P_LIMBS[j] as i64));
             }
         }
-        let less = less.carry::<true>();
+        let less = less.carried();
         let mut negative = [0u8; 2];
         for v in 0..2 {
             negative[v] = _mm512_cmplt_epi64_mask(less.0[v][LIMBS - 1], _mm512_setzero_si512());
@@ -209,7 +187,8 @@ impl Fe {
     pub(super) fn is_zero_mod_p(&self) -> u16 {
         // (self · 1 + q · p) / R is at most p, and 0 mod p only if it is 0 or p.
         let one = Fe::broadcast(&[1, 0, 0, 0, 0, 0, 0, 0]);
-        let reduced = products([(self, &one)]).carry::<true>();
+        let mut reduced = Fe::zero();
+        products::<1, DIGITS>([(self, &one)], &mut reduced);
         reduced.equals(&[0; LIMBS]) | reduced.equals(&P_LIMBS)
     }
 }
@@ -268,12 +247,19 @@ macro_rules! step {
     };
 }
 
-/// Σ a·b / R mod p over the pairs, wide with limbs below K·2^57; operands are narrow.
+/// What is done with the accumulators of a product.
+pub(super) const WIDE: u8 = 0;
+/// Carried: an operand of further products.
+pub(super) const NARROW: u8 = 1;
+/// Carried, and nothing but digits left.
+pub(super) const DIGITS: u8 = 2;
+
+/// Σ a·b / R mod p over the pairs; operands are narrow. Before a carry limbs are below K·2^57.
 ///
 /// With Σ a·b < c·p·R the result is below (1 + c)·p.
 #[target_feature(enable = "avx512f,avx512ifma")]
-#[inline]
-pub(super) fn products<const K: usize>(pairs: [(&Fe, &Fe); K]) -> Fe {
+#[inline(never)]
+pub(super) fn products<const K: usize, const FORM: u8>(pairs: [(&Fe, &Fe); K], out: &mut Fe) {
     let zero = _mm512_setzero_si512();
     let p = P_LIMBS.map(|limb| _mm512_set1_epi64(limb as i64));
     let p_inverse = _mm512_set1_epi64(P_INVERSE as i64);
@@ -286,7 +272,77 @@ pub(super) fn products<const K: usize>(pairs: [(&Fe, &Fe); K]) -> Fe {
     step!(5, pairs, t, p, p_inverse, zero);
     step!(6, pairs, t, p, p_inverse, zero);
     step!(7, pairs, t, p, p_inverse, zero);
-    Fe(t)
+    for v in 0..2 {
+        out.0[v] = match FORM {
+            WIDE => t[v],
+            NARROW => carry::<false>(t[v]),
+            _ => carry::<true>(t[v]),
+        };
+    }
+}
+
+/// Carries: afterwards the low 52 bits of each limb are its digit, and with `CLEAR` nothing else is
+/// left. The value must not be negative.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn carry<const CLEAR: bool>(mut limbs: [__m512i; LIMBS]) -> [__m512i; LIMBS] {
+    let mask = _mm512_set1_epi64(MASK as i64);
+    for j in 0..LIMBS - 1 {
+        let carry = _mm512_srai_epi64::<{ LIMB_BITS as u32 }>(limbs[j]);
+        limbs[j + 1] = _mm512_add_epi64(limbs[j + 1], carry);
+        if CLEAR {
+            limbs[j] = _mm512_and_si512(limbs[j], mask);
+        }
+    }
+    limbs
+}
+
+/// `out = a - b + offset`, carried.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn sub_carry<const CLEAR: bool>(out: &mut Fe, a: &Fe, b: &Fe, offset: &Offset) {
+    for v in 0..2 {
+        let mut limbs = a.0[v];
+        for j in 0..LIMBS {
+            limbs[j] = _mm512_sub_epi64(limbs[j], b.0[v][j]);
+            limbs[j] = _mm512_add_epi64(limbs[j], offset.0[j]);
+        }
+        out.0[v] = carry::<CLEAR>(limbs);
+    }
+}
+
+/// From xa and λ² to x = λ² - xa - xb + `offset`, wide and in the place of xa, and to
+/// `run` = xa - x + `offset_next`, carried.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn advance_x<const CLEAR: bool>(
+    (xa, run): (&mut Fe, &mut Fe),
+    xb: &Fe,
+    square: &Fe,
+    (offset, offset_next): (&Offset, &Offset),
+) {
+    for v in 0..2 {
+        let mut limbs = xa.0[v];
+        for j in 0..LIMBS {
+            let operands = _mm512_add_epi64(limbs[j], xb.0[v][j]);
+            let x = _mm512_add_epi64(_mm512_sub_epi64(square.0[v][j], operands), offset.0[j]);
+            xa.0[v][j] = x;
+            limbs[j] = _mm512_add_epi64(_mm512_sub_epi64(limbs[j], x), offset_next.0[j]);
+        }
+        run.0[v] = carry::<CLEAR>(limbs);
+    }
+}
+
+/// From ya to y = `product` - ya + `offset`, wide, in its place.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(super) fn advance_y(ya: &mut Fe, product: &Fe, offset: &Offset) {
+    for v in 0..2 {
+        for j in 0..LIMBS {
+            let y = _mm512_sub_epi64(product.0[v][j], ya.0[v][j]);
+            ya.0[v][j] = _mm512_add_epi64(y, offset.0[j]);
+        }
+    }
 }
 
 /// Transposes eight registers of eight words.

@@ -13,8 +13,8 @@ use super::segments::{Entry, Points, SegmentList, SumKernel};
 use crate::blst_ffi::curve::Affine;
 use crate::blst_ffi::field::{Fp, Fp2};
 use crate::kernel::Avx512Witness;
-use element::{Coefficients, Level, Narrow, Wide, enter, invert, leave};
-use field::{LANES, Offset, transpose};
+use element::{Coefficients, Level, Narrow, Pair, Slot, Temporaries, Wide, enter, invert, leave};
+use field::{LANES, transpose};
 
 /// Entries that are worked on at a time.
 const CHUNK_ENTRIES: usize = 16384;
@@ -47,17 +47,10 @@ impl<F, const N: usize> Copy for Avx512<F, N> {}
 /// A stored point: canonical coordinates of eight 52-bit limbs, a cache line per coefficient. The
 /// identity is (0, 0).
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub(crate) struct Point<const N: usize> {
     x: [__m512i; N],
     y: [__m512i; N],
-}
-
-/// Sixteen points on their way through the tree.
-#[derive(Clone, Copy)]
-struct Slot<const N: usize> {
-    x: Wide<N>,
-    y: Wide<N>,
 }
 
 /// Sixteen segments that are added up side by side, one in each lane.
@@ -75,16 +68,13 @@ struct LaneGroup {
     slot: usize,
 }
 
-/// What pass 2 needs of a pair of rows.
+/// The entries of a pair of rows at level 0.
 #[derive(Clone, Copy)]
-struct Pair<const N: usize> {
-    /// The denominator of the slope, never 0.
-    d: Narrow<N>,
-    /// The product of the denominators before this one.
-    before: Narrow<N>,
-    /// Lanes whose operands are equal, and lanes whose operands are opposite.
-    doubled: u16,
-    opposite: u16,
+struct Row {
+    /// Entries of both operands; lanes without one name any point.
+    entries: [[Entry; LANES]; 2],
+    /// Lanes without an entry.
+    missing: [u16; 2],
 }
 
 /// Buffers of one thread.
@@ -92,6 +82,7 @@ pub(crate) struct Scratch<const N: usize> {
     /// Segments of the list, longest first.
     order: Vec<u32>,
     groups: Vec<LaneGroup>,
+    rows: Vec<Row>,
     slots: Vec<Slot<N>>,
     /// Lanes of each slot that hold the identity.
     infinite: Vec<u16>,
@@ -103,6 +94,7 @@ impl<const N: usize> Default for Scratch<N> {
         Scratch {
             order: Vec::new(),
             groups: Vec::new(),
+            rows: Vec::new(),
             slots: Vec::new(),
             infinite: Vec::new(),
             pairs: Vec::new(),
@@ -245,202 +237,208 @@ impl<const N: usize> Scratch<N> {
                 },
             );
             self.infinite.resize(slots, 0);
+            let one = Narrow::one();
+            self.pairs.resize(
+                slots,
+                Pair {
+                    d: one,
+                    before: one,
+                    doubled: 0,
+                    opposite: 0,
+                },
+            );
         }
-        let source = Source { points, entries };
+        self.rows.clear();
+        for group in &self.groups {
+            self.rows
+                .extend((0..group.longest.div_ceil(2)).map(|row| group.row(entries, row)));
+        }
         let longest = self
             .groups
             .iter()
             .map(|group| group.longest)
             .max()
             .unwrap_or(0);
+        let mut temporaries = Temporaries::new();
         let mut level = 0;
         while longest > 1 << level || level == 0 {
             let bounds = Level::new(level);
-            self.pairs.clear();
-            let product = self.forward(&source, level, &bounds);
-            let product = if product.is_zero() == 0 {
-                product
-            } else {
-                self.repair(&source, level, &bounds)
-            };
-            if !self.pairs.is_empty() {
+            let mut product = Narrow::one();
+            let pairs = self.forward(points, level, &bounds, &mut product);
+            if product.is_zero() != 0 {
+                self.repair(points, level, &bounds, &mut product);
+            }
+            if pairs > 0 {
                 let inverse = invert::<F, N>(&product);
-                self.backward(&source, level, &bounds, inverse);
+                self.backward(points, level, &bounds, (inverse, pairs), &mut temporaries);
             }
             level += 1;
         }
     }
 
-    /// Pass 1: the denominators of all pairs of this level and their running product, which is
-    /// returned. It is 0 in some lane if operands have equal x there and that went unnoticed.
+    /// Pass 1: the denominators of all pairs of this level, whose number is returned, and their
+    /// product. That is 0 in some lane if operands have equal x there and it went unnoticed.
     #[target_feature(enable = "avx512f,avx512ifma")]
-    fn forward(&mut self, source: &Source<'_, N>, level: usize, bounds: &Level) -> Narrow<N> {
-        let mut product = Narrow::one();
-        for g in 0..self.groups.len() {
-            let group = self.groups[g];
-            if level == 0 {
-                self.load_tail(source, &group);
-            }
-            for row in 0..group.pairs(level) {
-                let (a, b) = group.slots_of(level, row);
-                let mut pair = Pair {
-                    d: product,
-                    before: product,
-                    doubled: 0,
-                    opposite: 0,
-                };
-                let (xa, xb, missing);
+    fn forward(
+        &mut self,
+        points: Points<'_, Point<N>>,
+        level: usize,
+        bounds: &Level,
+        product: &mut Narrow<N>,
+    ) -> usize {
+        let Self {
+            groups,
+            rows,
+            slots,
+            infinite,
+            pairs,
+            ..
+        } = self;
+        let mut k = 0;
+        for group in groups.iter() {
+            for i in 0..group.pairs(level) {
+                let (a, b) = group.slots_of(level, i);
+                let pair = &mut pairs[k];
+                (pair.doubled, pair.opposite) = (0, 0);
+                let missing;
                 if level == 0 {
-                    let rows = source.rows(&group, row);
-                    source.prefetch(&group, row + PREFETCH_ROWS);
-                    xa = source.gather_x(&rows[0].0);
-                    xb = source.gather_x(&rows[1].0);
-                    // Pass 2 finds them here, transposed.
-                    self.slots[a] = Slot { x: xa, y: xb };
-                    missing = rows[0].1 | rows[1].1;
+                    if let Some(row) = rows.get(a + PREFETCH_ROWS) {
+                        row.prefetch(points);
+                    }
+                    let (row, slot) = (&rows[a], &mut slots[a]);
+                    // Pass 2 finds both x here, transposed.
+                    gather(points, &row.entries[0], |point| &point.x, &mut slot.x);
+                    gather(points, &row.entries[1], |point| &point.x, &mut slot.y);
+                    missing = row.missing[0] | row.missing[1];
+                    pair.d.set_difference(&slot.y, &slot.x, bounds);
+                    if slot.x.lowest_equal(&slot.y) & !missing != 0 {
+                        let (mut ya, mut yb) = (Wide::zero(), Wide::zero());
+                        row.gather_y(points, 0, &mut ya);
+                        row.gather_y(points, 1, &mut yb);
+                        pair.except(&ya, &yb, missing, bounds);
+                    }
                 } else {
-                    (xa, xb) = (self.slots[a].x, self.slots[b].x);
-                    missing = self.infinite[a] | self.infinite[b];
-                }
-                pair.d = xb.sub(&xa, &bounds.bound).narrow(2 * bounds.multiple);
-                if level == 0 && xa.lowest_equal(&xb) & !missing != 0 {
-                    let (ya, yb) = self.operands_y(source, &group, level, row);
-                    pair.except(&ya, &yb, missing, bounds);
+                    missing = infinite[a] | infinite[b];
+                    pair.d.set_difference(&slots[b].x, &slots[a].x, bounds);
                 }
                 if missing != 0 {
                     pair.d = pair.d.select(missing, &Narrow::one());
                 }
-                product = product.mul(&pair.d, bounds);
-                self.pairs.push(pair);
+                pair.before = *product;
+                product.set_product(&pair.before, &pair.d, bounds);
+                k += 1;
             }
         }
-        product
+        k
     }
 
     /// Finds the pairs whose operands have equal x, gives them the denominators of their case, and
     /// multiplies again.
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[cold]
-    fn repair(&mut self, source: &Source<'_, N>, level: usize, bounds: &Level) -> Narrow<N> {
-        let mut product = Narrow::one();
+    fn repair(
+        &mut self,
+        points: Points<'_, Point<N>>,
+        level: usize,
+        bounds: &Level,
+        product: &mut Narrow<N>,
+    ) {
+        let Self {
+            groups,
+            rows,
+            slots,
+            infinite,
+            pairs,
+            ..
+        } = self;
+        *product = Narrow::one();
         let mut k = 0;
-        for g in 0..self.groups.len() {
-            let group = self.groups[g];
-            for row in 0..group.pairs(level) {
-                let mut pair = self.pairs[k];
-                if pair.d.is_zero() != 0 {
-                    let missing = self.missing(source, &group, level, row);
-                    let (ya, yb) = self.operands_y(source, &group, level, row);
-                    pair.except(&ya, &yb, missing, bounds);
+        for group in groups.iter() {
+            for i in 0..group.pairs(level) {
+                let (a, b) = group.slots_of(level, i);
+                let pair = &mut pairs[k];
+                if pair.d.is_zero() == 0 {
+                } else if level == 0 {
+                    let row = &rows[a];
+                    let (mut ya, mut yb) = (Wide::zero(), Wide::zero());
+                    row.gather_y(points, 0, &mut ya);
+                    row.gather_y(points, 1, &mut yb);
+                    pair.except(&ya, &yb, row.missing[0] | row.missing[1], bounds);
+                } else {
+                    let missing = infinite[a] | infinite[b];
+                    pair.except(&slots[a].y, &slots[b].y, missing, bounds);
                 }
-                pair.before = product;
-                product = product.mul(&pair.d, bounds);
-                self.pairs[k] = pair;
+                pair.before = *product;
+                product.set_product(&pair.before, &pair.d, bounds);
                 k += 1;
             }
         }
-        product
     }
 
     /// Passes 2 and 3, from the last pair to the first: each pair's inverse, then its sum.
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn backward(
         &mut self,
-        source: &Source<'_, N>,
+        points: Points<'_, Point<N>>,
         level: usize,
         bounds: &Level,
-        mut inverse: Narrow<N>,
+        (inverse, pairs): (Narrow<N>, usize),
+        temporaries: &mut Temporaries<N>,
     ) {
-        let mut k = self.pairs.len();
+        let mut k = pairs;
+        let mut inverses = [inverse; 2];
+        let mut other = Slot {
+            x: Wide::zero(),
+            y: Wide::zero(),
+        };
         for g in (0..self.groups.len()).rev() {
             let group = self.groups[g];
-            if bounds.carries {
+            if level == 0 {
+                self.load_tail(points, &group);
+            } else if bounds.carries {
                 self.carry_tail(&group, level);
             }
-            for row in (0..group.pairs(level)).rev() {
+            for i in (0..group.pairs(level)).rev() {
                 k -= 1;
-                let (a, b) = group.slots_of(level, row);
-                if level == 0 && row >= PREFETCH_ROWS {
-                    source.prefetch_y(&group, row - PREFETCH_ROWS);
-                }
-                let (ya, yb) = self.operands_y(source, &group, level, row);
-                let (xa, xb) = match level {
-                    0 => (self.slots[a].x, self.slots[a].y),
-                    _ => (self.slots[a].x, self.slots[b].x),
-                };
+                let (a, b) = group.slots_of(level, i);
                 let pair = &self.pairs[k];
-                let inverse_d = inverse.mul(&pair.before, bounds);
-                inverse = inverse.mul(&pair.d, bounds);
-                let mut numerator = yb.sub(&ya, &bounds.bound).narrow(2 * bounds.multiple);
-                if pair.doubled != 0 {
-                    numerator = numerator.select(pair.doubled, &tangent(&xa, bounds));
+                // They take turns, so that nothing is copied.
+                let [even, odd] = &mut inverses;
+                let (inverse, next) = if k % 2 == 0 { (even, odd) } else { (odd, even) };
+                temporaries
+                    .inverse_d
+                    .set_product(inverse, &pair.before, bounds);
+                next.set_product(inverse, &pair.d, bounds);
+                if level == 0 {
+                    let row = &self.rows[a];
+                    if let Some(row) = self.rows.get(a.wrapping_sub(PREFETCH_ROWS)) {
+                        row.prefetch_y(points);
+                    }
+                    let slot = &mut self.slots[a];
+                    other.x = slot.y;
+                    row.gather_y(points, 0, &mut slot.y);
+                    row.gather_y(points, 1, &mut other.y);
+                    let missing = (row.missing[0], row.missing[1]);
+                    self.infinite[a] = temporaries.add(slot, &other, pair, missing, bounds);
+                } else {
+                    let missing = (self.infinite[a], self.infinite[b]);
+                    let (left, right) = self.slots.split_at_mut(b);
+                    self.infinite[a] =
+                        temporaries.add(&mut left[a], &right[0], pair, missing, bounds);
                 }
-                let mut sum = chord(&xa, &ya, &xb, &inverse_d, &numerator, bounds);
-                let (missing_a, missing_b) = self.missing_each(source, &group, level, row);
-                let opposite = pair.opposite;
-                if missing_a | missing_b != 0 {
-                    sum.x = sum.x.select(missing_a, &xb).select(missing_b, &xa);
-                    sum.y = sum.y.select(missing_a, &yb).select(missing_b, &ya);
-                }
-                self.slots[a] = sum;
-                self.infinite[a] = missing_a & missing_b | opposite;
             }
-        }
-    }
-
-    /// Lanes of the operands that are the identity or do not exist.
-    #[inline]
-    fn missing_each(
-        &self,
-        source: &Source<'_, N>,
-        group: &LaneGroup,
-        level: usize,
-        row: usize,
-    ) -> (u16, u16) {
-        if level == 0 {
-            let rows = source.rows(group, row);
-            (rows[0].1, rows[1].1)
-        } else {
-            let (a, b) = group.slots_of(level, row);
-            (self.infinite[a], self.infinite[b])
-        }
-    }
-
-    fn missing(&self, source: &Source<'_, N>, group: &LaneGroup, level: usize, row: usize) -> u16 {
-        let (a, b) = self.missing_each(source, group, level, row);
-        a | b
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn operands_y(
-        &self,
-        source: &Source<'_, N>,
-        group: &LaneGroup,
-        level: usize,
-        row: usize,
-    ) -> (Wide<N>, Wide<N>) {
-        if level == 0 {
-            let rows = source.rows(group, row);
-            (source.gather_y(&rows[0].0), source.gather_y(&rows[1].0))
-        } else {
-            let (a, b) = group.slots_of(level, row);
-            (self.slots[a].y, self.slots[b].y)
         }
     }
 
     /// Level 0: an odd row out goes to its slot as it is.
     #[target_feature(enable = "avx512f")]
-    fn load_tail(&mut self, source: &Source<'_, N>, group: &LaneGroup) {
+    fn load_tail(&mut self, points: Points<'_, Point<N>>, group: &LaneGroup) {
         if group.longest % 2 == 1 {
-            let row = group.longest / 2;
-            let [(entries, missing), _] = source.rows(group, row);
-            let slot = Slot {
-                x: source.gather_x(&entries),
-                y: source.gather_y(&entries),
-            };
-            self.slots[group.slot + row] = slot;
-            self.infinite[group.slot + row] = missing;
+            let last = group.slot + group.longest / 2;
+            let (row, slot) = (&self.rows[last], &mut self.slots[last]);
+            gather(points, &row.entries[0], |point| &point.x, &mut slot.x);
+            row.gather_y(points, 0, &mut slot.y);
+            self.infinite[last] = row.missing[0];
         }
     }
 
@@ -450,11 +448,7 @@ impl<const N: usize> Scratch<N> {
         let rows = group.longest.div_ceil(1 << level);
         if level > 0 && rows % 2 == 1 {
             let (last, _) = group.slots_of(level, (rows - 1) / 2);
-            let slot = &mut self.slots[last];
-            *slot = Slot {
-                x: slot.x.carried(),
-                y: slot.y.carried(),
-            };
+            self.slots[last].carry();
         }
     }
 
@@ -482,6 +476,26 @@ impl LaneGroup {
         self.longest.div_ceil(1 << level) / 2
     }
 
+    /// The entries of a pair of rows.
+    fn row(&self, entries: &[Entry], row: usize) -> Row {
+        let any = entries[self.starts[0] as usize];
+        let mut out = Row {
+            entries: [[any; LANES]; 2],
+            missing: [0; 2],
+        };
+        for lane in 0..LANES {
+            let (start, length) = (self.starts[lane] as usize, self.lengths[lane] as usize);
+            for operand in 0..2 {
+                if 2 * row + operand < length {
+                    out.entries[operand][lane] = entries[start + 2 * row + operand];
+                } else {
+                    out.missing[operand] |= 1 << lane;
+                }
+            }
+        }
+        out
+    }
+
     /// Where the operands of a pair are, and its sum goes to the first place. At level 0 both come
     /// from the table. No slot moves: at level L points are 2^(L-1) slots apart.
     fn slots_of(&self, level: usize, row: usize) -> (usize, usize) {
@@ -493,159 +507,65 @@ impl LaneGroup {
     }
 }
 
-/// Where the operands of level 0 come from.
-struct Source<'a, const N: usize> {
-    points: Points<'a, Point<N>>,
-    entries: &'a [Entry],
+/// One coordinate of sixteen points, one point in each lane.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn gather<const N: usize>(
+    points: Points<'_, Point<N>>,
+    entries: &[Entry; LANES],
+    coordinate: impl Fn(&Point<N>) -> &[__m512i; N],
+    out: &mut Wide<N>,
+) {
+    for v in 0..2 {
+        let lanes: [&[__m512i; N]; 8] =
+            core::array::from_fn(|i| coordinate(points.get(entries[8 * v + i].index())));
+        for c in 0..N {
+            out.0[c].0[v] = transpose(&lanes.map(|lane| lane[c]));
+        }
+    }
 }
 
-impl<const N: usize> Source<'_, N> {
-    /// The entries of a pair of rows, and their lanes without one: these read any point.
-    #[inline]
-    fn rows(&self, group: &LaneGroup, row: usize) -> [([Entry; LANES], u16); 2] {
-        let mut rows = [([self.entries[group.starts[0] as usize]; LANES], 0); 2];
-        for lane in 0..LANES {
-            let (start, length) = (group.starts[lane] as usize, group.lengths[lane] as usize);
-            for (i, (entries, missing)) in rows.iter_mut().enumerate() {
-                if 2 * row + i < length {
-                    entries[lane] = self.entries[start + 2 * row + i];
-                } else {
-                    *missing |= 1 << lane;
-                }
-            }
-        }
-        rows
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn gather(
-        &self,
-        entries: &[Entry; LANES],
-        coordinate: impl Fn(&Point<N>) -> &[__m512i; N],
-    ) -> Wide<N> {
-        let mut out = Wide::zero();
-        for v in 0..2 {
-            for c in 0..N {
-                let mut rows = [_mm512_setzero_si512(); 8];
-                for (row, entry) in rows.iter_mut().zip(&entries[8 * v..]) {
-                    *row = coordinate(self.points.get(entry.index()))[c];
-                }
-                out.0[c].0[v] = transpose(&rows);
-            }
-        }
-        out
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn gather_x(&self, entries: &[Entry; LANES]) -> Wide<N> {
-        self.gather(entries, |point| &point.x)
-    }
-
+impl Row {
     /// y, or p - y where the entry is negative.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn gather_y(&self, entries: &[Entry; LANES]) -> Wide<N> {
-        let y = self.gather(entries, |point| &point.y);
-        let negative = entries.iter().enumerate();
-        let negative = negative.fold(0, |mask, (lane, e)| {
+    fn gather_y<const N: usize>(
+        &self,
+        points: Points<'_, Point<N>>,
+        operand: usize,
+        out: &mut Wide<N>,
+    ) {
+        let entries = &self.entries[operand];
+        gather(points, entries, |point| &point.y, out);
+        let lanes = entries.iter().enumerate();
+        let negative = lanes.fold(0, |mask, (lane, e)| {
             mask | u16::from(e.is_negative()) << lane
         });
-        if negative == 0 {
-            return y;
+        if negative != 0 {
+            *out = out.select(negative, &out.negated());
         }
-        y.select(negative, &Wide::zero().sub(&y, &Offset::new(1)))
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn prefetch(&self, group: &LaneGroup, row: usize) {
-        self.prefetch_lines(group, row, |point| point.x.as_ptr());
+    fn prefetch<const N: usize>(&self, points: Points<'_, Point<N>>) {
+        self.prefetch_lines(|entry| points.get(entry.index()).x.as_ptr(), N);
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn prefetch_y(&self, group: &LaneGroup, row: usize) {
-        self.prefetch_lines(group, row, |point| point.y.as_ptr());
+    fn prefetch_y<const N: usize>(&self, points: Points<'_, Point<N>>) {
+        self.prefetch_lines(|entry| points.get(entry.index()).y.as_ptr(), N);
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn prefetch_lines(
-        &self,
-        group: &LaneGroup,
-        row: usize,
-        coordinate: impl Fn(&Point<N>) -> *const __m512i,
-    ) {
-        for lane in 0..LANES {
-            let (start, length) = (group.starts[lane] as usize, group.lengths[lane] as usize);
-            for i in 2 * row..length.min(2 * row + 2) {
-                let line = coordinate(self.points.get(self.entries[start + i].index()));
-                for c in 0..N {
-                    // SAFETY: `line` points to `N` registers of a point; a prefetch reads nothing.
-                    unsafe { _mm_prefetch::<_MM_HINT_T0>(line.add(c).cast()) };
-                }
+    fn prefetch_lines(&self, line: impl Fn(&Entry) -> *const __m512i, count: usize) {
+        for entry in self.entries.iter().flatten() {
+            for c in 0..count {
+                // SAFETY: there are `count` registers behind the pointer, and a prefetch reads nothing.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(line(entry).add(c).cast()) };
             }
         }
-    }
-}
-
-impl<const N: usize> Pair<N> {
-    /// The operands have equal x in the lanes where `d` is 0: the denominator of a tangent where they
-    /// are equal, any non-zero one where they are opposite.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    #[cold]
-    fn except(&mut self, ya: &Wide<N>, yb: &Wide<N>, missing: u16, level: &Level) {
-        let same_x = self.d.is_zero() & !missing;
-        let same_y = yb
-            .sub(ya, &level.bound)
-            .narrow(2 * level.multiple)
-            .is_zero();
-        self.doubled = same_x & same_y;
-        self.opposite = same_x & !same_y;
-        self.d = self
-            .d
-            .select(self.doubled, &ya.add(ya).narrow(2 * level.multiple));
-        self.d = self.d.select(self.opposite, &Narrow::one());
-    }
-}
-
-/// The numerator of a tangent's slope, 3·x².
-#[target_feature(enable = "avx512f,avx512ifma")]
-#[cold]
-fn tangent<const N: usize>(x: &Wide<N>, level: &Level) -> Narrow<N> {
-    let square = x.digits(level.multiple).square_of_coordinate(level);
-    square.add(&square).add(&square).narrow(4)
-}
-
-/// The sum of two points, given the slope's numerator and the inverse of its denominator.
-#[target_feature(enable = "avx512f,avx512ifma")]
-#[inline]
-fn chord<const N: usize>(
-    xa: &Wide<N>,
-    ya: &Wide<N>,
-    xb: &Wide<N>,
-    inverse: &Narrow<N>,
-    numerator: &Narrow<N>,
-    level: &Level,
-) -> Slot<N> {
-    let next = element::level_bound_next(level);
-    let slope = inverse.mul(numerator, level);
-    let x = slope
-        .mul_wide(&slope, level)
-        .sub(xa, &level.bound_doubled)
-        .minus(xb);
-    x.check(next);
-    let run = xa.sub(&x, &level.bound_next).narrow(level.multiple + next);
-    let y = slope.mul_wide(&run, level).sub(ya, &level.bound);
-    y.check(next);
-    if level.carries {
-        Slot {
-            x: x.carried(),
-            y: y.carried(),
-        }
-    } else {
-        Slot { x, y }
     }
 }
