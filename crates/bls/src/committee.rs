@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::batch::{Batch, Located, SignatureSet};
-use crate::decode::{check_subgroup, decompress_signatures, digest};
+use crate::blst_ffi::field::Fp2;
+use crate::decode::{Decoded, check_subgroup, decompress_signatures, digest};
 use crate::error::DecodeError;
 use crate::exec::Exec;
 use crate::keys::{PublicKey, Signature};
@@ -142,28 +143,13 @@ pub fn verify_collections(
     let (keys, sums) = aggregate_keys(table, collections, options, workspace)?;
     timings.sums = lap();
 
-    let keys = keys
+    let singles = singles.iter().map(|item| (Ok(item.key), item.message));
+    let claims: Vec<Result<SignatureSet<'_>, RejectReason>> = keys
         .into_iter()
-        .chain(singles.iter().map(|item| Ok(item.key)));
-    let messages = collections
-        .iter()
-        .map(|item| item.message)
-        .chain(singles.iter().map(|item| item.message));
-    let claims: Vec<Result<SignatureSet<'_>, RejectReason>> = signatures
-        .into_iter()
-        .zip(keys)
-        .zip(messages)
-        .map(|((signature, key), message)| {
-            let signature = Signature::from_point(signature?);
-            if signature.is_infinity() {
-                return Err(RejectReason::Decode(DecodeError::Infinity));
-            }
-            Ok(SignatureSet {
-                key: key.map_err(|_| RejectReason::KeyAtInfinity)?,
-                message,
-                signature,
-            })
-        })
+        .zip(collections.iter().map(|item| item.message))
+        .chain(singles)
+        .zip(signatures)
+        .map(|((key, message), signature)| claim(key, message, signature))
         .collect();
     // Items that are bad already do not enter: one malformed signature must not cost a search.
     let tested: Vec<usize> = (0..claims.len()).filter(|&i| claims[i].is_ok()).collect();
@@ -190,6 +176,24 @@ pub fn verify_collections(
         messages: batch.message_count(),
         sums,
         timings,
+    })
+}
+
+/// What is to be tested, if neither key nor signature is bad by itself.
+fn claim<'a>(
+    key: Result<PublicKey, DecodeError>,
+    message: &'a [u8],
+    signature: Decoded<Fp2>,
+) -> Result<SignatureSet<'a>, RejectReason> {
+    let signature = Signature::from_point(signature?);
+    if signature.is_infinity() {
+        return Err(RejectReason::Decode(DecodeError::Infinity));
+    }
+    let key = key.map_err(|_| RejectReason::KeyAtInfinity)?;
+    Ok(SignatureSet {
+        key,
+        message,
+        signature,
     })
 }
 
