@@ -166,7 +166,20 @@ impl Bench {
         );
         note(&format!("verify {full}, one bad"), us);
 
-        let relay = filled(&code, header, &mut draw);
+        self.coding(&code, &source, &mut draw, &mut note);
+        Ok(out)
+    }
+
+    /// The operations that need no more than linear algebra, and all of them together.
+    fn coding(
+        &mut self,
+        code: &Ristretto,
+        source: &Published<Ristretto>,
+        mut draw: impl FnMut() -> Piece,
+        mut note: impl FnMut(&str, Times),
+    ) {
+        let (header, full) = (&source.header, usize::from(self.chunks));
+        let relay = filled(code, header, &mut draw);
         let mut rng = ChaCha20Rng::seed_from_u64(3);
         let us = measure(|| (), |()| code.draw(&relay, 0, Law::Fresh, &mut rng));
         note("recode", us);
@@ -187,11 +200,10 @@ impl Bench {
         );
         note("decode", us);
         let us = measure(
-            || encoded(&code, header, (0..2 * full).map(|_| draw()).collect()),
-            |bodies| receive(&code, &source, bodies, &mut self.weights()),
+            || encoded(code, header, (0..2 * full).map(|_| draw()).collect()),
+            |bodies| receive(code, source, bodies, &mut self.weights()),
         );
         note("receive all", us);
-        Ok(out)
     }
 
     /// The same sums with curve25519-dalek: name, plain, precomputed.

@@ -1,9 +1,9 @@
 //! The field F_p, p = 2^255 - 19, on which the curve lives: five limbs of 51 bits.
 //!
-//! Bounds. A value is *reduced* if each limb is below 2^52; [`Fe::mul`] and [`Fe::square`] take limbs
-//! below 2^54 (sums of up to four reduced values) and return reduced ones; [`Fe::add`] adds limbs
-//! without a carry; [`Fe::sub`] adds 16p first and carries, so it takes limbs below 2^54 and its
-//! result is reduced. Only [`Fe::to_bytes`] yields the canonical representative.
+//! Bounds. A value is *reduced* if each limb is below 2^51 + 2^17; [`Fe::mul`] and [`Fe::square`] take
+//! limbs below 2^54 and return reduced ones; [`Fe::add`] adds limbs without a carry; [`Fe::sub`] adds
+//! 16p first and carries, so it takes limbs below 2^54 and its result is reduced; [`Fe::minus`] adds 4p
+//! and does not carry. Only [`Fe::to_bytes`] yields the canonical representative.
 
 const MASK: u64 = (1 << 51) - 1;
 
@@ -137,6 +137,21 @@ impl Fe {
             a[4] + P16 - b[4],
         ])
         .carried()
+    }
+
+    /// The difference without a carry: `self` below 2^53 and `other` below 2^52 give limbs below 2^54.
+    #[inline(always)]
+    pub(crate) fn minus(self, other: Fe) -> Fe {
+        const P4_LOW: u64 = 4 * ((1 << 51) - 19);
+        const P4: u64 = 4 * MASK;
+        let (a, b) = (self.0, other.0);
+        Fe([
+            a[0] + P4_LOW - b[0],
+            a[1] + P4 - b[1],
+            a[2] + P4 - b[2],
+            a[3] + P4 - b[3],
+            a[4] + P4 - b[4],
+        ])
     }
 
     #[inline(always)]
@@ -304,6 +319,9 @@ mod tests {
         for &a in &values {
             assert!(a.square().vartime_eq(a.mul(a)));
             assert!(a.sub(a).vartime_is_zero());
+            let (wide, narrow) = (a.carried().add(a.carried()), a.carried());
+            assert!(wide.minus(narrow).vartime_eq(a));
+            assert!(wide.minus(narrow).0.iter().all(|&limb| limb < 1 << 54));
             for &b in &values {
                 assert!(a.mul(b).vartime_eq(b.mul(a)));
                 let sum = a.carried().add(b.carried());

@@ -1,111 +1,156 @@
-//! Arithmetic modulo 65521, the largest prime below 2^16: rows without data, for simulations.
+//! Spans modulo 65521, the largest prime below 2^16: rows without data, for simulations.
 
-use crate::echelon::Space;
-
-/// The modulus.
+/// The modulus, 2^16 - 15.
 pub(crate) const MODULUS: u32 = 65_521;
 
-/// Vectors over the integers modulo 65521.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mod65521;
-
-impl Space for Mod65521 {
-    type Factor = u16;
-    type Vector = Vec<u16>;
-
-    const ZERO: u16 = 0;
-    const ONE: u16 = 1;
-
-    fn zero(&self, len: usize) -> Vec<u16> {
-        vec![0; len]
+/// value modulo 65521, by 2^16 = 15 modulo 65521.
+#[inline(always)]
+fn reduce(value: u32) -> u32 {
+    // At most 15·65535 + 65535 < 2^20, then at most 15·15 + 65535 < 2·65521.
+    let once = (value >> 16) * 15 + (value & 0xffff);
+    let twice = (once >> 16) * 15 + (once & 0xffff);
+    if twice >= MODULUS {
+        twice - MODULUS
+    } else {
+        twice
     }
+}
 
-    fn get(&self, vector: &Vec<u16>, i: usize) -> u16 {
-        vector[i]
+fn inverse(value: u32) -> u32 {
+    // Fermat: value^(65521 - 2).
+    let (mut power, mut result) = (value, 1);
+    let mut exponent = MODULUS - 2;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result = reduce(result * power);
+        }
+        power = reduce(power * power);
+        exponent >>= 1;
     }
+    result
+}
 
-    fn set(&self, vector: &mut Vec<u16>, i: usize, value: u16) {
-        vector[i] = value;
+/// Σ factors[i] · rows[i].
+pub(crate) fn combine(factors: &[u16], rows: &[&[u16]]) -> Vec<u16> {
+    let len = rows.first().map_or(0, |row| row.len());
+    let mut sums = vec![0_u32; len];
+    for (&factor, row) in factors.iter().zip(rows) {
+        for (sum, &element) in sums.iter_mut().zip(*row) {
+            *sum = reduce(*sum + reduce(u32::from(factor) * u32::from(element)));
+        }
     }
+    sums.into_iter().map(|sum| sum as u16).collect()
+}
 
-    fn negative(&self, factor: u16) -> u16 {
-        if factor == 0 {
-            0
-        } else {
-            (MODULUS - u32::from(factor)) as u16
+/// A span in row echelon form: one flat block, so that copying it is one move of memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    width: usize,
+    /// Row p, if present, has its first nonzero element, 1, at p.
+    rows: Vec<u16>,
+    present: u64,
+}
+
+impl Span {
+    /// The zero space in up to 64 dimensions.
+    pub(crate) fn new(width: usize) -> Span {
+        assert!(width <= 64, "{width} dimensions, limit 64");
+        Span {
+            width,
+            rows: vec![0; width * width],
+            present: 0,
         }
     }
 
-    fn inverse(&self, factor: u16) -> u16 {
-        // Fermat: the exponent 65519 has sixteen bits.
-        let (mut power, mut result) = (u32::from(factor), 1_u32);
-        let mut exponent = MODULUS - 2;
-        while exponent > 0 {
-            if exponent & 1 == 1 {
-                result = (u64::from(result) * u64::from(power) % u64::from(MODULUS)) as u32;
+    pub(crate) fn rank(&self) -> usize {
+        self.present.count_ones() as usize
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.rank() == self.width
+    }
+
+    /// Whether the row adds a dimension.
+    pub(crate) fn is_innovative(&self, row: &[u16]) -> bool {
+        self.reduced(row).is_some()
+    }
+
+    /// Adds the row if it is outside the span; says whether it was.
+    pub(crate) fn insert(&mut self, row: &[u16]) -> bool {
+        let Some((pivot, reduced)) = self.reduced(row) else {
+            return false;
+        };
+        let factor = inverse(reduced[pivot]);
+        let from = pivot * self.width;
+        for (slot, &element) in self.rows[from..from + self.width].iter_mut().zip(&reduced) {
+            *slot = reduce(element * factor) as u16;
+        }
+        self.present |= 1 << pivot;
+        true
+    }
+
+    /// Makes this the same span as another of the same width.
+    pub(crate) fn copy_from(&mut self, other: &Span) {
+        self.rows.copy_from_slice(&other.rows);
+        self.present = other.present;
+    }
+
+    /// What is left of the row, and where it begins; `None` if nothing is left.
+    fn reduced(&self, row: &[u16]) -> Option<(usize, [u32; 64])> {
+        let mut left = [0_u32; 64];
+        for (slot, &element) in left.iter_mut().zip(row) {
+            *slot = u32::from(element);
+        }
+        for column in 0..self.width {
+            if left[column] == 0 {
+                continue;
             }
-            power = (u64::from(power) * u64::from(power) % u64::from(MODULUS)) as u32;
-            exponent >>= 1;
-        }
-        result as u16
-    }
-
-    fn combine(&self, factors: &[u16], vectors: &[&Vec<u16>]) -> Vec<u16> {
-        let len = vectors.first().map_or(0, |vector| vector.len());
-        // Products are below 2^32, so 2^32 of them fit.
-        let mut sums = vec![0_u64; len];
-        for (&factor, vector) in factors.iter().zip(vectors) {
-            for (sum, &element) in sums.iter_mut().zip(vector.iter()) {
-                *sum += u64::from(u32::from(factor) * u32::from(element));
+            if self.present >> column & 1 == 0 {
+                return Some((column, left));
+            }
+            let factor = MODULUS - left[column];
+            let from = column * self.width;
+            for (slot, &element) in left.iter_mut().zip(&self.rows[from..from + self.width]) {
+                *slot = reduce(*slot + reduce(factor * u32::from(element)));
             }
         }
-        sums.into_iter()
-            .map(|sum| (sum % u64::from(MODULUS)) as u16)
-            .collect()
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::echelon::Echelon;
 
     #[test]
-    fn inverses_and_negatives() {
-        for factor in (1..MODULUS as u16).step_by(97) {
-            let product = Mod65521.combine(&[factor], &[&vec![Mod65521.inverse(factor)]]);
-            assert_eq!(product, [1]);
-            let sum = Mod65521.combine(&[1, 1], &[&vec![factor], &vec![Mod65521.negative(factor)]]);
-            assert_eq!(sum, [0]);
+    fn arithmetic_is_that_of_the_integers_modulo_the_prime() {
+        for value in (0..u32::MAX - 104_729)
+            .step_by(104_729)
+            .chain([u32::MAX, MODULUS])
+        {
+            assert_eq!(reduce(value), value % MODULUS);
         }
+        for value in (1..MODULUS).step_by(97) {
+            assert_eq!(reduce(value * inverse(value)), 1);
+        }
+        let rows: [&[u16]; 2] = [&[1, 65_520], &[2, 65_520]];
+        assert_eq!(combine(&[65_520, 3], &rows), [5, 65_519]);
     }
 
     #[test]
-    fn the_echelon_form_knows_spans_and_inverts() {
-        let rows = [
-            vec![0, 2, 3],
-            vec![0, 4, 6],
-            vec![5, 0, 1],
-            vec![1, 1, 1],
-            vec![9, 9, 9],
-        ];
-        let mut echelon = Echelon::new(Mod65521, 3, true);
-        let innovative: Vec<bool> = rows
-            .iter()
-            .map(|row| {
-                let expected = echelon.is_innovative(row);
-                assert_eq!(echelon.insert(row), expected);
-                expected
-            })
-            .collect();
+    fn spans_know_what_they_contain() {
+        let rows: [[u16; 3]; 5] = [[0, 2, 3], [0, 4, 6], [5, 0, 1], [1, 1, 1], [9, 9, 9]];
+        let mut span = Span::new(3);
+        let innovative = rows.map(|row| {
+            let expected = span.is_innovative(&row);
+            assert_eq!(span.insert(&row), expected);
+            expected
+        });
         assert_eq!(innovative, [true, false, true, true, false]);
-        assert_eq!((echelon.rank(), echelon.is_full()), (3, true));
-        let inverse = echelon.inverse().unwrap();
-        let received = [&rows[0], &rows[2], &rows[3]];
-        for (i, factors) in inverse.iter().enumerate() {
-            let mut unit = vec![0; 3];
-            unit[i] = 1;
-            assert_eq!(Mod65521.combine(factors, &received), unit);
-        }
+        assert_eq!((span.rank(), span.is_full()), (3, true));
+        let mut copy = Span::new(3);
+        copy.copy_from(&span);
+        assert!(copy.is_full() && !copy.is_innovative(&[0, 0, 1]));
+        assert!(!Span::new(2).is_innovative(&[0, 0]));
     }
 }

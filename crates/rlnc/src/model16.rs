@@ -7,11 +7,10 @@ use rand_chacha::rand_core::Rng;
 use crate::chunk::CHUNK_FIXED_BYTES;
 use crate::coding::{Coding, Cut, Published, Standing};
 use crate::coefficients::{Law, Mode, WIDTHS};
-use crate::echelon::{Echelon, Space};
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::merkle::{Hash, path_len};
-use crate::model::{MODULUS, Mod65521};
+use crate::model::{MODULUS, Span, combine};
 use crate::pedersen::{Verdicts, Weights};
 
 /// The random linear code of [`Ristretto`](crate::Ristretto) with rows modulo 65521 and no data.
@@ -56,8 +55,8 @@ pub struct ModelBasket {
 
 #[derive(Clone, Debug)]
 struct Generation {
-    accepted: Echelon<Mod65521>,
-    waiting: Echelon<Mod65521>,
+    accepted: Span,
+    waiting: Span,
     /// Accepted rows and the bits of their coefficients.
     rows: Vec<(Arc<Vec<u16>>, u8)>,
     source: bool,
@@ -70,7 +69,7 @@ const SMALL_BITS_MAX: u8 = 64;
 
 impl Generation {
     fn new(chunks: u16, source: bool) -> Generation {
-        let empty = || Echelon::new(Mod65521, usize::from(chunks), false);
+        let empty = || Span::new(usize::from(chunks));
         Generation {
             accepted: empty(),
             waiting: empty(),
@@ -297,7 +296,7 @@ impl Coding for Model16 {
 
     fn withdraw(&self, basket: &mut ModelBasket) {
         for generation in &mut basket.generations {
-            generation.waiting = generation.accepted.clone();
+            generation.waiting.copy_from(&generation.accepted);
         }
     }
 
@@ -323,6 +322,7 @@ impl Coding for Model16 {
         if generation.source || !generation.accepted.insert(&piece.row) {
             return false;
         }
+        // The waiting span contains the accepted one also for pieces that were never offered.
         generation.waiting.insert(&piece.row);
         generation.rows.push((piece.row, piece.bits));
         true
@@ -366,8 +366,7 @@ impl Coding for Model16 {
                 [(row, bits)] if !full => (row.clone(), *bits),
                 rows => {
                     let factors = draw_row(rows.len(), rng);
-                    let vectors: Vec<&Vec<u16>> =
-                        rows.iter().map(|(row, _)| row.as_ref()).collect();
+                    let vectors: Vec<&[u16]> = rows.iter().map(|(row, _)| row.as_slice()).collect();
                     // Growth of a recoding: 8 bits of a factor and log2 of the number of terms.
                     let growth = 8 + rows.len().next_power_of_two().trailing_zeros() as u8;
                     let widest = rows
@@ -381,7 +380,7 @@ impl Coding for Model16 {
                     } else {
                         bits
                     };
-                    (Arc::new(Mod65521.combine(&factors, &vectors)), bits)
+                    (Arc::new(combine(&factors, &vectors)), bits)
                 }
             }
         };

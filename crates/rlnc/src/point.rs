@@ -95,8 +95,8 @@ impl Point {
             let b = point.y.square();
             let c = point.z.square();
             let h = a.add(b);
-            let e = h.sub(point.x.add(point.y).square());
-            let g = a.sub(b);
+            let e = h.minus(point.x.add(point.y).square());
+            let g = a.minus(b);
             let f = c.add(c).add(g);
             let t = if left == 0 { e.mul(h) } else { Fe::ZERO };
             point = Point {
@@ -110,7 +110,7 @@ impl Point {
     }
 
     pub(crate) fn add(&self, other: &Point) -> Point {
-        let a = self.y.sub(self.x).mul(other.y.sub(other.x));
+        let a = self.y.minus(self.x).mul(other.y.minus(other.x));
         let b = self.y.add(self.x).mul(other.y.add(other.x));
         let c = self.t.mul(D2).mul(other.t);
         let zz = self.z.mul(other.z);
@@ -120,7 +120,7 @@ impl Point {
     /// Adds an affine point: seven multiplications.
     #[inline(always)]
     pub(crate) fn add_niels(&self, other: &Niels) -> Point {
-        let a = self.y.sub(self.x).mul(other.y_minus_x);
+        let a = self.y.minus(self.x).mul(other.y_minus_x);
         let b = self.y.add(self.x).mul(other.y_plus_x);
         let c = self.t.mul(other.xy2d);
         Point::from_efgh(a, b, c, self.z.add(self.z))
@@ -128,8 +128,8 @@ impl Point {
 
     #[inline(always)]
     fn from_efgh(a: Fe, b: Fe, c: Fe, d: Fe) -> Point {
-        let e = b.sub(a);
-        let f = d.sub(c);
+        let e = b.minus(a);
+        let f = d.minus(c);
         let g = d.add(c);
         let h = b.add(a);
         Point {

@@ -7,7 +7,7 @@ use rand_chacha::rand_core::Rng;
 use crate::chunk::Chunk;
 use crate::coding::{Coding, Cut, Published, Standing};
 use crate::coefficients::{Law, Mode, draw_relay, draw_source};
-use crate::echelon::{Echelon, Space};
+use crate::echelon::Echelon;
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::kernel::Backend;
@@ -16,38 +16,6 @@ use crate::payload;
 use crate::pedersen::{Commitments, Generators, Verdicts, Weights, commitment_leaf};
 use crate::row::Row;
 use crate::scalar::Scalar;
-
-impl Space for Backend {
-    type Factor = Scalar;
-    type Vector = Row;
-
-    const ZERO: Scalar = Scalar::ZERO;
-    const ONE: Scalar = Scalar::ONE;
-
-    fn zero(&self, len: usize) -> Row {
-        Row::zero(len)
-    }
-
-    fn get(&self, vector: &Row, i: usize) -> Scalar {
-        vector.get(i)
-    }
-
-    fn set(&self, vector: &mut Row, i: usize, value: Scalar) {
-        vector.set(i, value);
-    }
-
-    fn negative(&self, factor: Scalar) -> Scalar {
-        -factor
-    }
-
-    fn inverse(&self, factor: Scalar) -> Scalar {
-        factor.vartime_invert()
-    }
-
-    fn combine(&self, factors: &[Scalar], vectors: &[&Row]) -> Row {
-        Backend::combine(*self, factors, vectors)
-    }
-}
 
 /// The random linear code with Pedersen commitments.
 ///
@@ -106,9 +74,9 @@ pub struct Basket {
 
 #[derive(Clone, Debug)]
 struct Generation {
-    accepted: Echelon<Backend>,
+    accepted: Echelon,
     /// Spans the accepted rows and those that wait for verification.
-    waiting: Echelon<Backend>,
+    waiting: Echelon,
     /// The accepted chunks in the order of the history of `accepted`.
     chunks: Vec<Arc<Chunk>>,
     /// All source chunks, once known.

@@ -112,6 +112,17 @@ impl Row {
         Ok(())
     }
 
+    /// The first `len` elements, with zeros behind if there are fewer.
+    pub(crate) fn resized(&self, len: usize) -> Row {
+        let mut row = Row::zero(len);
+        let whole = row.blocks.len().min(self.blocks.len());
+        row.blocks[..whole].copy_from_slice(&self.blocks[..whole]);
+        for i in len..self.len.min(row.blocks.len() * LANES) {
+            row.blocks[i / LANES].set(i % LANES, [0; 4]);
+        }
+        row
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.len
@@ -188,5 +199,22 @@ mod tests {
         row.set(2, Scalar([0, 0, 0, 1 << 56]));
         assert_eq!(row.write_payload(&mut Vec::new()), Err(2));
         assert!(!row.is_zero() && Row::zero(3).is_zero());
+    }
+
+    #[test]
+    fn resizing_keeps_what_fits_and_nothing_else() {
+        let scalars: Vec<Scalar> = (1..20_u64).map(Scalar::from).collect();
+        for from in 0..19 {
+            let row = Row::from_scalars(&scalars[..from]);
+            for to in 0..30 {
+                let mut expected = scalars[..from.min(to)].to_vec();
+                expected.resize(to, Scalar::ZERO);
+                assert_eq!(
+                    row.resized(to),
+                    Row::from_scalars(&expected),
+                    "{from} to {to}"
+                );
+            }
+        }
     }
 }
