@@ -34,66 +34,71 @@ fn fits(length: EvidenceLength, bytes: usize) -> bool {
 /// Each claim that differs from the truth in one place is false.
 fn binds<F: Fixture>(world: &World<F::S>, statement: &Statement, evidence: &Evidence) {
     assert!(world.holds(statement, evidence));
+    binds_support::<F>(world, statement, evidence);
+    binds_statement::<F>(world, statement, evidence);
+    binds_bytes::<F>(world, statement, evidence);
+}
+
+fn binds_support<F: Fixture>(world: &World<F::S>, statement: &Statement, evidence: &Evidence) {
     let truth = multiplicities(evidence);
     for i in 0..truth.len() {
         for delta in [1u8, 15] {
             let mut lie = truth.clone();
             lie[i] = (lie[i] + delta) % 16;
-            assert!(
-                !world.holds(statement, &with_support(evidence, &lie)),
-                "{lie:?} for {truth:?}"
-            );
+            let lied = with_support(evidence, &lie);
+            assert!(!world.holds(statement, &lied), "{lie:?} for {truth:?}");
         }
     }
-    assert!(
-        !world.holds(
-            &Statement {
+}
+
+fn binds_statement<F: Fixture>(world: &World<F::S>, statement: &Statement, evidence: &Evidence) {
+    let truth = *statement;
+    let mut lies = vec![
+        (
+            "another message",
+            Statement {
                 message: [9; 32],
-                ..*statement
+                ..truth
             },
-            evidence
         ),
-        "another message"
-    );
+        (
+            "other validators",
+            Statement {
+                first: truth.first - 4,
+                ..truth
+            },
+        ),
+        ("no validators there", Statement { first: 23, ..truth }),
+        (
+            "no validators there",
+            Statement {
+                first: u32::MAX - 2,
+                ..truth
+            },
+        ),
+        (
+            "another length",
+            Statement {
+                len: truth.len + 1,
+                ..truth
+            },
+        ),
+    ];
     if world.scheme().abilities().one_time {
-        assert!(
-            !world.holds(
-                &Statement {
-                    slot: Slot(SLOT.0 + 1),
-                    ..*statement
-                },
-                evidence
-            ),
-            "another slot"
-        );
-    }
-    let elsewhere = Statement {
-        first: statement.first - 4,
-        ..*statement
-    };
-    assert!(!world.holds(&elsewhere, evidence), "other validators");
-    for outside in [u32::MAX - 2, 23] {
-        assert!(
-            !world.holds(
-                &Statement {
-                    first: outside,
-                    ..*statement
-                },
-                evidence
-            ),
-            "no validators there"
-        );
-    }
-    assert!(
-        !world.holds(
-            &Statement {
-                len: statement.len + 1,
-                ..*statement
+        lies.push((
+            "another slot",
+            Statement {
+                slot: Slot(SLOT.0 + 1),
+                ..truth
             },
-            evidence
-        ),
-        "another length"
-    );
+        ));
+    }
+    for (what, lie) in lies {
+        assert!(!world.holds(&lie, evidence), "{what}");
+    }
+}
+
+fn binds_bytes<F: Fixture>(world: &World<F::S>, statement: &Statement, evidence: &Evidence) {
     let bytes = evidence.bytes.to_vec();
     let mut tampered: Vec<Vec<u8>> = vec![
         vec![],
@@ -107,8 +112,9 @@ fn binds<F: Fixture>(world: &World<F::S>, statement: &Statement, evidence: &Evid
         tampered.push(flipped);
     }
     for bytes in tampered {
+        let support = evidence.support.clone();
         let lie = Evidence {
-            support: evidence.support.clone(),
+            support,
             bytes: bytes.into(),
         };
         assert!(!world.holds(statement, &lie), "tampered bytes");
