@@ -26,6 +26,7 @@ mod effects;
 mod epochs;
 mod gate;
 mod machine;
+mod pool;
 mod proposer;
 mod salvage;
 mod select;

@@ -8,8 +8,9 @@ use thiserror::Error;
 use super::cover::Rule as Cover;
 use super::selection::Post;
 use super::state::Serving;
+use crate::chain::INCLUSION_SLOTS;
 use crate::slot::Timing;
-use crate::wire::{Context, FormatError, Kind, NetworkDigest, WireFormat};
+use crate::wire::{BLOCK_ENTRIES_MAX, Context, FormatError, Kind, NetworkDigest, WireFormat};
 
 mod choice;
 
@@ -25,8 +26,10 @@ pub const VOTE_DATA_MAX: u16 = 64;
 pub const STAGE_MS_MAX: u64 = 60_000;
 /// The whole of a committee, in the unit of [`Config::stage_gain_ppm`].
 pub const PPM: u32 = 1_000_000;
-/// Largest committee for which succinct aggregates are the default with four aggregators a cell
-/// (a collector would else verify a thousand proofs).
+/// Bytes of an accepted vote besides its signature: its place, and the header of shared bytes.
+const VOTE_RECORD_BYTES: usize = 48;
+/// Aggregators of a cell by default where aggregates are proofs: with 16 of them a collector would
+/// verify a thousand proofs.
 const PROOF_AGGREGATORS: u16 = 4;
 
 /// What the roles know of a signature scheme; they branch on this and on nothing else.
@@ -325,76 +328,59 @@ impl Config {
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {
-        let block_max = Kind::Block.cap_bytes() as u64;
-        let members = u64::from(MEMBERS_MAX);
-        for (what, value, min, max) in [
-            (
-                "aggregators_target",
-                u64::from(self.aggregators_target),
-                1,
-                members,
-            ),
-            (
-                "collectors_target",
-                u64::from(self.collectors_target),
-                1,
-                members,
-            ),
-            (
-                "aggregates_per_cell_max",
-                u64::from(self.aggregates_per_cell_max),
-                1,
-                members,
-            ),
+        let check = |what, value: u64, min, max| match (min..=max).contains(&value) {
+            true => Ok(()),
+            false => Err(ConfigError::OutOfRange {
+                what,
+                value,
+                min,
+                max,
+            }),
+        };
+        for (what, value) in [
+            ("aggregators_target", self.aggregators_target),
+            ("collectors_target", self.collectors_target),
+            ("aggregates_per_cell_max", self.aggregates_per_cell_max),
             (
                 "collections_per_committee_max",
-                u64::from(self.collections_per_committee_max),
-                1,
-                members,
-            ),
-            ("stage_ms", self.stage_ms, 0, STAGE_MS_MAX),
-            (
-                "stage_gain_ppm",
-                u64::from(self.stage_gain_ppm),
-                0,
-                u64::from(PPM),
-            ),
-            ("epoch_slots", self.epoch_slots, 1, EPOCH_SLOTS_MAX),
-            (
-                "collections_per_block_max",
-                u64::from(self.collections_per_block_max),
-                1,
-                512,
-            ),
-            (
-                "block_bytes_max",
-                self.block_bytes_max as u64,
-                1 << 10,
-                block_max,
-            ),
-            (
-                "filler_bytes",
-                self.filler_bytes as u64,
-                0,
-                self.block_bytes_max as u64 / 2,
-            ),
-            (
-                "vote_data_per_slot_max",
-                u64::from(self.vote_data_per_slot_max),
-                1,
-                u64::from(VOTE_DATA_MAX),
+                self.collections_per_committee_max,
             ),
         ] {
-            if !(min..=max).contains(&value) {
-                return Err(ConfigError::OutOfRange {
-                    what,
-                    value,
-                    min,
-                    max,
-                });
-            }
+            check(what, value.into(), 1, MEMBERS_MAX.into())?;
         }
-        Ok(())
+        check("stage_ms", self.stage_ms, 0, STAGE_MS_MAX)?;
+        check("stage_gain_ppm", self.stage_gain_ppm.into(), 0, PPM.into())?;
+        check("epoch_slots", self.epoch_slots, 1, EPOCH_SLOTS_MAX)?;
+        let entries_max = BLOCK_ENTRIES_MAX as u64;
+        let entries = self.collections_per_block_max.into();
+        check("collections_per_block_max", entries, 1, entries_max)?;
+        let (bytes, bytes_max) = (self.block_bytes_max as u64, Kind::Block.cap_bytes() as u64);
+        check("block_bytes_max", bytes, 1 << 10, bytes_max)?;
+        check("filler_bytes", self.filler_bytes as u64, 0, bytes / 2)?;
+        let votes = self.vote_data_per_slot_max.into();
+        check("vote_data_per_slot_max", votes, 1, VOTE_DATA_MAX.into())
+    }
+
+    /// Most bytes that a machine keeps of the network's messages, besides those that wait: the
+    /// collections of two slots and the best two of a committee for the window of inclusion (at
+    /// most [`Config::collections_bytes_max`]), who voted for what in two slots, and, for each
+    /// local validator's cell, its votes and aggregates.
+    pub fn state_bytes_max(&self, info: &SchemeInfo, local: &Local) -> u64 {
+        let format = self.format(info);
+        let (layout, slots) = (&self.layout, 2);
+        let collection = format.bytes_max(Kind::Collection) as u64;
+        let committees = u64::from(layout.committees());
+        let of_slot = committees * u64::from(self.collections_per_committee_max) * collection;
+        let older = committees * 2 * (INCLUSION_SLOTS - slots) * collection;
+        let collections = (slots * of_slot + older).min(self.collections_bytes_max);
+        let validators = u64::from(layout.validators());
+        let voted = slots * u64::from(self.vote_data_per_slot_max) * validators.div_ceil(8);
+        let cells = (local.validators.count_ones() as u64).min(layout.cells_count().into());
+        let vote = (info.sizes.signature_bytes + VOTE_RECORD_BYTES) as u64;
+        let votes = u64::from(layout.cell_len_max()) * vote;
+        let aggregates =
+            u64::from(self.aggregates_per_cell_max) * format.bytes_max(Kind::Aggregate) as u64;
+        collections + voted + slots * cells * (votes + aggregates)
     }
 
     fn check_cover(&self, overlap: Overlap) -> Result<(), ConfigError> {

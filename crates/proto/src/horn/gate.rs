@@ -6,7 +6,7 @@
 //! | # | check |
 //! |---|---|
 //! | 1 | it decodes, within limits and canonically; indices are in range; it came on its topic |
-//! | 2 | its slot is the current or the previous one, with half a second of tolerance |
+//! | 2 | its slot is the current or the previous one, with half a second of tolerance; a block may be older, so that a gap can be filled |
 //! | 3 | the head of its vote is known, source and target fit the head's chain |
 //! | 4 | sender or voter sits in the committee or cell; the proposer has the slot |
 //! | 5 | somebody signed; no multiplicity is above the bound |
@@ -236,6 +236,13 @@ impl Horn {
             self.fx.counters.parked_expired += 1;
             self.fx.reject(origin, Reject::UnknownBlock);
         }
+    }
+
+    /// Blocks that messages wait for: whoever drives the machine may fetch them from a peer and
+    /// hand them in as messages.
+    pub fn missing_blocks(&self) -> impl Iterator<Item = &Root> {
+        let unknown = |root: &&Root| self.chain.header(root).is_none();
+        self.lot.by_block.keys().filter(unknown)
     }
 
     /// Check 2.

@@ -11,7 +11,7 @@ use super::config::{Config, ConfigError, Local, SchemeInfo};
 use super::effects::Effects;
 use super::epochs::Epochs;
 use super::gate::{Blocks, Lot, Verified};
-use super::proposer::Pool;
+use super::pool::Pool;
 use super::state::{SlotState, WaitingCollection};
 use super::task::Purpose;
 use super::view::{Counters, SlotView};
@@ -19,7 +19,7 @@ use crate::chain::Chain;
 use crate::contract::{Input, JobId, Output, Protocol};
 use crate::job::Product;
 use crate::slot::{Boundary, Phase, SlotClock};
-use crate::wire::{Block, Entry, Reject, Root, Vote, WireFormat};
+use crate::wire::{Block, Entry, Reject, Root, Topic, Vote, WireFormat};
 
 /// A batch that is verified at the end of the instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,6 +146,23 @@ impl Horn {
             .map(|committees| &committees.assignment)
     }
 
+    /// The topics that the local validators need in an epoch, once its committees are ready: those
+    /// of all machines, and those of the cells and committees in which local validators may serve.
+    pub fn topics(&self, epoch: Epoch) -> Option<BTreeSet<Topic>> {
+        let committees = self.epochs.ready(epoch)?;
+        let mut topics = BTreeSet::from([Topic::Block, Topic::Collection]);
+        for cell in self.config.layout.cells() {
+            if !committees
+                .local_in(self.config.layout.cell_range(cell))
+                .is_empty()
+            {
+                let committee = cell.committee;
+                topics.extend([Topic::Vote { cell }, Topic::Aggregate { committee }]);
+            }
+        }
+        Some(topics)
+    }
+
     pub(super) fn set_timer(&mut self, time: Time, timer: Timer) {
         self.timers.insert((time, timer));
     }
@@ -263,7 +280,7 @@ impl Horn {
         let Some(state) = self.ensure_slot(slot) else {
             return;
         };
-        let begins = state.phase.is_none();
+        let begins = state.phase.is_none() && phase < Phase::Decide;
         state.phase = Some(phase);
         if begins {
             self.select(slot);

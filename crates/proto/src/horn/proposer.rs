@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::effects::Request;
 use super::machine::Horn;
+use super::pool::Kept;
 use super::task::Purpose;
-use crate::chain::INCLUSION_SLOTS;
 use crate::contract::Class;
 use crate::job::{Product, Work};
 use crate::slot::Phase;
@@ -16,101 +16,9 @@ use crate::wire::{
     BLOCK_BYTES_MAX, Block, Body, Entry, HEADER_BYTES, Header, Kind, Root, Topic, digest,
 };
 
-/// Collections kept of a committee once its slot is no longer the current or the previous one.
-const KEPT_OLD: usize = 2;
-/// Slots of which all accepted collections are kept.
-const KEPT_ALL_SLOTS: u64 = 2;
-
 /// Bytes of a block before, between and after its entries, but for signature and filler: version,
 /// kind, header, number of entries, length of the filler.
 const BLOCK_FIXED_BYTES: usize = 2 + HEADER_BYTES + 4 + 4;
-
-/// Accepted collections that a block may include.
-#[derive(Default)]
-pub(super) struct Pool {
-    /// At most those that the gate takes of a slot for two slots, two of a committee after that.
-    by_group: BTreeMap<(Slot, u16), Vec<Entry>>,
-    bytes: u64,
-}
-
-impl Pool {
-    /// Keeps a collection; returns how many others had to go for it.
-    fn insert(&mut self, entry: Entry, bytes_max: u64) -> u64 {
-        self.bytes += entry.raw_bytes() as u64;
-        self.by_group
-            .entry((entry.vote.slot, entry.committee))
-            .or_default()
-            .push(entry);
-        let mut dropped = 0;
-        while self.bytes > bytes_max && self.drop_least() {
-            dropped += 1;
-        }
-        dropped
-    }
-
-    /// Drops the collection with fewest signers, the older one of equal ones.
-    fn drop_least(&mut self) -> bool {
-        let all = self.by_group.iter().flat_map(|(group, entries)| {
-            (0..)
-                .zip(entries)
-                .map(move |(i, entry)| (signers(entry), *group, i))
-        });
-        let Some((_, group, i)) = all.min() else {
-            return false;
-        };
-        if let Some(entries) = self.by_group.get_mut(&group) {
-            self.bytes -= entries.remove(i).raw_bytes() as u64;
-        }
-        self.by_group.retain(|_, entries| !entries.is_empty());
-        true
-    }
-
-    /// Of slots before the previous one, the best two collections of a committee stay; of slots
-    /// that no block can include any more, none.
-    pub(super) fn prune(&mut self, now: Slot) {
-        let oldest = now.saturating_sub(INCLUSION_SLOTS);
-        self.by_group = self.by_group.split_off(&(oldest, 0));
-        for (&(slot, _), entries) in &mut self.by_group {
-            if slot.0 + KEPT_ALL_SLOTS <= now.0 && entries.len() > KEPT_OLD {
-                keep_best(entries);
-            }
-        }
-        self.bytes = self
-            .by_group
-            .values()
-            .flatten()
-            .map(|e| e.raw_bytes() as u64)
-            .sum();
-    }
-}
-
-/// Number of signers of a collection; each counts once, whatever its multiplicity.
-fn signers(entry: &Entry) -> usize {
-    entry.evidence.support.signer_count()
-}
-
-/// Keeps the collection with most signers, and the one that adds most to it.
-fn keep_best(entries: &mut Vec<Entry>) {
-    let mut covered: Option<Bitfield> = None;
-    let mut best = Vec::with_capacity(KEPT_OLD);
-    for _ in 0..KEPT_OLD {
-        let gain = |entry: &Entry| match &covered {
-            None => signers(entry),
-            Some(covered) => entry.evidence.support.signers().count_and_not(covered),
-        };
-        let most = (0..entries.len()).max_by_key(|&i| (gain(&entries[i]), Reverse(i)));
-        let Some(most) = most else {
-            break;
-        };
-        let entry = entries.remove(most);
-        match &mut covered {
-            None => covered = Some(entry.evidence.support.signers()),
-            Some(covered) => covered.union_with(&entry.evidence.support.signers()),
-        }
-        best.push(entry);
-    }
-    *entries = best;
-}
 
 /// A collection in the proposer's queue: greatest gain first, then the newer slot, the lower
 /// committee, the lower digest.
@@ -127,7 +35,9 @@ struct Offer {
 impl Horn {
     /// An accepted collection may go into a block.
     pub(super) fn keep_for_blocks(&mut self, entry: Entry) {
-        let dropped = self.pool.insert(entry, self.config.collections_bytes_max);
+        let digest = entry.digest(&self.format);
+        let kept = Kept { entry, digest };
+        let dropped = self.pool.insert(kept, self.config.collections_bytes_max);
         self.fx.counters.collections_dropped += dropped;
     }
 
@@ -218,25 +128,23 @@ impl Horn {
         let candidates = self.candidates(slot, parent);
         let mut credited: BTreeMap<(Slot, u16), Bitfield> = BTreeMap::new();
         let mut offers = BinaryHeap::new();
-        for (index, entry) in candidates.iter().enumerate() {
+        for (index, Kept { entry, digest }) in candidates.iter().enumerate() {
             let (slot, committee) = (entry.vote.slot, entry.committee);
             let set = credited
                 .entry((slot, committee))
                 .or_insert_with(|| self.chain.credited(parent, slot, committee));
-            let gain = entry.evidence.support.signers().count_and_not(set);
-            let digest = Reverse(entry.digest(&self.format));
             offers.push(Offer {
-                gain,
+                gain: entry.evidence.support.signers().count_and_not(set),
                 slot,
                 committee: Reverse(committee),
-                digest,
+                digest: Reverse(*digest),
                 index,
             });
         }
         let mut room = Room::new(self);
         let mut entries = Vec::new();
         while let Some(mut offer) = offers.pop() {
-            let entry = candidates[offer.index];
+            let entry = &candidates[offer.index].entry;
             let Some(set) = credited.get_mut(&(entry.vote.slot, entry.committee)) else {
                 continue;
             };
@@ -262,26 +170,14 @@ impl Horn {
     }
 
     /// Collections that a block of `slot` on top of `parent` can include.
-    fn candidates(&self, slot: Slot, parent: &Root) -> Vec<&Entry> {
-        let ready = |slot: Slot| {
-            self.epochs
-                .ready(slot.epoch(self.config.epoch_slots))
-                .is_some()
+    fn candidates(&self, slot: Slot, parent: &Root) -> Vec<&Kept> {
+        let includable = |kept: &&Kept| {
+            let vote = &kept.entry.vote;
+            let epoch = vote.slot.epoch(self.config.epoch_slots);
+            self.epochs.ready(epoch).is_some()
+                && self.chain.check_inclusion(vote, slot, parent).is_ok()
         };
-        let groups = self
-            .pool
-            .by_group
-            .iter()
-            .filter(|((slot, _), _)| ready(*slot));
-        let includable = |entry: &&Entry| {
-            self.chain
-                .check_inclusion(&entry.vote, slot, parent)
-                .is_ok()
-        };
-        groups
-            .flat_map(|(_, entries)| entries)
-            .filter(includable)
-            .collect()
+        self.pool.iter().filter(includable).collect()
     }
 }
 

@@ -5,6 +5,7 @@ mod adversary;
 mod forge;
 mod griefing;
 mod interleavings;
+mod late;
 mod net;
 mod random;
 mod slots;

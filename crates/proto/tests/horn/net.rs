@@ -1,7 +1,7 @@
 //! A driver for tests: machines, an ideal network between them, jobs that run at once.
 
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
-use alphorn_proto::wire::Topic;
+use alphorn_proto::wire::{Header, Topic};
 use alphorn_proto::{Input, Job, JobId, Output, Peer, Product, Protocol, Token, Verdict, Work};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{self as scheme, Bytes, Ctx, Env, MemoryWatermark, Outcome, Task};
@@ -109,6 +109,8 @@ pub struct Sent {
 /// What the network does with a message: delays of the copies, in nanoseconds.
 type Route = Box<dyn FnMut(usize, usize, &Topic) -> Vec<u64>>;
 
+type Fate = Box<dyn FnMut(Time, Outcome<Product>) -> Outcome<Product>>;
+
 pub struct Net {
     pub nodes: Vec<Node>,
     pub now: Time,
@@ -116,6 +118,10 @@ pub struct Net {
     pub route: Route,
     /// How long jobs of a name take; jobs that are held do not end by themselves.
     pub job_ns: Box<dyn FnMut(usize, &'static str) -> Option<u64>>,
+    /// Whether machines fetch blocks that they miss.
+    pub fetch: bool,
+    /// What becomes of the end of a job.
+    pub fate: Fate,
     events: BTreeMap<(Time, u64), Event>,
     event_next: u64,
     token_next: u64,
@@ -147,6 +153,8 @@ impl Net {
             sent: Vec::new(),
             route: Box::new(|_, _, _| vec![1_000_000]),
             job_ns: Box::new(|_, _| Some(0)),
+            fetch: false,
+            fate: Box::new(|_, outcome| outcome),
             events: BTreeMap::new(),
             event_next: 0,
             token_next: 0,
@@ -198,6 +206,9 @@ impl Net {
                 }
             }
         }
+        if self.fetch {
+            self.fetch_blocks();
+        }
         for to in 0..self.nodes.len() {
             if self.nodes[to]
                 .horn
@@ -206,6 +217,25 @@ impl Net {
             {
                 self.handle(to, Input::Deadline);
             }
+        }
+    }
+
+    /// Hands each machine the blocks that it waits for, as far as they were published.
+    fn fetch_blocks(&mut self) {
+        let mut fetched = Vec::new();
+        for (to, node) in self.nodes.iter().enumerate() {
+            let format = node.horn.format();
+            for root in node.horn.missing_blocks() {
+                let is_it = |sent: &&Sent| {
+                    sent.topic == Topic::Block
+                        && Header::peek(&sent.data, format).unwrap().root() == *root
+                };
+                let block = self.sent.iter().find(is_it);
+                fetched.extend(block.map(|sent| (to, sent.from, sent.data.clone())));
+            }
+        }
+        for (to, from, data) in fetched {
+            self.deliver(to, Peer(from as u64), Topic::Block, data);
         }
     }
 
@@ -294,6 +324,7 @@ impl Net {
                 assert!(soft <= hard, "{} of slot {}", work.name(), session.slot);
                 let name = work.name();
                 let outcome = self.nodes[node].run(work);
+                let outcome = (self.fate)(self.now, outcome);
                 match (self.job_ns)(node, name) {
                     Some(ns) => {
                         let at = self.now.saturating_add_ns(ns);
@@ -361,5 +392,25 @@ impl Node {
             output.product
         });
         done.into()
+    }
+}
+
+/// The end of a job, or one of the ways in which it has no result, by a number.
+pub fn spoil(outcome: Outcome<Product>, way: Option<u64>) -> Outcome<Product> {
+    // Without committees and keys nothing happens at all.
+    if matches!(
+        outcome,
+        Outcome::Done(Product::Assigned(_) | Product::Scheme(scheme::Product::Prepared(_)))
+    ) {
+        return outcome;
+    }
+    match way.map(|way| way % 6) {
+        None => outcome,
+        Some(0) => Outcome::Refused("spoilt".into()),
+        Some(1) => Outcome::Superseded,
+        Some(2) => Outcome::Cancelled,
+        Some(3) => Outcome::SelfVerifyFailed,
+        Some(4) => Outcome::Done(Product::Scheme(scheme::Product::Verdicts(Vec::new()))),
+        Some(_) => Outcome::Crashed,
     }
 }

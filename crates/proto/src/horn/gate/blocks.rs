@@ -56,8 +56,14 @@ pub(in crate::horn) struct BlockJob {
 impl Horn {
     pub(super) fn admit_block(&mut self, origin: Origin, data: &Bytes) -> Result<(), Refusal> {
         let header = Header::peek(data, &self.format).map_err(Reject::from_decode)?;
-        self.check_window(header.slot)?;
-        self.ensure_slot(header.slot).ok_or(Refusal::Unprepared)?;
+        match self.check_window(header.slot) {
+            Ok(()) => {
+                self.ensure_slot(header.slot).ok_or(Refusal::Unprepared)?;
+            }
+            // It fills a gap; the chain knows whether it is still of use.
+            Err(Reject::TooOld) => {}
+            Err(reason) => return Err(reason.into()),
+        }
         if self.chain.header(&header.parent).is_none() {
             return Err(Refusal::Park(header.parent));
         }
@@ -65,9 +71,15 @@ impl Horn {
         let block = Block::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
         self.chain.check_header(&header)?;
         let root = header.root();
-        let state = self.slots.get(&header.slot).ok_or(Refusal::Unprepared)?;
-        state.proposers.admit(header.proposer, &root)?;
-        let session = state.sessions.verify;
+        let state = self.slots.get(&header.slot);
+        if let Some(state) = state {
+            state.proposers.admit(header.proposer, &root)?;
+        }
+        let session = state
+            .or(self.slots.values().next_back())
+            .ok_or(Refusal::Unprepared)?
+            .sessions
+            .verify;
         self.check_entries(&block)?;
         if self.blocks.running.len() >= RUNNING_MAX {
             return Err(Reject::Full.into());
@@ -180,7 +192,12 @@ impl Horn {
             subcommittee: None,
             class: Class::Verdict,
             soft: self.clock.phase_start(header.slot, Phase::Vote),
-            hard: self.window_end(header.slot),
+            // Later than the slot's own end where it fills a gap.
+            hard: self.window_end(
+                header
+                    .slot
+                    .max(self.clock.slot_at(self.now).unwrap_or_default()),
+            ),
             work: Work::Scheme(scheme::Work::Verify(VerifyJob { op, epoch, items })),
         };
         self.fx.spawn(request, Purpose::VerifyBlock(job));
@@ -246,7 +263,9 @@ impl Horn {
     }
 
     fn record_proposal(&mut self, header: &Header, root: Root, data: &Bytes) -> Result<(), Reject> {
-        let state = self.slots.get_mut(&header.slot).ok_or(Reject::TooOld)?;
+        let Some(state) = self.slots.get_mut(&header.slot) else {
+            return Ok(());
+        };
         if let Standing::Second(first) = state.proposers.admit(header.proposer, &root)? {
             self.fx.evidence(first.clone(), data.clone());
             state.proposers.mark_equivocated(header.proposer);

@@ -70,52 +70,35 @@ impl Horn {
     pub(super) fn verify_collections(&mut self) {
         let epoch_slots = self.config.epoch_slots;
         let epoch_of = |waiting: &WaitingCollection| waiting.ballot.vote.slot.epoch(epoch_slots);
-        let Some(first) = self.batch.first() else {
+        let Some(epoch) = self.batch.first().map(epoch_of) else {
             return;
         };
-        let (slot, epoch) = (first.ballot.vote.slot, epoch_of(first));
-        let newest = self.slots.values().next_back();
-        let session = self
-            .slots
-            .get(&slot)
-            .or(newest)
-            .map(|state| state.sessions.verify);
-        let (Some(session), Some(committees)) = (session, self.epochs.ready(epoch).cloned()) else {
-            let waiting = self.batch.drain();
-            waiting
-                .into_iter()
-                .for_each(|gone| self.fx.reject(gone.origin, Reject::TooOld));
+        let (Some(committees), Some(newest)) = (
+            self.epochs.ready(epoch).cloned(),
+            self.slots.values().next_back(),
+        ) else {
+            for gone in self.batch.drain() {
+                self.fx.reject(gone.origin, Reject::TooOld);
+            }
             return;
         };
+        // Of the newest slot, so that the end of an older one does not cancel it.
+        let (slot, session) = (newest.slot, newest.sessions.verify);
         let held = |waiting: &WaitingCollection| {
             Waiting::<Collection>::held_bytes(&waiting.data, &waiting.message.evidence.support)
         };
-        let mut collections = self.batch.take(
-            ITEMS_PER_JOB_MAX,
-            |waiting| epoch_of(waiting) == epoch,
-            held,
-        );
+        let in_epoch = |waiting: &WaitingCollection| epoch_of(waiting) == epoch;
+        let mut collections = self.batch.take(ITEMS_PER_JOB_MAX, in_epoch, held);
         if collections.is_empty() {
             return;
         }
         collections.sort_by_key(|waiting| waiting.message.committee);
-        let inner = |waiting: &WaitingCollection| {
-            let message = &waiting.message;
-            let vote = &message.vote;
-            digest::entry_digest(vote, message.committee, &message.evidence, &self.format)
+        let (items, digests) = self.collection_items(&collections, &committees);
+        let job = VerifyJob {
+            op: Op::VerifyCollections,
+            epoch,
+            items,
         };
-        let digests: Vec<[u8; 32]> = collections.iter().map(inner).collect();
-        let items = collections
-            .iter()
-            .zip(&digests)
-            .map(|(waiting, inner)| {
-                let cached = self.verified.contains(inner);
-                self.fx.counters.evidence_cached += u64::from(cached);
-                Item {
-                    claims: claims(waiting, &committees, &self.config, cached),
-                }
-            })
-            .collect();
         let request = Request {
             session,
             message: [0; 32],
@@ -124,19 +107,35 @@ impl Horn {
             class: Class::Verdict,
             soft: self.clock.phase_start(slot, Phase::Decide),
             hard: self.window_end(slot),
-            work: Work::Scheme(scheme::Work::Verify(VerifyJob {
-                op: Op::VerifyCollections,
-                epoch,
-                items,
-            })),
+            work: Work::Scheme(scheme::Work::Verify(job)),
         };
-        self.fx.spawn(
-            request,
-            Purpose::VerifyCollections {
-                collections,
-                digests,
-            },
-        );
+        let purpose = Purpose::VerifyCollections {
+            collections,
+            digests,
+        };
+        self.fx.spawn(request, purpose);
+    }
+
+    /// What each collection claims, and the digest of its evidence.
+    fn collection_items(
+        &mut self,
+        collections: &[WaitingCollection],
+        committees: &Committees,
+    ) -> (Vec<Item>, Vec<[u8; 32]>) {
+        let claimed = |waiting: &WaitingCollection| {
+            let Collection {
+                vote,
+                committee,
+                evidence,
+                ..
+            } = &waiting.message;
+            let digest = digest::entry_digest(vote, *committee, evidence, &self.format);
+            let cached = self.verified.contains(&digest);
+            self.fx.counters.evidence_cached += u64::from(cached);
+            let claims = claims(waiting, committees, &self.config, cached);
+            (Item { claims }, digest)
+        };
+        collections.iter().map(claimed).unzip()
     }
 
     pub(in crate::horn) fn collections_verified(

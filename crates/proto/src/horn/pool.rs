@@ -1,0 +1,179 @@
+//! Accepted collections that a block may include.
+
+use alphorn_types::{Bitfield, Slot};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::chain::INCLUSION_SLOTS;
+use crate::wire::Entry;
+
+/// Collections kept of a committee once its slot is no longer the current or the previous one.
+const KEPT_OLD: usize = 2;
+/// Slots of which all accepted collections are kept.
+const KEPT_ALL_SLOTS: u64 = 2;
+
+/// An accepted collection, and what settles a tie between two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) entry: Entry,
+    pub(super) digest: [u8; 32],
+}
+
+impl Kept {
+    /// Number of signers; each counts once, whatever its multiplicity.
+    fn signers(&self) -> usize {
+        self.entry.evidence.support.signer_count()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.entry.raw_bytes() as u64
+    }
+}
+
+/// Accepted collections by slot and committee: at most those that the gate takes of a slot for two
+/// slots, two of a committee until no block can include them, and a budget of bytes for all.
+#[derive(Default)]
+pub(super) struct Pool {
+    by_group: BTreeMap<(Slot, u16), Vec<Kept>>,
+    bytes: u64,
+}
+
+impl Pool {
+    /// Keeps a collection; returns how many had to go for it.
+    pub(super) fn insert(&mut self, kept: Kept, bytes_max: u64) -> u64 {
+        let group = (kept.entry.vote.slot, kept.entry.committee);
+        self.bytes += kept.bytes();
+        self.by_group.entry(group).or_default().push(kept);
+        let mut dropped = 0;
+        while self.bytes > bytes_max && self.drop_least() {
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// Drops the collection with fewest signers, the older one of equal ones.
+    fn drop_least(&mut self) -> bool {
+        let all = self.by_group.iter().flat_map(|(group, row)| {
+            let row = (0..).zip(row);
+            row.map(move |(i, kept)| (kept.signers(), *group, i))
+        });
+        let Some((_, group, i)) = all.min() else {
+            return false;
+        };
+        if let Some(row) = self.by_group.get_mut(&group) {
+            self.bytes -= row.remove(i).bytes();
+        }
+        self.by_group.retain(|_, row| !row.is_empty());
+        true
+    }
+
+    /// Of slots before the previous one, the best two collections of a committee stay; of slots
+    /// that no block can include any more, none.
+    pub(super) fn prune(&mut self, now: Slot) {
+        let oldest = now.saturating_sub(INCLUSION_SLOTS);
+        self.by_group = self.by_group.split_off(&(oldest, 0));
+        for (&(slot, _), row) in &mut self.by_group {
+            if slot.0 + KEPT_ALL_SLOTS <= now.0 && row.len() > KEPT_OLD {
+                keep_best(row);
+            }
+        }
+        self.bytes = self.iter().map(Kept::bytes).sum();
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Kept> {
+        self.by_group.values().flatten()
+    }
+}
+
+/// Keeps the collection with most signers, and the one that adds most to it; the first of equal
+/// ones.
+fn keep_best(row: &mut Vec<Kept>) {
+    let mut covered = row
+        .first()
+        .map(|kept| Bitfield::new(kept.entry.evidence.support.len()));
+    let mut best = Vec::with_capacity(KEPT_OLD);
+    while let Some(covered) = covered.as_mut().filter(|_| best.len() < KEPT_OLD) {
+        let gain = |kept: &Kept| kept.entry.evidence.support.signers().count_and_not(covered);
+        let most = (0..row.len()).max_by_key(|&i| (gain(&row[i]), Reverse(i)));
+        let Some(most) = most else {
+            break;
+        };
+        let kept = row.remove(most);
+        covered.union_with(&kept.entry.evidence.support.signers());
+        best.push(kept);
+    }
+    *row = best;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Vote;
+    use alphorn_scheme::Evidence;
+    use alphorn_types::Support;
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    fn kept(slot: u64, signers: Range<usize>) -> Kept {
+        let mut bits = Bitfield::new(64);
+        bits.set_range(signers);
+        let vote = Vote {
+            slot: Slot(slot),
+            ..Vote::default()
+        };
+        let evidence = Evidence {
+            support: Arc::new(Support::from_bits(bits)),
+            bytes: vec![0; 96].into(),
+        };
+        let committee = 0;
+        let entry = Entry {
+            vote,
+            committee,
+            evidence,
+        };
+        Kept {
+            entry,
+            digest: [0; 32],
+        }
+    }
+
+    fn ranges(pool: &Pool) -> Vec<(u64, usize, usize)> {
+        pool.iter()
+            .map(|kept| {
+                let signers = kept.entry.evidence.support.signers();
+                let first = signers.iter_ones().next().unwrap();
+                (kept.entry.vote.slot.0, first, kept.signers())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn old_slots_keep_the_best_and_what_adds_most_to_it() {
+        let mut pool = Pool::default();
+        for signers in [0..10, 5..30, 6..29, 40..44, 28..33] {
+            assert_eq!(pool.insert(kept(5, signers), u64::MAX), 0);
+        }
+        pool.prune(Slot(6));
+        assert_eq!(ranges(&pool).len(), 5);
+        pool.prune(Slot(7));
+        assert_eq!(ranges(&pool), [(5, 5, 25), (5, 0, 10)]);
+        pool.prune(Slot(37));
+        assert_eq!(ranges(&pool).len(), 2);
+        pool.prune(Slot(38));
+        assert!(ranges(&pool).is_empty());
+        assert_eq!(pool.bytes, 0);
+    }
+
+    #[test]
+    fn the_budget_of_bytes_drops_what_covers_least() {
+        let mut pool = Pool::default();
+        let one = kept(1, 0..1).bytes();
+        assert_eq!(pool.insert(kept(1, 0..9), 2 * one), 0);
+        assert_eq!(pool.insert(kept(2, 0..5), 2 * one), 0);
+        assert_eq!(pool.insert(kept(3, 0..7), 2 * one), 1);
+        assert_eq!(ranges(&pool), [(1, 0, 9), (3, 0, 7)]);
+        assert_eq!(pool.insert(kept(4, 0..2), 2 * one), 1, "the new one itself");
+        assert_eq!(pool.insert(kept(4, 0..64), 0), 3);
+        assert_eq!(pool.bytes, 0);
+    }
+}
