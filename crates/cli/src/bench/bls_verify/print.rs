@@ -1,0 +1,148 @@
+//! What is printed of a verification, for people and as JSON.
+
+use super::world::World;
+use super::{Args, Ours, Peers};
+use crate::report::table;
+use crate::text;
+use alphorn_bls::peer::PeerMethod;
+use alphorn_bls::{Backend, Verified};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+fn steps(verified: &Verified) -> [(&'static str, f64); 6] {
+    let timings = &verified.timings;
+    [
+        ("decode", timings.decode.as_secs_f64()),
+        ("subgroup", timings.subgroup.as_secs_f64()),
+        ("sums", timings.sums.as_secs_f64()),
+        ("rlc", timings.rlc.as_secs_f64()),
+        ("locate", timings.locate.as_secs_f64()),
+        ("total", timings.total.as_secs_f64()),
+    ]
+}
+
+pub(super) fn print(
+    args: &Args,
+    kernel: Backend,
+    world: &World<'_>,
+    honest: &Ours,
+    peers: Option<&Peers>,
+    bad: Option<&Ours>,
+) -> String {
+    let header = [
+        "", "decode", "subgroup", "sums", "rlc", "locate", "total", "best",
+    ];
+    let mut rows = Vec::new();
+    let mut row = |name: &str, (seconds, verified): &(f64, Verified)| {
+        let mut cells = vec![name.to_owned()];
+        cells.extend(
+            steps(verified)
+                .iter()
+                .map(|(_, value)| text::seconds(*value)),
+        );
+        cells.push(text::seconds(*seconds));
+        rows.push(cells);
+    };
+    if let Some(inner) = &honest.inner {
+        row("ours, inner", inner);
+    }
+    row("ours, full", &honest.full);
+    if let Some(bad) = bad {
+        row(
+            &format!("with {} bad", args.bad),
+            bad.inner.as_ref().unwrap_or(&bad.full),
+        );
+    }
+    for (method, seconds) in PeerMethod::ALL
+        .iter()
+        .zip(peers.map(|peers| peers.seconds).unwrap_or_default())
+    {
+        if peers.is_some() {
+            let mut cells = vec![format!("blst, {}", method.name())];
+            cells.extend(std::iter::repeat_n(String::new(), 5));
+            cells.extend([text::seconds(seconds), text::seconds(seconds)]);
+            rows.push(cells);
+        }
+    }
+    let ours = honest.inner.as_ref().unwrap_or(&honest.full);
+    let beside = peers.map_or(String::new(), |peers| {
+        format!(
+            ", {} blst bulk, {} naive",
+            text::ratio(peers.seconds[1] / ours.0),
+            text::ratio(peers.seconds[0] / ours.0)
+        )
+    });
+    let items = if world.supports.is_empty() {
+        world.singles.len()
+    } else {
+        world.supports.len()
+    };
+    let verdict = format!(
+        "{items} items on kernel {kernel}, {} messages: {}{beside}, verdicts {}.",
+        ours.1.messages,
+        text::seconds(ours.0),
+        if peers.is_some() {
+            "compared with verifying each alone"
+        } else {
+            "exact"
+        }
+    );
+    format!("\n{}\n\n{verdict}", table(&header, &rows))
+}
+
+pub(super) fn fields(
+    honest: &Ours,
+    peers: Option<&Peers>,
+    bad: Option<&Ours>,
+) -> Map<String, Value> {
+    let block = |(seconds, verified): &(f64, Verified)| {
+        let mut block: Map<String, Value> = steps(verified)
+            .iter()
+            .map(|(name, value)| (format!("{name}_s"), json!(value)))
+            .collect();
+        block.insert("best_s".into(), json!(seconds));
+        Value::Object(block)
+    };
+    let digest = |verdicts: &mut dyn Iterator<Item = bool>| {
+        hex::encode(Sha256::digest(verdicts.map(u8::from).collect::<Vec<_>>()))
+    };
+    let ours = honest.inner.as_ref().unwrap_or(&honest.full);
+    let mut fields = Map::new();
+    if let Some(inner) = &honest.inner {
+        fields.insert("inner".into(), block(inner));
+    }
+    fields.insert("full".into(), block(&honest.full));
+    fields.insert("messages".into(), json!(ours.1.messages));
+    fields.insert(
+        "verdict_digest".into(),
+        json!(digest(
+            &mut ours.1.verdicts.iter().map(|verdict| verdict.is_ok())
+        )),
+    );
+    if let Some(peers) = peers {
+        let methods = PeerMethod::ALL.iter().enumerate().flat_map(|(i, method)| {
+            let verdicts = digest(&mut peers.verdicts[i].iter().copied());
+            [
+                (format!("{}_s", method.name()), json!(peers.seconds[i])),
+                (format!("{}_verdict_digest", method.name()), json!(verdicts)),
+            ]
+        });
+        fields.insert("blst".into(), Value::Object(methods.collect()));
+    }
+    if let Some(bad) = bad {
+        let (seconds, verified) = bad.inner.as_ref().unwrap_or(&bad.full);
+        let found = verified.bad();
+        fields.insert(
+            "bad".into(),
+            json!({
+                "k": found.len(),
+                "located": found,
+                "tests": verified.located.tests,
+                "pairings": verified.located.miller_loops,
+                "extra_s": seconds - ours.0,
+                "ratio_honest": seconds / ours.0,
+            }),
+        );
+    }
+    fields
+}
