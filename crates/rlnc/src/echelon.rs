@@ -1,33 +1,47 @@
-//! Rows in reduced echelon form, grown one row at a time.
+//! Rows in reduced echelon form, grown one row at a time, and the rows that wait for verification.
 //!
-//! Each stored row has 1 at its own pivot and 0 at the pivots of the others, so the factors that
-//! reduce a new row are read off that row at once, and one pass of the row kernel does the rest.
+//! Each *settled* row has 1 at its own pivot and 0 at the pivots of the other settled rows, so the
+//! factors that reduce a new row are read off that row at once, and one pass of the row kernel does the
+//! rest. A new row is not eliminated from the others immediately: up to [`FRESH_MAX`] *fresh* rows are
+//! only reduced by those before them, and then eliminated together, which saves most of the modular
+//! reductions that single eliminations would take.
 
+use crate::coding::Standing;
 use crate::kernel::Backend;
 use crate::row::Row;
 use crate::scalar::Scalar;
 
-/// The span of the accepted rows.
+/// Fresh rows that are eliminated together.
+const FRESH_MAX: usize = 8;
+
+/// The span of the accepted rows, and of those that wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Echelon {
     backend: Backend,
     width: usize,
-    /// Whether rows carry, behind their `width` elements, their history: how they are combined from
+    /// Each of `width` elements, and behind them its history: the factors by which it is combined from
     /// the rows as received.
-    history: bool,
     rows: Vec<Row>,
     pivots: Vec<usize>,
+    /// The first so many rows are zero at each other's pivots; each later row is zero at those before it.
+    settled: usize,
+    /// Rows that wait, each reduced by the accepted rows and by those before it, with its pivot.
+    waiting: Vec<(usize, Row)>,
+    /// Whether rows were accepted since the waiting ones were reduced by them.
+    stale: bool,
 }
 
 impl Echelon {
-    /// The zero space in `width` dimensions; with `history` the inverse can be read at full rank.
-    pub(crate) fn new(backend: Backend, width: usize, history: bool) -> Echelon {
+    /// The zero space in `width` dimensions.
+    pub(crate) fn new(backend: Backend, width: usize) -> Echelon {
         Echelon {
             backend,
             width,
-            history,
             rows: Vec::new(),
             pivots: Vec::new(),
+            settled: 0,
+            waiting: Vec::new(),
+            stale: false,
         }
     }
 
@@ -39,79 +53,116 @@ impl Echelon {
         self.rows.len() == self.width
     }
 
-    /// Whether the row adds a dimension.
-    pub(crate) fn is_innovative(&self, row: &Row) -> bool {
-        !self.is_full() && self.pivot(&self.reduced(row)).is_some()
-    }
-
-    /// Adds the row if it is outside the span; says whether it was.
+    /// Accepts the row if it is outside the accepted span; says whether it was.
     pub(crate) fn insert(&mut self, row: &Row) -> bool {
         if self.is_full() {
             return false;
         }
-        let mut reduced = self.reduced(row);
+        let mut own = row.resized(2 * self.width);
+        own.set(self.width + self.rank(), Scalar::ONE);
+        let reduced = self.reduced(&own, 2 * self.width);
         let Some(pivot) = self.pivot(&reduced) else {
             return false;
         };
         let factor = reduced.get(pivot).vartime_invert();
-        reduced = self.backend.combine(&[factor], &[&reduced]);
-        for earlier in &mut self.rows {
-            let factor = earlier.get(pivot);
-            if !factor.is_zero() {
-                *earlier = self
-                    .backend
-                    .combine(&[Scalar::ONE, -factor], &[earlier, &reduced]);
-            }
-        }
-        self.rows.push(reduced);
+        self.rows.push(self.backend.combine(&[factor], &[&reduced]));
         self.pivots.push(pivot);
+        self.stale = !self.waiting.is_empty();
+        if self.is_full() || self.rows.len() - self.settled == FRESH_MAX {
+            self.settle();
+        }
         true
     }
 
-    /// The row less its part in the span, followed by its history if that is kept.
-    fn reduced(&self, row: &Row) -> Row {
-        let mut own = row.resized(if self.history {
-            2 * self.width
-        } else {
-            self.width
-        });
-        if self.history {
-            own.set(self.width + self.rank(), Scalar::ONE);
+    /// Where an unverified row stands. An innovative one waits from now on.
+    pub(crate) fn offer(&mut self, row: &Row) -> Standing {
+        if self.is_full() {
+            return Standing::Full;
         }
-        let mut factors = vec![Scalar::ONE];
-        let mut rows = vec![&own];
-        for (earlier, &pivot) in self.rows.iter().zip(&self.pivots) {
-            let factor = row.get(pivot);
+        if self.stale {
+            for (_, row) in std::mem::take(&mut self.waiting) {
+                self.wait(&row);
+            }
+            self.stale = false;
+        }
+        self.wait(row)
+    }
+
+    /// Forgets what waits.
+    pub(crate) fn withdraw(&mut self) {
+        self.waiting.clear();
+        self.stale = false;
+    }
+
+    fn wait(&mut self, row: &Row) -> Standing {
+        let mut left = self.reduced(row, self.width);
+        if left.is_zero() {
+            return Standing::Dependent;
+        }
+        for (pivot, waiting) in &self.waiting {
+            let factor = left.get(*pivot);
             if !factor.is_zero() {
-                factors.push(-factor);
+                // Any nonzero multiple will do, so no inverse is needed.
+                let factors = [waiting.get(*pivot), -factor];
+                left = self.backend.combine(&factors, &[&left, waiting]);
+            }
+        }
+        match self.pivot(&left) {
+            None => Standing::Held,
+            Some(pivot) => {
+                self.waiting.push((pivot, left));
+                Standing::Innovative
+            }
+        }
+    }
+
+    /// The first `len` elements of the row less its part in the accepted span.
+    fn reduced(&self, row: &Row, len: usize) -> Row {
+        let mut factors = vec![Scalar::ONE];
+        let mut rows = vec![row];
+        for (i, (earlier, &pivot)) in self.rows.iter().zip(&self.pivots).enumerate() {
+            let mut factor = -row.get(pivot);
+            if i >= self.settled {
+                // What the factors so far have put at this pivot.
+                for (before, earlier) in factors.iter().zip(&rows).skip(1) {
+                    factor = factor - *before * earlier.get(pivot);
+                }
+            }
+            if !factor.is_zero() {
+                factors.push(factor);
                 rows.push(earlier);
             }
         }
-        self.backend.combine(&factors, &rows)
+        self.backend.combine_prefix(&factors, &rows, len)
     }
 
     fn pivot(&self, reduced: &Row) -> Option<usize> {
         (0..self.width).find(|&i| !reduced.get(i).is_zero())
     }
 
-    /// The same span, for tests of membership only.
-    pub(crate) fn without_history(&self) -> Echelon {
-        Echelon {
-            backend: self.backend,
-            width: self.width,
-            history: false,
-            rows: self
-                .rows
-                .iter()
-                .map(|row| row.resized(self.width))
-                .collect(),
-            pivots: self.pivots.clone(),
+    /// Eliminates the fresh rows from each other, the last first, and then from all settled ones.
+    fn settle(&mut self) {
+        for i in (0..self.rows.len()).rev() {
+            let done = self.settled.max(i + 1);
+            let mut factors = vec![Scalar::ONE];
+            let mut rows = vec![&self.rows[i]];
+            for (fresh, &pivot) in self.rows[done..].iter().zip(&self.pivots[done..]) {
+                let factor = self.rows[i].get(pivot);
+                if !factor.is_zero() {
+                    factors.push(-factor);
+                    rows.push(fresh);
+                }
+            }
+            if rows.len() > 1 {
+                self.rows[i] = self.backend.combine(&factors, &rows);
+            }
         }
+        self.settled = self.rows.len();
     }
 
     /// At full rank: row i lists the factors that combine the rows as received into unit vector i.
     pub(crate) fn inverse(&self) -> Option<Vec<Vec<Scalar>>> {
-        if !self.history || !self.is_full() {
+        if !self.is_full() {
             return None;
         }
         let mut inverse = vec![Vec::new(); self.width];
@@ -125,30 +176,79 @@ impl Echelon {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::{Rng, SeedableRng};
+
+    fn unit(width: usize, i: usize) -> Row {
+        let mut row = Row::zero(width);
+        row.set(i, Scalar::ONE);
+        row
+    }
+
+    fn check_inverse(backend: Backend, echelon: &Echelon, received: &[&Row]) {
+        for (i, factors) in echelon.inverse().unwrap().iter().enumerate() {
+            assert_eq!(backend.combine(factors, received), unit(received.len(), i));
+        }
+    }
 
     #[test]
-    fn the_echelon_form_knows_spans_and_inverts() {
+    fn dependent_rows_are_known_and_the_inverse_is_right() {
         let rows = [[0, 2, 3], [0, 4, 6], [5, 0, 1], [1, 1, 1], [9, 9, 9]]
             .map(|row: [u64; 3]| Row::from_scalars(&row.map(Scalar::from)));
         for backend in Backend::available() {
-            let mut echelon = Echelon::new(backend, 3, true);
-            let mut innovative = Vec::new();
-            for row in &rows {
-                let expected = echelon.is_innovative(row);
-                assert_eq!(echelon.without_history().is_innovative(row), expected);
-                assert_eq!(echelon.insert(row), expected);
-                innovative.push(expected);
-            }
+            let mut echelon = Echelon::new(backend, 3);
+            let innovative = rows.each_ref().map(|row| echelon.insert(row));
             assert_eq!(innovative, [true, false, true, true, false]);
             assert_eq!((echelon.rank(), echelon.is_full()), (3, true));
-            assert!(echelon.without_history().inverse().is_none());
-            let inverse = echelon.inverse().unwrap();
-            let received = [&rows[0], &rows[2], &rows[3]];
-            for (i, factors) in inverse.iter().enumerate() {
-                let mut unit = Row::zero(3);
-                unit.set(i, Scalar::ONE);
-                assert_eq!(backend.combine(factors, &received), unit);
-            }
+            check_inverse(backend, &echelon, &[&rows[0], &rows[2], &rows[3]]);
         }
+    }
+
+    /// Rows with many zeros, so that pivots come in every order, over several settlings.
+    #[test]
+    fn sparse_rows_of_every_width_invert() {
+        let mut rng = ChaCha20Rng::seed_from_u64(13);
+        let backend = Backend::portable();
+        for width in [1, 2, 7, 8, 9, 17, 30] {
+            let mut echelon = Echelon::new(backend, width);
+            let mut received: Vec<Row> = Vec::new();
+            while !echelon.is_full() {
+                let mut row = Row::zero(width);
+                for i in 0..width {
+                    if rng.next_u32() % 3 == 0 {
+                        row.set(i, Scalar::from(u64::from(rng.next_u32() % 4)));
+                    }
+                }
+                let rank = echelon.rank();
+                if echelon.insert(&row) {
+                    received.push(row);
+                }
+                assert_eq!(echelon.rank(), received.len());
+                assert!(echelon.rank() <= rank + 1);
+                assert!(received.iter().all(|row| !echelon.clone().insert(row)));
+            }
+            check_inverse(backend, &echelon, &received.iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn waiting_rows_are_told_from_accepted_ones() {
+        let backend = Backend::portable();
+        let row = |values: [u64; 4]| Row::from_scalars(&values.map(Scalar::from));
+        let mut echelon = Echelon::new(backend, 4);
+        assert_eq!(echelon.offer(&row([1, 2, 3, 4])), Standing::Innovative);
+        assert_eq!(echelon.offer(&row([2, 4, 6, 8])), Standing::Held);
+        assert_eq!(echelon.offer(&row([0, 1, 0, 0])), Standing::Innovative);
+        assert_eq!(echelon.offer(&row([1, 3, 3, 4])), Standing::Held);
+        assert!(echelon.insert(&row([0, 1, 0, 0])));
+        assert_eq!(echelon.offer(&row([0, 5, 0, 0])), Standing::Dependent);
+        assert_eq!(echelon.offer(&row([1, 9, 3, 4])), Standing::Held);
+        assert!(echelon.insert(&row([1, 2, 3, 4])));
+        assert_eq!(echelon.offer(&row([1, 9, 3, 4])), Standing::Dependent);
+        assert_eq!(echelon.offer(&row([0, 0, 1, 0])), Standing::Innovative);
+        echelon.withdraw();
+        assert_eq!(echelon.offer(&row([0, 0, 1, 0])), Standing::Innovative);
+        assert!(echelon.insert(&row([0, 0, 1, 0])) && echelon.insert(&row([1, 0, 0, 0])));
+        assert_eq!(echelon.offer(&row([1, 1, 1, 1])), Standing::Full);
     }
 }

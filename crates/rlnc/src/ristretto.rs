@@ -74,10 +74,8 @@ pub struct Basket {
 
 #[derive(Clone, Debug)]
 struct Generation {
-    accepted: Echelon,
-    /// Spans the accepted rows and those that wait for verification.
-    waiting: Echelon,
-    /// The accepted chunks in the order of the history of `accepted`.
+    rows: Echelon,
+    /// The accepted chunks in the order of the history of `rows`.
     chunks: Vec<Arc<Chunk>>,
     /// All source chunks, once known.
     source: Option<Arc<[Row]>>,
@@ -86,8 +84,7 @@ struct Generation {
 impl Generation {
     fn empty(backend: Backend, chunks: usize) -> Generation {
         Generation {
-            accepted: Echelon::new(backend, chunks, true),
-            waiting: Echelon::new(backend, chunks, false),
+            rows: Echelon::new(backend, chunks),
             chunks: Vec::new(),
             source: None,
         }
@@ -100,7 +97,7 @@ impl Generation {
     }
 
     fn is_full(&self) -> bool {
-        self.source.is_some() || self.accepted.is_full()
+        self.source.is_some() || self.rows.is_full()
     }
 }
 
@@ -281,19 +278,14 @@ impl Coding for Ristretto {
     fn offer(&self, basket: &mut Basket, piece: &Arc<Chunk>) -> Standing {
         let generation = &mut basket.generations[usize::from(piece.generation)];
         if generation.is_full() {
-            Standing::Full
-        } else if generation.waiting.insert(&piece.coefficients) {
-            Standing::Innovative
-        } else if generation.accepted.is_innovative(&piece.coefficients) {
-            Standing::Held
-        } else {
-            Standing::Dependent
+            return Standing::Full;
         }
+        generation.rows.offer(&piece.coefficients)
     }
 
     fn withdraw(&self, basket: &mut Basket) {
         for generation in &mut basket.generations {
-            generation.waiting = generation.accepted.without_history();
+            generation.rows.withdraw();
         }
     }
 
@@ -311,11 +303,9 @@ impl Coding for Ristretto {
 
     fn accept(&self, basket: &mut Basket, piece: Arc<Chunk>) -> bool {
         let generation = &mut basket.generations[usize::from(piece.generation)];
-        if generation.source.is_some() || !generation.accepted.insert(&piece.coefficients) {
+        if generation.source.is_some() || !generation.rows.insert(&piece.coefficients) {
             return false;
         }
-        // The waiting span contains the accepted one also for pieces that were never offered.
-        generation.waiting.insert(&piece.coefficients);
         generation.chunks.push(piece);
         true
     }
@@ -324,7 +314,7 @@ impl Coding for Ristretto {
         let generation = &basket.generations[usize::from(generation)];
         match &generation.source {
             Some(source) => source.len() as u16,
-            None => generation.accepted.rank() as u16,
+            None => generation.rows.rank() as u16,
         }
     }
 
@@ -375,10 +365,10 @@ impl Coding for Ristretto {
             }
             let incomplete = DecodeError::Incomplete {
                 generation: g,
-                rank: generation.accepted.rank() as u16,
+                rank: generation.rows.rank() as u16,
                 needed: header.chunks,
             };
-            let inverse = generation.accepted.inverse().ok_or(incomplete)?;
+            let inverse = generation.rows.inverse().ok_or(incomplete)?;
             let factors: Vec<&[Scalar]> = inverse.iter().map(Vec::as_slice).collect();
             let data: Vec<&Row> = generation.chunks.iter().map(|chunk| &chunk.data).collect();
             let mut rows = vec![Row::zero(header.unit as usize); usize::from(header.chunks)];

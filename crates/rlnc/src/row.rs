@@ -117,10 +117,15 @@ impl Row {
         let mut row = Row::zero(len);
         let whole = row.blocks.len().min(self.blocks.len());
         row.blocks[..whole].copy_from_slice(&self.blocks[..whole]);
-        for i in len..self.len.min(row.blocks.len() * LANES) {
-            row.blocks[i / LANES].set(i % LANES, [0; 4]);
-        }
+        row.clear_tail();
         row
+    }
+
+    /// Zeroes the lanes of the last block that belong to no element.
+    pub(crate) fn clear_tail(&mut self) {
+        for i in self.len..self.blocks.len() * LANES {
+            self.blocks[i / LANES].set(i % LANES, [0; 4]);
+        }
     }
 
     /// Number of elements.

@@ -137,13 +137,20 @@ impl Backend {
 
     /// Σ_i factors[i] · rows[i].
     pub(crate) fn combine(self, factors: &[Scalar], rows: &[&Row]) -> Row {
-        let mut out = [Row::zero(rows.first().map_or(0, |row| row.len()))];
+        self.combine_prefix(factors, rows, rows.first().map_or(0, |row| row.len()))
+    }
+
+    /// The first `len` elements of Σ_i factors[i] · rows[i], for rows that have at least so many.
+    pub(crate) fn combine_prefix(self, factors: &[Scalar], rows: &[&Row], len: usize) -> Row {
+        let mut out = [Row::zero(len)];
         self.combine_into(&[factors], rows, &mut out);
-        let [row] = out;
+        let [mut row] = out;
+        row.clear_tail();
         row
     }
 
-    /// out[k] = Σ_i factors[k][i] · rows[i], each element canonical.
+    /// out[k] = Σ_i factors[k][i] · rows[i], each element canonical. Rows longer than the results leave
+    /// their own elements in the last block of a result: see [`Backend::combine_prefix`].
     pub(crate) fn combine_into(self, factors: &[&[Scalar]], rows: &[&Row], out: &mut [Row]) {
         assert!(
             rows.len() <= ROWS_MAX,
@@ -158,15 +165,15 @@ impl Backend {
         for list in factors {
             assert_eq!(list.len(), rows.len(), "one factor for each row");
         }
-        if let Some(first) = rows.first() {
+        if let Some(first) = out.first() {
             let len = first.len();
             assert!(
-                rows.iter().all(|row| row.len() == len),
-                "rows of one length"
+                out.iter().all(|row| row.len() == len),
+                "results of one length"
             );
             assert!(
-                out.iter().all(|row| row.len() == len),
-                "results as long as the rows"
+                rows.iter().all(|row| row.len() >= len),
+                "rows at least as long"
             );
         }
         match self.0 {
