@@ -109,6 +109,11 @@ impl Lot {
         Ok(())
     }
 
+    /// Whether a message waits for a block.
+    fn awaits(&self, block: &Root) -> bool {
+        self.by_block.contains_key(block)
+    }
+
     fn take(&mut self, block: &Root) -> VecDeque<Parked> {
         let row = self.by_block.remove(block).unwrap_or_default();
         self.bytes -= row.iter().map(|parked| parked.data.len()).sum::<usize>();

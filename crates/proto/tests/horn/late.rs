@@ -1,6 +1,7 @@
 //! Jobs that fail, end late, or never ran: every message is answered, and late results are used
 //! where they can be.
 
+use crate::forge::Forge;
 use crate::net::{LISTS, Net, SUMS, config, range, share};
 use alphorn_proto::horn::{Config, Local, SchemeInfo, Selection};
 use alphorn_proto::slot::Phase;
@@ -71,6 +72,47 @@ fn a_collection_that_gossip_takes_no_more_goes_into_an_own_block() {
     assert!(sent.count() > 0);
     assert_eq!(net.nodes[0].horn.counters().salvaged, 2);
     assert_eq!(credited(&net, 0), 24);
+}
+
+/// A proposer shows one half of the network one block, the other half another.
+#[test]
+fn two_blocks_of_a_proposer_do_not_split_the_network() {
+    let (config, info, layout) = small(SUMS);
+    let mut net = Net::new(
+        SUMS,
+        &config,
+        &info,
+        vec![alone(true), Local::observer(&layout)],
+    );
+    net.fetch = true;
+    let clock = *net.nodes[0].horn.clock();
+    net.run_until(clock.slot_start(Slot(1)).saturating_sub_ns(1));
+    let genesis = net.nodes[1].horn.head();
+    let forge = Forge::new(
+        SUMS,
+        &config,
+        &info,
+        net.nodes[1].horn.assignment(Epoch(0)).unwrap(),
+    );
+    // Before the other machine proposes its own.
+    let (topic, data) = forge.encode_block(&forge.block(Slot(1), genesis, Vec::new()));
+    net.offer(1, topic, data);
+    net.run_until(clock.phase_start(Slot(1), Phase::Vote));
+    assert_eq!(net.nodes[1].evidence.len(), 1);
+    assert_eq!(
+        net.nodes[1]
+            .horn
+            .view(Slot(1))
+            .unwrap()
+            .block
+            .unwrap()
+            .entries,
+        0
+    );
+    net.run_until(clock.phase_start(Slot(2), Phase::Vote));
+    assert_eq!(net.nodes[1].horn.head(), net.nodes[0].horn.head());
+    assert_eq!(credited(&net, 1), 24);
+    assert!(net.nodes[1].reports.is_empty());
 }
 
 #[test]

@@ -73,7 +73,14 @@ impl Horn {
         let root = header.root();
         let state = self.slots.get(&header.slot);
         if let Some(state) = state {
-            state.proposers.admit(header.proposer, &root)?;
+            let standing = state.proposers.admit(header.proposer, &root);
+            // A further block of an equivocator is taken only if others build or vote on it.
+            standing
+                .map(|_| ())
+                .or_else(|reason| match self.lot.awaits(&root) {
+                    true => Ok(()),
+                    false => Err(reason),
+                })?;
         }
         let session = state
             .or(self.slots.values().next_back())
@@ -241,37 +248,47 @@ impl Horn {
     }
 
     /// Takes a verified block, or an own one: check 11, then the chain.
+    ///
+    /// The second block of a proposer is evidence and is not forwarded, but the chain takes it:
+    /// others may have seen it first, and a machine that refused it could never follow their
+    /// votes.
     pub(in crate::horn) fn take_block(&mut self, origin: Origin, block: Block, data: Bytes) {
         let (header, root) = (block.header, block.header.root());
-        match self
-            .record_proposal(&header, root, &data)
-            .and_then(|()| self.import(&block))
-        {
-            Ok(()) => {}
-            Err(reason) => return self.fx.reject(origin, reason),
+        if let Err(reason) = self.import(&block) {
+            return self.fx.reject(origin, reason);
         }
-        self.fx.accept(Kind::Block, origin);
-        if let Some(state) = self.slots.get_mut(&header.slot) {
-            let entries = block.body.entries.len();
-            state.block.get_or_insert(BlockView {
-                root,
-                bytes: data.len(),
-                entries,
-            });
+        if self.is_first_proposal(&header, root, &data) {
+            self.fx.accept(Kind::Block, origin);
+            if let Some(state) = self.slots.get_mut(&header.slot) {
+                let entries = block.body.entries.len();
+                state.block.get_or_insert(BlockView {
+                    root,
+                    bytes: data.len(),
+                    entries,
+                });
+            }
+        } else {
+            self.fx.reject(origin, Reject::Duplicate);
         }
         self.unpark(&root);
     }
 
-    fn record_proposal(&mut self, header: &Header, root: Root, data: &Bytes) -> Result<(), Reject> {
+    /// Records a block as its proposer's first, or the pair as evidence.
+    fn is_first_proposal(&mut self, header: &Header, root: Root, data: &Bytes) -> bool {
         let Some(state) = self.slots.get_mut(&header.slot) else {
-            return Ok(());
+            return true;
         };
-        if let Standing::Second(first) = state.proposers.admit(header.proposer, &root)? {
-            self.fx.evidence(first.clone(), data.clone());
-            state.proposers.mark_equivocated(header.proposer);
-            return Err(Reject::Duplicate);
+        match state.proposers.admit(header.proposer, &root) {
+            Ok(Standing::First) => {
+                state.proposers.insert(header.proposer, data.clone(), root);
+                true
+            }
+            Ok(Standing::Second(first)) => {
+                self.fx.evidence(first.clone(), data.clone());
+                state.proposers.mark_equivocated(header.proposer);
+                false
+            }
+            Err(_) => false,
         }
-        state.proposers.insert(header.proposer, data.clone(), root);
-        Ok(())
     }
 }

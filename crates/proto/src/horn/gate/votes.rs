@@ -100,6 +100,7 @@ impl Horn {
             subcommittee: Some(cell.subcommittee),
             class: Class::Verdict,
             soft: self.clock.phase_start(slot, Phase::Collect),
+            // Beyond the time in which gossip can still use the verdict: the vote counts here.
             hard: self.window_end(slot),
             work: Work::Scheme(scheme::Work::Verify(job)),
         };
