@@ -86,12 +86,12 @@ pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K, generator: &G1Affine)
         })
     };
     let (short_ns, long_ns) = (naive(1), naive(257));
+    let add_ns = sum_ns / (ENTRIES - SEGMENTS) as f64;
     let mut tree = Tree::<K>::default();
-    let mut group = |items: usize| {
-        least_ns(|| {
+    let mut extra_ns = |items: usize| {
+        let group_ns = least_ns(|| {
             tree.clear();
             tree.push_group(8, |out| {
-                // One entry a value: sorting and stages are timed, hardly any addition.
                 let item = |i| Item {
                     value: 1 + (i % 255) as u16,
                     entry: Entry::new(i % POINTS, false),
@@ -99,15 +99,15 @@ pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K, generator: &G1Affine)
                 out.extend((0..items).map(item));
             });
             tree.run(kernel, &table);
-        }) - tree.additions as f64 * sum_ns / (ENTRIES - SEGMENTS) as f64
+        });
+        group_ns - tree.additions as f64 * add_ns
     };
-    let (small_ns, large_ns) = (group(16), group(POINTS));
-    let add_ns = sum_ns / (ENTRIES - SEGMENTS) as f64;
+    let (small_ns, large_ns) = (extra_ns(255), extra_ns(255 * 16));
     Costs {
         naive_add_ns: ((long_ns - short_ns) / 256.0).max(1.0),
         naive_ns: short_ns,
         add_ns,
-        item_ns: ((large_ns - small_ns) / (POINTS - 16) as f64).clamp(1.0, add_ns),
+        item_ns: ((large_ns - small_ns) / (255.0 * 15.0)).clamp(1.0, add_ns / 4.0),
         group_ns: small_ns.max(0.0),
     }
 }

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::Portable;
 use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
 #[cfg(target_arch = "x86_64")]
-use super::{Avx512G1, KernelField};
+use super::{Avx512G1, KernelField, avx512::PointPages};
 use crate::blst_ffi::curve::{Affine, G1Affine};
 use crate::blst_ffi::field::Fp;
 use crate::kernel::{Backend, Level};
@@ -47,7 +47,7 @@ pub(super) enum Stored {
     Portable,
     /// 52-bit limbs, 128 bytes each.
     #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512G1, Vec<<Avx512G1 as SumKernel>::Point>),
+    Avx512(Avx512G1, PointPages<1>),
 }
 
 /// Keys in committee order, affine, 96 bytes each, with the total of each committee.
@@ -116,7 +116,7 @@ impl KeyTable {
                 kernel.encode(&points, &mut stored);
                 append_totals(kernel, &mut stored, &starts);
                 kernel.decode(&stored[points.len()..], &mut points);
-                Stored::Avx512(kernel, stored)
+                Stored::Avx512(kernel, PointPages::new(stored))
             }
         };
         Ok(KeyTable {

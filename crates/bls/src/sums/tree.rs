@@ -49,7 +49,8 @@ pub(crate) struct Tree<K: SumKernel> {
     digits: Vec<Digit>,
     digits_next: Vec<Digit>,
     list: SegmentList,
-    sort: Sort,
+    /// Number of entries, then next place, of each key.
+    places: Vec<u32>,
     /// Patterns seen so far, one bit each.
     seen: Vec<u64>,
     /// Slots that this step fills with sums.
@@ -73,7 +74,7 @@ impl<K: SumKernel> Default for Tree<K> {
             digits: Vec::new(),
             digits_next: Vec::new(),
             list: SegmentList::default(),
-            sort: Sort::default(),
+            places: Vec::new(),
             seen: Vec::new(),
             targets: Vec::new(),
             fresh: Vec::new(),
@@ -206,22 +207,9 @@ impl<K: SumKernel> Tree<K> {
     }
 
     fn merge(&mut self, digit: &Digit, base: usize) {
-        let Self {
-            items,
-            items_next,
-            list,
-            sort,
-            ..
-        } = self;
-        let items = &items[digit.items.clone()];
-        let sorted = if digit.width <= 8 {
-            sort.by_byte(items, |value| value as u8)
-        } else {
-            sort.by_value(items)
-        };
-        let start = items_next.len();
-        push_runs(sorted, |value| value, base, list, items_next);
-        let items = start..items_next.len();
+        let start = self.items_next.len();
+        self.distribute(digit, digit.width, |value| value, base);
+        let items = start..self.items_next.len();
         self.digits_next.push(Digit {
             items,
             merged: true,
@@ -230,23 +218,13 @@ impl<K: SumKernel> Tree<K> {
     }
 
     fn halve(&mut self, digit: &Digit, base: usize) {
-        let Self {
-            items,
-            items_next,
-            list,
-            sort,
-            ..
-        } = self;
-        let items = &items[digit.items.clone()];
-        let low = digit.width / 2;
+        let (low, high) = (digit.width / 2, digit.width - digit.width / 2);
         let mask = (1u16 << low) - 1;
-        let start = items_next.len();
-        let sorted = sort.by_byte(items, |value| (value & mask) as u8);
-        push_runs(sorted, |value| value & mask, base, list, items_next);
-        let middle = items_next.len();
-        let sorted = sort.by_byte(items, |value| (value >> low) as u8);
-        push_runs(sorted, |value| value >> low, base, list, items_next);
-        let end = items_next.len();
+        let start = self.items_next.len();
+        self.distribute(digit, low, |value| value & mask, base);
+        let middle = self.items_next.len();
+        self.distribute(digit, high, |value| value >> low, base);
+        let end = self.items_next.len();
         let (slot, merged) = (digit.slot, true);
         self.digits_next.push(Digit {
             items: start..middle,
@@ -254,13 +232,61 @@ impl<K: SumKernel> Tree<K> {
             merged,
             slot,
         });
-        let (width, slot) = (digit.width - low, slot + usize::from(low));
+        let slot = slot + usize::from(low);
         self.digits_next.push(Digit {
             items: middle..end,
-            width,
+            width: high,
             merged,
             slot,
         });
+    }
+
+    /// Makes one item per different key below 2^`width`: an entry that is alone with its key stays as
+    /// it is, several become a segment and an item that names its sum. Key 0 belongs to no column.
+    ///
+    /// Segments, and the entries in each, stay in the order of the items, so that lanes which walk
+    /// through their segments side by side read the table from neighbouring pages.
+    fn distribute(&mut self, digit: &Digit, width: u8, key: impl Fn(u16) -> u16, base: usize) {
+        /// Set once a key's segment has begun: the rest is where its next entry goes.
+        const BEGUN: u32 = 1 << 31;
+        let Self {
+            items,
+            items_next,
+            list,
+            places,
+            ..
+        } = self;
+        let items = &items[digit.items.clone()];
+        places.clear();
+        places.resize(1 << width, 0u32);
+        for item in items {
+            places[usize::from(key(item.value))] += 1;
+        }
+        for item in items {
+            let value = key(item.value);
+            let place = &mut places[usize::from(value)];
+            if value == 0 {
+                continue;
+            }
+            if *place == 1 {
+                items_next.push(Item {
+                    value,
+                    entry: item.entry,
+                });
+            } else if *place & BEGUN == 0 {
+                let start = list.entries.len();
+                list.entries.resize(start + *place as usize, item.entry);
+                list.close();
+                items_next.push(Item {
+                    value,
+                    entry: Entry::new(base + list.len() - 1, false),
+                });
+                *place = BEGUN | (start as u32 + 1);
+            } else {
+                list.entries[(*place & !BEGUN) as usize] = item.entry;
+                *place += 1;
+            }
+        }
     }
 
     fn bits(&mut self, digit: &Digit, base: usize) {
@@ -321,77 +347,5 @@ impl<K: SumKernel> Tree<K> {
             let slot = &mut slots[*target];
             *slot = slot.filter(|entry| !infinite(entry));
         }
-    }
-}
-
-/// Turns runs of equal keys into items: a run of one stays as it is, a longer one becomes a segment
-/// and an item that names its sum. Items with key 0 belong to no column of this digit.
-fn push_runs(
-    sorted: &[Item],
-    key: impl Fn(u16) -> u16,
-    base: usize,
-    list: &mut SegmentList,
-    items: &mut Vec<Item>,
-) {
-    for run in sorted.chunk_by(|a, b| key(a.value) == key(b.value)) {
-        let value = key(run[0].value);
-        if value == 0 {
-            continue;
-        }
-        let entry = if run.len() == 1 {
-            run[0].entry
-        } else {
-            list.entries.extend(run.iter().map(|item| item.entry));
-            list.close();
-            Entry::new(base + list.len() - 1, false)
-        };
-        items.push(Item { value, entry });
-    }
-}
-
-/// Counting sorts by bytes of the value.
-#[derive(Debug, Default)]
-struct Sort {
-    sorted: Vec<Item>,
-    other: Vec<Item>,
-}
-
-impl Sort {
-    /// The items ordered by one byte.
-    fn by_byte(&mut self, items: &[Item], byte: impl Fn(u16) -> u8) -> &[Item] {
-        counting_sort(items, byte, &mut self.sorted);
-        &self.sorted
-    }
-
-    /// The items ordered by their whole values.
-    fn by_value(&mut self, items: &[Item]) -> &[Item] {
-        counting_sort(items, |value| value as u8, &mut self.other);
-        counting_sort(&self.other, |value| (value >> 8) as u8, &mut self.sorted);
-        &self.sorted
-    }
-}
-
-/// Stable.
-fn counting_sort(items: &[Item], byte: impl Fn(u16) -> u8, sorted: &mut Vec<Item>) {
-    let mut next = [0usize; 256];
-    for item in items {
-        next[usize::from(byte(item.value))] += 1;
-    }
-    let mut start = 0;
-    for slot in &mut next {
-        start += core::mem::replace(slot, start);
-    }
-    sorted.clear();
-    sorted.resize(
-        items.len(),
-        Item {
-            value: 0,
-            entry: Entry::new(0, false),
-        },
-    );
-    for item in items {
-        let slot = &mut next[usize::from(byte(item.value))];
-        sorted[*slot] = *item;
-        *slot += 1;
     }
 }

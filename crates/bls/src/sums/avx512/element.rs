@@ -208,31 +208,34 @@ impl<const N: usize> Wide<N> {
     #[inline]
     fn check(&self, bound: u64) {
         if cfg!(debug_assertions) {
-            for (fe, lane) in self
-                .0
-                .iter()
-                .flat_map(|fe| (0..LANES).map(move |lane| (fe, lane)))
-            {
-                let limbs = fe.lane(lane).map(|limb| limb as i64);
-                assert!(
-                    limbs.iter().all(|limb| limb.unsigned_abs() < 1 << 62),
-                    "a limb is too large"
-                );
-                let multiple = value(limbs) / value(P_LIMBS.map(|limb| limb as i64));
-                assert!(
-                    (-1e-9..bound as f64).contains(&multiple),
-                    "{multiple} p, bound {bound} p"
-                );
+            for limbs in self.0.iter().flat_map(|fe| fe.0) {
+                check_lanes(limbs.map(words), bound);
             }
         }
     }
 }
 
-fn value(limbs: [i64; LIMBS]) -> f64 {
-    limbs
+/// Values are computed in floating point: exact enough to see a multiple of p go astray.
+fn check_lanes(limbs: [[u64; 8]; LIMBS], bound: u64) {
+    let shift = (1u64 << 52) as f64;
+    let p = P_LIMBS
         .iter()
         .rev()
-        .fold(0.0, |sum, limb| sum * (1u64 << 52) as f64 + *limb as f64)
+        .fold(0.0, |sum, limb| sum * shift + *limb as f64);
+    let (mut multiples, mut largest) = ([0.0; 8], 0);
+    for limb in limbs.iter().rev() {
+        for (multiple, word) in multiples.iter_mut().zip(limb) {
+            *multiple = *multiple * shift + (*word as i64) as f64 / p;
+            largest |= (*word as i64).unsigned_abs();
+        }
+    }
+    assert!(largest < 1 << 62, "a limb is too large");
+    for multiple in multiples {
+        assert!(
+            (-1e-9..bound as f64).contains(&multiple),
+            "{multiple} p, bound {bound} p"
+        );
+    }
 }
 
 impl<const N: usize> Narrow<N> {
@@ -438,7 +441,9 @@ fn tangent<const N: usize>(x: &Wide<N>, level: &Level) -> Narrow<N> {
     let x = x.narrow(level.multiple);
     let mut square = Wide::zero();
     square.set_product(&x, &x, &level.bound);
-    square.add(&square).add(&square).narrow(4)
+    // 3·(1 + N·B²·p / R).
+    let bound = 4 + ((3 * N as u64 * level.multiple * level.multiple) >> 35);
+    square.add(&square).add(&square).narrow(bound)
 }
 
 /// Elements as blst keeps them, in the stored form of the kernel: canonical, R = 2^416, one register

@@ -1,8 +1,11 @@
 #![doc = include_str!("LECTURE.md")]
 #![allow(unsafe_code)]
+// Limbs, lanes and coefficients of several operands are walked through by one index.
+#![allow(clippy::needless_range_loop)]
 
 mod element;
 mod field;
+mod pages;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +18,7 @@ use crate::blst_ffi::field::{Fp, Fp2};
 use crate::kernel::Avx512Witness;
 use element::{Coefficients, Level, Narrow, Pair, Slot, Temporaries, Wide, enter, invert, leave};
 use field::{LANES, transpose};
+pub(crate) use pages::PointPages;
 
 /// Entries that are worked on at a time.
 const CHUNK_ENTRIES: usize = 16384;
@@ -81,6 +85,8 @@ struct Row {
 pub(crate) struct Scratch<const N: usize> {
     /// Segments of the list, longest first.
     order: Vec<u32>,
+    /// Where the next segment of each length goes.
+    places: Vec<u32>,
     groups: Vec<LaneGroup>,
     rows: Vec<Row>,
     slots: Vec<Slot<N>>,
@@ -93,6 +99,7 @@ impl<const N: usize> Default for Scratch<N> {
     fn default() -> Self {
         Scratch {
             order: Vec::new(),
+            places: Vec::new(),
             groups: Vec::new(),
             rows: Vec::new(),
             slots: Vec::new(),
@@ -182,11 +189,7 @@ impl<const N: usize> Scratch<N> {
             let (start, end) = bounds(list, *i as usize);
             end - start
         };
-        self.order.clear();
-        self.order
-            .extend((0..list.len() as u32).filter(|i| length(i) > 0));
-        self.order
-            .sort_unstable_by_key(|i| core::cmp::Reverse(length(i)));
+        self.sort_by_length(list);
         let mut next = 0;
         while next < self.order.len() {
             // Lane groups of one chunk: the longest segments first, so that lanes are alike.
@@ -217,6 +220,32 @@ impl<const N: usize> Scratch<N> {
             }
             self.chunk::<F>(points, &list.entries, slots);
             self.write(out);
+        }
+    }
+
+    /// Orders the segments, the longest first, and equal ones as they come: without those of no entry.
+    fn sort_by_length(&mut self, list: &SegmentList) {
+        let Self { order, places, .. } = self;
+        places.clear();
+        for i in 0..list.len() {
+            let (start, end) = bounds(list, i);
+            if places.len() <= end - start {
+                places.resize(end - start + 1, 0);
+            }
+            places[end - start] += 1;
+        }
+        let mut next = 0;
+        for place in places.iter_mut().skip(1).rev() {
+            next += core::mem::replace(place, next);
+        }
+        order.clear();
+        order.resize(next as usize, 0);
+        for i in 0..list.len() {
+            let (start, end) = bounds(list, i);
+            if end > start {
+                order[places[end - start] as usize] = i as u32;
+                places[end - start] += 1;
+            }
         }
     }
 
@@ -302,8 +331,11 @@ impl<const N: usize> Scratch<N> {
                 (pair.doubled, pair.opposite) = (0, 0);
                 let missing;
                 if level == 0 {
-                    if let Some(row) = rows.get(a + PREFETCH_ROWS) {
-                        row.prefetch(points);
+                    // Half of the lines before the gather and half behind: the processor has some
+                    // sixteen misses in flight, and waits if asked for more.
+                    let ahead = rows.get(a + PREFETCH_ROWS);
+                    if let Some(row) = ahead {
+                        row.prefetch(points, 0);
                     }
                     let (row, slot) = (&rows[a], &mut slots[a]);
                     // Pass 2 finds both x here, transposed.
@@ -311,6 +343,9 @@ impl<const N: usize> Scratch<N> {
                     gather(points, &row.entries[1], |point| &point.x, &mut slot.y);
                     missing = row.missing[0] | row.missing[1];
                     pair.d.set_difference(&slot.y, &slot.x, bounds);
+                    if let Some(row) = ahead {
+                        row.prefetch(points, 1);
+                    }
                     if slot.x.lowest_equal(&slot.y) & !missing != 0 {
                         let (mut ya, mut yb) = (Wide::zero(), Wide::zero());
                         row.gather_y(points, 0, &mut ya);
@@ -412,7 +447,8 @@ impl<const N: usize> Scratch<N> {
                 if level == 0 {
                     let row = &self.rows[a];
                     if let Some(row) = self.rows.get(a.wrapping_sub(PREFETCH_ROWS)) {
-                        row.prefetch_y(points);
+                        row.prefetch_y(points, 0);
+                        row.prefetch_y(points, 1);
                     }
                     let slot = &mut self.slots[a];
                     other.x = slot.y;
@@ -548,23 +584,31 @@ impl Row {
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn prefetch<const N: usize>(&self, points: Points<'_, Point<N>>) {
-        self.prefetch_lines(|entry| points.get(entry.index()).x.as_ptr(), N);
+    fn prefetch<const N: usize>(&self, points: Points<'_, Point<N>>, operand: usize) {
+        self.prefetch_lines(operand, |entry| &points.get(entry.index()).x);
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn prefetch_y<const N: usize>(&self, points: Points<'_, Point<N>>) {
-        self.prefetch_lines(|entry| points.get(entry.index()).y.as_ptr(), N);
+    fn prefetch_y<const N: usize>(&self, points: Points<'_, Point<N>>, operand: usize) {
+        self.prefetch_lines(operand, |entry| &points.get(entry.index()).y);
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn prefetch_lines(&self, line: impl Fn(&Entry) -> *const __m512i, count: usize) {
-        for entry in self.entries.iter().flatten() {
-            for c in 0..count {
-                // SAFETY: there are `count` registers behind the pointer, and a prefetch reads nothing.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(line(entry).add(c).cast()) };
+    fn prefetch_lines<'p, const N: usize>(
+        &self,
+        operand: usize,
+        lines: impl Fn(&Entry) -> &'p [__m512i; N],
+    ) {
+        for entry in &self.entries[operand] {
+            for line in lines(entry) {
+                // SAFETY: the pointer comes from a reference, and a prefetch reads nothing. Newer
+                // compilers know that it is safe.
+                #[allow(unused_unsafe)]
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(line).cast())
+                };
             }
         }
     }
