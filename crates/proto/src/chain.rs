@@ -9,7 +9,7 @@
 //!   are at least two thirds of N. If it is the slot right after its source, the source is final
 //!   (Casper FFG, Buterin and Griffith, 2017, with a checkpoint in each slot). With full votes the
 //!   block of slot s + 1 finalises slot s − 1.
-//! - The fork choice ([`fork_choice`]) counts votes of two slots (LMD-GHOST with expiry).
+//! - The fork choice (`fork_choice.rs`) counts votes of two slots (LMD-GHOST with expiry).
 //!
 //! Every validator weighs 1. There is no state besides: no balances, no penalties, no entry or
 //! exit. The mix of an epoch is a digest of the last block before the epoch that precedes it, which

@@ -83,13 +83,19 @@ pub struct Output<S: Scheme> {
 
 impl<S: Scheme> From<JobOutput<S>> for Output<S> {
     fn from(output: JobOutput<S>) -> Self {
-        Output { product: Product::Scheme(output.product), keys: output.keys }
+        Output {
+            product: Product::Scheme(output.product),
+            keys: output.keys,
+        }
     }
 }
 
 impl<S: Scheme> Clone for Output<S> {
     fn clone(&self) -> Self {
-        Output { product: self.product.clone(), keys: self.keys.clone() }
+        Output {
+            product: self.product.clone(),
+            keys: self.keys.clone(),
+        }
     }
 }
 
@@ -131,7 +137,10 @@ impl<S: Scheme> Task for Job<S> {
             Job::Assign(job) => {
                 ctx.checkpoint()?;
                 let assignment = committee::assignment(job.epoch, &job.mix, job.layout);
-                Ok(Output { product: Product::Assigned(Arc::new(assignment)), keys: None })
+                Ok(Output {
+                    product: Product::Assigned(Arc::new(assignment)),
+                    keys: None,
+                })
             }
         }
     }
@@ -162,10 +171,18 @@ impl<S: Scheme> Task for Job<S> {
         }
     }
 
-    fn verify_output(&self, env: &Env<S>, output: &Output<S>, ctx: &mut Ctx<'_, S::Scratch>) -> bool {
+    fn verify_output(
+        &self,
+        env: &Env<S>,
+        output: &Output<S>,
+        ctx: &mut Ctx<'_, S::Scratch>,
+    ) -> bool {
         match (self, &output.product) {
             (Job::Scheme(job), Product::Scheme(product)) => {
-                let output = JobOutput { product: product.clone(), keys: output.keys.clone() };
+                let output = JobOutput {
+                    product: product.clone(),
+                    keys: output.keys.clone(),
+                };
                 job.verify_output(env, &output, ctx)
             }
             (Job::Assign(job), Product::Assigned(assignment)) => assignment.epoch() == job.epoch,

@@ -8,7 +8,5 @@ pub mod job;
 pub mod slot;
 pub mod wire;
 
-pub use contract::{
-    Class, Evidence, Input, JobId, Output, Peer, Protocol, Token, Verdict,
-};
+pub use contract::{Class, Evidence, Input, JobId, Output, Peer, Protocol, Token, Verdict};
 pub use job::{Job, Product, Work};
