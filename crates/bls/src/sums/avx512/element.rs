@@ -351,7 +351,7 @@ impl<const N: usize> Pair<N> {
 
 /// Intermediate values of an addition, kept from row to row.
 pub(super) struct Temporaries<const N: usize> {
-    pub(super) inverse_d: Narrow<N>,
+    inverse_d: Narrow<N>,
     numerator: Narrow<N>,
     slope: Narrow<N>,
     run: Narrow<N>,
@@ -369,6 +369,24 @@ impl<const N: usize> Temporaries<N> {
             run: narrow,
             product,
         }
+    }
+
+    /// Pass 2: from the inverse of the product up to this pair to 1/d of the pair, and to the inverse of
+    /// the product before it. The two places of `inverses` take turns, so that nothing is copied.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline]
+    pub(super) fn step(
+        &mut self,
+        inverses: &mut [Narrow<N>; 2],
+        turn: &mut bool,
+        pair: &Pair<N>,
+        level: &Level,
+    ) {
+        let [even, odd] = inverses;
+        let (inverse, next) = if *turn { (odd, even) } else { (even, odd) };
+        self.inverse_d.set_product(inverse, &pair.before, level);
+        next.set_product(inverse, &pair.d, level);
+        *turn = !*turn;
     }
 
     /// Adds b to a, given 1/d. Lanes of `missing` have no such operand; the lanes of the sum that are

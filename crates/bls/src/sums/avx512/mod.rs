@@ -11,6 +11,7 @@ mod tests;
 
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
+use core::ops::Range;
 
 use super::segments::{Entry, Points, SegmentList, SumKernel};
 use crate::blst_ffi::curve::Affine;
@@ -22,6 +23,8 @@ pub(crate) use pages::PointPages;
 
 /// Entries that are worked on at a time.
 const CHUNK_ENTRIES: usize = 16384;
+/// Rows of sixteen pairs whose sums of level 0 share an inversion: 4,096 points of G1 are 512 KiB.
+const BLOCK_ROWS: usize = 128;
 /// Rows of sixteen pairs that are fetched ahead of their use.
 const PREFETCH_ROWS: usize = 2;
 
@@ -282,42 +285,159 @@ impl<const N: usize> Scratch<N> {
             self.rows
                 .extend((0..group.longest.div_ceil(2)).map(|row| group.row(entries, row)));
         }
+        let mut temporaries = Temporaries::new();
+        self.level_zero::<F>(points, &mut temporaries);
         let longest = self
             .groups
             .iter()
             .map(|group| group.longest)
             .max()
             .unwrap_or(0);
-        let mut temporaries = Temporaries::new();
-        let mut level = 0;
-        while longest > 1 << level || level == 0 {
+        let mut level = 1;
+        while longest > 1 << level {
             let bounds = Level::new(level);
             let mut product = Narrow::one();
-            let pairs = self.forward(points, level, &bounds, &mut product);
+            let pairs = self.forward(level, &bounds, &mut product);
             if product.is_zero() != 0 {
-                self.repair(points, level, &bounds, &mut product);
+                self.repair(level, &bounds, &mut product);
             }
-            if pairs > 0 {
-                let inverse = invert::<F, N>(&product);
-                self.backward(points, level, &bounds, (inverse, pairs), &mut temporaries);
-            }
+            self.backward(
+                level,
+                &bounds,
+                (invert::<F, N>(&product), pairs),
+                &mut temporaries,
+            );
             level += 1;
         }
     }
 
-    /// Pass 1: the denominators of all pairs of this level, whose number is returned, and their
-    /// product. That is 0 in some lane if operands have equal x there and it went unnoticed.
+    /// Level 0: operands come from the table. Blocks of rows are small enough that the points of pass 1
+    /// are still in the second-level cache for pass 2.
     #[target_feature(enable = "avx512f,avx512ifma")]
-    fn forward(
+    fn level_zero<F: Coefficients<N>>(
         &mut self,
         points: Points<'_, Point<N>>,
-        level: usize,
+        temporaries: &mut Temporaries<N>,
+    ) {
+        let bounds = Level::new(0);
+        let mut start = 0;
+        while start < self.rows.len() {
+            let block = start..self.rows.len().min(start + BLOCK_ROWS);
+            let product = self.gather_denominators(points, block.clone(), &bounds);
+            self.gather_sums(
+                points,
+                block.clone(),
+                &bounds,
+                invert::<F, N>(&product),
+                temporaries,
+            );
+            start = block.end;
+        }
+    }
+
+    /// Pass 1 of level 0: the denominators of a block of rows; their product is returned.
+    ///
+    /// Coordinates are canonical here: operands of equal x show in their lowest limbs, and the product
+    /// is never 0.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn gather_denominators(
+        &mut self,
+        points: Points<'_, Point<N>>,
+        block: Range<usize>,
         bounds: &Level,
-        product: &mut Narrow<N>,
-    ) -> usize {
+    ) -> Narrow<N> {
+        let Self {
+            rows,
+            slots,
+            infinite,
+            pairs,
+            ..
+        } = self;
+        let mut product = Narrow::one();
+        for a in block {
+            let (row, slot, pair) = (&rows[a], &mut slots[a], &mut pairs[a]);
+            // Half of the lines before the gather and half behind: the processor has some sixteen
+            // misses in flight, and waits if asked for more.
+            let ahead = rows.get(a + PREFETCH_ROWS);
+            if let Some(row) = ahead {
+                row.prefetch(points, 0);
+            }
+            gather(points, &row.entries[0], |point| &point.x, &mut slot.x);
+            if row.is_single() {
+                row.gather_y(points, 0, &mut slot.y);
+                infinite[a] = row.missing[0];
+                continue;
+            }
+            // Pass 2 finds both x here, transposed.
+            gather(points, &row.entries[1], |point| &point.x, &mut slot.y);
+            pair.d.set_difference(&slot.y, &slot.x, bounds);
+            if let Some(row) = ahead {
+                row.prefetch(points, 1);
+            }
+            (pair.doubled, pair.opposite) = (0, 0);
+            let missing = row.missing[0] | row.missing[1];
+            if slot.x.lowest_equal(&slot.y) & !missing != 0 {
+                let (mut ya, mut yb) = (Wide::zero(), Wide::zero());
+                row.gather_y(points, 0, &mut ya);
+                row.gather_y(points, 1, &mut yb);
+                pair.except(&ya, &yb, missing, bounds);
+            }
+            if missing != 0 {
+                pair.d = pair.d.select(missing, &Narrow::one());
+            }
+            pair.before = product;
+            product.set_product(&pair.before, &pair.d, bounds);
+        }
+        product
+    }
+
+    /// Passes 2 and 3 of level 0, from the last row of the block to the first.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn gather_sums(
+        &mut self,
+        points: Points<'_, Point<N>>,
+        block: Range<usize>,
+        bounds: &Level,
+        inverse: Narrow<N>,
+        temporaries: &mut Temporaries<N>,
+    ) {
+        let Self {
+            rows,
+            slots,
+            infinite,
+            pairs,
+            ..
+        } = self;
+        let mut inverses = [inverse; 2];
+        let mut turn = false;
+        let mut other = Slot {
+            x: Wide::zero(),
+            y: Wide::zero(),
+        };
+        for a in block.rev() {
+            let (row, slot, pair) = (&rows[a], &mut slots[a], &pairs[a]);
+            if row.is_single() {
+                continue;
+            }
+            if let Some(row) = rows.get(a.wrapping_sub(PREFETCH_ROWS)) {
+                row.prefetch_y(points, 0);
+                row.prefetch_y(points, 1);
+            }
+            temporaries.step(&mut inverses, &mut turn, pair, bounds);
+            other.x = slot.y;
+            row.gather_y(points, 0, &mut slot.y);
+            row.gather_y(points, 1, &mut other.y);
+            let missing = (row.missing[0], row.missing[1]);
+            infinite[a] = temporaries.add(slot, &other, pair, missing, bounds);
+        }
+    }
+
+    /// Pass 1 of a level above 0: the denominators of all pairs, whose number is returned, and their
+    /// product. That is 0 in some lane if operands have equal x there.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn forward(&mut self, level: usize, bounds: &Level, product: &mut Narrow<N>) -> usize {
         let Self {
             groups,
-            rows,
             slots,
             infinite,
             pairs,
@@ -329,33 +449,8 @@ impl<const N: usize> Scratch<N> {
                 let (a, b) = group.slots_of(level, i);
                 let pair = &mut pairs[k];
                 (pair.doubled, pair.opposite) = (0, 0);
-                let missing;
-                if level == 0 {
-                    // Half of the lines before the gather and half behind: the processor has some
-                    // sixteen misses in flight, and waits if asked for more.
-                    let ahead = rows.get(a + PREFETCH_ROWS);
-                    if let Some(row) = ahead {
-                        row.prefetch(points, 0);
-                    }
-                    let (row, slot) = (&rows[a], &mut slots[a]);
-                    // Pass 2 finds both x here, transposed.
-                    gather(points, &row.entries[0], |point| &point.x, &mut slot.x);
-                    gather(points, &row.entries[1], |point| &point.x, &mut slot.y);
-                    missing = row.missing[0] | row.missing[1];
-                    pair.d.set_difference(&slot.y, &slot.x, bounds);
-                    if let Some(row) = ahead {
-                        row.prefetch(points, 1);
-                    }
-                    if slot.x.lowest_equal(&slot.y) & !missing != 0 {
-                        let (mut ya, mut yb) = (Wide::zero(), Wide::zero());
-                        row.gather_y(points, 0, &mut ya);
-                        row.gather_y(points, 1, &mut yb);
-                        pair.except(&ya, &yb, missing, bounds);
-                    }
-                } else {
-                    missing = infinite[a] | infinite[b];
-                    pair.d.set_difference(&slots[b].x, &slots[a].x, bounds);
-                }
+                pair.d.set_difference(&slots[b].x, &slots[a].x, bounds);
+                let missing = infinite[a] | infinite[b];
                 if missing != 0 {
                     pair.d = pair.d.select(missing, &Narrow::one());
                 }
@@ -371,16 +466,9 @@ impl<const N: usize> Scratch<N> {
     /// multiplies again.
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[cold]
-    fn repair(
-        &mut self,
-        points: Points<'_, Point<N>>,
-        level: usize,
-        bounds: &Level,
-        product: &mut Narrow<N>,
-    ) {
+    fn repair(&mut self, level: usize, bounds: &Level, product: &mut Narrow<N>) {
         let Self {
             groups,
-            rows,
             slots,
             infinite,
             pairs,
@@ -392,14 +480,7 @@ impl<const N: usize> Scratch<N> {
             for i in 0..group.pairs(level) {
                 let (a, b) = group.slots_of(level, i);
                 let pair = &mut pairs[k];
-                if pair.d.is_zero() == 0 {
-                } else if level == 0 {
-                    let row = &rows[a];
-                    let (mut ya, mut yb) = (Wide::zero(), Wide::zero());
-                    row.gather_y(points, 0, &mut ya);
-                    row.gather_y(points, 1, &mut yb);
-                    pair.except(&ya, &yb, row.missing[0] | row.missing[1], bounds);
-                } else {
+                if pair.d.is_zero() != 0 {
                     let missing = infinite[a] | infinite[b];
                     pair.except(&slots[a].y, &slots[b].y, missing, bounds);
                 }
@@ -414,7 +495,6 @@ impl<const N: usize> Scratch<N> {
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn backward(
         &mut self,
-        points: Points<'_, Point<N>>,
         level: usize,
         bounds: &Level,
         (inverse, pairs): (Narrow<N>, usize),
@@ -422,59 +502,21 @@ impl<const N: usize> Scratch<N> {
     ) {
         let mut k = pairs;
         let mut inverses = [inverse; 2];
-        let mut other = Slot {
-            x: Wide::zero(),
-            y: Wide::zero(),
-        };
+        let mut turn = false;
         for g in (0..self.groups.len()).rev() {
             let group = self.groups[g];
-            if level == 0 {
-                self.load_tail(points, &group);
-            } else if bounds.carries {
+            if bounds.carries {
                 self.carry_tail(&group, level);
             }
             for i in (0..group.pairs(level)).rev() {
                 k -= 1;
                 let (a, b) = group.slots_of(level, i);
                 let pair = &self.pairs[k];
-                // They take turns, so that nothing is copied.
-                let [even, odd] = &mut inverses;
-                let (inverse, next) = if k % 2 == 0 { (even, odd) } else { (odd, even) };
-                temporaries
-                    .inverse_d
-                    .set_product(inverse, &pair.before, bounds);
-                next.set_product(inverse, &pair.d, bounds);
-                if level == 0 {
-                    let row = &self.rows[a];
-                    if let Some(row) = self.rows.get(a.wrapping_sub(PREFETCH_ROWS)) {
-                        row.prefetch_y(points, 0);
-                        row.prefetch_y(points, 1);
-                    }
-                    let slot = &mut self.slots[a];
-                    other.x = slot.y;
-                    row.gather_y(points, 0, &mut slot.y);
-                    row.gather_y(points, 1, &mut other.y);
-                    let missing = (row.missing[0], row.missing[1]);
-                    self.infinite[a] = temporaries.add(slot, &other, pair, missing, bounds);
-                } else {
-                    let missing = (self.infinite[a], self.infinite[b]);
-                    let (left, right) = self.slots.split_at_mut(b);
-                    self.infinite[a] =
-                        temporaries.add(&mut left[a], &right[0], pair, missing, bounds);
-                }
+                temporaries.step(&mut inverses, &mut turn, pair, bounds);
+                let missing = (self.infinite[a], self.infinite[b]);
+                let (left, right) = self.slots.split_at_mut(b);
+                self.infinite[a] = temporaries.add(&mut left[a], &right[0], pair, missing, bounds);
             }
-        }
-    }
-
-    /// Level 0: an odd row out goes to its slot as it is.
-    #[target_feature(enable = "avx512f")]
-    fn load_tail(&mut self, points: Points<'_, Point<N>>, group: &LaneGroup) {
-        if group.longest % 2 == 1 {
-            let last = group.slot + group.longest / 2;
-            let (row, slot) = (&self.rows[last], &mut self.slots[last]);
-            gather(points, &row.entries[0], |point| &point.x, &mut slot.x);
-            row.gather_y(points, 0, &mut slot.y);
-            self.infinite[last] = row.missing[0];
         }
     }
 
@@ -482,7 +524,7 @@ impl<const N: usize> Scratch<N> {
     #[target_feature(enable = "avx512f")]
     fn carry_tail(&mut self, group: &LaneGroup, level: usize) {
         let rows = group.longest.div_ceil(1 << level);
-        if level > 0 && rows % 2 == 1 {
+        if rows % 2 == 1 {
             let (last, _) = group.slots_of(level, (rows - 1) / 2);
             self.slots[last].carry();
         }
@@ -532,13 +574,10 @@ impl LaneGroup {
         out
     }
 
-    /// Where the operands of a pair are, and its sum goes to the first place. At level 0 both come
-    /// from the table. No slot moves: at level L points are 2^(L-1) slots apart.
-    fn slots_of(&self, level: usize, row: usize) -> (usize, usize) {
-        if level == 0 {
-            return (self.slot + row, self.slot + row);
-        }
-        let a = self.slot + (row << level);
+    /// Where the operands of a pair above level 0 are; its sum takes the first place. No slot moves: at
+    /// level L points are 2^(L-1) slots apart.
+    fn slots_of(&self, level: usize, pair: usize) -> (usize, usize) {
+        let a = self.slot + (pair << level);
         (a, a + (1 << (level - 1)))
     }
 }
@@ -562,6 +601,11 @@ fn gather<const N: usize>(
 }
 
 impl Row {
+    /// Whether no lane has a second operand: the odd last row of a group.
+    fn is_single(&self) -> bool {
+        self.missing[1] == !0
+    }
+
     /// y, or p - y where the entry is negative.
     #[target_feature(enable = "avx512f")]
     #[inline]

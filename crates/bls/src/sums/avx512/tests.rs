@@ -205,7 +205,8 @@ fn check_extreme_addition<F: Coefficients<N>, const N: usize>(
     let mut product = one;
     product.set_product(&one, &pair.d, &bounds);
     let mut temporaries = Temporaries::new();
-    temporaries.inverse_d = invert::<F, N>(&product);
+    let inverse = invert::<F, N>(&product);
+    temporaries.step(&mut [inverse; 2], &mut false, &pair, &bounds);
     let infinite = temporaries.add(&mut a, &b, &pair, (0, 0), &bounds);
     let (x, y) = (a.x.canonical(), a.y.canonical());
     let sums: Vec<Point<N>> = x.into_iter().zip(y).map(|(x, y)| Point { x, y }).collect();
