@@ -80,11 +80,20 @@ impl Generators {
 
     /// The commitment Σ_j v_j·G_j to each row, as 32-byte encodings. Rows of one length.
     pub fn commit(&self, rows: &[&Row]) -> Vec<[u8; 32]> {
-        let Some(first) = rows.first() else {
-            return Vec::new();
-        };
-        let sums = self.backend.multiply(self.table(first.len()), rows);
-        sums.iter().map(Point::vartime_encode).collect()
+        self.sums(rows).iter().map(Point::vartime_encode).collect()
+    }
+
+    /// The commitments to the source chunks of one generation.
+    pub(crate) fn commitments(&self, rows: &[&Row]) -> Commitments {
+        let points = self.sums(rows);
+        let encoded = points.iter().map(Point::vartime_encode).collect();
+        Commitments::new(encoded, &points)
+    }
+
+    fn sums(&self, rows: &[&Row]) -> Vec<Point> {
+        rows.first().map_or_else(Vec::new, |first| {
+            self.backend.multiply(self.table(first.len()), rows)
+        })
     }
 
     /// Σ_j data[j]·G_j - Σ_i coefficients[i]·C_i: zero in the group iff the row is valid.
@@ -222,19 +231,23 @@ impl Commitments {
             });
         }
         let mut encoded = Vec::with_capacity(usize::from(chunks));
-        let mut negated = Vec::with_capacity(usize::from(chunks));
+        let mut points = Vec::with_capacity(usize::from(chunks));
         for (index, chunk) in bytes.chunks_exact(32).enumerate() {
             let encoding: [u8; 32] = chunk.try_into().expect("chunks of 32 bytes");
             let point = Point::vartime_decode(&encoding);
-            let point = point.ok_or(PieceError::NonCanonicalPoint { index })?;
+            points.push(point.ok_or(PieceError::NonCanonicalPoint { index })?);
             encoded.push(encoding);
-            negated.push(point.neg());
         }
+        Ok(Commitments::new(encoded, &points))
+    }
+
+    fn new(encoded: Vec<[u8; 32]>, points: &[Point]) -> Commitments {
+        let negated: Vec<Point> = points.iter().map(Point::neg).collect();
         let negated = Arc::new(Table::new(Window::Bits4, &negated));
-        Ok(Commitments {
+        Commitments {
             encoded: encoded.into(),
             negated,
-        })
+        }
     }
 
     /// The encodings in order.

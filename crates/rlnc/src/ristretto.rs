@@ -167,21 +167,16 @@ impl Coding for Ristretto {
         let source = payload::split(&header, payload);
         let commit = |rows: &Vec<Row>| {
             let rows: Vec<&Row> = rows.iter().collect();
-            self.generators.commit(&rows)
+            self.generators.commitments(&rows)
         };
-        let encoded: Vec<Vec<[u8; 32]>> = source.iter().map(commit).collect();
-        let leaves = (0..)
-            .zip(&encoded)
-            .map(|(g, list)| commitment_leaf(g, list))
-            .collect();
-        let tree = Tree::new(leaves);
+        let lists: Vec<Commitments> = source.iter().map(commit).collect();
+        let tree = Tree::new((0..).zip(&lists).map(|(g, list)| list.leaf(g)).collect());
         header.commit_root = tree.root();
-        let anchor = |(generation, list): (usize, &Vec<[u8; 32]>)| Anchor {
-            commitments: Commitments::decode(list.as_flattened(), header.chunks)
-                .expect("an encoder's output decodes"),
+        let anchor = |(generation, commitments)| Anchor {
+            commitments,
             path: tree.path(generation).into(),
         };
-        let anchors = encoded.iter().enumerate().map(anchor).collect();
+        let anchors = lists.into_iter().enumerate().map(anchor).collect();
         let basket = self.complete(&header, source);
         Ok(Published {
             header,
