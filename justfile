@@ -55,3 +55,19 @@ bench-bls *ARGS:
 # One slot end to end with real signatures.
 slot *ARGS:
     cargo run --release --package alphorn -- slot {{ARGS}}
+
+# Every figure of the README, on this machine: tables on the terminal, JSON under target/figures.
+figures:
+    mkdir -p target/figures
+    cargo build --release
+    target/release/alphorn doctor --json target/figures/doctor.json
+    for kernel in portable auto; do for threads in 1 2; do for share in 0.5 0.95 0.99; do \
+        target/release/alphorn bench bls verify --kernel $kernel --threads $threads --participation $share \
+            --json target/figures/verify-$kernel-$threads-$share.json || exit 1; \
+    done; done; done
+    for m in 3 15; do target/release/alphorn bench bls verify --multiplicity $m --json target/figures/verify-m$m.json || exit 1; done
+    target/release/alphorn bench bls verify --bad 8 --threads 1 --json target/figures/verify-bad8.json
+    target/release/alphorn bench bls sums --json target/figures/sums.json
+    target/release/alphorn bench bls primitives --json target/figures/primitives.json
+    target/release/alphorn slot --json target/figures/slot.json
+    target/release/alphorn slot --participation vectors/goerli-epoch-148260 --json target/figures/slot-goerli.json
