@@ -3,8 +3,8 @@
 
 use super::{AggregateJob, CombineJob, VerifyJob, Work};
 use crate::{Bytes, Claim, Evidence, Item, Layer, Op, Part, Role, Statement};
-use alphorn_types::support_code::{self, Coding};
-use alphorn_types::{DecodeError, Epoch, Reader, Slot, Support, Validator, Writer};
+use alphorn_types::support_code::{self, CellBounds, Coding, Reference, SupportCode};
+use alphorn_types::{DecodeError, Epoch, Reader, Slot, VALIDATORS_MAX, Validator, Writer};
 use std::sync::Arc;
 
 /// Inputs of one job at most.
@@ -14,7 +14,7 @@ const CLAIMS_MAX: u32 = 1 << 10;
 /// Bytes of one signature or piece of evidence at most.
 const BYTES_MAX: usize = 16 << 20;
 /// Positions of one support at most: one committee of the largest layout.
-const POSITIONS_MAX: u32 = 1 << 22;
+const POSITIONS_MAX: u32 = VALIDATORS_MAX;
 /// Greatest multiplicity that a support can hold.
 const MULTIPLICITY_MAX: u8 = 15;
 
@@ -200,7 +200,8 @@ fn statement(r: &mut Reader<'_>) -> Result<Statement, DecodeError> {
     Ok(Statement {
         layer: layer(r)?,
         first: r.u32()?,
-        len: r.u32()?,
+        // A job that makes evidence takes memory for this many positions.
+        len: r.u32_at_most("positions of a statement", POSITIONS_MAX)?,
         slot: Slot(r.u64()?),
         message: r.array()?,
     })
@@ -208,7 +209,11 @@ fn statement(r: &mut Reader<'_>) -> Result<Statement, DecodeError> {
 
 fn evidence(r: &mut Reader<'_>) -> Result<Evidence, DecodeError> {
     let len = r.u32_at_most("support positions", POSITIONS_MAX)?;
-    let support: Support = support_code::decode_prefix(r, len as usize, MULTIPLICITY_MAX, None)?;
+    // Only the raw code, which is what `encode` writes: a shorter one would let a few bytes stand for
+    // millions of positions, and give one job two encodings.
+    let cells = CellBounds::one(len);
+    let code = SupportCode::new(Coding::Raw, MULTIPLICITY_MAX, &cells, Reference::None);
+    let support = code.decode_prefix(r)?;
     Ok(Evidence {
         support: Arc::new(support),
         bytes: shared(r)?,
@@ -251,4 +256,59 @@ fn op(r: &mut Reader<'_>) -> Result<Op, DecodeError> {
             value: u64::from(value),
             max,
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(len: u32, support: &[u8]) -> Vec<u8> {
+        let mut w = Writer::with_capacity(128);
+        w.u8(0);
+        w.u16(Op::VerifyCollections.kind());
+        w.u64(0);
+        w.u32(1);
+        w.u32(1);
+        w.u8(2);
+        let statement = Statement {
+            layer: Layer::Collection,
+            first: 0,
+            len,
+            slot: Slot(0),
+            message: [0; 32],
+        };
+        put_statement(&mut w, &statement);
+        w.u32(len.min(POSITIONS_MAX));
+        w.bytes(support);
+        w.bytes_u32_prefixed(&[]);
+        w.into_vec()
+    }
+
+    /// Half a megabyte of bits behind a few bytes, a million times over, would be a bomb.
+    #[test]
+    fn only_the_raw_code_of_a_support_is_a_job() {
+        for len in [3, POSITIONS_MAX] {
+            let support = alphorn_types::Support::new(len as usize);
+            let raw = group(len, &support_code::encode(&support, Coding::Raw, None));
+            let work = decode(&raw).expect("what `encode` writes");
+            assert_eq!(encode(&work).as_deref(), Some(raw.as_slice()));
+        }
+        let support = alphorn_types::Support::new(POSITIONS_MAX as usize);
+        let short = support_code::encode(&support, Coding::Rice, None);
+        assert!(short.len() < 64, "{} bytes", short.len());
+        let refused = decode(&group(POSITIONS_MAX, &short)).map(|work| work.op());
+        assert!(matches!(refused, Err(DecodeError::UnknownTag { .. })));
+    }
+
+    #[test]
+    fn a_statement_has_no_more_positions_than_a_layout() {
+        let support = alphorn_types::Support::new(POSITIONS_MAX as usize);
+        let raw = support_code::encode(&support, Coding::Raw, None);
+        let refused = decode(&group(POSITIONS_MAX + 1, &raw)).map(|work| work.op());
+        let (value, max) = (u64::from(POSITIONS_MAX) + 1, u64::from(POSITIONS_MAX));
+        assert!(matches!(
+            refused,
+            Err(DecodeError::OutOfRange { value: v, max: m, .. }) if (v, m) == (value, max)
+        ));
+    }
 }
