@@ -1,6 +1,7 @@
 //! Cost tables: what each operation of a scheme takes, and how many bytes it makes.
 
 use crate::{Abilities, Cost, Form, Layer, Op, Overlap, Security};
+use alphorn_types::MULTIPLICITY_LIMIT;
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON format.
@@ -100,6 +101,14 @@ pub enum TableError {
     /// A layer has no evidence size.
     #[error("cost table has no evidence bytes for layer {0:?}")]
     NoEvidence(Layer),
+    /// A layer counts multiplicities that no support can hold.
+    #[error("cost table: layer {layer:?} counts up to {max}, allowed 1 to {MULTIPLICITY_LIMIT}")]
+    Multiplicity {
+        /// The layer.
+        layer: Layer,
+        /// Its greatest multiplicity.
+        max: u8,
+    },
     /// A size outside its range.
     #[error("cost table: {what} = {value} bytes, allowed {min} to {max}")]
     Size {
@@ -211,6 +220,11 @@ impl CostTable {
         size("signature", self.sizes.signature)?;
         size("duty_signature", self.sizes.duty_signature)?;
         for layer in [Layer::Aggregate, Layer::Collection] {
+            if let Overlap::Counted { max } = self.abilities.overlap(layer)
+                && !(1..=MULTIPLICITY_LIMIT).contains(&max)
+            {
+                return Err(TableError::Multiplicity { layer, max });
+            }
             let mut points = self
                 .sizes
                 .evidence
@@ -276,7 +290,8 @@ fn interpolate(points: &[(u64, u64)], x: u64) -> u64 {
     if dx == 0 {
         return a.1;
     }
-    let y = i128::from(a.1) + dy.saturating_mul(i128::from(x) - i128::from(a.0)) / dx;
+    let rise = dy.saturating_mul(i128::from(x) - i128::from(a.0)) / dx;
+    let y = i128::from(a.1).saturating_add(rise);
     u64::try_from(y.max(0)).unwrap_or(u64::MAX)
 }
 
@@ -302,6 +317,12 @@ mod tests {
         assert!(bad(|t| t.ops[1] = t.ops[0]).contains("row 1"));
         assert!(bad(|t| t.sizes.evidence.truncate(1)).contains("Collection"));
         assert!(bad(|t| t.sizes.signature = 8).contains("signature = 8 bytes, allowed 33"));
+        for max in [0, 16] {
+            let mut table = CostTable::example();
+            table.abilities.overlap[1] = Overlap::Counted { max };
+            let error = table.check().unwrap_err().to_string();
+            assert!(error.contains(&format!("Collection counts up to {max}")));
+        }
         assert!(bad(|t| t.ops.resize(5000, t.ops[0])).contains("at most 4096"));
         assert!(CostTable::from_json("{}").is_err());
         assert!(CostTable::from_json(&text.replacen("\"schema\"", "\"other\"", 1)).is_err());
@@ -326,6 +347,11 @@ mod tests {
             interpolate(&[(0, 0), (1, u64::MAX)], u64::MAX),
             u64::MAX,
             "saturates"
+        );
+        assert_eq!(
+            interpolate(&[(0, 1), (1, u64::MAX)], u64::MAX),
+            u64::MAX,
+            "saturates above a value that is not 0"
         );
     }
 }
