@@ -19,7 +19,7 @@ pub use task::{Job, PreparedJob};
 pub struct SignJob {
     /// The slot that the signatures belong to.
     pub slot: Slot,
-    /// What to sign.
+    /// What to sign: votes only or duties only, since their signatures may differ in length.
     pub items: Vec<SignItem>,
     permits: Mutex<Option<Vec<Reservation>>>,
 }

@@ -183,7 +183,8 @@ pub trait Scheme: Send + Sync + Sized + 'static {
     /// The assignment that a key table was made for.
     fn assignment<'k>(&self, keys: &'k Self::Keys) -> &'k Assignment;
 
-    /// Signs. Item `i` consumes `permits[i]`, which must name its validator, role and slot.
+    /// Signs. Item `i` consumes `permits[i]`, which must name its validator, role and slot. The
+    /// items are all votes or all duties: one list has signatures of one length.
     ///
     /// # Errors
     /// [`SchemeError::UnknownSigner`], [`SchemeError::WrongReservation`]; then no signature is

@@ -211,14 +211,16 @@ impl Watermark for MemoryWatermark {
             row.resize(self.validators as usize, Mark::default());
         }
         let mark = &mut row[validator.0 as usize];
-        if slot.0 < mark.slot_next {
+        // The last slot of all is never given out: no mark could lie above it.
+        let next = slot.0.checked_add(1);
+        let Some(next) = next.filter(|_| slot.0 >= mark.slot_next) else {
             return Err(Refused::Used {
                 validator: validator.0,
                 role,
                 slot: slot.0,
                 next: mark.slot_next,
             });
-        }
+        };
         if let Some(guard) = guard {
             if guard.source.0 < mark.source_max || guard.target.0 < mark.target_max {
                 return Err(Refused::Surrounds {
@@ -231,7 +233,7 @@ impl Watermark for MemoryWatermark {
             mark.source_max = guard.source.0;
             mark.target_max = guard.target.0;
         }
-        mark.slot_next = slot.0.saturating_add(1);
+        mark.slot_next = next;
         Ok(Reservation::issue(validator, role, slot))
     }
 }
@@ -255,6 +257,9 @@ mod tests {
             }
         );
         assert!(vote(4).is_err());
+        assert!(vote(u64::MAX).is_err(), "it could be given out again");
+        assert!(vote(u64::MAX - 1).is_ok());
+        assert!(vote(u64::MAX - 1).is_err());
         assert!(
             store
                 .reserve(Validator(1), Role::Block, Slot(5), None)
