@@ -6,6 +6,7 @@
 mod bench;
 mod doctor;
 mod error;
+mod horn;
 mod keycache;
 mod machine;
 mod options;
@@ -35,6 +36,8 @@ struct Cli {
 enum Command {
     /// One Horn slot end to end with real signatures: votes, aggregates, collections, block
     Slot(slot::Args),
+    /// Analyses of Horn from the real encoders and roles: traffic, selection, griefing, real data
+    Horn(horn::Args),
     /// Measurements beside the naive method and the peer library of the same run
     Bench(bench::Args),
     /// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
@@ -44,6 +47,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Slot(args) => slot::run(&args),
+        Command::Horn(args) => horn::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };

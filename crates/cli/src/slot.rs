@@ -91,8 +91,72 @@ struct Plan {
     participation_name: String,
 }
 
+impl Args {
+    /// The slot of a recorded epoch, everything else by default.
+    pub(crate) fn recorded(common: Common, participation: String, flag: String) -> Self {
+        Args {
+            common,
+            scheme: "bls".into(),
+            validators: None,
+            committees: None,
+            subcommittees: None,
+            participation,
+            flag,
+            selection: None,
+            cover: None,
+            multiplicity: None,
+            coding: "rice".into(),
+            timing: Timing::HORN,
+        }
+    }
+}
+
+/// A slot that was run.
+pub(crate) struct Executed {
+    pub(crate) machine: Machine,
+    pub(crate) outcome: SlotOutcome,
+    plan: Plan,
+    keys_s: f64,
+    from_cache: bool,
+}
+
+impl Executed {
+    /// Every line of the options and figures that a JSON object of this slot has.
+    pub(crate) fn json(&self, args: &Args) -> (Value, Map<String, Value>) {
+        (
+            config_json(args, &self.plan),
+            fields(&self.outcome, self.keys_s, self.from_cache),
+        )
+    }
+
+    /// Exit code 1 if a property of an honest slot does not hold.
+    pub(crate) fn check(&self) -> Result<()> {
+        let failures = self.outcome.failures();
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
+        Err(Error::Check(failures.join("; ")))
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("slot", args.common.seed);
+    let executed = execute(args)?;
+    let sink = args.common.sink();
+    let whole_s = report.elapsed_s();
+    let outcome = &executed.outcome;
+    sink.say(&header(args, &executed.plan, &executed.machine));
+    sink.say(&steps_table(outcome, executed.keys_s, executed.from_cache));
+    sink.say(&result_table(outcome));
+    sink.say(&verdict(outcome, whole_s));
+    let (config, fields) = executed.json(args);
+    sink.write(&report.object(&executed.machine, "measured", &config, fields)?)?;
+    executed.check()
+}
+
+/// Runs the slot of the options.
+pub(crate) fn execute(args: &Args) -> Result<Executed> {
     let kernel = args.common.bls_kernel()?;
     let machine = args.common.machine(kernel)?;
     let plan = plan(args)?;
@@ -125,21 +189,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let outcome = run_slot(config, inputs, &mut bars)?;
     bars.clear();
-
-    let sink = args.common.sink();
-    let whole_s = report.elapsed_s();
-    sink.say(&header(args, &plan, &machine));
-    sink.say(&steps_table(&outcome, keys_s, from_cache));
-    sink.say(&result_table(&outcome));
-    sink.say(&verdict(&outcome, whole_s));
-    let fields = fields(&outcome, keys_s, from_cache);
-    sink.write(&report.object(&machine, "measured", &config_json(args, &plan), fields)?)?;
-    let failures = outcome.failures();
-    if failures.is_empty() {
-        return Ok(());
-    }
-    let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
-    Err(Error::Check(failures.join("; ")))
+    Ok(Executed {
+        machine,
+        outcome,
+        plan,
+        keys_s,
+        from_cache,
+    })
 }
 
 fn plan(args: &Args) -> Result<Plan> {

@@ -3,7 +3,10 @@
 mod bls_primitives;
 mod bls_sums;
 mod bls_verify;
+mod codec;
 mod columns;
+
+pub(crate) use columns::Participation;
 
 use crate::error::Result;
 use clap::Subcommand;
@@ -19,6 +22,8 @@ pub(crate) struct Args {
 enum What {
     /// BLS12-381
     Bls(BlsArgs),
+    /// Codes of supports: bytes of all collections of a slot, times of one
+    Codec(codec::Args),
 }
 
 #[derive(clap::Args, Debug)]
@@ -40,7 +45,10 @@ enum BlsWhat {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let What::Bls(bls) = &args.what;
+    let bls = match &args.what {
+        What::Bls(bls) => bls,
+        What::Codec(args) => return codec::run(args),
+    };
     match &bls.what {
         BlsWhat::Sums(args) => bls_sums::run(args),
         BlsWhat::Verify(args) => bls_verify::run(args),

@@ -1,0 +1,161 @@
+//! `alphorn horn collections`: a recorded epoch through the whole path.
+
+use crate::error::{Error, Result};
+use crate::options::Common;
+use crate::participation::Record;
+use crate::report::{Report, table};
+use crate::slot::{self, Executed};
+use crate::text;
+use alphorn_sim::slot::CommitteeCoverage;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A recorded epoch through the whole path: coverage of each committee
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn horn collections --participation vectors/goerli-epoch-148260
+  alphorn horn collections --participation vectors/goerli-epoch-148260 --flag head --json -
+
+Runs `alphorn slot` on the recorded bits: each validator that voted signs with its interop key,
+aggregators and collectors do their work, a node verifies every collection. Then each committee's
+collections must cover exactly as many positions as the file has bits there, counted from the file
+itself: exit code 1 if not.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Folder, meta file or bit file of a recorded epoch
+    #[arg(long, value_name = "FILE")]
+    participation: String,
+    /// Which flag of the epoch counts as the vote: source, target or head
+    #[arg(long, default_value = "target", value_name = "FLAG")]
+    flag: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("horn collections", args.common.seed);
+    let record = Record::read(Path::new(&args.participation), &args.flag)?;
+    let slot_args = slot::Args::recorded(
+        args.common.clone(),
+        args.participation.clone(),
+        args.flag.clone(),
+    );
+    let executed = slot::execute(&slot_args)?;
+    let recorded = popcounts(&record, &executed);
+
+    let sink = args.common.sink();
+    sink.say(&format!(
+        "{}: {} validators, {} committees of {} cells, seed {}\n{}\n",
+        record.name,
+        text::count(u64::from(record.validators)),
+        record.committees,
+        record.subcommittees,
+        args.common.seed,
+        executed.machine.line()
+    ));
+    sink.say(&coverage_table(&executed.outcome.coverage, &recorded));
+    let differing = differing(&executed.outcome.coverage, &recorded);
+    sink.say(&verdict(&executed, &differing));
+    let (config, mut fields) = executed.json(&slot_args);
+    fields.insert("recorded".into(), json!(recorded));
+    fields.insert(
+        "coverage_equals_record".into(),
+        Value::Bool(differing.is_empty()),
+    );
+    sink.write(&report.object(&executed.machine, "measured", &config, fields)?)?;
+    if !differing.is_empty() {
+        return Err(Error::Check(format!(
+            "collections of committees {differing:?} do not cover what the file records"
+        )));
+    }
+    executed.check()
+}
+
+/// Bits of the file in each committee.
+fn popcounts(record: &Record, executed: &Executed) -> Vec<u32> {
+    let layout = &executed.outcome.layout;
+    (0..layout.committees())
+        .map(|c| {
+            let range = layout.committee_range(c);
+            record
+                .bits
+                .count_range(range.start as usize..range.end as usize) as u32
+        })
+        .collect()
+}
+
+/// Committees whose collections cover another number of positions than the file has bits.
+fn differing(coverage: &[CommitteeCoverage], recorded: &[u32]) -> Vec<u16> {
+    let differs =
+        |c: &&CommitteeCoverage| recorded.get(usize::from(c.committee)) != Some(&c.in_collections);
+    coverage
+        .iter()
+        .filter(differs)
+        .map(|c| c.committee)
+        .collect()
+}
+
+fn coverage_table(coverage: &[CommitteeCoverage], recorded: &[u32]) -> String {
+    let header = [
+        "committee",
+        "members",
+        "bits in the file",
+        "in collections",
+        "in block",
+        "share",
+    ];
+    let row = |committee: &CommitteeCoverage| {
+        let bits = recorded
+            .get(usize::from(committee.committee))
+            .copied()
+            .unwrap_or(0);
+        let share = 100.0 * f64::from(bits) / f64::from(committee.members.max(1));
+        vec![
+            committee.committee.to_string(),
+            text::count(u64::from(committee.members)),
+            text::count(u64::from(bits)),
+            text::count(u64::from(committee.in_collections)),
+            text::count(u64::from(committee.in_block)),
+            format!("{share:.1} %"),
+        ]
+    };
+    table(&header, &coverage.iter().map(row).collect::<Vec<_>>())
+}
+
+fn verdict(executed: &Executed, differing: &[u16]) -> String {
+    let outcome = &executed.outcome;
+    let equal = if differing.is_empty() {
+        "equal to the file's bits in every committee".to_owned()
+    } else {
+        format!("DIFFERENT from the file in committees {differing:?}")
+    };
+    format!(
+        "\n{} votes in {} collections of {}, coverage {equal}; next block {} entries, {}.",
+        text::count(outcome.votes.in_collections),
+        text::count(outcome.collections.messages),
+        text::bytes(outcome.collections.bytes),
+        outcome.block.entries,
+        text::bytes(outcome.block.bytes)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_committee_that_lost_a_vote_is_named() {
+        let coverage = |committee, in_collections| CommitteeCoverage {
+            committee,
+            members: 10,
+            expected: 7,
+            in_collections,
+            in_block: 7,
+        };
+        let all = [coverage(0, 7), coverage(1, 6), coverage(2, 7)];
+        assert_eq!(differing(&all, &[7, 7, 7]), [1]);
+        assert_eq!(differing(&all, &[7, 6]), [2]);
+        assert!(differing(&all, &[7, 6, 7]).is_empty());
+        let text = coverage_table(&all, &[7, 7, 7]);
+        assert_eq!(text.lines().count(), 4);
+    }
+}

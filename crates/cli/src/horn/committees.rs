@@ -1,0 +1,640 @@
+//! `alphorn horn committees`: sizes of committees and cells, and the odds of selection.
+
+use super::draw::{Draw, NetworkArgs, share_option};
+use super::odds;
+use crate::error::{Error, Result};
+use crate::options::Common;
+use crate::progress::Bars;
+use crate::report::{Report, table};
+use crate::text;
+use alphorn_proto::horn::Selection;
+use alphorn_proto::horn::selection::{Post, ranked, selected, ticket};
+use alphorn_proto::wire::digest::epoch_seed;
+use alphorn_types::{Epoch, Layout, Slot};
+use anyhow::ensure;
+use rayon::prelude::*;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Tickets that are drawn at most, and members that are ranked.
+const TICKETS_MAX: u64 = 1 << 28;
+/// Bytes of a proof whose hash is a ticket; any random bytes are as good.
+const PROOF_BYTES: usize = 96;
+/// Deviations of a sum from its expectation, in standard deviations, that are taken for an error:
+/// of 10^6 correct runs about one goes beyond.
+const DEVIATIONS_MAX: f64 = 5.0;
+
+/// Sizes of committees and cells, and the odds of selection
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn horn committees
+  alphorn horn committees --validators 392036 --committees 32 --subcommittees 64
+  alphorn horn committees --validators 2^17 --target 8,16 --honest 0.5,0.67,0.8 --slots 20
+
+Odds are exact sums, no approximation, over the true sizes of all groups of n members:
+  lottery   a member serves with probability t/n, independently: P[none] = (1 - t/n)^n,
+            P[no honest one] = (1 - t/n)^(h n), P[more than the cap] by the binomial tail
+  rank      exactly min(t, n) serve: P[no honest one] = product of (n - hn - i)/(n - i), i < t
+and over all groups 1 - product of (1 - P). Then the protocol's own selection is drawn for some
+slots and compared: exit code 1 if it is further off than 5 standard deviations.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    network: NetworkArgs,
+    /// Members wanted in each group, a row each; the first one is drawn as well
+    #[arg(long, value_delimiter = ',', default_value = "16,8", value_name = "T",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    target: Vec<u16>,
+    /// Shares of validators that are honest
+    #[arg(long, value_delimiter = ',', default_value = "0.5,0.8", value_name = "SHARE",
+          value_parser = share_option)]
+    honest: Vec<f64>,
+    /// Most messages that are taken from a group
+    #[arg(long, default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=64))]
+    cap: u16,
+    /// Slots whose selection is drawn; 0 draws nothing
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    slots: u32,
+}
+
+/// Groups of one kind by size: `{members: groups}`. Empty groups are left out: nobody's vote is
+/// lost there.
+type Sizes = BTreeMap<u32, u32>;
+
+/// Odds in a slot, over all groups.
+#[derive(Clone, Debug)]
+struct Odds {
+    role: &'static str,
+    selection: Selection,
+    target: u16,
+    none_group: f64,
+    none_slot: f64,
+    above_cap_slot: f64,
+    none_honest_slot: Vec<f64>,
+}
+
+/// What draws of the selection gave, beside the expectation.
+#[derive(Clone, Debug, Default)]
+struct Drawn {
+    groups: u64,
+    members: u64,
+    members_expected: f64,
+    members_variance: f64,
+    least: u64,
+    most: u64,
+    none: u64,
+    none_expected: f64,
+    none_honest: Vec<u64>,
+    none_honest_expected: Vec<f64>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("horn committees", args.common.seed);
+    let machine = args.common.machine(args.common.bls_kernel()?)?;
+    let pool = args.common.pool()?;
+    let layout = args.network.layout()?;
+    check_size(args, &layout)?;
+    let posts = [
+        (
+            "aggregator",
+            layout.cells().map(Post::Aggregator).collect::<Vec<_>>(),
+        ),
+        (
+            "collector",
+            (0..layout.committees()).map(Post::Collector).collect(),
+        ),
+    ];
+    let mut rows = Vec::new();
+    for (role, posts) in &posts {
+        for &target in &args.target {
+            for selection in [Selection::Lottery, Selection::Rank] {
+                rows.push(odds(role, &sizes(&layout, posts), selection, target, args));
+            }
+        }
+    }
+    let mut bars = Bars::new();
+    let mut drawn = Vec::new();
+    if args.slots > 0 {
+        for (i, (role, posts)) in posts.iter().enumerate() {
+            for selection in [Selection::Lottery, Selection::Rank] {
+                bars.show("selection", i as u64, posts.len() as u64);
+                let result = pool.install(|| draw(&layout, posts, selection, args));
+                drawn.push((*role, selection, result));
+            }
+        }
+    }
+    bars.clear();
+
+    let sink = args.common.sink();
+    sink.say(&format!("{}\n{}\n", sizes_text(&layout), machine.line()));
+    sink.say(&odds_table(&rows, args));
+    if !drawn.is_empty() {
+        sink.say(&drawn_table(&drawn, args));
+    }
+    let fields = fields(&layout, &rows, &drawn);
+    sink.write(&report.object(&machine, "modelled", &config(args, &layout), fields)?)?;
+    match drawn.iter().find(|(_, _, drawn)| !drawn.holds()) {
+        None => Ok(()),
+        Some((role, selection, _)) => Err(Error::Check(format!(
+            "{role}s by {selection}: the draws are more than {DEVIATIONS_MAX} standard deviations off"
+        ))),
+    }
+}
+
+fn check_size(args: &Args, layout: &Layout) -> anyhow::Result<()> {
+    let tickets = u64::from(layout.validators()) * 2 * u64::from(args.slots);
+    ensure!(
+        tickets <= TICKETS_MAX,
+        "--slots {}: {tickets} tickets of {} validators in two roles, at most {TICKETS_MAX} are drawn",
+        args.slots,
+        layout.validators()
+    );
+    Ok(())
+}
+
+fn sizes(layout: &Layout, posts: &[Post]) -> Sizes {
+    let mut sizes = Sizes::new();
+    for post in posts {
+        let members = post.positions(layout).len() as u32;
+        if members > 0 {
+            *sizes.entry(members).or_default() += 1;
+        }
+    }
+    sizes
+}
+
+fn honest_members(n: u32, honest: f64) -> u32 {
+    (f64::from(n) * honest).round() as u32
+}
+
+/// P\[no honest member of a group of `n` serves\].
+fn none_honest(n: u32, selection: Selection, target: u16, honest: f64) -> f64 {
+    let honest = honest_members(n, honest);
+    match selection {
+        Selection::Lottery => odds::none(f64::from(honest), chance(target, n)),
+        Selection::Rank => odds::none_without_repetition(n, honest, u32::from(target).min(n)),
+    }
+}
+
+/// Probability that a member of a group of `n` > 0 wins a ticket.
+fn chance(target: u16, n: u32) -> f64 {
+    (f64::from(target) / f64::from(n)).min(1.0)
+}
+
+/// P\[nobody of a group of `n` serves\].
+fn none(n: u32, selection: Selection, target: u16) -> f64 {
+    match selection {
+        Selection::Lottery => odds::none(f64::from(n), chance(target, n)),
+        Selection::Rank => 0.0,
+    }
+}
+
+fn odds(role: &'static str, sizes: &Sizes, selection: Selection, target: u16, args: &Args) -> Odds {
+    // Over all groups: 1 - product of (1 - p), group sizes one after the other.
+    let over = |p: &dyn Fn(u32) -> f64| {
+        let all_fine = sizes
+            .iter()
+            .map(|(&n, &groups)| odds::any(p(n), f64::from(groups)))
+            .fold(0.0, |sum, p| sum + p - sum * p);
+        all_fine.clamp(0.0, 1.0)
+    };
+    let cap = u32::from(args.cap);
+    Odds {
+        role,
+        selection,
+        target,
+        none_group: sizes
+            .keys()
+            .map(|&n| none(n, selection, target))
+            .fold(0.0, f64::max),
+        none_slot: over(&|n| none(n, selection, target)),
+        above_cap_slot: over(&|n| match selection {
+            Selection::Lottery => odds::binomial_at_least(n, chance(target, n), cap + 1),
+            Selection::Rank => f64::from(u8::from(u32::from(target).min(n) > cap)),
+        }),
+        none_honest_slot: args
+            .honest
+            .iter()
+            .map(|&honest| over(&|n| none_honest(n, selection, target, honest)))
+            .collect(),
+    }
+}
+
+/// Draws the first target's selection for some slots. The first members of a group are the honest
+/// ones: which members win does not depend on their place.
+fn draw(layout: &Layout, posts: &[Post], selection: Selection, args: &Args) -> Drawn {
+    let target = args.target[0];
+    let filled: Vec<Post> = posts
+        .iter()
+        .copied()
+        .filter(|post| !post.positions(layout).is_empty())
+        .collect();
+    let seed = epoch_seed(Epoch(0), &{
+        let mut mix = [0; 32];
+        mix[..8].copy_from_slice(&args.common.seed.to_le_bytes());
+        mix
+    });
+    let groups = filled.len() as u64 * u64::from(args.slots);
+    let one = |i: u64| {
+        let post = filled[(i % filled.len() as u64) as usize];
+        let slot = Slot(i / filled.len() as u64);
+        let n = post.positions(layout).len() as u32;
+        let serving: Vec<u32> = match selection {
+            Selection::Rank => ranked(&seed, slot, post, layout, u32::from(target)),
+            Selection::Lottery => {
+                let role = u64::from(matches!(post, Post::Collector(_)));
+                let mut draw = Draw::new(args.common.seed, i << 1 | role);
+                let mut proof = [0; PROOF_BYTES];
+                let wins = |_: &u32| {
+                    draw.fill(&mut proof);
+                    selected(ticket(&proof), u32::from(target), n)
+                };
+                (0..n).filter(wins).collect()
+            }
+        };
+        Drawn::of_group(n, &serving, selection, target, args)
+    };
+    (0..groups)
+        .into_par_iter()
+        .map(one)
+        .reduce(|| Drawn::nothing(args.honest.len()), Drawn::merge)
+}
+
+impl Drawn {
+    fn nothing(honest: usize) -> Self {
+        Drawn {
+            least: u64::MAX,
+            none_honest: vec![0; honest],
+            none_honest_expected: vec![0.0; honest],
+            ..Drawn::default()
+        }
+    }
+
+    fn of_group(n: u32, serving: &[u32], selection: Selection, target: u16, args: &Args) -> Self {
+        let members = serving.len() as u64;
+        let p = chance(target, n);
+        let no_honest = |honest: &f64| {
+            let honest = honest_members(n, *honest);
+            u64::from(serving.iter().all(|&position| position >= honest))
+        };
+        Drawn {
+            groups: 1,
+            members,
+            members_expected: f64::from(n.min(u32::from(target))),
+            members_variance: match selection {
+                Selection::Lottery => f64::from(n) * p * (1.0 - p),
+                Selection::Rank => 0.0,
+            },
+            least: members,
+            most: members,
+            none: u64::from(members == 0),
+            none_expected: none(n, selection, target),
+            none_honest: args.honest.iter().map(no_honest).collect(),
+            none_honest_expected: args
+                .honest
+                .iter()
+                .map(|&honest| none_honest(n, selection, target, honest))
+                .collect(),
+        }
+    }
+
+    fn merge(mut self, other: Self) -> Self {
+        self.groups += other.groups;
+        self.members += other.members;
+        self.members_expected += other.members_expected;
+        self.members_variance += other.members_variance;
+        self.least = self.least.min(other.least);
+        self.most = self.most.max(other.most);
+        self.none += other.none;
+        self.none_expected += other.none_expected;
+        for (sum, value) in self.none_honest.iter_mut().zip(other.none_honest) {
+            *sum += value;
+        }
+        for (sum, value) in self
+            .none_honest_expected
+            .iter_mut()
+            .zip(other.none_honest_expected)
+        {
+            *sum += value;
+        }
+        self
+    }
+
+    /// Deviation of the number of members from its expectation, in standard deviations.
+    fn deviations(&self) -> f64 {
+        let difference = self.members as f64 - self.members_expected;
+        match self.members_variance {
+            variance if variance > 0.0 => difference / variance.sqrt(),
+            // Nothing is left to chance.
+            _ if difference.abs() < 0.5 => 0.0,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Whether all counts are where they should be.
+    fn holds(&self) -> bool {
+        // A count of rare events is Poisson: its variance is its mean.
+        let rare = |count: u64, expected: f64| {
+            (count as f64 - expected).abs() <= DEVIATIONS_MAX * expected.sqrt() + 1.0
+        };
+        self.deviations().abs() <= DEVIATIONS_MAX
+            && rare(self.none, self.none_expected)
+            && self
+                .none_honest
+                .iter()
+                .zip(&self.none_honest_expected)
+                .all(|(&count, &expected)| rare(count, expected))
+    }
+}
+
+fn sizes_text(layout: &Layout) -> String {
+    let range = |sizes: &Sizes| match (sizes.keys().next(), sizes.keys().last()) {
+        (Some(least), Some(most)) if least != most => {
+            format!(
+                "{} or {}",
+                text::count(u64::from(*least)),
+                text::count(u64::from(*most))
+            )
+        }
+        (Some(only), _) => text::count(u64::from(*only)),
+        _ => "0".into(),
+    };
+    let cells: Vec<Post> = layout.cells().map(Post::Aggregator).collect();
+    let committees: Vec<Post> = (0..layout.committees()).map(Post::Collector).collect();
+    let (cells, committees) = (sizes(layout, &cells), sizes(layout, &committees));
+    let filled: u32 = cells.values().sum();
+    let first = layout.cells().take(4).map(|cell| {
+        let range = layout.cell_range(cell);
+        format!("{}..{}", range.start, range.end)
+    });
+    format!(
+        "{} validators: {} committees of {}, {} cells each of {} ({} empty), first cells {}",
+        text::count(u64::from(layout.validators())),
+        layout.committees(),
+        range(&committees),
+        layout.subcommittees(),
+        range(&cells),
+        layout.cells_count() - filled,
+        first.collect::<Vec<_>>().join(" ")
+    )
+}
+
+/// A probability with two digits.
+fn probability(p: f64) -> String {
+    match p {
+        0.0 => "0".into(),
+        p if p >= 1e-3 => format!("{:.2} %", p * 100.0),
+        p => format!("{p:.1e}"),
+    }
+}
+
+fn odds_table(rows: &[Odds], args: &Args) -> String {
+    let mut header: Vec<String> = [
+        "role",
+        "selection",
+        "target",
+        "none, a group",
+        "none, a slot",
+    ]
+    .map(Into::into)
+    .into();
+    header.push(format!("> {} of a group", args.cap));
+    header.extend(
+        args.honest
+            .iter()
+            .map(|h| format!("no honest one, h = {h}")),
+    );
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let row = |odds: &Odds| {
+        let mut row = vec![
+            odds.role.to_owned(),
+            odds.selection.to_string(),
+            odds.target.to_string(),
+            probability(odds.none_group),
+            probability(odds.none_slot),
+            probability(odds.above_cap_slot),
+        ];
+        row.extend(odds.none_honest_slot.iter().map(|&p| probability(p)));
+        row
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+    format!(
+        "Modelled, probability in a slot:\n{}",
+        table(&header, &rows)
+    )
+}
+
+fn drawn_table(drawn: &[(&'static str, Selection, Drawn)], args: &Args) -> String {
+    let mut header: Vec<String> = [
+        "role",
+        "selection",
+        "groups",
+        "members",
+        "expected",
+        "deviations",
+        "least",
+        "most",
+        "none",
+    ]
+    .map(Into::into)
+    .into();
+    header.extend(
+        args.honest
+            .iter()
+            .map(|h| format!("no honest, h = {h} (expected)")),
+    );
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let row = |(role, selection, drawn): &(&'static str, Selection, Drawn)| {
+        let groups = drawn.groups.max(1) as f64;
+        let mut row = vec![
+            (*role).to_owned(),
+            selection.to_string(),
+            text::count(drawn.groups),
+            format!("{:.3}", drawn.members as f64 / groups),
+            format!("{:.3}", drawn.members_expected / groups),
+            format!("{:+.1}", drawn.deviations()),
+            drawn.least.to_string(),
+            drawn.most.to_string(),
+            drawn.none.to_string(),
+        ];
+        let counts = drawn.none_honest.iter().zip(&drawn.none_honest_expected);
+        row.extend(counts.map(|(count, expected)| format!("{count} ({expected:.2})")));
+        row
+    };
+    let rows: Vec<Vec<String>> = drawn.iter().map(row).collect();
+    format!(
+        "\nDrawn by the protocol's selection, {} slots, target {}:\n{}",
+        args.slots,
+        args.target[0],
+        table(&header, &rows)
+    )
+}
+
+fn fields(
+    layout: &Layout,
+    rows: &[Odds],
+    drawn: &[(&'static str, Selection, Drawn)],
+) -> Map<String, Value> {
+    let bounds: Vec<u32> = (0..layout.committees())
+        .map(|c| layout.committee_range(c).start)
+        .chain([layout.validators()])
+        .collect();
+    let mut cell_sizes = BTreeMap::<u32, u32>::new();
+    for cell in layout.cells() {
+        *cell_sizes.entry(layout.cell_len(cell)).or_default() += 1;
+    }
+    let odds = |odds: &Odds| {
+        json!({
+            "role": odds.role,
+            "selection": odds.selection.to_string(),
+            "target": odds.target,
+            "none_group": odds.none_group,
+            "none_slot": odds.none_slot,
+            "above_cap_slot": odds.above_cap_slot,
+            "none_honest_slot": odds.none_honest_slot,
+        })
+    };
+    let drawn_json = |(role, selection, drawn): &(&'static str, Selection, Drawn)| {
+        json!({
+            "role": role,
+            "selection": selection.to_string(),
+            "groups": drawn.groups,
+            "members": drawn.members,
+            "members_expected": drawn.members_expected,
+            "deviations": drawn.deviations(),
+            "least": drawn.least,
+            "most": drawn.most,
+            "none": drawn.none,
+            "none_expected": drawn.none_expected,
+            "none_honest": drawn.none_honest,
+            "none_honest_expected": drawn.none_honest_expected,
+            "holds": drawn.holds(),
+        })
+    };
+    Map::from_iter([
+        ("committee_bounds".to_owned(), json!(bounds)),
+        ("cell_sizes".to_owned(), json!(cell_sizes)),
+        (
+            "odds".to_owned(),
+            Value::Array(rows.iter().map(odds).collect()),
+        ),
+        (
+            "drawn".to_owned(),
+            json!({ "kind": "measured", "cases": drawn.iter().map(drawn_json).collect::<Vec<_>>() }),
+        ),
+    ])
+}
+
+fn config(args: &Args, layout: &Layout) -> Value {
+    json!({
+        "validators": layout.validators(),
+        "committees": layout.committees(),
+        "subcommittees": layout.subcommittees(),
+        "target": args.target,
+        "honest": args.honest,
+        "cap": args.cap,
+        "slots": args.slots,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(options: &[&str]) -> Args {
+        Cli::try_parse_from([&["committees"], options].concat())
+            .unwrap_or_else(|error| panic!("{error}"))
+            .args
+    }
+
+    fn posts(layout: &Layout) -> [Vec<Post>; 2] {
+        [
+            layout.cells().map(Post::Aggregator).collect(),
+            (0..layout.committees()).map(Post::Collector).collect(),
+        ]
+    }
+
+    #[test]
+    fn the_odds_of_a_million_validators() {
+        let args = args(&[]);
+        let layout = args.network.layout().unwrap();
+        let [cells, committees] = posts(&layout);
+        let of = |posts: &[Post], selection, target| {
+            odds("", &sizes(&layout, posts), selection, target, &args)
+        };
+        let close = |value: f64, expected: f64, relative: f64| {
+            assert!(
+                (value / expected - 1.0).abs() < relative,
+                "{value}, not {expected}"
+            );
+        };
+        let cell = of(&cells, Selection::Lottery, 16);
+        close(cell.none_group, 8.7e-8, 0.01);
+        close(cell.none_slot, 1.8e-4, 0.02);
+        let committee = of(&committees, Selection::Lottery, 16);
+        close(committee.none_honest_slot[0], 0.0107, 0.01);
+        close(committee.none_honest_slot[1], 8.8e-5, 0.01);
+        let rank = of(&committees, Selection::Rank, 16);
+        assert_eq!(rank.none_slot, 0.0);
+        close(rank.none_honest_slot[0], 4.9e-4, 0.02);
+        // The binomial's tail is thinner than that of its Poisson limit, 8e-11 for 48 or more.
+        assert!(cell.above_cap_slot < 2048.0 * 8e-11);
+    }
+
+    #[test]
+    fn draws_of_the_real_selection_hold() {
+        for validators in ["5", "191", "3000", "20000"] {
+            let args = args(&[
+                "--validators",
+                validators,
+                "--committees",
+                "4",
+                "--subcommittees",
+                "3",
+                "--slots",
+                "4",
+                "--honest",
+                "0.5,0,1",
+            ]);
+            let layout = args.network.layout().unwrap();
+            for posts in posts(&layout) {
+                for selection in [Selection::Lottery, Selection::Rank] {
+                    let drawn = draw(&layout, &posts, selection, &args);
+                    assert!(drawn.holds(), "{validators} {selection}: {drawn:?}");
+                    let filled = sizes(&layout, &posts).values().sum::<u32>();
+                    assert_eq!(drawn.groups, u64::from(filled) * 4);
+                    assert_eq!(drawn.none_honest[1], drawn.groups, "nobody is honest");
+                    assert_eq!(drawn.none_honest[2], drawn.none, "all are honest");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_selection_does_not_hold() {
+        let args = args(&["--validators", "4096", "--honest", "0.5"]);
+        let serving: Vec<u32> = (0..20).collect();
+        let fold = |selection| {
+            (0..200)
+                .map(|_| Drawn::of_group(512, &serving, selection, 16, &args))
+                .fold(Drawn::nothing(1), Drawn::merge)
+        };
+        assert!(!fold(Selection::Lottery).holds());
+        assert!(!fold(Selection::Rank).holds());
+    }
+
+    #[test]
+    fn probabilities_read_well() {
+        assert_eq!(probability(0.0), "0");
+        assert_eq!(probability(0.010_66), "1.07 %");
+        assert_eq!(probability(8.7e-8), "8.7e-8");
+    }
+}

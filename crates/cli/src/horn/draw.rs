@@ -1,0 +1,302 @@
+//! Synthetic slots: who votes, what the chain shows of the slot before, what each sender misses.
+//!
+//! A network is a participation: each validator votes with a given probability, independently, or
+//! as recorded. Everything that differs from it is drawn on top: a *flip* turns a validator's bit
+//! between the last slot and this one, a *miss* takes a vote out of one aggregate or collection.
+//! Flips and misses are independent, which real networks are not: their rates are assumptions that
+//! a command prints with its figures.
+
+use crate::bench::Participation;
+use crate::participation::Record;
+use alphorn_proto::horn::Cover;
+use alphorn_proto::horn::cover::{Candidate, cover};
+use alphorn_types::{Bitfield, Cell, Layout, Support, Validator};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// Validators where nothing else is asked for: Horn's 2^20.
+const VALIDATORS_DEFAULT: u32 = 1 << 20;
+
+/// A stream of random decisions.
+pub(crate) struct Draw(ChaCha20Rng);
+
+impl Draw {
+    /// Stream number `stream` of a seed; streams of a seed are independent of one another.
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        rng.set_stream(stream);
+        Draw(rng)
+    }
+
+    /// Bits that are set with probability `share` each, to a part in 2^32.
+    pub(crate) fn bits(&mut self, len: usize, share: f64) -> Bitfield {
+        let threshold = (share.clamp(0.0, 1.0) * (1u64 << 32) as f64).round() as u64;
+        let word = |base: usize, rng: &mut ChaCha20Rng| {
+            (0..64.min(len - base)).fold(0u64, |word, bit| {
+                word | u64::from(u64::from(rng.next_u32()) < threshold) << bit
+            })
+        };
+        let words = (0..len.div_ceil(64))
+            .map(|w| word(w * 64, &mut self.0))
+            .collect();
+        Bitfield::from_words(words, len).expect("bits above the length are not drawn")
+    }
+
+    /// Random bytes.
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill_bytes(bytes);
+    }
+
+    /// A number below `n` > 0, the smallest ones more likely by at most n parts in 2^64.
+    fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.0.next_u64()) * n as u128) >> 64) as usize
+    }
+
+    /// Puts items into random order.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
+        }
+    }
+}
+
+/// The network whose slot is drawn.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct NetworkArgs {
+    /// Number of validators, as 1048576 or 2^20; a record brings its own
+    #[arg(long, value_parser = crate::options::validators)]
+    validators: Option<u32>,
+    /// Committees; as many as the number of validators needs by default
+    #[arg(long)]
+    committees: Option<u16>,
+    /// Cells of a committee
+    #[arg(long)]
+    subcommittees: Option<u16>,
+    /// Which flag of a recorded epoch counts as the vote: source, target or head
+    #[arg(long, default_value = "target", value_name = "FLAG")]
+    flag: String,
+}
+
+/// Validators in committees, and who of them votes.
+#[derive(Clone, Debug)]
+pub(crate) struct Network {
+    /// Committees and cells.
+    pub(crate) layout: Layout,
+    /// The participation in words.
+    pub(crate) name: String,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Share(f64),
+    Recorded(Bitfield),
+}
+
+impl NetworkArgs {
+    /// Committees and cells where nobody's participation matters.
+    ///
+    /// # Errors
+    /// If a number is out of its bounds.
+    pub(crate) fn layout(&self) -> anyhow::Result<Layout> {
+        let validators = self.validators.unwrap_or(VALIDATORS_DEFAULT);
+        let default = Layout::default_for(validators, None)?;
+        self.layout_or(validators, default.committees(), default.subcommittees())
+    }
+
+    /// The network with a participation.
+    ///
+    /// # Errors
+    /// If a record cannot be read, or has another number of validators than was asked for, or a
+    /// number is out of its bounds.
+    pub(crate) fn network(&self, participation: &Participation) -> anyhow::Result<Network> {
+        match participation {
+            Participation::Share(share) => Ok(Network {
+                layout: self.layout()?,
+                name: format!("{} %", share * 100.0),
+                source: Source::Share(*share),
+            }),
+            Participation::File(path) => {
+                let record = Record::read(path, &self.flag)?;
+                if let Some(asked) = self.validators.filter(|n| *n != record.validators) {
+                    anyhow::bail!(
+                        "--validators {asked}: {} records {} validators",
+                        record.name,
+                        record.validators
+                    );
+                }
+                let layout =
+                    self.layout_or(record.validators, record.committees, record.subcommittees)?;
+                Ok(Network {
+                    layout,
+                    name: record.name,
+                    source: Source::Recorded(record.bits),
+                })
+            }
+        }
+    }
+
+    fn layout_or(&self, validators: u32, committees: u16, cells: u16) -> anyhow::Result<Layout> {
+        let committees = self.committees.unwrap_or(committees);
+        let cells = self.subcommittees.unwrap_or(cells);
+        Ok(Layout::new(validators, committees, cells)?)
+    }
+}
+
+impl Network {
+    /// Who votes in a committee, by position.
+    pub(crate) fn online(&self, c: u16, draw: &mut Draw) -> Bitfield {
+        let range = self.layout.committee_range(c);
+        match &self.source {
+            Source::Share(share) => draw.bits(range.len(), *share),
+            Source::Recorded(bits) => bits.extract(range.start as usize..range.end as usize),
+        }
+    }
+}
+
+/// `bits` without those that one sender misses.
+pub(crate) fn missing(bits: &Bitfield, misses: f64, draw: &mut Draw) -> Bitfield {
+    let mut kept = bits.clone();
+    if misses > 0.0 {
+        kept.subtract(&draw.bits(bits.len(), misses));
+    }
+    kept
+}
+
+/// What the chain shows of the slot before: `bits` with each one turned with probability `flip`.
+pub(crate) fn flipped(bits: &Bitfield, flip: f64, draw: &mut Draw) -> Bitfield {
+    let mut before = bits.clone();
+    if flip > 0.0 {
+        before.toggle(&draw.bits(bits.len(), flip));
+    }
+    before
+}
+
+/// Aggregates of one cell with their senders.
+pub(crate) type Aggregates = Vec<(Validator, Bitfield)>;
+
+/// What `count` aggregators of a cell publish: the votes of `online`, each without its own misses.
+pub(crate) fn aggregates(
+    online: &Bitfield,
+    count: u16,
+    misses: f64,
+    draw: &mut Draw,
+) -> Aggregates {
+    (0..u32::from(count))
+        .map(|sender| (Validator(sender), missing(online, misses, draw)))
+        .collect()
+}
+
+/// What a collector makes of a cell: the sum of its picks, and how many there are.
+pub(crate) fn covered(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> (Support, usize) {
+    let candidates: Vec<Candidate<'_>> = aggregates
+        .iter()
+        .map(|(sender, signers)| Candidate {
+            sender: *sender,
+            signers,
+        })
+        .collect();
+    let picks = cover(&candidates, None, rule, picks_max);
+    (picks.multiplicities(&candidates), picks.chosen.len())
+}
+
+/// The support of a committee out of those of its cells, in order.
+pub(crate) fn join(layout: &Layout, c: u16, cells: &[Support]) -> Support {
+    let len = layout.committee_len(c) as usize;
+    let planes_count = cells.iter().map(Support::planes_count).max().unwrap_or(1);
+    let mut planes = vec![Bitfield::new(len); planes_count];
+    for (subcommittee, support) in (0..).zip(cells) {
+        let cell = Cell {
+            committee: c,
+            subcommittee,
+        };
+        let offset = layout.cell_in_committee(cell).start as usize;
+        for (plane, part) in planes.iter_mut().zip(support.planes()) {
+            plane.write_range(offset, part);
+        }
+    }
+    Support::from_planes(planes).expect("the largest number of planes is needed by some cell")
+}
+
+/// The cells of a committee as positions of the committee.
+pub(crate) fn cell_ranges(layout: &Layout, c: u16) -> Vec<std::ops::Range<usize>> {
+    (0..layout.subcommittees())
+        .map(|subcommittee| {
+            let range = layout.cell_in_committee(Cell {
+                committee: c,
+                subcommittee,
+            });
+            range.start as usize..range.end as usize
+        })
+        .collect()
+}
+
+/// A number as an option, from 0 to 1.
+pub(crate) fn share_option(text: &str) -> Result<f64, String> {
+    crate::options::share(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_drawn_at_their_rate_and_reproducibly() {
+        for share in [0.0, 0.003, 0.5, 0.95, 1.0] {
+            let bits = Draw::new(1, 2).bits(200_000, share);
+            let expected = share * 200_000.0;
+            let deviation = (200_000.0 * share * (1.0 - share)).sqrt();
+            let difference = (bits.count_ones() as f64 - expected).abs();
+            assert!(
+                difference <= 5.0 * deviation,
+                "{share}: off by {difference}"
+            );
+            assert_eq!(bits, Draw::new(1, 2).bits(200_000, share));
+        }
+        assert_ne!(Draw::new(1, 2).bits(64, 0.5), Draw::new(1, 3).bits(64, 0.5));
+    }
+
+    #[test]
+    fn a_shuffle_keeps_all_items() {
+        let mut items: Vec<usize> = (0..100).collect();
+        Draw::new(7, 0).shuffle(&mut items);
+        assert_ne!(items, (0..100).collect::<Vec<_>>());
+        items.sort_unstable();
+        assert_eq!(items, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn cells_join_at_their_places() {
+        let layout = Layout::new(21, 2, 3).unwrap();
+        let ranges = cell_ranges(&layout, 1);
+        let cells: Vec<Support> = ranges
+            .iter()
+            .zip([1u8, 3, 2])
+            .map(|(range, m)| Support::from_multiplicities(&vec![m; range.len()]).unwrap())
+            .collect();
+        let joined = join(&layout, 1, &cells);
+        assert_eq!(joined.len(), layout.committee_len(1) as usize);
+        for (range, m) in ranges.into_iter().zip([1u8, 3, 2]) {
+            assert!(range.into_iter().all(|i| joined.multiplicity(i) == m));
+        }
+        let empty = Layout::new(2, 1, 4).unwrap();
+        let cells: Vec<Support> = cell_ranges(&empty, 0)
+            .iter()
+            .map(|range| Support::new(range.len()))
+            .collect();
+        assert_eq!(join(&empty, 0, &cells), Support::new(2));
+    }
+
+    #[test]
+    fn picks_of_honest_aggregates_cover_nearly_all() {
+        let mut draw = Draw::new(3, 0);
+        let online = draw.bits(512, 0.95);
+        let aggregates = aggregates(&online, 16, 0.01, &mut draw);
+        let (support, picks) = covered(&aggregates, Cover::Quorum, 3);
+        assert!((1..=3).contains(&picks));
+        assert!(online.count_ones() - support.signer_count() <= 1);
+        assert!(support.signers().is_subset_of(&online));
+        let (none, picks) = covered(&Vec::new(), Cover::Quorum, 3);
+        assert_eq!((none.len(), picks), (0, 0));
+    }
+}
