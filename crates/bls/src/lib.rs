@@ -88,6 +88,7 @@ mod error;
 mod exec;
 mod fixed_base;
 mod interop;
+pub mod ipa;
 mod kernel;
 mod keys;
 pub mod peer;

@@ -3,6 +3,7 @@
 
 pub(crate) mod curve;
 pub(crate) mod field;
+pub(crate) mod fr;
 pub(crate) mod pairing;
 pub(crate) mod points;
 pub(crate) mod scalar;
