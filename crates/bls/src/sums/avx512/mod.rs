@@ -75,13 +75,23 @@ struct LaneGroup {
     slot: usize,
 }
 
-/// The entries of a pair of rows at level 0.
+/// The operands of sixteen pairs at level 0.
 #[derive(Clone, Copy)]
-struct Row {
-    /// Entries of both operands; lanes without one name any point.
-    entries: [[Entry; LANES]; 2],
-    /// Lanes without an entry.
+struct Row<'a, const N: usize> {
+    /// The points of both operands; lanes without one name any point.
+    points: [[&'a Point<N>; LANES]; 2],
+    /// Lanes whose point is meant with the other sign.
+    negative: [u16; 2],
+    /// Lanes without a point.
     missing: [u16; 2],
+}
+
+/// An empty list of rows in the memory of another: `Vec` reuses it, as no element is left to convert.
+fn recycle<'b, const N: usize>(mut rows: Vec<Row<'_, N>>) -> Vec<Row<'b, N>> {
+    rows.clear();
+    rows.into_iter()
+        .map(|_| unreachable!("the list is empty"))
+        .collect()
 }
 
 /// Buffers of one thread.
@@ -91,7 +101,8 @@ pub(crate) struct Scratch<const N: usize> {
     /// Where the next segment of each length goes.
     places: Vec<u32>,
     groups: Vec<LaneGroup>,
-    rows: Vec<Row>,
+    /// Empty between calls.
+    rows: Vec<Row<'static, N>>,
     slots: Vec<Slot<N>>,
     /// Lanes of each slot that hold the identity.
     infinite: Vec<u16>,
@@ -280,13 +291,13 @@ impl<const N: usize> Scratch<N> {
                 },
             );
         }
-        self.rows.clear();
+        let mut rows = recycle(core::mem::take(&mut self.rows));
         for group in &self.groups {
-            self.rows
-                .extend((0..group.longest.div_ceil(2)).map(|row| group.row(entries, row)));
+            rows.extend((0..group.longest.div_ceil(2)).map(|row| group.row(points, entries, row)));
         }
         let mut temporaries = Temporaries::new();
-        self.level_zero::<F>(points, &mut temporaries);
+        self.level_zero::<F>(&rows, &mut temporaries);
+        self.rows = recycle(rows);
         let longest = self
             .groups
             .iter()
@@ -316,16 +327,16 @@ impl<const N: usize> Scratch<N> {
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn level_zero<F: Coefficients<N>>(
         &mut self,
-        points: Points<'_, Point<N>>,
+        rows: &[Row<'_, N>],
         temporaries: &mut Temporaries<N>,
     ) {
         let bounds = Level::new(0);
         let mut start = 0;
-        while start < self.rows.len() {
-            let block = start..self.rows.len().min(start + BLOCK_ROWS);
-            let product = self.gather_denominators(points, block.clone(), &bounds);
+        while start < rows.len() {
+            let block = start..rows.len().min(start + BLOCK_ROWS);
+            let product = self.gather_denominators(rows, block.clone(), &bounds);
             self.gather_sums(
-                points,
+                rows,
                 block.clone(),
                 &bounds,
                 invert::<F, N>(&product),
@@ -342,12 +353,11 @@ impl<const N: usize> Scratch<N> {
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn gather_denominators(
         &mut self,
-        points: Points<'_, Point<N>>,
+        rows: &[Row<'_, N>],
         block: Range<usize>,
         bounds: &Level,
     ) -> Narrow<N> {
         let Self {
-            rows,
             slots,
             infinite,
             pairs,
@@ -360,26 +370,26 @@ impl<const N: usize> Scratch<N> {
             // misses in flight, and waits if asked for more.
             let ahead = rows.get(a + PREFETCH_ROWS);
             if let Some(row) = ahead {
-                row.prefetch(points, 0);
+                row.prefetch(0);
             }
-            gather(points, &row.entries[0], |point| &point.x, &mut slot.x);
+            row.gather_x(0, &mut slot.x);
             if row.is_single() {
-                row.gather_y(points, 0, &mut slot.y);
+                row.gather_y(0, &mut slot.y);
                 infinite[a] = row.missing[0];
                 continue;
             }
             // Pass 2 finds both x here, transposed.
-            gather(points, &row.entries[1], |point| &point.x, &mut slot.y);
+            row.gather_x(1, &mut slot.y);
             pair.d.set_difference(&slot.y, &slot.x, bounds);
             if let Some(row) = ahead {
-                row.prefetch(points, 1);
+                row.prefetch(1);
             }
             (pair.doubled, pair.opposite) = (0, 0);
             let missing = row.missing[0] | row.missing[1];
             if slot.x.lowest_equal(&slot.y) & !missing != 0 {
                 let (mut ya, mut yb) = (Wide::zero(), Wide::zero());
-                row.gather_y(points, 0, &mut ya);
-                row.gather_y(points, 1, &mut yb);
+                row.gather_y(0, &mut ya);
+                row.gather_y(1, &mut yb);
                 pair.except(&ya, &yb, missing, bounds);
             }
             if missing != 0 {
@@ -395,14 +405,13 @@ impl<const N: usize> Scratch<N> {
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn gather_sums(
         &mut self,
-        points: Points<'_, Point<N>>,
+        rows: &[Row<'_, N>],
         block: Range<usize>,
         bounds: &Level,
         inverse: Narrow<N>,
         temporaries: &mut Temporaries<N>,
     ) {
         let Self {
-            rows,
             slots,
             infinite,
             pairs,
@@ -420,13 +429,13 @@ impl<const N: usize> Scratch<N> {
                 continue;
             }
             if let Some(row) = rows.get(a.wrapping_sub(PREFETCH_ROWS)) {
-                row.prefetch_y(points, 0);
-                row.prefetch_y(points, 1);
+                row.prefetch_y(0);
+                row.prefetch_y(1);
             }
             temporaries.step(&mut inverses, &mut turn, pair, bounds);
             other.x = slot.y;
-            row.gather_y(points, 0, &mut slot.y);
-            row.gather_y(points, 1, &mut other.y);
+            row.gather_y(0, &mut slot.y);
+            row.gather_y(1, &mut other.y);
             let missing = (row.missing[0], row.missing[1]);
             infinite[a] = temporaries.add(slot, &other, pair, missing, bounds);
         }
@@ -554,18 +563,26 @@ impl LaneGroup {
         self.longest.div_ceil(1 << level) / 2
     }
 
-    /// The entries of a pair of rows.
-    fn row(&self, entries: &[Entry], row: usize) -> Row {
-        let any = entries[self.starts[0] as usize];
+    /// The operands of a row of pairs.
+    fn row<'a, const N: usize>(
+        &self,
+        points: Points<'a, Point<N>>,
+        entries: &[Entry],
+        row: usize,
+    ) -> Row<'a, N> {
+        let any = points.get(entries[self.starts[0] as usize].index());
         let mut out = Row {
-            entries: [[any; LANES]; 2],
+            points: [[any; LANES]; 2],
+            negative: [0; 2],
             missing: [0; 2],
         };
         for lane in 0..LANES {
             let (start, length) = (self.starts[lane] as usize, self.lengths[lane] as usize);
             for operand in 0..2 {
                 if 2 * row + operand < length {
-                    out.entries[operand][lane] = entries[start + 2 * row + operand];
+                    let entry = entries[start + 2 * row + operand];
+                    out.points[operand][lane] = points.get(entry.index());
+                    out.negative[operand] |= u16::from(entry.is_negative()) << lane;
                 } else {
                     out.missing[operand] |= 1 << lane;
                 }
@@ -586,74 +603,66 @@ impl LaneGroup {
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn gather<const N: usize>(
-    points: Points<'_, Point<N>>,
-    entries: &[Entry; LANES],
+    points: &[&Point<N>; LANES],
     coordinate: impl Fn(&Point<N>) -> &[__m512i; N],
     out: &mut Wide<N>,
 ) {
     for v in 0..2 {
-        let lanes: [&[__m512i; N]; 8] =
-            core::array::from_fn(|i| coordinate(points.get(entries[8 * v + i].index())));
         for c in 0..N {
-            out.0[c].0[v] = transpose(&lanes.map(|lane| lane[c]));
+            let lanes = core::array::from_fn(|i| coordinate(points[8 * v + i])[c]);
+            out.0[c].0[v] = transpose(&lanes);
         }
     }
 }
 
-impl Row {
+impl<const N: usize> Row<'_, N> {
     /// Whether no lane has a second operand: the odd last row of a group.
     fn is_single(&self) -> bool {
         self.missing[1] == !0
     }
 
-    /// y, or p - y where the entry is negative.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn gather_y<const N: usize>(
-        &self,
-        points: Points<'_, Point<N>>,
-        operand: usize,
-        out: &mut Wide<N>,
-    ) {
-        let entries = &self.entries[operand];
-        gather(points, entries, |point| &point.y, out);
-        let lanes = entries.iter().enumerate();
-        let negative = lanes.fold(0, |mask, (lane, e)| {
-            mask | u16::from(e.is_negative()) << lane
-        });
-        if negative != 0 {
-            *out = out.select(negative, &out.negated());
+    fn gather_x(&self, operand: usize, out: &mut Wide<N>) {
+        gather(&self.points[operand], |point| &point.x, out);
+    }
+
+    /// y, or p - y where the point is meant with the other sign.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn gather_y(&self, operand: usize, out: &mut Wide<N>) {
+        gather(&self.points[operand], |point| &point.y, out);
+        if self.negative[operand] != 0 {
+            *out = out.select(self.negative[operand], &out.negated());
         }
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn prefetch<const N: usize>(&self, points: Points<'_, Point<N>>, operand: usize) {
-        self.prefetch_lines(operand, |entry| &points.get(entry.index()).x);
+    fn prefetch(&self, operand: usize) {
+        for point in &self.points[operand] {
+            prefetch(&point.x);
+        }
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn prefetch_y<const N: usize>(&self, points: Points<'_, Point<N>>, operand: usize) {
-        self.prefetch_lines(operand, |entry| &points.get(entry.index()).y);
+    fn prefetch_y(&self, operand: usize) {
+        for point in &self.points[operand] {
+            prefetch(&point.y);
+        }
     }
+}
 
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn prefetch_lines<'p, const N: usize>(
-        &self,
-        operand: usize,
-        lines: impl Fn(&Entry) -> &'p [__m512i; N],
-    ) {
-        for entry in &self.entries[operand] {
-            for line in lines(entry) {
-                // SAFETY: the pointer comes from a reference, and a prefetch reads nothing. Newer
-                // compilers know that it is safe.
-                #[allow(unused_unsafe)]
-                unsafe {
-                    _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(line).cast())
-                };
-            }
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn prefetch<const N: usize>(coordinate: &[__m512i; N]) {
+    for line in coordinate {
+        // SAFETY: the pointer comes from a reference, and a prefetch reads nothing. Newer compilers
+        // know that it is safe.
+        #[allow(unused_unsafe)]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(line).cast());
         }
     }
 }
