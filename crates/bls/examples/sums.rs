@@ -116,9 +116,25 @@ fn run(backend: Backend, size: usize, committees: usize) {
         ("99 % random", 0.99, false),
         ("95 % corr", 0.95, true),
         ("99 % corr", 0.99, true),
-        ("100 %", 1.0, false),
     ] {
         case(&table, name, participation, correlated, costs);
+    }
+    // What adversaries may register: the same sums over keys that collide everywhere.
+    let keys = table.keys().to_vec();
+    let clones = |i: usize| keys[i % size.min(1024)];
+    let pairs = |i: usize| {
+        if i % 2 == 0 {
+            keys[i / 2]
+        } else {
+            keys[i / 2].neg()
+        }
+    };
+    let cases: [(&str, &dyn Fn(usize) -> G1Affine); 2] =
+        [("50 % clones", &clones), ("50 % P, -P", &pairs)];
+    for (name, key) in cases {
+        let keys = (0..keys_total).map(key).collect();
+        let table = KeyTable::new(backend, keys, &vec![size; committees]).expect("a valid table");
+        case(&table, name, 0.5, false, costs);
     }
 }
 

@@ -9,6 +9,9 @@ use super::table::KeyTable;
 pub const PLANES_MAX: usize = 4;
 /// Collections of one committee in one job at most.
 pub const COLLECTIONS_MAX: usize = 4096;
+/// Collections of one committee that verification puts into one job: at four planes 16 groups of the
+/// widest kind, behind which nothing more is shared; the working memory of a job grows with them.
+const COLLECTIONS_PER_JOB: usize = 64;
 
 /// The support of one collection: `planes[j]` holds bit j of each position's multiplicity.
 ///
@@ -90,7 +93,22 @@ pub(super) fn check_plane(plane: &[u64], positions: usize) -> Result<(), SumErro
     }
 }
 
-impl CommitteeJob<'_> {
+impl<'a> CommitteeJob<'a> {
+    /// Jobs of bounded memory for any number of collections, in their order.
+    pub(crate) fn split(
+        committee: usize,
+        collections: &'a [Columns<'a>],
+        bases: &'a [Base],
+    ) -> impl Iterator<Item = CommitteeJob<'a>> {
+        collections
+            .chunks(COLLECTIONS_PER_JOB)
+            .map(move |collections| CommitteeJob {
+                committee,
+                collections,
+                bases,
+            })
+    }
+
     pub(super) fn check(&self, table: &KeyTable) -> Result<(), SumError> {
         let committees = table.committees();
         if self.committee >= committees {

@@ -123,8 +123,18 @@ impl<K: SumKernel> Tree<K> {
     }
 
     /// Runs all groups to their ends: afterwards `slots` holds the sums.
+    ///
+    /// # Panics
+    /// If there are more items than entries can name sums of: 2^28 and more in one batch.
     pub(crate) fn run(&mut self, kernel: K, table: &[K::Point]) {
         while !self.digits.is_empty() {
+            // A step makes at most two sums, and two entries of its list, for each of its items.
+            let indices = table.len() + self.sums.len() + 2 * self.items.len();
+            assert!(
+                indices <= Entry::INDEX_END,
+                "{} items in one batch",
+                self.items.len()
+            );
             self.list.clear();
             self.items_next.clear();
             self.digits_next.clear();

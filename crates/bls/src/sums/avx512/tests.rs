@@ -1,6 +1,8 @@
 //! The vector arithmetic against blst's, at ordinary and at extreme representatives.
 
-use super::field::{DIGITS, Fe, LIMBS, NARROW, P_LIMBS, WIDE, multiple_of_p, products, words};
+use super::field::{
+    DIGITS, Fe, LIMBS, NARROW, P_LIMBS, WIDE, multiple_of_p, products, transpose, words,
+};
 use super::*;
 use crate::CurveField;
 use crate::blst_ffi::field::Field;
