@@ -7,7 +7,7 @@ use super::tree::{Item, Tree};
 use crate::blst_ffi::curve::{Affine, CurveField, G1Affine};
 use crate::blst_ffi::field::Fp;
 
-/// Constants of the prediction time = additions · `add_ns` + items · `item_ns` + groups · `group_ns`.
+/// Constants of the prediction time = additions · `add_ns` + items · `item_ns` + groups · `group_ns` + `job_ns`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// One addition of a point to a running sum.
@@ -20,6 +20,8 @@ pub struct Costs {
     pub item_ns: f64,
     /// What a group of columns costs beside its items and additions.
     pub group_ns: f64,
+    /// What a job costs beside its groups: mostly the inversions of its levels.
+    pub job_ns: f64,
 }
 
 impl Default for Costs {
@@ -30,14 +32,21 @@ impl Default for Costs {
             naive_ns: 3000.0,
             add_ns: 180.0,
             item_ns: 6.0,
-            group_ns: 8000.0,
+            group_ns: 2000.0,
+            job_ns: 20_000.0,
         }
     }
 }
 
 impl Costs {
-    pub(crate) fn tree_ns(&self, additions: f64, items: f64, groups: usize) -> f64 {
+    /// Predicted time of groups that run together, without `job_ns`.
+    pub(crate) fn groups_ns(&self, additions: f64, items: f64, groups: usize) -> f64 {
         additions * self.add_ns + items * self.item_ns + groups as f64 * self.group_ns
+    }
+
+    /// Predicted time of a job.
+    pub(crate) fn job_ns(&self, additions: f64, items: f64, groups: usize) -> f64 {
+        self.groups_ns(additions, items, groups) + self.job_ns
     }
 }
 
@@ -46,6 +55,8 @@ const POINTS: usize = 1024;
 /// Entries of the measured sum: enough that the inversions count as in a real one.
 const ENTRIES: usize = 4096;
 const SEGMENTS: usize = 64;
+/// Patterns of the measured groups: all of eight columns but 0.
+const VALUES: usize = 255;
 /// The least of this many runs counts.
 const RUNS: usize = 3;
 
@@ -88,27 +99,36 @@ pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K, generator: &G1Affine)
     let (short_ns, long_ns) = (naive(1), naive(257));
     let add_ns = sum_ns / (ENTRIES - SEGMENTS) as f64;
     let mut tree = Tree::<K>::default();
-    let mut extra_ns = |items: usize| {
-        let group_ns = least_ns(|| {
+    let mut extra_ns = |groups: usize, items: usize| {
+        let run_ns = least_ns(|| {
             tree.clear();
-            tree.push_group(8, |out| {
-                let item = |i| Item {
-                    value: 1 + (i % 255) as u16,
-                    entry: Entry::new(i % POINTS, false),
-                };
-                out.extend((0..items).map(item));
-            });
+            for _ in 0..groups {
+                tree.push_group(8, |out| {
+                    let entry = |i| Entry::new(i % POINTS, false);
+                    let item = |i| Item {
+                        value: 1 + (i % VALUES) as u16,
+                        entry: entry(i),
+                    };
+                    out.extend((0..items).map(item));
+                });
+            }
             tree.run(kernel, &table);
         });
-        group_ns - tree.additions as f64 * add_ns
+        run_ns - tree.additions as f64 * add_ns
     };
-    let (small_ns, large_ns) = (extra_ns(255), extra_ns(255 * 16));
+    let (one_ns, nine_ns, full_ns) = (
+        extra_ns(1, VALUES),
+        extra_ns(9, VALUES),
+        extra_ns(1, ENTRIES),
+    );
+    let group_ns = ((nine_ns - one_ns) / 8.0).max(0.0);
     Costs {
         naive_add_ns: ((long_ns - short_ns) / 256.0).max(1.0),
         naive_ns: short_ns,
         add_ns,
-        item_ns: ((large_ns - small_ns) / (255.0 * 15.0)).clamp(1.0, add_ns / 4.0),
-        group_ns: small_ns.max(0.0),
+        item_ns: ((full_ns - one_ns) / (ENTRIES - VALUES) as f64).clamp(1.0, add_ns / 4.0),
+        group_ns,
+        job_ns: (one_ns - group_ns).max(0.0),
     }
 }
 

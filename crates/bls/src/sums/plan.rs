@@ -165,7 +165,7 @@ impl<'a> JobColumns<'a> {
             groups: (0..self.columns.len()).map(|j| j..j + 1).collect(),
             references,
             items,
-            cost_ns: costs.tree_ns(items as f64, items as f64, self.columns.len()),
+            cost_ns: costs.job_ns(items as f64, items as f64, self.columns.len()),
         }
     }
 
@@ -205,7 +205,7 @@ impl<'a> JobColumns<'a> {
                 items += touched;
                 additions += tree_additions(touched as f64, group.len() as u32, group.len() == 1);
             }
-            (costs.tree_ns(additions, items as f64, count), groups, items)
+            (costs.job_ns(additions, items as f64, count), groups, items)
         });
         let best = tried.reduce(|a, b| if b.0 < a.0 { b } else { a });
         let (cost_ns, groups, items) = best.unwrap_or_default();
@@ -234,7 +234,7 @@ pub(crate) fn random_groups(columns: usize, positions: usize, costs: &Costs) -> 
         let one = |group: &Range<usize>| {
             let touched = positions as f64 * (1.0 - 0.5f64.powi(group.len() as i32));
             let additions = tree_additions(touched, group.len() as u32, group.len() == 1);
-            costs.tree_ns(additions, touched, 1)
+            costs.groups_ns(additions, touched, 1)
         };
         groups.iter().map(one).sum()
     };

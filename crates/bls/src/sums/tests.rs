@@ -422,6 +422,7 @@ fn measured_costs_are_plausible_and_change_no_result() {
             add_ns,
             item_ns,
             group_ns,
+            job_ns,
         } = costs;
         assert!(
             [naive_add_ns, naive_ns, add_ns, item_ns]
@@ -429,7 +430,10 @@ fn measured_costs_are_plausible_and_change_no_result() {
                 .all(|ns| *ns > 0.0),
             "{costs:?}"
         );
-        assert!(group_ns >= 0.0 && item_ns < add_ns, "{costs:?}");
+        assert!(
+            group_ns >= 0.0 && job_ns >= 0.0 && item_ns < add_ns,
+            "{costs:?}"
+        );
         let table = KeyTable::new(backend, KEYS_RANDOM.clone(), &[KEYS]).expect("valid");
         let plane = Random(10).plane(KEYS, 400);
         let planes: [&[u64]; 1] = [&plane];
