@@ -18,6 +18,10 @@ use crate::blst_ffi::field::Fp;
 /// Items of a batch: small jobs are pooled up to this many, so that they share the inversions.
 const BATCH_ITEMS: usize = 1 << 15;
 
+/// Items that wait at most before a further group is added: bounds the memory of a job with many
+/// columns to this and one group, 12 bytes an item.
+const ITEMS_MAX: usize = 1 << 18;
+
 /// Memory of one thread.
 pub(crate) struct Space<K: SumKernel> {
     tree: Tree<K>,
@@ -215,6 +219,9 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         }
         for range in &plan.groups {
             let group = columns.group(range.clone(), &plan.references, flips);
+            if tree.items_len() > ITEMS_MAX {
+                tree.run(self.kernel, self.points);
+            }
             let slot = tree.push_group(range.len(), |items| group.extract(first, items));
             for (i, reference) in plan.references[range.clone()].iter().enumerate() {
                 let (known, negative) = match reference {

@@ -144,6 +144,36 @@ fn methods_agree_on_sizes_that_are_no_multiples() {
     }
 }
 
+/// More items than wait at once: the groups run in parts.
+#[test]
+fn jobs_with_very_many_columns_run_in_parts() {
+    let mut random = Random(16);
+    let columns: Vec<_> = (0..1900).map(|_| random.plane(KEYS, 500)).collect();
+    let words: Vec<[&[u64]; 1]> = columns.iter().map(|c| [c.as_slice()]).collect();
+    let collections: Vec<Columns<'_>> = words.iter().map(|planes| Columns { planes }).collect();
+    for backend in Backend::available() {
+        let table = KeyTable::new(backend, KEYS_RANDOM.clone(), &[KEYS]).expect("a valid table");
+        let job = CommitteeJob {
+            committee: 0,
+            collections: &collections,
+            bases: &[],
+        };
+        let options = SumOptions {
+            method: Some(Method::Pattern),
+            ..SumOptions::default()
+        };
+        let sums = sum_columns(&table, &[job], &options, &mut Workspace::default(), None);
+        let keys = sums.expect("valid jobs").keys;
+        for i in (0..columns.len()).step_by(100) {
+            assert_eq!(
+                keys[i],
+                base::plane_naive(&KEYS_RANDOM, &columns[i]),
+                "column {i}"
+            );
+        }
+    }
+}
+
 #[test]
 fn single_bits_are_single_keys() {
     let columns: Vec<Vec<u64>> = (0..16)

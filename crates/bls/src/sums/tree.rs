@@ -115,6 +115,11 @@ impl<K: SumKernel> Tree<K> {
         slot
     }
 
+    /// Items that wait for the next run.
+    pub(crate) fn items_len(&self) -> usize {
+        self.items.len()
+    }
+
     /// Adds slots without items, whose sums are the identity; returns the first.
     pub(crate) fn push_empty(&mut self, columns: usize) -> usize {
         let slot = self.slots.len();
@@ -122,7 +127,7 @@ impl<K: SumKernel> Tree<K> {
         slot
     }
 
-    /// Runs all groups to their ends: afterwards `slots` holds the sums.
+    /// Runs all groups to their ends: afterwards `slots` holds the sums, and more groups may follow.
     ///
     /// # Panics
     /// If there are more items than entries can name sums of: 2^28 and more in one batch.
