@@ -1,5 +1,6 @@
 //! `alphorn bench`: measurements beside the naive method and the peer library, ratios in one run.
 
+mod bls_ipa;
 mod bls_primitives;
 mod bls_sums;
 mod bls_verify;
@@ -42,6 +43,8 @@ enum BlsWhat {
     Slot(crate::slot::Args),
     /// Single operations: fields, points, pairings, decoding
     Primitives(bls_primitives::Args),
+    /// Proofs of aggregate keys, a research topic, beside direct sums
+    Ipa(bls_ipa::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -52,8 +55,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &bls.what {
         BlsWhat::Sums(args) => bls_sums::run(args),
         BlsWhat::Verify(args) => bls_verify::run(args),
-        BlsWhat::Slot(args) => crate::slot::run(args),
+        BlsWhat::Slot(args) => crate::slot::run_as(args, "bench bls slot"),
         BlsWhat::Primitives(args) => bls_primitives::run(args),
+        BlsWhat::Ipa(args) => bls_ipa::run(args),
     }
 }
 
