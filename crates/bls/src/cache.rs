@@ -11,8 +11,10 @@
 //! | 32 | SHA-256 of all before |
 //!
 //! The file is an optimisation and not a source of truth: whatever is wrong with it, it is not
-//! loaded, and the caller rebuilds it. Its checksum finds damage, not malice; whoever can write the
-//! file can also replace the program. The curve equation of each record is checked all the same.
+//! loaded, and the caller rebuilds it. Nor is it trusted: the records are compressed and hashed again,
+//! and the result must be the digest that the caller names. A record on the curve is determined by its
+//! compressed form, so the keys are those of the registry, subgroup membership and proof of possession
+//! included, whoever wrote the file. The checksum tells damage from a file of another registry.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
@@ -43,7 +45,7 @@ pub enum CacheError {
     /// It is no key cache of this version.
     #[error("no key cache of version {VERSION}")]
     Format,
-    /// It belongs to another registry.
+    /// Its header or its records belong to another registry.
     #[error("the key cache belongs to another registry")]
     OtherRegistry,
     /// Its length is not that of its number of keys.
@@ -149,7 +151,11 @@ pub fn load_key_cache(
     if !checksum_fits {
         return Err(CacheError::Checksum);
     }
-    Ok(Registry::from_cache(keys?, *registry_digest))
+    let registry = Registry::allowing_duplicates(keys?, exec).map_err(|_| CacheError::Format)?;
+    if registry.digest() != registry_digest {
+        return Err(CacheError::OtherRegistry);
+    }
+    Ok(registry)
 }
 
 /// The number of keys, if this is the header of the registry's cache.
@@ -273,6 +279,24 @@ mod tests {
             assert!(loads(&flipped).is_err(), "bit of byte {position} flipped");
         }
         assert_eq!(loads(&good).unwrap(), registry);
+    }
+
+    #[test]
+    fn trap_25_keys_of_another_registry_behind_its_header_and_checksum_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.cache");
+        let (ours, theirs) = (registry(0), registry(9));
+        write_key_cache(&path, &theirs, Exec::serial()).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[HEADER_BYTES - 32..HEADER_BYTES].copy_from_slice(ours.digest());
+        let body = bytes.len() - CHECKSUM_BYTES;
+        let checksum = Sha256::digest(&bytes[..body]);
+        bytes[body..].copy_from_slice(&checksum);
+        fs::write(&path, &bytes).unwrap();
+        assert!(matches!(
+            load_key_cache(&path, ours.digest(), Exec::serial()),
+            Err(CacheError::OtherRegistry)
+        ));
     }
 
     #[test]

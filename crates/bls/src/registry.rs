@@ -158,11 +158,6 @@ impl Registry {
         Registry::allowing_duplicates(vartime_interop_public_keys(&keys, backend, exec), exec)
     }
 
-    /// Keys that a cache vouches for.
-    pub(crate) fn from_cache(keys: Vec<PublicKey>, digest: [u8; 32]) -> Registry {
-        Registry { keys, digest }
-    }
-
     /// The keys in the order of the validators' indices.
     pub fn keys(&self) -> &[PublicKey] {
         &self.keys
