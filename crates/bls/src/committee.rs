@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::batch::{Batch, Located, SignatureSet};
 use crate::blst_ffi::field::Fp2;
-use crate::decode::{Decoded, check_subgroup, decompress_signatures, digest};
+use crate::decode::{Decoded, check_subgroup, decompress_signatures};
 use crate::error::DecodeError;
 use crate::exec::Exec;
 use crate::keys::{PublicKey, Signature};
@@ -137,8 +137,13 @@ pub fn verify_collections(
         .collect();
     let mut signatures = decompress_signatures(&encoded, exec);
     timings.decode = lap();
-    let seed = options.rlc.seed(&digest(&encoded));
-    check_subgroup(&mut signatures, &seed, table.backend(), exec);
+    check_subgroup(
+        &mut signatures,
+        &encoded,
+        options.rlc,
+        table.backend(),
+        exec,
+    );
     timings.subgroup = lap();
     let (keys, sums) = aggregate_keys(table, collections, options, workspace)?;
     timings.sums = lap();
@@ -222,11 +227,7 @@ fn aggregate_keys(
     let jobs: Vec<CommitteeJob<'_>> = by_committee
         .keys()
         .zip(&columns)
-        .map(|(&committee, collections)| CommitteeJob {
-            committee,
-            collections,
-            bases: options.bases,
-        })
+        .flat_map(|(&committee, columns)| CommitteeJob::split(committee, columns, options.bases))
         .collect();
     let sums = sum_columns(table, &jobs, &options.sums, workspace, options.exec.pool())?;
     let mut keys = vec![Err(DecodeError::Infinity); collections.len()];

@@ -9,7 +9,7 @@ use crate::exec::Exec;
 use crate::kernel::Backend;
 use crate::keys::{PublicKey, Signature, decode_g1_unchecked, decode_g2_unchecked};
 use crate::rlc::Rlc;
-use crate::subgroup::outside_subgroup;
+use crate::subgroup::outside_subgroup_with;
 
 /// Points below which a subgroup check in bulk is not worth a thread of its own.
 const SUBGROUP_POINTS_MIN: usize = 512;
@@ -18,7 +18,7 @@ const SUBGROUP_POINTS_MIN: usize = 512;
 pub(crate) type Decoded<F> = Result<Affine<F>, DecodeError>;
 
 /// Signatures from their compressed forms; the same verdicts as [`Signature::from_bytes`], but
-/// the subgroup is checked in bulk (a point outside it passes with probability 2^-64).
+/// the subgroup is checked in bulk (a point outside it passes with probability 2^-bits of `rlc`).
 pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
     backend: Backend,
@@ -26,7 +26,7 @@ pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
     exec: Exec<'_>,
 ) -> Vec<Result<Signature, DecodeError>> {
     let mut points = decompress_signatures(encoded, exec);
-    check_subgroup(&mut points, &rlc.seed(&digest(encoded)), backend, exec);
+    check_subgroup(&mut points, encoded, rlc, backend, exec);
     points
         .into_iter()
         .map(|point| point.map(Signature::from_point))
@@ -34,7 +34,7 @@ pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
 }
 
 /// Public keys from their compressed forms; the same verdicts as [`PublicKey::from_bytes`], but
-/// the subgroup is checked in bulk (a point outside it passes with probability 2^-64).
+/// the subgroup is checked in bulk (a point outside it passes with probability 2^-bits of `rlc`).
 pub fn decode_public_keys<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
     backend: Backend,
@@ -43,7 +43,7 @@ pub fn decode_public_keys<B: AsRef<[u8]> + Sync>(
 ) -> Vec<Result<PublicKey, DecodeError>> {
     let mut points: Vec<Decoded<Fp>> =
         exec.map(encoded.len(), |i| decode_g1_unchecked(encoded[i].as_ref()));
-    check_subgroup(&mut points, &rlc.seed(&digest(encoded)), backend, exec);
+    check_subgroup(&mut points, encoded, rlc, backend, exec);
     points
         .into_iter()
         .map(|point| point.and_then(PublicKey::from_point))
@@ -59,7 +59,7 @@ pub(crate) fn decompress_signatures<B: AsRef<[u8]> + Sync>(
 }
 
 /// SHA-256 over the encodings with their lengths.
-pub(crate) fn digest<B: AsRef<[u8]>>(encoded: &[B]) -> [u8; 32] {
+fn digest<B: AsRef<[u8]>>(encoded: &[B]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for bytes in encoded {
         hasher.update((bytes.as_ref().len() as u64).to_le_bytes());
@@ -68,19 +68,22 @@ pub(crate) fn digest<B: AsRef<[u8]>>(encoded: &[B]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Turns every decoded point outside the subgroup into [`DecodeError::NotInSubgroup`].
-pub(crate) fn check_subgroup<F: CurveField>(
+/// Turns every decoded point outside the subgroup into [`DecodeError::NotInSubgroup`]. The subsets
+/// are drawn after all encodings are fixed.
+pub(crate) fn check_subgroup<F: CurveField, B: AsRef<[u8]>>(
     decoded: &mut [Decoded<F>],
-    seed: &[u8; 32],
+    encoded: &[B],
+    rlc: &Rlc,
     backend: Backend,
     exec: Exec<'_>,
 ) {
+    let seed = rlc.seed(&digest(encoded));
     let places: Vec<usize> = (0..decoded.len()).filter(|&i| decoded[i].is_ok()).collect();
     let points: Vec<Affine<F>> = decoded.iter().filter_map(|point| point.ok()).collect();
     let chunks = exec.chunks(points.len(), SUBGROUP_POINTS_MIN);
     let outside = exec.map(chunks.len(), |c| {
         let chunk = chunks[c].clone();
-        let found = outside_subgroup(backend, &points[chunk.clone()], seed);
+        let found = outside_subgroup_with(backend, &points[chunk.clone()], &seed, rlc.bits());
         found
             .into_iter()
             .map(move |i| chunk.start + i)

@@ -7,7 +7,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroize;
 
-/// Width of the random weights: a bad item survives one test with probability at most 2^-bits.
+/// Width of the random weights, and number of random subsets of a bulk subgroup check: a bad item
+/// survives one test with probability at most 2^-bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RlcBits {
     /// 64 bits, as consensus clients use: a false accept needs about 2^64 online attempts.

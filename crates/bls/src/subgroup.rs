@@ -3,9 +3,10 @@
 //! Let H be the prime-order subgroup of the curve group E, and let some of the points lie outside H.
 //! A sum over a random subset of the points lies outside H with probability at least 1/2: for a bad
 //! point P and any choice for the others, at most one of "with P" and "without P" lies in H, whatever
-//! the cofactor. 64 independent subsets miss with probability at most 2^-64. Their sums are columns of
-//! random bits, which the digit tree of the key sums adds at some eight additions per point. Its
-//! additions hold on the whole of E.
+//! the cofactor. 64 independent subsets miss with probability at most 2^-64, 128 with 2^-128: as many
+//! are taken as the weights of the batch have bits, so that a verdict which must hold without a secret
+//! does not rest on fewer. Their sums are columns of random bits, which the digit tree of the key sums
+//! adds at some eight additions per point and 64 subsets. Its additions hold on the whole of E.
 
 use core::ops::Range;
 
@@ -14,13 +15,15 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::kernel::{Backend, Level};
+use crate::rlc::RlcBits;
 use crate::sums::segments::{Entry, SumKernel};
 use crate::sums::tree::{Item, Tree};
 use crate::sums::{Costs, Portable, random_groups};
 
-/// Random subsets of a test: its error is 2^-64.
+/// Random subsets whose sums share additions.
 const SUBSETS: usize = 64;
-/// Up to this many points are checked singly: a test costs 64 single checks and the sums.
+/// Up to this many points per 64 subsets are checked singly: a test costs 64 single checks and the
+/// sums.
 const SINGLE_MAX: usize = 160;
 /// Points of one test, so that its buffers stay small.
 const BLOCK: usize = 1 << 15;
@@ -36,10 +39,21 @@ pub fn outside_subgroup<F: CurveField>(
     points: &[Affine<F>],
     seed: &[u8; 32],
 ) -> Vec<usize> {
+    outside_subgroup_with(backend, points, seed, RlcBits::Bits64)
+}
+
+/// As [`outside_subgroup`] with an error of 2^-bits; where the seed is a public function of the
+/// points, so that their maker can try many, this takes 128 bits.
+pub(crate) fn outside_subgroup_with<F: CurveField>(
+    backend: Backend,
+    points: &[Affine<F>],
+    seed: &[u8; 32],
+    bits: RlcBits,
+) -> Vec<usize> {
     match backend.level() {
-        Level::Portable => Search::new(Portable::<F>::default(), points, seed).run(),
+        Level::Portable => Search::new(Portable::<F>::default(), points, seed, bits).run(),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(witness) => Search::new(F::avx512(witness), points, seed).run(),
+        Level::Avx512(witness) => Search::new(F::avx512(witness), points, seed, bits).run(),
     }
 }
 
@@ -48,14 +62,17 @@ struct Search<'a, K: SumKernel> {
     points: &'a [Affine<K::Field>],
     stored: Vec<K::Point>,
     random: ChaCha20Rng,
+    /// Sixty-fours of subsets in a test.
+    rounds: usize,
     tree: Tree<K>,
     outside: Vec<usize>,
 }
 
 impl<'a, K: SumKernel> Search<'a, K> {
-    fn new(kernel: K, points: &'a [Affine<K::Field>], seed: &[u8; 32]) -> Self {
+    fn new(kernel: K, points: &'a [Affine<K::Field>], seed: &[u8; 32], bits: RlcBits) -> Self {
+        let rounds = bits.bits() / SUBSETS;
         let mut stored = Vec::new();
-        if points.len() > SINGLE_MAX {
+        if points.len() > rounds * SINGLE_MAX {
             kernel.encode(points, &mut stored);
         }
         let random = ChaCha20Rng::from_seed(*seed);
@@ -64,6 +81,7 @@ impl<'a, K: SumKernel> Search<'a, K> {
             points,
             stored,
             random,
+            rounds,
             tree: Tree::default(),
             outside: Vec::new(),
         }
@@ -82,28 +100,34 @@ impl<'a, K: SumKernel> Search<'a, K> {
     /// Tests a range; if some point is outside, both halves. Left first, so the positions come in
     /// order.
     fn search(&mut self, range: Range<usize>) {
-        if range.len() <= SINGLE_MAX {
+        if range.len() <= self.rounds * SINGLE_MAX {
             let outside = range.filter(|i| !K::Field::in_group(&self.points[*i]));
             self.outside.extend(outside);
-        } else if !self.subsets_in_group(range.clone()) {
+        } else if !self
+            .subset_sums(range.clone())
+            .iter()
+            .all(K::Field::in_group)
+        {
             let middle = range.start + range.len() / 2;
             self.search(range.start..middle);
             self.search(middle..range.end);
         }
     }
 
-    /// Whether the sums over 64 random subsets are all in the subgroup.
-    fn subsets_in_group(&mut self, range: Range<usize>) -> bool {
+    /// The sums over as many random subsets as the test has bits; those of the identity are left out.
+    fn subset_sums(&mut self, range: Range<usize>) -> Vec<Affine<K::Field>> {
         let Self {
             kernel,
             points,
             stored,
             random,
+            rounds,
             tree,
             ..
         } = self;
         tree.clear();
-        for columns in random_groups(SUBSETS, range.len(), &Costs::default()) {
+        let groups = random_groups(SUBSETS, range.len(), &Costs::default());
+        for columns in (0..*rounds).flat_map(|_| &groups) {
             let width = columns.len();
             tree.push_group(width, |items| {
                 let (mut bits, mut left) = (0u64, 0);
@@ -131,7 +155,7 @@ impl<'a, K: SumKernel> Search<'a, K> {
             };
             kernel.decode(core::slice::from_ref(point), &mut sums);
         }
-        sums.iter().all(K::Field::in_group)
+        sums
     }
 }
 
@@ -218,6 +242,25 @@ pub(crate) mod tests {
     #[test]
     fn points_of_order_13_are_found_in_g2() {
         check(&many(&g2::generator(), 512), &point_of_order_13());
+    }
+
+    #[test]
+    fn a_test_has_as_many_subsets_as_its_error_has_bits() {
+        let torsion = point_of_order_13();
+        let good = many(&g2::generator(), 700);
+        let mut points = good.clone();
+        points[500] = Fp2::sum_naive(&[points[500], torsion]);
+        for bits in [RlcBits::Bits64, RlcBits::Bits128] {
+            let kernel = Portable::<Fp2>::default();
+            let sums = Search::new(kernel, &good, &[7; 32], bits).subset_sums(0..700);
+            let different = |i: usize| !sums[..i].contains(&sums[i]);
+            assert_eq!(sums.len(), bits.bits());
+            assert!((0..sums.len()).all(different));
+            for backend in Backend::available() {
+                let outside = outside_subgroup_with(backend, &points, &[8; 32], bits);
+                assert_eq!(outside, [500], "{backend}");
+            }
+        }
     }
 
     /// Two bad points whose bad parts cancel are still found: their subsets differ.
