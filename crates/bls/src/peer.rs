@@ -138,7 +138,8 @@ pub fn claim_holds(keys: &EpochKeys, claim: &Claim) -> bool {
             evidence,
         } => {
             let members = keys.assignment().members();
-            if evidence.support.len() != statement.len as usize {
+            let names_a_place = keys.place(statement).is_some();
+            if !names_a_place || evidence.support.len() != statement.len as usize {
                 return false;
             }
             let mut signers = Vec::new();

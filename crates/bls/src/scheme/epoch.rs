@@ -66,7 +66,7 @@ impl EpochKeys {
     }
 
     /// Index in the layer's table of the cell or committee that a statement names exactly.
-    pub(super) fn place(&self, statement: &Statement) -> Option<usize> {
+    pub(crate) fn place(&self, statement: &Statement) -> Option<usize> {
         let layout: &Layout = self.assignment.layout();
         if statement.len == 0 || statement.first >= layout.validators() {
             return None;
