@@ -102,7 +102,7 @@ pub fn eth_fast_aggregate_verify(
     }
 }
 
-/// Verifies signatures of one key each in one test; false for unequal lengths.
+/// Verifies signatures of one key each in one test; false for unequal lengths, true for none.
 pub fn batch_verify(
     public_keys: &[impl AsRef<[u8]>],
     messages: &[impl AsRef<[u8]>],

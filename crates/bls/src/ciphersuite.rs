@@ -84,7 +84,9 @@ fn sum_keys(public_keys: &[PublicKey]) -> G1Affine {
 
 /// Verifies an aggregate of one message per key; `false` for empty lists and unequal lengths.
 ///
-/// The messages may repeat: possession of the keys is proven in this ciphersuite.
+/// The messages may repeat: possession of the keys is proven in this ciphersuite. As in the draft
+/// (`CoreAggregateVerify`), keys of one message that cancel verify with a signature at infinity:
+/// whoever owns P and -P has signed nothing with both.
 pub fn aggregate_verify(
     public_keys: &[PublicKey],
     messages: &[&[u8]],

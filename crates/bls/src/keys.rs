@@ -115,7 +115,8 @@ impl PublicKey {
 /// A signature: a point of G2.
 ///
 /// The identity is representable, because aggregation and `eth_fast_aggregate_verify` of the
-/// consensus specifications need it; no verification of a non-empty set of keys accepts it.
+/// consensus specifications need it. No verification under one key, or under one sum of keys, accepts
+/// it; [`crate::aggregate_verify`] follows the draft and does where the keys of each message cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature(G2Affine);
 
