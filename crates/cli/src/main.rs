@@ -6,6 +6,7 @@
 mod bench;
 mod doctor;
 mod error;
+mod files;
 mod horn;
 mod keycache;
 mod machine;
@@ -38,6 +39,16 @@ enum Command {
     Slot(slot::Args),
     /// Analyses of Horn from the real encoders and roles: traffic, selection, griefing, real data
     Horn(horn::Args),
+    /// Keys in files: make, take over, copy, list and look at them
+    Keys(files::keys::Args),
+    /// Sign a message with one key or with many
+    Sign(files::sign::Args),
+    /// Aggregate signatures over one message
+    Aggregate(files::aggregate::Args),
+    /// Merge aggregates over one message; who is in several counts several times
+    Merge(files::merge::Args),
+    /// Verify signatures, aggregates and proofs of possession; a verdict for each file
+    Verify(files::verify::Args),
     /// Measurements beside the naive method and the peer library of the same run
     Bench(bench::Args),
     /// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
@@ -48,6 +59,11 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Slot(args) => slot::run(&args),
         Command::Horn(args) => horn::run(&args),
+        Command::Keys(args) => files::keys::run(&args),
+        Command::Sign(args) => files::sign::run(&args),
+        Command::Aggregate(args) => files::aggregate::run(&args),
+        Command::Merge(args) => files::merge::run(&args),
+        Command::Verify(args) => files::verify::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };

@@ -1,0 +1,221 @@
+//! `alphorn aggregate`: signatures over one message into one aggregate.
+
+use super::FileOptions;
+use super::bls::Bls;
+use super::document::{
+    AggregateFile, Document, PublicKeysFile, SignatureFile, Signers, registry_digest, to_json,
+};
+use super::input::expand;
+use super::output::{Access, Staged};
+use super::scheme::{Claim, FileScheme, Refusal, SchemeName};
+use crate::error::{Error, Result};
+use crate::report::Report;
+use alphorn_types::{Bitfield, Support};
+use anyhow::{anyhow, bail};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Aggregate signatures over one message
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn aggregate votes/*.signature.json --out aggregate.json
+  alphorn aggregate votes --keys keys/public-keys.json --out aggregate.json
+
+A folder stands for its .json files. Every signature is verified first: a bad one is named, nothing
+is written, and the exit code is 1. Without --keys the aggregate lists the public keys of its
+signers; with --keys it names them by their positions in that file, as a committee does: one bit or
+less a signer. Each key counts once; `merge` adds aggregates that overlap.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    options: FileOptions,
+    /// Signatures over the same message, or folders of them
+    #[arg(required = true, value_name = "FILES")]
+    files: Vec<PathBuf>,
+    /// Public keys whose positions name the signers
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// The aggregate
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match args.options.scheme {
+        SchemeName::Bls => run_with::<Bls>(args),
+    }
+}
+
+fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
+    let report = Report::begin("aggregate", 0);
+    let sink = args.options.sink()?;
+    let mut staged = Staged::new(args.force);
+    staged.check(&args.out)?;
+    let paths = expand(&args.files)?;
+    let mut files = Vec::with_capacity(paths.len());
+    for path in &paths {
+        files.push(read_signature::<S>(path)?);
+    }
+    check_together(&paths, &files)?;
+    let signers = match &args.keys {
+        None => Signers::Listed(
+            files
+                .iter()
+                .map(|file| (file.public_key.0.clone(), 1))
+                .collect(),
+        ),
+        Some(keys) => registered::<S>(keys, &paths, &files)?,
+    };
+    let scheme: S = args.options.open()?;
+    verify_all(&scheme, &paths, &files)?;
+    let signatures: Vec<&[u8]> = files.iter().map(|file| &file.signature.0[..]).collect();
+    let signature = combined(&scheme, &signatures, &paths)?;
+    let message = files.swap_remove(0).message.0;
+    let aggregate = AggregateFile::new::<S>(message, &signers, signature);
+    staged.add(&args.out, Access::Public, &to_json(&aggregate)?)?;
+    staged.commit()?;
+    sink.say(&format!(
+        "{}: {} signers",
+        args.out.display(),
+        signers.count()
+    ));
+    let fields = json!({
+        "signers": signers.count(),
+        "message": aggregate.message,
+        "signature": aggregate.signature,
+        "file": args.out,
+    });
+    let config = json!({ "files": paths, "keys": args.keys });
+    args.options.write(&scheme, &report, &sink, config, fields)
+}
+
+fn read_signature<S: FileScheme>(path: &Path) -> Result<SignatureFile> {
+    match Document::read::<S>(path)? {
+        Document::Signature(file) => Ok(file),
+        other => {
+            let (path, kind) = (path.display(), other.kind());
+            Err(anyhow!("{path}: no signature, but a file of kind {kind}").into())
+        }
+    }
+}
+
+/// One message, and no key twice.
+fn check_together(paths: &[PathBuf], files: &[SignatureFile]) -> anyhow::Result<()> {
+    let mut firsts = BTreeMap::new();
+    for (i, file) in files.iter().enumerate() {
+        if file.message != files[0].message {
+            bail!(
+                "{} signs the message {}, {} another: {}",
+                paths[i].display(),
+                file.message,
+                paths[0].display(),
+                files[0].message
+            );
+        }
+        if let Some(first) = firsts.insert(&file.public_key, i) {
+            bail!(
+                "{} is by the same key as {}: a key counts once, `merge` adds overlaps",
+                paths[i].display(),
+                paths[first].display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The positions of the signers in a file of public keys.
+fn registered<S: FileScheme>(
+    keys: &Path,
+    paths: &[PathBuf],
+    files: &[SignatureFile],
+) -> Result<Signers> {
+    let registry = read_public_keys::<S>(keys)?;
+    let position_of: BTreeMap<&[u8], usize> = registry
+        .keys
+        .iter()
+        .enumerate()
+        .map(|(i, entry)| (&entry.public_key.0[..], i))
+        .collect();
+    let mut signers = Bitfield::new(registry.keys.len());
+    for (path, file) in paths.iter().zip(files) {
+        let position = position_of.get(&file.public_key.0[..]).ok_or_else(|| {
+            anyhow!(
+                "{}: the key {} is not among the {} of {}",
+                path.display(),
+                file.public_key,
+                registry.keys.len(),
+                keys.display()
+            )
+        })?;
+        signers.set(*position);
+    }
+    Ok(Signers::Registered {
+        digest: registry_digest(registry.keys.iter().map(|entry| &entry.public_key.0[..])),
+        support: Support::from_bits(signers),
+    })
+}
+
+/// Reads a file of public keys.
+pub(super) fn read_public_keys<S: FileScheme>(path: &Path) -> Result<PublicKeysFile> {
+    match Document::read::<S>(path)? {
+        Document::PublicKeys(file) => Ok(file),
+        other => {
+            let (path, kind) = (path.display(), other.kind());
+            Err(anyhow!("{path}: no public keys, but a file of kind {kind}").into())
+        }
+    }
+}
+
+/// Every signature holds: each under its own key, so no proof of possession is needed.
+fn verify_all<S: FileScheme>(scheme: &S, paths: &[PathBuf], files: &[SignatureFile]) -> Result<()> {
+    let encoded: Vec<&[u8]> = files.iter().map(|file| &file.public_key.0[..]).collect();
+    let keys = scheme
+        .decode_keys(&encoded)
+        .map_err(|refusal| refused(refusal, paths, "public key"))?;
+    let claims: Vec<Claim<'_, S::Key>> = files
+        .iter()
+        .zip(keys)
+        .map(|(file, key)| Claim::Single {
+            key,
+            message: &file.message.0,
+            signature: &file.signature.0,
+        })
+        .collect();
+    let verdicts = scheme.verify(&[], &claims)?;
+    let bad: Vec<String> = paths
+        .iter()
+        .zip(verdicts)
+        .filter_map(|(path, verdict)| Some(format!("{}: {}", path.display(), verdict.err()?)))
+        .collect();
+    if bad.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Check(bad.join("\n")))
+}
+
+/// The signature of all signers together.
+pub(super) fn combined<S: FileScheme>(
+    scheme: &S,
+    signatures: &[&[u8]],
+    paths: &[PathBuf],
+) -> Result<Vec<u8>> {
+    let sum = scheme
+        .combine(signatures)
+        .map_err(|refusal| refused(refusal, paths, "signature"))?;
+    Ok(sum.ok_or_else(|| anyhow!("the signatures cancel: their sum is the identity"))?)
+}
+
+/// A refusal with the file that it is about.
+fn refused(refusal: Refusal, paths: &[PathBuf], what: &str) -> anyhow::Error {
+    match refusal {
+        Refusal::Malformed { index, reason } => {
+            anyhow!("{}: {what}: {reason}", paths[index].display())
+        }
+        Refusal::Possession { index } => {
+            anyhow!("{}: no proof of possession", paths[index].display())
+        }
+    }
+}

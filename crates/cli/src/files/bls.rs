@@ -1,0 +1,209 @@
+//! BLS12-381 in files: keys and signatures as Ethereum's consensus layer has them.
+
+use super::scheme::{Claim, FileScheme, PublicHalf, Refusal};
+use super::secret::{Secret, fill_random};
+use crate::error::Result;
+use crate::options;
+use alphorn_bls::{
+    Backend, COLLECTIONS_MAX, CollectionItem, Exec, InteropKey, KEY_MATERIAL_BYTES_MIN, KeyItem,
+    KeyTable, PUBLIC_KEY_BYTES, PublicKey, Registration, Registry, RegistryError, Rlc, RlcBits,
+    SECRET_KEY_BYTES, SIGNATURE_BYTES, SecretKey, SumOptions, VerifyOptions, Workspace, aggregate,
+    decode_public_keys, decode_signatures, pop_prove, sign, verify_collections,
+};
+use alphorn_types::MULTIPLICITY_LIMIT;
+use anyhow::Context;
+use std::collections::BTreeMap;
+use zeroize::Zeroizing;
+
+/// The scheme with its threads and the secret of its batch verifications.
+pub(super) struct Bls {
+    pool: rayon::ThreadPool,
+    kernel: Backend,
+    rlc: Rlc,
+}
+
+impl Bls {
+    fn exec(&self) -> Exec<'_> {
+        Exec::new(Some(&self.pool))
+    }
+
+    /// Claims of at most [`COLLECTIONS_MAX`] groups.
+    fn verify_chunk(
+        &self,
+        table: &KeyTable,
+        claims: &[Claim<'_, PublicKey>],
+    ) -> Result<Vec<std::result::Result<(), String>>> {
+        let mut group_places = Vec::new();
+        let mut single_places = Vec::new();
+        let mut groups = Vec::new();
+        let mut singles = Vec::new();
+        for (place, claim) in claims.iter().enumerate() {
+            match claim {
+                Claim::Single {
+                    key,
+                    message,
+                    signature,
+                } => {
+                    single_places.push(place);
+                    singles.push(KeyItem {
+                        key: *key,
+                        message,
+                        signature,
+                    });
+                }
+                Claim::Group {
+                    group,
+                    support,
+                    message,
+                    signature,
+                } => {
+                    group_places.push(place);
+                    let planes: Vec<&[u64]> = support.planes().iter().map(|p| p.words()).collect();
+                    groups.push((*group, planes, *message, *signature));
+                }
+            }
+        }
+        let collections: Vec<CollectionItem<'_>> = groups
+            .iter()
+            .map(|(committee, planes, message, signature)| CollectionItem {
+                committee: *committee,
+                planes,
+                message,
+                signature,
+            })
+            .collect();
+        let options = VerifyOptions {
+            rlc: &self.rlc,
+            sums: SumOptions::default(),
+            bases: &[],
+            exec: self.exec(),
+        };
+        let verified = verify_collections(
+            table,
+            &collections,
+            &singles,
+            &options,
+            &mut Workspace::default(),
+        )?;
+        let mut verdicts = vec![Ok(()); claims.len()];
+        let places = group_places.into_iter().chain(single_places);
+        for (place, verdict) in places.zip(verified.verdicts) {
+            verdicts[place] = verdict.map_err(|reason| reason.to_string());
+        }
+        Ok(verdicts)
+    }
+}
+
+impl FileScheme for Bls {
+    const NAME: &'static str = "bls";
+    const SECRET_BYTES: usize = SECRET_KEY_BYTES;
+    const PUBLIC_KEY_BYTES: usize = PUBLIC_KEY_BYTES;
+    const POSSESSION_BYTES: usize = SIGNATURE_BYTES;
+    const SIGNATURE_BYTES: usize = SIGNATURE_BYTES;
+    const MULTIPLICITY_MAX: u8 = MULTIPLICITY_LIMIT;
+
+    type Key = PublicKey;
+
+    fn open(threads: usize) -> Result<Self> {
+        let mut secret = Zeroizing::new([0; 32]);
+        fill_random(&mut *secret)?;
+        Ok(Bls {
+            pool: options::pool(threads)?,
+            kernel: Backend::portable(),
+            rlc: Rlc::new(*secret, RlcBits::Bits64),
+        })
+    }
+
+    fn kernels(&self) -> BTreeMap<&'static str, String> {
+        BTreeMap::from([("bls", self.kernel.name().to_owned())])
+    }
+
+    fn generate(&self) -> Result<Secret> {
+        let material = Secret::random(KEY_MATERIAL_BYTES_MIN)?;
+        let key = SecretKey::key_gen(material.bytes())?;
+        Ok(Secret::new(Zeroizing::new(key.to_bytes()).to_vec()))
+    }
+
+    fn interop(&self, index: u32) -> Secret {
+        let key = InteropKey::new(u64::from(index)).to_secret_key();
+        Secret::new(key.to_bytes().to_vec())
+    }
+
+    fn public_half(&self, secret: &Secret) -> Result<PublicHalf> {
+        let key = SecretKey::from_bytes(secret.bytes()).context("not a BLS secret key")?;
+        Ok(PublicHalf {
+            public_key: key.public_key().to_bytes().to_vec(),
+            possession: pop_prove(&key).to_bytes().to_vec(),
+        })
+    }
+
+    fn sign(&self, secret: &Secret, message: &[u8]) -> Result<Vec<u8>> {
+        let key = SecretKey::from_bytes(secret.bytes()).context("not a BLS secret key")?;
+        Ok(sign(&key, message).to_bytes().to_vec())
+    }
+
+    fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<PublicKey>, Refusal> {
+        decode_public_keys(encoded, self.kernel, &self.rlc, self.exec())
+            .into_iter()
+            .enumerate()
+            .map(|(index, key)| key.map_err(|error| malformed(index, error)))
+            .collect()
+    }
+
+    fn decode_proven(
+        &self,
+        encoded: &[(&[u8], &[u8])],
+    ) -> std::result::Result<Vec<PublicKey>, Refusal> {
+        let mut registrations = Vec::with_capacity(encoded.len());
+        for (index, (key, proof)) in encoded.iter().enumerate() {
+            let registration = || {
+                Some(Registration {
+                    public_key: (*key).try_into().ok()?,
+                    proof: (*proof).try_into().ok()?,
+                })
+            };
+            let length = || malformed(index, "a key or proof of another length");
+            registrations.push(registration().ok_or_else(length)?);
+        }
+        match Registry::new(&registrations, self.kernel, &self.rlc, self.exec()) {
+            Ok(registry) => Ok(registry.keys().to_vec()),
+            Err(RegistryError::Possession { index }) => Err(Refusal::Possession { index }),
+            Err(RegistryError::Key { index, error }) => Err(malformed(index, error)),
+            Err(error @ RegistryError::Duplicate { index, .. }) => Err(malformed(index, error)),
+            Err(error @ RegistryError::TooMany { .. }) => Err(malformed(0, error)),
+        }
+    }
+
+    fn combine(&self, signatures: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal> {
+        let decoded: std::result::Result<Vec<_>, Refusal> =
+            decode_signatures(signatures, self.kernel, &self.rlc, self.exec())
+                .into_iter()
+                .enumerate()
+                .map(|(index, point)| point.map_err(|error| malformed(index, error)))
+                .collect();
+        let sum = aggregate(&decoded?).map_err(|error| malformed(0, error))?;
+        Ok((!sum.is_infinity()).then(|| sum.to_bytes().to_vec()))
+    }
+
+    fn verify(
+        &self,
+        groups: &[Vec<PublicKey>],
+        claims: &[Claim<'_, PublicKey>],
+    ) -> Result<Vec<std::result::Result<(), String>>> {
+        let sizes: Vec<usize> = groups.iter().map(Vec::len).collect();
+        let keys = groups.iter().flatten().map(|key| *key.point()).collect();
+        let table = KeyTable::new(self.kernel, keys, &sizes)?;
+        let mut verdicts = Vec::with_capacity(claims.len());
+        for chunk in claims.chunks(COLLECTIONS_MAX) {
+            verdicts.extend(self.verify_chunk(&table, chunk)?);
+        }
+        Ok(verdicts)
+    }
+}
+
+fn malformed(index: usize, reason: impl ToString) -> Refusal {
+    Refusal::Malformed {
+        index,
+        reason: reason.to_string(),
+    }
+}

@@ -1,0 +1,427 @@
+//! The files: their formats, strict and bounded.
+//!
+//! Each of our files is one JSON object whose `schema` says what it is. Unknown fields are errors;
+//! byte strings are hex, written with `0x`. Keystores are EIP-2335's.
+
+use super::input::{self, ENTRIES_MAX, LIST_BYTES_MAX, Opened, check_count};
+use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
+use super::scheme::FileScheme;
+use crate::error::Result;
+use alphorn_types::{Coding, Support, support_code};
+use anyhow::{Context, bail, ensure};
+use serde::de::{self, DeserializeOwned, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// Bytes of a message at most.
+pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes as hex digits; read with or without `0x`, written with it if `PREFIXED`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Hex<const PREFIXED: bool>(pub(super) Vec<u8>);
+
+impl<const PREFIXED: bool> fmt::Display for Hex<PREFIXED> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = if PREFIXED { "0x" } else { "" };
+        write!(f, "{prefix}{}", hex::encode(&self.0))
+    }
+}
+
+impl<const PREFIXED: bool> Serialize for Hex<PREFIXED> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de, const PREFIXED: bool> Deserialize<'de> for Hex<PREFIXED> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Digits<const PREFIXED: bool>;
+        impl<const PREFIXED: bool> Visitor<'_> for Digits<PREFIXED> {
+            type Value = Hex<PREFIXED>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string of hex digits")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Self::Value, E> {
+                input::unhex(text).map(Hex).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Digits)
+    }
+}
+
+/// What the `schema` of a file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Schema {
+    #[serde(rename = "alphorn-interop-key-v1")]
+    InteropKey,
+    #[serde(rename = "alphorn-public-keys-v1")]
+    PublicKeys,
+    #[serde(rename = "alphorn-signature-v1")]
+    Signature,
+    #[serde(rename = "alphorn-aggregate-v1")]
+    Aggregate,
+}
+
+/// The key of an interop validator: everyone can compute it from its index, so the file holds no
+/// secret and protects nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InteropKeyFile {
+    pub(super) schema: Schema,
+    pub(super) scheme: String,
+    /// Says so in the file.
+    pub(super) warning: String,
+    pub(super) index: u32,
+    pub(super) public_key: Hex<true>,
+}
+
+/// What every file with an interop key says.
+pub(super) const INTEROP_WARNING: &str =
+    "INSECURE: everyone can compute this key from its index; for tests only";
+
+/// Public keys in the order of their positions, each with its proof of possession.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PublicKeysFile {
+    pub(super) schema: Schema,
+    pub(super) scheme: String,
+    pub(super) keys: Vec<PublicKeyEntry>,
+}
+
+/// A public key with its proof of possession.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PublicKeyEntry {
+    pub(super) public_key: Hex<true>,
+    pub(super) proof_of_possession: Hex<true>,
+}
+
+/// One signature of one key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SignatureFile {
+    pub(super) schema: Schema,
+    pub(super) scheme: String,
+    pub(super) public_key: Hex<true>,
+    pub(super) message: Hex<true>,
+    pub(super) signature: Hex<true>,
+}
+
+/// One signature of many keys over one message. Either `signers` or `registry` says who they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AggregateFile {
+    schema: Schema,
+    scheme: String,
+    pub(super) message: Hex<true>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signers: Option<Vec<SignerEntry>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    registry: Option<RegistryEntry>,
+    pub(super) signature: Hex<true>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignerEntry {
+    public_key: Hex<true>,
+    multiplicity: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RegistryEntry {
+    /// SHA-256 of the concatenated public keys.
+    digest: Hex<true>,
+    /// Number of its keys.
+    keys: usize,
+    /// The code of the support over its positions, as on the wire.
+    support: Hex<true>,
+}
+
+/// Who signed an aggregate, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Signers {
+    /// By key.
+    Listed(BTreeMap<Vec<u8>, u8>),
+    /// By position in a file of public keys.
+    Registered { digest: [u8; 32], support: Support },
+}
+
+impl Signers {
+    /// Number of different signers.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Signers::Listed(signers) => signers.len(),
+            Signers::Registered { support, .. } => support.signer_count(),
+        }
+    }
+
+    /// The largest multiplicity.
+    pub(super) fn multiplicity_max(&self) -> u8 {
+        match self {
+            Signers::Listed(signers) => signers.values().copied().max().unwrap_or(0),
+            Signers::Registered { support, .. } => support.max_multiplicity(),
+        }
+    }
+}
+
+/// Any file that the file tool knows.
+#[derive(Debug)]
+pub(super) enum Document {
+    Keystore(Box<Keystore>),
+    InteropKey(InteropKeyFile),
+    PublicKeys(PublicKeysFile),
+    Signature(SignatureFile),
+    Aggregate(AggregateFile),
+}
+
+/// The beginning of every file: what it is.
+#[derive(Deserialize)]
+struct Head {
+    schema: Option<String>,
+    crypto: Option<de::IgnoredAny>,
+}
+
+impl Document {
+    /// What it is, for a person.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Document::Keystore(_) => "keystore",
+            Document::InteropKey(_) => "interop key",
+            Document::PublicKeys(_) => "public keys",
+            Document::Signature(_) => "signature",
+            Document::Aggregate(_) => "aggregate",
+        }
+    }
+
+    /// Reads a file, and checks it as far as that needs no cryptography.
+    pub(super) fn read<S: FileScheme>(path: &Path) -> Result<Self> {
+        let opened = Opened::read(path, LIST_BYTES_MAX)?;
+        Document::parse::<S>(&opened.bytes, path)
+    }
+
+    /// As [`Document::read`] for bytes that came from `path`.
+    pub(super) fn parse<S: FileScheme>(bytes: &[u8], path: &Path) -> Result<Self> {
+        let named = || format!("{}", path.display());
+        Ok(parse::<S>(bytes).with_context(named)?)
+    }
+}
+
+fn parse<S: FileScheme>(bytes: &[u8]) -> anyhow::Result<Document> {
+    let head: Head = json(bytes).context("neither a keystore nor a file of ours")?;
+    let Some(schema) = head.schema else {
+        ensure!(
+            head.crypto.is_some(),
+            "neither a keystore (no field `crypto`) nor a file of ours (no field `schema`)"
+        );
+        ensure!(
+            bytes.len() <= KEYSTORE_BYTES_MAX,
+            "a keystore of {} bytes: at most {KEYSTORE_BYTES_MAX}",
+            bytes.len()
+        );
+        let keystore: Keystore = json(bytes).context("not a keystore of EIP-2335")?;
+        keystore.check(S::SECRET_BYTES)?;
+        if let Some(key) = keystore.public_key() {
+            check_length("the public key", key, S::PUBLIC_KEY_BYTES)?;
+        }
+        return Ok(Document::Keystore(Box::new(keystore)));
+    };
+    let schema: Schema = serde_json::from_value(schema.into()).context("schema")?;
+    let (document, scheme) = match schema {
+        Schema::InteropKey => {
+            let file: InteropKeyFile = json(bytes)?;
+            check_length("the public key", &file.public_key.0, S::PUBLIC_KEY_BYTES)?;
+            let scheme = file.scheme.clone();
+            (Document::InteropKey(file), scheme)
+        }
+        Schema::PublicKeys => {
+            let file: PublicKeysFile = json(bytes)?;
+            check_public_keys::<S>(&file.keys)?;
+            let scheme = file.scheme.clone();
+            (Document::PublicKeys(file), scheme)
+        }
+        Schema::Signature => {
+            let file: SignatureFile = json(bytes)?;
+            check_length("the public key", &file.public_key.0, S::PUBLIC_KEY_BYTES)?;
+            check_length("the signature", &file.signature.0, S::SIGNATURE_BYTES)?;
+            check_message(&file.message.0)?;
+            let scheme = file.scheme.clone();
+            (Document::Signature(file), scheme)
+        }
+        Schema::Aggregate => {
+            let file: AggregateFile = json(bytes)?;
+            check_length("the signature", &file.signature.0, S::SIGNATURE_BYTES)?;
+            check_message(&file.message.0)?;
+            file.signers::<S>()?;
+            let scheme = file.scheme.clone();
+            (Document::Aggregate(file), scheme)
+        }
+    };
+    ensure!(
+        scheme == S::NAME,
+        "of scheme {scheme:?}, --scheme is {}",
+        S::NAME
+    );
+    Ok(document)
+}
+
+impl AggregateFile {
+    /// The file of an aggregate.
+    pub(super) fn new<S: FileScheme>(
+        message: Vec<u8>,
+        signers: &Signers,
+        signature: Vec<u8>,
+    ) -> Self {
+        let (listed, registry) = match signers {
+            Signers::Listed(signers) => {
+                let entry = |(key, multiplicity): (&Vec<u8>, &u8)| SignerEntry {
+                    public_key: Hex(key.clone()),
+                    multiplicity: *multiplicity,
+                };
+                (Some(signers.iter().map(entry).collect()), None)
+            }
+            Signers::Registered { digest, support } => {
+                let entry = RegistryEntry {
+                    digest: Hex(digest.to_vec()),
+                    keys: support.len(),
+                    support: Hex(support_code::encode(support, Coding::Rice, None)),
+                };
+                (None, Some(entry))
+            }
+        };
+        AggregateFile {
+            schema: Schema::Aggregate,
+            scheme: S::NAME.to_owned(),
+            message: Hex(message),
+            signers: listed,
+            registry,
+            signature: Hex(signature),
+        }
+    }
+
+    /// Who signed.
+    pub(super) fn signers<S: FileScheme>(&self) -> anyhow::Result<Signers> {
+        let signers = match (&self.signers, &self.registry) {
+            (Some(listed), None) => listed_signers::<S>(listed)?,
+            (None, Some(registry)) => registry.signers::<S>()?,
+            _ => bail!("an aggregate has either `signers` or `registry`"),
+        };
+        ensure!(signers.count() > 0, "an aggregate of 0 signers: at least 1");
+        Ok(signers)
+    }
+}
+
+fn listed_signers<S: FileScheme>(listed: &[SignerEntry]) -> anyhow::Result<Signers> {
+    check_count("signers", listed.len())?;
+    let mut signers = BTreeMap::new();
+    for (i, entry) in listed.iter().enumerate() {
+        let key = &entry.public_key;
+        check_length(
+            &format!("the public key of signer {i}"),
+            &key.0,
+            S::PUBLIC_KEY_BYTES,
+        )?;
+        ensure!(
+            (1..=S::MULTIPLICITY_MAX).contains(&entry.multiplicity),
+            "signer {i} has multiplicity {}: must be from 1 to {}",
+            entry.multiplicity,
+            S::MULTIPLICITY_MAX
+        );
+        let ascending = signers
+            .last_key_value()
+            .is_none_or(|(last, _)| *last < key.0);
+        ensure!(
+            ascending,
+            "signer {i} is not in ascending order of the keys"
+        );
+        signers.insert(key.0.clone(), entry.multiplicity);
+    }
+    Ok(Signers::Listed(signers))
+}
+
+impl RegistryEntry {
+    fn signers<S: FileScheme>(&self) -> anyhow::Result<Signers> {
+        check_count("keys of a registry", self.keys)?;
+        let digest = <[u8; 32]>::try_from(&self.digest.0[..])
+            .with_context(|| format!("a digest of {} bytes: must have 32", self.digest.0.len()))?;
+        let support = support_code::decode(&self.support.0, self.keys, S::MULTIPLICITY_MAX, None)
+            .with_context(|| format!("the support over {} keys", self.keys))?;
+        Ok(Signers::Registered { digest, support })
+    }
+}
+
+fn check_public_keys<S: FileScheme>(keys: &[PublicKeyEntry]) -> anyhow::Result<()> {
+    check_count("public keys", keys.len())?;
+    let mut firsts = BTreeMap::new();
+    for (i, entry) in keys.iter().enumerate() {
+        check_length(
+            &format!("public key {i}"),
+            &entry.public_key.0,
+            S::PUBLIC_KEY_BYTES,
+        )?;
+        check_length(
+            &format!("proof of possession {i}"),
+            &entry.proof_of_possession.0,
+            S::POSSESSION_BYTES,
+        )?;
+        if let Some(first) = firsts.insert(&entry.public_key, i) {
+            bail!("public key {i} repeats public key {first}");
+        }
+    }
+    Ok(())
+}
+
+/// What names a list of public keys: SHA-256 of their concatenation.
+pub(super) fn registry_digest<'k>(keys: impl Iterator<Item = &'k [u8]>) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    keys.for_each(|key| hasher.update(key));
+    hasher.finalize().into()
+}
+
+/// Checks the length of a message.
+pub(super) fn check_message(message: &[u8]) -> anyhow::Result<()> {
+    ensure!(
+        message.len() <= MESSAGE_BYTES_MAX,
+        "a message of {} bytes: at most {MESSAGE_BYTES_MAX}",
+        message.len()
+    );
+    Ok(())
+}
+
+fn check_length(what: &str, bytes: &[u8], expected: usize) -> anyhow::Result<()> {
+    ensure!(
+        bytes.len() == expected,
+        "{what} has {} bytes: must have {expected}",
+        bytes.len()
+    );
+    Ok(())
+}
+
+fn json<T: DeserializeOwned>(bytes: &[u8]) -> anyhow::Result<T> {
+    Ok(serde_json::from_slice(bytes)?)
+}
+
+/// A file as text: JSON for people, with a final end of line.
+pub(super) fn to_json(file: &impl Serialize) -> Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(file)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Whether a file that exists holds a key, as far as one can tell.
+pub(super) fn holds_key(path: &Path) -> bool {
+    // A pipe or terminal holds no key, and reading it would wait.
+    if !path.is_file() {
+        return false;
+    }
+    let Ok(opened) = Opened::read(path, KEYSTORE_BYTES_MAX) else {
+        return false;
+    };
+    json::<Head>(&opened.bytes).is_ok_and(|head| head.crypto.is_some())
+}
+
+const _: () = assert!(ENTRIES_MAX <= alphorn_types::VALIDATORS_MAX as usize);

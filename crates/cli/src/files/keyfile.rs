@@ -1,0 +1,159 @@
+//! A secret key from any file that holds one: a keystore, or the file of an interop key.
+
+use super::document::{Document, Hex, INTEROP_WARNING, InteropKeyFile, Schema};
+use super::input::{Opened, Permissions};
+use super::keystore::{About, KEYSTORE_BYTES_MAX, Keystore};
+use super::scheme::{FileScheme, PublicHalf};
+use super::secret::{Password, Secret};
+use crate::error::Result;
+use anyhow::{Context, anyhow, ensure};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// A secret key and its public half.
+pub(super) struct KeyPair {
+    pub(super) secret: Secret,
+    pub(super) public: PublicHalf,
+}
+
+impl KeyPair {
+    /// The pair of a secret key.
+    pub(super) fn of<S: FileScheme>(scheme: &S, secret: Secret) -> Result<Self> {
+        let public = scheme.public_half(&secret)?;
+        Ok(KeyPair { secret, public })
+    }
+}
+
+/// A file with a key whose secret is not yet read.
+#[derive(Debug)]
+pub(super) enum KeyFile {
+    Keystore(Box<Keystore>),
+    Interop(InteropKeyFile),
+}
+
+/// A key file and where it is.
+pub(super) struct Located {
+    pub(super) key: KeyFile,
+    path: PathBuf,
+    /// Who may open the file, unless that was checked before.
+    opened: Option<Opened>,
+}
+
+impl Located {
+    /// Reads a key file.
+    pub(super) fn read<S: FileScheme>(path: &Path) -> Result<Self> {
+        let opened = Opened::read(path, KEYSTORE_BYTES_MAX)?;
+        let mut located = Located::parse::<S>(&opened.bytes, path)?;
+        located.opened = Some(opened);
+        Ok(located)
+    }
+
+    /// As [`Located::read`] for bytes that came from a `path` that is private.
+    pub(super) fn parse<S: FileScheme>(bytes: &[u8], path: &Path) -> Result<Self> {
+        let key = match Document::parse::<S>(bytes, path)? {
+            Document::Keystore(keystore) => KeyFile::Keystore(keystore),
+            Document::InteropKey(file) => KeyFile::Interop(file),
+            other => {
+                let (path, kind) = (path.display(), other.kind());
+                return Err(anyhow!("{path}: no secret key, but a file of kind {kind}").into());
+            }
+        };
+        if let KeyFile::Keystore(keystore) = &key {
+            for field in keystore.foreign_fields() {
+                eprintln!(
+                    "alphorn: {}: unknown field {field:?} ignored",
+                    path.display()
+                );
+            }
+        }
+        Ok(Located {
+            key,
+            path: path.to_owned(),
+            opened: None,
+        })
+    }
+
+    /// The secret key. A keystore needs its password, and must be private.
+    pub(super) fn unlock<S: FileScheme>(
+        &self,
+        scheme: &S,
+        password: Option<&Password>,
+        permissions: Permissions,
+    ) -> Result<KeyPair> {
+        let named = || format!("{}", self.path.display());
+        let (secret, declared) = match &self.key {
+            KeyFile::Keystore(keystore) => {
+                if let Some(opened) = &self.opened {
+                    opened.check_private(permissions)?;
+                }
+                let password = password
+                    .context("a keystore needs its password: --password-file")
+                    .with_context(named)?;
+                let secret = keystore
+                    .open(password, S::SECRET_BYTES)
+                    .with_context(named)?;
+                (secret, keystore.public_key())
+            }
+            KeyFile::Interop(file) => (scheme.interop(file.index), Some(&file.public_key.0[..])),
+        };
+        let pair = KeyPair::of(scheme, secret).map_err(|error| anyhow!("{}: {error}", named()))?;
+        if let Some(declared) = declared {
+            check_public_key(declared, &pair.public.public_key).with_context(named)?;
+        }
+        Ok(pair)
+    }
+
+    /// What a copy of the keystore says of its key.
+    pub(super) fn about(&self) -> About {
+        match &self.key {
+            KeyFile::Keystore(keystore) => keystore.about(),
+            KeyFile::Interop(file) => About {
+                description: Some(format!("interop key {}. {INTEROP_WARNING}", file.index)),
+                ..About::default()
+            },
+        }
+    }
+}
+
+fn check_public_key(declared: &[u8], derived: &[u8]) -> anyhow::Result<()> {
+    ensure!(
+        declared == derived,
+        "names the public key {}, but that of its secret is {}",
+        Hex::<true>(declared.to_vec()),
+        Hex::<true>(derived.to_vec())
+    );
+    Ok(())
+}
+
+/// The file of an interop key.
+pub(super) fn interop_file<S: FileScheme>(index: u32, public: &PublicHalf) -> InteropKeyFile {
+    InteropKeyFile {
+        schema: Schema::InteropKey,
+        scheme: S::NAME.to_owned(),
+        warning: INTEROP_WARNING.to_owned(),
+        index,
+        public_key: Hex(public.public_key.clone()),
+    }
+}
+
+/// A secret key from hex digits, white space around them left aside.
+pub(super) fn secret_from_hex<S: FileScheme>(text: &[u8], source: &Path) -> Result<Secret> {
+    let named = || format!("{}", source.display());
+    let digits = text.trim_ascii();
+    let digits = digits.strip_prefix(b"0x").unwrap_or(digits);
+    if digits.len() != 2 * S::SECRET_BYTES {
+        return Err(anyhow!(
+            "{}: {} hex digits, a secret key of {} has {}",
+            named(),
+            digits.len(),
+            S::NAME,
+            2 * S::SECRET_BYTES
+        )
+        .into());
+    }
+    // The error of the decoder would print a character of the secret.
+    let mut bytes = Zeroizing::new(vec![0; S::SECRET_BYTES]);
+    hex::decode_to_slice(digits, &mut bytes)
+        .map_err(|_| anyhow!("{}: a secret key is written in hex digits", named()))?;
+    Ok(Secret::new(std::mem::take(&mut *bytes)))
+}

@@ -1,0 +1,78 @@
+//! `alphorn keys export`: a copy of a keystore under another password.
+
+use super::KdfOptions;
+use crate::error::Result;
+use crate::files::document::{Hex, to_json};
+use crate::files::input::is_stdin;
+use crate::files::keyfile::Located;
+use crate::files::keystore::Keystore;
+use crate::files::output::{Access, Staged};
+use crate::files::scheme::FileScheme;
+use crate::files::secret::Password;
+use crate::files::{FileOptions, SecretOptions};
+use crate::report::Report;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// A copy of a keystore under another password
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn keys export keystore-0.json --password-file old.txt --new-password-file new.txt --out copy.json
+  alphorn keys export interop-7.json --new-password-file new.txt --out interop-7-keystore.json
+
+The copy is a keystore of EIP-2335 that other clients read; path, description and uuid stay.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) options: FileOptions,
+    /// The key
+    key: PathBuf,
+    /// Its password (- for standard input); an interop key has none
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Password of the copy (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    new_password_file: PathBuf,
+    /// The copy
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    #[command(flatten)]
+    kdf: KdfOptions,
+    #[command(flatten)]
+    secret: SecretOptions,
+    /// Replace the file if it exists; a key in it is lost
+    #[arg(long)]
+    force: bool,
+}
+
+pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
+    let report = Report::begin("keys export", 0);
+    let sink = args.options.sink()?;
+    let mut staged = Staged::new(args.force);
+    staged.check(&args.out)?;
+    let permissions = args.secret.permissions();
+    if is_stdin(&args.new_password_file) && args.password_file.as_deref().is_some_and(is_stdin) {
+        return Err(anyhow::anyhow!("standard input can be only one of the passwords").into());
+    }
+    let located = Located::read::<S>(&args.key)?;
+    let old = match &args.password_file {
+        Some(file) => Some(Password::read(file, permissions)?),
+        None => None,
+    };
+    let new = Password::read_new(&args.new_password_file, permissions)?;
+    let scheme: S = args.options.open()?;
+    let pair = located.unlock(&scheme, old.as_ref(), permissions)?;
+    let keystore = Keystore::seal(
+        &pair.secret,
+        &pair.public.public_key,
+        &new,
+        args.kdf.protection(),
+        located.about(),
+    )?;
+    staged.add(&args.out, Access::Private, &to_json(&keystore)?)?;
+    staged.commit()?;
+    let public_key = Hex::<true>(pair.public.public_key);
+    sink.say(&format!("{}: {public_key}", args.out.display()));
+    let fields = json!({ "public_key": public_key, "file": args.out });
+    let config = json!({ "key": args.key, "out": args.out });
+    args.options.write(&scheme, &report, &sink, config, fields)
+}

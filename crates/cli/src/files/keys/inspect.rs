@@ -1,0 +1,138 @@
+//! `alphorn keys inspect`: what a file says of its key, and its proof of possession.
+
+use super::public_keys_file;
+use crate::error::Result;
+use crate::files::document::{Document, Hex, INTEROP_WARNING, registry_digest, to_json};
+use crate::files::keyfile::Located;
+use crate::files::output::{Access, Staged};
+use crate::files::scheme::{FileScheme, PublicHalf};
+use crate::files::secret::Password;
+use crate::files::{FileOptions, SecretOptions};
+use crate::report::{Report, table};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// What a file says of its key or keys; never the secret
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn keys inspect keystore-0.json
+  alphorn keys inspect public-keys.json
+  alphorn keys inspect keystore-0.json --pop --password-file password.txt --out public-0.json
+
+Without --pop nothing is decrypted: what is shown is what the file claims. With --pop the key is
+unlocked, its public key checked, and its proof of possession made; --out writes both into a file
+for `verify --keys`.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) options: FileOptions,
+    /// A keystore, an interop key or a file of public keys
+    file: PathBuf,
+    /// Make the proof of possession
+    #[arg(long)]
+    pop: bool,
+    /// Password of the keystore (- for standard input)
+    #[arg(long, value_name = "FILE", requires = "pop")]
+    password_file: Option<PathBuf>,
+    /// Write public key and proof of possession
+    #[arg(long, value_name = "FILE", requires = "pop")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    secret: SecretOptions,
+    /// Replace the file of --out if it exists
+    #[arg(long, requires = "out")]
+    force: bool,
+}
+
+pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
+    let report = Report::begin("keys inspect", 0);
+    let sink = args.options.sink()?;
+    let scheme: S = args.options.open()?;
+    let mut fields = describe(&Document::read::<S>(&args.file)?);
+    if args.pop {
+        let public = prove(&scheme, args)?;
+        fields.insert(
+            "public_key".into(),
+            json!(Hex::<true>(public.public_key.clone())),
+        );
+        fields.insert(
+            "proof_of_possession".into(),
+            json!(Hex::<true>(public.possession.clone())),
+        );
+        if let Some(out) = &args.out {
+            let file = public_keys_file::<S>([public]);
+            let mut staged = Staged::new(args.force);
+            staged.add(out, Access::Public, &to_json(&file)?)?;
+            staged.commit()?;
+        }
+    }
+    let mut rows = vec![vec!["scheme".to_owned(), S::NAME.to_owned()]];
+    for (name, value) in &fields {
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        rows.push(vec![name.replace('_', " "), value]);
+    }
+    sink.say(&table(&["", &args.file.display().to_string()], &rows));
+    let config = json!({ "file": args.file, "pop": args.pop });
+    args.options
+        .write(&scheme, &report, &sink, config, Value::Object(fields))
+}
+
+/// Unlocks the key and proves possession.
+fn prove<S: FileScheme>(scheme: &S, args: &Args) -> Result<PublicHalf> {
+    let permissions = args.secret.permissions();
+    let located = Located::read::<S>(&args.file)?;
+    let password = match &args.password_file {
+        Some(file) => Some(Password::read(file, permissions)?),
+        None => None,
+    };
+    Ok(located
+        .unlock(scheme, password.as_ref(), permissions)?
+        .public)
+}
+
+/// What a file says of itself.
+fn describe(document: &Document) -> Map<String, Value> {
+    let mut fields = match document {
+        Document::Keystore(keystore) => {
+            let about = keystore.about();
+            json!({
+                "public_key": keystore.public_key().map(|key| Hex::<true>(key.to_vec())),
+                "kdf": keystore.kdf(),
+                "cipher": "aes-128-ctr",
+                "path": about.path,
+                "description": about.description,
+                "uuid": about.uuid,
+                "unknown_fields": keystore.foreign_fields(),
+            })
+        }
+        Document::InteropKey(file) => json!({
+            "public_key": file.public_key,
+            "index": file.index,
+            "warning": INTEROP_WARNING,
+        }),
+        Document::PublicKeys(file) => json!({
+            "keys": file.keys.len(),
+            "registry_digest": Hex::<true>(
+                registry_digest(file.keys.iter().map(|key| &key.public_key.0[..])).to_vec()
+            ),
+        }),
+        Document::Signature(file) => json!({
+            "public_key": file.public_key,
+            "message": file.message,
+            "signature": file.signature,
+        }),
+        Document::Aggregate(file) => json!({
+            "message": file.message,
+            "signature": file.signature,
+        }),
+    };
+    let kind = json!(document.kind());
+    match fields.as_object_mut() {
+        Some(fields) => {
+            fields.insert("kind".into(), kind);
+            fields.clone()
+        }
+        None => Map::new(),
+    }
+}

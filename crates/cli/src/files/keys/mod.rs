@@ -1,0 +1,93 @@
+//! `alphorn keys`: make, take over, copy, list and look at keys.
+
+mod export;
+mod import;
+mod inspect;
+mod list;
+mod new;
+
+use super::bls::Bls;
+use super::document::{Hex, PublicKeyEntry, PublicKeysFile, Schema};
+use super::keystore::{COST_LOG2_DEFAULT, KdfName, Protection};
+use super::scheme::{FileScheme, PublicHalf, SchemeName};
+use crate::error::Result;
+use clap::Subcommand;
+
+/// Keys in files: make, take over, copy, list and look at them
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn keys new --out keys --count 4 --password-file password.txt
+  alphorn keys new --out test-keys --count 1000 --interop 0
+  alphorn keys list keys")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// New keys: a keystore each, and one file with the public keys and proofs of possession
+    New(new::Args),
+    /// A keystore from another keystore or from a secret key in hex
+    Import(import::Args),
+    /// A copy of a keystore under another password
+    Export(export::Args),
+    /// The keys of a folder
+    List(list::Args),
+    /// What a file says of its key or keys; never the secret
+    Inspect(inspect::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.what {
+        What::New(args) => match args.options.scheme {
+            SchemeName::Bls => new::run::<Bls>(args),
+        },
+        What::Import(args) => match args.options.scheme {
+            SchemeName::Bls => import::run::<Bls>(args),
+        },
+        What::Export(args) => match args.options.scheme {
+            SchemeName::Bls => export::run::<Bls>(args),
+        },
+        What::List(args) => match args.options.scheme {
+            SchemeName::Bls => list::run::<Bls>(args),
+        },
+        What::Inspect(args) => match args.options.scheme {
+            SchemeName::Bls => inspect::run::<Bls>(args),
+        },
+    }
+}
+
+/// How the password of a new keystore is made hard to guess.
+#[derive(clap::Args, Clone, Debug)]
+struct KdfOptions {
+    /// Key derivation of the new keystore
+    #[arg(long, value_enum, default_value_t = KdfName::Scrypt)]
+    kdf: KdfName,
+    /// log2 of scrypt's n (with r = 8, p = 1) or of the iterations of PBKDF2
+    #[arg(long, value_name = "LOG2", default_value_t = COST_LOG2_DEFAULT,
+          value_parser = clap::value_parser!(u8).range(10..=20))]
+    kdf_cost: u8,
+}
+
+impl KdfOptions {
+    fn protection(&self) -> Protection {
+        Protection {
+            kdf: self.kdf,
+            cost_log2: self.kdf_cost,
+        }
+    }
+}
+
+/// The file of some public keys.
+fn public_keys_file<S: FileScheme>(keys: impl IntoIterator<Item = PublicHalf>) -> PublicKeysFile {
+    let entry = |key: PublicHalf| PublicKeyEntry {
+        public_key: Hex(key.public_key),
+        proof_of_possession: Hex(key.possession),
+    };
+    PublicKeysFile {
+        schema: Schema::PublicKeys,
+        scheme: S::NAME.to_owned(),
+        keys: keys.into_iter().map(entry).collect(),
+    }
+}

@@ -1,0 +1,177 @@
+//! `alphorn keys new`: new keys from the operating system's random generator, or interop keys.
+
+use super::{KdfOptions, public_keys_file};
+use crate::error::Result;
+use crate::files::document::{Hex, INTEROP_WARNING, to_json};
+use crate::files::input::check_count;
+use crate::files::keyfile::{KeyPair, interop_file};
+use crate::files::keystore::{About, Keystore};
+use crate::files::output::{Access, Staged, create_folder};
+use crate::files::scheme::{FileScheme, PublicHalf};
+use crate::files::secret::Password;
+use crate::files::{FileOptions, SecretOptions};
+use crate::progress::Bars;
+use crate::report::Report;
+use alphorn_types::VALIDATORS_MAX;
+use anyhow::{Context, ensure};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// File with all public keys of a folder.
+const PUBLIC_KEYS: &str = "public-keys.json";
+
+/// New keys: a keystore each, and one file with the public keys and proofs of possession
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn keys new --out keys --password-file password.txt
+  pass show validators | alphorn keys new --out keys --count 4 --password-file -
+  alphorn keys new --out test-keys --count 1000 --interop 0
+
+Real keys come from the operating system's random generator; there is no seed. Each goes into
+DIR/keystore-<i>.json (EIP-2335, mode 0600). An interop key is computed from its index by everyone:
+DIR/interop-<index>.json holds no secret and no password, and such keys are for tests only.
+DIR/public-keys.json lists the public keys with their proofs of possession, for `verify --keys`.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) options: FileOptions,
+    /// Folder for the files; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Number of keys, 1 to 2^20
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    count: usize,
+    #[command(flatten)]
+    origin: Origin,
+    #[command(flatten)]
+    kdf: KdfOptions,
+    #[command(flatten)]
+    secret: SecretOptions,
+    /// Replace files that exist; keys in them are lost
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(clap::Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Origin {
+    /// Real keys, under the password in this file (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Insecure keys for tests, of the validators from this index on
+    #[arg(long, value_name = "FIRST")]
+    interop: Option<u32>,
+}
+
+pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
+    let report = Report::begin("keys new", 0);
+    let sink = args.options.sink()?;
+    check_count("keys", args.count)?;
+    let names = names(args)?;
+    let password = match &args.origin.password_file {
+        Some(file) => Some(Password::read_new(file, args.secret.permissions())?),
+        None => None,
+    };
+    let scheme: S = args.options.open()?;
+    create_folder(&args.out)?;
+    let mut staged = Staged::new(args.force);
+    let public_path = args.out.join(PUBLIC_KEYS);
+    for path in names.iter().chain([&public_path]) {
+        staged.check(path)?;
+    }
+    let mut bars = Bars::new();
+    let mut public = Vec::with_capacity(args.count);
+    for (i, path) in names.iter().enumerate() {
+        bars.show("keys", i as u64, args.count as u64);
+        public.push(add_key(
+            &scheme,
+            args,
+            i,
+            path,
+            password.as_ref(),
+            &mut staged,
+        )?);
+    }
+    bars.clear();
+    let listed: Vec<Hex<true>> = public
+        .iter()
+        .map(|key| Hex(key.public_key.clone()))
+        .collect();
+    let file = public_keys_file::<S>(public);
+    staged.add(&public_path, Access::Public, &to_json(&file)?)?;
+    staged.commit()?;
+
+    let insecure = args.origin.interop.is_some();
+    sink.say(&format!(
+        "{} {} in {}: {} to {}, public keys and proofs of possession in {PUBLIC_KEYS}",
+        args.count,
+        if args.count == 1 { "key" } else { "keys" },
+        args.out.display(),
+        file_name(&names[0]),
+        file_name(&names[names.len() - 1]),
+    ));
+    if insecure {
+        sink.say(INTEROP_WARNING);
+    }
+    let fields = json!({ "insecure": insecure, "public_keys": listed, "file": public_path });
+    let config = json!({ "out": args.out, "count": args.count, "interop": args.origin.interop });
+    args.options.write(&scheme, &report, &sink, config, fields)
+}
+
+/// The file of each key.
+fn names(args: &Args) -> Result<Vec<PathBuf>> {
+    let Some(first) = args.origin.interop else {
+        let name = |i| args.out.join(format!("keystore-{i}.json"));
+        return Ok((0..args.count).map(name).collect());
+    };
+    let end = u32::try_from(args.count)
+        .ok()
+        .and_then(|count| first.checked_add(count))
+        .context("more interop keys than indices")?;
+    ensure_index(end)?;
+    let name = |index| args.out.join(format!("interop-{index}.json"));
+    Ok((first..end).map(name).collect())
+}
+
+fn ensure_index(end: u32) -> anyhow::Result<()> {
+    ensure!(
+        end <= VALIDATORS_MAX,
+        "interop keys up to index {}: the greatest is {}",
+        end - 1,
+        VALIDATORS_MAX - 1
+    );
+    Ok(())
+}
+
+/// Makes key `i` and adds its file.
+fn add_key<S: FileScheme>(
+    scheme: &S,
+    args: &Args,
+    i: usize,
+    path: &std::path::Path,
+    password: Option<&Password>,
+    staged: &mut Staged,
+) -> Result<PublicHalf> {
+    let Some(password) = password else {
+        let index = args.origin.interop.unwrap_or(0) + i as u32;
+        let pair = KeyPair::of(scheme, scheme.interop(index))?;
+        let file = to_json(&interop_file::<S>(index, &pair.public))?;
+        staged.add(path, Access::Public, &file)?;
+        return Ok(pair.public);
+    };
+    let pair = KeyPair::of(scheme, scheme.generate()?)?;
+    let keystore = Keystore::seal(
+        &pair.secret,
+        &pair.public.public_key,
+        password,
+        args.kdf.protection(),
+        About::default(),
+    )?;
+    staged.add(path, Access::Private, &to_json(&keystore)?)?;
+    Ok(pair.public)
+}
+
+fn file_name(path: &std::path::Path) -> String {
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}

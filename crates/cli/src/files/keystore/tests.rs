@@ -1,0 +1,161 @@
+//! The vectors of EIP-2335, round trips, and keystores that ask for too much.
+
+use super::kdf::KdfError;
+use super::*;
+use serde_json::json;
+
+const PASSWORD: &str = "𝔱𝔢𝔰𝔱𝔭𝔞𝔰𝔰𝔴𝔬𝔯𝔡🔑";
+const SECRET: &str = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f";
+const SECRET_BYTES: usize = 32;
+const SCRYPT: &str = include_str!("../../../../../vectors/eip-2335/scrypt.json");
+const PBKDF2: &str = include_str!("../../../../../vectors/eip-2335/pbkdf2.json");
+
+/// The scrypt vector with one field replaced.
+fn with(pointer: &str, value: Value) -> Value {
+    let mut file: Value = serde_json::from_str(SCRYPT).unwrap();
+    *file.pointer_mut(pointer).unwrap() = value;
+    file
+}
+
+fn parse(file: Value) -> Result<Keystore, String> {
+    serde_json::from_value(file).map_err(|error| error.to_string())
+}
+
+/// What the check of the scrypt vector says with one field replaced.
+fn check_with(pointer: &str, value: Value) -> Result<(), KeystoreError> {
+    parse(with(pointer, value)).unwrap().check(SECRET_BYTES)
+}
+
+#[test]
+fn both_vectors_of_eip_2335_open() {
+    for text in [SCRYPT, PBKDF2] {
+        let keystore: Keystore = serde_json::from_str(text).unwrap();
+        let secret = keystore.open(&Password::from_text(PASSWORD), SECRET_BYTES);
+        assert_eq!(hex::encode(secret.unwrap().bytes()), SECRET);
+        let written = serde_json::to_value(&keystore).unwrap();
+        assert_eq!(written, serde_json::from_str::<Value>(text).unwrap());
+        let key = alphorn_bls::SecretKey::from_bytes(&hex::decode(SECRET).unwrap()).unwrap();
+        assert_eq!(keystore.public_key().unwrap(), key.public_key().to_bytes());
+    }
+    let keystore: Keystore = serde_json::from_str(PBKDF2).unwrap();
+    let wrong = keystore.open(&Password::from_text("testpassword"), SECRET_BYTES);
+    assert_eq!(wrong.err(), Some(KeystoreError::Password));
+}
+
+#[test]
+fn what_is_sealed_opens_and_a_flipped_bit_does_not() {
+    let password = Password::from_text("correct horse");
+    let secret = Secret::new((1..=32).collect());
+    for kdf in [KdfName::Scrypt, KdfName::Pbkdf2] {
+        let protection = Protection { kdf, cost_log2: 10 };
+        let seal =
+            || Keystore::seal(&secret, &[7; 48], &password, protection, About::default()).unwrap();
+        let (keystore, again) = (seal(), seal());
+        assert_ne!(keystore.crypto, again.crypto, "salt and iv are fresh");
+        assert_ne!(keystore.uuid, again.uuid);
+        let text = serde_json::to_string(&keystore).unwrap();
+        let read: Keystore = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, keystore);
+        let opened = read.open(&password, SECRET_BYTES).unwrap();
+        assert_eq!(opened.bytes(), secret.bytes());
+        let mut flipped = keystore.clone();
+        flipped.crypto.cipher.message.0[31] ^= 1;
+        let refused = flipped.open(&password, SECRET_BYTES).err();
+        assert_eq!(refused, Some(KeystoreError::Password));
+    }
+}
+
+#[test]
+fn hostile_parameters_are_refused_before_any_work() {
+    let kdf = |error| Err(KeystoreError::Kdf(error));
+    let max = 1 << 22;
+    for n in [0u64, 1, 3, 262_143, 1 << 23, u64::MAX, 1 << 63] {
+        let refused = check_with("/crypto/kdf/params/n", json!(n));
+        assert_eq!(refused, kdf(KdfError::ScryptN { n, max }));
+    }
+    for value in [0u64, 65, u64::MAX] {
+        for name in ["r", "p"] {
+            let refused = check_with(&format!("/crypto/kdf/params/{name}"), json!(value));
+            assert_eq!(refused, kdf(KdfError::ScryptFactor { name, value }));
+        }
+    }
+    let (n, r, bytes) = (1 << 18, 17, (128 * 17) << 18);
+    let refused = check_with("/crypto/kdf/params/r", json!(r));
+    assert_eq!(refused, kdf(KdfError::ScryptMemory { n, r, bytes }));
+    let refused = check_with("/crypto/kdf/params/p", json!(9));
+    let work = (8 * 9) << 18;
+    assert_eq!(refused, kdf(KdfError::ScryptWork { work }));
+    assert_eq!(check_with("/crypto/kdf/params/p", json!(8)), Ok(()));
+    let dklen = 64;
+    let refused = check_with("/crypto/kdf/params/dklen", json!(dklen));
+    assert_eq!(refused, kdf(KdfError::DerivedBytes { dklen }));
+    for got in [0, 65] {
+        let refused = check_with("/crypto/kdf/params/salt", json!("ab".repeat(got)));
+        assert_eq!(refused, kdf(KdfError::Salt { got }));
+    }
+    for c in [0u64, (1 << 24) + 1, 1 << 32] {
+        let mut file: Value = serde_json::from_str(PBKDF2).unwrap();
+        file["crypto"]["kdf"]["params"]["c"] = json!(c);
+        let refused = parse(file).unwrap().check(SECRET_BYTES);
+        assert_eq!(refused, kdf(KdfError::Pbkdf2C { c }));
+    }
+    let opened = parse(with("/crypto/kdf/params/n", json!(1u64 << 40)))
+        .unwrap()
+        .open(&Password::from_text(PASSWORD), SECRET_BYTES);
+    assert!(matches!(opened.err(), Some(KeystoreError::Kdf(_))));
+}
+
+#[test]
+fn lengths_version_and_names_are_checked() {
+    assert_eq!(
+        check_with("/version", json!(3)),
+        Err(KeystoreError::Version(3))
+    );
+    let uuid = "1d85ae20".to_owned();
+    assert_eq!(
+        check_with("/uuid", json!(uuid)),
+        Err(KeystoreError::Uuid(uuid))
+    );
+    for (pointer, what, expected) in [
+        ("/crypto/cipher/params/iv", "an iv", 16),
+        ("/crypto/checksum/message", "a checksum", 32),
+        ("/crypto/cipher/message", "an encrypted secret", 32),
+    ] {
+        let got = expected - 1;
+        assert_eq!(
+            check_with(pointer, json!("ab".repeat(got))),
+            Err(KeystoreError::Length {
+                what,
+                got,
+                expected
+            })
+        );
+    }
+    for (pointer, value, message) in [
+        (
+            "/crypto/kdf/function",
+            json!("argon2"),
+            "unknown variant `argon2`",
+        ),
+        (
+            "/crypto/cipher/function",
+            json!("aes-128-gcm"),
+            "unknown variant",
+        ),
+        ("/crypto/kdf/params/n", json!(-1), "invalid value"),
+        ("/crypto/kdf/params/n", json!(2.5), "invalid type"),
+        ("/crypto/kdf/params", json!({}), "missing field"),
+        (
+            "/crypto/checksum/params",
+            json!({ "x": 1 }),
+            "unknown field `x`",
+        ),
+        ("/crypto/cipher/message", json!("0g"), "Invalid character"),
+    ] {
+        let error = parse(with(pointer, value)).unwrap_err();
+        assert!(error.contains(message), "{pointer}: {error}");
+    }
+    let mut file: Value = serde_json::from_str(SCRYPT).unwrap();
+    file["name"] = json!("a wallet's name");
+    assert_eq!(parse(file).unwrap().foreign_fields(), ["name"]);
+}

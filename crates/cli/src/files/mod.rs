@@ -1,0 +1,97 @@
+//! The schemes as a file tool: keys, signatures and aggregates, files in, files out.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`keys`], [`sign`], [`aggregate`], [`merge`], [`verify`] | the commands |
+//! | [`scheme`], [`bls`] | what a scheme must be able to do, and BLS |
+//! | [`document`], [`keystore`] | the formats of the files |
+//! | [`keyfile`] | a secret key from any file that holds one |
+//! | [`secret`], [`input`], [`output`] | secrets in memory; reading with bounds; writing whole files |
+
+pub(crate) mod aggregate;
+mod bls;
+mod document;
+mod input;
+mod keyfile;
+pub(crate) mod keys;
+mod keystore;
+pub(crate) mod merge;
+mod output;
+mod scheme;
+mod secret;
+pub(crate) mod sign;
+pub(crate) mod verify;
+
+use crate::error::Result;
+use crate::machine::{Machine, cores};
+use crate::report::{Report, Sink};
+use input::Permissions;
+use scheme::{FileScheme, SchemeName};
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+
+/// Options of every command of the file tool.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct FileOptions {
+    /// Signature scheme
+    #[arg(long, value_enum, default_value_t = SchemeName::Bls)]
+    scheme: SchemeName,
+    /// Threads; all cores that this process may use by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Write what was done as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl FileOptions {
+    fn threads(&self) -> usize {
+        self.threads.map_or_else(cores, usize::from)
+    }
+
+    fn open<S: FileScheme>(&self) -> Result<S> {
+        S::open(self.threads())
+    }
+
+    /// Where the JSON object goes; not where a key is.
+    fn sink(&self) -> Result<Sink> {
+        if let Some(path) = &self.json {
+            output::check_report_place(path)?;
+        }
+        Ok(Sink::new(self.json.clone()))
+    }
+
+    /// Writes the JSON object of a command. There is no seed: what is random comes from the
+    /// operating system.
+    fn write<S: FileScheme>(
+        &self,
+        scheme: &S,
+        command: &Report,
+        sink: &Sink,
+        config: Value,
+        fields: Value,
+    ) -> Result<()> {
+        let machine = Machine::here(self.threads(), scheme.kernels());
+        let mut all = Map::from_iter([("scheme".to_owned(), Value::from(S::NAME))]);
+        all.extend(fields.as_object().cloned().unwrap_or_default());
+        sink.write(&command.object(&machine, "measured", &config, all)?)
+    }
+}
+
+/// Option of the commands that read secrets.
+#[derive(clap::Args, Clone, Debug)]
+struct SecretOptions {
+    /// Read keys and passwords from files that others may open too
+    #[arg(long)]
+    insecure_key_permissions: bool,
+}
+
+impl SecretOptions {
+    fn permissions(&self) -> Permissions {
+        if self.insecure_key_permissions {
+            Permissions::Any
+        } else {
+            Permissions::Private
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! `alphorn verify`: signatures, aggregates and proofs of possession, a verdict for each file.
+
+use super::FileOptions;
+use super::aggregate::read_public_keys;
+use super::bls::Bls;
+use super::document::{
+    AggregateFile, Document, Hex, PublicKeysFile, SignatureFile, Signers, registry_digest,
+};
+use super::input::expand;
+use super::scheme::{Claim, FileScheme, Refusal, SchemeName};
+use crate::error::{Error, Result};
+use crate::report::{Report, table};
+use alphorn_types::{Support, VALIDATORS_MAX};
+use anyhow::anyhow;
+use serde::Serialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Signers of all listed aggregates of one command at most.
+const LISTED_SIGNERS_MAX: usize = VALIDATORS_MAX as usize;
+/// Rows that a table shows without leaving out good files.
+const ROWS_MAX: usize = 64;
+
+/// Verify signatures, aggregates and proofs of possession; a verdict for each file
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn verify hello.json
+  alphorn verify votes aggregate.json --keys keys/public-keys.json
+  alphorn verify keys/public-keys.json
+  alphorn verify aggregate.json --trust-keys
+
+A folder stands for its .json files. All files are tested together, and if that fails the bad ones
+are found: each verdict is that of the file alone. Exit code 0 if all hold, 1 if one does not, 2 if
+one is malformed or cannot be decided.
+
+Why an aggregate needs --keys: whoever may choose a key freely can choose X minus the keys of
+others, and then sign in their names (a rogue key). A proof of possession rules that out, so each
+signer must be in a file of --keys, and the proofs there are verified first. --trust-keys says that
+this was done elsewhere; never use it with keys from strangers. A single signature needs neither.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    options: FileOptions,
+    /// Signatures, aggregates, files of public keys, or folders of them
+    #[arg(required = true, value_name = "FILES")]
+    files: Vec<PathBuf>,
+    /// Public keys with proofs of possession, for aggregates; may be repeated
+    #[arg(long, value_name = "FILE")]
+    keys: Vec<PathBuf>,
+    /// Verify no proofs of possession of the signers of aggregates: see below
+    #[arg(long)]
+    trust_keys: bool,
+}
+
+/// What a file comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Valid,
+    /// Well-formed, and does not hold.
+    Invalid(String),
+    /// Malformed, or not to be decided.
+    Refused(String),
+}
+
+impl Verdict {
+    fn name(&self) -> &'static str {
+        match self {
+            Verdict::Valid => "valid",
+            Verdict::Invalid(_) => "INVALID",
+            Verdict::Refused(_) => "refused",
+        }
+    }
+
+    fn reason(&self) -> &str {
+        match self {
+            Verdict::Valid => "",
+            Verdict::Invalid(reason) | Verdict::Refused(reason) => reason,
+        }
+    }
+}
+
+/// A file and its verdict.
+#[derive(Serialize)]
+struct Checked {
+    file: PathBuf,
+    kind: &'static str,
+    signers: usize,
+    verdict: &'static str,
+    reason: String,
+}
+
+/// A file of public keys whose keys may sign aggregates.
+struct Registry {
+    digest: [u8; 32],
+    position_of: BTreeMap<Vec<u8>, usize>,
+}
+
+/// A claim that is ready to be tested.
+enum Item<K> {
+    Single {
+        key: K,
+        file: SignatureFile,
+    },
+    Group {
+        group: usize,
+        support: Support,
+        file: AggregateFile,
+    },
+}
+
+/// What the files claim, as far as it is collected.
+struct Work<'a, S: FileScheme> {
+    scheme: &'a S,
+    trust_keys: bool,
+    registries: Vec<Registry>,
+    /// Keys of the registries, then of the listed aggregates.
+    groups: Vec<Vec<S::Key>>,
+    listed_signers: usize,
+    /// Place of the file, and its claim.
+    items: Vec<(usize, Item<S::Key>)>,
+    verdicts: Vec<Verdict>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match args.options.scheme {
+        SchemeName::Bls => run_with::<Bls>(args),
+    }
+}
+
+fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
+    let report = Report::begin("verify", 0);
+    let sink = args.options.sink()?;
+    let paths = expand(&args.files)?;
+    let scheme: S = args.options.open()?;
+    let mut work = Work::new(&scheme, args)?;
+    let mut checked = Vec::with_capacity(paths.len());
+    let mut singles = Vec::new();
+    for (place, path) in paths.iter().enumerate() {
+        let (kind, signers) = work.add(place, path, &mut singles);
+        checked.push(Checked {
+            file: path.clone(),
+            kind,
+            signers,
+            verdict: "",
+            reason: String::new(),
+        });
+    }
+    work.add_singles(singles);
+    for (row, verdict) in checked.iter_mut().zip(work.decide()?) {
+        row.verdict = verdict.name();
+        verdict.reason().clone_into(&mut row.reason);
+    }
+
+    sink.say(&verdict_table(&checked));
+    let count = |verdict: &Verdict| {
+        checked
+            .iter()
+            .filter(|row| row.verdict == verdict.name())
+            .count()
+    };
+    let valid = count(&Verdict::Valid);
+    let refused = count(&Verdict::Refused(String::new()));
+    let fields = json!({
+        "files": checked,
+        "valid": valid,
+        "invalid": count(&Verdict::Invalid(String::new())),
+        "refused": refused,
+    });
+    let config = json!({ "keys": args.keys, "trust_keys": args.trust_keys });
+    args.options
+        .write(&scheme, &report, &sink, config, fields)?;
+    let bad = checked.len() - valid;
+    let summary = format!("{bad} of {} files do not verify", checked.len());
+    match (bad, refused) {
+        (0, _) => Ok(()),
+        (_, 0) => Err(Error::Check(summary)),
+        _ => Err(Error::Usage(anyhow!(
+            "{summary}, {refused} of them malformed or undecided"
+        ))),
+    }
+}
+
+impl<'a, S: FileScheme> Work<'a, S> {
+    /// Begins with the files of `--keys`; their proofs of possession hold, or there is an error.
+    fn new(scheme: &'a S, args: &Args) -> Result<Self> {
+        let mut work = Work {
+            scheme,
+            trust_keys: args.trust_keys,
+            registries: Vec::new(),
+            groups: Vec::new(),
+            listed_signers: 0,
+            items: Vec::new(),
+            verdicts: Vec::new(),
+        };
+        for path in &args.keys {
+            let file = read_public_keys::<S>(path)?;
+            let keys = if args.trust_keys {
+                let encoded: Vec<&[u8]> = public_keys(&file).collect();
+                scheme.decode_keys(&encoded)
+            } else {
+                proven(scheme, &file)
+            };
+            let keys = keys.map_err(|refusal| {
+                let reason = format!("{}: {}", path.display(), reason_of(&refusal, "public key"));
+                match refusal {
+                    Refusal::Possession { .. } => Error::Check(reason),
+                    Refusal::Malformed { .. } => Error::Usage(anyhow!(reason)),
+                }
+            })?;
+            work.groups.push(keys);
+            let positions = public_keys(&file).map(<[u8]>::to_vec).zip(0..);
+            work.registries.push(Registry {
+                digest: registry_digest(public_keys(&file)),
+                position_of: positions.collect(),
+            });
+        }
+        Ok(work)
+    }
+
+    /// Adds a file: its claim, or its verdict if that is clear. Returns its kind and the number of
+    /// its signers; single signatures go to `singles`.
+    fn add(
+        &mut self,
+        place: usize,
+        path: &Path,
+        singles: &mut Vec<(usize, SignatureFile)>,
+    ) -> (&'static str, usize) {
+        let document = match Document::read::<S>(path) {
+            Ok(document) => document,
+            Err(error) => {
+                self.verdicts.push(Verdict::Refused(error.to_string()));
+                return ("?", 0);
+            }
+        };
+        let kind = document.kind();
+        let (verdict, signers) = match document {
+            Document::Signature(file) => {
+                singles.push((place, file));
+                (Verdict::Valid, 1)
+            }
+            Document::PublicKeys(file) => (self.check_public_keys(&file), file.keys.len()),
+            Document::Aggregate(file) => match self.add_aggregate(place, file) {
+                Ok(signers) => (Verdict::Valid, signers),
+                Err(verdict) => (verdict, 0),
+            },
+            Document::Keystore(_) | Document::InteropKey(_) => {
+                let reason =
+                    "holds a secret key: nothing to verify; `keys inspect --pop` checks it";
+                (Verdict::Refused(reason.into()), 0)
+            }
+        };
+        self.verdicts.push(verdict);
+        (kind, signers)
+    }
+
+    fn check_public_keys(&self, file: &PublicKeysFile) -> Verdict {
+        match proven(self.scheme, file) {
+            Ok(_) => Verdict::Valid,
+            Err(refusal) => {
+                let reason = reason_of(&refusal, "public key");
+                match refusal {
+                    Refusal::Possession { .. } => Verdict::Invalid(reason),
+                    Refusal::Malformed { .. } => Verdict::Refused(reason),
+                }
+            }
+        }
+    }
+
+    /// Adds the claim of an aggregate; returns the number of its signers.
+    fn add_aggregate(
+        &mut self,
+        place: usize,
+        file: AggregateFile,
+    ) -> std::result::Result<usize, Verdict> {
+        let signers = file
+            .signers::<S>()
+            .map_err(|error| Verdict::Refused(format!("{error:#}")))?;
+        let count = signers.count();
+        let (group, support) = match signers {
+            Signers::Registered { digest, support } => {
+                (self.registry_of(&digest, support.len())?, support)
+            }
+            Signers::Listed(listed) => {
+                self.listed_signers += listed.len();
+                if self.listed_signers > LISTED_SIGNERS_MAX {
+                    return Err(Verdict::Refused(format!(
+                        "{} listed signers in all files so far: at most {LISTED_SIGNERS_MAX}",
+                        self.listed_signers
+                    )));
+                }
+                let keys = self.listed_keys(&listed)?;
+                self.groups.push(keys);
+                let multiplicities: Vec<u8> = listed.into_values().collect();
+                let support = Support::from_multiplicities(&multiplicities)
+                    .map_err(|error| Verdict::Refused(error.to_string()))?;
+                (self.groups.len() - 1, support)
+            }
+        };
+        let item = Item::Group {
+            group,
+            support,
+            file,
+        };
+        self.items.push((place, item));
+        Ok(count)
+    }
+
+    /// The group of the registry with a digest.
+    fn registry_of(&self, digest: &[u8; 32], keys: usize) -> std::result::Result<usize, Verdict> {
+        let found = self
+            .registries
+            .iter()
+            .position(|registry| registry.digest == *digest);
+        let Some(group) = found else {
+            return Err(Verdict::Refused(format!(
+                "its signers are positions in the public keys with digest {}: no file of --keys \
+                 has it",
+                Hex::<true>(digest.to_vec())
+            )));
+        };
+        let have = self.groups[group].len();
+        if have != keys {
+            return Err(Verdict::Refused(format!(
+                "its support is over {keys} keys, the file of --keys has {have}"
+            )));
+        }
+        Ok(group)
+    }
+
+    /// The keys of listed signers, with possession proven unless keys are trusted.
+    fn listed_keys(
+        &self,
+        listed: &BTreeMap<Vec<u8>, u8>,
+    ) -> std::result::Result<Vec<S::Key>, Verdict> {
+        if self.trust_keys {
+            let encoded: Vec<&[u8]> = listed.keys().map(Vec::as_slice).collect();
+            let keys = self.scheme.decode_keys(&encoded);
+            return keys.map_err(|refusal| Verdict::Refused(reason_of(&refusal, "signer")));
+        }
+        if self.registries.is_empty() {
+            return Err(Verdict::Refused(
+                "its keys come without proofs of possession: give --keys FILE or --trust-keys"
+                    .into(),
+            ));
+        }
+        listed
+            .keys()
+            .map(|key| {
+                let found =
+                    self.registries
+                        .iter()
+                        .zip(&self.groups)
+                        .find_map(|(registry, keys)| {
+                            Some(keys[*registry.position_of.get(key)?].clone())
+                        });
+                found.ok_or_else(|| {
+                    Verdict::Invalid(format!(
+                        "the signer {} has no proof of possession in the files of --keys",
+                        Hex::<true>(key.clone())
+                    ))
+                })
+            })
+            .collect()
+    }
+
+    /// Adds the claims of single signatures, whose keys are decoded together if all are good.
+    fn add_singles(&mut self, singles: Vec<(usize, SignatureFile)>) {
+        let encoded: Vec<&[u8]> = singles
+            .iter()
+            .map(|(_, file)| &file.public_key.0[..])
+            .collect();
+        let keys: Vec<std::result::Result<S::Key, Refusal>> =
+            match self.scheme.decode_keys(&encoded) {
+                Ok(keys) => keys.into_iter().map(Ok).collect(),
+                Err(_) => encoded
+                    .iter()
+                    .map(|key| Ok(self.scheme.decode_keys(&[key])?.swap_remove(0)))
+                    .collect(),
+            };
+        for ((place, file), key) in singles.into_iter().zip(keys) {
+            match key {
+                Ok(key) => self.items.push((place, Item::Single { key, file })),
+                Err(Refusal::Malformed { reason, .. }) => {
+                    self.verdicts[place] = Verdict::Refused(format!("public key: {reason}"));
+                }
+                Err(refusal @ Refusal::Possession { .. }) => {
+                    self.verdicts[place] = Verdict::Invalid(reason_of(&refusal, "public key"));
+                }
+            }
+        }
+    }
+
+    /// Tests all claims together and gives the verdict of each file.
+    fn decide(mut self) -> Result<Vec<Verdict>> {
+        let claims: Vec<Claim<'_, S::Key>> = self
+            .items
+            .iter()
+            .map(|(_, item)| match item {
+                Item::Single { key, file } => Claim::Single {
+                    key: key.clone(),
+                    message: &file.message.0,
+                    signature: &file.signature.0,
+                },
+                Item::Group {
+                    group,
+                    support,
+                    file,
+                } => Claim::Group {
+                    group: *group,
+                    support,
+                    message: &file.message.0,
+                    signature: &file.signature.0,
+                },
+            })
+            .collect();
+        let verdicts = self.scheme.verify(&self.groups, &claims)?;
+        for ((place, _), verdict) in self.items.iter().zip(verdicts) {
+            if let Err(reason) = verdict {
+                self.verdicts[*place] = Verdict::Invalid(reason);
+            }
+        }
+        Ok(self.verdicts)
+    }
+}
+
+fn public_keys(file: &PublicKeysFile) -> impl Iterator<Item = &[u8]> {
+    file.keys.iter().map(|entry| &entry.public_key.0[..])
+}
+
+/// The keys of a file, every proof of possession verified.
+fn proven<S: FileScheme>(
+    scheme: &S,
+    file: &PublicKeysFile,
+) -> std::result::Result<Vec<S::Key>, Refusal> {
+    let encoded: Vec<(&[u8], &[u8])> = file
+        .keys
+        .iter()
+        .map(|entry| (&entry.public_key.0[..], &entry.proof_of_possession.0[..]))
+        .collect();
+    scheme.decode_proven(&encoded)
+}
+
+fn reason_of(refusal: &Refusal, what: &str) -> String {
+    match refusal {
+        Refusal::Malformed { index, reason } => format!("{what} {index}: {reason}"),
+        Refusal::Possession { index } => {
+            format!("the proof of possession of {what} {index} does not hold")
+        }
+    }
+}
+
+/// All rows if they are few, else those that do not verify.
+fn verdict_table(checked: &[Checked]) -> String {
+    let all = checked.len() <= ROWS_MAX;
+    let shown = checked
+        .iter()
+        .filter(|row| all || row.verdict != Verdict::Valid.name());
+    let rows: Vec<Vec<String>> = shown
+        .map(|row| {
+            let signers = match row.signers {
+                0 => String::new(),
+                signers => signers.to_string(),
+            };
+            vec![
+                row.file.display().to_string(),
+                row.kind.to_owned(),
+                signers,
+                row.verdict.to_owned(),
+                row.reason.clone(),
+            ]
+        })
+        .collect();
+    let rest = match checked.len() - rows.len() {
+        0 => String::new(),
+        rest => format!("\n{rest} more files are valid"),
+    };
+    let header = ["file", "kind", "signers", "verdict", "reason"];
+    format!("{}{rest}", table(&header, &rows))
+}

@@ -1,0 +1,787 @@
+//! The file tool from outside: the built binary, from new keys to a verdict, and what it refuses.
+
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const ROOT: &str = "0x5656565656565656565656565656565656565656565656565656565656565656";
+
+/// A folder for one test, with a private password file in it.
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+/// How a command ended.
+struct Ended {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ended {
+    /// Fails unless the code is as expected and standard error has the words.
+    #[track_caller]
+    fn expect(&self, code: i32, words: &str) -> &Self {
+        let text = format!("{}{}", self.stdout, self.stderr);
+        assert_eq!(self.code, code, "{text}");
+        assert!(text.contains(words), "{words:?} is not in {text}");
+        assert!(!self.stderr.contains("panicked"), "{text}");
+        self
+    }
+}
+
+impl Bench {
+    fn new() -> Self {
+        let bench = Bench {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        bench.write_secret("password", "correct horse\n");
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write_secret(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn run(&self, line: &str) -> Ended {
+        self.run_with(line, "")
+    }
+
+    /// Runs `alphorn` in the folder; words are separated by single spaces.
+    fn run_with(&self, line: &str, stdin: &str) -> Ended {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
+            .args(line.split(' '))
+            .current_dir(self.folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that fails early may not read its input.
+        child.stdin.take().unwrap().write_all(stdin.as_bytes()).ok();
+        let output = child.wait_with_output().unwrap();
+        Ended {
+            code: output.status.code().unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_slice(&fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    /// A copy of a file with one field replaced.
+    fn tampered(&self, name: &str, pointer: &str, value: Value) -> &'static str {
+        let mut file = self.json(name);
+        *file.pointer_mut(pointer).unwrap() = value;
+        fs::write(self.path("tampered.json"), file.to_string()).unwrap();
+        "tampered.json"
+    }
+
+    /// Interop keys 0..8 in `keys`, their signatures over [`ROOT`] in `votes`.
+    fn votes(&self) {
+        self.run("keys new --out keys --count 8 --interop 0")
+            .expect(0, "INSECURE");
+        fs::create_dir(self.path("votes")).unwrap();
+        let keys: Vec<String> = (0..8).map(|i| format!("keys/interop-{i}.json")).collect();
+        let keys = keys.join(" ");
+        self.run(&format!(
+            "sign --key {keys} --message {ROOT} --out-dir votes"
+        ))
+        .expect(0, "votes/interop-7.signature.json");
+    }
+}
+
+fn vote(i: usize) -> String {
+    format!("votes/interop-{i}.signature.json")
+}
+
+fn votes(range: std::ops::Range<usize>) -> String {
+    range.map(vote).collect::<Vec<_>>().join(" ")
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// Another hex string of the same length: the last digit changed.
+fn changed(value: &Value) -> Value {
+    let mut text = value.as_str().unwrap().to_owned();
+    let last = text.pop().unwrap();
+    text.push(if last == '0' { '1' } else { '0' });
+    json!(text)
+}
+
+#[test]
+fn from_new_keys_to_a_verdict() {
+    let bench = Bench::new();
+    bench
+        .run("keys new --out keys --count 2 --password-file password --kdf-cost 10 --json new.json")
+        .expect(0, "2 keys in keys");
+    assert_eq!(mode(&bench.path("keys/keystore-0.json")), 0o600);
+    assert_eq!(mode(&bench.path("keys")), 0o700);
+    let report = bench.json("new.json");
+    let public_key = report["public_keys"][1].as_str().unwrap().to_owned();
+    assert_eq!(report["command"], "keys new");
+    let keystore = bench.json("keys/keystore-1.json");
+    assert_eq!(keystore["version"], 4);
+    assert_eq!(
+        format!("0x{}", keystore["pubkey"].as_str().unwrap()),
+        public_key
+    );
+    bench.run("keys list keys").expect(0, &public_key);
+
+    let keys = "--key keys/keystore-0.json keys/keystore-1.json --password-file -";
+    fs::create_dir(bench.path("votes")).unwrap();
+    bench
+        .run_with(
+            &format!("sign {keys} --text hello --out-dir votes"),
+            "correct horse",
+        )
+        .expect(0, "votes/keystore-1.signature.json");
+    bench.run("verify votes").expect(0, "valid");
+    bench
+        .run("aggregate votes --keys keys/public-keys.json --out both.json")
+        .expect(0, "2 signers");
+    bench
+        .run("verify both.json keys/public-keys.json --keys keys/public-keys.json")
+        .expect(0, "valid");
+
+    bench
+        .run("keys inspect keys/keystore-1.json --pop --password-file password --out pop.json")
+        .expect(0, &public_key);
+    assert_eq!(
+        bench.json("pop.json")["keys"][0],
+        bench.json("keys/public-keys.json")["keys"][1]
+    );
+    bench.run("verify pop.json").expect(0, "valid");
+}
+
+#[test]
+fn signatures_are_those_of_the_consensus_specifications() {
+    let bench = Bench::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/bls/sign");
+    let mut cases = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let case: Value =
+            serde_json::from_slice(&fs::read(entry.unwrap().path()).unwrap()).unwrap();
+        let text = |value: &Value| {
+            value
+                .as_str()
+                .map(|text| text.trim_start_matches("0x").to_owned())
+        };
+        let (Some(expected), Some(secret)) =
+            (text(&case["output"]), text(&case["input"]["privkey"]))
+        else {
+            continue;
+        };
+        let message = text(&case["input"]["message"]).unwrap();
+        bench
+            .run_with(
+                "keys import - --out k.json --password-file password --kdf-cost 10 --force",
+                &secret,
+            )
+            .expect(0, "k.json");
+        bench
+            .run(&format!(
+                "sign --key k.json --password-file password --message {message} --out s.json --force"
+            ))
+            .expect(0, "s.json");
+        assert_eq!(bench.json("s.json")["signature"], format!("0x{expected}"));
+        cases += 1;
+    }
+    assert!(cases >= 9, "{cases} cases");
+}
+
+#[test]
+fn aggregates_merge_with_multiplicities_up_to_fifteen() {
+    let bench = Bench::new();
+    bench.votes();
+    for (keys, name) in [("", "listed"), (" --keys keys/public-keys.json", "placed")] {
+        bench
+            .run(&format!(
+                "aggregate {}{keys} --out {name}-a.json",
+                votes(0..5)
+            ))
+            .expect(0, "5 signers");
+        bench
+            .run(&format!(
+                "aggregate {}{keys} --out {name}-b.json",
+                votes(3..8)
+            ))
+            .expect(0, "5 signers");
+        bench
+            .run(&format!(
+                "merge {name}-a.json {name}-b.json --out {name}-2.json"
+            ))
+            .expect(0, "8 signers, greatest multiplicity 2");
+        bench
+            .run(&format!(
+                "merge {name}-2.json {name}-2.json --out {name}-4.json"
+            ))
+            .expect(0, "multiplicity 4");
+        bench
+            .run(&format!(
+                "merge {name}-4.json {name}-4.json {name}-4.json --out {name}-12.json"
+            ))
+            .expect(0, "multiplicity 12");
+        bench
+            .run(&format!(
+                "verify {name}-a.json {name}-2.json {name}-12.json --keys keys/public-keys.json"
+            ))
+            .expect(0, "valid");
+        bench
+            .run(&format!(
+                "merge {name}-12.json {name}-4.json --out {name}-16.json"
+            ))
+            .expect(2, "at");
+        assert!(!bench.path(&format!("{name}-16.json")).exists());
+    }
+    bench
+        .run("merge listed-12.json listed-4.json --out x.json")
+        .expect(2, "is 16: must be at most 15");
+    bench
+        .run("merge placed-12.json placed-4.json --out x.json")
+        .expect(2, "at position 3 is above 15");
+    bench
+        .run("merge placed-a.json listed-a.json --out x.json")
+        .expect(2, "by position or by key");
+    bench
+        .run("merge placed-a.json --out x.json")
+        .expect(2, "at least 2");
+}
+
+#[test]
+fn verdicts_are_exact_for_each_file() {
+    let bench = Bench::new();
+    bench.votes();
+    bench
+        .run(&format!(
+            "aggregate {} --keys keys/public-keys.json --out good.json",
+            votes(0..8)
+        ))
+        .expect(0, "8 signers");
+    let good = bench.json("good.json");
+    let mut bad = good.clone();
+    bad["signature"] = bench.json(&vote(0))["signature"].clone();
+    fs::write(bench.path("bad.json"), bad.to_string()).unwrap();
+    let mut swapped = bench.json(&vote(3));
+    swapped["signature"] = bench.json(&vote(4))["signature"].clone();
+    fs::write(bench.path(&vote(3)), swapped.to_string()).unwrap();
+    let line = "verify votes good.json bad.json --keys keys/public-keys.json --json out.json";
+    bench.run(line).expect(1, "2 of 10 files do not verify");
+    let files = bench.json("out.json")["files"].clone();
+    for row in files.as_array().unwrap() {
+        let name = row["file"].as_str().unwrap();
+        let expected = if name == vote(3) || name == "bad.json" {
+            "INVALID"
+        } else {
+            "valid"
+        };
+        assert_eq!(row["verdict"], expected, "{row}");
+    }
+    bench
+        .run(&format!("aggregate {} --out x.json", votes(0..8)))
+        .expect(1, "interop-3.signature.json: the signature does not verify");
+    assert!(!bench.path("x.json").exists());
+}
+
+#[test]
+fn a_tampered_signature_is_noticed_in_every_field() {
+    let bench = Bench::new();
+    bench.votes();
+    let name = vote(2);
+    let file = bench.json(&name);
+    let other = bench.json(&vote(5));
+    let infinity = format!("0xc0{}", "00".repeat(95));
+    for (pointer, value, code, words) in [
+        (
+            "/schema",
+            json!("alphorn-signature-v2"),
+            2,
+            "unknown variant",
+        ),
+        (
+            "/schema",
+            json!("alphorn-aggregate-v1"),
+            2,
+            "unknown field `public_key`",
+        ),
+        (
+            "/scheme",
+            json!("xmss"),
+            2,
+            "of scheme \"xmss\", --scheme is bls",
+        ),
+        (
+            "/public_key",
+            other["public_key"].clone(),
+            1,
+            "does not verify",
+        ),
+        ("/public_key", json!("0x00"), 2, "has 1 bytes: must have 48"),
+        (
+            "/public_key",
+            json!(format!("0x{}", "ff".repeat(48))),
+            2,
+            "public key: ",
+        ),
+        ("/message", changed(&file["message"]), 1, "does not verify"),
+        ("/message", json!("xyz"), 2, "tampered.json"),
+        (
+            "/message",
+            json!("00".repeat((64 << 10) + 1)),
+            2,
+            "at most 65536",
+        ),
+        (
+            "/signature",
+            other["signature"].clone(),
+            1,
+            "does not verify",
+        ),
+        (
+            "/signature",
+            changed(&file["signature"]),
+            1,
+            "does not decode",
+        ),
+        ("/signature", json!(infinity), 1, "identity"),
+        ("/signature", json!("0xab"), 2, "has 1 bytes: must have 96"),
+    ] {
+        let tampered = bench.tampered(&name, pointer, value.clone());
+        bench.run(&format!("verify {tampered}")).expect(code, words);
+    }
+    for text in [
+        "",
+        "[]",
+        "{}",
+        "{\"schema\":1}",
+        "\u{0}",
+        "{\"schema\":\"alphorn-signature-v1\"}",
+    ] {
+        fs::write(bench.path("broken.json"), text).unwrap();
+        bench.run("verify broken.json").expect(2, "broken.json");
+    }
+    let deep = format!("{}{}", "{\"schema\":".repeat(1000), "}".repeat(1000));
+    fs::write(bench.path("broken.json"), deep).unwrap();
+    bench.run("verify broken.json").expect(2, "broken.json");
+    let mut extra = file.clone();
+    extra["weight"] = json!(1);
+    fs::write(bench.path("broken.json"), extra.to_string()).unwrap();
+    bench
+        .run("verify broken.json")
+        .expect(2, "unknown field `weight`");
+}
+
+#[test]
+fn a_tampered_aggregate_is_noticed_in_every_field() {
+    let bench = Bench::new();
+    bench.votes();
+    let signers = votes(0..3);
+    bench
+        .run(&format!("aggregate {signers} --out listed.json"))
+        .expect(0, "3 signers");
+    bench
+        .run(&format!(
+            "aggregate {signers} --keys keys/public-keys.json --out placed.json"
+        ))
+        .expect(0, "3 signers");
+    let (listed, placed) = (bench.json("listed.json"), bench.json("placed.json"));
+    let keys = &listed["signers"];
+    let support_of_all = "0x0000010000000000ff";
+    for (name, pointer, value, code, words) in [
+        (
+            "listed",
+            "/message",
+            changed(&listed["message"]),
+            1,
+            "does not verify",
+        ),
+        (
+            "listed",
+            "/signers/0/multiplicity",
+            json!(2),
+            1,
+            "does not verify",
+        ),
+        (
+            "listed",
+            "/signers/0/multiplicity",
+            json!(16),
+            2,
+            "must be from 1 to 15",
+        ),
+        (
+            "listed",
+            "/signers/0/multiplicity",
+            json!(0),
+            2,
+            "must be from 1 to 15",
+        ),
+        (
+            "listed",
+            "/signers/0",
+            keys[1].clone(),
+            2,
+            "not in ascending order",
+        ),
+        (
+            "listed",
+            "/signers",
+            json!([keys[0], keys[1]]),
+            1,
+            "does not verify",
+        ),
+        ("listed", "/signers", json!([]), 2, "0 signers"),
+        (
+            "listed",
+            "/signature",
+            changed(&listed["signature"]),
+            1,
+            "does not decode",
+        ),
+        (
+            "placed",
+            "/message",
+            changed(&placed["message"]),
+            1,
+            "does not verify",
+        ),
+        (
+            "placed",
+            "/registry/digest",
+            changed(&placed["registry"]["digest"]),
+            2,
+            "digest",
+        ),
+        ("placed", "/registry/keys", json!(9), 2, "tampered.json"),
+        ("placed", "/registry/keys", json!(0), 2, "0 keys"),
+        (
+            "placed",
+            "/registry/keys",
+            json!(1u64 << 40),
+            2,
+            "allowed are 1 to 1048576",
+        ),
+        (
+            "placed",
+            "/registry/support",
+            json!("0x00"),
+            2,
+            "the support over 8 keys",
+        ),
+        (
+            "placed",
+            "/registry/support",
+            json!(support_of_all),
+            2,
+            "tampered.json",
+        ),
+        (
+            "placed",
+            "/signature",
+            placed["registry"]["digest"].clone(),
+            2,
+            "must have 96",
+        ),
+    ] {
+        let tampered = bench.tampered(&format!("{name}.json"), pointer, value);
+        bench
+            .run(&format!("verify {tampered} --keys keys/public-keys.json"))
+            .expect(code, words);
+    }
+    let mut both = listed.clone();
+    both["registry"] = placed["registry"].clone();
+    fs::write(bench.path("both.json"), both.to_string()).unwrap();
+    bench
+        .run("verify both.json --trust-keys")
+        .expect(2, "either `signers` or `registry`");
+}
+
+#[test]
+fn keys_of_an_aggregate_need_proofs_of_possession() {
+    let bench = Bench::new();
+    bench.votes();
+    bench
+        .run(&format!("aggregate {} --out a.json", votes(0..3)))
+        .expect(0, "3 signers");
+    bench.run("verify a.json").expect(2, "--trust-keys");
+    bench.run("verify a.json --trust-keys").expect(0, "valid");
+    bench
+        .run("verify a.json --keys keys/public-keys.json")
+        .expect(0, "valid");
+    let file = bench.json("keys/public-keys.json");
+    let mut few = file.clone();
+    few["keys"].as_array_mut().unwrap().truncate(2);
+    fs::write(bench.path("few.json"), few.to_string()).unwrap();
+    bench
+        .run("verify a.json --keys few.json")
+        .expect(1, "has no proof of possession");
+    bench
+        .run("keys inspect keys/interop-2.json --pop --out third.json")
+        .expect(0, "proof of possession");
+    bench
+        .run("verify a.json --keys few.json --keys third.json")
+        .expect(0, "valid");
+
+    let mut stolen = file.clone();
+    stolen["keys"][1]["proof_of_possession"] = file["keys"][0]["proof_of_possession"].clone();
+    fs::write(bench.path("stolen.json"), stolen.to_string()).unwrap();
+    let words = "the proof of possession of public key 1 does not hold";
+    bench.run("verify stolen.json").expect(1, words);
+    bench
+        .run("verify a.json --keys stolen.json")
+        .expect(1, words);
+    bench
+        .run("verify a.json --keys stolen.json --trust-keys")
+        .expect(0, "valid");
+    let mut twice = file.clone();
+    twice["keys"][7] = file["keys"][2].clone();
+    fs::write(bench.path("twice.json"), twice.to_string()).unwrap();
+    bench
+        .run("verify twice.json")
+        .expect(2, "public key 7 repeats public key 2");
+}
+
+#[test]
+fn secrets_that_others_may_read_are_refused() {
+    let bench = Bench::new();
+    bench
+        .run("keys new --out keys --password-file password --kdf pbkdf2 --kdf-cost 10")
+        .expect(0, "1 key");
+    let sign = "sign --key keys/keystore-0.json --password-file password --text a --out s.json";
+    for (name, words) in [
+        ("keys/keystore-0.json", "mode 0640"),
+        ("password", "mode 0640"),
+    ] {
+        fs::set_permissions(bench.path(name), fs::Permissions::from_mode(0o640)).unwrap();
+        bench.run(sign).expect(2, words);
+        assert!(!bench.path("s.json").exists());
+        bench
+            .run(&format!("{sign} --insecure-key-permissions --force"))
+            .expect(0, "s.json");
+        fs::remove_file(bench.path("s.json")).unwrap();
+        fs::set_permissions(bench.path(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    bench.run(sign).expect(0, "s.json");
+    bench.write_secret("wrong", "battery staple");
+    bench
+        .run("sign --key keys/keystore-0.json --password-file wrong --text a --out t.json")
+        .expect(2, "wrong password");
+    bench
+        .run("sign --key keys/keystore-0.json --text a --out t.json")
+        .expect(2, "needs its password");
+    bench.write_secret("empty", "\n");
+    bench
+        .run("keys new --out k2 --password-file empty")
+        .expect(2, "is empty");
+    assert!(!bench.path("k2").exists());
+}
+
+#[test]
+fn nothing_that_exists_is_replaced_unasked() {
+    let bench = Bench::new();
+    let new = "keys new --out keys --password-file password --kdf-cost 10";
+    bench.run(new).expect(0, "1 key");
+    let keystore = fs::read(bench.path("keys/keystore-0.json")).unwrap();
+    let unchanged = || fs::read(bench.path("keys/keystore-0.json")).unwrap() == keystore;
+    bench.run(new).expect(
+        2,
+        "keystore-0.json exists; --force replaces it, and the key",
+    );
+    bench
+        .run("keys new --out other --interop 0 --count 3")
+        .expect(0, "3 keys");
+    fs::remove_file(bench.path("other/interop-0.json")).unwrap();
+    bench
+        .run("keys new --out other --interop 0 --count 3")
+        .expect(2, "interop-1.json exists");
+    assert!(!bench.path("other/interop-0.json").exists());
+    let key = "--key other/interop-1.json --text a";
+    bench
+        .run(&format!("sign {key} --out keys/keystore-0.json"))
+        .expect(2, "exists");
+    bench
+        .run(&format!(
+            "sign {key} --out s.json --json keys/keystore-0.json"
+        ))
+        .expect(2, "a key is there");
+    assert!(!bench.path("s.json").exists());
+    bench
+        .run(&format!("sign {key} --out s.json"))
+        .expect(0, "s.json");
+    bench
+        .run("aggregate s.json --out keys/keystore-0.json")
+        .expect(2, "exists");
+    assert!(unchanged());
+    bench.run(&format!("{new} --force")).expect(0, "1 key");
+    assert!(!unchanged());
+}
+
+#[test]
+fn keys_move_between_files_and_passwords() {
+    let bench = Bench::new();
+    let secret = "0x25295f0d1d592a90b333e26e85149708208e9f8e8bc18f6c77bd62f8ad7a6866\n";
+    let public_key = "0xa99a76ed7796f7be22d5b7e85deeb7c5677e88e511e0b337618f8c4eb61349b4bf2d153f649f7b53359fe8b94a38e44c";
+    bench.write_secret("new", "another password");
+    let import = "keys import - --out a.json --password-file password --kdf-cost 10";
+    bench.run_with(import, secret).expect(0, public_key);
+    bench
+        .run("keys export a.json --password-file password --new-password-file new --out b.json --kdf pbkdf2 --kdf-cost 10")
+        .expect(0, public_key);
+    assert_eq!(bench.json("a.json")["uuid"], bench.json("b.json")["uuid"]);
+    bench
+        .run("keys import b.json --input-password-file new --password-file password --out c.json --kdf-cost 10")
+        .expect(0, public_key);
+    bench
+        .run("keys import b.json --password-file password --out d.json --kdf-cost 10")
+        .expect(2, "wrong password");
+    bench
+        .run("keys new --out keys --interop 0")
+        .expect(0, "INSECURE");
+    bench
+        .run("keys export keys/interop-0.json --new-password-file new --out e.json --kdf-cost 10")
+        .expect(0, public_key);
+    bench.run("keys inspect e.json").expect(0, "interop key 0");
+    bench
+        .run("keys inspect c.json")
+        .expect(0, "scrypt n = 1024");
+
+    let d = "keys import - --out d.json --password-file password --kdf-cost 10";
+    for (text, words) in [
+        ("", "0 hex digits"),
+        ("abcd", "4 hex digits, a secret key of bls has 64"),
+        (&"0".repeat(64), "zero"),
+        (&"f".repeat(64), "group order"),
+        (&"g".repeat(64), "hex digits"),
+        ("{\"crypto\":", "a file of ours"),
+    ] {
+        bench.run_with(d, text).expect(2, words);
+    }
+    bench
+        .run("keys import - --out d.json --password-file -")
+        .expect(2, "only one");
+    assert!(!bench.path("d.json").exists());
+}
+
+#[test]
+fn a_hostile_keystore_costs_nothing() {
+    let bench = Bench::new();
+    bench
+        .run("keys new --out keys --password-file password --kdf-cost 10")
+        .expect(0, "1 key");
+    let name = "keys/keystore-0.json";
+    let other = changed(&bench.json(name)["pubkey"]);
+    for (pointer, value, words) in [
+        (
+            "/crypto/kdf/params/n",
+            json!(1u64 << 50),
+            "must be a power of two from 2 to 4194304",
+        ),
+        (
+            "/crypto/kdf/params/r",
+            json!(65),
+            "scrypt r = 65: must be from 1 to 64",
+        ),
+        (
+            "/crypto/kdf/params/p",
+            json!(1_000_000),
+            "scrypt p = 1000000",
+        ),
+        ("/crypto/kdf/params/dklen", json!(1u64 << 40), "must be 32"),
+        (
+            "/crypto/cipher/message",
+            json!("ab".repeat(20_000)),
+            "must have 32",
+        ),
+        (
+            "/crypto/kdf/params/salt",
+            json!("ab".repeat(100)),
+            "must have 1 to 64",
+        ),
+        ("/path", json!("a".repeat(70_000)), "more than 65536 bytes"),
+        ("/pubkey", other, "names the public key"),
+        ("/version", json!(3), "keystore version 3: must be 4"),
+    ] {
+        let tampered = bench.tampered(name, pointer, value);
+        fs::set_permissions(bench.path(tampered), fs::Permissions::from_mode(0o600)).unwrap();
+        bench
+            .run(&format!(
+                "sign --key {tampered} --password-file password --text a --out s.json"
+            ))
+            .expect(2, words);
+    }
+    assert!(!bench.path("s.json").exists());
+}
+
+#[test]
+fn bad_options_name_the_bound() {
+    let bench = Bench::new();
+    let new = "keys new --out keys";
+    for (line, words) in [
+        (
+            format!("{new} --interop 0 --count 0"),
+            "allowed are 1 to 1048576",
+        ),
+        (
+            format!("{new} --interop 0 --count 1048577"),
+            "allowed are 1 to 1048576",
+        ),
+        (
+            format!("{new} --interop 4194304"),
+            "the greatest is 4194303",
+        ),
+        (
+            format!("{new} --interop 4294967295 --count 2"),
+            "more interop keys than indices",
+        ),
+        (
+            format!("{new} --password-file password --kdf-cost 21"),
+            "10..=20",
+        ),
+        (new.to_owned(), "--interop"),
+        (format!("{new} --interop 0 --scheme rsa"), "bls"),
+        ("verify nowhere.json".to_owned(), "cannot read nowhere.json"),
+        (
+            "sign --key k --text a --message b --out s".to_owned(),
+            "cannot be used with",
+        ),
+        (
+            "sign --key k --message abcd --out s".to_owned(),
+            "--message has 2 bytes: must have 32",
+        ),
+        (
+            "sign --key k j --text a --out s".to_owned(),
+            "use --out-dir",
+        ),
+    ] {
+        bench.run(&line).expect(2, words);
+    }
+    assert!(!bench.path("keys").exists());
+    for command in [
+        "keys new",
+        "keys import",
+        "keys export",
+        "keys list",
+        "keys inspect",
+        "sign",
+        "aggregate",
+        "merge",
+        "verify",
+    ] {
+        bench
+            .run(&format!("{command} --help"))
+            .expect(0, "Examples:");
+    }
+}
