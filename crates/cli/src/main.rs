@@ -6,6 +6,7 @@
 mod bench;
 mod doctor;
 mod error;
+mod horn;
 mod files;
 mod horn;
 mod keycache;

@@ -1,5 +1,7 @@
 //! `alphorn bench codec`: what the codes of supports cost in bytes and time.
 
+mod print;
+
 use super::{Participation, least};
 use crate::error::{Error, Result};
 use crate::horn::draw::{
@@ -8,13 +10,13 @@ use crate::horn::draw::{
 };
 use crate::options::Common;
 use crate::progress::Bars;
-use crate::report::{Report, table};
-use crate::text;
+use crate::report::Report;
 use alphorn_proto::horn::Cover;
 use alphorn_scheme::Overlap;
 use alphorn_types::support_code::{CellBounds, Coding, Reference, SupportCode};
 use alphorn_types::{Bitfield, Support};
 use anyhow::ensure;
+use print::{case_json, size_table, targets_json, time_table};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -395,139 +397,6 @@ fn times(committee: &Committee, max: u8, runs: usize) -> Vec<Times> {
         }
     };
     codes.into_iter().map(time).collect()
-}
-
-fn size_table(cases: &[Case]) -> String {
-    let header = [
-        "participation",
-        "flip",
-        "raw",
-        "snappy",
-        "entropy",
-        "rice none",
-        "chain",
-        "link",
-        "range none",
-        "chain",
-        "link",
-        "u1 / all planes",
-        "rice none of target",
-    ];
-    let kib = |bytes: u64| format!("{:.0}", bytes as f64 / 1024.0);
-    let row = |case: &Case| {
-        let sizes = &case.sizes;
-        let mut row = vec![
-            case.network.name.clone(),
-            format!("{} %", case.flip * 100.0),
-            kib(sizes.raw),
-            sizes.snappy.map_or("-".into(), kib),
-            kib(sizes.entropy[0] as u64),
-        ];
-        row.extend(
-            sizes
-                .rice
-                .iter()
-                .chain(&sizes.range)
-                .map(|&bytes| kib(bytes)),
-        );
-        row.push(format!(
-            "{:.0} / {:.0} B",
-            sizes.mean(sizes.u1),
-            sizes.mean(sizes.rice[0])
-        ));
-        row.push(format!(
-            "{:.1} %",
-            100.0 * sizes.rice[0] as f64 / sizes.target_bytes()
-        ));
-        row
-    };
-    let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
-    format!(
-        "KiB of all supports; target: rice none at most {} x entropy + {} B a collection\n{}",
-        SIZE_TARGET.0,
-        SIZE_TARGET.1,
-        table(&header, &rows)
-    )
-}
-
-fn time_table(cases: &[Case]) -> String {
-    let header = [
-        "participation",
-        "code",
-        "encode",
-        "decode",
-        "all, one thread",
-    ];
-    let rows = cases.iter().flat_map(|case| {
-        case.times.iter().map(|times| {
-            let all_s = case.sizes.collections as f64 * times.encode_us.max(times.decode_us) * 1e-6;
-            vec![
-                case.network.name.clone(),
-                times.name.to_owned(),
-                text::seconds(times.encode_us * 1e-6),
-                text::seconds(times.decode_us * 1e-6),
-                text::seconds(all_s),
-            ]
-        })
-    });
-    let rows: Vec<Vec<String>> = rows.collect();
-    let (sparse, any) = TIME_TARGETS_US;
-    format!(
-        "\nTime of one collection; target for rice of 32,768 positions: {sparse} us where 1 % differ, {any} us at any content, {SLOT_TARGET_MS} ms for all\n{}",
-        table(&header, &rows)
-    )
-}
-
-fn case_json(case: &Case) -> Value {
-    let sizes = &case.sizes;
-    let contexts = |values: &[u64; 3]| -> Map<String, Value> {
-        CONTEXTS
-            .iter()
-            .zip(values)
-            .map(|(name, value)| ((*name).to_owned(), json!(value)))
-            .collect()
-    };
-    let entropy: Map<String, Value> = CONTEXTS
-        .iter()
-        .zip(&sizes.entropy)
-        .map(|(name, bytes)| ((*name).to_owned(), json!(bytes)))
-        .collect();
-    let by_code = |value: &dyn Fn(&Times) -> f64| -> Map<String, Value> {
-        case.times
-            .iter()
-            .map(|times| (times.name.to_owned(), json!(value(times))))
-            .collect()
-    };
-    json!({
-        "participation": case.network.name,
-        "validators": case.network.layout.validators(),
-        "committees": case.network.layout.committees(),
-        "subcommittees": case.network.layout.subcommittees(),
-        "flip": case.flip,
-        "minority": case.minority,
-        "collections": sizes.collections,
-        "raw": sizes.raw,
-        "snappy": sizes.snappy,
-        "rice": contexts(&sizes.rice),
-        "range": contexts(&sizes.range),
-        "planes": { "u1": sizes.u1, "all": sizes.rice[0] },
-        "entropy": entropy,
-        "picks": sizes.picks,
-        "encode_us": by_code(&|times| times.encode_us),
-        "decode_us": by_code(&|times| times.decode_us),
-        "target_bytes": sizes.target_bytes(),
-        "equal": sizes.differences == 0,
-    })
-}
-
-fn targets_json() -> Value {
-    json!({
-        "rice_us_at_1_percent": TIME_TARGETS_US.0,
-        "rice_us": TIME_TARGETS_US.1,
-        "rice_512_ms": SLOT_TARGET_MS,
-        "rice_over_entropy": SIZE_TARGET.0,
-        "rice_extra_bytes": SIZE_TARGET.1,
-    })
 }
 
 fn config(args: &Args) -> Value {

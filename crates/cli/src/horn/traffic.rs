@@ -14,6 +14,7 @@ use crate::report::{Report, table};
 use crate::text;
 use alphorn_bls::{Bls, Costs};
 use alphorn_proto::horn::{Config, Cover, SchemeInfo, Selection};
+use alphorn_types::Layout;
 use anyhow::ensure;
 use encoded::{Blocks, Content, Encoded};
 use formula::{Fields, Formula};
@@ -132,20 +133,7 @@ fn tables(
     bars: &mut Bars,
 ) -> anyhow::Result<Tables> {
     let layout = network.layout;
-    let aggregates = u64::from(layout.cells_count()) * u64::from(args.aggregators);
-    ensure!(
-        aggregates <= AGGREGATES_MAX,
-        "{} cells of {} aggregators are {aggregates} aggregates, at most {AGGREGATES_MAX} are encoded",
-        layout.cells_count(),
-        args.aggregators
-    );
-    let senders = u64::from(args.aggregators + args.collectors);
-    let positions = u64::from(layout.validators()) * senders;
-    ensure!(
-        positions <= POSITIONS_MAX,
-        "{} validators and {senders} senders are {positions} positions, at most {POSITIONS_MAX} are drawn",
-        layout.validators()
-    );
+    check_size(args, &layout)?;
     let configs = args
         .multiplicity
         .iter()
@@ -200,6 +188,24 @@ fn tables(
         blocks,
         publications,
     })
+}
+
+fn check_size(args: &Args, layout: &Layout) -> anyhow::Result<()> {
+    let aggregates = u64::from(layout.cells_count()) * u64::from(args.aggregators);
+    ensure!(
+        aggregates <= AGGREGATES_MAX,
+        "{} cells of {} aggregators are {aggregates} aggregates, at most {AGGREGATES_MAX} are encoded",
+        layout.cells_count(),
+        args.aggregators
+    );
+    let senders = u64::from(args.aggregators + args.collectors);
+    let positions = u64::from(layout.validators()) * senders;
+    ensure!(
+        positions <= POSITIONS_MAX,
+        "{} validators and {senders} senders are {positions} positions, at most {POSITIONS_MAX} are drawn",
+        layout.validators()
+    );
+    Ok(())
 }
 
 fn config_of(

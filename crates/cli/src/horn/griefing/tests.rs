@@ -51,8 +51,9 @@ fn a_few_cells_show_the_table() {
     assert_close(1, found, [0.6, 0.6, 0.6, 0.6, 0.6, 0.0]);
 }
 
-/// The losses of 33 % and less within 0.3 points. Three entries of the table are samples of sixty
-/// cells whose expectation differs, see `docs/horn.md`.
+/// Within 0.3 points, but where half of the aggregators or more must be malicious for a loss at
+/// 30 % of the voters or 50 % of the aggregators: there the table, a sample of sixty cells, is up
+/// to a point of noise away from the expectation.
 #[test]
 #[cfg_attr(not(feature = "soak"), ignore = "long: all rows with many cells")]
 fn many_cells_give_the_table() {

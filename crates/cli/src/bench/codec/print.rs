@@ -1,0 +1,139 @@
+//! Tables and JSON objects of the codes.
+
+use super::{CONTEXTS, Case, SIZE_TARGET, SLOT_TARGET_MS, TIME_TARGETS_US, Times};
+use crate::report::table;
+use crate::text;
+use serde_json::{Map, Value, json};
+
+pub(super) fn size_table(cases: &[Case]) -> String {
+    let header = [
+        "participation",
+        "flip",
+        "raw",
+        "snappy",
+        "entropy",
+        "rice none",
+        "chain",
+        "link",
+        "range none",
+        "chain",
+        "link",
+        "u1 / all planes",
+        "rice none of target",
+    ];
+    let kib = |bytes: u64| format!("{:.0}", bytes as f64 / 1024.0);
+    let row = |case: &Case| {
+        let sizes = &case.sizes;
+        let mut row = vec![
+            case.network.name.clone(),
+            format!("{} %", case.flip * 100.0),
+            kib(sizes.raw),
+            sizes.snappy.map_or("-".into(), kib),
+            kib(sizes.entropy[0] as u64),
+        ];
+        row.extend(
+            sizes
+                .rice
+                .iter()
+                .chain(&sizes.range)
+                .map(|&bytes| kib(bytes)),
+        );
+        row.push(format!(
+            "{:.0} / {:.0} B",
+            sizes.mean(sizes.u1),
+            sizes.mean(sizes.rice[0])
+        ));
+        row.push(format!(
+            "{:.1} %",
+            100.0 * sizes.rice[0] as f64 / sizes.target_bytes()
+        ));
+        row
+    };
+    let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
+    format!(
+        "KiB of all supports; target: rice none at most {} x entropy + {} B a collection\n{}",
+        SIZE_TARGET.0,
+        SIZE_TARGET.1,
+        table(&header, &rows)
+    )
+}
+
+pub(super) fn time_table(cases: &[Case]) -> String {
+    let header = [
+        "participation",
+        "code",
+        "encode",
+        "decode",
+        "all, one thread",
+    ];
+    let rows = cases.iter().flat_map(|case| {
+        case.times.iter().map(|times| {
+            let all_s = case.sizes.collections as f64 * times.encode_us.max(times.decode_us) * 1e-6;
+            vec![
+                case.network.name.clone(),
+                times.name.to_owned(),
+                text::seconds(times.encode_us * 1e-6),
+                text::seconds(times.decode_us * 1e-6),
+                text::seconds(all_s),
+            ]
+        })
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let (sparse, any) = TIME_TARGETS_US;
+    format!(
+        "\nTime of one collection; target for rice of 32,768 positions: {sparse} us where 1 % differ, {any} us at any content, {SLOT_TARGET_MS} ms for all\n{}",
+        table(&header, &rows)
+    )
+}
+
+pub(super) fn case_json(case: &Case) -> Value {
+    let sizes = &case.sizes;
+    let contexts = |values: &[u64; 3]| -> Map<String, Value> {
+        CONTEXTS
+            .iter()
+            .zip(values)
+            .map(|(name, value)| ((*name).to_owned(), json!(value)))
+            .collect()
+    };
+    let entropy: Map<String, Value> = CONTEXTS
+        .iter()
+        .zip(&sizes.entropy)
+        .map(|(name, bytes)| ((*name).to_owned(), json!(bytes)))
+        .collect();
+    let by_code = |value: &dyn Fn(&Times) -> f64| -> Map<String, Value> {
+        case.times
+            .iter()
+            .map(|times| (times.name.to_owned(), json!(value(times))))
+            .collect()
+    };
+    json!({
+        "participation": case.network.name,
+        "validators": case.network.layout.validators(),
+        "committees": case.network.layout.committees(),
+        "subcommittees": case.network.layout.subcommittees(),
+        "flip": case.flip,
+        "minority": case.minority,
+        "collections": sizes.collections,
+        "raw": sizes.raw,
+        "snappy": sizes.snappy,
+        "rice": contexts(&sizes.rice),
+        "range": contexts(&sizes.range),
+        "planes": { "u1": sizes.u1, "all": sizes.rice[0] },
+        "entropy": entropy,
+        "picks": sizes.picks,
+        "encode_us": by_code(&|times| times.encode_us),
+        "decode_us": by_code(&|times| times.decode_us),
+        "target_bytes": sizes.target_bytes(),
+        "equal": sizes.differences == 0,
+    })
+}
+
+pub(super) fn targets_json() -> Value {
+    json!({
+        "rice_us_at_1_percent": TIME_TARGETS_US.0,
+        "rice_us": TIME_TARGETS_US.1,
+        "rice_512_ms": SLOT_TARGET_MS,
+        "rice_over_entropy": SIZE_TARGET.0,
+        "rice_extra_bytes": SIZE_TARGET.1,
+    })
+}
