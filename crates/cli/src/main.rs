@@ -6,7 +6,6 @@
 mod bench;
 mod doctor;
 mod error;
-mod horn;
 mod files;
 mod horn;
 mod keycache;
