@@ -127,7 +127,9 @@ impl FromStr for Op {
 /// Security of a scheme, printed beside every figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Security {
-    /// Bits against a classical adversary.
+    /// Bits against a classical adversary: log2 of the work of the best known attack on the
+    /// assumption, the lowest of the published estimates where they differ. Statistical errors that
+    /// an adversary meets online only are not in it; `proven` names them.
     pub classical_bits: u32,
     /// Bits against a quantum adversary; 0 = broken.
     pub quantum_bits: u32,
