@@ -191,6 +191,15 @@ impl<'a> JobColumns<'a> {
     fn grouped(&self, method: Method, references: Vec<Reference>, costs: &Costs) -> JobPlan {
         let columns = self.columns.len();
         let mut flips = Vec::new();
+        let single = |column: usize, flips: &mut Vec<u64>| {
+            self.group(column..column + 1, &references, flips).touched()
+        };
+        let ones: usize = (0..columns).map(|column| single(column, &mut flips)).sum();
+        let density = ones as f64 / (columns * self.positions).max(1) as f64;
+        let bits = Bits {
+            positions: self.positions as f64,
+            density,
+        };
         let fewest = columns.div_ceil(WIDTH_MAX);
         let candidates = [fewest, fewest + 1, 2 * fewest];
         let tried = candidates
@@ -203,7 +212,7 @@ impl<'a> JobColumns<'a> {
             for group in &groups {
                 let touched = self.group(group.clone(), &references, &mut flips).touched();
                 items += touched;
-                additions += tree_additions(touched as f64, group.len() as u32, group.len() == 1);
+                additions += bits.additions(touched as f64, group.len() as u32, group.len() == 1);
             }
             (costs.job_ns(additions, items as f64, count), groups, items)
         });
@@ -233,7 +242,11 @@ pub(crate) fn random_groups(columns: usize, positions: usize, costs: &Costs) -> 
     let cost = |groups: &Vec<Range<usize>>| -> f64 {
         let one = |group: &Range<usize>| {
             let touched = positions as f64 * (1.0 - 0.5f64.powi(group.len() as i32));
-            let additions = tree_additions(touched, group.len() as u32, group.len() == 1);
+            let bits = Bits {
+                positions: positions as f64,
+                density: 0.5,
+            };
+            let additions = bits.additions(touched, group.len() as u32, group.len() == 1);
             costs.groups_ns(additions, touched, 1)
         };
         groups.iter().map(one).sum()
@@ -253,34 +266,52 @@ fn cut_evenly(columns: usize, count: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Expected additions of the digit tree for `items` random non-zero values of `width` bits.
-fn tree_additions(items: f64, width: u32, merged: bool) -> f64 {
-    let distinct = |items: f64, width: u32| {
-        let values = f64::from((1u32 << width) - 1);
-        values * (1.0 - (-items / values).exp())
-    };
-    let values = f64::from(1u32 << width);
-    if merged && width <= 4 {
-        let bit_set = values / 2.0 / (values - 1.0);
-        return f64::from(width) * (items * bit_set - 1.0).max(0.0);
+/// Positions whose bits are set independently with one probability: what the prediction believes.
+#[derive(Clone, Copy)]
+struct Bits {
+    positions: f64,
+    density: f64,
+}
+
+impl Bits {
+    /// Expected number of different patterns of `width` bits, without 0.
+    fn distinct(self, width: u32) -> f64 {
+        let Bits { positions, density } = self;
+        let (mut patterns, mut sum) = (1.0, 0.0);
+        for ones in 1..=width {
+            patterns *= f64::from(width - ones + 1) / f64::from(ones);
+            let probability =
+                density.powi(ones as i32) * (1.0 - density).powi((width - ones) as i32);
+            sum += patterns * (1.0 - (-positions * probability).exp());
+        }
+        sum
     }
-    let halves = |items: f64| {
-        let half = |width: u32| {
-            let touched = items * (1.0 - 1.0 / f64::from(1u32 << width));
-            let digits = distinct(touched, width);
-            touched - digits + tree_additions(digits, width, true)
+
+    /// Expected additions of the digit tree for `items` non-zero values of `width` bits.
+    fn additions(self, items: f64, width: u32, merged: bool) -> f64 {
+        if merged && width <= 4 {
+            let values = f64::from(1u32 << width);
+            let bit_set = values / 2.0 / (values - 1.0);
+            return f64::from(width) * (items * bit_set - 1.0).max(0.0);
+        }
+        let halves = |items: f64| {
+            let half = |width: u32| {
+                let touched = items * (1.0 - 1.0 / f64::from(1u32 << width));
+                let digits = self.distinct(width).min(touched);
+                touched - digits + self.additions(digits, width, true)
+            };
+            half(width / 2) + half(width - width / 2)
         };
-        half(width / 2) + half(width - width / 2)
-    };
-    if merged {
-        return halves(items);
-    }
-    let different = distinct(items, width);
-    let merging = items - different + tree_additions(different, width, true);
-    if width <= 8 {
-        merging
-    } else {
-        merging.min(halves(items))
+        if merged {
+            return halves(items);
+        }
+        let different = self.distinct(width).min(items);
+        let merging = items - different + self.additions(different, width, true);
+        if width <= 8 {
+            merging
+        } else {
+            merging.min(halves(items))
+        }
     }
 }
 
@@ -294,10 +325,24 @@ mod tests {
     fn sixteen_random_columns_go_in_one_group_merged_first() {
         let costs = Costs::default();
         assert_eq!(random_groups(16, 1 << 15, &costs), vec![0..16]);
-        let additions = tree_additions(32768.0, 16, false);
+        let bits = Bits {
+            positions: 32768.0,
+            density: 0.5,
+        };
+        let additions = bits.additions(32768.0, 16, false);
         assert!((58_000.0..60_000.0).contains(&additions), "{additions}");
-        let additions = tree_additions(32640.0, 8, false);
+        let additions = bits.additions(32640.0, 8, false);
         assert!((32_800.0..33_000.0).contains(&additions), "{additions}");
+        // At 99 % hardly a pattern has more than two bits.
+        let bits = Bits {
+            positions: 32768.0,
+            density: 0.01,
+        };
+        assert!(
+            (130.0..160.0).contains(&bits.distinct(16)),
+            "{}",
+            bits.distinct(16)
+        );
     }
 
     #[test]
