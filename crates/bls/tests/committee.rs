@@ -190,6 +190,21 @@ fn each_item_gets_its_own_reason() {
 }
 
 #[test]
+fn a_flood_on_one_committee_is_verified_and_each_verdict_kept() {
+    let world = World::new();
+    let good = world.collection(1, &[1], b"vote");
+    let mut bad = good.clone();
+    bad.message = b"other".to_vec();
+    let count = alphorn_bls::COLLECTIONS_MAX + 1;
+    let mut items = vec![good; count];
+    for place in [0, 63, 64, count - 1] {
+        items[place] = bad.clone();
+    }
+    let result = world.verify(&items, &[], Exec::serial());
+    assert_eq!(result.bad(), [0, 63, 64, count - 1]);
+}
+
+#[test]
 fn a_shape_that_does_not_fit_is_an_error_and_not_a_verdict() {
     let world = World::new();
     let mut item = world.collection(1, &[1], b"m");

@@ -268,6 +268,12 @@ fn trap_07_keys_that_cancel_hurt_only_their_owner() {
     assert!(sum.is_infinity());
     assert!(aggregate_public_keys(&keys).is_err());
     assert!(!fast_aggregate_verify(&keys, b"m", &sum));
+    // The draft's AggregateVerify has no sum of keys to refuse.
+    assert!(alphorn_bls::aggregate_verify(&keys, &[b"m", b"m"], &sum));
+    assert!(!alphorn_bls::aggregate_verify(&keys, &[b"m", b"n"], &sum));
+    // Infinity among others takes nothing away.
+    let with_infinity = aggregate(&[sum, votes[0], sum, votes[1], votes[0]]).unwrap();
+    assert_eq!(with_infinity, votes[0]);
     // Anyone may name the pair as signers beside an honest vote: accepted by design.
     let table = opposite_table();
     let signature = sign(&InteropKey::new(7).to_secret_key(), b"m").to_bytes();
