@@ -28,6 +28,7 @@ const WAKE_UPS: usize = 250;
 /// One kernel of one crate.
 #[derive(Serialize)]
 struct Kernel {
+    #[serde(rename = "crate")]
     krate: &'static str,
     level: &'static str,
     add_ns: f64,
@@ -84,7 +85,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.say(&table(&["", "this machine"], &rows));
     sink.say(&format!("\n{}", verdict(&kernels)));
 
-    let fields = json!({ "kernels": kernels, "timer_lag": lag, "key_cache": cache });
+    let fields =
+        json!({ "kernels": kernels, "timer_lag": lag, "key_cache": cache.display().to_string() });
     let fields = fields.as_object().cloned().unwrap_or_else(Map::new);
     sink.write(&report.object(
         &machine,

@@ -31,7 +31,8 @@ pub(crate) struct InteropRegistry {
 
 /// The folder of the cache; it need not exist.
 pub(crate) fn folder() -> Result<PathBuf> {
-    if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
+    let folder = std::env::var_os(FOLDER_VARIABLE);
+    if let Some(folder) = folder.filter(|folder| !folder.is_empty()) {
         return Ok(PathBuf::from(folder));
     }
     let project = directories::ProjectDirs::from("", "", "alphorn")
@@ -69,15 +70,16 @@ pub(crate) fn interop_registry(
     let registry = Registry::allowing_duplicates(make(validators, kernel, exec, bars), exec)?;
     if validators >= CACHED_VALIDATORS_MIN {
         // The digest comes last: a crash in between leaves a cache that is not loaded.
-        let written = std::fs::create_dir_all(&folder)
-            .map_err(anyhow::Error::from)
-            .and_then(|()| Ok(write_key_cache(&cache, &registry, exec)?));
-        match written {
-            Ok(()) => write_whole(&digest, hex::encode(registry.digest()).as_bytes())?,
-            Err(error) => eprintln!(
-                "alphorn: keys are not cached in {}: {error:#}",
+        let write = || -> Result<()> {
+            std::fs::create_dir_all(&folder)?;
+            write_key_cache(&cache, &registry, exec)?;
+            write_whole(&digest, hex::encode(registry.digest()).as_bytes())
+        };
+        if let Err(error) = write() {
+            eprintln!(
+                "alphorn: keys are not cached in {}: {error}",
                 folder.display()
-            ),
+            );
         }
     }
     Ok(InteropRegistry {

@@ -2,9 +2,10 @@
 
 use crate::error::Result;
 use crate::machine::{Machine, cores};
-use crate::report::Sink;
+use crate::report::{Sink, json_target};
 use alphorn_bls::{Backend, Costs};
 use anyhow::{Context, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -24,7 +25,7 @@ pub(crate) struct Common {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Write the figures as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     json: Option<PathBuf>,
 }
 
@@ -76,9 +77,10 @@ pub(crate) fn bls_kernel(text: &str) -> Result<Backend> {
         None => text,
         Some(("bls", level)) => level,
         Some((other, _)) => {
-            return Err(
-                anyhow::anyhow!("--kernel {text}: no crate {other} has kernels; bls has").into(),
-            );
+            return Err(anyhow::anyhow!(
+                "--kernel {text}: no crate {other:?} has kernels; bls has"
+            )
+            .into());
         }
     };
     if level == "auto" {
@@ -172,7 +174,7 @@ mod tests {
             bls_kernel("stark=avx2")
                 .unwrap_err()
                 .to_string()
-                .contains("no crate stark")
+                .contains("no crate \"stark\"")
         );
         assert!(bls_kernel("sse9").is_err());
     }

@@ -4,9 +4,11 @@
 //! names of the bit files) and bit files, one bit a position of the epoch shuffling, least
 //! significant bit first.
 
+use alphorn_types::VALIDATORS_MAX;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Largest meta file that is read.
@@ -53,6 +55,13 @@ impl Record {
         let meta_path = folder.join("meta.json");
         let meta: Meta = serde_json::from_slice(&read_bounded(&meta_path, META_BYTES_MAX)?)
             .with_context(|| format!("cannot read {}", meta_path.display()))?;
+        if !(1..=VALIDATORS_MAX).contains(&meta.active_validators) {
+            bail!(
+                "{} records {} active validators, must be 1 to {VALIDATORS_MAX}",
+                meta_path.display(),
+                meta.active_validators
+            );
+        }
         let known = || meta.files.keys().cloned().collect::<Vec<_>>().join(", ");
         let file = match file {
             Some(file) if meta.files.contains_key(&file) => file,
@@ -84,7 +93,8 @@ impl Record {
         Ok(Record {
             name: format!(
                 "{} epoch {}, {}",
-                meta.network,
+                // Printed on terminals: no escape sequence of a file reaches one.
+                meta.network.replace(char::is_control, ""),
                 meta.epoch,
                 file.trim_end_matches(".bits")
             ),
@@ -97,16 +107,26 @@ impl Record {
 }
 
 fn read_bounded(path: &Path, bytes_max: u64) -> anyhow::Result<Vec<u8>> {
-    let length = std::fs::metadata(path)
-        .with_context(|| format!("cannot read {}", path.display()))?
-        .len();
-    if length > bytes_max {
+    let named = || format!("cannot read {}", path.display());
+    // A pipe would be waited for, and a device has no end.
+    let found = std::fs::metadata(path).with_context(named)?;
+    if !found.is_file() {
+        bail!("{} is no regular file", path.display());
+    }
+    if found.len() > bytes_max {
         bail!(
-            "{} has {length} bytes, at most {bytes_max} are expected",
-            path.display()
+            "{} has {} bytes, at most {bytes_max} are expected",
+            path.display(),
+            found.len()
         );
     }
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).with_context(named)?;
+    // The file may grow between the two calls.
+    file.take(bytes_max + 1)
+        .read_to_end(&mut bytes)
+        .with_context(named)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -146,5 +166,21 @@ mod tests {
         assert!(error(folder.path(), "target").contains("392036 bits"));
         std::fs::write(folder.path().join("target.bits"), vec![0; 49_006]).unwrap();
         assert!(error(folder.path(), "target").contains("at most 49005"));
+        let meta = |validators: &str| {
+            let text = format!(
+                r#"{{"network":"x","epoch":0,"active_validators":{validators},"slots":1,
+                "committees_per_slot":1,"files":{{"target.bits":""}}}}"#
+            );
+            std::fs::write(folder.path().join("meta.json"), text).unwrap();
+            error(folder.path(), "target")
+        };
+        assert!(meta("0").contains("must be 1 to 4194304"));
+        assert!(meta("4294967295").contains("must be 1 to 4194304"));
+        assert!(meta("4294967296").contains("meta.json"));
+        assert!(meta("-1").contains("meta.json"));
+        std::fs::remove_file(folder.path().join("target.bits")).unwrap();
+        assert!(meta("8").contains("target.bits"));
+        std::fs::create_dir(folder.path().join("target.bits")).unwrap();
+        assert!(meta("8").contains("no regular file"));
     }
 }

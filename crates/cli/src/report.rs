@@ -5,7 +5,9 @@ use crate::machine::{COMMIT, Machine};
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::io::Write;
+use std::cell::OnceCell;
+use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -69,51 +71,133 @@ impl Report {
 }
 
 /// Where the JSON object goes.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sink(Option<PathBuf>);
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    path: Option<PathBuf>,
+    /// The first failure of [`Sink::say`], which [`Sink::write`] reports.
+    failure: OnceCell<io::Error>,
+}
 
 impl Sink {
     /// `--json FILE`, `-` for standard output.
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
-        Sink(path)
+        Sink {
+            path,
+            failure: OnceCell::new(),
+        }
     }
 
     /// Whether standard output belongs to the JSON object.
     pub(crate) fn is_stdout(&self) -> bool {
-        self.0.as_deref() == Some(Path::new("-"))
+        self.path.as_deref() == Some(Path::new("-"))
     }
 
     /// Prints text for a person: to standard output, or to standard error if that is taken.
+    ///
+    /// A reader who left (`| head -1`) has read enough, and what was asked is still decided.
     pub(crate) fn say(&self, text: &str) {
-        if self.is_stdout() {
-            eprintln!("{text}");
+        let outcome = if self.is_stdout() {
+            writeln!(io::stderr(), "{text}")
         } else {
-            println!("{text}");
+            writeln!(io::stdout(), "{text}")
+        };
+        if let Err(error) = outcome {
+            // Only the first failure counts.
+            let _ = self.failure.set(error);
         }
     }
 
-    /// Writes the object, whole or not at all.
+    /// Writes the object, whole or not at all, and reports what could not be said before.
     pub(crate) fn write(&self, object: &Value) -> Result<()> {
         let text = serde_json::to_string_pretty(object)? + "\n";
-        match &self.0 {
-            None => Ok(()),
-            Some(_) if self.is_stdout() => Ok(std::io::stdout().write_all(text.as_bytes())?),
-            Some(path) => write_whole(path, text.as_bytes()),
+        match &self.path {
+            None => {}
+            Some(_) if self.is_stdout() => {
+                let outcome = io::stdout().write_all(text.as_bytes());
+                unless_closed(outcome.err().as_ref())?;
+            }
+            Some(path) => write_whole(path, text.as_bytes())?,
+        }
+        unless_closed(self.failure.get())
+    }
+}
+
+/// A failure to print, unless the reader left.
+fn unless_closed(failure: Option<&io::Error>) -> Result<()> {
+    match failure {
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::anyhow!("cannot print: {error}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How a file of that name is written.
+enum Place {
+    /// A regular file, there or not: through a temporary file in its folder, moved to this name.
+    Whole(PathBuf),
+    /// Anything else, as a terminal, a pipe, a null device or a link to nothing: moving a file to
+    /// its name would replace it.
+    Through,
+}
+
+impl Place {
+    fn of(path: &Path) -> io::Result<Self> {
+        match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            // The file behind a link is replaced, not the link.
+            Ok(found) if found.is_file() => Ok(Place::Whole(std::fs::canonicalize(path)?)),
+            Ok(_) => Ok(Place::Through),
+            Err(_) if path.is_symlink() => Ok(Place::Through),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Place::Whole(path.to_owned()))
+            }
+            Err(error) => Err(error),
         }
     }
 }
 
-/// Writes a file through a temporary one beside it, so that a reader never sees half of it.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let named = || format!("cannot write {}", path.display());
+/// A new file in the folder of `path`, as readable as the umask allows.
+fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(named)?;
-    file.write_all(bytes).with_context(named)?;
-    file.persist(path).with_context(named)?;
-    Ok(())
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
+}
+
+/// Writes a file through a temporary one beside it, so that a reader never sees half of it.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || -> io::Result<()> {
+        match Place::of(path)? {
+            Place::Through => {
+                let mut options = std::fs::OpenOptions::new();
+                options.write(true).create(true).truncate(true);
+                options.open(path)?.write_all(bytes)
+            }
+            Place::Whole(path) => {
+                let mut file = beside(&path)?;
+                file.write_all(bytes)?;
+                file.persist(&path)?;
+                Ok(())
+            }
+        }
+    };
+    Ok(write().with_context(|| format!("cannot write {}", path.display()))?)
+}
+
+/// Reads `--json FILE`: a place that cannot be written is refused before the work, not after it.
+pub(crate) fn json_target(path: OsString) -> io::Result<PathBuf> {
+    let path = PathBuf::from(path);
+    if path != Path::new("-")
+        && let Place::Whole(file) = Place::of(&path)?
+    {
+        drop(beside(&file)?);
+    }
+    Ok(path)
 }
 
 /// A table with a header, right-aligned figures.
@@ -131,4 +215,55 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.trim_fmt()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+
+    #[test]
+    fn files_are_replaced_and_everything_else_is_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        write_whole(&at("file"), b"one").unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        write_whole(&at("link"), b"two").unwrap();
+        assert!(at("link").is_symlink());
+        assert_eq!(std::fs::read(at("file")).unwrap(), b"two");
+        assert_ne!(
+            std::fs::metadata(at("file")).unwrap().permissions().mode() & 0o066,
+            0o600,
+            "a report is as readable as the umask allows"
+        );
+
+        symlink(at("later"), at("dangling")).unwrap();
+        write_whole(&at("dangling"), b"three").unwrap();
+        assert_eq!(std::fs::read(at("later")).unwrap(), b"three");
+
+        symlink("/dev/null", at("null")).unwrap();
+        write_whole(&at("null"), b"four").unwrap();
+        assert!(at("null").is_symlink());
+        let null = std::fs::metadata("/dev/null").unwrap().file_type();
+        assert!(null.is_char_device());
+
+        let error = write_whole(folder.path(), b"five").unwrap_err();
+        assert!(error.to_string().contains("directory"), "{error}");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            5,
+            "no temporary file stays"
+        );
+    }
+
+    #[test]
+    fn places_that_cannot_be_written_are_refused_early() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = |path: PathBuf| json_target(path.into_os_string());
+        assert_eq!(target("-".into()).unwrap(), Path::new("-"));
+        assert!(target(folder.path().join("new.json")).is_ok());
+        assert!(!folder.path().join("new.json").exists());
+        assert!(target(folder.path().into()).is_err());
+        assert!(target(folder.path().join("missing/new.json")).is_err());
+    }
 }

@@ -1,5 +1,6 @@
 //! `alphorn slot`: one Horn slot end to end with real signatures.
 
+use crate::bench::Participation as Voters;
 use crate::error::{Error, Result};
 use crate::keycache;
 use crate::machine::{Machine, peak_rss_bytes};
@@ -17,7 +18,6 @@ use alphorn_sim::compute::CrossCheck;
 use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, Step, run_slot};
 use alphorn_types::{Coding, Layout};
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -52,10 +52,15 @@ pub(crate) struct Args {
     #[arg(long)]
     subcommittees: Option<u16>,
     /// Who votes: a share (as 0.95 or 95%), or the folder or bit file of a recorded epoch
-    #[arg(long, default_value = "1", value_name = "SHARE|FILE")]
-    participation: String,
-    /// Which flag of a recorded epoch counts as the vote: source, target or head
-    #[arg(long, default_value = "target", value_name = "FLAG")]
+    #[arg(
+        long,
+        default_value = "1",
+        value_name = "SHARE|FILE",
+        allow_negative_numbers = true
+    )]
+    participation: Voters,
+    /// Which flag of a recorded epoch counts as the vote
+    #[arg(long, default_value = "target", value_name = "FLAG", value_parser = ["source", "target", "head"])]
     flag: String,
     /// How aggregators and collectors are selected: lottery or rank
     #[arg(long)]
@@ -69,7 +74,8 @@ pub(crate) struct Args {
     /// How supports are written: raw or rice
     #[arg(long, default_value = "rice", value_parser = ["raw", "rice"])]
     coding: String,
-    /// Length of the slot and its phases: horn, fast16, beacon, slow or lean
+    /// Length of the slot and its phases: horn, fast16, beacon, slow, lean, or
+    /// custom:SLOT_MS:0,VOTE_MS,AGGREGATE_MS,COLLECT_MS,DECIDE_MS
     #[arg(long, default_value = "horn")]
     timing: Timing,
 }
@@ -100,7 +106,7 @@ impl Args {
             validators: None,
             committees: None,
             subcommittees: None,
-            participation,
+            participation: Voters::File(participation.into()),
             flag,
             selection: None,
             cover: None,
@@ -141,7 +147,12 @@ impl Executed {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let report = Report::begin("slot", args.common.seed);
+    run_as(args, "slot")
+}
+
+/// `command` is the name that it was called by.
+pub(crate) fn run_as(args: &Args, command: &'static str) -> Result<()> {
+    let report = Report::begin(command, args.common.seed);
     let executed = execute(args)?;
     let sink = args.common.sink();
     let whole_s = report.elapsed_s();
@@ -200,13 +211,9 @@ pub(crate) fn execute(args: &Args) -> Result<Executed> {
 
 fn plan(args: &Args) -> Result<Plan> {
     const DEFAULT_VALIDATORS: u32 = 1 << 20;
-    let share = options::share(&args.participation).ok();
-    let record = match share {
-        Some(_) => None,
-        None => Some(Record::read(
-            &PathBuf::from(&args.participation),
-            &args.flag,
-        )?),
+    let (share, record) = match &args.participation {
+        Voters::Share(share) => (*share, None),
+        Voters::File(path) => (1.0, Some(Record::read(path, &args.flag)?)),
     };
     let validators = match (&record, args.validators) {
         (Some(record), Some(asked)) if asked != record.validators => {
@@ -231,17 +238,17 @@ fn plan(args: &Args) -> Result<Plan> {
         args.committees.unwrap_or(shape.0),
         args.subcommittees.unwrap_or(shape.1),
     )?;
-    let participation_name = match (&record, share) {
-        (Some(record), _) => {
+    let participation_name = match &record {
+        Some(record) => {
             let share = record.bits.count_ones() as f64 / f64::from(record.validators);
             format!("{} ({:.1} % vote)", record.name, share * 100.0)
         }
-        (None, share) => format!("{} %", share.unwrap_or(1.0) * 100.0),
+        None => format!("{} %", share * 100.0),
     };
-    let participation = match (record, share) {
-        (Some(record), _) => Participation::Recorded(record.bits),
-        (None, share) => Participation::Rate {
-            ppm: (share.unwrap_or(1.0) * 1e6).round() as u32,
+    let participation = match record {
+        Some(record) => Participation::Recorded(record.bits),
+        None => Participation::Rate {
+            ppm: (share * 1e6).round() as u32,
         },
     };
     Ok(Plan {
@@ -442,7 +449,7 @@ fn config_json(args: &Args, plan: &Plan) -> Value {
         "cover": args.cover,
         "multiplicity": args.multiplicity,
         "coding": args.coding,
-        "timing": args.timing.preset_name(),
+        "timing": args.timing.to_string(),
     })
 }
 

@@ -1,5 +1,7 @@
 //! `alphorn bench bls sums`: the aggregate keys of all collections of a slot.
 
+mod keys;
+
 use super::columns::{Participation, Shape, Supports, with_jobs};
 use super::least;
 use crate::error::{Error, Result};
@@ -10,9 +12,11 @@ use crate::report::{Report, table};
 use crate::text;
 use alphorn_bls::peer::{PeerMethod, peer_key};
 use alphorn_bls::{
-    CollectionItem, Costs, Exec, G1Affine, KeyTable, Method, SumOptions, SumReport, Workspace,
-    sum_columns,
+    Backend, CollectionItem, Costs, Exec, G1Affine, KeyTable, Method, SumOptions, SumReport,
+    Workspace, sum_columns,
 };
+use alphorn_types::Layout;
+use keys::Keys;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -21,6 +25,7 @@ use serde_json::{Map, Value, json};
 #[command(after_help = "Examples:
   alphorn bench bls sums
   alphorn bench bls sums --participation 0.5 --threads 1 --kernel portable
+  alphorn bench bls sums --keys clones,pairs,sequence --participation 0.5
   alphorn bench bls sums --validators 392036 --participation vectors/goerli-epoch-148260")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -32,9 +37,13 @@ pub(crate) struct Args {
         long,
         value_delimiter = ',',
         default_value = "0.5,0.95,0.99",
-        value_name = "SHARE|FILE"
+        value_name = "SHARE|FILE",
+        allow_negative_numbers = true
     )]
     participation: Vec<Participation>,
+    /// Keys of the committees, a case each; beside others, the same sums of interop keys are timed
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "interop")]
+    keys: Vec<Keys>,
     /// Runs of each method; the least time counts
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
@@ -42,6 +51,9 @@ pub(crate) struct Args {
 
 struct Case {
     name: String,
+    keys: Keys,
+    /// Our time for the same supports of interop keys.
+    interop_s: f64,
     peers_s: [f64; 3],
     ours_s: f64,
     report: SumReport,
@@ -56,32 +68,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let pool = args.common.pool()?;
     let layout = args.shape.layout()?;
     let mut bars = Bars::new();
-    let keys = keycache::interop_points(
+    let interop = keycache::interop_points(
         layout.validators(),
         kernel,
         Exec::new(Some(&pool)),
         &mut bars,
     )?;
-    let sizes: Vec<usize> = (0..layout.committees())
-        .map(|c| layout.committee_len(c) as usize)
-        .collect();
-    let key_table = KeyTable::new(kernel, keys, &sizes)?;
-    let options = SumOptions {
-        method: None,
-        costs: Costs::measure(kernel),
+    let bench = Bench {
+        args,
+        options: SumOptions {
+            method: None,
+            costs: Costs::measure(kernel),
+        },
+        pool: &pool,
+        interop: table_of(interop.clone(), &layout, kernel)?,
     };
     let mut cases = Vec::new();
-    for (i, participation) in args.participation.iter().enumerate() {
-        bars.show("cases", i as u64, args.participation.len() as u64);
-        let supports = Supports::draw(&args.shape, &layout, participation, args.common.seed)?;
-        cases.push(measure(
-            args,
-            &key_table,
-            &supports,
-            &options,
-            &pool,
-            participation,
-        )?);
+    let count = (args.keys.len() * args.participation.len()) as u64;
+    for keys in &args.keys {
+        let table = match keys {
+            Keys::Interop => None,
+            keys => Some(table_of(
+                keys.points(&interop, &layout, kernel),
+                &layout,
+                kernel,
+            )?),
+        };
+        for participation in &args.participation {
+            bars.show("cases", cases.len() as u64, count);
+            let supports = Supports::draw(&args.shape, &layout, participation, args.common.seed)?;
+            cases.push(bench.measure(*keys, table.as_ref(), &supports, participation)?);
+        }
     }
     bars.clear();
 
@@ -103,41 +120,68 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-fn measure(
-    args: &Args,
-    key_table: &KeyTable,
-    supports: &Supports,
-    options: &SumOptions,
-    pool: &rayon::ThreadPool,
-    participation: &Participation,
-) -> Result<Case> {
-    let all = supports.all();
-    let runs = usize::from(args.runs);
-    let mut workspace = Workspace::default();
-    let (ours_s, sums) = with_jobs(&all, key_table.committees(), |jobs| {
-        least(runs, || {
-            sum_columns(key_table, jobs, options, &mut workspace, Some(pool))
+fn table_of(keys: Vec<G1Affine>, layout: &Layout, kernel: Backend) -> Result<KeyTable> {
+    let sizes: Vec<usize> = (0..layout.committees())
+        .map(|c| layout.committee_len(c) as usize)
+        .collect();
+    Ok(KeyTable::new(kernel, keys, &sizes)?)
+}
+
+/// What all cases share.
+struct Bench<'a> {
+    args: &'a Args,
+    options: SumOptions,
+    pool: &'a rayon::ThreadPool,
+    interop: KeyTable,
+}
+
+impl Bench<'_> {
+    /// `table` holds the keys if they are not the interop keys.
+    fn measure(
+        &self,
+        keys: Keys,
+        table: Option<&KeyTable>,
+        supports: &Supports,
+        participation: &Participation,
+    ) -> Result<Case> {
+        let all = supports.all();
+        let runs = usize::from(self.args.runs);
+        let mut workspace = Workspace::default();
+        let mut ours = |table: &KeyTable| {
+            with_jobs(&all, table.committees(), |jobs| {
+                least(runs, || {
+                    sum_columns(table, jobs, &self.options, &mut workspace, Some(self.pool))
+                })
+            })
+        };
+        let interop_s = match table {
+            None => None,
+            Some(_) => Some(ours(&self.interop).0),
+        };
+        let table = table.unwrap_or(&self.interop);
+        let (ours_s, sums) = ours(table);
+        let sums = sums?;
+        let mut equal = true;
+        let peers_s = PeerMethod::ALL.map(|method| {
+            let (seconds, keys) = least(runs, || peer_keys(table, &all, method, self.pool));
+            equal &= keys == sums.keys;
+            seconds
+        });
+        let name = match participation {
+            Participation::Share(share) => format!("{} %", share * 100.0),
+            Participation::File(path) => path.display().to_string(),
+        };
+        Ok(Case {
+            name,
+            keys,
+            interop_s: interop_s.unwrap_or(ours_s),
+            peers_s,
+            ours_s,
+            report: sums.report,
+            ones: supports.ones(),
+            equal,
         })
-    });
-    let sums = sums?;
-    let mut equal = true;
-    let peers_s = PeerMethod::ALL.map(|method| {
-        let (seconds, keys) = least(runs, || peer_keys(key_table, &all, method, pool));
-        equal &= keys == sums.keys;
-        seconds
-    });
-    let name = match participation {
-        Participation::Share(share) => format!("{} %", share * 100.0),
-        Participation::File(path) => path.display().to_string(),
-    };
-    Ok(Case {
-        name,
-        peers_s,
-        ours_s,
-        report: sums.report,
-        ones: supports.ones(),
-        equal,
-    })
+    }
 }
 
 fn peer_keys(
@@ -161,6 +205,7 @@ fn peer_keys(
 fn print(cases: &[Case], args: &Args) -> String {
     let header = [
         "participation",
+        "keys",
         "signers",
         "blst naive",
         "blst bulk",
@@ -170,11 +215,13 @@ fn print(cases: &[Case], args: &Args) -> String {
         "vs bulk",
         "additions",
         "per addition",
+        "to interop",
     ];
     let row = |case: &Case| {
         let [naive, bulk, subtract] = case.peers_s;
         vec![
             case.name.clone(),
+            case.keys.name().into(),
             text::count(case.ones),
             text::seconds(naive),
             text::seconds(bulk),
@@ -184,17 +231,20 @@ fn print(cases: &[Case], args: &Args) -> String {
             text::ratio(bulk / case.ours_s),
             text::count(case.report.additions),
             text::seconds(case.ours_s / case.report.additions.max(1) as f64),
+            text::ratio(case.ours_s / case.interop_s),
         ]
     };
     let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
     let collections = u32::from(args.shape.committees) * u32::from(args.shape.collections);
     let verdict = cases.iter().map(|case| {
         format!(
-            "{collections} collections, {}: {}, {} blst bulk, {} naive, {}.",
+            "{collections} collections, {}, {} keys: {}, {} blst bulk, {} naive, {} interop keys, {}.",
             case.name,
+            case.keys.name(),
             text::seconds(case.ours_s),
             text::ratio(case.peers_s[1] / case.ours_s),
             text::ratio(case.peers_s[0] / case.ours_s),
+            text::ratio(case.ours_s / case.interop_s),
             if case.equal {
                 "sums equal"
             } else {
@@ -221,6 +271,7 @@ fn json_case(case: &Case, args: &Args) -> Value {
         .collect();
     json!({
         "participation": case.name,
+        "keys": case.keys,
         "corr": args.shape.corr,
         "multiplicity": args.shape.multiplicity.parse::<u8>().unwrap_or(1),
         "naive_s": case.peers_s[0],
@@ -229,13 +280,14 @@ fn json_case(case: &Case, args: &Args) -> Value {
         "ours_s": case.ours_s,
         "ratio_naive": case.peers_s[0] / case.ours_s,
         "ratio_bulk": case.peers_s[1] / case.ours_s,
+        "ratio_interop": case.ours_s / case.interop_s,
         "additions": case.report.additions,
         "ns_per_addition": case.ours_s * 1e9 / case.report.additions.max(1) as f64,
         "plan": plan,
         "split_ms": {
             "plan": case.report.plan_ns as f64 / 1e6,
             "buckets": case.report.buckets_ns as f64 / 1e6,
-            "sums": case.report.sums_ns as f64 / 1e6,
+            "transform": case.report.sums_ns as f64 / 1e6,
         },
         "checked_all": case.equal,
     })

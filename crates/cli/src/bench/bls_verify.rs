@@ -19,6 +19,7 @@ use alphorn_types::Layout;
 use print::{fields, print};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use world::{World, damage, sign_all};
 
 /// Verification of all collections of a slot, aggregates of a committee, or votes of a cell
@@ -37,7 +38,12 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Topic::Collection)]
     topic: Topic,
     /// A share (as 0.5 or 95%) or a recorded epoch
-    #[arg(long, default_value = "0.5", value_name = "SHARE|FILE")]
+    #[arg(
+        long,
+        default_value = "0.5",
+        value_name = "SHARE|FILE",
+        allow_negative_numbers = true
+    )]
     participation: Participation,
     /// Different vote messages among the items
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
@@ -239,12 +245,12 @@ fn verdicts_agree(
     peers: Option<&Peers>,
 ) -> bool {
     let of = |ours: &Ours| ours.inner.as_ref().unwrap_or(&ours.full).1.bad();
-    let located = bad.is_none_or(|bad| {
-        of(bad)
-            .iter()
-            .filter(|i| !of(honest).contains(i))
-            .eq(damaged)
-    });
+    // What was bad before (a support without signers) stays bad, damaged or not.
+    let expected: BTreeSet<usize> = of(honest)
+        .into_iter()
+        .chain(damaged.iter().copied())
+        .collect();
+    let located = bad.is_none_or(|bad| expected.into_iter().eq(of(bad)));
     let same = |verdicts: &Vec<bool>| {
         let alone: Vec<usize> = (0..verdicts.len()).filter(|i| !verdicts[*i]).collect();
         alone == of(honest)

@@ -19,13 +19,15 @@ pub(crate) enum Participation {
 }
 
 impl FromStr for Participation {
-    type Err = std::convert::Infallible;
+    type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(match crate::options::share(text) {
-            Ok(share) => Participation::Share(share),
-            Err(_) => Participation::File(PathBuf::from(text)),
-        })
+        // What looks like a number is one: 1.5 is a share out of range, not a file nobody has.
+        let number = text.strip_suffix('%').unwrap_or(text).trim();
+        if text.is_empty() || number.parse::<f64>().is_ok() {
+            return crate::options::share(text).map(Participation::Share);
+        }
+        Ok(Participation::File(PathBuf::from(text)))
     }
 }
 
@@ -45,7 +47,7 @@ pub(crate) struct Shape {
     #[arg(long, default_value = "1", value_parser = ["1", "3", "7", "15"])]
     pub(crate) multiplicity: String,
     /// Collections of a committee share the offline validators; each misses this share more
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = crate::options::share)]
     pub(crate) corr: Option<f64>,
 }
 
@@ -62,11 +64,6 @@ impl Shape {
 
     /// Committees over the validators.
     pub(crate) fn layout(&self) -> anyhow::Result<Layout> {
-        anyhow::ensure!(
-            self.corr.is_none_or(|corr| (0.0..=1.0).contains(&corr)),
-            "--corr {:?} is no share from 0 to 1",
-            self.corr
-        );
         Ok(Layout::new(self.validators, self.committees, 1)?)
     }
 }
@@ -194,4 +191,22 @@ pub(crate) fn with_jobs<T>(
         })
         .collect();
     f(&jobs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_a_share_and_anything_else_a_record() {
+        let parse = |text: &str| text.parse::<Participation>();
+        assert!(matches!(parse("95%"), Ok(Participation::Share(0.95))));
+        assert!(matches!(parse("1"), Ok(Participation::Share(1.0))));
+        assert!(matches!(parse("vectors/x"), Ok(Participation::File(_))));
+        assert!(matches!(parse("./1.5"), Ok(Participation::File(_))));
+        for wrong in ["1.5", "-0.1", "-5%", "NaN", "inf", "1e9", "101 %", ""] {
+            let error = parse(wrong).unwrap_err().to_string();
+            assert!(error.contains("no share from 0 to 1"), "{wrong}: {error}");
+        }
+    }
 }
