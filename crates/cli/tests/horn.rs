@@ -169,10 +169,10 @@ fn wrong_options_are_refused_and_named() {
     assert!(text.contains("512"), "{text}");
     let text = refusal(&["horn", "committees", "--slots", "10000"]);
     assert!(text.contains("268435456"), "{text}");
-    let text = refusal(&["horn", "collections", "--participation", "/nowhere"]);
-    assert!(text.contains("/nowhere"), "{text}");
-    let text = refusal(&["bench", "codec", "--participation", "/nowhere"]);
-    assert!(text.contains("/nowhere"), "{text}");
+    let text = refusal(&["horn", "collections", "--participation", "/nowhere/epoch"]);
+    assert!(text.contains("/nowhere/meta.json"), "{text}");
+    let text = refusal(&["bench", "codec", "--participation", "/nowhere/epoch"]);
+    assert!(text.contains("/nowhere/meta.json"), "{text}");
     let text = refusal(&["horn", "griefing", "--json", "/nowhere/file.json"]);
     assert!(text.contains("/nowhere/file.json"), "{text}");
 }
