@@ -1,6 +1,5 @@
 //! `alphorn verify`: signatures, aggregates and proofs of possession, a verdict for each file.
 
-use super::FileOptions;
 use super::aggregate::read_public_keys;
 use super::bls::Bls;
 use super::document::{
@@ -8,8 +7,9 @@ use super::document::{
 };
 use super::input::expand;
 use super::scheme::{Claim, FileScheme, Refusal, SchemeName};
+use super::{FileOptions, aligned, header};
 use crate::error::{Error, Result};
-use crate::report::{Report, table};
+use crate::report::Report;
 use alphorn_types::{Support, VALIDATORS_MAX};
 use anyhow::anyhow;
 use serde::Serialize;
@@ -455,25 +455,23 @@ fn verdict_table(checked: &[Checked]) -> String {
     let shown = checked
         .iter()
         .filter(|row| all || row.verdict != Verdict::Valid.name());
-    let rows: Vec<Vec<String>> = shown
-        .map(|row| {
-            let signers = match row.signers {
-                0 => String::new(),
-                signers => signers.to_string(),
-            };
-            vec![
-                row.file.display().to_string(),
-                row.kind.to_owned(),
-                signers,
-                row.verdict.to_owned(),
-                row.reason.clone(),
-            ]
-        })
-        .collect();
-    let rest = match checked.len() - rows.len() {
+    let mut rows = vec![header(&["file", "kind", "signers", "verdict", "reason"])];
+    rows.extend(shown.map(|row| {
+        let signers = match row.signers {
+            0 => String::new(),
+            signers => signers.to_string(),
+        };
+        vec![
+            row.file.display().to_string(),
+            row.kind.to_owned(),
+            signers,
+            row.verdict.to_owned(),
+            row.reason.clone(),
+        ]
+    }));
+    let rest = match checked.len() + 1 - rows.len() {
         0 => String::new(),
         rest => format!("\n{rest} more files are valid"),
     };
-    let header = ["file", "kind", "signers", "verdict", "reason"];
-    format!("{}{rest}", table(&header, &rows))
+    format!("{}{rest}", aligned(&rows))
 }

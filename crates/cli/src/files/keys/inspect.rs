@@ -7,8 +7,8 @@ use crate::files::keyfile::Located;
 use crate::files::output::{Access, Staged};
 use crate::files::scheme::{FileScheme, PublicHalf};
 use crate::files::secret::Password;
-use crate::files::{FileOptions, SecretOptions};
-use crate::report::{Report, table};
+use crate::files::{FileOptions, SecretOptions, aligned};
+use crate::report::Report;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
@@ -65,14 +65,17 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
             staged.commit()?;
         }
     }
-    let mut rows = vec![vec!["scheme".to_owned(), S::NAME.to_owned()]];
+    let mut rows = vec![
+        vec!["file".to_owned(), args.file.display().to_string()],
+        vec!["scheme".to_owned(), S::NAME.to_owned()],
+    ];
     for (name, value) in &fields {
         let value = value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned);
         rows.push(vec![name.replace('_', " "), value]);
     }
-    sink.say(&table(&["", &args.file.display().to_string()], &rows));
+    sink.say(&aligned(&rows));
     let config = json!({ "file": args.file, "pop": args.pop });
     args.options
         .write(&scheme, &report, &sink, config, Value::Object(fields))

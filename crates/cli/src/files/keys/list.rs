@@ -1,11 +1,11 @@
 //! `alphorn keys list`: the keys of a folder, by their public halves.
 
 use crate::error::{Error, Result};
-use crate::files::FileOptions;
 use crate::files::document::{Document, Hex};
 use crate::files::input::json_files;
 use crate::files::scheme::FileScheme;
-use crate::report::{Report, table};
+use crate::files::{FileOptions, aligned, header};
+use crate::report::Report;
 use serde::Serialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -53,8 +53,9 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
             key.map_or_else(|| "not named".to_owned(), ToString::to_string),
         ]
     };
-    let cells: Vec<Vec<String>> = rows.iter().map(text).collect();
-    sink.say(&table(&["file", "protection", "public key"], &cells));
+    let names = header(&["file", "protection", "public key"]);
+    let cells: Vec<Vec<String>> = [names].into_iter().chain(rows.iter().map(text)).collect();
+    sink.say(&aligned(&cells));
     let config = json!({ "folder": args.folder });
     let fields = json!({ "keys": rows, "foreign": foreign });
     args.options
