@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &bls.what {
         BlsWhat::Sums(args) => bls_sums::run(args),
         BlsWhat::Verify(args) => bls_verify::run(args),
-        BlsWhat::Slot(args) => crate::slot::run(args),
+        BlsWhat::Slot(args) => crate::slot::run_as(args, "bench bls slot"),
         BlsWhat::Primitives(args) => bls_primitives::run(args),
         BlsWhat::Ipa(args) => bls_ipa::run(args),
     }
