@@ -67,7 +67,7 @@
 //! | all validators' keys, and their cache file | [`Registry`], [`load_key_cache`], [`write_key_cache`] |
 //! | keys that everyone knows, for tests and devnets | [`InteropKey`], [`VartimeInteropSigner`] |
 //! | the scheme as the protocol sees it | [`Bls`] |
-//! | what it all rests on | [`lecture`] |
+//! | what it all rests on | [`lecture`]; how points are added | [`lecture_sums`] |
 //!
 //! # Secrets and time
 //!
@@ -100,6 +100,9 @@ mod sums;
 
 #[doc = include_str!("LECTURE.md")]
 pub mod lecture {}
+
+#[doc = include_str!("sums/avx512/LECTURE.md")]
+pub mod lecture_sums {}
 
 pub use batch::{Batch, Located, SignatureSet, verify_sets};
 pub use blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
