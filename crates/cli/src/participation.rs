@@ -53,7 +53,9 @@ impl Record {
             (folder, name.filter(|name| name != "meta.json"))
         };
         let meta_path = folder.join("meta.json");
-        let meta: Meta = serde_json::from_slice(&read_bounded(&meta_path, META_BYTES_MAX)?)
+        let text = read_bounded(&meta_path, META_BYTES_MAX)
+            .with_context(|| format!("{} is no record", path.display()))?;
+        let meta: Meta = serde_json::from_slice(&text)
             .with_context(|| format!("cannot read {}", meta_path.display()))?;
         if !(1..=VALIDATORS_MAX).contains(&meta.active_validators) {
             bail!(

@@ -154,10 +154,7 @@ impl Bench<'_> {
                 })
             })
         };
-        let interop_s = match table {
-            None => None,
-            Some(_) => Some(ours(&self.interop).0),
-        };
+        let interop_s = table.map(|_| ours(&self.interop).0);
         let table = table.unwrap_or(&self.interop);
         let (ours_s, sums) = ours(table);
         let sums = sums?;

@@ -1,0 +1,419 @@
+//! The measuring commands through the binary: exit codes, one JSON object, equal results over threads
+//! and kernels, and what a hostile shell, record or cache folder does.
+
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+fn command<A: AsRef<OsStr>>(cache: &Path, args: &[A]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_alphorn"));
+    command.env("ALPHORN_CACHE_DIR", cache).args(args);
+    command
+}
+
+fn run_with<A: AsRef<OsStr>>(cache: &Path, args: &[A]) -> Output {
+    command(cache, args).output().unwrap()
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+fn run(line: &str) -> Output {
+    let cache = tempfile::tempdir().unwrap();
+    run_with(cache.path(), &words(line))
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The only thing on standard output: one JSON object of a run that succeeds.
+fn object(line: &str) -> Value {
+    let output = run(&format!("{line} --json -"));
+    assert_eq!(output.status.code(), Some(0), "{line}: {}", errors(&output));
+    let value: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{line}: standard output is no JSON object: {error}"));
+    assert!(value.is_object(), "{line}");
+    value
+}
+
+/// What a refused run says: exit code 2, nothing on standard output.
+fn refusal(line: &str) -> String {
+    let output = run(line);
+    assert_eq!(output.status.code(), Some(2), "{line}: {}", errors(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{line}");
+    errors(&output)
+}
+
+fn has_fields(value: &Value, fields: &[&str]) {
+    for field in fields {
+        assert!(value.get(field).is_some(), "no field {field} in {value}");
+    }
+}
+
+/// The fields of every object of a measuring command.
+fn has_common_fields(value: &Value, command: &str) {
+    has_fields(
+        value,
+        &[
+            "version",
+            "seed",
+            "started_unix",
+            "elapsed_s",
+            "config",
+            "machine",
+        ],
+    );
+    assert_eq!(value["schema"], 1);
+    assert_eq!(value["command"], command);
+    assert_eq!(value["kind"], "measured");
+    has_fields(
+        &value["machine"],
+        &["cpu", "features", "cores", "threads", "commit"],
+    );
+    assert!(value["machine"]["kernels"]["bls"].is_string());
+}
+
+#[test]
+fn a_slot_is_the_same_on_any_threads_and_kernel() {
+    let slot = |options: &str| {
+        object(&format!(
+            "slot --validators 700 --participation 0.9 {options}"
+        ))
+    };
+    let first = slot("--threads 1 --kernel portable");
+    assert_eq!(first["machine"]["threads"], 1);
+    for options in ["--threads 3 --kernel portable", "--threads 2"] {
+        let other = slot(options);
+        for field in ["digest", "votes_signed", "coverage", "bytes", "events"] {
+            assert_eq!(first[field], other[field], "{options}: {field}");
+        }
+    }
+    assert_ne!(first["digest"], slot("--seed 2")["digest"]);
+}
+
+#[test]
+fn a_slot_has_its_fields() {
+    let value =
+        object("bench bls slot --validators 300 --timing custom:8000:0,1000,3000,5000,7000");
+    has_common_fields(&value, "bench bls slot");
+    has_fields(&value, &["aggregates", "collections", "coverage"]);
+    assert_eq!(
+        value["config"]["timing"],
+        "custom:8000:0,1000,3000,5000,7000"
+    );
+    assert_eq!(value["votes_signed"], 300);
+    assert_eq!(value["votes_verified"], 300);
+    assert_eq!(value["coverage_exact"], true);
+    has_fields(
+        &value["bytes"],
+        &["vote", "aggregate", "collection", "block"],
+    );
+    has_fields(&value["cross_checked"], &["signatures", "apks"]);
+    assert_eq!(value["cross_checked"]["differences"], 0);
+    assert!(value["peak_rss_bytes"].as_u64().unwrap() > 1 << 20);
+    let steps = value["steps"].as_array().unwrap();
+    assert!(!steps.is_empty());
+    for step in steps {
+        has_fields(step, &["stage", "op", "cpu_s", "wall_s", "items"]);
+    }
+}
+
+#[test]
+fn slots_of_every_small_size_hold() {
+    for validators in [1, 2, 3, 5] {
+        let value = object(&format!("slot --validators {validators} --threads 1"));
+        assert_eq!(value["votes_in_block"], validators);
+    }
+    let nobody = object("slot --validators 64 --participation 0 --threads 1");
+    assert_eq!(nobody["votes_signed"], 0);
+    // More committees and cells than validators: most are empty.
+    object("slot --validators 30 --committees 8 --subcommittees 8 --threads 1");
+    object("slot --validators 100 --subcommittees 100 --cover union --selection rank");
+}
+
+#[test]
+fn wrong_options_are_refused_by_name() {
+    for (line, named) in [
+        ("slot --validators 0", "4194304"),
+        ("slot --validators 2^32", "4194304"),
+        ("slot --participation 1.5", "no share from 0 to 1"),
+        ("slot --participation -0.1", "no share from 0 to 1"),
+        ("slot --participation NaN", "no share from 0 to 1"),
+        ("slot --participation /nowhere", "/nowhere"),
+        ("slot --flag tail", "source, target, head"),
+        ("slot --validators 600 --committees 513", "513"),
+        ("slot --validators 600 --subcommittees 257", "257"),
+        ("slot --committees 512 --subcommittees 256", "65536"),
+        ("slot --multiplicity 2", "1, 3, 7 or 15"),
+        ("slot --cover quorum --multiplicity 1", "quorum"),
+        ("slot --cover all", "best1, greedy, quorum or union"),
+        ("slot --timing custom:0:0,0,0,0,0", "86400000"),
+        ("slot --threads 0", "1 to 1024"),
+        ("slot --threads 5000", "1 to 1024"),
+        ("slot --kernel sse9", "portable"),
+        ("slot --kernel =portable", "no crate \"\""),
+        ("slot --json /nowhere/slot.json", "--json"),
+        ("slot --json /", "--json"),
+        ("bench bls sums --corr NaN", "no share from 0 to 1"),
+        (
+            "bench bls sums --participation 0.5,,1",
+            "no share from 0 to 1",
+        ),
+        ("bench bls sums --keys twins", "clones"),
+        ("bench bls verify --messages 0", "--messages"),
+        ("bench bls verify --participation 2", "no share from 0 to 1"),
+    ] {
+        let said = refusal(line);
+        assert!(said.contains(named), "{line}: {said}");
+        assert!(!said.contains("panicked"), "{line}: {said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn words_that_are_no_text_are_refused_or_taken() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let odd = OsStr::from_bytes(b"\xff\xfe");
+    for option in ["--participation", "--kernel", "--seed"] {
+        let output = run_with(folder.path(), &[OsStr::new("slot"), option.as_ref(), odd]);
+        assert_eq!(output.status.code(), Some(2), "{option}");
+    }
+    // Names of files may be any bytes.
+    let output = run_with(&folder.path().join(odd), &["doctor", "--json", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    has_common_fields(&serde_json::from_slice(&output.stdout).unwrap(), "doctor");
+    let json = folder.path().join(odd);
+    let slot = ["slot", "--validators", "5", "--json"].map(OsStr::new);
+    let output = run_with(folder.path(), &[&slot[..], &[json.as_os_str()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    assert!(json.exists());
+}
+
+#[test]
+fn a_reader_who_leaves_changes_nothing() {
+    let cache = tempfile::tempdir().unwrap();
+    for line in [
+        "slot --validators 50",
+        "slot --validators 50 --json -",
+        "doctor",
+        "bench bls sums --validators 100 --committees 1 --runs 1",
+    ] {
+        let mut child = command(cache.path(), &words(line))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", errors(&output));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_device_is_an_error_and_not_a_panic() {
+    let cache = tempfile::tempdir().unwrap();
+    for line in ["doctor", "doctor --json -"] {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = command(cache.path(), &words(line))
+            .stdout(full)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(!errors(&output).contains("panicked"), "{}", errors(&output));
+    }
+}
+
+#[test]
+fn sums_have_their_fields_and_hold_for_hostile_keys() {
+    let value = object(
+        "bench bls sums --validators 3000 --committees 3 --collections 9 --runs 1 \
+         --participation 0.5,0.99 --keys interop,clones,pairs,sequence",
+    );
+    has_common_fields(&value, "bench bls sums");
+    let cases = value["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 8);
+    for case in cases {
+        assert_eq!(case["checked_all"], true, "{case}");
+        has_fields(
+            case,
+            &[
+                "participation",
+                "corr",
+                "multiplicity",
+                "naive_s",
+                "blst_bulk_s",
+                "blst_subtract_s",
+                "ours_s",
+                "additions",
+                "ns_per_addition",
+                "ratio_interop",
+            ],
+        );
+        has_fields(
+            &case["plan"],
+            &["naive", "bulk", "subtract", "pattern", "based", "delta"],
+        );
+        has_fields(&case["split_ms"], &["plan", "buckets", "transform"]);
+    }
+    assert_eq!(cases[0]["ratio_interop"], 1.0);
+    assert_eq!(cases[2]["keys"], "clones");
+}
+
+#[test]
+fn sums_of_committees_with_a_key_or_two_are_those_of_blst() {
+    let doctor = object("doctor");
+    let kernels = doctor["kernels"].as_array().unwrap();
+    assert!(kernels.iter().any(|kernel| kernel["chosen"] == true));
+    for kernel in kernels {
+        assert_eq!(kernel["crate"], "bls");
+        let level = kernel["level"].as_str().unwrap();
+        for (validators, committees) in [(1, 1), (1, 32), (2, 2), (3, 32), (5, 1), (40, 32)] {
+            object(&format!(
+                "bench bls sums --validators {validators} --committees {committees} --runs 1 \
+                 --kernel {level}"
+            ));
+        }
+    }
+    object("bench bls sums --validators 40 --runs 1 --multiplicity 15 --corr 0.1");
+}
+
+#[test]
+fn verdicts_are_those_of_verifying_alone() {
+    let value = object("bench bls verify --validators 640 --runs 1 --collections 2 --bad 5");
+    has_common_fields(&value, "bench bls verify");
+    let steps = ["decode_s", "subgroup_s", "sums_s", "rlc_s", "total_s"];
+    has_fields(&value["inner"], &steps);
+    has_fields(&value["full"], &steps);
+    has_fields(
+        &value["blst"],
+        &["naive_each_s", "bulk_each_s", "subtract_each_s"],
+    );
+    has_fields(&value["bad"], &["k", "located", "pairings", "extra_s"]);
+    assert_eq!(value["bad"]["located"].as_array().unwrap().len(), 5);
+    assert_eq!(value["messages"], 1);
+    for method in ["naive", "bulk", "subtract"] {
+        assert_eq!(
+            value["blst"][format!("{method}_each_verdict_digest")],
+            value["verdict_digest"]
+        );
+    }
+    for options in [
+        // Some or all supports are empty: bad before any is damaged.
+        "--validators 64 --participation 0",
+        "--validators 64 --participation 0.1 --bad 40",
+        "--validators 1 --committees 1",
+        "--validators 700 --topic aggregate --bad 0",
+        "--topic vote --bad 1000000 --messages 32",
+    ] {
+        object(&format!(
+            "bench bls verify --runs 1 --collections 2 {options}"
+        ));
+    }
+}
+
+/// A record of 37 validators in 3 committees of 4 cells, one of which nobody voted in.
+fn record(meta: &Value) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("meta.json"), meta.to_string()).unwrap();
+    let bits = [0b1111_1000, 0xff, 0b1010_0000, 0x7f, 0x15];
+    std::fs::write(folder.path().join("target.bits"), bits).unwrap();
+    folder
+}
+
+fn meta() -> Value {
+    json!({
+        "network": "small\u{1b}[31m",
+        "epoch": 7,
+        "active_validators": 37,
+        "slots": 3,
+        "committees_per_slot": 4,
+        "files": { "target.bits": "who voted" },
+    })
+}
+
+#[test]
+fn a_recorded_epoch_is_covered_exactly() {
+    let folder = record(&meta());
+    let value = object(&format!("slot --participation {}", folder.path().display()));
+    assert_eq!(value["votes_signed"], 5 + 8 + 2 + 7 + 3);
+    assert_eq!(value["coverage_exact"], true);
+    assert_eq!(value["config"]["committees"], 3);
+    assert_eq!(value["config"]["subcommittees"], 4);
+    let name = value["config"]["participation"].as_str().unwrap();
+    assert!(name.starts_with("small[31m epoch 7, target"), "{name}");
+}
+
+#[test]
+fn wrong_records_are_refused() {
+    let refused = |change: &dyn Fn(&mut Value)| {
+        let mut meta = meta();
+        change(&mut meta);
+        let folder = record(&meta);
+        refusal(&format!("slot --participation {}", folder.path().display()))
+    };
+    assert!(refused(&|m| m["active_validators"] = json!(0)).contains("1 to 4194304"));
+    assert!(refused(&|m| m["active_validators"] = json!(u32::MAX)).contains("1 to 4194304"));
+    assert!(refused(&|m| m["active_validators"] = json!(-3)).contains("meta.json"));
+    assert!(refused(&|m| m["active_validators"] = json!(36)).contains("36 bits"));
+    assert!(refused(&|m| m["active_validators"] = json!(30)).contains("at most 4"));
+    assert!(refused(&|m| m["slots"] = json!(0)).contains("committees = 0"));
+    assert!(refused(&|m| m["slots"] = json!(60_000)).contains("60000"));
+    assert!(refused(&|m| m["committees_per_slot"] = json!(257)).contains("257"));
+    assert!(refused(&|m| m["files"] = json!({})).contains("target.bits"));
+    assert!(refused(&|m| *m = json!([])).contains("meta.json"));
+    let folder = record(&meta());
+    let line = |option: &str| format!("slot --participation {} {option}", folder.path().display());
+    assert!(refusal(&line("--validators 36")).contains("records 37"));
+    assert!(refusal(&line("--flag head")).contains("head.bits"));
+    #[cfg(unix)]
+    {
+        let bits = folder.path().join("target.bits");
+        std::fs::remove_file(&bits).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &bits).unwrap();
+        assert!(refusal(&line("")).contains("no regular file"));
+    }
+}
+
+#[test]
+fn a_damaged_or_unusable_cache_costs_time_only() {
+    let cache = tempfile::tempdir().unwrap();
+    let line = "slot --validators 8192 --participation 0.01 --threads 2 --json -";
+    let slot = |cache: &Path| -> (bool, Value, String) {
+        let output = run_with(cache, &words(line));
+        assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let from_cache = value["keys"]["from_cache"].as_bool().unwrap();
+        (from_cache, value["digest"].clone(), errors(&output))
+    };
+    let (from_cache, digest, _) = slot(cache.path());
+    assert!(!from_cache);
+    assert!(slot(cache.path()).0);
+    let keys = cache.path().join("bls-interop-8192.keys");
+    let whole = std::fs::read(&keys).unwrap();
+    let mut flipped = whole.clone();
+    flipped[5000] ^= 1;
+    for wrong in [&flipped[..], &whole[..whole.len() / 2], b"", b"text"] {
+        std::fs::write(&keys, wrong).unwrap();
+        let (from_cache, again, _) = slot(cache.path());
+        assert!(!from_cache);
+        assert_eq!(again, digest);
+        assert_eq!(std::fs::read(&keys).unwrap(), whole, "it is made anew");
+    }
+    // A file where the folder should be, and a folder where the digest should be.
+    let (from_cache, again, said) = slot(&keys);
+    assert!(!from_cache);
+    assert_eq!(again, digest);
+    assert!(said.contains("keys are not cached"), "{said}");
+    let other = tempfile::tempdir().unwrap();
+    std::fs::create_dir(other.path().join("bls-interop-8192.digest")).unwrap();
+    assert!(slot(other.path()).2.contains("keys are not cached"));
+}
