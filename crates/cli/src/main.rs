@@ -9,6 +9,7 @@ mod error;
 mod files;
 mod horn;
 mod keycache;
+mod levels;
 mod machine;
 mod options;
 mod participation;

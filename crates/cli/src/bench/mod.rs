@@ -4,6 +4,7 @@ mod bls_ipa;
 mod bls_primitives;
 mod bls_sums;
 mod bls_verify;
+mod broadcast;
 mod codec;
 mod columns;
 
@@ -25,6 +26,8 @@ enum What {
     Bls(BlsArgs),
     /// Codes of supports: bytes of all collections of a slot, times of one
     Codec(codec::Args),
+    /// Coding, verifying and decoding the chunks of a broadcast
+    Broadcast(broadcast::Args),
 }
 
 #[derive(clap::Args, Debug)]
@@ -51,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let bls = match &args.what {
         What::Bls(bls) => bls,
         What::Codec(args) => return codec::run(args),
+        What::Broadcast(args) => return broadcast::run(args),
     };
     match &bls.what {
         BlsWhat::Sums(args) => bls_sums::run(args),
