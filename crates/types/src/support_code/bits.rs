@@ -167,18 +167,16 @@ impl<'a> BitReader<'a> {
         Ok(Bitfield::from_words(words, len).expect("bits above the length were masked"))
     }
 
-    /// Ends the reading: only zero bits of the last byte may be left.
-    pub(super) fn finish(self) -> Result<(), DecodeError> {
-        let left = self.left_bits();
-        if left >= 8 {
-            return Err(DecodeError::Trailing { bytes: left / 8 });
-        }
-        if self.peek() != 0 {
+    /// Ends the reading at the end of the current byte, whose unread bits must be zero; how many
+    /// bytes that are.
+    pub(super) fn finish_byte(self) -> Result<usize, DecodeError> {
+        let unread = (8 - self.at % 8) % 8;
+        if self.peek() & ((1 << unread) - 1) != 0 {
             return Err(DecodeError::NotCanonical {
                 what: "padding of a support code",
             });
         }
-        Ok(())
+        Ok(self.at.div_ceil(8))
     }
 }
 
@@ -211,21 +209,19 @@ mod tests {
             reader.read(1),
             Err(DecodeError::Truncated { needed: 1, left: 0 })
         );
-        assert_eq!(reader.finish(), Ok(()));
+        assert_eq!(reader.finish_byte(), Ok(13));
     }
 
     #[test]
     fn bits_after_the_end_are_refused() {
-        let mut reader = BitReader::new(&[0b101, 0]);
+        let mut reader = BitReader::new(&[0b101, 0xff]);
+        assert_eq!(reader.clone().finish_byte(), Ok(0));
         assert_eq!(reader.read(2), Ok(1));
-        assert_eq!(
-            reader.clone().finish(),
-            Err(DecodeError::Trailing { bytes: 1 })
-        );
-        let mut reader = BitReader::new(&[0b101]);
-        assert_eq!(reader.read(2), Ok(1));
-        assert!(reader.clone().finish().is_err());
+        assert!(reader.clone().finish_byte().is_err());
         assert_eq!(reader.read(1), Ok(1));
-        assert_eq!(reader.finish(), Ok(()));
+        // What follows in other bytes is somebody else's.
+        assert_eq!(reader.clone().finish_byte(), Ok(1));
+        assert_eq!(reader.read(5), Ok(0));
+        assert_eq!(reader.finish_byte(), Ok(1));
     }
 }

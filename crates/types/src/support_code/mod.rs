@@ -14,7 +14,7 @@ use crate::{Bitfield, DecodeError, Reader, Support, Writer};
 
 pub use context::{CellBounds, Reference};
 
-/// Bytes before the body: tag, info, length.
+/// Most bytes before the body: tag, info, length. A Rice code has no length, it ends itself.
 pub const HEADER_BYTES: usize = 6;
 
 const TAG_RAW_BITS: u8 = 0;
@@ -108,7 +108,11 @@ impl<'a> SupportCode<'a> {
         let mut writer = Writer::with_capacity(HEADER_BYTES + body.len());
         writer.u8(tag);
         writer.u8((planes_count as u8) << 4 | mode);
-        writer.bytes_u32_prefixed(&body);
+        if tag == TAG_RICE {
+            writer.bytes(&body);
+        } else {
+            writer.bytes_u32_prefixed(&body);
+        }
         writer.into_vec()
     }
 
@@ -124,30 +128,65 @@ impl<'a> SupportCode<'a> {
         Ok(support)
     }
 
-    /// As [`SupportCode::decode`], from the front of a message; the code's own length ends it.
+    /// As [`SupportCode::decode`], from the front of a message; the code ends itself.
     ///
     /// # Errors
     ///
     /// As [`SupportCode::decode`].
     pub fn decode_prefix(&self, reader: &mut Reader<'_>) -> Result<Support, DecodeError> {
-        let body_max = self.raw_bytes(planes_max(self.multiplicity_max));
         let (tag, info) = (reader.u8()?, reader.u8()?);
-        let body = reader.bytes_u32_prefixed(body_max)?;
         let planes_count = usize::from(info >> 4);
         self.check_info(tag, info)?;
-        let is_raw = matches!(tag, TAG_RAW_BITS | TAG_RAW_PLANES);
-        if !is_raw && body.len() >= self.raw_bytes(planes_count) {
+        let (support, body) = match (tag, self.coding) {
+            (TAG_RICE, Coding::Rice) => (self.decode_rice(reader, planes_count)?, &[][..]),
+            _ => self.decode_long(reader, tag, planes_count)?,
+        };
+        let value = support.max_multiplicity();
+        if value > self.multiplicity_max {
+            return Err(DecodeError::OutOfRange {
+                what: "multiplicity",
+                value: u64::from(value),
+                max: u64::from(self.multiplicity_max),
+            });
+        }
+        if tag != TAG_RICE {
+            self.check_canonical(&support, is_raw(tag), body)?;
+        }
+        Ok(support)
+    }
+
+    /// The support of a Rice body, which is shorter than the raw one and ends where its gaps end.
+    /// Whatever could be written otherwise is refused where it is read.
+    fn decode_rice(
+        &self,
+        reader: &mut Reader<'_>,
+        planes_count: usize,
+    ) -> Result<Support, DecodeError> {
+        let Some(body_max) = self.raw_bytes(planes_count).checked_sub(1) else {
+            return Err(not_canonical("coding that is not shorter than raw"));
+        };
+        let rest = reader.rest();
+        let mut source = rice::RiceSource::new(&rest[..rest.len().min(body_max)]);
+        let support = planes::read(planes_count, self, &mut source)?;
+        reader.bytes(source.finish()?)?;
+        Ok(support)
+    }
+
+    /// The support of a body behind a length, and the body.
+    fn decode_long<'b>(
+        &self,
+        reader: &mut Reader<'b>,
+        tag: u8,
+        planes_count: usize,
+    ) -> Result<(Support, &'b [u8]), DecodeError> {
+        let body_max = self.raw_bytes(planes_max(self.multiplicity_max));
+        let body = reader.bytes_u32_prefixed(body_max)?;
+        if !is_raw(tag) && body.len() >= self.raw_bytes(planes_count) {
             return Err(not_canonical("coding that is not shorter than raw"));
         }
         let support = match (tag, self.coding) {
             (TAG_RAW_BITS | TAG_RAW_PLANES, _) => raw::decode(body, self.len(), planes_count)?,
             (TAG_SNAPPY, Coding::Snappy) => Support::from_bits(raw::unsnappy(body, self.len())?),
-            (TAG_RICE, Coding::Rice) => {
-                let mut source = rice::RiceSource::new(body);
-                let support = planes::read(planes_count, self, &mut source)?;
-                source.finish()?;
-                support
-            }
             (TAG_RANGE, Coding::Range) => {
                 planes::read(planes_count, self, &mut range::RangeSource::new(body))?
             }
@@ -158,16 +197,7 @@ impl<'a> SupportCode<'a> {
                 });
             }
         };
-        let value = support.max_multiplicity();
-        if value > self.multiplicity_max {
-            return Err(DecodeError::OutOfRange {
-                what: "multiplicity",
-                value: u64::from(value),
-                max: u64::from(self.multiplicity_max),
-            });
-        }
-        self.check_canonical(&support, is_raw, body)?;
-        Ok(support)
+        Ok((support, body))
     }
 
     /// Bits that no code with these classes can beat on average: the entropy of the symbols of
@@ -237,17 +267,14 @@ impl<'a> SupportCode<'a> {
         Ok(())
     }
 
-    /// Refuses a second encoding of the same content: message identities cover bytes. Gaps are
-    /// checked where they are read, all other forms by encoding once more.
+    /// Refuses a second encoding of the same content: message identities cover bytes. A Rice code
+    /// is checked where it is read, all other forms by encoding once more.
     fn check_canonical(
         &self,
         support: &Support,
         is_raw: bool,
         body: &[u8],
     ) -> Result<(), DecodeError> {
-        if self.coding == Coding::Rice && !is_raw {
-            return Ok(());
-        }
         let raw_bytes = self.raw_bytes(support.planes_count());
         let canonical = match self.encode_short(support) {
             Some((_, short)) if short.len() < raw_bytes => !is_raw && short == body,
@@ -330,7 +357,7 @@ pub fn decode(
     Ok(support)
 }
 
-/// As [`decode`], from the front of a message; the code's own length field ends it.
+/// As [`decode`], from the front of a message; the code ends itself.
 ///
 /// # Errors
 ///
@@ -365,6 +392,10 @@ fn planes_max(multiplicity_max: u8) -> usize {
         "bound {multiplicity_max} of a multiplicity"
     );
     (u8::BITS - multiplicity_max.leading_zeros()) as usize
+}
+
+fn is_raw(tag: u8) -> bool {
+    matches!(tag, TAG_RAW_BITS | TAG_RAW_PLANES)
 }
 
 fn not_canonical(what: &'static str) -> DecodeError {

@@ -5,11 +5,6 @@ use super::classes::Class;
 use super::planes::{Sink, Source};
 use crate::{Bitfield, DecodeError};
 
-/// Bits of a group of a LEB128 number that carry the number.
-const LEB_BITS: u32 = 7;
-/// Most groups of a head: 2·2^22 + 1 has 24 bits.
-const LEB_GROUPS_MAX: usize = 4;
-
 /// The Rice parameter k for `minority` > 0 rarer symbols among `len`; derived, so not sent.
 ///
 /// k = 0 if t = 0, else 1 + ⌊log2 t⌋ with t = ⌊31536·(2·len - minority) / (131072·minority)⌋,
@@ -21,20 +16,44 @@ fn parameter(len: usize, minority: usize) -> u32 {
     u64::BITS - t.leading_zeros()
 }
 
-/// Number of rarer symbols and which symbol that is, as one number.
-fn head(class: &Class) -> u64 {
-    (class.minority_count as u64) << 1 | u64::from(class.inverted)
+/// Binary digits of `value`; none for 0.
+const fn digits(value: usize) -> u32 {
+    usize::BITS - value.leading_zeros()
 }
 
-/// Bits of `value` as LEB128.
-fn leb_bits(value: u64) -> usize {
-    let groups = (u64::BITS - (value | 1).leading_zeros()).div_ceil(LEB_BITS);
-    8 * groups as usize
+/// How the head of a class of a given length is written.
+///
+/// It begins with the number of digits of the count of rarer symbols, in the fewest bits that hold
+/// every such number and one more value, which says that plain symbols follow. For the few per
+/// cent of a slot that differ from the last one, a count so takes 10 or 11 bits where whole bytes
+/// would take 16, and the choice of the form nothing.
+#[derive(Clone, Copy)]
+struct Head {
+    /// The value that announces plain symbols: one more than a count can have digits.
+    plain: u32,
+    /// Bits of that first field.
+    bits: u32,
+}
+
+impl Head {
+    const fn new(len: usize) -> Self {
+        let plain = digits(len / 2) + 1;
+        Self {
+            plain,
+            bits: digits(plain as usize),
+        }
+    }
+}
+
+/// Bits of a count behind its number of digits: all digits but the first, and which symbol is the
+/// rarer one.
+const fn count_bits(count: usize) -> usize {
+    digits(count).saturating_sub(1) as usize + 1
 }
 
 /// True if gaps are shorter than plain symbols for this class; the one rule of both directions.
 fn gaps_are_shorter(class: &Class) -> bool {
-    let head_bits = leb_bits(head(class));
+    let head_bits = count_bits(class.minority_count);
     if class.minority_count == 0 {
         return head_bits < class.len();
     }
@@ -88,12 +107,15 @@ impl RiceSink {
         self.bits.finish()
     }
 
-    fn leb(&mut self, mut value: u64) {
-        while value >> LEB_BITS != 0 {
-            self.bits.put(value & 0x7f | 0x80, 8);
-            value >>= LEB_BITS;
+    /// Digits of the count, the digits without the first one, the rarer symbol.
+    fn count(&mut self, class: &Class, head: Head) {
+        let count = class.minority_count;
+        let digits = digits(count);
+        self.bits.put(u64::from(digits), head.bits);
+        if let Some(rest) = digits.checked_sub(1) {
+            self.bits.put((count ^ (1 << rest)) as u64, rest);
         }
-        self.bits.put(value, 8);
+        self.bits.put(u64::from(class.inverted), 1);
     }
 
     fn gaps(&mut self, class: &Class, k: u32) {
@@ -132,17 +154,17 @@ impl Sink for RiceSink {
             0 => Some(0),
             count => Some(parameter(class.len(), count)).filter(|&k| k > 0),
         };
+        let head = Head::new(class.len());
         if let Some(k) = k {
-            self.bits.put(0, 1);
-            let start = self.bits.len_bits();
-            self.leb(head(class));
+            let start = self.bits.len_bits() + head.bits as usize;
+            self.count(class, head);
             self.gaps(class, k);
             if self.bits.len_bits() - start < class.len() {
                 return;
             }
             self.bits.rewind(mark);
         }
-        self.bits.put(1, 1);
+        self.bits.put(u64::from(head.plain), head.bits);
         self.bits.put_bitfield(&class.symbols());
     }
 
@@ -163,25 +185,35 @@ impl<'a> RiceSource<'a> {
         }
     }
 
-    pub(super) fn finish(self) -> Result<(), DecodeError> {
-        self.bits.finish()
+    /// Bytes that were read, the last of them up to its end: its unused bits must be zero.
+    pub(super) fn finish(self) -> Result<usize, DecodeError> {
+        self.bits.finish_byte()
     }
 
-    fn leb(&mut self) -> Result<u64, DecodeError> {
-        let mut value = 0;
-        for group in 0..LEB_GROUPS_MAX {
-            let byte = self.bits.read(8)?;
-            value |= (byte & 0x7f) << (LEB_BITS as usize * group);
-            if byte & 0x80 == 0 {
-                if byte == 0 && group > 0 {
-                    break;
-                }
-                return Ok(value);
-            }
+    /// The count of rarer symbols of a class of `len` positions, or none if plain symbols follow.
+    fn count(&mut self, len: usize) -> Result<Option<usize>, DecodeError> {
+        let head = Head::new(len);
+        let digits = self.bits.read(head.bits)? as u32;
+        if digits == head.plain {
+            return Ok(None);
         }
-        Err(DecodeError::NotCanonical {
-            what: "count of a support code",
-        })
+        if digits > head.plain {
+            return Err(DecodeError::NotCanonical {
+                what: "head of a class of a support code",
+            });
+        }
+        let count = match digits.checked_sub(1) {
+            None => 0,
+            Some(rest) => (1 << rest | self.bits.read(rest)?) as usize,
+        };
+        if count > len / 2 {
+            return Err(DecodeError::OutOfRange {
+                what: "count of rarer symbols of a support code",
+                value: count as u64,
+                max: len as u64 / 2,
+            });
+        }
+        Ok(Some(count))
     }
 
     /// The gap that comes next, at most `max`, whatever its length: the rare case.
@@ -264,23 +296,15 @@ impl Source for RiceSource<'_> {
     }
 
     fn class(&mut self, len: usize) -> Result<Class, DecodeError> {
-        if self.bits.read(1)? == 1 {
+        let start = self.bits.at_bits() + Head::new(len).bits as usize;
+        let Some(count) = self.count(len)? else {
             let class = Class::from_symbols(self.bits.read_bitfield(len)?);
             if gaps_are_shorter(&class) {
                 return Err(not_shortest());
             }
             return Ok(class);
-        }
-        let start = self.bits.at_bits();
-        let head = self.leb()?;
-        let (count, inverted) = ((head >> 1) as usize, head & 1 == 1);
-        if count > len / 2 {
-            return Err(DecodeError::OutOfRange {
-                what: "count of rarer symbols of a support code",
-                value: count as u64,
-                max: len as u64 / 2,
-            });
-        }
+        };
+        let inverted = self.bits.read(1)? == 1;
         if inverted && 2 * count == len {
             return Err(DecodeError::NotCanonical {
                 what: "rarer symbol of a support code",
@@ -314,9 +338,7 @@ fn too_far(at: u64, max: u64) -> DecodeError {
 
 #[cfg(test)]
 mod tests {
-    use super::{head, leb_bits, parameter};
-    use crate::Bitfield;
-    use crate::support_code::classes::Class;
+    use super::{Head, count_bits, digits, parameter};
 
     #[test]
     fn the_parameter_is_the_best_one_for_random_symbols() {
@@ -339,17 +361,22 @@ mod tests {
     }
 
     #[test]
-    fn heads_fit_their_groups() {
-        let class = Class::from_symbols(Bitfield::ones(9));
-        assert_eq!(head(&class), 1);
-        for (value, bits) in [
-            (0, 8),
-            (127, 8),
-            (128, 16),
-            (1 << 14, 24),
-            ((2 << 22) + 1, 32),
+    fn heads_hold_every_count_and_no_more() {
+        for (len, plain, bits) in [
+            (1, 1, 1),
+            (2, 2, 2),
+            (3, 2, 2),
+            (4, 3, 2),
+            (1_727, 11, 4),
+            (31_041, 15, 4),
+            (1 << 22, 23, 5),
         ] {
-            assert_eq!(leb_bits(value), bits);
+            let head = Head::new(len);
+            assert_eq!((head.plain, head.bits), (plain, bits), "{len} positions");
+            assert_eq!(digits(len / 2) + 1, plain);
+        }
+        for (count, bits) in [(0, 1), (1, 1), (2, 2), (3, 2), (67, 7), (1 << 21, 22)] {
+            assert_eq!(count_bits(count), bits, "{count} rarer symbols");
         }
     }
 }
