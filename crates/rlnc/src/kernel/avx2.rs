@@ -2,7 +2,7 @@
 //!
 //! Vectors do not win here: four field products in vectors of 25.5-bit limbs take 100 `vpmuludq` and as
 //! many additions, where `mulx` takes 25 for one, and curve25519-dalek's AVX2 sums, measured beside
-//! these in `examples/bench.rs`, are slower than the portable kernel. So these are the portable kernels
+//! these in `alphorn bench broadcast`, are slower than the portable kernel. So these are the portable kernels
 //! once more, compiled for `mulx`, which every CPU with AVX2 has: a few percent.
 #![allow(unsafe_code)]
 
