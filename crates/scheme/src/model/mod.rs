@@ -1,8 +1,10 @@
 //! Cost tables, and a scheme without cryptography that charges them.
 
+mod codes;
 mod scheme;
 mod table;
 
+pub use codes::{CodeCost, CodeOp, CodeTable};
 pub use scheme::{Model, ModelKeys, ModelRegistry, ModelSigners};
 pub use table::{
     CostTable, EvidenceBytes, FigureKind, OpCost, ROWS_MAX, SCHEMA, TableError, TableSizes,

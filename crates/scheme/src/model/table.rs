@@ -241,20 +241,17 @@ impl CostTable {
 
     /// Cost of an operation, interpolated; nothing where the table has no row of it.
     pub fn cost(&self, op: Op, n: u64, m: u64) -> Cost {
-        let rows: Vec<&OpCost> = self.ops.iter().filter(|row| row.op == op).collect();
-        let read = |value: fn(&OpCost) -> u64| {
-            // One line over m for each n of the table, then a line over n.
-            let mut by_n: Vec<(u64, u64)> = Vec::new();
-            for group in rows.chunk_by(|a, b| a.n == b.n) {
-                let line: Vec<(u64, u64)> = group.iter().map(|row| (row.m, value(row))).collect();
-                by_n.push((group[0].n, interpolate(&line, m)));
-            }
-            interpolate(&by_n, n)
-        };
-        Cost {
-            ns: read(|row| row.ns),
-            memory_bytes: read(|row| row.memory_bytes),
-        }
+        let rows = self.ops.iter().filter(|row| row.op == op);
+        let points: Vec<(u64, u64, Cost)> = rows
+            .map(|row| {
+                let cost = Cost {
+                    ns: row.ns,
+                    memory_bytes: row.memory_bytes,
+                };
+                (row.n, row.m, cost)
+            })
+            .collect();
+        bilinear(&points, n, m)
     }
 
     /// Bytes of evidence over `n` signers.
@@ -267,6 +264,24 @@ impl CostTable {
         let mut line: Vec<(u64, u64)> = points.map(|point| (point.n, point.bytes)).collect();
         line.sort_unstable();
         interpolate(&line, n).clamp(OBJECT_BYTES_MIN, OBJECT_BYTES_MAX)
+    }
+}
+
+/// The value at (n, m) of points that ascend in (n, m): one line over m for each n of the points, then
+/// a line over n.
+pub(super) fn bilinear(points: &[(u64, u64, Cost)], n: u64, m: u64) -> Cost {
+    let read = |value: fn(&Cost) -> u64| {
+        let mut by_n: Vec<(u64, u64)> = Vec::new();
+        for group in points.chunk_by(|a, b| a.0 == b.0) {
+            let line: Vec<(u64, u64)> =
+                group.iter().map(|(_, m, cost)| (*m, value(cost))).collect();
+            by_n.push((group[0].0, interpolate(&line, m)));
+        }
+        interpolate(&by_n, n)
+    };
+    Cost {
+        ns: read(|cost| cost.ns),
+        memory_bytes: read(|cost| cost.memory_bytes),
     }
 }
 
