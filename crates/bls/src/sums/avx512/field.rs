@@ -8,11 +8,11 @@ use core::arch::x86_64::*;
 use crate::blst_ffi::field::P;
 
 /// Bits of a limb.
-pub(super) const LIMB_BITS: usize = 52;
+pub(crate) const LIMB_BITS: usize = 52;
 /// Limbs of an element: R = 2^416.
-pub(super) const LIMBS: usize = 8;
+pub(crate) const LIMBS: usize = 8;
 /// Elements of a vector of this kernel: two registers a limb, to hide the latency of `vpmadd52`.
-pub(super) const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 const MASK: u64 = (1 << LIMB_BITS) - 1;
 /// -1/p mod 2^52.
 const P_INVERSE: u64 = inverse_mod_2_52();
@@ -29,7 +29,7 @@ const fn inverse_mod_2_52() -> u64 {
 }
 
 /// 384 bits in six words as eight limbs.
-pub(super) const fn split(words: &[u64; 6]) -> [u64; LIMBS] {
+pub(crate) const fn split(words: &[u64; 6]) -> [u64; LIMBS] {
     let mut limbs = [0; LIMBS];
     let mut j = 0;
     while j < LIMBS {
@@ -45,7 +45,7 @@ pub(super) const fn split(words: &[u64; 6]) -> [u64; LIMBS] {
 }
 
 /// Eight limbs below 2^52, of a value below 2^384, as six words.
-pub(super) fn join(limbs: &[u64; LIMBS]) -> [u64; 6] {
+pub(crate) fn join(limbs: &[u64; LIMBS]) -> [u64; 6] {
     let mut words = [0; 6];
     for (j, limb) in limbs.iter().enumerate() {
         let (word, bit) = (j * LIMB_BITS / 64, j * LIMB_BITS % 64);
@@ -57,10 +57,10 @@ pub(super) fn join(limbs: &[u64; LIMBS]) -> [u64; 6] {
     words
 }
 
-pub(super) const P_LIMBS: [u64; LIMBS] = split(&P);
+pub(crate) const P_LIMBS: [u64; LIMBS] = split(&P);
 
 /// `multiple` · p in limbs; all but the last are below 2^52.
-pub(super) fn multiple_of_p(multiple: u64) -> [u64; LIMBS] {
+pub(crate) fn multiple_of_p(multiple: u64) -> [u64; LIMBS] {
     debug_assert!(multiple < 1 << 28, "the last limb stays below 2^52");
     let mut carry = 0u128;
     core::array::from_fn(|j| {
@@ -80,31 +80,31 @@ pub(super) fn multiple_of_p(multiple: u64) -> [u64; LIMBS] {
 /// *narrow*, an operand of products, where only the low 52 bits of a limb count.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Fe(pub(super) [[__m512i; LIMBS]; 2]);
+pub(crate) struct Fe(pub(crate) [[__m512i; LIMBS]; 2]);
 
 impl Fe {
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn zero() -> Fe {
+    pub(crate) fn zero() -> Fe {
         Fe([[_mm512_setzero_si512(); LIMBS]; 2])
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn broadcast(limbs: &[u64; LIMBS]) -> Fe {
+    pub(crate) fn broadcast(limbs: &[u64; LIMBS]) -> Fe {
         let registers = limbs.map(|limb| _mm512_set1_epi64(limb as i64));
         Fe([registers; 2])
     }
 
     /// The limbs of one lane.
-    pub(super) fn lane(&self, lane: usize) -> [u64; LIMBS] {
+    pub(crate) fn lane(&self, lane: usize) -> [u64; LIMBS] {
         self.0[lane / 8].map(|register| words(register)[lane % 8])
     }
 
     /// `self + other`, wide.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn add(&self, other: &Fe) -> Fe {
+    pub(crate) fn add(&self, other: &Fe) -> Fe {
         let mut out = *self;
         for v in 0..2 {
             for j in 0..LIMBS {
@@ -117,7 +117,7 @@ impl Fe {
     /// Carries, and clears all but the digits. The value must not be negative.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn carried(mut self) -> Fe {
+    pub(crate) fn carried(mut self) -> Fe {
         for v in 0..2 {
             self.0[v] = carry::<true>(self.0[v]);
         }
@@ -127,7 +127,7 @@ impl Fe {
     /// Clears what is not a digit of a narrow number.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn digits(mut self) -> Fe {
+    pub(crate) fn digits(mut self) -> Fe {
         let mask = _mm512_set1_epi64(MASK as i64);
         for register in self.0.iter_mut().flatten() {
             *register = _mm512_and_si512(*register, mask);
@@ -138,7 +138,7 @@ impl Fe {
     /// `other` in the lanes of `mask`, `self` in the others.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn select(&self, mask: u16, other: &Fe) -> Fe {
+    pub(crate) fn select(&self, mask: u16, other: &Fe) -> Fe {
         let mut out = *self;
         for v in 0..2 {
             let mask = (mask >> (8 * v)) as u8;
@@ -152,7 +152,7 @@ impl Fe {
     /// Which lanes hold exactly these digits.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn equals(&self, limbs: &[u64; LIMBS]) -> u16 {
+    pub(crate) fn equals(&self, limbs: &[u64; LIMBS]) -> u16 {
         let mut masks = [!0u8; 2];
         for v in 0..2 {
             for j in 0..LIMBS {
@@ -166,7 +166,7 @@ impl Fe {
     /// The number below p of a carried and cleared number below 2p.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn reduce(&self) -> Fe {
+    pub(crate) fn reduce(&self) -> Fe {
         let mut less = *self;
         for v in 0..2 {
             for j in 0..LIMBS {
@@ -184,7 +184,7 @@ impl Fe {
     /// Which lanes are 0 mod p; narrow.
     #[target_feature(enable = "avx512f,avx512ifma")]
     #[inline]
-    pub(super) fn is_zero_mod_p(&self) -> u16 {
+    pub(crate) fn is_zero_mod_p(&self) -> u16 {
         // (self · 1 + q · p) / R is at most p, and 0 mod p only if it is 0 or p.
         let one = Fe::broadcast(&[1, 0, 0, 0, 0, 0, 0, 0]);
         let mut reduced = Fe::zero();
@@ -194,18 +194,18 @@ impl Fe {
 }
 
 /// The eight 64-bit words of a register.
-pub(super) fn words(register: __m512i) -> [u64; 8] {
+pub(crate) fn words(register: __m512i) -> [u64; 8] {
     // SAFETY: both types are 64 bytes of plain data.
     unsafe { core::mem::transmute(register) }
 }
 
 /// A multiple of p that keeps differences from being negative, the same in all lanes.
 #[derive(Clone, Copy)]
-pub(super) struct Offset([__m512i; LIMBS]);
+pub(crate) struct Offset([__m512i; LIMBS]);
 
 impl Offset {
     #[target_feature(enable = "avx512f")]
-    pub(super) fn new(multiple: u64) -> Offset {
+    pub(crate) fn new(multiple: u64) -> Offset {
         Offset(multiple_of_p(multiple).map(|limb| _mm512_set1_epi64(limb as i64)))
     }
 }
@@ -248,18 +248,18 @@ macro_rules! step {
 }
 
 /// What is done with the accumulators of a product.
-pub(super) const WIDE: u8 = 0;
+pub(crate) const WIDE: u8 = 0;
 /// Carried: an operand of further products.
-pub(super) const NARROW: u8 = 1;
+pub(crate) const NARROW: u8 = 1;
 /// Carried, and nothing but digits left.
-pub(super) const DIGITS: u8 = 2;
+pub(crate) const DIGITS: u8 = 2;
 
 /// Σ a·b / R mod p over the pairs; operands are narrow. Before a carry limbs are below K·2^57.
 ///
 /// With Σ a·b < c·p·R the result is below (1 + c)·p.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline(never)]
-pub(super) fn products<const K: usize, const FORM: u8>(pairs: [(&Fe, &Fe); K], out: &mut Fe) {
+pub(crate) fn products<const K: usize, const FORM: u8>(pairs: [(&Fe, &Fe); K], out: &mut Fe) {
     let zero = _mm512_setzero_si512();
     let p = P_LIMBS.map(|limb| _mm512_set1_epi64(limb as i64));
     let p_inverse = _mm512_set1_epi64(P_INVERSE as i64);
@@ -300,7 +300,7 @@ fn carry<const CLEAR: bool>(mut limbs: [__m512i; LIMBS]) -> [__m512i; LIMBS] {
 /// `out = a - b + offset`, carried.
 #[target_feature(enable = "avx512f")]
 #[inline]
-pub(super) fn sub_carry<const CLEAR: bool>(out: &mut Fe, a: &Fe, b: &Fe, offset: &Offset) {
+pub(crate) fn sub_carry<const CLEAR: bool>(out: &mut Fe, a: &Fe, b: &Fe, offset: &Offset) {
     for v in 0..2 {
         let mut limbs = a.0[v];
         for j in 0..LIMBS {
@@ -315,7 +315,7 @@ pub(super) fn sub_carry<const CLEAR: bool>(out: &mut Fe, a: &Fe, b: &Fe, offset:
 /// `run` = xa - x + `offset_next`, carried.
 #[target_feature(enable = "avx512f")]
 #[inline]
-pub(super) fn advance_x<const CLEAR: bool>(
+pub(crate) fn advance_x<const CLEAR: bool>(
     (xa, run): (&mut Fe, &mut Fe),
     xb: &Fe,
     square: &Fe,
@@ -336,7 +336,7 @@ pub(super) fn advance_x<const CLEAR: bool>(
 /// From ya to y = `product` - ya + `offset`, wide, in its place.
 #[target_feature(enable = "avx512f")]
 #[inline]
-pub(super) fn advance_y(ya: &mut Fe, product: &Fe, offset: &Offset) {
+pub(crate) fn advance_y(ya: &mut Fe, product: &Fe, offset: &Offset) {
     for v in 0..2 {
         for j in 0..LIMBS {
             let y = _mm512_sub_epi64(product.0[v][j], ya.0[v][j]);
@@ -348,7 +348,7 @@ pub(super) fn advance_y(ya: &mut Fe, product: &Fe, offset: &Offset) {
 /// Transposes eight registers of eight words.
 #[target_feature(enable = "avx512f")]
 #[inline]
-pub(super) fn transpose(rows: &[__m512i; 8]) -> [__m512i; 8] {
+pub(crate) fn transpose(rows: &[__m512i; 8]) -> [__m512i; 8] {
     let mut pairs = [_mm512_setzero_si512(); 8];
     for i in 0..4 {
         pairs[2 * i] = _mm512_unpacklo_epi64(rows[2 * i], rows[2 * i + 1]);

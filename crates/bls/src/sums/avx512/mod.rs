@@ -5,7 +5,7 @@
 
 mod convert;
 mod element;
-mod field;
+pub(crate) mod field;
 mod pages;
 mod rows;
 #[cfg(test)]
