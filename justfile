@@ -56,6 +56,10 @@ bench-bls *ARGS:
 slot *ARGS:
     cargo run --release --package alphorn -- slot {{ARGS}}
 
+# Every row of Horn's target table: ours, blst naive and bulk, the target. `--slot` adds a whole slot.
+horn-figures *ARGS:
+    cargo run --release --package alphorn -- bench targets {{ARGS}}
+
 # Every figure of the README, on this machine: tables on the terminal, JSON under target/figures.
 figures:
     mkdir -p target/figures

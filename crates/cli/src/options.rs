@@ -18,7 +18,8 @@ pub(crate) struct Common {
     /// Threads; all cores that this process may use by default
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Kernel: auto, portable or avx512, for all crates or for one as in bls=portable
+    /// Kernel: auto, portable or avx512, for all crates or for one as in bls=portable; benches of
+    /// BLS take a list, as portable,avx512
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     kernel: String,
     /// Seed of everything random
@@ -54,11 +55,30 @@ impl Common {
         bls_kernel(&self.kernel)
     }
 
+    /// The BLS kernels of a list, in its order.
+    pub(crate) fn bls_kernels(&self) -> Result<Vec<Backend>> {
+        let mut kernels = Vec::new();
+        for level in self.kernel.split(',') {
+            let kernel = bls_kernel(level)?;
+            if kernels.contains(&kernel) {
+                return Err(anyhow::anyhow!("--kernel {}: {kernel} twice", self.kernel).into());
+            }
+            kernels.push(kernel);
+        }
+        Ok(kernels)
+    }
+
     /// This machine with the kernel in use.
     pub(crate) fn machine(&self, kernel: Backend) -> Result<Machine> {
+        self.machine_of(&[kernel])
+    }
+
+    /// This machine with the kernels in use.
+    pub(crate) fn machine_of(&self, kernels: &[Backend]) -> Result<Machine> {
+        let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
         Ok(Machine::here(
             self.threads()?,
-            BTreeMap::from([("bls", kernel.name().to_owned())]),
+            BTreeMap::from([("bls", names.join(","))]),
         ))
     }
 }
@@ -177,5 +197,27 @@ mod tests {
                 .contains("no crate \"stark\"")
         );
         assert!(bls_kernel("sse9").is_err());
+    }
+
+    #[test]
+    fn benches_take_a_list_of_kernels() {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            common: Common,
+        }
+        let common = |kernel: &str| {
+            <Cli as clap::Parser>::try_parse_from(["bench", "--kernel", kernel])
+                .unwrap()
+                .common
+        };
+        let every: Vec<&str> = Backend::available().iter().map(|b| b.name()).collect();
+        let kernels = common(&every.join(",")).bls_kernels().unwrap();
+        assert_eq!(kernels, Backend::available());
+        assert_eq!(common("auto").bls_kernels().unwrap().len(), 1);
+        for wrong in ["portable,portable", "portable,", ",", "portable,sse9"] {
+            assert!(common(wrong).bls_kernels().is_err(), "{wrong}");
+        }
+        assert!(common("portable,avx512").bls_kernel().is_err());
     }
 }

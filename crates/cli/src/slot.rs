@@ -101,13 +101,23 @@ impl Args {
     /// The slot of a recorded epoch, everything else by default.
     pub(crate) fn recorded(common: Common, participation: String, flag: String) -> Self {
         Args {
-            common,
-            scheme: "bls".into(),
-            validators: None,
-            committees: None,
-            subcommittees: None,
             participation: Voters::File(participation.into()),
             flag,
+            validators: None,
+            ..Args::sized(common, 1)
+        }
+    }
+
+    /// A slot in which all of `validators` vote, everything else by default.
+    pub(crate) fn sized(common: Common, validators: u32) -> Self {
+        Args {
+            common,
+            scheme: "bls".into(),
+            validators: Some(validators),
+            committees: None,
+            subcommittees: None,
+            participation: Voters::Share(1.0),
+            flag: "target".into(),
             selection: None,
             cover: None,
             multiplicity: None,

@@ -39,35 +39,47 @@ struct Row {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls primitives", args.common.seed);
-    let kernel = args.common.bls_kernel()?;
-    let machine = args.common.machine(kernel)?;
-    let rows = [
-        sums(args, kernel),
-        points(args, kernel),
-        signatures(args, kernel),
-    ]
-    .concat();
+    let kernels = args.common.bls_kernels()?;
+    let machine = args.common.machine_of(&kernels)?;
+    let on_kernel = |kernel: Backend| {
+        let rows = [
+            sums(args, kernel),
+            points(args, kernel),
+            signatures(args, kernel),
+        ];
+        rows.concat().into_iter().map(move |row| (kernel, row))
+    };
+    let rows: Vec<(Backend, Row)> = kernels.into_iter().flat_map(on_kernel).collect();
 
     let sink = args.common.sink();
     sink.say(&format!("{} (one thread each)", machine.line()));
     let cell = |seconds: Option<f64>| seconds.map_or("-".into(), text::seconds);
     let printed: Vec<Vec<String>> = rows
         .iter()
-        .map(|row| {
+        .map(|(kernel, row)| {
             let ratio = row
                 .blst_s
                 .zip(row.ours_s)
                 .map_or("-".into(), |(blst, ours)| text::ratio(blst / ours));
-            vec![row.name.into(), cell(row.blst_s), cell(row.ours_s), ratio]
+            vec![
+                row.name.into(),
+                kernel.to_string(),
+                cell(row.blst_s),
+                cell(row.ours_s),
+                ratio,
+            ]
         })
         .collect();
     sink.say(&format!(
         "\n{}",
-        table(&["operation, each", "blst", "ours", "faster by"], &printed)
+        table(
+            &["operation, each", "kernel", "blst", "ours", "faster by"],
+            &printed
+        )
     ));
     let cases = rows
         .iter()
-        .map(|row| json!({ "op": row.name, "blst_s": row.blst_s, "ours_s": row.ours_s }));
+        .map(|(kernel, row)| json!({ "kernel": kernel.name(), "op": row.name, "blst_s": row.blst_s, "ours_s": row.ours_s }));
     let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases.collect()))]);
     sink.write(&report.object(&machine, "measured", &json!({ "runs": args.runs }), fields)?)
 }

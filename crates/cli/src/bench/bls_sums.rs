@@ -2,7 +2,7 @@
 
 mod keys;
 
-use super::columns::{Participation, Shape, Supports, with_jobs};
+use super::columns::{Participation, Shape, Supports, table_of, with_jobs};
 use super::least;
 use crate::error::{Error, Result};
 use crate::keycache;
@@ -15,8 +15,7 @@ use alphorn_bls::{
     Backend, CollectionItem, Costs, Exec, G1Affine, KeyTable, Method, SumOptions, SumReport,
     Workspace, sum_columns,
 };
-use alphorn_types::Layout;
-use keys::Keys;
+pub(super) use keys::Keys;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -49,56 +48,32 @@ pub(crate) struct Args {
     runs: u16,
 }
 
-struct Case {
+/// The sums of a slot by every method.
+pub(super) struct Case {
+    kernel: Backend,
     name: String,
     keys: Keys,
     /// Our time for the same supports of interop keys.
-    interop_s: f64,
-    peers_s: [f64; 3],
-    ours_s: f64,
+    pub(super) interop_s: f64,
+    /// By the methods of [`PeerMethod::ALL`].
+    pub(super) peers_s: [f64; 3],
+    /// Our time.
+    pub(super) ours_s: f64,
     report: SumReport,
     ones: u64,
-    equal: bool,
+    /// Whether all methods found the same keys.
+    pub(super) equal: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls sums", args.common.seed);
-    let kernel = args.common.bls_kernel()?;
-    let machine = args.common.machine(kernel)?;
+    let kernels = args.common.bls_kernels()?;
+    let machine = args.common.machine_of(&kernels)?;
     let pool = args.common.pool()?;
-    let layout = args.shape.layout()?;
     let mut bars = Bars::new();
-    let interop = keycache::interop_points(
-        layout.validators(),
-        kernel,
-        Exec::new(Some(&pool)),
-        &mut bars,
-    )?;
-    let bench = Bench {
-        args,
-        options: SumOptions {
-            method: None,
-            costs: Costs::measure(kernel),
-        },
-        pool: &pool,
-        interop: table_of(interop.clone(), &layout, kernel)?,
-    };
     let mut cases = Vec::new();
-    let count = (args.keys.len() * args.participation.len()) as u64;
-    for keys in &args.keys {
-        let table = match keys {
-            Keys::Interop => None,
-            keys => Some(table_of(
-                keys.points(&interop, &layout, kernel),
-                &layout,
-                kernel,
-            )?),
-        };
-        for participation in &args.participation {
-            bars.show("cases", cases.len() as u64, count);
-            let supports = Supports::draw(&args.shape, &layout, participation, args.common.seed)?;
-            cases.push(bench.measure(*keys, table.as_ref(), &supports, participation)?);
-        }
+    for kernel in kernels {
+        on_kernel(args, kernel, &pool, &mut bars, &mut cases)?;
     }
     bars.clear();
 
@@ -120,24 +95,59 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-fn table_of(keys: Vec<G1Affine>, layout: &Layout, kernel: Backend) -> Result<KeyTable> {
-    let sizes: Vec<usize> = (0..layout.committees())
-        .map(|c| layout.committee_len(c) as usize)
-        .collect();
-    Ok(KeyTable::new(kernel, keys, &sizes)?)
+fn on_kernel(
+    args: &Args,
+    kernel: Backend,
+    pool: &rayon::ThreadPool,
+    bars: &mut Bars,
+    cases: &mut Vec<Case>,
+) -> Result<()> {
+    let layout = args.shape.layout()?;
+    let exec = Exec::new(Some(pool));
+    let interop = keycache::interop_points(layout.validators(), kernel, exec, bars)?;
+    let bench = Bench {
+        runs: usize::from(args.runs),
+        options: SumOptions {
+            method: None,
+            costs: Costs::measure(kernel),
+        },
+        pool,
+        interop: &table_of(interop.clone(), &layout, kernel)?,
+    };
+    let count = (args.keys.len() * args.participation.len()) as u64;
+    for (k, keys) in args.keys.iter().enumerate() {
+        let table = match keys {
+            Keys::Interop => None,
+            keys => Some(table_of(
+                keys.points(&interop, &layout, kernel),
+                &layout,
+                kernel,
+            )?),
+        };
+        for (p, participation) in args.participation.iter().enumerate() {
+            bars.show("cases", (k * args.participation.len() + p) as u64, count);
+            let supports = Supports::draw(&args.shape, &layout, participation, args.common.seed)?;
+            cases.push(bench.measure(*keys, table.as_ref(), &supports, participation)?);
+        }
+    }
+    Ok(())
 }
 
 /// What all cases share.
-struct Bench<'a> {
-    args: &'a Args,
-    options: SumOptions,
-    pool: &'a rayon::ThreadPool,
-    interop: KeyTable,
+pub(super) struct Bench<'a> {
+    /// Runs of each method; the least time counts.
+    pub(super) runs: usize,
+    /// How we sum.
+    pub(super) options: SumOptions,
+    /// The threads.
+    pub(super) pool: &'a rayon::ThreadPool,
+    /// Interop keys.
+    pub(super) interop: &'a KeyTable,
 }
 
 impl Bench<'_> {
     /// `table` holds the keys if they are not the interop keys.
-    fn measure(
+    pub(super) fn measure(
         &self,
         keys: Keys,
         table: Option<&KeyTable>,
@@ -145,7 +155,7 @@ impl Bench<'_> {
         participation: &Participation,
     ) -> Result<Case> {
         let all = supports.all();
-        let runs = usize::from(self.args.runs);
+        let runs = self.runs;
         let mut workspace = Workspace::default();
         let mut ours = |table: &KeyTable| {
             with_jobs(&all, table.committees(), |jobs| {
@@ -154,8 +164,8 @@ impl Bench<'_> {
                 })
             })
         };
-        let interop_s = table.map(|_| ours(&self.interop).0);
-        let table = table.unwrap_or(&self.interop);
+        let interop_s = table.map(|_| ours(self.interop).0);
+        let table = table.unwrap_or(self.interop);
         let (ours_s, sums) = ours(table);
         let sums = sums?;
         let mut equal = true;
@@ -169,6 +179,7 @@ impl Bench<'_> {
             Participation::File(path) => path.display().to_string(),
         };
         Ok(Case {
+            kernel: table.backend(),
             name,
             keys,
             interop_s: interop_s.unwrap_or(ours_s),
@@ -201,6 +212,7 @@ fn peer_keys(
 
 fn print(cases: &[Case], args: &Args) -> String {
     let header = [
+        "kernel",
         "participation",
         "keys",
         "signers",
@@ -217,6 +229,7 @@ fn print(cases: &[Case], args: &Args) -> String {
     let row = |case: &Case| {
         let [naive, bulk, subtract] = case.peers_s;
         vec![
+            case.kernel.name().into(),
             case.name.clone(),
             case.keys.name().into(),
             text::count(case.ones),
@@ -235,7 +248,8 @@ fn print(cases: &[Case], args: &Args) -> String {
     let collections = u32::from(args.shape.committees) * u32::from(args.shape.collections);
     let verdict = cases.iter().map(|case| {
         format!(
-            "{collections} collections, {}, {} keys: {}, {} blst bulk, {} naive, {} interop keys, {}.",
+            "{collections} collections, kernel {}, {}, {} keys: {}, {} blst bulk, {} naive, {} interop keys, {}.",
+            case.kernel,
             case.name,
             case.keys.name(),
             text::seconds(case.ours_s),
@@ -267,6 +281,7 @@ fn json_case(case: &Case, args: &Args) -> Value {
         })
         .collect();
     json!({
+        "kernel": case.kernel.name(),
         "participation": case.name,
         "keys": case.keys,
         "corr": args.shape.corr,

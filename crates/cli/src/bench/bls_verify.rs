@@ -3,7 +3,7 @@
 mod print;
 mod world;
 
-use super::columns::{Participation, Shape, Supports};
+use super::columns::{Participation, Shape, Supports, table_of};
 use super::least;
 use crate::error::{Error, Result};
 use crate::keycache;
@@ -12,15 +12,14 @@ use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_bls::peer::{PeerMethod, verify_each};
 use alphorn_bls::{
-    Backend, Costs, Exec, KeyItem, KeyTable, Rlc, RlcBits, SumOptions, Verified, VerifyOptions,
-    Workspace, verify_collections,
+    Backend, Costs, Exec, KeyItem, Rlc, RlcBits, SumOptions, Verified, VerifyOptions, Workspace,
+    verify_collections,
 };
-use alphorn_types::Layout;
 use print::{fields, print};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use world::{World, damage, sign_all};
+pub(super) use world::World;
 
 /// Verification of all collections of a slot, aggregates of a committee, or votes of a cell
 #[derive(clap::Args, Debug)]
@@ -76,10 +75,46 @@ const VOTES_OF_A_CELL: usize = 512;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench bls verify", args.common.seed);
-    let kernel = args.common.bls_kernel()?;
-    let machine = args.common.machine(kernel)?;
+    let kernels = args.common.bls_kernels()?;
+    let machine = args.common.machine_of(&kernels)?;
     let pool = args.common.pool()?;
-    let exec = Exec::new(Some(&pool));
+    let sink = args.common.sink();
+    sink.say(&machine.line());
+    let mut cases = Vec::new();
+    let mut agree = true;
+    for &kernel in &kernels {
+        let case = on_kernel(args, kernel, &pool)?;
+        sink.say(&case.text);
+        agree &= case.agree;
+        cases.push(case.fields);
+    }
+    let fields = match <[_; 1]>::try_from(cases) {
+        Ok([fields]) => fields,
+        Err(cases) => {
+            let cases = cases.into_iter().map(Value::Object).collect();
+            Map::from_iter([("cases".to_owned(), Value::Array(cases))])
+        }
+    };
+    let config = json!({ "shape": &shape(args), "topic": format!("{:?}", args.topic).to_lowercase(), "rlc_bits": args.rlc_bits });
+    sink.write(&report.object(&machine, "measured", &config, fields)?)?;
+    if agree {
+        Ok(())
+    } else {
+        Err(Error::Check(
+            "verdicts are not those of verifying each item alone".into(),
+        ))
+    }
+}
+
+/// What one kernel came to.
+struct Case {
+    text: String,
+    fields: Map<String, Value>,
+    agree: bool,
+}
+
+fn on_kernel(args: &Args, kernel: Backend, pool: &rayon::ThreadPool) -> Result<Case> {
+    let exec = Exec::new(Some(pool));
     let shape = shape(args);
     let layout = shape.layout()?;
     let supports = match args.topic {
@@ -91,15 +126,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             args.common.seed,
         )?),
     };
-    let mut world = {
-        let supports = supports.as_ref().map(Supports::all).unwrap_or_default();
-        prepare(args, &layout, supports, kernel, &pool)?
+    let mut bars = Bars::new();
+    let points = keycache::interop_points(layout.validators(), kernel, exec, &mut bars)?;
+    let key_table = table_of(points, &layout, kernel)?;
+    bars.show("signing", 0, 1);
+    let messages = u64::from(args.messages);
+    let mut world = match &supports {
+        Some(supports) => World::of_collections(&key_table, supports.all(), messages, pool),
+        None => World::of_votes(&key_table, messages, pool),
     };
+    bars.clear();
 
-    let rlc = Rlc::new(
-        Sha256::digest(args.common.seed.to_le_bytes()).into(),
-        rlc_bits(args),
-    );
+    let bits = if args.rlc_bits == "64" {
+        RlcBits::Bits64
+    } else {
+        RlcBits::Bits128
+    };
+    let rlc = rlc(args.common.seed, bits);
     let options = VerifyOptions {
         rlc: &rlc,
         sums: SumOptions {
@@ -109,58 +152,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bases: &[],
         exec,
     };
+    let runs = usize::from(args.runs);
     let mut workspace = Workspace::default();
-    let honest = measure(args, &world, &options, &mut workspace)?;
-    let peers = (!world.supports.is_empty()).then(|| peers(&world, exec));
-    let damaged = damage(args, &mut world);
+    let honest = measure(&world, runs, &options, &mut workspace)?;
+    let peers = supports.is_some().then(|| peers(&world, exec));
+    let damaged = world.damage(args.bad);
     let bad = if damaged.is_empty() {
         None
     } else {
-        Some(measure(args, &world, &options, &mut workspace)?)
+        Some(measure(&world, runs, &options, &mut workspace)?)
     };
-    let agree = verdicts_agree(&honest, bad.as_ref(), &damaged, peers.as_ref());
-
-    let sink = args.common.sink();
-    sink.say(&machine.line());
-    sink.say(&print(
-        args,
-        kernel,
-        &world,
-        &honest,
-        peers.as_ref(),
-        bad.as_ref(),
-    ));
-    let fields = fields(&honest, peers.as_ref(), bad.as_ref());
-    let config = json!({ "shape": &shape, "topic": format!("{:?}", args.topic).to_lowercase(), "rlc_bits": args.rlc_bits });
-    sink.write(&report.object(&machine, "measured", &config, fields)?)?;
-    if agree {
-        Ok(())
-    } else {
-        Err(Error::Check(
-            "verdicts are not those of verifying each item alone".into(),
-        ))
-    }
+    Ok(Case {
+        text: print(args, kernel, &world, &honest, peers.as_ref(), bad.as_ref()),
+        fields: fields(kernel, &honest, peers.as_ref(), bad.as_ref()),
+        agree: verdicts_agree(&honest, bad.as_ref(), &damaged, peers.as_ref()),
+    })
 }
 
-/// Keys and signatures of what is verified.
-fn prepare<'s>(
-    args: &Args,
-    layout: &Layout,
-    supports: Vec<(usize, Vec<&'s [u64]>)>,
-    kernel: Backend,
-    pool: &rayon::ThreadPool,
-) -> Result<World<'s>> {
-    let mut bars = Bars::new();
-    let exec = Exec::new(Some(pool));
-    let points = keycache::interop_points(layout.validators(), kernel, exec, &mut bars)?;
-    let sizes: Vec<usize> = (0..layout.committees())
-        .map(|c| layout.committee_len(c) as usize)
-        .collect();
-    let key_table = KeyTable::new(kernel, points, &sizes)?;
-    bars.show("signing", 0, 1);
-    let world = sign_all(args, key_table, supports, pool);
-    bars.clear();
-    Ok(world)
+/// Weights that a seed fixes.
+pub(super) fn rlc(seed: u64, bits: RlcBits) -> Rlc {
+    Rlc::new(Sha256::digest(seed.to_le_bytes()).into(), bits)
 }
 
 /// The shape of the topic: a committee's topic is measured as one committee whose cells are the
@@ -185,30 +196,35 @@ fn shape(args: &Args) -> Shape {
     }
 }
 
-fn rlc_bits(args: &Args) -> RlcBits {
-    if args.rlc_bits == "64" {
-        RlcBits::Bits64
-    } else {
-        RlcBits::Bits128
-    }
-}
-
 /// Our verification: `inner` = the aggregates alone, `full` = with what stands beside them.
-struct Ours {
+pub(super) struct Ours {
     inner: Option<(f64, Verified)>,
     full: (f64, Verified),
 }
 
-fn measure(
-    args: &Args,
+impl Ours {
+    /// Seconds and verdicts of the aggregates alone; of everything where there are none.
+    pub(super) fn inner(&self) -> &(f64, Verified) {
+        self.inner.as_ref().unwrap_or(&self.full)
+    }
+
+    /// Seconds and verdicts of everything.
+    pub(super) fn full(&self) -> &(f64, Verified) {
+        &self.full
+    }
+}
+
+/// The least time of `runs` runs.
+pub(super) fn measure(
     world: &World<'_>,
+    runs: usize,
     options: &VerifyOptions<'_>,
     workspace: &mut Workspace,
 ) -> Result<Ours> {
     let (items, singles) = (world.items(), world.singles());
     let mut timed = |singles: &[KeyItem<'_>]| -> Result<(f64, Verified)> {
-        let (seconds, verified) = least(usize::from(args.runs), || {
-            verify_collections(&world.key_table, &items, singles, options, workspace)
+        let (seconds, verified) = least(runs, || {
+            verify_collections(world.key_table, &items, singles, options, workspace)
         });
         Ok((seconds, verified?))
     };
@@ -223,28 +239,30 @@ fn measure(
 }
 
 /// The peer verifies every aggregate alone, by each of its ways to sum keys.
-struct Peers {
-    seconds: [f64; 3],
+pub(super) struct Peers {
+    /// By the methods of [`PeerMethod::ALL`].
+    pub(super) seconds: [f64; 3],
     verdicts: [Vec<bool>; 3],
 }
 
-fn peers(world: &World<'_>, exec: Exec<'_>) -> Peers {
+pub(super) fn peers(world: &World<'_>, exec: Exec<'_>) -> Peers {
     let items = world.items();
     let runs = PeerMethod::ALL
-        .map(|method| least(1, || verify_each(&world.key_table, &items, method, exec)));
+        .map(|method| least(1, || verify_each(world.key_table, &items, method, exec)));
     Peers {
         seconds: [0, 1, 2].map(|i| runs[i].0),
         verdicts: runs.map(|(_, verdicts)| verdicts),
     }
 }
 
-fn verdicts_agree(
+/// Whether every verdict is that of verifying the item alone, and exactly the damaged ones fail.
+pub(super) fn verdicts_agree(
     honest: &Ours,
     bad: Option<&Ours>,
     damaged: &[usize],
     peers: Option<&Peers>,
 ) -> bool {
-    let of = |ours: &Ours| ours.inner.as_ref().unwrap_or(&ours.full).1.bad();
+    let of = |ours: &Ours| ours.inner().1.bad();
     // What was bad before (a support without signers) stays bad, damaged or not.
     let expected: BTreeSet<usize> = of(honest)
         .into_iter()

@@ -1,7 +1,7 @@
 //! Supports of a slot for measurements: random or recorded, independent or correlated.
 
 use crate::participation::Record;
-use alphorn_bls::{Columns, CommitteeJob};
+use alphorn_bls::{Backend, Columns, CommitteeJob, G1Affine, KeyTable};
 use alphorn_types::Layout;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -66,6 +66,21 @@ impl Shape {
     pub(crate) fn layout(&self) -> anyhow::Result<Layout> {
         Ok(Layout::new(self.validators, self.committees, 1)?)
     }
+}
+
+/// The table of keys in committee order.
+///
+/// # Errors
+/// If a key is the identity.
+pub(crate) fn table_of(
+    keys: Vec<G1Affine>,
+    layout: &Layout,
+    kernel: Backend,
+) -> anyhow::Result<KeyTable> {
+    let sizes: Vec<usize> = (0..layout.committees())
+        .map(|c| layout.committee_len(c) as usize)
+        .collect();
+    Ok(KeyTable::new(kernel, keys, &sizes)?)
 }
 
 /// Words of the planes of every collection of every committee.

@@ -7,6 +7,7 @@ mod bls_verify;
 mod broadcast;
 mod codec;
 mod columns;
+mod targets;
 
 pub(crate) use columns::Participation;
 
@@ -26,6 +27,8 @@ enum What {
     Bls(BlsArgs),
     /// Codes of supports: bytes of all collections of a slot, times of one
     Codec(codec::Args),
+    /// Every figure that Horn should reach, measured, beside blst and the target
+    Targets(targets::Args),
     /// Coding, verifying and decoding the chunks of a broadcast
     Broadcast(broadcast::Args),
 }
@@ -54,6 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let bls = match &args.what {
         What::Bls(bls) => bls,
         What::Codec(args) => return codec::run(args),
+        What::Targets(args) => return targets::run(args),
         What::Broadcast(args) => return broadcast::run(args),
     };
     match &bls.what {

@@ -94,6 +94,16 @@ enum Source {
 }
 
 impl NetworkArgs {
+    /// So many validators, everything else by default.
+    pub(crate) fn sized(validators: u32) -> Self {
+        NetworkArgs {
+            validators: Some(validators),
+            committees: None,
+            subcommittees: None,
+            flag: "target".into(),
+        }
+    }
+
     /// Committees and cells where nobody's participation matters.
     ///
     /// # Errors

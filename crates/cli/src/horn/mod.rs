@@ -11,6 +11,8 @@ mod traffic;
 use crate::error::Result;
 use clap::Subcommand;
 
+pub(crate) use griefing::losses as griefing_losses;
+
 /// Analyses of Horn from the real encoders and roles: traffic, selection, griefing, real data
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {

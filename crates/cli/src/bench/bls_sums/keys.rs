@@ -12,7 +12,7 @@ const BLOCK: usize = 2048;
 /// Which keys the committees have.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Keys {
+pub(in crate::bench) enum Keys {
     /// Interop keys, all different
     Interop,
     /// 32 validators of a committee share each key: additions are doublings
@@ -25,7 +25,7 @@ pub(super) enum Keys {
 
 impl Keys {
     /// The name in tables.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::bench) fn name(self) -> &'static str {
         match self {
             Keys::Interop => "interop",
             Keys::Clones => "clones",
@@ -35,7 +35,7 @@ impl Keys {
     }
 
     /// The keys of all committees in order, made from as many interop keys.
-    pub(super) fn points(
+    pub(in crate::bench) fn points(
         self,
         interop: &[G1Affine],
         layout: &Layout,

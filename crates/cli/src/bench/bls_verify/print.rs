@@ -48,10 +48,7 @@ pub(super) fn print(
     }
     row("ours, full", &honest.full);
     if let Some(bad) = bad {
-        row(
-            &format!("with {} bad", args.bad),
-            bad.inner.as_ref().unwrap_or(&bad.full),
-        );
+        row(&format!("with {} bad", args.bad), bad.inner());
     }
     for (method, seconds) in PeerMethod::ALL
         .iter()
@@ -64,7 +61,7 @@ pub(super) fn print(
             rows.push(cells);
         }
     }
-    let ours = honest.inner.as_ref().unwrap_or(&honest.full);
+    let ours = honest.inner();
     let beside = peers.map_or(String::new(), |peers| {
         format!(
             ", {} blst bulk, {} naive",
@@ -91,6 +88,7 @@ pub(super) fn print(
 }
 
 pub(super) fn fields(
+    kernel: Backend,
     honest: &Ours,
     peers: Option<&Peers>,
     bad: Option<&Ours>,
@@ -106,8 +104,8 @@ pub(super) fn fields(
     let digest = |verdicts: &mut dyn Iterator<Item = bool>| {
         hex::encode(Sha256::digest(verdicts.map(u8::from).collect::<Vec<_>>()))
     };
-    let ours = honest.inner.as_ref().unwrap_or(&honest.full);
-    let mut fields = Map::new();
+    let ours = honest.inner();
+    let mut fields = Map::from_iter([("kernel".to_owned(), json!(kernel.name()))]);
     if let Some(inner) = &honest.inner {
         fields.insert("inner".into(), block(inner));
     }
@@ -130,7 +128,7 @@ pub(super) fn fields(
         fields.insert("blst".into(), Value::Object(methods.collect()));
     }
     if let Some(bad) = bad {
-        let (seconds, verified) = bad.inner.as_ref().unwrap_or(&bad.full);
+        let (seconds, verified) = bad.inner();
         let found = verified.bad();
         fields.insert(
             "bad".into(),

@@ -1,0 +1,221 @@
+//! Rows of verification: collections, bad items, hostile keys.
+
+use super::super::bls_sums::{self, Keys};
+use super::super::bls_verify::{World, measure, peers, rlc, verdicts_agree};
+use super::super::columns::{Participation, Supports, table_of};
+use super::super::least;
+use super::{Args, Row, Unit};
+use crate::error::Result;
+use crate::keycache;
+use crate::options::pool;
+use crate::progress::Bars;
+use alphorn_bls::{
+    Backend, Costs, Exec, G1Affine, KeyTable, RlcBits, Signature, SumOptions, VerifyOptions,
+    Workspace, verify,
+};
+use alphorn_types::Layout;
+
+/// What of a slot's collections is timed.
+#[derive(Clone, Copy)]
+enum Part {
+    /// Decoding, subgroup, sums of keys, one combination.
+    Inner,
+    /// Proofs of selection and envelopes too.
+    Full,
+    /// What so many bad collections cost on top of `Inner`.
+    Bad(usize),
+}
+
+/// A row to fill: on how many threads, what, and at most how many seconds.
+type Goal = (usize, Part, f64);
+
+/// Share of voters, greatest multiplicity, rows.
+const SLOTS: [(f64, &str, &[Goal]); 5] = [
+    (
+        0.5,
+        "1",
+        &[
+            (1, Part::Inner, 0.20),
+            (2, Part::Inner, 0.10),
+            (2, Part::Full, 0.21),
+            (1, Part::Bad(8), 0.08),
+        ],
+    ),
+    (0.95, "1", &[(2, Part::Inner, 0.065)]),
+    (0.99, "1", &[(2, Part::Inner, 0.06)]),
+    (0.5, "3", &[(2, Part::Inner, 0.17)]),
+    (0.5, "15", &[(2, Part::Inner, 0.30)]),
+];
+
+/// Votes of a committee's topic among which bad ones are sought, how many, and how much longer
+/// that may take than verifying each alone.
+const VOTES: (u32, usize, f64) = (1_024, 64, 1.1);
+/// How much longer sums of hostile keys may take than those of interop keys.
+const HOSTILE_RATIO: f64 = 1.5;
+
+struct Bench<'a> {
+    args: &'a Args,
+    kernel: Backend,
+    costs: Costs,
+    layout: Layout,
+    /// Pools of one and of two threads.
+    pools: [rayon::ThreadPool; 2],
+}
+
+/// All rows of a kernel.
+pub(super) fn rows(args: &Args, kernel: Backend, bars: &mut Bars) -> Result<Vec<Row>> {
+    let bench = Bench {
+        args,
+        kernel,
+        costs: Costs::measure(kernel),
+        layout: args.shape("1").layout()?,
+        pools: [pool(1)?, pool(2)?],
+    };
+    let exec = Exec::new(Some(&bench.pools[1]));
+    let interop = keycache::interop_points(args.validators, kernel, exec, bars)?;
+    let table = table_of(interop.clone(), &bench.layout, kernel)?;
+    let mut rows = Vec::new();
+    let count = SLOTS.len() as u64 + 4;
+    for (i, (share, multiplicity, goals)) in SLOTS.into_iter().enumerate() {
+        bars.show("verification", i as u64, count);
+        bench.slot(&table, share, multiplicity, goals, &mut rows)?;
+    }
+    bars.show("bad votes", SLOTS.len() as u64, count);
+    rows.push(bench.votes(bars)?);
+    for keys in [Keys::Clones, Keys::Pairs, Keys::Sequence] {
+        bars.show("hostile keys", count - 1, count);
+        rows.push(bench.hostile(&table, &interop, keys)?);
+    }
+    Ok(rows)
+}
+
+impl Bench<'_> {
+    fn sums(&self) -> SumOptions {
+        SumOptions {
+            method: None,
+            costs: self.costs,
+        }
+    }
+
+    /// Rows of the collections of a slot.
+    fn slot(
+        &self,
+        table: &KeyTable,
+        share: f64,
+        multiplicity: &str,
+        goals: &[Goal],
+        rows: &mut Vec<Row>,
+    ) -> Result<()> {
+        let seed = self.args.common.seed;
+        let runs = usize::from(self.args.runs);
+        let shape = self.args.shape(multiplicity);
+        let supports = Supports::draw(&shape, &self.layout, &Participation::Share(share), seed)?;
+        let mut world = World::of_collections(table, supports.all(), 1, &self.pools[1]);
+        let rlc = rlc(seed, RlcBits::Bits64);
+        let mut workspace = Workspace::default();
+        let name = match multiplicity {
+            "1" => format!("512 collections, {} %", share * 100.0),
+            m => format!("512 collections, {} %, M = {m}", share * 100.0),
+        };
+        for &(threads, part, target) in goals {
+            let exec = Exec::new(Some(&self.pools[threads - 1]));
+            let options = VerifyOptions {
+                rlc: &rlc,
+                sums: self.sums(),
+                bases: &[],
+                exec,
+            };
+            let honest = measure(&world, runs, &options, &mut workspace)?;
+            let peers = peers(&world, exec);
+            let mut agrees = verdicts_agree(&honest, None, &[], Some(&peers));
+            let (what, measured) = match part {
+                Part::Inner => (name.clone(), honest.inner().0),
+                Part::Full => (format!("{name}, full"), honest.full().0),
+                Part::Bad(bad) => {
+                    let damaged = world.damage(bad);
+                    let found = measure(&world, runs, &options, &mut workspace)?;
+                    agrees &= verdicts_agree(&honest, Some(&found), &damaged, None);
+                    let extra_s = (found.inner().0 - honest.inner().0).max(0.0);
+                    (format!("{bad} bad of 512, 50 %: on top"), extra_s)
+                }
+            };
+            rows.push(Row {
+                what,
+                kernel: Some(self.kernel),
+                threads,
+                unit: Unit::Seconds,
+                measured,
+                target: Some(target),
+                peers_s: Some([peers.seconds[0], peers.seconds[1]]),
+                agrees,
+            });
+        }
+        Ok(())
+    }
+
+    /// Many bad votes among single ones, beside verifying each alone with blst's pairing.
+    fn votes(&self, bars: &mut Bars) -> Result<Row> {
+        let (count, bad, ratio_max) = VOTES;
+        let serial = Exec::new(Some(&self.pools[0]));
+        let points = keycache::interop_points(count, self.kernel, serial, bars)?;
+        let table = table_of(points, &Layout::new(count, 1, 1)?, self.kernel)?;
+        let mut world = World::of_votes(&table, 1, &self.pools[1]);
+        let damaged = world.damage(bad);
+        let rlc = rlc(self.args.common.seed, RlcBits::Bits64);
+        let options = VerifyOptions {
+            rlc: &rlc,
+            sums: self.sums(),
+            bases: &[],
+            exec: serial,
+        };
+        let runs = usize::from(self.args.runs);
+        let ours = measure(&world, runs, &options, &mut Workspace::default())?;
+        let singles = world.singles();
+        let (alone_s, bad_alone) = least(runs.min(2), || {
+            let holds = |single: &alphorn_bls::KeyItem<'_>| {
+                Signature::from_bytes(single.signature)
+                    .is_ok_and(|signature| verify(&single.key, single.message, &signature))
+            };
+            let bad = (0..singles.len()).filter(|&i| !holds(&singles[i]));
+            bad.collect::<Vec<_>>()
+        });
+        let (ours_s, verified) = ours.full();
+        Ok(Row {
+            what: "64 bad of 1,024 votes: to one by one".into(),
+            kernel: Some(self.kernel),
+            threads: 1,
+            unit: Unit::Ratio,
+            measured: ours_s / alone_s,
+            target: Some(ratio_max),
+            // There are no keys to sum: both ways of blst are the same.
+            peers_s: Some([alone_s; 2]),
+            agrees: verified.bad() == damaged && bad_alone == damaged,
+        })
+    }
+
+    /// Sums of keys that meet equal and opposite points, to the same sums of interop keys.
+    fn hostile(&self, table: &KeyTable, interop: &[G1Affine], keys: Keys) -> Result<Row> {
+        let share = Participation::Share(0.5);
+        let shape = self.args.shape("1");
+        let supports = Supports::draw(&shape, &self.layout, &share, self.args.common.seed)?;
+        let points = keys.points(interop, &self.layout, self.kernel);
+        let hostile = table_of(points, &self.layout, self.kernel)?;
+        let bench = bls_sums::Bench {
+            runs: usize::from(self.args.runs),
+            options: self.sums(),
+            pool: &self.pools[1],
+            interop: table,
+        };
+        let case = bench.measure(keys, Some(&hostile), &supports, &share)?;
+        Ok(Row {
+            what: format!("sums at 50 %, {} as keys: to interop", keys.name()),
+            kernel: Some(self.kernel),
+            threads: 2,
+            unit: Unit::Ratio,
+            measured: case.ours_s / case.interop_s,
+            target: Some(HOSTILE_RATIO),
+            peers_s: Some([case.peers_s[0], case.peers_s[1]]),
+            agrees: case.equal,
+        })
+    }
+}
