@@ -74,7 +74,8 @@ fn has_common_fields(value: &Value, command: &str) {
         &value["machine"],
         &["cpu", "features", "cores", "threads", "commit"],
     );
-    assert!(value["machine"]["kernels"]["bls"].is_string());
+    let kernels = value["machine"]["kernels"].as_object().unwrap();
+    assert!(!kernels.is_empty() && kernels.values().all(Value::is_string));
 }
 
 #[test]
@@ -321,6 +322,44 @@ fn verdicts_are_those_of_verifying_alone() {
 }
 
 /// A record of 37 validators in 3 committees of 4 cells, one of which nobody voted in.
+#[test]
+fn a_broadcast_bench_prints_ours_beside_its_peers() {
+    let value =
+        object("bench broadcast --chunks 2 --elements 3 --kernel portable,auto --strategy all");
+    has_common_fields(&value, "bench broadcast");
+    assert_eq!(value["params"]["payload_bytes"], 2 * 3 * 31);
+    let cases = value["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 3, "two kernels and Reed-Solomon");
+    assert_eq!(cases[0]["kernel"], "portable");
+    let op = |case: &Value, name: &str| -> Value {
+        let ops = case["ops"].as_array().unwrap();
+        let found = ops.iter().find(|op| op["name"] == name);
+        found
+            .unwrap_or_else(|| panic!("no {name} in {case}"))
+            .clone()
+    };
+    for name in [
+        "propose",
+        "verify_single",
+        "verify_batch_10",
+        "recode",
+        "decode",
+    ] {
+        let op = op(&cases[0], name);
+        let peer = &op["baselines"][0];
+        assert_eq!(peer["kind"], "measured", "{name}: {peer}");
+        assert!(op["median_ns"].as_f64().unwrap() > 0.0);
+        assert!(op["met"].is_null(), "no target for this shape");
+    }
+    // One bad among ten: its half, quarter and so on, down to itself.
+    let sums = &op(&cases[0], "verify_batch_one_bad_10")["bisect_msm_count"];
+    assert!((2..=5).contains(&sums.as_u64().unwrap()));
+    refusal("bench broadcast --chunks 65");
+    refusal("bench broadcast --elements 4 --bytes 5");
+    refusal("bench broadcast --bytes 33554433");
+    refusal("bench broadcast --kernel bls=portable");
+}
+
 fn record(meta: &Value) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("meta.json"), meta.to_string()).unwrap();

@@ -2,6 +2,7 @@
 //! the unauthenticated codes, and the published proof of concept.
 
 mod clock;
+mod costs;
 mod peers;
 mod ristretto;
 mod rs;
@@ -9,7 +10,7 @@ mod rs;
 use crate::error::Result;
 use crate::levels::levels;
 use crate::machine::Machine;
-use crate::report::{Report, Sink, json_target, table};
+use crate::report::{Report, Sink, json_target, table, write_whole};
 use crate::text;
 use alphorn_rlnc::{
     Backend, Cut, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, PAYLOAD_BYTES_MAX, Strategy, Subject,
@@ -28,6 +29,7 @@ use std::path::PathBuf;
   alphorn bench broadcast
   alphorn bench broadcast --kernel portable,avx2,avx512 --strategy rlnc
   alphorn bench broadcast --bytes 1000000 --json -
+  alphorn bench broadcast --strategy rs --emit-costs codes.json
 
 Without --bytes: 10 chunks of 380 elements, the 118.75 KiB that the proof of concept of the published
 proposal was measured with (ethresear.ch 21370). One thread. Each time is the median of at least 30
@@ -60,6 +62,9 @@ pub(crate) struct Args {
     /// Seed of payloads and coefficients
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Measure a grid of sizes with the last kernel, too, and write the table that the simulator charges
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    emit_costs: Option<PathBuf>,
     /// Write the figures as one JSON object, - for standard output
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     json: Option<PathBuf>,
@@ -124,6 +129,11 @@ impl Shape {
                 (bytes as usize, cut)
             }
         };
+        Shape::cut(payload_bytes, cut)
+    }
+
+    /// A payload cut as given.
+    fn cut(payload_bytes: usize, cut: Cut) -> Shape {
         let generation_chunks = usize::from(cut.chunks) * usize::from(cut.generations);
         let elements = payload_bytes.div_ceil(ELEMENT_PAYLOAD_BYTES as usize * generation_chunks);
         Shape {
@@ -249,6 +259,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if !args.strategy.includes(What::Rlnc) && args.strategy.includes(What::Gf256) {
         sink.say(&print_peers(&peers));
+    }
+    if let (Some(path), Some(&backend)) = (&args.emit_costs, backends.last()) {
+        write_whole(path, costs::table(backend, &machine, args.seed)?.as_bytes())?;
     }
     let fields = Map::from_iter([
         ("bench".to_owned(), json!("broadcast")),

@@ -50,30 +50,36 @@ impl Bench {
 
     /// All operations. `header_verify` is the caller's, whose scheme signs headers.
     pub(super) fn ops(&mut self) -> Result<Vec<Op>> {
-        let mut ops = vec![Op::new("tables_build", once(self.tables_ns))];
-        ops.extend(self.commitments());
+        let mut ops = vec![
+            Op::new("tables_build", once(self.tables_ns)),
+            Op::new("propose", self.propose()),
+            Op::new("commit_one", self.commit_one()),
+        ];
         ops.extend(self.verification());
         ops.extend(self.linear_algebra()?);
         Ok(ops)
     }
 
-    fn commitments(&self) -> Vec<Op> {
+    /// Cutting, committing and what else a source does before it can sign.
+    pub(super) fn propose(&self) -> Times {
         let cut = self.shape();
-        let propose = measure(
+        measure(
             || (),
             |()| {
                 self.code
                     .publish(SUBJECT, &self.payload, cut)
                     .map(|published| published.header)
             },
-        );
+        )
+    }
+
+    fn commit_one(&self) -> Times {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
         let elements = self.source.header.unit as usize;
-        let commit = measure(
+        measure(
             || random_row(elements, &mut rng),
             |row| self.code.generators().commit(&[row]),
-        );
-        vec![Op::new("propose", propose), Op::new("commit_one", commit)]
+        )
     }
 
     fn shape(&self) -> alphorn_rlnc::Cut {
@@ -102,7 +108,7 @@ impl Bench {
     }
 
     /// Times the verification of `count` chunks of which one may be bad; also the sums of the last run.
-    fn verify(&mut self, count: usize, bad: Option<usize>) -> (Times, u64) {
+    pub(super) fn verify(&mut self, count: usize, bad: Option<usize>) -> (Times, u64) {
         let Bench {
             code, source, rng, ..
         } = self;
@@ -136,8 +142,18 @@ impl Bench {
         (times, sums)
     }
 
-    fn linear_algebra(&mut self) -> Result<Vec<Op>> {
+    /// One combination of all rows of a generation, and the payload from a full basket.
+    pub(super) fn recode_and_decode(&mut self) -> (Times, Times) {
         let relay = self.filled();
+        let header = &self.source.header;
+        let mut rng = ChaCha20Rng::seed_from_u64(3);
+        let recode = measure(|| (), |()| self.code.draw(&relay, 0, Law::Fresh, &mut rng));
+        let decode = measure(|| (), |()| self.code.decode(header, &relay));
+        (recode, decode)
+    }
+
+    fn linear_algebra(&mut self) -> Result<Vec<Op>> {
+        let (recode, decode) = self.recode_and_decode();
         let Bench {
             code,
             source,
@@ -146,11 +162,6 @@ impl Bench {
             ..
         } = self;
         let header = &source.header;
-        let mut recode_rng = ChaCha20Rng::seed_from_u64(3);
-        let recode = measure(
-            || (),
-            |()| code.draw(&relay, 0, Law::Fresh, &mut recode_rng),
-        );
         let count = 2 * usize::from(header.chunks) * usize::from(header.generations);
         let mut pieces = || -> Vec<Piece> { drawn(code, source, rng) };
         let inserts = measure(&mut pieces, |pieces| {
@@ -158,7 +169,6 @@ impl Bench {
             let accept = |piece: &&Piece| code.accept(&mut basket, Piece::clone(piece));
             pieces.iter().filter(accept).count()
         });
-        let decode = measure(|| (), |()| code.decode(header, &relay));
         let mut batch = 0;
         let receive_all = measure(
             || {
