@@ -3,6 +3,7 @@
 
 pub mod chain;
 mod contract;
+pub mod gossip;
 pub mod horn;
 pub mod job;
 pub mod slot;

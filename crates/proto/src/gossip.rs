@@ -1,0 +1,154 @@
+//! Mesh publish/subscribe as a state machine, and the two plainest ways beside it.
+//!
+//! One machine serves one topic on one node: what is GossipSub's state per topic (mesh, history,
+//! announcements) is its whole state, and a node in several topics runs several machines. The
+//! behaviour is that of GossipSub v1.1 and v1.2 (libp2p/specs, pubsub/gossipsub) as far as it
+//! decides when a message arrives and what it costs: a mesh kept between two degrees by GRAFT and
+//! PRUNE, forwarding after validation, IHAVE and IWANT at each heartbeat, IDONTWANT for large
+//! messages. Scoring is small: penalties for what no honest peer does. Not here: discovery, peer
+//! exchange, opportunistic grafting, fan-out to topics without subscription.
+//!
+//! | type | what it does |
+//! |---|---|
+//! | [`Gossip`] | the mesh |
+//! | [`Direct`] | a publisher sends to listed receivers, nobody forwards |
+//! | [`Grid`] | members in rows and columns, forwarded once |
+//!
+//! All three take [`Input`] and give [`Output`]. Messages are typed ([`Message`]) and generic over
+//! the payload and its name: the simulator numbers messages ([`DenseId`]), the node names them by
+//! content ([`ContentId`]); [`Message::encode`] and [`Message::decode`] are the node's.
+//!
+//! Heartbeats are lazy: [`Gossip::next_deadline`] is `None` while there is nothing to announce,
+//! to expire or to repair.
+
+mod config;
+mod direct;
+mod grid;
+mod id;
+mod inbox;
+mod machine;
+mod message;
+mod peers;
+mod plain;
+mod reject;
+
+use crate::{Peer, Token, Verdict};
+use alphorn_types::DecodeError;
+
+pub use config::{Config, ConfigError};
+pub use direct::Direct;
+pub use grid::{Grid, Links};
+pub use id::{
+    ContentId, DENSE_WINDOW, DenseId, ID_BYTES, Mark, MessageId, Seen, SeenBits, SeenTimes,
+};
+pub use machine::Gossip;
+pub use message::{Ids, Limits, Message, Payload, VERSION};
+pub use peers::{PEERS_MAX, PeerSet, Peers, PeersIter};
+pub use reject::{Counters, Reject};
+
+/// Order in which a driver's queue to a peer is served, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Class {
+    /// GRAFT, PRUNE, IDONTWANT and IWANT: small, and worthless when late.
+    Control,
+    /// Own messages.
+    Own,
+    /// Messages of others, to the mesh.
+    Forward,
+    /// Answers to IWANT, and announcements.
+    Answer,
+}
+
+/// What happens to a machine.
+#[derive(Clone, Debug)]
+pub enum Input<I, P> {
+    /// A message of a peer.
+    Message {
+        /// The neighbour that sent it.
+        from: Peer,
+        /// The message.
+        message: Message<I, P>,
+    },
+    /// Bytes of a peer that are no message.
+    Malformed {
+        /// The neighbour that sent them.
+        from: Peer,
+        /// Why.
+        error: DecodeError,
+    },
+    /// The layer above decided on an [`Output::Validate`].
+    Verdict {
+        /// Which.
+        token: Token,
+        /// The verdict.
+        verdict: Verdict,
+    },
+    /// Publish a message of this node.
+    Publish {
+        /// Its name.
+        id: I,
+        /// The message.
+        payload: P,
+    },
+    /// A peer is connected.
+    PeerUp {
+        /// The peer; for [`Gossip`] a number below [`PEERS_MAX`], which is free again after
+        /// [`Input::PeerDown`].
+        peer: Peer,
+    },
+    /// A peer is gone.
+    PeerDown {
+        /// The peer.
+        peer: Peer,
+    },
+    /// The time given by `next_deadline` has come.
+    Deadline,
+}
+
+/// What a machine wants done.
+#[derive(Clone, Debug)]
+pub enum Output<I, P> {
+    /// Send one message to several peers, in the order of [`Peers::iter`].
+    Send {
+        /// The receivers.
+        to: Peers,
+        /// The message.
+        message: Message<I, P>,
+        /// Its class in the queue of each receiver.
+        class: Class,
+    },
+    /// A peer does not want this message any more: drop it from the queue to the peer if it still
+    /// waits there.
+    Cancel {
+        /// The peer.
+        peer: Peer,
+        /// The message.
+        id: I,
+    },
+    /// Decide on a message; answered by [`Input::Verdict`].
+    Validate {
+        /// Names it in the verdict.
+        token: Token,
+        /// The neighbour that sent it first.
+        from: Peer,
+        /// Its name.
+        id: I,
+        /// The message.
+        payload: P,
+    },
+    /// A message of another node was accepted; once for each.
+    Deliver {
+        /// Its name.
+        id: I,
+        /// The message.
+        payload: P,
+    },
+    /// A peer misbehaved; at most once a heartbeat for each peer and reason.
+    Report {
+        /// The peer.
+        peer: Peer,
+        /// How.
+        reason: Reject,
+    },
+}

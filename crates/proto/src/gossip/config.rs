@@ -1,0 +1,211 @@
+//! Parameters of the mesh.
+
+use super::{Limits, PEERS_MAX};
+use thiserror::Error;
+
+/// Parameters of a [`Gossip`](super::Gossip). The defaults are those of Ethereum's consensus
+/// networks (consensus-specs, phase0/p2p-interface.md) and, where they leave it open, of GossipSub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Mesh degree that grafting and pruning aim at (D).
+    pub degree: u8,
+    /// Mesh degree below which peers are grafted.
+    pub degree_low: u8,
+    /// Mesh degree above which peers are pruned, and at which a GRAFT is refused.
+    pub degree_high: u8,
+    /// Peers outside the mesh that get an announcement, at least; a quarter of them if that is more.
+    pub degree_lazy: u8,
+    /// Nanoseconds between heartbeats.
+    pub heartbeat_ns: u64,
+    /// Heartbeats for which a message can be asked for.
+    pub history_beats: u8,
+    /// Heartbeats for which a message is announced.
+    pub gossip_beats: u8,
+    /// Nanoseconds for which a name is remembered, at least.
+    pub seen_ttl_ns: u64,
+    /// Messages of more bytes than this are refused ahead (IDONTWANT); none = never.
+    pub refuse_above_bytes: Option<u64>,
+    /// Send own messages to every peer instead of the mesh.
+    pub flood_publish: bool,
+    /// Ask the layer above before a message is forwarded; without, every message is accepted.
+    pub validate: bool,
+    /// Nanoseconds after a PRUNE in which neither side grafts.
+    pub backoff_ns: u64,
+    /// Nanoseconds in which a request must be answered before another peer is asked.
+    pub promise_ns: u64,
+    /// Messages kept to answer requests, at most; the oldest goes first.
+    pub history_max: u32,
+    /// Bytes of the messages kept, at most; the newest message is kept whatever its size.
+    pub history_bytes_max: u64,
+    /// Messages that wait for a verdict, at most.
+    pub waiting_max: u16,
+    /// Of those, messages first sent by one peer.
+    pub waiting_peer_max: u16,
+    /// Names in the announcements of one peer in a heartbeat, at most.
+    pub announced_beat_max: u32,
+    /// Announcements of one peer in a heartbeat, at most.
+    pub announcements_beat_max: u16,
+    /// Names in the refusals of one peer in a heartbeat, at most.
+    pub refused_beat_max: u32,
+    /// Messages that are not here yet, of which one peer may cause a record (asked of it, or
+    /// refused by it ahead), at most.
+    pub ahead_peer_max: u16,
+    /// Messages sent on request to one peer in a heartbeat, at most.
+    pub answers_beat_max: u16,
+    /// Bytes sent on request to one peer in a heartbeat, at most, but for the first message.
+    pub answer_bytes_beat_max: u64,
+    /// Penalty from which announcements are neither sent nor taken.
+    pub gossip_penalty: u16,
+    /// Penalty from which own messages are not sent.
+    pub publish_penalty: u16,
+    /// Penalty from which nothing is taken.
+    pub graylist_penalty: u16,
+    /// Heartbeats after which one point of a penalty is forgiven.
+    pub forgive_beats: u16,
+    /// Bounds of decoded messages.
+    pub limits: Limits,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            degree: 8,
+            degree_low: 6,
+            degree_high: 12,
+            degree_lazy: 6,
+            heartbeat_ns: 700_000_000,
+            history_beats: 6,
+            gossip_beats: 3,
+            seen_ttl_ns: 24_000_000_000,
+            refuse_above_bytes: Some(1000),
+            flood_publish: false,
+            validate: true,
+            backoff_ns: 60_000_000_000,
+            promise_ns: 3_000_000_000,
+            history_max: 4096,
+            history_bytes_max: 64 << 20,
+            waiting_max: 4096,
+            waiting_peer_max: 1024,
+            announced_beat_max: 10_000,
+            announcements_beat_max: 10,
+            refused_beat_max: 10_000,
+            ahead_peer_max: 1024,
+            answers_beat_max: 2048,
+            answer_bytes_beat_max: 8 << 20,
+            gossip_penalty: 20,
+            publish_penalty: 40,
+            graylist_penalty: 80,
+            // Twenty points, an invalid message, are forgiven after ten minutes.
+            forgive_beats: 43,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Parameters that no mesh can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A parameter is below its least value.
+    #[error("{name} = {value}, must be at least {min}")]
+    Small {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least legal value.
+        min: u64,
+    },
+    /// A parameter is above its greatest value.
+    #[error("{name} = {value}, must be at most {max}")]
+    Large {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// The greatest legal value.
+        max: u64,
+    },
+}
+
+impl Config {
+    /// Checks every bound.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] with the first parameter out of its bounds, and the bound.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let (low, degree, high) = (self.degree_low, self.degree, self.degree_high);
+        for (name, value, min, max) in [
+            ("degree", degree.into(), 1, PEERS_MAX as u64),
+            ("degree_low", low.into(), 0, degree.into()),
+            ("degree_high", high.into(), degree.into(), PEERS_MAX as u64),
+            ("degree_lazy", self.degree_lazy.into(), 0, PEERS_MAX as u64),
+            ("heartbeat_ns", self.heartbeat_ns, 1_000_000, u64::MAX),
+            ("history_beats", self.history_beats.into(), 1, 64),
+            (
+                "gossip_beats",
+                self.gossip_beats.into(),
+                0,
+                self.history_beats.into(),
+            ),
+            ("seen_ttl_ns", self.seen_ttl_ns, self.heartbeat_ns, u64::MAX),
+            ("history_max", self.history_max.into(), 1, 1 << 20),
+            ("waiting_max", self.waiting_max.into(), 1, 1 << 15),
+            (
+                "waiting_peer_max",
+                self.waiting_peer_max.into(),
+                1,
+                self.waiting_max.into(),
+            ),
+            (
+                "gossip_penalty",
+                self.gossip_penalty.into(),
+                1,
+                self.publish_penalty.into(),
+            ),
+            (
+                "publish_penalty",
+                self.publish_penalty.into(),
+                1,
+                self.graylist_penalty.into(),
+            ),
+            ("forgive_beats", self.forgive_beats.into(), 1, u64::MAX),
+            ("limits.ids_max", self.limits.ids_max.into(), 1, u64::MAX),
+        ] {
+            if value < min {
+                return Err(ConfigError::Small { name, value, min });
+            }
+            if value > max {
+                return Err(ConfigError::Large { name, value, max });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_checked_and_named() {
+        assert_eq!(Config::default().check(), Ok(()));
+        let error = Config {
+            degree_low: 9,
+            ..Config::default()
+        }
+        .check()
+        .unwrap_err();
+        assert_eq!(error.to_string(), "degree_low = 9, must be at most 8");
+        let error = Config {
+            heartbeat_ns: 0,
+            ..Config::default()
+        }
+        .check()
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "heartbeat_ns = 0, must be at least 1000000"
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! A publisher sends to listed receivers, and nobody forwards.
+
+use super::plain::{Arrival, Plain};
+use super::{Class, Config, Counters, Input, Message, MessageId, Output, Payload, Reject};
+use crate::Peer;
+use alphorn_types::Time;
+use std::sync::Arc;
+
+/// One node of direct dissemination: the least bytes, and all of them on the publisher's uplink.
+/// Takes messages of any peer; of the configuration it uses `validate`, `waiting_max` and
+/// `seen_ttl_ns`.
+#[derive(Debug)]
+pub struct Direct<I: MessageId, P> {
+    receivers: Arc<[Peer]>,
+    plain: Plain<I, P>,
+}
+
+impl<I: MessageId, P: Payload> Direct<I, P> {
+    /// A node whose messages go to `receivers`, in this order.
+    ///
+    /// # Panics
+    ///
+    /// If the configuration does not pass [`Config::check`].
+    pub fn new(config: Arc<Config>, receivers: Arc<[Peer]>) -> Self {
+        Self {
+            receivers,
+            plain: Plain::new(config),
+        }
+    }
+
+    /// What was taken and refused.
+    pub fn counters(&self) -> &Counters {
+        self.plain.counters()
+    }
+
+    /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
+    pub fn handle(&mut self, now: Time, input: Input<I, P>) {
+        match input {
+            Input::Message {
+                from,
+                message: Message::Data { id, payload },
+            } => {
+                let arrival = Arrival {
+                    from,
+                    id,
+                    payload,
+                    relay: false,
+                };
+                self.plain.receive(now, arrival);
+            }
+            Input::Message { from, .. } => self.plain.report(from, Reject::Unexpected),
+            Input::Malformed { from, error } => {
+                self.plain.report(from, Reject::Malformed(error));
+            }
+            Input::Verdict { token, verdict } => {
+                self.plain.verdict(token, verdict);
+            }
+            Input::Publish { id, payload } => {
+                if self.plain.publishes(now, id) {
+                    let message = Message::Data { id, payload };
+                    self.plain.send(&self.receivers, message, Class::Own);
+                }
+            }
+            Input::PeerUp { .. } | Input::PeerDown { .. } | Input::Deadline => {}
+        }
+    }
+
+    /// The next effect, none when all are drained.
+    pub fn poll_output(&mut self) -> Option<Output<I, P>> {
+        self.plain.poll_output()
+    }
+
+    /// Never: nothing here waits for a time.
+    pub fn next_deadline(&self) -> Option<Time> {
+        None
+    }
+}

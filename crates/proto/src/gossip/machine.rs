@@ -1,0 +1,346 @@
+//! The mesh: who is in it, what is forwarded, what is asked for.
+
+mod beat;
+mod control;
+mod history;
+mod peer;
+
+use super::inbox::Inbox;
+use super::peers::Draw;
+use super::{
+    Class, Config, Counters, Ids, Input, Mark, Message, MessageId, Output, PEERS_MAX, Payload,
+    PeerSet, Reject, Seen,
+};
+use crate::{Peer, Token, Verdict};
+use alphorn_types::Time;
+use history::History;
+use peer::PeerState;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// What is noted beside a message that waits for a verdict.
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    /// Who sent it; all answer for it.
+    senders: PeerSet,
+    /// Who has it, or does not want it.
+    has: PeerSet,
+    /// Whose share of the waiting messages it takes.
+    owner: Peer,
+}
+
+/// What is known of a message that is not here yet.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    /// Who has it, or does not want it.
+    has: PeerSet,
+    /// Whose share of these records it takes.
+    owner: Peer,
+    /// Who was asked for it, and until when.
+    asked: Option<(Peer, Time)>,
+    /// Heartbeat of the last news.
+    beat: u64,
+}
+
+/// GossipSub's mesh for one topic on one node; see the [module](super).
+///
+/// # Panics
+///
+/// No input makes it panic. It allocates when it meets a peer, keeps a message or announces, not
+/// when a duplicate comes.
+#[derive(Debug)]
+pub struct Gossip<I: MessageId, P> {
+    /// Connected peers.
+    up: PeerSet,
+    /// Connected and not graylisted.
+    taken: PeerSet,
+    mesh: PeerSet,
+    /// Peers with a penalty; none is in the mesh.
+    penalised: PeerSet,
+    /// Neither announced to nor listened to.
+    quiet: PeerSet,
+    /// Own messages are not sent to these.
+    unserved: PeerSet,
+    /// Number of the current heartbeat interval, and where it ends.
+    beat: u64,
+    beat_end: Time,
+    /// When the next heartbeat is run; [`Time::MAX`] = never.
+    due: Time,
+    inbox: Inbox<I, P, Note>,
+    counters: Counters,
+    draw: Draw,
+    out: VecDeque<Output<I, P>>,
+    history: History<I, P>,
+    ahead: BTreeMap<I, Ahead>,
+    peers: Vec<PeerState>,
+    /// Nanoseconds by which this node's heartbeats are early, so that not all beat together.
+    phase_ns: u64,
+    config: Arc<Config>,
+}
+
+impl<I: MessageId, P: Payload> Gossip<I, P> {
+    /// A node without peers. Nodes share the configuration; each has its own `seed`, which keys its
+    /// choices and the phase of its heartbeats.
+    ///
+    /// # Panics
+    ///
+    /// If the configuration does not pass [`Config::check`].
+    pub fn new(config: Arc<Config>, seed: u64) -> Self {
+        assert_eq!(config.check(), Ok(()), "configuration of the mesh");
+        let mut draw = Draw::new(seed);
+        let phase_ns = draw.next() % config.heartbeat_ns;
+        Self {
+            up: PeerSet::EMPTY,
+            taken: PeerSet::EMPTY,
+            mesh: PeerSet::EMPTY,
+            penalised: PeerSet::EMPTY,
+            quiet: PeerSet::EMPTY,
+            unserved: PeerSet::EMPTY,
+            beat: 0,
+            beat_end: Time::ZERO,
+            due: Time::MAX,
+            inbox: Inbox::default(),
+            counters: Counters::default(),
+            draw,
+            out: VecDeque::new(),
+            history: History::default(),
+            ahead: BTreeMap::new(),
+            peers: Vec::new(),
+            phase_ns,
+            config,
+        }
+    }
+
+    /// Takes connected peers into the mesh without a GRAFT: a mesh that both ends agreed on before,
+    /// as of a simulated network that is not to begin with its formation.
+    pub fn adopt(&mut self, peers: PeerSet) {
+        self.mesh = self.mesh.or(peers.and(self.taken).minus(self.penalised));
+        let complete = self.mesh.len() >= usize::from(self.config.degree_low);
+        let idle = self.history.is_empty() && self.ahead.is_empty() && self.penalised.is_empty();
+        if complete && idle {
+            self.due = Time::MAX;
+        }
+    }
+
+    /// The peers in the mesh.
+    pub fn mesh(&self) -> PeerSet {
+        self.mesh
+    }
+
+    /// The connected peers.
+    pub fn peers(&self) -> PeerSet {
+        self.up
+    }
+
+    /// The penalty of a peer, in points of [`Reject::penalty`].
+    pub fn penalty(&self, peer: Peer) -> u16 {
+        let state = self.peers.get(peer.0 as usize);
+        state.map_or(0, |state| state.penalty)
+    }
+
+    /// What was taken and refused.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
+    #[inline]
+    pub fn handle(&mut self, now: Time, input: Input<I, P>) {
+        if now >= self.beat_end {
+            self.enter_beat(now);
+        }
+        match input {
+            Input::Message { from, message } => self.message(now, from, message),
+            Input::Verdict { token, verdict } => self.verdict(token, verdict),
+            Input::Publish { id, payload } => self.publish(now, id, payload),
+            Input::Deadline if now >= self.due => self.heartbeat(now),
+            Input::Deadline => {}
+            Input::Malformed { from, error } => {
+                if self.admits(from) {
+                    self.misbehaves(from, Reject::Malformed(error));
+                }
+            }
+            Input::PeerUp { peer } => self.peer_up(peer),
+            Input::PeerDown { peer } => self.peer_down(peer),
+        }
+    }
+
+    /// The next effect, none when all are drained.
+    #[inline]
+    pub fn poll_output(&mut self) -> Option<Output<I, P>> {
+        self.out.pop_front()
+    }
+
+    /// When [`Input::Deadline`] is due; none while there is nothing to announce, expire or repair.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<Time> {
+        (self.due != Time::MAX).then_some(self.due)
+    }
+
+    #[inline]
+    fn message(&mut self, now: Time, from: Peer, message: Message<I, P>) {
+        if !self.admits(from) {
+            return;
+        }
+        match message {
+            Message::Data { id, payload } => self.data(now, from, id, payload),
+            Message::IDontWant(ids) => self.refused_ahead(from, &ids),
+            Message::IHave(ids) => self.announced(now, from, &ids),
+            Message::IWant(ids) => self.requested(from, &ids),
+            Message::Graft => self.graft(now, from),
+            Message::Prune => self.prune(now, from),
+            Message::Relay { .. } => self.misbehaves(from, Reject::Unexpected),
+        }
+    }
+
+    /// Whether anything is taken from the peer; counted if not.
+    #[inline]
+    fn admits(&mut self, from: Peer) -> bool {
+        let admits = self.taken.contains(from);
+        if !admits {
+            let graylisted = self.up.contains(from);
+            self.counters.refuse(match graylisted {
+                true => Reject::Graylisted,
+                false => Reject::Stranger,
+            });
+        }
+        admits
+    }
+
+    #[inline]
+    fn data(&mut self, now: Time, from: Peer, id: I, payload: P) {
+        if self.inbox.seen.contains(&id) {
+            self.counters.duplicate(payload.wire_bytes());
+            if let Some(note) = self.inbox.find(&id) {
+                let sender = PeerSet::one(from);
+                note.senders = note.senders.or(sender);
+                note.has = note.has.or(sender);
+            }
+            return;
+        }
+        self.first(now, from, id, payload);
+    }
+
+    /// A message that was not here before.
+    fn first(&mut self, now: Time, from: Peer, id: I, payload: P) {
+        let share = self.peers[from.0 as usize].waiting;
+        if self.inbox.len() >= usize::from(self.config.waiting_max)
+            || share >= self.config.waiting_peer_max
+        {
+            // Not remembered, so that another peer can bring it later.
+            return self.counters.refuse(Reject::WaitingFull);
+        }
+        if self.inbox.seen.insert(now, id) == Mark::Beyond {
+            return self.misbehaves(from, Reject::Beyond);
+        }
+        self.counters.first = self.counters.first.saturating_add(1);
+        let sender = PeerSet::one(from);
+        let has = sender.or(self.arrived(now, from, &id));
+        self.refuse_copies(self.mesh.minus(sender), id, &payload);
+        if !self.config.validate {
+            return self.accept(id, payload, has);
+        }
+        self.peers[from.0 as usize].waiting += 1;
+        let note = Note {
+            senders: sender,
+            has,
+            owner: from,
+        };
+        let token = self.inbox.wait(id, payload.clone(), note);
+        self.out.push_back(Output::Validate {
+            token,
+            from,
+            id,
+            payload,
+        });
+    }
+
+    /// Tells peers that copies of a large message would be wasted, before it is even valid: they
+    /// would be on their way when it is.
+    fn refuse_copies(&mut self, to: PeerSet, id: I, payload: &P) {
+        let large = self.config.refuse_above_bytes;
+        if large.is_some_and(|bytes| payload.wire_bytes() > bytes) {
+            self.send(to, Message::IDontWant(Ids::one(id)), Class::Control);
+        }
+    }
+
+    fn verdict(&mut self, token: Token, verdict: Verdict) {
+        let Some((id, payload, note)) = self.inbox.take(token) else {
+            return self.counters.refuse(Reject::UnknownToken);
+        };
+        let owner = &mut self.peers[note.owner.0 as usize];
+        owner.waiting = owner.waiting.saturating_sub(1);
+        match verdict {
+            Verdict::Accept => self.accept(id, payload, note.has),
+            Verdict::Ignore => {}
+            Verdict::Reject => {
+                for peer in note.senders.and(self.up).iter() {
+                    self.misbehaves(peer, Reject::Invalid);
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, id: I, payload: P, has: PeerSet) {
+        let message = Message::Data {
+            id,
+            payload: payload.clone(),
+        };
+        self.send(self.mesh.minus(has), message, Class::Forward);
+        self.keep(id, payload.clone());
+        self.out.push_back(Output::Deliver { id, payload });
+    }
+
+    fn publish(&mut self, now: Time, id: I, payload: P) {
+        match self.inbox.seen.insert(now, id) {
+            Mark::New => {}
+            Mark::Known => return self.counters.duplicate(payload.wire_bytes()),
+            Mark::Beyond => return self.counters.refuse(Reject::Beyond),
+        }
+        self.refuse_copies(self.mesh, id, &payload);
+        let served = self.taken.minus(self.unserved);
+        let to = if self.config.flood_publish {
+            served
+        } else {
+            // A mesh that is still small gets help, or the message may not leave the node.
+            let missing = usize::from(self.config.degree).saturating_sub(self.mesh.len());
+            let helpers = self.draw.pick(served.minus(self.mesh), missing);
+            self.mesh.or(helpers)
+        };
+        let message = Message::Data {
+            id,
+            payload: payload.clone(),
+        };
+        self.send(to, message, Class::Own);
+        self.keep(id, payload);
+    }
+
+    fn keep(&mut self, id: I, payload: P) {
+        self.history.push(id, payload, self.beat, &self.config);
+        self.wake();
+    }
+
+    fn send(&mut self, to: PeerSet, message: Message<I, P>, class: Class) {
+        if !to.is_empty() {
+            let to = self.draw.turn(to);
+            self.out.push_back(Output::Send { to, message, class });
+        }
+    }
+
+    /// Asks for a heartbeat at the end of the current interval.
+    #[inline]
+    fn wake(&mut self) {
+        self.due = self.due.min(self.beat_end);
+    }
+
+    fn enter_beat(&mut self, now: Time) {
+        let interval = u128::from(self.config.heartbeat_ns);
+        let phase = u128::from(self.phase_ns);
+        let beat = (u128::from(now.as_nanos()) + phase) / interval;
+        let end = (beat + 1) * interval - phase;
+        self.beat = u64::try_from(beat).unwrap_or(u64::MAX);
+        self.beat_end = u64::try_from(end).map_or(Time::MAX, Time::from_nanos);
+    }
+}
+
+const _: () = assert!(PEERS_MAX <= u8::MAX as usize, "a peer's number is a byte");

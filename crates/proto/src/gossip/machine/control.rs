@@ -1,0 +1,192 @@
+//! Announcements, requests, refusals, and the two messages that shape the mesh.
+
+use super::super::{Class, Ids, Message, MessageId, Output, Payload, PeerSet, Peers, Reject, Seen};
+use super::{Ahead, Gossip};
+use crate::Peer;
+use alphorn_types::Time;
+
+impl<I: MessageId, P: Payload> Gossip<I, P> {
+    /// IHAVE: asks for what is not here and was not asked for.
+    pub(super) fn announced(&mut self, now: Time, from: Peer, ids: &Ids<I>) {
+        if self.quiet.contains(from) {
+            return;
+        }
+        let config = self.config.clone();
+        let budget = self.peers[from.0 as usize].budget(self.beat);
+        budget.announcements = budget.announcements.saturating_add(1);
+        if budget.announcements > config.announcements_beat_max {
+            return self.misbehaves(from, Reject::AnnouncementFlood);
+        }
+        let ids = ids.as_slice();
+        let left = config.announced_beat_max - budget.announced;
+        let ids = match ids.get(..left as usize) {
+            Some(first) if first.len() < ids.len() => {
+                budget.announced = config.announced_beat_max;
+                self.misbehaves(from, Reject::AnnouncementFlood);
+                first
+            }
+            _ => {
+                budget.announced += ids.len() as u32;
+                ids
+            }
+        };
+        let until = now.saturating_add_ns(config.promise_ns);
+        let mut asked = Vec::new();
+        for &id in ids {
+            let ask = |ahead: &mut Ahead| {
+                let free = ahead.asked.is_none();
+                if free {
+                    ahead.asked = Some((from, until));
+                }
+                free
+            };
+            if !self.inbox.seen.contains(&id) && self.ahead_of(from, id, ask) {
+                asked.push(id);
+            }
+        }
+        if let Some(ids) = Ids::new(asked) {
+            self.send(PeerSet::one(from), Message::IWant(ids), Class::Control);
+        }
+    }
+
+    /// Notes that a peer has a message that is not here, and applies `change` to the record; false
+    /// if the peer has no share left.
+    fn ahead_of(&mut self, from: Peer, id: I, change: impl FnOnce(&mut Ahead) -> bool) -> bool {
+        let beat = self.beat;
+        if !self.ahead.contains_key(&id) {
+            let share = &mut self.peers[from.0 as usize].ahead;
+            if *share >= self.config.ahead_peer_max {
+                return false;
+            }
+            *share += 1;
+            self.wake();
+        }
+        let ahead = self.ahead.entry(id).or_insert(Ahead {
+            has: PeerSet::EMPTY,
+            owner: from,
+            asked: None,
+            beat,
+        });
+        ahead.has = ahead.has.or(PeerSet::one(from));
+        ahead.beat = beat;
+        change(ahead)
+    }
+
+    /// Ends the record of a message that came from `from`, and says who has it.
+    pub(super) fn arrived(&mut self, now: Time, from: Peer, id: &I) -> PeerSet {
+        if self.ahead.is_empty() {
+            return PeerSet::EMPTY;
+        }
+        let Some(ahead) = self.ahead.remove(id) else {
+            return PeerSet::EMPTY;
+        };
+        self.release(ahead.owner);
+        if ahead.asked.is_some_and(|(asked, _)| asked == from) {
+            self.peers[from.0 as usize].kept = now;
+        }
+        ahead.has
+    }
+
+    pub(super) fn release(&mut self, owner: Peer) {
+        let share = &mut self.peers[owner.0 as usize].ahead;
+        *share = share.saturating_sub(1);
+    }
+
+    /// IWANT: sends what is kept, once to each peer.
+    pub(super) fn requested(&mut self, from: Peer, ids: &Ids<I>) {
+        if self.quiet.contains(from) {
+            return;
+        }
+        let one = PeerSet::one(from);
+        for id in ids.as_slice() {
+            let budget = self.peers[from.0 as usize].budget(self.beat);
+            if budget.answers >= self.config.answers_beat_max {
+                return self.misbehaves(from, Reject::RequestFlood);
+            }
+            // A request for what is not here costs as much as one that is answered.
+            budget.answers += 1;
+            let Some(entry) = self.history.find(id) else {
+                continue;
+            };
+            if !entry.served.and(one).is_empty() {
+                self.misbehaves(from, Reject::RequestReplay);
+                continue;
+            }
+            let bytes = budget
+                .answer_bytes
+                .saturating_add(entry.payload.wire_bytes());
+            if budget.answer_bytes > 0 && bytes > self.config.answer_bytes_beat_max {
+                self.counters.refuse(Reject::AnswersFull);
+                continue;
+            }
+            budget.answer_bytes = bytes;
+            entry.served = entry.served.or(one);
+            self.out.push_back(Output::Send {
+                to: Peers::One(from),
+                message: Message::Data {
+                    id: entry.id,
+                    payload: entry.payload.clone(),
+                },
+                class: Class::Answer,
+            });
+        }
+    }
+
+    /// IDONTWANT: spares the peer a copy, whether the message waits, is on its way out or is still
+    /// to come.
+    pub(super) fn refused_ahead(&mut self, from: Peer, ids: &Ids<I>) {
+        let one = PeerSet::one(from);
+        for &id in ids.as_slice() {
+            let budget = self.peers[from.0 as usize].budget(self.beat);
+            if budget.refused >= self.config.refused_beat_max {
+                return self.misbehaves(from, Reject::RefusalFlood);
+            }
+            budget.refused += 1;
+            if !self.inbox.seen.contains(&id) {
+                self.ahead_of(from, id, |_| true);
+            } else if let Some(note) = self.inbox.find(&id) {
+                note.has = note.has.or(one);
+            } else {
+                self.out.push_back(Output::Cancel { peer: from, id });
+            }
+        }
+    }
+
+    /// GRAFT: joins the mesh, unless the mesh is full or the peer has to wait.
+    pub(super) fn graft(&mut self, now: Time, from: Peer) {
+        if self.mesh.contains(from) {
+            return;
+        }
+        let early = self.peers[from.0 as usize].backoff > now;
+        if early {
+            self.misbehaves(from, Reject::GraftFlood);
+        }
+        let full = self.mesh.len() >= usize::from(self.config.degree_high);
+        if early || full || self.penalised.contains(from) {
+            return self.prune_peer(now, from);
+        }
+        self.mesh = self.mesh.or(PeerSet::one(from));
+    }
+
+    /// PRUNE: leaves the mesh.
+    pub(super) fn prune(&mut self, now: Time, from: Peer) {
+        self.back_off(now, from);
+        if self.mesh.len() < usize::from(self.config.degree_low) {
+            self.wake();
+        }
+    }
+
+    /// Takes a peer out of the mesh and says so, once a heartbeat.
+    pub(super) fn prune_peer(&mut self, now: Time, peer: Peer) {
+        self.back_off(now, peer);
+        let pruned = &mut self.peers[peer.0 as usize].budget(self.beat).pruned;
+        if !std::mem::replace(pruned, true) {
+            self.send(PeerSet::one(peer), Message::Prune, Class::Control);
+        }
+    }
+
+    fn back_off(&mut self, now: Time, peer: Peer) {
+        self.mesh = self.mesh.minus(PeerSet::one(peer));
+        self.peers[peer.0 as usize].backoff = now.saturating_add_ns(self.config.backoff_ns);
+    }
+}

@@ -1,0 +1,112 @@
+//! Messages kept to be announced and to answer requests.
+
+use super::super::{Config, Payload, PeerSet};
+use std::collections::VecDeque;
+
+/// A message that was accepted or published.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<I, P> {
+    pub(super) id: I,
+    pub(super) payload: P,
+    /// Heartbeat interval in which it came.
+    beat: u64,
+    /// Who got it on request.
+    pub(super) served: PeerSet,
+}
+
+/// Accepted messages in the order in which they came.
+#[derive(Clone, Debug)]
+pub(super) struct History<I, P> {
+    entries: VecDeque<Entry<I, P>>,
+    bytes: u64,
+    /// Number of the first entry; entries are numbered as they come.
+    first: u64,
+    /// Names of whole intervals with the numbers of their entries, ascending: what can be asked
+    /// for. Renewed at a heartbeat that announces.
+    index: Vec<(I, u64)>,
+}
+
+impl<I, P> Default for History<I, P> {
+    fn default() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            bytes: 0,
+            first: 0,
+            index: Vec::new(),
+        }
+    }
+}
+
+impl<I: Copy + Ord, P: Payload> History<I, P> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn push(&mut self, id: I, payload: P, beat: u64, config: &Config) {
+        self.bytes = self.bytes.saturating_add(payload.wire_bytes());
+        self.entries.push_back(Entry {
+            id,
+            payload,
+            beat,
+            served: PeerSet::EMPTY,
+        });
+        while self.entries.len() > config.history_max as usize
+            || self.bytes > config.history_bytes_max && self.entries.len() > 1
+        {
+            self.drop_oldest();
+        }
+    }
+
+    /// Drops what came before the interval `oldest`.
+    pub(super) fn expire(&mut self, oldest: u64) {
+        while self
+            .entries
+            .front()
+            .is_some_and(|entry| entry.beat < oldest)
+        {
+            self.drop_oldest();
+        }
+        if self.entries.is_empty() {
+            // An idle node keeps no memory for a burst that is over.
+            self.entries = VecDeque::new();
+            self.index = Vec::new();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(entry) = self.entries.pop_front() {
+            self.bytes = self.bytes.saturating_sub(entry.payload.wire_bytes());
+            self.first += 1;
+        }
+    }
+
+    /// The newest names of the intervals from `oldest` on, at most `max`, and lets every message be
+    /// asked for.
+    pub(super) fn announce(&mut self, oldest: u64, max: usize) -> Vec<I> {
+        let numbers = self.first..;
+        self.index.clear();
+        let entries = self.entries.iter().map(|entry| entry.id);
+        self.index.extend(entries.zip(numbers));
+        self.index.sort_unstable();
+        let recent = self.entries.iter().rev();
+        recent
+            .take_while(|entry| entry.beat >= oldest)
+            .take(max)
+            .map(|entry| entry.id)
+            .collect()
+    }
+
+    /// The message of that name, if it can be asked for.
+    pub(super) fn find(&mut self, id: &I) -> Option<&mut Entry<I, P>> {
+        let at = self.index.binary_search_by_key(id, |(id, _)| *id).ok()?;
+        let position = self.index[at].1.checked_sub(self.first)?;
+        self.entries.get_mut(usize::try_from(position).ok()?)
+    }
+
+    /// Forgets what a peer was sent on request: its number will be another peer's.
+    pub(super) fn forget(&mut self, peer: PeerSet) {
+        for entry in &mut self.entries {
+            entry.served = entry.served.minus(peer);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What a peer has used up, and what it has to answer for.
+
+use super::super::{Config, MessageId, Output, PEERS_MAX, Payload, PeerSet, Reject};
+use super::Gossip;
+use crate::Peer;
+use alphorn_types::Time;
+
+/// The state of one peer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PeerState {
+    /// No GRAFT before; none was pruned if zero.
+    pub(super) backoff: Time,
+    /// When it last sent something that it was asked for.
+    pub(super) kept: Time,
+    /// Points against it, and the heartbeat from which forgiving is counted.
+    pub(super) penalty: u16,
+    forgiven: u64,
+    /// Messages that wait for a verdict, first sent by it.
+    pub(super) waiting: u16,
+    /// Records of messages that are not here, caused by it.
+    pub(super) ahead: u16,
+    budget: Budget,
+}
+
+/// What a peer used of the bounds of one heartbeat.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Budget {
+    beat: u64,
+    pub(super) answer_bytes: u64,
+    pub(super) announced: u32,
+    pub(super) refused: u32,
+    pub(super) announcements: u16,
+    pub(super) answers: u16,
+    /// Bits of the reasons that were reported.
+    reported: u16,
+    /// Whether it was sent a PRUNE.
+    pub(super) pruned: bool,
+}
+
+const _: () = assert!(Reject::NAMES.len() <= 16, "a bit for each reason");
+
+impl PeerState {
+    /// What is used up in the heartbeat interval `beat`.
+    pub(super) fn budget(&mut self, beat: u64) -> &mut Budget {
+        if self.budget.beat != beat {
+            self.budget = Budget {
+                beat,
+                ..Budget::default()
+            };
+        }
+        &mut self.budget
+    }
+
+    /// Forgives what is due, and says what is left.
+    fn forgive(&mut self, beat: u64, config: &Config) -> u16 {
+        let every = u64::from(config.forgive_beats);
+        let points = beat.saturating_sub(self.forgiven) / every;
+        self.forgiven += points * every;
+        self.penalty = self
+            .penalty
+            .saturating_sub(u16::try_from(points).unwrap_or(u16::MAX));
+        self.penalty
+    }
+}
+
+impl<I: MessageId, P: Payload> Gossip<I, P> {
+    pub(super) fn peer_up(&mut self, peer: Peer) {
+        let Some(slot) = usize::try_from(peer.0)
+            .ok()
+            .filter(|slot| *slot < PEERS_MAX)
+        else {
+            return self.counters.refuse(Reject::Stranger);
+        };
+        if self.up.contains(peer) {
+            return;
+        }
+        if slot >= self.peers.len() {
+            self.peers.resize_with(slot + 1, PeerState::default);
+        }
+        let one = PeerSet::one(peer);
+        self.up = self.up.or(one);
+        self.taken = self.taken.or(one);
+        if self.mesh.len() < usize::from(self.config.degree_low) {
+            self.wake();
+        }
+    }
+
+    pub(super) fn peer_down(&mut self, peer: Peer) {
+        if !self.up.contains(peer) {
+            return;
+        }
+        let one = PeerSet::one(peer);
+        for set in [
+            &mut self.up,
+            &mut self.taken,
+            &mut self.mesh,
+            &mut self.penalised,
+            &mut self.quiet,
+            &mut self.unserved,
+        ] {
+            *set = set.minus(one);
+        }
+        self.history.forget(one);
+        self.ahead.retain(|_, ahead| {
+            ahead.has = ahead.has.minus(one);
+            ahead.asked = ahead.asked.filter(|(asked, _)| *asked != peer);
+            ahead.owner != peer
+        });
+        self.peers[peer.0 as usize] = PeerState::default();
+        if self.mesh.len() < usize::from(self.config.degree_low) {
+            self.wake();
+        }
+    }
+
+    /// Counts, punishes and reports. A flood is punished once a heartbeat, since an honest peer may
+    /// be just above a bound; what no honest peer does is punished each time.
+    pub(super) fn misbehaves(&mut self, peer: Peer, reason: Reject) {
+        self.counters.refuse(reason);
+        let beat = self.beat;
+        let state = &mut self.peers[peer.0 as usize];
+        let bit = 1 << reason.index();
+        let reported = &mut state.budget(beat).reported;
+        let repeated = *reported & bit != 0;
+        *reported |= bit;
+        let deliberate = matches!(
+            reason,
+            Reject::Malformed(_) | Reject::Invalid | Reject::Unexpected | Reject::Beyond
+        );
+        if !repeated || deliberate {
+            if state.penalty == 0 {
+                state.forgiven = beat;
+            }
+            state.penalty = state.penalty.saturating_add(reason.penalty());
+            self.judge(peer);
+        }
+        if !repeated {
+            self.out.push_back(Output::Report { peer, reason });
+        }
+    }
+
+    /// Forgives what is due and puts the peer into the sets that its penalty asks for.
+    pub(super) fn judge(&mut self, peer: Peer) {
+        let state = &mut self.peers[peer.0 as usize];
+        let penalty = state.forgive(self.beat, &self.config);
+        let one = PeerSet::one(peer);
+        let mark = |set: &mut PeerSet, from: u16| {
+            *set = match penalty >= from {
+                true => set.or(one),
+                false => set.minus(one),
+            };
+        };
+        mark(&mut self.penalised, 1);
+        mark(&mut self.quiet, self.config.gossip_penalty);
+        mark(&mut self.unserved, self.config.publish_penalty);
+        let mut graylisted = self.up.minus(self.taken);
+        mark(&mut graylisted, self.config.graylist_penalty);
+        self.taken = self.up.minus(graylisted);
+        if penalty > 0 {
+            self.wake();
+        }
+    }
+}

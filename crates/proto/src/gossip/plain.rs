@@ -1,0 +1,156 @@
+//! What [`Direct`](super::Direct) and [`Grid`](super::Grid) share: each message is taken once, and
+//! only after its verdict.
+
+use super::inbox::Inbox;
+use super::{
+    Class, Config, Counters, Mark, Message, MessageId, Output, Payload, Peers, Reject, Seen,
+};
+use crate::{Peer, Token, Verdict};
+use alphorn_types::Time;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A message that is here for the first time.
+#[derive(Clone, Debug)]
+pub(super) struct Arrival<I, P> {
+    pub(super) from: Peer,
+    pub(super) id: I,
+    pub(super) payload: P,
+    /// The sender asks to forward it.
+    pub(super) relay: bool,
+}
+
+/// Receiving, deciding and delivering.
+#[derive(Debug)]
+pub(super) struct Plain<I: MessageId, P> {
+    config: Arc<Config>,
+    inbox: Inbox<I, P, (Peer, bool)>,
+    counters: Counters,
+    out: VecDeque<Output<I, P>>,
+    /// When old names are next forgotten.
+    forget_at: Time,
+}
+
+impl<I: MessageId, P: Payload> Plain<I, P> {
+    pub(super) fn new(config: Arc<Config>) -> Self {
+        assert_eq!(config.check(), Ok(()), "configuration of dissemination");
+        Self {
+            config,
+            inbox: Inbox::default(),
+            counters: Counters::default(),
+            out: VecDeque::new(),
+            forget_at: Time::ZERO,
+        }
+    }
+
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(super) fn poll_output(&mut self) -> Option<Output<I, P>> {
+        self.out.pop_front()
+    }
+
+    /// Takes a message; gives it back if it is accepted at once.
+    pub(super) fn receive(&mut self, now: Time, arrival: Arrival<I, P>) -> Option<Arrival<I, P>> {
+        if self.inbox.seen.contains(&arrival.id) {
+            self.counters.duplicate(arrival.payload.wire_bytes());
+            if arrival.relay
+                && let Some(note) = self.inbox.find(&arrival.id)
+            {
+                // Whoever asks to forward decides where to, also if another was faster.
+                *note = (arrival.from, true);
+            }
+            return None;
+        }
+        if self.inbox.len() >= usize::from(self.config.waiting_max) {
+            self.counters.refuse(Reject::WaitingFull);
+            return None;
+        }
+        if self.remember(now, arrival.id) == Mark::Beyond {
+            self.report(arrival.from, Reject::Beyond);
+            return None;
+        }
+        self.counters.first = self.counters.first.saturating_add(1);
+        if !self.config.validate {
+            return Some(self.deliver(arrival));
+        }
+        let Arrival {
+            from,
+            id,
+            payload,
+            relay,
+        } = arrival;
+        let token = self.inbox.wait(id, payload.clone(), (from, relay));
+        self.out.push_back(Output::Validate {
+            token,
+            from,
+            id,
+            payload,
+        });
+        None
+    }
+
+    /// Decides on a waiting message; gives it back if it is accepted.
+    pub(super) fn verdict(&mut self, token: Token, verdict: Verdict) -> Option<Arrival<I, P>> {
+        let Some((id, payload, (from, relay))) = self.inbox.take(token) else {
+            self.counters.refuse(Reject::UnknownToken);
+            return None;
+        };
+        match verdict {
+            Verdict::Accept => Some(self.deliver(Arrival {
+                from,
+                id,
+                payload,
+                relay,
+            })),
+            Verdict::Ignore => None,
+            Verdict::Reject => {
+                self.report(from, Reject::Invalid);
+                None
+            }
+        }
+    }
+
+    /// Notes an own message; false if it was published before.
+    pub(super) fn publishes(&mut self, now: Time, id: I) -> bool {
+        let mark = self.remember(now, id);
+        if mark == Mark::Beyond {
+            self.counters.refuse(Reject::Beyond);
+        }
+        mark == Mark::New
+    }
+
+    pub(super) fn send(&mut self, to: &Arc<[Peer]>, message: Message<I, P>, class: Class) {
+        if !to.is_empty() {
+            let to = Peers::List(to.clone());
+            self.out.push_back(Output::Send { to, message, class });
+        }
+    }
+
+    pub(super) fn refuse(&mut self, reason: Reject) {
+        self.counters.refuse(reason);
+    }
+
+    pub(super) fn report(&mut self, peer: Peer, reason: Reject) {
+        self.counters.refuse(reason);
+        self.out.push_back(Output::Report { peer, reason });
+    }
+
+    fn deliver(&mut self, arrival: Arrival<I, P>) -> Arrival<I, P> {
+        self.out.push_back(Output::Deliver {
+            id: arrival.id,
+            payload: arrival.payload.clone(),
+        });
+        arrival
+    }
+
+    fn remember(&mut self, now: Time, id: I) -> Mark {
+        if now >= self.forget_at {
+            let before = now.saturating_sub_ns(self.config.seen_ttl_ns);
+            self.inbox.seen.expire(now, before);
+            self.forget_at = now.saturating_add_ns(self.config.seen_ttl_ns);
+        }
+        self.inbox.seen.insert(now, id)
+    }
+}

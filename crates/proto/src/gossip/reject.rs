@@ -1,0 +1,183 @@
+//! What peers do wrong: reasons, penalties and counters.
+
+use alphorn_types::DecodeError;
+use thiserror::Error;
+
+/// Why something a peer sent was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Reject {
+    /// The bytes are no message.
+    #[error("malformed: {0}")]
+    Malformed(#[source] DecodeError),
+    /// The layer above found the message invalid.
+    #[error("the message is invalid")]
+    Invalid,
+    /// The sender is not connected, or its number is not below the maximum.
+    #[error("the sender is no peer")]
+    Stranger,
+    /// The sender's penalties are so many that nothing is taken from it.
+    #[error("the sender is graylisted")]
+    Graylisted,
+    /// As many of its messages as may wait for a verdict wait already.
+    #[error("as many messages as may wait for a verdict wait already")]
+    WaitingFull,
+    /// The number of the message is far above all others.
+    #[error("the number of the message is far above all others")]
+    Beyond,
+    /// A message of another way of dissemination.
+    #[error("a message that is not used here")]
+    Unexpected,
+    /// As many bytes as a heartbeat allows were sent to it on request.
+    #[error("as many bytes as a heartbeat allows were sent on request")]
+    AnswersFull,
+    /// More IHAVE in a heartbeat than an honest peer sends.
+    #[error("more announcements than a heartbeat takes")]
+    AnnouncementFlood,
+    /// More IWANT in a heartbeat than are answered.
+    #[error("more requests than a heartbeat answers")]
+    RequestFlood,
+    /// It asks again for what it was sent on request.
+    #[error("a request that was answered before")]
+    RequestReplay,
+    /// More IDONTWANT in a heartbeat than an honest peer sends.
+    #[error("more refusals than a heartbeat takes")]
+    RefusalFlood,
+    /// GRAFT before its back-off is over.
+    #[error("graft before its back-off is over")]
+    GraftFlood,
+    /// It announced a message and did not send it when asked.
+    #[error("an announced message was not sent on request")]
+    BrokenPromise,
+    /// A verdict on a message that does not wait.
+    #[error("a verdict on a message that does not wait")]
+    UnknownToken,
+}
+
+impl Reject {
+    /// The names of all reasons, for counters.
+    pub const NAMES: [&'static str; 15] = [
+        "malformed",
+        "invalid",
+        "stranger",
+        "graylisted",
+        "waiting_full",
+        "beyond",
+        "unexpected",
+        "answers_full",
+        "announcement_flood",
+        "request_flood",
+        "request_replay",
+        "refusal_flood",
+        "graft_flood",
+        "broken_promise",
+        "unknown_token",
+    ];
+
+    /// The index of the reason in [`Reject::NAMES`].
+    pub const fn index(&self) -> usize {
+        match self {
+            Self::Malformed(_) => 0,
+            Self::Invalid => 1,
+            Self::Stranger => 2,
+            Self::Graylisted => 3,
+            Self::WaitingFull => 4,
+            Self::Beyond => 5,
+            Self::Unexpected => 6,
+            Self::AnswersFull => 7,
+            Self::AnnouncementFlood => 8,
+            Self::RequestFlood => 9,
+            Self::RequestReplay => 10,
+            Self::RefusalFlood => 11,
+            Self::GraftFlood => 12,
+            Self::BrokenPromise => 13,
+            Self::UnknownToken => 14,
+        }
+    }
+
+    /// The name of the reason, for counters and metric labels.
+    pub const fn name(&self) -> &'static str {
+        Self::NAMES[self.index()]
+    }
+
+    /// Points against the sender; 0 where an honest peer may do it, and it is not reported then.
+    /// The scale is that of the thresholds in [`Config`](super::Config): four invalid messages
+    /// graylist a peer.
+    pub const fn penalty(&self) -> u16 {
+        match self {
+            Self::Invalid => 20,
+            Self::Malformed(_) | Self::Unexpected | Self::Beyond => 10,
+            Self::AnnouncementFlood
+            | Self::RequestFlood
+            | Self::RequestReplay
+            | Self::RefusalFlood
+            | Self::GraftFlood
+            | Self::BrokenPromise => 5,
+            Self::Stranger
+            | Self::Graylisted
+            | Self::WaitingFull
+            | Self::AnswersFull
+            | Self::UnknownToken => 0,
+        }
+    }
+}
+
+/// What a machine took and refused, since it began. Counters stop at their greatest value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages taken for the first time.
+    pub first: u32,
+    /// Messages that were here already.
+    pub duplicates: u32,
+    /// Their bytes on the wire.
+    pub duplicate_bytes: u64,
+    refused: [u32; Reject::NAMES.len()],
+}
+
+impl Counters {
+    /// How often something was refused for a reason.
+    pub fn refused(&self, reason: Reject) -> u32 {
+        self.refused[reason.index()]
+    }
+
+    /// Name and count of every reason, in the order of [`Reject::NAMES`].
+    pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        Reject::NAMES.into_iter().zip(self.refused)
+    }
+
+    pub(super) fn refuse(&mut self, reason: Reject) {
+        let count = &mut self.refused[reason.index()];
+        *count = count.saturating_add(1);
+    }
+
+    #[inline]
+    pub(super) fn duplicate(&mut self, bytes: u64) {
+        self.duplicates = self.duplicates.saturating_add(1);
+        self.duplicate_bytes = self.duplicate_bytes.saturating_add(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_distinct_and_those_of_their_reasons() {
+        let names: BTreeSet<_> = Reject::NAMES.into_iter().collect();
+        assert_eq!(names.len(), Reject::NAMES.len());
+        assert_eq!(Reject::Invalid.name(), "invalid");
+        assert_eq!(Reject::Unexpected.name(), "unexpected");
+        assert_eq!(Reject::BrokenPromise.name(), "broken_promise");
+        assert_eq!(Reject::UnknownToken.index() + 1, Reject::NAMES.len());
+    }
+
+    #[test]
+    fn refusals_are_counted_by_reason() {
+        let mut counters = Counters::default();
+        counters.refuse(Reject::Invalid);
+        counters.refuse(Reject::Invalid);
+        assert_eq!(counters.refused(Reject::Invalid), 2);
+        assert_eq!(counters.reasons().map(|(_, count)| count).sum::<u32>(), 2);
+        assert_eq!(counters.reasons().nth(1), Some(("invalid", 2)));
+    }
+}
