@@ -1,12 +1,13 @@
 //! BLS as a scheme of the protocol: [`alphorn_scheme::Scheme`] for [`Bls`].
 
+mod bases;
+mod claims;
 mod cost;
 mod epoch;
 mod signers;
 
 use core::ops::Range;
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
@@ -16,27 +17,26 @@ use alphorn_scheme::{
 };
 use alphorn_types::{Assignment, Bitfield, Slot, Support, Validator};
 
-use crate::batch::{Batch, SignatureSet};
-use crate::blst_ffi::curve::G2Affine;
 use crate::blst_ffi::points::g2;
-use crate::decode::{decode_signatures, decompress_signatures};
+use crate::decode::decompress_signatures;
 use crate::exec::Exec;
 use crate::kernel::Backend;
-use crate::keys::{PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES};
+use crate::keys::{PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 use crate::registry::Registry;
 use crate::rlc::{Rlc, RlcBits};
-use crate::sums::{
-    Columns, CommitteeJob, Costs, KeyTable, Method, SumOptions, Workspace, sum_columns,
-};
+use crate::sums::{Costs, Method, SumOptions, Workspace};
 
-use epoch::key_table;
 use signers::encode;
 
+pub use claims::PreparedClaims;
 pub use epoch::EpochKeys;
 pub use signers::Signers;
 
 /// Greatest multiplicity that a support can carry.
 const MULTIPLICITY_MAX: u8 = 15;
+
+/// Signatures that a thread decompresses between two looks at the stop flag: some 10 ms of blst.
+const SUMMED_MAX: usize = 512;
 
 /// BLS12-381 signatures, summed.
 #[derive(Clone, Debug)]
@@ -78,106 +78,25 @@ impl Bls {
     }
 }
 
-/// Claims whose signatures are decoded and whose keys are summed.
-pub struct PreparedClaims(Batch);
-
-/// By cell or committee of a table: the claims on it, as (index, planes of the support).
-type Groups<'a> = BTreeMap<usize, Vec<(usize, Vec<&'a [u64]>)>>;
-
-/// The planes of a support as slices of words.
-fn planes(support: &Support) -> Vec<&[u64]> {
-    support.planes().iter().map(Bitfield::words).collect()
-}
-
 impl Bls {
-    /// The key under which each claim must verify; none where there is no such key.
-    fn claim_keys(
-        &self,
-        keys: &EpochKeys,
-        claims: &[Claim],
-        ctx: &mut Ctx<'_, Workspace>,
-    ) -> Vec<Option<PublicKey>> {
-        let mut found: Vec<Option<PublicKey>> = claims
-            .iter()
-            .map(|claim| match claim {
-                Claim::One { validator, .. } | Claim::Selected { validator, .. } => {
-                    keys.registry.keys().get(validator.0 as usize).copied()
-                }
-                Claim::Group { .. } => None,
-            })
-            .collect();
-        for layer in [Layer::Aggregate, Layer::Collection] {
-            let mut groups: Groups<'_> = BTreeMap::new();
-            for (i, claim) in claims.iter().enumerate() {
-                let Claim::Group {
-                    statement,
-                    evidence,
-                } = claim
-                else {
-                    continue;
-                };
-                let fits =
-                    statement.layer == layer && evidence.support.len() == statement.len as usize;
-                if let Some(place) = keys.place(statement).filter(|_| fits) {
-                    groups
-                        .entry(place)
-                        .or_default()
-                        .push((i, planes(&evidence.support)));
-                }
-            }
-            if !groups.is_empty() {
-                self.sum_groups(keys.table(layer), &groups, &mut found, ctx);
-            }
-        }
-        found
-    }
-
-    /// Sums the keys of the claims of each cell or committee into `found`.
-    fn sum_groups(
-        &self,
-        table: &KeyTable,
-        groups: &Groups<'_>,
-        found: &mut [Option<PublicKey>],
-        ctx: &mut Ctx<'_, Workspace>,
-    ) {
-        let columns: Vec<Vec<Columns<'_>>> = groups
-            .values()
-            .map(|members| {
-                members
-                    .iter()
-                    .map(|(_, planes)| Columns { planes })
-                    .collect()
-            })
-            .collect();
-        // A flood of claims on one committee makes more jobs, not larger ones.
-        let jobs: Vec<CommitteeJob<'_>> = groups
-            .keys()
-            .zip(&columns)
-            .flat_map(|(&committee, columns)| CommitteeJob::split(committee, columns, &[]))
-            .collect();
-        let sums = sum_columns(table, &jobs, &self.sum_options(), ctx.scratch, ctx.pool())
-            .expect("places and lengths of the claims were checked");
-        for ((i, _), key) in groups.values().flatten().zip(sums.keys) {
-            found[*i] = PublicKey::from_point(key).ok();
-        }
-    }
-
     /// The sum of verified evidence or votes; `Malformed` names the first that does not decode.
     fn sum_signatures(
         &self,
         encoded: &[&[u8]],
-        exec: Exec<'_>,
+        ctx: &Ctx<'_, Workspace>,
     ) -> Result<[u8; SIGNATURE_BYTES], SchemeError> {
-        // Verified inputs are in the subgroup; the job verifies the sum all the same.
-        let points = decompress_signatures(encoded, exec);
-        if let Some(bad) = points.iter().position(Result::is_err) {
-            return Err(SchemeError::Malformed(bad));
+        let exec = Exec::new(ctx.pool());
+        let mut points = Vec::with_capacity(encoded.len());
+        for part in encoded.chunks(SUMMED_MAX * exec.threads()) {
+            if ctx.checkpoint().is_err() {
+                return Err(SchemeError::Stopped);
+            }
+            // Verified inputs are in the subgroup; the job verifies the sum all the same.
+            for point in decompress_signatures(part, self.backend, exec) {
+                points.push(point.map_err(|_| SchemeError::Malformed(points.len()))?);
+            }
         }
-        let points: Vec<&G2Affine> = points
-            .iter()
-            .filter_map(|point| point.as_ref().ok())
-            .collect();
-        let sum = g2::sum_bulk(&points);
+        let sum = g2::sum_bulk(&points.iter().collect::<Vec<_>>());
         if sum.is_infinity() {
             return Err(SchemeError::Degenerate);
         }
@@ -253,7 +172,7 @@ impl Scheme for Bls {
         &self,
         registry: &Arc<Registry>,
         assignment: &Arc<Assignment>,
-        _ctx: &mut Ctx<'_, Workspace>,
+        ctx: &mut Ctx<'_, Workspace>,
     ) -> Result<EpochKeys, SchemeError> {
         let layout = assignment.layout();
         if registry.keys().len() != layout.validators() as usize {
@@ -262,19 +181,11 @@ impl Scheme for Bls {
                 validators: u64::from(layout.validators()),
             });
         }
-        let sizes: Vec<usize> = (0..layout.committees())
-            .map(|c| layout.committee_len(c) as usize)
-            .collect();
-        Ok(EpochKeys {
-            committees: key_table(self.backend, registry, assignment, &sizes),
-            registry: registry.clone(),
-            assignment: assignment.clone(),
-            cells: OnceLock::new(),
-        })
+        EpochKeys::new(self.backend, registry, assignment, ctx)
     }
 
     fn assignment<'k>(&self, keys: &'k EpochKeys) -> &'k Assignment {
-        &keys.assignment
+        keys.assignment()
     }
 
     fn sign(
@@ -313,47 +224,21 @@ impl Scheme for Bls {
         secret: &[u8; 32],
         ctx: &mut Ctx<'_, Workspace>,
     ) -> PreparedClaims {
-        let exec = Exec::new(ctx.pool());
         let rlc = Rlc::new(*secret, self.rlc_bits);
-        let encoded: Vec<&[u8]> = claims
-            .iter()
-            .map(|claim| match claim {
-                Claim::One { signature, .. } => &**signature,
-                Claim::Selected { proof, .. } => &**proof,
-                Claim::Group { evidence, .. } => &*evidence.bytes,
-            })
-            .collect();
-        let signatures = decode_signatures(&encoded, self.backend, &rlc, exec);
-        let public_keys = self.claim_keys(keys, claims, ctx);
-        let sets: Vec<Option<SignatureSet<'_>>> = claims
-            .iter()
-            .zip(signatures)
-            .zip(public_keys)
-            .map(|((claim, signature), key)| {
-                Some(SignatureSet {
-                    key: key?,
-                    message: claim.message(),
-                    signature: signature.ok()?,
-                })
-            })
-            .collect();
-        let batch = Batch::new(&sets, &rlc, exec);
-        // The test of everything comes first in any case; here there is a pool for it.
-        batch.check_all(exec);
-        PreparedClaims(batch)
+        PreparedClaims::new(self, keys, claims, &rlc, ctx)
     }
 
     fn check(&self, _keys: &EpochKeys, prepared: &PreparedClaims, range: Range<usize>) -> bool {
-        prepared.0.check(range, Exec::serial())
+        prepared.check(range)
     }
 
     fn locate(
         &self,
-        _keys: &EpochKeys,
+        keys: &EpochKeys,
         prepared: &PreparedClaims,
         ctx: &mut Ctx<'_, Workspace>,
     ) -> Option<Vec<usize>> {
-        Some(prepared.0.locate(Exec::new(ctx.pool())).bad)
+        Some(prepared.locate(keys, ctx))
     }
 
     fn aggregate(
@@ -376,7 +261,7 @@ impl Scheme for Bls {
             bits.set(*position as usize);
         }
         let encoded: Vec<&[u8]> = votes.iter().map(|(_, signature)| &**signature).collect();
-        let sum = self.sum_signatures(&encoded, Exec::new(ctx.pool()))?;
+        let sum = self.sum_signatures(&encoded, ctx)?;
         Ok(Evidence {
             support: Arc::new(Support::from_bits(bits)),
             bytes: Arc::from(sum),
@@ -394,7 +279,7 @@ impl Scheme for Bls {
         let overlap = self.abilities().overlap(statement.layer);
         let support = combined_support(overlap, statement, parts, multiplicity_max)?;
         let encoded: Vec<&[u8]> = parts.iter().map(|part| &*part.evidence.bytes).collect();
-        let sum = self.sum_signatures(&encoded, Exec::new(ctx.pool()))?;
+        let sum = self.sum_signatures(&encoded, ctx)?;
         Ok(Evidence {
             support: Arc::new(support),
             bytes: Arc::from(sum),
@@ -403,154 +288,4 @@ impl Scheme for Bls {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::signers::TABLE_SIGNATURES_MIN;
-    use super::*;
-    use crate::{InteropKey, SecretKey, sign};
-
-    struct Interop;
-
-    impl alphorn_scheme::battery::Fixture for Interop {
-        type S = Bls;
-
-        fn scheme(&self) -> Bls {
-            Bls::new(Backend::portable(), Costs::default())
-        }
-
-        fn registry(&self, validators: u32) -> Registry {
-            Registry::interop(validators, Backend::portable(), Exec::serial()).unwrap()
-        }
-
-        fn signers(&self, validators: u32) -> Signers {
-            Signers::interop(0..validators, Exec::serial())
-        }
-    }
-
-    alphorn_scheme::battery!(interop, Interop);
-
-    struct Real;
-
-    impl alphorn_scheme::battery::Fixture for Real {
-        type S = Bls;
-
-        fn scheme(&self) -> Bls {
-            let backend = *Backend::available().last().unwrap();
-            Bls::new(backend, Costs::default()).with_rlc_bits(RlcBits::Bits128)
-        }
-
-        fn registry(&self, validators: u32) -> Registry {
-            let keys = (0..validators).map(|v| real_key(v).public_key()).collect();
-            Registry::allowing_duplicates(keys, Exec::serial()).unwrap()
-        }
-
-        fn signers(&self, validators: u32) -> Signers {
-            Signers::real((0..validators).map(|v| (Validator(v), real_key(v))))
-        }
-    }
-
-    fn real_key(validator: u32) -> SecretKey {
-        SecretKey::key_gen(&[validator as u8; 32]).unwrap()
-    }
-
-    alphorn_scheme::battery!(real, Real);
-
-    /// Runs `verify_claims` on two committees of three cells of interop keys 0 to 23.
-    fn verdicts(claims: &[Claim]) -> Vec<bool> {
-        let layout = alphorn_types::Layout::new(24, 2, 3).unwrap();
-        let members = (0..24).collect();
-        let assignment = Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap();
-        let registry = Registry::interop(24, Backend::portable(), Exec::serial()).unwrap();
-        let scheme = Bls::new(Backend::portable(), Costs::default());
-        let mut scratch = Workspace::default();
-        let ctx = &mut Ctx::single(&mut scratch);
-        let (registry, assignment) = (Arc::new(registry), Arc::new(assignment));
-        let keys = scheme.keys(&registry, &assignment, ctx).unwrap();
-        let verdicts = alphorn_scheme::verify_claims(&scheme, &keys, claims, &[1; 32], ctx);
-        for (claim, verdict) in claims.iter().zip(&verdicts) {
-            assert_eq!(
-                crate::peer::claim_holds(&keys, claim),
-                *verdict,
-                "{claim:?}"
-            );
-        }
-        verdicts
-    }
-
-    /// The claim that the first `support.len()` positions from `first` on signed, and they did.
-    fn group(layer: Layer, first: u32, len: u32, multiplicities: &[u8]) -> Claim {
-        let keys: Vec<InteropKey> = (0..24).map(InteropKey::new).collect();
-        let signed = keys
-            .iter()
-            .skip(first as usize)
-            .zip(multiplicities.iter().copied());
-        let signature = InteropKey::weighted_sum(signed).map_or([0; 96], |sum| {
-            sign(&sum.to_secret_key(), &[7; 32]).to_bytes()
-        });
-        Claim::Group {
-            statement: Statement {
-                layer,
-                first,
-                len,
-                slot: Slot(1),
-                message: [7; 32],
-            },
-            evidence: Evidence {
-                support: Arc::new(Support::from_multiplicities(multiplicities).unwrap()),
-                bytes: Arc::from(signature),
-            },
-        }
-    }
-
-    #[test]
-    fn a_statement_must_name_a_cell_or_a_committee_and_fit_its_support() {
-        let (cell, committee) = (Layer::Aggregate, Layer::Collection);
-        let many = [0, 15, 3, 1, 8, 0, 2, 5, 0, 15, 15, 1];
-        let good = [
-            group(cell, 4, 4, &[0, 15, 3, 1]),
-            group(committee, 12, 12, &many),
-        ];
-        assert_eq!(verdicts(&good), [true, true]);
-        let bad = [
-            group(committee, 4, 4, &[0, 15, 3, 1]),
-            group(cell, 12, 12, &many),
-            group(cell, 5, 4, &[1, 1, 1, 1]),
-            group(cell, 4, 5, &[1, 1, 1, 1, 1]),
-            group(cell, 4, 4, &[1, 1, 1]),
-            group(cell, 4, 4, &[1, 1, 1, 1, 1]),
-            group(cell, 4, 4, &[0; 4]),
-            group(cell, 4, 0, &[]),
-            group(cell, 4, u32::MAX, &[1, 1, 1, 1]),
-            group(cell, 24, 4, &[1, 1, 1, 1]),
-            group(committee, u32::MAX, u32::MAX, &[1; 12]),
-        ];
-        assert_eq!(verdicts(&bad), [false; 11]);
-        // More claims on one cell than a job takes, the bad ones at its seams.
-        let mut flood = vec![good[0].clone(); 130];
-        let seams = [0, 63, 64, 129];
-        seams.iter().for_each(|i| flood[*i] = bad[6].clone());
-        let expected: Vec<bool> = (0..130).map(|i| !seams.contains(&i)).collect();
-        assert_eq!(verdicts(&flood), expected);
-    }
-
-    #[test]
-    fn many_interop_signatures_equal_those_one_by_one() {
-        let signers = Signers::interop(10..10 + 2 * TABLE_SIGNATURES_MIN as u32, Exec::serial());
-        let item = |i: u32| (Validator(10 + i), [u8::from(i.is_multiple_of(3)); 32]);
-        let items: Vec<_> = (0..2 * TABLE_SIGNATURES_MIN as u32).map(item).collect();
-        let signed = signers
-            .sign(Backend::portable(), &items, Exec::serial())
-            .unwrap();
-        for ((validator, message), signature) in items.iter().zip(signed) {
-            let key = InteropKey::new(u64::from(validator.0)).to_secret_key();
-            assert_eq!(signature, sign(&key, message));
-        }
-        for outside in [9, 10 + 2 * TABLE_SIGNATURES_MIN as u32] {
-            let refused = signers.sign(
-                Backend::portable(),
-                &[(Validator(outside), [0; 32])],
-                Exec::serial(),
-            );
-            assert_eq!(refused.err(), Some(SchemeError::UnknownSigner(outside)));
-        }
-    }
-}
+mod tests;

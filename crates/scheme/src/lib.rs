@@ -36,7 +36,7 @@ pub use job::{
     SignJob, VerifyJob, Work,
 };
 pub use session::{Fate, Group, Outcome, SessionId, StaleReason, classify};
-pub use task::{Ctx, Features, Stop, Task, TaskError};
+pub use task::{Ctx, Features, Pulse, Stop, Task, TaskError};
 pub use traits::{
     Part, Scheme, SchemeError, SignItem, Signatures, combined_support, verify_claims,
 };

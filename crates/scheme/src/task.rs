@@ -40,6 +40,21 @@ impl Stop {
     }
 }
 
+/// The stop flag and the heart beat of a [`Ctx`], for the threads of its pool.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    stop: Stop,
+    beats: Arc<AtomicU64>,
+}
+
+impl Pulse {
+    /// A beat; true if the task is asked to end. Long work calls this at least every 10 ms.
+    pub fn beat_and_stopped(&self) -> bool {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+        self.stop.is_stopped()
+    }
+}
+
 /// What a lane lends to a task: a pool, a stop flag, a heart beat and scratch memory.
 pub struct Ctx<'a, W> {
     pool: Option<&'a rayon::ThreadPool>,
@@ -88,6 +103,14 @@ impl<'a, W> Ctx<'a, W> {
     /// Tells the supervisor that the task is alive.
     pub fn beat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Stop flag and heart beat, to be lent to the pool's threads.
+    pub fn pulse(&self) -> Pulse {
+        Pulse {
+            stop: self.stop.clone(),
+            beats: self.beats.clone(),
+        }
     }
 
     /// [`Ctx::beat`] and [`Ctx::stopped`] in one call.

@@ -19,7 +19,8 @@ const G2_ADD_NS: u64 = 600;
 const SIGNERS_PER_ADDITION: f64 = 4.0;
 /// Decoded points, weights and encodings of an item.
 const ITEM_BYTES: u64 = 768;
-const KEY_BYTES: u64 = 2 * 96 + 128;
+/// A key in the tables of both layers, and once more while they are made.
+const KEY_BYTES: u64 = 2 * (96 + 128) + 96 + 128;
 
 fn item_ns(n: u64) -> u64 {
     n.saturating_mul(DECODE_NS + SUBGROUP_NS + COMBINE_NS)
@@ -40,7 +41,7 @@ pub(super) fn predict(costs: &Costs, op: Op, n: u64, m: u64) -> Cost {
         Op::Aggregate | Op::Collect | Op::Merge => {
             TEST_NS + n.saturating_mul(DECODE_NS + G2_ADD_NS) + keys_ns
         }
-        Op::Prepare => (n as f64 * costs.add_ns) as u64 + n.saturating_mul(100),
+        Op::Prepare => 2 * (n as f64 * costs.add_ns) as u64 + n.saturating_mul(200),
     };
     let memory_bytes = match op {
         Op::Prepare => n.saturating_mul(KEY_BYTES),

@@ -1,40 +1,66 @@
 //! The public keys of an epoch.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use alphorn_scheme::{Layer, Statement};
+use alphorn_scheme::{Ctx, Layer, SchemeError, Statement};
 use alphorn_types::{Assignment, Layout};
 
+use super::bases::Known;
 use crate::blst_ffi::curve::G1Affine;
 use crate::kernel::Backend;
 use crate::registry::Registry;
-use crate::sums::KeyTable;
+use crate::sums::{Base, KeyTable, Workspace};
 
-/// The public keys of an epoch in committee order.
+/// The public keys of an epoch in committee order, and once more cut into cells.
+///
+/// Two tables of at most 224 bytes a key (470 MB in all for 2^20 validators on the wide kernel, 201
+/// MB on the portable one), and of each committee at most two vectors whose sums are known.
 pub struct EpochKeys {
-    pub(super) registry: Arc<Registry>,
-    pub(super) assignment: Arc<Assignment>,
-    pub(super) committees: KeyTable,
-    /// The same keys cut into cells; built when the first aggregate of a cell is verified.
-    pub(super) cells: OnceLock<KeyTable>,
-}
-
-/// Keys in epoch order, in a table with these ranges as its committees.
-pub(super) fn key_table(
-    backend: Backend,
-    registry: &Registry,
-    assignment: &Assignment,
-    sizes: &[usize],
-) -> KeyTable {
-    let keys: Vec<G1Affine> = assignment
-        .members()
-        .iter()
-        .map(|&v| *registry.keys()[v as usize].point())
-        .collect();
-    KeyTable::new(backend, keys, sizes).expect("the layout's ranges cover the validators")
+    registry: Arc<Registry>,
+    assignment: Arc<Assignment>,
+    committees: KeyTable,
+    cells: KeyTable,
+    /// For each committee.
+    known: Mutex<Vec<Known>>,
 }
 
 impl EpochKeys {
+    /// Both tables.
+    pub(super) fn new(
+        backend: Backend,
+        registry: &Arc<Registry>,
+        assignment: &Arc<Assignment>,
+        ctx: &Ctx<'_, Workspace>,
+    ) -> Result<EpochKeys, SchemeError> {
+        let layout = assignment.layout();
+        let table = |sizes: &[usize]| {
+            if ctx.checkpoint().is_err() {
+                return Err(SchemeError::Stopped);
+            }
+            let keys: Vec<G1Affine> = assignment
+                .members()
+                .iter()
+                .map(|&v| *registry.keys()[v as usize].point())
+                .collect();
+            Ok(KeyTable::new(backend, keys, sizes)
+                .expect("the layout's ranges cover the validators"))
+        };
+        let committees: Vec<usize> = (0..layout.committees())
+            .map(|c| layout.committee_len(c) as usize)
+            .collect();
+        let cells: Vec<usize> = layout
+            .cells()
+            .map(|cell| layout.cell_len(cell) as usize)
+            .collect();
+        Ok(EpochKeys {
+            committees: table(&committees)?,
+            cells: table(&cells)?,
+            registry: registry.clone(),
+            assignment: assignment.clone(),
+            known: Mutex::new(vec![Known::default(); committees.len()]),
+        })
+    }
+
     /// The keys of all validators.
     pub fn registry(&self) -> &Registry {
         &self.registry
@@ -49,20 +75,22 @@ impl EpochKeys {
     pub(super) fn table(&self, layer: Layer) -> &KeyTable {
         match layer {
             Layer::Collection => &self.committees,
-            Layer::Aggregate => self.cells.get_or_init(|| {
-                let layout = self.assignment.layout();
-                let sizes: Vec<usize> = layout
-                    .cells()
-                    .map(|cell| layout.cell_len(cell) as usize)
-                    .collect();
-                key_table(
-                    self.committees.backend(),
-                    &self.registry,
-                    &self.assignment,
-                    &sizes,
-                )
-            }),
+            Layer::Aggregate => &self.cells,
         }
+    }
+
+    /// The vectors of a cell or committee whose sums are known; cells have none.
+    pub(super) fn bases(&self, layer: Layer, place: usize) -> Vec<Base> {
+        match layer {
+            Layer::Aggregate => Vec::new(),
+            Layer::Collection => self.with_known(|known| known[place].bases().to_vec()),
+        }
+    }
+
+    /// Calls `f` with what is known of each committee.
+    pub(super) fn with_known<T>(&self, f: impl FnOnce(&mut [Known]) -> T) -> T {
+        // What a panic left behind is a valid list all the same: entries are replaced whole.
+        f(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Index in the layer's table of the cell or committee that a statement names exactly.

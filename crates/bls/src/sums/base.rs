@@ -46,6 +46,32 @@ impl Base {
         })
     }
 
+    /// The vector of a column that was summed before, with the sum found then.
+    ///
+    /// # Errors
+    /// As [`Base::compute`].
+    pub(crate) fn of_sum(
+        table: &KeyTable,
+        committee: usize,
+        words: &[u64],
+        sum: G1Affine,
+    ) -> Result<Base, SumError> {
+        let committees = table.committees();
+        if committee >= committees {
+            return Err(SumError::Committee {
+                committee,
+                committees,
+            });
+        }
+        check_plane(words, table.committee(committee).len())?;
+        Ok(Base {
+            table_digest: *table.digest(),
+            committee,
+            words: words.to_vec(),
+            sum,
+        })
+    }
+
     /// The vector.
     pub fn words(&self) -> &[u64] {
         &self.words

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// Inputs of one job at most.
 const INPUTS_MAX: u32 = 1 << 20;
+/// Pieces of a combination at most: 15 picks in each of a committee's 256 cells are 3,840.
+const PARTS_MAX: u32 = 1 << 12;
 /// Claims of one input at most.
 const CLAIMS_MAX: u32 = 1 << 10;
 /// Bytes of one signature or piece of evidence at most.
@@ -79,7 +81,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Work, DecodeError> {
             epoch: Epoch(r.u64()?),
             statement: statement(&mut r)?,
             multiplicity_max: r.u8()?,
-            parts: list(&mut r, INPUTS_MAX, part)?,
+            parts: list(&mut r, PARTS_MAX, part)?,
         }),
         tag => {
             return Err(DecodeError::OutOfRange {
@@ -298,6 +300,37 @@ mod tests {
         assert!(short.len() < 64, "{} bytes", short.len());
         let refused = decode(&group(POSITIONS_MAX, &short)).map(|work| work.op());
         assert!(matches!(refused, Err(DecodeError::UnknownTag { .. })));
+    }
+
+    #[test]
+    fn a_combination_has_no_more_pieces_than_a_committee_has_picks() {
+        let combine = |parts: u32| {
+            let mut w = Writer::with_capacity(64);
+            w.u8(2);
+            w.u16(Op::Collect.kind());
+            w.u64(1);
+            let statement = Statement {
+                layer: Layer::Collection,
+                first: 0,
+                len: 1,
+                slot: Slot(0),
+                message: [0; 32],
+            };
+            put_statement(&mut w, &statement);
+            w.u8(1);
+            w.u32(parts);
+            decode(&w.into_vec()).map(|work| work.op())
+        };
+        assert_eq!(combine(0), Ok(Op::Collect));
+        // Within the bound it is the pieces themselves that are missing.
+        assert!(matches!(
+            combine(PARTS_MAX),
+            Err(DecodeError::Truncated { .. })
+        ));
+        assert!(matches!(
+            combine(PARTS_MAX + 1),
+            Err(DecodeError::TooLong { .. } | DecodeError::OutOfRange { .. })
+        ));
     }
 
     #[test]

@@ -99,6 +99,10 @@ impl<S: Scheme> Job<S> {
                 return Err(TaskError::Stopped);
             }
             let bad = self.bad_inputs(env, ctx);
+            // A stopped search says nothing about the inputs.
+            if ctx.stopped() {
+                return Err(TaskError::Stopped);
+            }
             return Err(if bad.is_empty() {
                 TaskError::SelfVerifyFailed
             } else {

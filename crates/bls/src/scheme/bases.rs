@@ -1,0 +1,86 @@
+//! Vectors of a committee whose sums are kept from one job to the next.
+//!
+//! The collections of a slot differ from one another, and from those of the slot before, in a few
+//! positions of a hundred; against a known sum only these positions are added. What is kept comes
+//! from claims that held, with sums that were computed here, and is bound to its key table. It
+//! changes how long a sum takes and never its result.
+
+use alphorn_types::Slot;
+
+use crate::sums::Base;
+
+/// Vectors that are kept of a committee: the best bitfields of two slots, or the two lower planes
+/// of the best support with multiplicities.
+pub(super) const BASES_MAX: usize = 2;
+
+/// What is known of one committee.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// Slot and signers of the first base.
+    newest: Option<(Slot, usize)>,
+    bases: Vec<Base>,
+}
+
+impl Known {
+    /// The vectors, at most [`BASES_MAX`].
+    pub(super) fn bases(&self) -> &[Base] {
+        &self.bases
+    }
+
+    /// Takes the planes of a support of `slot` that held, if it is newer than what is here, or of
+    /// the same slot with more signers.
+    pub(super) fn learn(&mut self, slot: Slot, signers: usize, mut planes: Vec<Base>) {
+        planes.truncate(BASES_MAX);
+        let is_better = self
+            .newest
+            .is_none_or(|(newest, most)| (slot, signers) > (newest, most));
+        if planes.is_empty() || !is_better {
+            return;
+        }
+        let same_slot = self.newest.is_some_and(|(newest, _)| newest == slot);
+        // A better bitfield of the slot takes the place of the one before it.
+        let kept = self.bases.drain(..).skip(usize::from(same_slot));
+        planes.extend(kept);
+        planes.truncate(BASES_MAX);
+        self.bases = planes;
+        self.newest = Some((slot, signers));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Backend;
+    use crate::sums::KeyTable;
+    use crate::{Exec, interop_keys, vartime_interop_public_keys};
+
+    #[test]
+    fn the_best_of_two_slots_or_two_planes_are_kept() {
+        let secrets = interop_keys(0..8, Exec::serial());
+        let keys = vartime_interop_public_keys(&secrets, Backend::portable(), Exec::serial());
+        let keys = keys.iter().map(|key| *key.point()).collect();
+        let table = KeyTable::new(Backend::portable(), keys, &[8]).unwrap();
+        let base = |word: u64| Base::compute(&table, 0, &[word]).unwrap();
+        let mut known = Known::default();
+        let words = |known: &Known| -> Vec<u64> {
+            known.bases().iter().map(|base| base.words()[0]).collect()
+        };
+        known.learn(Slot(5), 0, Vec::new());
+        assert!(words(&known).is_empty());
+        for (slot, word, expected) in [
+            (5, 0b0011, vec![0b0011]),
+            (5, 0b0001, vec![0b0011]),
+            (5, 0b0111, vec![0b0111]),
+            (6, 0b0100, vec![0b0100, 0b0111]),
+            (5, 0xff, vec![0b0100, 0b0111]),
+            (6, 0b1100, vec![0b1100, 0b0111]),
+            (9, 0b0010, vec![0b0010, 0b1100]),
+        ] {
+            let signers = (word as u64).count_ones() as usize;
+            known.learn(Slot(slot), signers, vec![base(word)]);
+            assert_eq!(words(&known), expected);
+        }
+        known.learn(Slot(9), 7, vec![base(0x7f), base(0x0f), base(0x01)]);
+        assert_eq!(words(&known), [0x7f, 0x0f]);
+    }
+}

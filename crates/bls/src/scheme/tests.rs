@@ -1,0 +1,356 @@
+use super::signers::TABLE_SIGNATURES_MIN;
+use super::*;
+use crate::{InteropKey, SecretKey, sign};
+
+struct Interop;
+
+impl alphorn_scheme::battery::Fixture for Interop {
+    type S = Bls;
+
+    fn scheme(&self) -> Bls {
+        Bls::new(Backend::portable(), Costs::default())
+    }
+
+    fn registry(&self, validators: u32) -> Registry {
+        Registry::interop(validators, Backend::portable(), Exec::serial()).unwrap()
+    }
+
+    fn signers(&self, validators: u32) -> Signers {
+        Signers::interop(0..validators, Exec::serial())
+    }
+}
+
+alphorn_scheme::battery!(interop, Interop);
+
+struct Real;
+
+impl alphorn_scheme::battery::Fixture for Real {
+    type S = Bls;
+
+    fn scheme(&self) -> Bls {
+        let backend = *Backend::available().last().unwrap();
+        Bls::new(backend, Costs::default()).with_rlc_bits(RlcBits::Bits128)
+    }
+
+    fn registry(&self, validators: u32) -> Registry {
+        let keys = (0..validators).map(|v| real_key(v).public_key()).collect();
+        Registry::allowing_duplicates(keys, Exec::serial()).unwrap()
+    }
+
+    fn signers(&self, validators: u32) -> Signers {
+        Signers::real((0..validators).map(|v| (Validator(v), real_key(v))))
+    }
+}
+
+fn real_key(validator: u32) -> SecretKey {
+    SecretKey::key_gen(&[validator as u8; 32]).unwrap()
+}
+
+alphorn_scheme::battery!(real, Real);
+
+/// Runs `verify_claims` on two committees of three cells of interop keys 0 to 23.
+fn verdicts(claims: &[Claim]) -> Vec<bool> {
+    let layout = alphorn_types::Layout::new(24, 2, 3).unwrap();
+    let members = (0..24).collect();
+    let assignment = Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap();
+    let registry = Registry::interop(24, Backend::portable(), Exec::serial()).unwrap();
+    let scheme = Bls::new(Backend::portable(), Costs::default());
+    let mut scratch = Workspace::default();
+    let ctx = &mut Ctx::single(&mut scratch);
+    let (registry, assignment) = (Arc::new(registry), Arc::new(assignment));
+    let keys = scheme.keys(&registry, &assignment, ctx).unwrap();
+    let verdicts = alphorn_scheme::verify_claims(&scheme, &keys, claims, &[1; 32], ctx);
+    for (claim, verdict) in claims.iter().zip(&verdicts) {
+        assert_eq!(
+            crate::peer::claim_holds(&keys, claim),
+            *verdict,
+            "{claim:?}"
+        );
+    }
+    verdicts
+}
+
+/// The claim that the first `support.len()` positions from `first` on signed, and they did.
+fn group(layer: Layer, first: u32, len: u32, multiplicities: &[u8]) -> Claim {
+    let keys: Vec<InteropKey> = (0..24).map(InteropKey::new).collect();
+    let signed = keys
+        .iter()
+        .skip(first as usize)
+        .zip(multiplicities.iter().copied());
+    let signature = InteropKey::weighted_sum(signed).map_or([0; 96], |sum| {
+        sign(&sum.to_secret_key(), &[7; 32]).to_bytes()
+    });
+    Claim::Group {
+        statement: Statement {
+            layer,
+            first,
+            len,
+            slot: Slot(1),
+            message: [7; 32],
+        },
+        evidence: Evidence {
+            support: Arc::new(Support::from_multiplicities(multiplicities).unwrap()),
+            bytes: Arc::from(signature),
+        },
+    }
+}
+
+#[test]
+fn a_statement_must_name_a_cell_or_a_committee_and_fit_its_support() {
+    let (cell, committee) = (Layer::Aggregate, Layer::Collection);
+    let many = [0, 15, 3, 1, 8, 0, 2, 5, 0, 15, 15, 1];
+    let good = [
+        group(cell, 4, 4, &[0, 15, 3, 1]),
+        group(committee, 12, 12, &many),
+    ];
+    assert_eq!(verdicts(&good), [true, true]);
+    let bad = [
+        group(committee, 4, 4, &[0, 15, 3, 1]),
+        group(cell, 12, 12, &many),
+        group(cell, 5, 4, &[1, 1, 1, 1]),
+        group(cell, 4, 5, &[1, 1, 1, 1, 1]),
+        group(cell, 4, 4, &[1, 1, 1]),
+        group(cell, 4, 4, &[1, 1, 1, 1, 1]),
+        group(cell, 4, 4, &[0; 4]),
+        group(cell, 4, 0, &[]),
+        group(cell, 4, u32::MAX, &[1, 1, 1, 1]),
+        group(cell, 24, 4, &[1, 1, 1, 1]),
+        group(committee, u32::MAX, u32::MAX, &[1; 12]),
+    ];
+    assert_eq!(verdicts(&bad), [false; 11]);
+    // More claims on one cell than a job takes, the bad ones at its seams.
+    let mut flood = vec![good[0].clone(); 130];
+    let seams = [0, 63, 64, 129];
+    seams.iter().for_each(|i| flood[*i] = bad[6].clone());
+    let expected: Vec<bool> = (0..130).map(|i| !seams.contains(&i)).collect();
+    assert_eq!(verdicts(&flood), expected);
+}
+
+#[test]
+fn many_interop_signatures_equal_those_one_by_one() {
+    let signers = Signers::interop(10..10 + 2 * TABLE_SIGNATURES_MIN as u32, Exec::serial());
+    let item = |i: u32| (Validator(10 + i), [u8::from(i.is_multiple_of(3)); 32]);
+    let items: Vec<_> = (0..2 * TABLE_SIGNATURES_MIN as u32).map(item).collect();
+    let signed = signers
+        .sign(Backend::portable(), &items, Exec::serial())
+        .unwrap();
+    for ((validator, message), signature) in items.iter().zip(signed) {
+        let key = InteropKey::new(u64::from(validator.0)).to_secret_key();
+        assert_eq!(signature, sign(&key, message));
+    }
+    for outside in [9, 10 + 2 * TABLE_SIGNATURES_MIN as u32] {
+        let refused = signers.sign(
+            Backend::portable(),
+            &[(Validator(outside), [0; 32])],
+            Exec::serial(),
+        );
+        assert_eq!(refused.err(), Some(SchemeError::UnknownSigner(outside)));
+    }
+}
+
+/// One committee of this many interop keys.
+const WORLD: u32 = 1024;
+
+struct World {
+    scheme: Bls,
+    keys: EpochKeys,
+}
+
+impl World {
+    fn new() -> World {
+        let layout = alphorn_types::Layout::new(WORLD, 1, 1).unwrap();
+        let assignment = Assignment::new(alphorn_types::Epoch(0), layout, (0..WORLD).collect());
+        let registry = Registry::interop(WORLD, Backend::portable(), Exec::serial()).unwrap();
+        let scheme = Bls::new(Backend::portable(), Costs::default());
+        let mut scratch = Workspace::default();
+        let ctx = &mut Ctx::single(&mut scratch);
+        let keys = scheme
+            .keys(&Arc::new(registry), &Arc::new(assignment.unwrap()), ctx)
+            .unwrap();
+        World { scheme, keys }
+    }
+
+    /// A collection of these multiplicities.
+    fn claim(&self, slot: u64, multiplicity: impl Fn(u32) -> u8) -> Claim {
+        let list: Vec<u8> = (0..WORLD).map(multiplicity).collect();
+        let keys: Vec<InteropKey> = (0..u64::from(WORLD)).map(InteropKey::new).collect();
+        let sum = InteropKey::weighted_sum(keys.iter().zip(list.iter().copied())).unwrap();
+        Claim::Group {
+            statement: Statement {
+                layer: Layer::Collection,
+                first: 0,
+                len: WORLD,
+                slot: Slot(slot),
+                message: [7; 32],
+            },
+            evidence: Evidence {
+                support: Arc::new(Support::from_multiplicities(&list).unwrap()),
+                bytes: Arc::from(sign(&sum.to_secret_key(), &[7; 32]).to_bytes()),
+            },
+        }
+    }
+
+    /// Verdicts, compared with those of blst, and the methods that summed the keys.
+    fn verify(&self, claims: &[Claim]) -> (Vec<bool>, PreparedClaims) {
+        let mut scratch = Workspace::default();
+        let ctx = &mut Ctx::single(&mut scratch);
+        let prepared = self.scheme.prepare(&self.keys, claims, &[1; 32], ctx);
+        let mut verdicts = vec![true; claims.len()];
+        if !self.scheme.check(&self.keys, &prepared, 0..claims.len()) {
+            let bad = self.scheme.locate(&self.keys, &prepared, ctx).unwrap();
+            bad.into_iter().for_each(|i| verdicts[i] = false);
+        }
+        for (claim, verdict) in claims.iter().zip(&verdicts) {
+            assert_eq!(crate::peer::claim_holds(&self.keys, claim), *verdict);
+        }
+        (verdicts, prepared)
+    }
+
+    fn bases(&self) -> Vec<usize> {
+        let bases = self.keys.bases(Layer::Collection, 0);
+        let ones = |base: &crate::sums::Base| {
+            let words = base.words().iter();
+            words.map(|word| word.count_ones() as usize).sum()
+        };
+        bases.iter().map(ones).collect()
+    }
+}
+
+fn offline(i: u32) -> bool {
+    i % 5 == 0
+}
+
+#[test]
+fn sums_of_one_job_serve_the_next() {
+    let world = World::new();
+    let bits = |missing: u32| move |i: u32| u8::from(!offline(i) && i != missing);
+    let first: Vec<Claim> = (0..4).map(|k| world.claim(1, bits(5 * k + 1))).collect();
+    let (verdicts, prepared) = world.verify(&first);
+    assert_eq!(verdicts, [true; 4]);
+    assert_eq!(prepared.columns_by(Method::Delta), 0);
+    assert_eq!(world.bases(), [818], "one of four equally good bitfields");
+    // A late one costs the positions in which it differs.
+    let (verdicts, prepared) = world.verify(&[world.claim(1, bits(2))]);
+    assert_eq!(
+        (verdicts, prepared.columns_by(Method::Delta)),
+        (vec![true], 1)
+    );
+    // So does the next slot, many at once.
+    let next: Vec<Claim> = (0..8).map(|k| world.claim(2, bits(5 * k + 3))).collect();
+    let (verdicts, prepared) = world.verify(&next);
+    assert_eq!(verdicts, [true; 8]);
+    assert_eq!(prepared.columns_by(Method::Based), 8);
+    assert_eq!(world.bases(), [818, 818], "the best of each slot");
+    // Forged claims, the fullest of all, are found and nothing is learnt from them.
+    let Claim::Group {
+        statement,
+        evidence,
+    } = world.claim(3, |_| 1)
+    else {
+        panic!("a collection");
+    };
+    let bytes = match &next[0] {
+        Claim::Group { evidence, .. } => evidence.bytes.clone(),
+        _ => panic!("a collection"),
+    };
+    let forged = Claim::Group {
+        statement,
+        evidence: Evidence { bytes, ..evidence },
+    };
+    let (verdicts, _) = world.verify(&[forged.clone(), world.claim(3, bits(7)), forged]);
+    assert_eq!(verdicts, [false, true, false]);
+    assert_eq!(world.bases(), [818, 818]);
+}
+
+#[test]
+fn planes_of_counted_supports_are_kept() {
+    let world = World::new();
+    let counted = |missing: u32| {
+        move |i: u32| match i {
+            i if offline(i) || i == missing => 0,
+            i if i < 512 => 1,
+            _ => 2 + u8::from(i % 64 == 1),
+        }
+    };
+    let (verdicts, _) = world.verify(&[world.claim(1, counted(1)), world.claim(1, counted(2))]);
+    assert_eq!(verdicts, [true; 2]);
+    let odd = (0..WORLD).filter(|i| counted(1)(*i) % 2 == 1).count();
+    let twice = (0..WORLD).filter(|i| counted(1)(*i) >= 2).count();
+    assert_eq!(world.bases(), [odd, twice]);
+    let (verdicts, prepared) = world.verify(&[world.claim(2, counted(6))]);
+    assert_eq!(verdicts, [true]);
+    // The two planes of the claim, and once more as candidates of their own.
+    assert_eq!(
+        prepared.columns_by(Method::Delta) + prepared.columns_by(Method::Based),
+        4
+    );
+}
+
+#[test]
+fn a_retry_neither_uses_nor_leaves_bases() {
+    let mut world = World::new();
+    world.scheme = world.scheme.portable();
+    let claim = world.claim(1, |i| u8::from(!offline(i)));
+    for _ in 0..2 {
+        let (verdicts, prepared) = world.verify(std::slice::from_ref(&claim));
+        assert_eq!(
+            (verdicts, prepared.columns_by(Method::Naive)),
+            (vec![true], 1)
+        );
+        assert!(world.bases().is_empty());
+    }
+}
+
+#[test]
+fn a_request_to_stop_is_answered_soon_and_nothing_is_claimed() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, Instant};
+    let world = World::new();
+    let secret = InteropKey::new(3).to_secret_key();
+    // Each message is hashed and has its own Miller loop: half a second and more.
+    let claims: Vec<Claim> = (0..2_000u64)
+        .map(|i| {
+            let mut message = [0; 32];
+            message[..8].copy_from_slice(&i.to_le_bytes());
+            Claim::One {
+                validator: Validator(3),
+                role: alphorn_scheme::Role::Vote,
+                slot: Slot(1),
+                message,
+                signature: Arc::from(sign(&secret, &[9; 32]).to_bytes()),
+            }
+        })
+        .collect();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(2)
+        .build()
+        .unwrap();
+    // Before it begins, while it decodes, in the middle of the pairings, while it searches.
+    for beats_before in [0, 2, 900, 2_300] {
+        let (stop, beats) = (alphorn_scheme::Stop::default(), Arc::new(AtomicU64::new(0)));
+        let asked = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| {
+                while beats.load(Ordering::Relaxed) < beats_before {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                stop.stop();
+                Instant::now()
+            });
+            let mut scratch = Workspace::default();
+            let ctx = &mut Ctx::pooled(&pool, stop.clone(), beats.clone(), &mut scratch);
+            let verdicts =
+                alphorn_scheme::verify_claims(&world.scheme, &world.keys, &claims, &[1; 32], ctx);
+            assert!(ctx.stopped());
+            assert_eq!(
+                verdicts,
+                vec![false; claims.len()],
+                "nothing is said to hold"
+            );
+            asked.join().unwrap()
+        });
+        let waited = asked.elapsed();
+        println!("asked after {beats_before} beats, answered within {waited:?}");
+        // Ten milliseconds on a free core; other programs may hold the cores here.
+        assert!(waited < Duration::from_millis(500), "{waited:?}");
+    }
+}
