@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use super::convert::{ONE, scatter};
 use super::field::{
     DIGITS, Fe, LANES, LIMBS, NARROW, Offset, P_LIMBS, WIDE, advance_x, advance_y, products,
-    sub_carry, words,
+    square, sub_carry, words,
 };
 
 /// Sixteen numbers that may be added: limbs are signed, values are bounded per level.
@@ -235,6 +235,19 @@ impl<const N: usize> Wide<N> {
     }
 }
 
+impl<const N: usize> Wide<N> {
+    /// `self = a²`, as `set_product(a, a, offset)`.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline]
+    fn set_square(&mut self, a: &Narrow<N>, offset: &Offset) {
+        if N == 1 {
+            square::<WIDE>(&a.0[0], &mut self.0[0]);
+        } else {
+            products_over_fp2::<N, WIDE>(&mut self.0, &a.0, &a.0, offset);
+        }
+    }
+}
+
 /// u² = -1: a0·b0 + (-a1)·b1, and a0·b1 + a1·b0. `offset` is more than a1, which is cleared.
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn products_over_fp2<const N: usize, const FORM: u8>(
@@ -351,7 +364,7 @@ impl<const N: usize> Temporaries<N> {
         }
         slope.set_product(inverse_d, numerator, level);
         let before = (missing.0 | missing.1 != 0).then_some(*a);
-        product.set_product(slope, slope, &level.product);
+        product.set_square(slope, &level.product);
         for c in 0..N {
             let offsets = (&level.bound_doubled, &level.bound_next);
             let (x, run) = (&mut a.x.0[c], &mut run.0[c]);
@@ -395,7 +408,7 @@ impl<const N: usize> Slot<N> {
 fn tangent<const N: usize>(x: &Wide<N>, level: &Level) -> Narrow<N> {
     let x = x.narrow(level.multiple);
     let mut square = Wide::zero();
-    square.set_product(&x, &x, &level.bound);
+    square.set_square(&x, &level.bound);
     // 3·(1 + N·B²·p / R).
     let bound = 4 + ((3 * N as u64 * level.multiple * level.multiple) >> 35);
     square.add(&square).add(&square).narrow(bound)

@@ -1,7 +1,7 @@
 //! The vector arithmetic against blst's, at ordinary and at extreme representatives.
 
 use super::field::{
-    DIGITS, Fe, LIMBS, NARROW, P_LIMBS, WIDE, multiple_of_p, products, transpose, words,
+    DIGITS, Fe, LIMBS, NARROW, P_LIMBS, WIDE, multiple_of_p, products, square, transpose, words,
 };
 use super::*;
 use crate::CurveField;
@@ -84,14 +84,17 @@ fn check_products(rounds: usize) {
         products::<1, DIGITS>([(&operands[0], &operands[1])], &mut out[1]);
         let pairs = [(&operands[0], &operands[1]), (&operands[2], &operands[3])];
         products::<2, WIDE>(pairs, &mut out[2]);
-        let mut narrow = Fe::zero();
+        let (mut narrow, mut squared, mut expected) = (Fe::zero(), Fe::zero(), Fe::zero());
         products::<1, NARROW>([(&operands[0], &operands[1])], &mut narrow);
+        square::<DIGITS>(&operands[0], &mut squared);
+        products::<1, DIGITS>([(&operands[0], &operands[0])], &mut expected);
         for lane in 0..LANES {
             let product = value(a[lane]).mul(&value(b[lane]));
             assert_eq!(value(out[0].lane(lane)).mul(&r), product);
             assert_eq!(value(out[1].lane(lane)).mul(&r), product);
             assert!(out[1].lane(lane)[..7].iter().all(|limb| *limb <= LIMB_MAX));
             assert_eq!(narrow.digits().lane(lane), out[1].digits().lane(lane));
+            assert_eq!(squared.lane(lane), expected.lane(lane));
             let both = product.add(&value(c[lane]).mul(&value(d[lane])));
             assert_eq!(value(out[2].lane(lane)).mul(&r), both);
             assert!(
