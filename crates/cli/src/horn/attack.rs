@@ -5,8 +5,9 @@
 //! drop the same victims. Her voters are split into groups; each aggregate of hers contains one
 //! group, so that each further pick of hers adds more than the honest one that has the victims.
 
-use super::draw::{Aggregates, Draw, covered, missing};
+use super::draw::{Aggregates, Draw, missing, picked};
 use alphorn_proto::horn::Cover;
+use alphorn_proto::horn::cover::Picks;
 use alphorn_scheme::Overlap;
 use alphorn_types::{Bitfield, MULTIPLICITY_LIMIT, Support, Validator};
 use std::fmt;
@@ -125,7 +126,13 @@ pub(crate) struct Covering {
 impl Covering {
     /// What the collector sums of a cell, and how many aggregates it picked.
     pub(crate) fn apply(self, aggregates: &Aggregates) -> (Support, usize) {
-        covered(aggregates, self.rule, self.picks)
+        let (picks, support) = self.picks(aggregates);
+        (support, picks.chosen.len())
+    }
+
+    /// Which aggregates of a cell the collector picks, and what they sum to.
+    pub(crate) fn picks(self, aggregates: &Aggregates) -> (Picks, Support) {
+        picked(aggregates, self.rule, self.picks)
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::bench::Participation;
 use crate::participation::Record;
 use alphorn_proto::horn::Cover;
-use alphorn_proto::horn::cover::{Candidate, cover};
+use alphorn_proto::horn::cover::{Candidate, Picks, cover};
 use alphorn_types::{Bitfield, Cell, Layout, Support, Validator};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -199,6 +199,12 @@ pub(crate) fn aggregates(
 
 /// What a collector makes of a cell: the sum of its picks, and how many there are.
 pub(crate) fn covered(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> (Support, usize) {
+    let (picks, support) = picked(aggregates, rule, picks_max);
+    (support, picks.chosen.len())
+}
+
+/// A collector's picks of a cell, and their sum.
+pub(crate) fn picked(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> (Picks, Support) {
     let candidates: Vec<Candidate<'_>> = aggregates
         .iter()
         .map(|(sender, signers)| Candidate {
@@ -207,7 +213,8 @@ pub(crate) fn covered(aggregates: &Aggregates, rule: Cover, picks_max: usize) ->
         })
         .collect();
     let picks = cover(&candidates, None, rule, picks_max);
-    (picks.multiplicities(&candidates), picks.chosen.len())
+    let support = picks.multiplicities(&candidates);
+    (picks, support)
 }
 
 /// The support of a committee out of those of its cells, in order.

@@ -1,6 +1,6 @@
 //! `alphorn horn`: the analyses of Horn, from the real encoders and roles.
 
-mod attack;
+pub(crate) mod attack;
 mod collections;
 mod committees;
 pub(crate) mod draw;
