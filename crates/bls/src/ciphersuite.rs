@@ -5,7 +5,10 @@ use crate::blst_ffi::curve::{G1Affine, G2Affine};
 use crate::blst_ffi::pairing::{self, pairing_product};
 use crate::blst_ffi::points::{g1, g2};
 use crate::error::{BlsError, DecodeError};
+use crate::exec::Exec;
+use crate::kernel::Backend;
 use crate::keys::{ProofOfPossession, PublicKey, SecretKey, Signature};
+use crate::lanes;
 
 /// Domain separation tag of signatures.
 pub const SIGNATURE_DST: &[u8] = b"BLS_SIG_BLS12381G2_XMD:SHA-256_SSWU_RO_POP_";
@@ -15,6 +18,16 @@ pub const POP_DST: &[u8] = b"BLS_POP_BLS12381G2_XMD:SHA-256_SSWU_RO_POP_";
 /// `hash_to_curve` of RFC 9380, suite `BLS12381G2_XMD:SHA-256_SSWU_RO_`, with any tag.
 pub fn hash_to_g2(message: &[u8], dst: &[u8]) -> G2Affine {
     pairing::hash_to_g2(message, dst)
+}
+
+/// [`hash_to_g2`] of many messages, on a kernel: the same points.
+pub fn hash_many_to_g2<B: AsRef<[u8]> + Sync>(
+    messages: &[B],
+    dst: &[u8],
+    backend: Backend,
+    exec: Exec<'_>,
+) -> Vec<G2Affine> {
+    lanes::hash_to_g2(messages, dst, backend, exec)
 }
 
 /// `hash_to_curve` of RFC 9380, suite `BLS12381G1_XMD:SHA-256_SSWU_RO_`, with any tag.

@@ -135,7 +135,7 @@ pub fn verify_collections(
         .map(|item| item.signature)
         .chain(singles.iter().map(|item| item.signature))
         .collect();
-    let mut signatures = decompress_signatures(&encoded, exec);
+    let mut signatures = decompress_signatures(&encoded, table.backend(), exec);
     timings.decode = lap();
     check_subgroup(
         &mut signatures,

@@ -7,7 +7,8 @@ use crate::blst_ffi::field::{Fp, Fp2};
 use crate::error::DecodeError;
 use crate::exec::Exec;
 use crate::kernel::Backend;
-use crate::keys::{PublicKey, Signature, decode_g1_unchecked, decode_g2_unchecked};
+use crate::keys::{PublicKey, Signature};
+use crate::lanes::decompress;
 use crate::rlc::Rlc;
 use crate::subgroup::outside_subgroup_with;
 
@@ -25,7 +26,7 @@ pub fn decode_signatures<B: AsRef<[u8]> + Sync>(
     rlc: &Rlc,
     exec: Exec<'_>,
 ) -> Vec<Result<Signature, DecodeError>> {
-    let mut points = decompress_signatures(encoded, exec);
+    let mut points = decompress_signatures(encoded, backend, exec);
     check_subgroup(&mut points, encoded, rlc, backend, exec);
     points
         .into_iter()
@@ -41,8 +42,7 @@ pub fn decode_public_keys<B: AsRef<[u8]> + Sync>(
     rlc: &Rlc,
     exec: Exec<'_>,
 ) -> Vec<Result<PublicKey, DecodeError>> {
-    let mut points: Vec<Decoded<Fp>> =
-        exec.map(encoded.len(), |i| decode_g1_unchecked(encoded[i].as_ref()));
+    let mut points: Vec<Decoded<Fp>> = decompress(encoded, backend, exec);
     check_subgroup(&mut points, encoded, rlc, backend, exec);
     points
         .into_iter()
@@ -53,9 +53,10 @@ pub fn decode_public_keys<B: AsRef<[u8]> + Sync>(
 /// Points of the curve of G2, subgroup not checked.
 pub(crate) fn decompress_signatures<B: AsRef<[u8]> + Sync>(
     encoded: &[B],
+    backend: Backend,
     exec: Exec<'_>,
 ) -> Vec<Decoded<Fp2>> {
-    exec.map(encoded.len(), |i| decode_g2_unchecked(encoded[i].as_ref()))
+    decompress(encoded, backend, exec)
 }
 
 /// SHA-256 over the encodings with their lengths.

@@ -91,6 +91,7 @@ mod interop;
 pub mod ipa;
 mod kernel;
 mod keys;
+mod lanes;
 pub mod peer;
 mod registry;
 mod rlc;
@@ -110,8 +111,8 @@ pub use blst_ffi::field::{Field, Fp, Fp2};
 pub use cache::{CacheError, load_key_cache, write_key_cache};
 pub use ciphersuite::{
     POP_DST, SIGNATURE_DST, aggregate, aggregate_public_keys, aggregate_verify,
-    eth_fast_aggregate_verify, fast_aggregate_verify, hash_to_g1, hash_to_g2, key_validate,
-    pop_prove, pop_verify, sign, verify,
+    eth_fast_aggregate_verify, fast_aggregate_verify, hash_many_to_g2, hash_to_g1, hash_to_g2,
+    key_validate, pop_prove, pop_verify, sign, verify,
 };
 pub use committee::{
     CollectionItem, KeyItem, RejectReason, Verified, VerifyOptions, VerifyTimings,

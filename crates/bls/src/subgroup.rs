@@ -15,6 +15,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::kernel::{Backend, Level};
+use crate::lanes::outside_group;
 use crate::rlc::RlcBits;
 use crate::sums::segments::{Entry, SumKernel};
 use crate::sums::tree::{Item, Tree};
@@ -51,13 +52,16 @@ pub(crate) fn outside_subgroup_with<F: CurveField>(
     bits: RlcBits,
 ) -> Vec<usize> {
     match backend.level() {
-        Level::Portable => Search::new(Portable::<F>::default(), points, seed, bits).run(),
+        Level::Portable => Search::new(backend, Portable::<F>::default(), points, seed, bits).run(),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(witness) => Search::new(F::avx512(witness), points, seed, bits).run(),
+        Level::Avx512(witness) => {
+            Search::new(backend, F::avx512(witness), points, seed, bits).run()
+        }
     }
 }
 
 struct Search<'a, K: SumKernel> {
+    backend: Backend,
     kernel: K,
     points: &'a [Affine<K::Field>],
     stored: Vec<K::Point>,
@@ -69,7 +73,13 @@ struct Search<'a, K: SumKernel> {
 }
 
 impl<'a, K: SumKernel> Search<'a, K> {
-    fn new(kernel: K, points: &'a [Affine<K::Field>], seed: &[u8; 32], bits: RlcBits) -> Self {
+    fn new(
+        backend: Backend,
+        kernel: K,
+        points: &'a [Affine<K::Field>],
+        seed: &[u8; 32],
+        bits: RlcBits,
+    ) -> Self {
         let rounds = bits.bits() / SUBSETS;
         let mut stored = Vec::new();
         if points.len() > rounds * SINGLE_MAX {
@@ -77,6 +87,7 @@ impl<'a, K: SumKernel> Search<'a, K> {
         }
         let random = ChaCha20Rng::from_seed(*seed);
         Search {
+            backend,
             kernel,
             points,
             stored,
@@ -101,13 +112,10 @@ impl<'a, K: SumKernel> Search<'a, K> {
     /// order.
     fn search(&mut self, range: Range<usize>) {
         if range.len() <= self.rounds * SINGLE_MAX {
-            let outside = range.filter(|i| !K::Field::in_group(&self.points[*i]));
-            self.outside.extend(outside);
-        } else if !self
-            .subset_sums(range.clone())
-            .iter()
-            .all(K::Field::in_group)
-        {
+            let outside = outside_group(self.backend, &self.points[range.clone()]);
+            self.outside
+                .extend(outside.into_iter().map(|i| range.start + i));
+        } else if !outside_group(self.backend, &self.subset_sums(range.clone())).is_empty() {
             let middle = range.start + range.len() / 2;
             self.search(range.start..middle);
             self.search(middle..range.end);
@@ -252,7 +260,8 @@ pub(crate) mod tests {
         points[500] = Fp2::sum_naive(&[points[500], torsion]);
         for bits in [RlcBits::Bits64, RlcBits::Bits128] {
             let kernel = Portable::<Fp2>::default();
-            let sums = Search::new(kernel, &good, &[7; 32], bits).subset_sums(0..700);
+            let sums =
+                Search::new(Backend::portable(), kernel, &good, &[7; 32], bits).subset_sums(0..700);
             let different = |i: usize| !sums[..i].contains(&sums[i]);
             assert_eq!(sums.len(), bits.bits());
             assert!((0..sums.len()).all(different));

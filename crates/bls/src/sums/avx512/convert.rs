@@ -36,7 +36,7 @@ impl Coefficients<2> for Fp2 {
 }
 
 /// 2^416 mod p: one in the kernel's Montgomery form.
-pub(super) const ONE: [u64; LIMBS] = split(&power_of_two(416));
+pub(crate) const ONE: [u64; LIMBS] = split(&power_of_two(416));
 /// Multiplying by this number (and dividing by 2^416) takes a·2^384 to a·2^416.
 const ENTER: [u64; LIMBS] = split(&power_of_two(448));
 /// Multiplying by this number (and dividing by 2^416) takes a·2^416 to a·2^384.
@@ -44,9 +44,13 @@ const LEAVE: [u64; LIMBS] = split(&power_of_two(384));
 /// 2^448 mod p, read by blst as 2^64: takes the inverse of a·2^416 as blst computes it to a^-1·2^416.
 const AFTER_INVERSE: Fp = Fp::from_limbs_reduced(power_of_two(448));
 
-/// 2^exponent mod p, by doubling.
+/// 2^exponent mod p.
 const fn power_of_two(exponent: usize) -> [u64; 6] {
-    let mut value = [1, 0, 0, 0, 0, 0];
+    times_power_of_two([1, 0, 0, 0, 0, 0], exponent)
+}
+
+/// value · 2^exponent mod p, by doubling; the value is below p.
+pub(crate) const fn times_power_of_two(mut value: [u64; 6], exponent: usize) -> [u64; 6] {
     let mut step = 0;
     while step < exponent {
         let mut doubled = [0u64; 6];

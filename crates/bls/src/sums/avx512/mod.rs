@@ -3,7 +3,7 @@
 // Limbs, lanes and coefficients of several operands are walked through by one index.
 #![allow(clippy::needless_range_loop)]
 
-mod convert;
+pub(crate) mod convert;
 mod element;
 pub(crate) mod field;
 mod pages;

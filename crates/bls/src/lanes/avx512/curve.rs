@@ -1,0 +1,180 @@
+//! Sixteen points at once, in Jacobian coordinates, and the subgroup checks.
+
+use super::element::{Element, constant};
+use crate::sums::avx512::field::LIMBS;
+
+/// (X, Y, Z) stands for (X/Z², Y/Z³).
+///
+/// Formulas are incomplete, and the exceptions show: no point of either curve has order 2, so a
+/// doubling makes Z = 0 only from Z = 0, and an addition does if the operands have the same x or one
+/// has Z = 0. Z = 0 thus stays to the end of any chain of them, and a lane that ends with another Z has
+/// met no exception.
+#[derive(Clone, Copy)]
+pub(super) struct Jacobian<const N: usize> {
+    /// At most 20p.
+    pub(super) x: Element<N>,
+    /// At most 34p.
+    pub(super) y: Element<N>,
+    /// At most 6p.
+    pub(super) z: Element<N>,
+}
+
+/// The parameter x of the curve is -0xd201000000010000: bits below the uppermost one.
+const PARAMETER: u64 = 0xd201_0000_0001_0000;
+const PARAMETER_BITS: u32 = 63;
+
+/// β with φ(x, y) = (β·x, y) = -[x²](x, y) on G1: a cube root of one.
+const BETA: [u64; LIMBS] = constant([
+    0x2e01_ffff_fffe_fffe,
+    0xde17_d813_620a_0002,
+    0xddb3_a93b_e6f8_9688,
+    0xba69_c607_6a0f_77ea,
+    0x5f19_672f_df76_ce51,
+    0,
+]);
+
+/// (1 + u)^-((p - 1)/3), which has no real part.
+const PSI_X: [[u64; LIMBS]; 2] = [
+    [0; LIMBS],
+    constant([
+        0x8bfd_0000_0000_aaad,
+        0x4094_27eb_4f49_fffd,
+        0x897d_2965_0fb8_5f9b,
+        0xaa0d_857d_8975_9ad4,
+        0xec02_4086_63d4_de85,
+        0x1a01_11ea_397f_e699,
+    ]),
+];
+
+/// (1 + u)^-((p - 1)/2).
+const PSI_Y: [[u64; LIMBS]; 2] = [
+    constant([
+        0xf1ee_7b04_121b_dea2,
+        0x3044_66cf_3e67_fa0a,
+        0xef39_6489_f61e_b45e,
+        0x1c3d_edd9_30b1_cf60,
+        0xe2e9_c448_d77a_2cd9,
+        0x1352_03e6_0180_a68e,
+    ]),
+    constant([
+        0xc810_84fb_ede3_cc09,
+        0xee67_992f_72ec_05f4,
+        0x77f7_6e17_0092_41c5,
+        0x4839_5dab_c2d3_435e,
+        0x6831_e36d_6bd1_7ffe,
+        0x06af_0e04_37ff_400b,
+    ]),
+];
+
+impl<const N: usize> Jacobian<N> {
+    /// From affine coordinates of at most 20p.
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn from_affine(x: &Element<N>, y: &Element<N>) -> Jacobian<N> {
+        Jacobian {
+            x: *x,
+            y: *y,
+            z: Element::one(),
+        }
+    }
+
+    /// The negative.
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn neg(&self) -> Jacobian<N> {
+        Jacobian {
+            y: self.y.neg::<34>(),
+            ..*self
+        }
+    }
+
+    /// Twice the point.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(never)]
+    pub(super) fn double(&mut self) {
+        let square = self.x.square();
+        let slope = square.add(&square.shl::<1>()).carry();
+        self.z = self.y.mul(&self.z).shl::<1>().carry();
+        let yy = self.y.square().carry();
+        let between = self.x.mul(&yy).shl::<2>().carry();
+        self.x = slope.square().sub::<16>(&between.shl::<1>()).carry();
+        let run = between.sub::<20>(&self.x).carry();
+        let eight = yy.square().shl::<3>();
+        self.y = slope.mul(&run).sub::<32>(&eight).carry();
+    }
+
+    /// The sum of two points with different x.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline(never)]
+    pub(super) fn add(&self, other: &Jacobian<N>) -> Jacobian<N> {
+        let (z1z1, z2z2) = (self.z.square().carry(), other.z.square().carry());
+        let (u1, u2) = (self.x.mul(&z2z2).carry(), other.x.mul(&z1z1));
+        let s1 = self.y.mul(&other.z).carry().mul(&z2z2).carry();
+        let s2 = other.y.mul(&self.z).carry().mul(&z1z1);
+        let (h, r) = (u2.sub::<2>(&u1).carry(), s2.sub::<2>(&s1).carry());
+        let hh = h.square().carry();
+        let (hhh, v) = (h.mul(&hh).carry(), u1.mul(&hh).carry());
+        let x = r.square().sub::<6>(&hhh.add(&v.shl::<1>())).carry();
+        let run = v.sub::<10>(&x).carry();
+        Jacobian {
+            y: r.mul(&run).sub::<2>(&s1.mul(&hhh)).carry(),
+            z: self.z.mul(&other.z).carry().mul(&h).carry(),
+            x,
+        }
+    }
+
+    /// |x| times the point, x the parameter of the curve: 63 doublings, 5 additions.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    pub(super) fn times_parameter(&self) -> Jacobian<N> {
+        let mut sum = *self;
+        for bit in (0..PARAMETER_BITS).rev() {
+            sum.double();
+            if PARAMETER >> bit & 1 == 1 {
+                sum = sum.add(self);
+            }
+        }
+        sum
+    }
+
+    /// Lanes where this is the affine point (x, -y), and no exception was met on the way here.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn equals_negative(&self, x: &Element<N>, y: &Element<N>) -> u16 {
+        let zz = self.z.square().carry();
+        let zzz = zz.mul(&self.z).carry();
+        let same_x = self.x.equals(&x.mul(&zz));
+        let opposite_y = self.y.add(&y.mul(&zzz)).carry().is_zero();
+        same_x & opposite_y & !self.z.is_zero()
+    }
+}
+
+impl Jacobian<2> {
+    /// The endomorphism ψ: untwist, Frobenius, twist.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    pub(super) fn psi(&self) -> Jacobian<2> {
+        let (x, y) = (self.x.conjugate::<20>(), self.y.conjugate::<34>());
+        Jacobian {
+            x: x.mul(&Element::broadcast(&PSI_X)).carry(),
+            y: y.mul(&Element::broadcast(&PSI_Y)).carry(),
+            z: self.z.conjugate::<6>(),
+        }
+    }
+}
+
+/// Lanes whose point of the curve over Fp is in G1, except some for which the formulas do not hold:
+/// φ(P) = -[x²]P (Scott, "A note on group membership tests for G1, G2 and GT on BLS pairing-friendly
+/// curves", 2021).
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub(super) fn in_g1(x: &Element<1>, y: &Element<1>) -> u16 {
+    let multiple = Jacobian::from_affine(x, y)
+        .times_parameter()
+        .times_parameter();
+    let x = x.mul(&Element::broadcast(&[BETA])).carry();
+    multiple.equals_negative(&x, y)
+}
+
+/// Lanes whose point of the curve over Fp2 is in G2, except some for which the formulas do not hold:
+/// ψ(P) = [x]P, and x is negative.
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub(super) fn in_g2(x: &Element<2>, y: &Element<2>) -> u16 {
+    let point = Jacobian::from_affine(x, y);
+    let image = point.psi();
+    point.times_parameter().equals_negative(&image.x, &image.y)
+}

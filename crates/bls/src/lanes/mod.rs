@@ -1,0 +1,252 @@
+//! What surrounds the sums, sixteen items at once: decoding, subgroup checks, hashing to G2.
+//!
+//! Variable time, on public data. What the lanes do and why they may is in [`crate::lecture`].
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod expand;
+#[cfg(test)]
+mod tests;
+
+use crate::blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
+use crate::blst_ffi::field::{Fp, Fp2, P};
+use crate::blst_ffi::pairing;
+use crate::error::DecodeError;
+use crate::exec::Exec;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::Avx512Witness;
+use crate::kernel::{Backend, Level};
+use crate::keys::{decode_g1_unchecked, decode_g2_unchecked};
+
+/// Items of one run.
+const LANES: usize = 16;
+/// Items from which a run that is not full costs less than blst: it takes as long as three to five items do.
+const LANES_MIN: usize = 8;
+/// Items that are worth a thread.
+const ITEMS_MIN: usize = 4 * LANES;
+
+/// A compressed form of a finite point whose x is canonical and not 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compressed {
+    /// Coefficients of x, six words each; Fp has the first only.
+    x: [[u64; 6]; 2],
+    /// Whether y is the larger of both roots.
+    larger: bool,
+}
+
+/// A field whose curve has lanes.
+pub(crate) trait LaneField: Sized {
+    /// Coefficients of an element over Fp.
+    const COEFFICIENTS: usize;
+
+    /// A point of the curve from its compressed form, by blst; subgroup not checked, identity allowed.
+    fn decompress(bytes: &[u8]) -> Result<Affine<Self>, DecodeError>;
+
+    /// Sixteen points from their compressed forms, and the lanes that are right.
+    #[cfg(target_arch = "x86_64")]
+    fn decompress_lanes(
+        witness: Avx512Witness,
+        forms: &[Compressed; LANES],
+    ) -> ([Affine<Self>; LANES], u16);
+
+    /// Lanes that are in the subgroup of prime order; the others may be.
+    #[cfg(target_arch = "x86_64")]
+    fn in_group_lanes(witness: Avx512Witness, points: &[Affine<Self>; LANES]) -> u16;
+}
+
+impl LaneField for Fp {
+    const COEFFICIENTS: usize = 1;
+
+    fn decompress(bytes: &[u8]) -> Result<G1Affine, DecodeError> {
+        decode_g1_unchecked(bytes)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn decompress_lanes(
+        witness: Avx512Witness,
+        forms: &[Compressed; LANES],
+    ) -> ([G1Affine; LANES], u16) {
+        avx512::decompress_g1(witness, forms)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn in_group_lanes(witness: Avx512Witness, points: &[G1Affine; LANES]) -> u16 {
+        avx512::in_g1(witness, points)
+    }
+}
+
+impl LaneField for Fp2 {
+    const COEFFICIENTS: usize = 2;
+
+    fn decompress(bytes: &[u8]) -> Result<G2Affine, DecodeError> {
+        decode_g2_unchecked(bytes)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn decompress_lanes(
+        witness: Avx512Witness,
+        forms: &[Compressed; LANES],
+    ) -> ([G2Affine; LANES], u16) {
+        avx512::decompress_g2(witness, forms)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn in_group_lanes(witness: Avx512Witness, points: &[G2Affine; LANES]) -> u16 {
+        avx512::in_g2(witness, points)
+    }
+}
+
+/// Bytes of a coordinate over Fp.
+const COEFFICIENT_BYTES: usize = 48;
+
+/// What a well-formed encoding says; none for every other one, the identity and x = 0.
+fn parse<F: LaneField>(bytes: &[u8]) -> Option<Compressed> {
+    let first = *bytes.first()?;
+    // Compressed, and not the identity.
+    if bytes.len() != F::COEFFICIENTS * COEFFICIENT_BYTES || first & 0xc0 != 0x80 {
+        return None;
+    }
+    let mut x = [[0; 6]; 2];
+    // The first coefficient comes last.
+    for (x, bytes) in x.iter_mut().zip(bytes.rchunks(COEFFICIENT_BYTES)) {
+        for (word, bytes) in x.iter_mut().zip(bytes.rchunks(8)) {
+            *word = bytes
+                .iter()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte));
+        }
+    }
+    x[F::COEFFICIENTS - 1][5] &= u64::MAX >> 3;
+    let canonical = x.iter().all(|x| x.iter().rev().lt(P.iter().rev()));
+    (canonical && x != [[0; 6]; 2]).then_some(Compressed {
+        x,
+        larger: first & 0x20 != 0,
+    })
+}
+
+/// Points of the curve from their compressed forms: the same verdicts as blst's; subgroup not checked,
+/// identity allowed.
+pub(crate) fn decompress<F: CurveField, B: AsRef<[u8]> + Sync>(
+    encoded: &[B],
+    backend: Backend,
+    exec: Exec<'_>,
+) -> Vec<Result<Affine<F>, DecodeError>> {
+    match backend.level() {
+        Level::Portable => exec.map(encoded.len(), |i| F::decompress(encoded[i].as_ref())),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(witness) => {
+            let chunks = exec.chunks(encoded.len(), ITEMS_MIN);
+            let parts = exec.map(chunks.len(), |c| {
+                decompress_in_lanes(witness, &encoded[chunks[c].clone()])
+            });
+            parts.concat()
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn decompress_in_lanes<F: CurveField, B: AsRef<[u8]>>(
+    witness: Avx512Witness,
+    encoded: &[B],
+) -> Vec<Result<Affine<F>, DecodeError>> {
+    let parsed: Vec<(usize, Compressed)> = encoded
+        .iter()
+        .enumerate()
+        .filter_map(|(i, bytes)| Some((i, parse::<F>(bytes.as_ref())?)))
+        .collect();
+    let mut found = vec![None; encoded.len()];
+    for (block, lanes) in runs(&parsed) {
+        let (points, good) = F::decompress_lanes(witness, &lanes.map(|(_, form)| form));
+        for (lane, (i, _)) in block.iter().enumerate() {
+            found[*i] = (good >> lane & 1 == 1).then_some(points[lane]);
+        }
+    }
+    // What the lanes did not take or did not accept is decided by blst.
+    found
+        .into_iter()
+        .zip(encoded)
+        .map(|(point, bytes)| point.map_or_else(|| F::decompress(bytes.as_ref()), Ok))
+        .collect()
+}
+
+/// Items by sixteen, the last ones filled up with one of them; without a last run that is not worth it.
+#[cfg(target_arch = "x86_64")]
+fn runs<T: Copy>(items: &[T]) -> impl Iterator<Item = (&[T], [T; LANES])> {
+    items
+        .chunks(LANES)
+        .filter(|block| block.len() >= LANES_MIN)
+        .map(|block| {
+            let last = block.len() - 1;
+            (block, core::array::from_fn(|lane| block[lane.min(last)]))
+        })
+}
+
+/// Positions of the points of the curve that are outside the subgroup of prime order, ascending; the
+/// identity is inside. Exact.
+pub(crate) fn outside_group<F: CurveField>(backend: Backend, points: &[Affine<F>]) -> Vec<usize> {
+    let mut inside = vec![false; points.len()];
+    match backend.level() {
+        Level::Portable => {}
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(witness) => {
+            let indices: Vec<usize> = (0..points.len()).collect();
+            for (block, lanes) in runs(&indices) {
+                let good = F::in_group_lanes(witness, &lanes.map(|i| points[i]));
+                for (lane, i) in block.iter().enumerate() {
+                    inside[*i] = good >> lane & 1 == 1;
+                }
+            }
+        }
+    }
+    (0..points.len())
+        .filter(|&i| !inside[i] && !F::in_group(&points[i]))
+        .collect()
+}
+
+/// `hash_to_curve` of RFC 9380 for `BLS12381G2_XMD:SHA-256_SSWU_RO_`, of many messages.
+pub(crate) fn hash_to_g2<B: AsRef<[u8]> + Sync>(
+    messages: &[B],
+    dst: &[u8],
+    backend: Backend,
+    exec: Exec<'_>,
+) -> Vec<G2Affine> {
+    match backend.level() {
+        Level::Portable => exec.map(messages.len(), |i| {
+            pairing::hash_to_g2(messages[i].as_ref(), dst)
+        }),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(witness) => {
+            let chunks = exec.chunks(messages.len(), LANES);
+            let parts = exec.map(chunks.len(), |c| {
+                hash_in_lanes(witness, &messages[chunks[c].clone()], dst)
+            });
+            parts.concat()
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn hash_in_lanes<B: AsRef<[u8]>>(
+    witness: Avx512Witness,
+    messages: &[B],
+    dst: &[u8],
+) -> Vec<G2Affine> {
+    let tag = expand::Tag::new(dst);
+    let mut found = vec![None; messages.len()];
+    let indices: Vec<usize> = (0..messages.len()).collect();
+    for (block, lanes) in runs(&indices) {
+        let mut integers = [[expand::WideInteger::default(); 4]; LANES];
+        for (integers, i) in integers.iter_mut().zip(lanes) {
+            *integers = tag.hash_to_integers(messages[i].as_ref());
+        }
+        let (points, good) = avx512::hash_to_g2(witness, &integers);
+        for (lane, i) in block.iter().enumerate() {
+            found[*i] = (good >> lane & 1 == 1).then_some(points[lane]);
+        }
+    }
+    found
+        .into_iter()
+        .zip(messages)
+        .map(|(point, message)| point.unwrap_or_else(|| pairing::hash_to_g2(message.as_ref(), dst)))
+        .collect()
+}

@@ -1,0 +1,223 @@
+//! Decoding, subgroup checks and hashing on each kernel against blst's, malformed inputs included.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::blst_ffi::field::Field;
+use crate::blst_ffi::points::{g1, g2};
+use crate::subgroup::tests::point_of_order_13;
+
+fn check_decoding<F: CurveField>(encoded: &[Vec<u8>]) {
+    let expected: Vec<_> = encoded.iter().map(|bytes| F::decompress(bytes)).collect();
+    for backend in Backend::available() {
+        assert_eq!(
+            decompress::<F, _>(encoded, backend, Exec::serial()),
+            expected
+        );
+    }
+}
+
+/// Sixteen good encodings and every one of them with some bytes and flags changed.
+fn damaged(good: &[Vec<u8>], damage: &[(usize, u8)]) -> Vec<Vec<u8>> {
+    let mut out = good.to_vec();
+    for (i, (at, bits)) in damage.iter().enumerate() {
+        let mut bytes = good[i % good.len()].clone();
+        let at = at % bytes.len();
+        bytes[at] ^= bits;
+        out.push(bytes.clone());
+        bytes[0] ^= bits & 0xe0;
+        out.push(bytes);
+    }
+    out
+}
+
+fn multiples<F: CurveField>(generator: Affine<F>, count: usize) -> Vec<Affine<F>> {
+    let mut out = vec![generator];
+    while out.len() < count {
+        out.push(F::sum_naive(&[out[out.len() - 1], generator]));
+    }
+    out
+}
+
+fn encodings() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let keys = multiples(g1::generator(), 20);
+    let signatures = multiples(g2::generator(), 20);
+    (
+        keys.iter().map(|p| g1::compress(p).to_vec()).collect(),
+        signatures
+            .iter()
+            .map(|p| g2::compress(p).to_vec())
+            .collect(),
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(feature = "soak") { 4096 } else { 64 }))]
+
+    #[test]
+    fn damaged_encodings_decode_as_blst_says(
+        damage in prop::collection::vec((0usize..96, 0u8..), 0..60),
+    ) {
+        let (keys, signatures) = encodings();
+        check_decoding::<Fp>(&damaged(&keys, &damage));
+        check_decoding::<Fp2>(&damaged(&signatures, &damage));
+    }
+
+    /// Half of all x are on the curve.
+    #[test]
+    fn random_encodings_decode_as_blst_says(
+        bytes in prop::collection::vec(prop::array::uniform32(0u8..), 3 * 24),
+        top in 0u8..,
+    ) {
+        let take = |parts: usize, length: usize| -> Vec<Vec<u8>> {
+            let all = bytes.concat();
+            all.chunks(32 * parts)
+                .map(|chunk| {
+                    let mut out = chunk[..length].to_vec();
+                    // Mostly well-formed, and below p in three of four.
+                    out[0] = 0x80 | out[0] & 0x3f & (top | 0x2f);
+                    out[0] &= if chunk[1] & 3 == 0 { 0xff } else { 0xaf };
+                    if length == 96 {
+                        out[48] &= 0x0f;
+                    }
+                    out
+                })
+                .collect()
+        };
+        check_decoding::<Fp>(&take(2, 48));
+        check_decoding::<Fp2>(&take(3, 96));
+    }
+
+    #[test]
+    fn messages_hash_as_blst_says(
+        messages in prop::collection::vec(prop::collection::vec(0u8.., 0..200), 1..40),
+        tag in prop::collection::vec(0u8.., 0..300),
+    ) {
+        let expected: Vec<G2Affine> = messages.iter().map(|m| pairing::hash_to_g2(m, &tag)).collect();
+        for backend in Backend::available() {
+            prop_assert_eq!(&hash_to_g2(&messages, &tag, backend, Exec::serial()), &expected);
+        }
+    }
+}
+
+/// Sets the last 48 bytes to a number.
+fn with_x(length: usize, x: [u64; 6], flags: u8) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    for (bytes, word) in bytes.rchunks_mut(8).zip(x) {
+        bytes.copy_from_slice(&word.to_be_bytes());
+    }
+    bytes[0] |= flags;
+    bytes
+}
+
+#[test]
+fn edges_of_the_encodings_decode_as_blst_says() {
+    let mut numbers = vec![[0; 6], [u64::MAX; 6], P];
+    for delta in 1..6 {
+        let mut number = P;
+        number[0] -= delta;
+        numbers.push(number);
+        number[0] = P[0] + delta;
+        numbers.push(number);
+        numbers.push([delta, 0, 0, 0, 0, 0]);
+    }
+    let (mut keys, mut signatures) = encodings();
+    for flags in (0..8).map(|flags| flags << 5) {
+        for number in &numbers {
+            keys.push(with_x(48, *number, flags));
+            signatures.push(with_x(96, *number, flags));
+            // The number as the other coefficient.
+            let mut bytes = with_x(96, [3, 0, 0, 0, 0, 0], flags);
+            bytes[..48].copy_from_slice(&with_x(48, *number, flags));
+            signatures.push(bytes);
+        }
+    }
+    for length in [0, 1, 47, 49, 95, 97, 192] {
+        keys.push(vec![0x80; length]);
+        signatures.push(vec![0x80; length]);
+    }
+    keys.extend(signatures.clone());
+    signatures.extend(encodings().0);
+    check_decoding::<Fp>(&keys);
+    check_decoding::<Fp2>(&signatures);
+}
+
+/// x = a + b·u with 3a²b - b³ = -4 makes x³ + 4(1 + u) real: the lanes meet a zero in their formula
+/// where its root is not real.
+#[test]
+fn roots_of_real_numbers_decode_as_blst_says() {
+    let small = |n: u64| (0..n).fold(Fp::ZERO, |x, _| x.add(&Fp::ONE));
+    let mut encoded = Vec::new();
+    for b in 1..200 {
+        let b = small(b);
+        let square = b
+            .square()
+            .mul(&b)
+            .sub(&small(4))
+            .mul(&b.mul(&small(3)).inverse());
+        // p = 3 mod 4: a root is the power (p + 1)/4, and bit i of (p - 3)/4 is bit i + 2 of p.
+        let a = (0..379).rev().fold(Fp::ONE, |power, bit| {
+            let power = power.square();
+            if p_bit(bit + 2) {
+                power.mul(&square)
+            } else {
+                power
+            }
+        });
+        let a = a.mul(&square);
+        if a.square() == square {
+            let point = Affine {
+                x: Fp2::new(a, b),
+                y: Fp2::ONE,
+            };
+            let mut bytes = g2::serialize(&point)[..96].to_vec();
+            bytes[0] |= 0x80;
+            encoded.push(bytes.clone());
+            bytes[0] |= 0x20;
+            encoded.push(bytes);
+        }
+    }
+    let decoded = encoded
+        .iter()
+        .filter(|bytes| Fp2::decompress(bytes).is_ok());
+    assert!(decoded.count() > 100);
+    check_decoding::<Fp2>(&encoded);
+}
+
+fn p_bit(bit: usize) -> bool {
+    P[bit / 64] >> (bit % 64) & 1 == 1
+}
+
+fn check_groups<F: CurveField>(generator: Affine<F>, torsion: Affine<F>) {
+    let mut points = multiples(generator, 40);
+    for i in (0..40).step_by(3) {
+        points[i] = F::sum_naive(&[points[i], torsion]);
+    }
+    // Multiples of a point of small order meet the exceptions of every formula.
+    points.extend(multiples(torsion, 20));
+    points.push(Affine::INFINITY);
+    let expected: Vec<usize> = (0..points.len())
+        .filter(|&i| !F::in_group(&points[i]))
+        .collect();
+    assert!(expected.len() >= 14 + 13);
+    for backend in Backend::available() {
+        assert_eq!(outside_group(backend, &points), expected, "{backend}");
+        for n in [0, 1, LANES_MIN - 1, LANES_MIN, LANES + 1] {
+            let expected: Vec<usize> = expected.iter().copied().filter(|&i| i < n).collect();
+            assert_eq!(outside_group(backend, &points[..n]), expected);
+        }
+    }
+}
+
+#[test]
+fn points_outside_the_groups_are_named_exactly() {
+    let two = Fp::ONE.add(&Fp::ONE);
+    check_groups(
+        g1::generator(),
+        Affine {
+            x: Fp::ZERO,
+            y: two,
+        },
+    );
+    check_groups(g2::generator(), point_of_order_13());
+}
