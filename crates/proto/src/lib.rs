@@ -11,3 +11,6 @@ pub mod wire;
 
 pub use contract::{Class, Evidence, Input, JobId, Output, Peer, Protocol, Token, Verdict};
 pub use job::{Job, Product, Work};
+
+/// The codes, for drivers that are not to depend on them otherwise.
+pub use alphorn_rlnc as rlnc;

@@ -5,6 +5,7 @@
 //! | [`core`] | the order of events, and the driver that feeds state machines |
 //! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
 //! | [`network`] | which node receives what, and the bytes of it |
+//! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
 //!
 //! A run is a function of its configuration and seed: the same configuration gives the same bytes,
@@ -19,6 +20,7 @@ pub mod core;
 pub mod network;
 mod progress;
 mod random;
+pub mod rounds;
 pub mod slot;
 #[cfg(test)]
 mod testing;

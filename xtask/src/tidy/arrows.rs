@@ -46,10 +46,10 @@ const HOMES: &[(&str, &[&str])] = &[
     ("anyhow", &["cli", "xtask"]),
     ("blst", &["bls"]),
     ("clap*", &["cli"]),
-    ("curve25519-dalek*", &["rlnc"]),
+    ("curve25519-dalek*", &["rlnc", "cli"]),
     ("libp2p*", &["net"]),
     ("redb", &["node"]),
-    ("reed-solomon*", &["rlnc"]),
+    ("reed-solomon*", &["rlnc", "cli"]),
     ("tokio*", &["cli", "dashboard", "net", "node"]),
 ];
 
