@@ -23,10 +23,14 @@ use std::collections::BTreeMap;
 use crate::wire::{Checkpoint, Entry, Header, Reject, Root, Vote, digest};
 
 mod fork_choice;
+mod room;
 
 pub use fork_choice::{VOTES_PER_SLOT_MAX, VoteCount};
 
+pub use room::{EQUIVOCATION_BYTES_MAX, UNFINALISED_BYTES_MAX};
+
 use fork_choice::LatestVotes;
+use room::{Room, included_bytes};
 
 /// Slots after which a collection can no longer be included in a block.
 pub const INCLUSION_SLOTS: u64 = 32;
@@ -50,6 +54,10 @@ struct Node {
     parent: Option<usize>,
     /// Votes that the block itself includes.
     included: Included,
+    /// [`included_bytes`] of them.
+    bytes: usize,
+    /// Another block of the slot came before.
+    further: bool,
     /// The highest justified checkpoint of the chain that ends here.
     justified: Checkpoint,
     /// The highest final checkpoint of the chain that ends here.
@@ -78,6 +86,7 @@ pub struct Chain {
     justified: Checkpoint,
     finalised: Checkpoint,
     latest: LatestVotes,
+    room: Room,
 }
 
 impl Chain {
@@ -103,6 +112,8 @@ impl Chain {
             root,
             parent: None,
             included: Included::new(),
+            bytes: 0,
+            further: false,
             justified: genesis,
             finalised: genesis,
             epoch_roots: [root; 2],
@@ -115,6 +126,7 @@ impl Chain {
             justified: genesis,
             finalised: genesis,
             latest: LatestVotes::default(),
+            room: Room::default(),
         }
     }
 
@@ -251,6 +263,10 @@ impl Chain {
         let parent = self.check_block(&header, &root)?;
         let included = self.include(&header, entries)?;
         let node = self.decide(header, root, parent, included);
+        if !self.room.fits(node.bytes, node.further) {
+            return Err(Reject::Full);
+        }
+        self.room.add(node.bytes, node.further);
         self.by_root.insert(root, self.nodes.len());
         self.nodes.push(node);
         Ok(self.advance(self.nodes.len() - 1))
@@ -357,6 +373,8 @@ impl Chain {
             header,
             root,
             parent: Some(parent),
+            bytes: included_bytes(&included),
+            further: self.nodes.iter().any(|n| n.header.slot == header.slot),
             included,
             justified,
             finalised,
@@ -443,6 +461,10 @@ impl Chain {
         let justified = kept.iter().map(|node| node.justified);
         let justified = justified.filter(|c| self.by_root.contains_key(&c.root));
         self.justified = justified.max().unwrap_or(self.finalised);
+        self.room.clear();
+        for node in &kept {
+            self.room.add(node.bytes, node.further);
+        }
         self.nodes = kept;
     }
 

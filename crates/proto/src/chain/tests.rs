@@ -1,3 +1,4 @@
+use super::room::{SET_BYTES, VOTE_BYTES};
 use super::*;
 use crate::horn::committee::assignment;
 use alphorn_scheme::Evidence;
@@ -333,4 +334,70 @@ proptest! {
         }
         prop_assert_eq!(chain.head(), naive_head(&chain, &roots, &case.votes));
     }
+}
+
+/// Committees of 2^12, so that a few blocks are many bytes.
+fn wide() -> Chain {
+    Chain::new([7; 32], Layout::new(1 << 15, 8, 1).unwrap(), 32)
+}
+
+/// A block of the slot on genesis with votes of all committees for it.
+fn heavy(chain: &mut Chain, slot: u64, body: u8) -> Result<Inserted, Reject> {
+    let genesis = chain.justified().root;
+    let vote = chain.vote(Slot(0), &genesis).unwrap();
+    // Fewer than two thirds, so that nothing becomes final.
+    let entries: Vec<Entry> = (0..8)
+        .map(|c| entry(vote, c, bits(1 << 12, 0..2_000)))
+        .collect();
+    let header = header(chain, genesis, slot, body);
+    chain.insert(header, &entries)
+}
+
+#[test]
+fn hostile_blocks_fill_a_bounded_number_of_bytes() {
+    let block_bytes = VOTE_BYTES + 8 * (SET_BYTES + (1 << 12) / 8);
+    let mut chain = wide();
+    chain.room.max = [10 * block_bytes, 3 * block_bytes];
+    // Equivocations of one proposer end at their share; every slot's first block fits after them.
+    assert_eq!(heavy(&mut chain, 1, 0), Ok(Inserted::default()));
+    let further: Vec<bool> = (1..8)
+        .map(|body| heavy(&mut chain, 1, body).is_ok())
+        .collect();
+    assert_eq!(further, [true, true, true, false, false, false, false]);
+    for slot in 2..8 {
+        assert_eq!(
+            heavy(&mut chain, slot, 0),
+            Ok(Inserted::default()),
+            "slot {slot}"
+        );
+    }
+    assert_eq!(chain.room.used, [10 * block_bytes, 3 * block_bytes]);
+    assert_eq!(heavy(&mut chain, 8, 0), Err(Reject::Full));
+    // A block without entries takes nothing, so the chain can always go on.
+    let genesis = chain.justified().root;
+    grow(&mut chain, genesis, 9, &[]);
+}
+
+#[test]
+fn finality_gives_the_room_back() {
+    let mut chain = chain(N, 32);
+    let mut parent = chain.head();
+    for slot in 1..=60 {
+        let vote = chain.vote(Slot(slot - 1), &parent).unwrap();
+        let entries = [entry(vote, 0, Bitfield::ones(N as usize))];
+        parent = grow(&mut chain, parent, slot, &entries);
+    }
+    let kept: usize = chain.nodes.iter().map(|node| node.bytes).sum();
+    assert_eq!(chain.room.used, [kept, 0]);
+    assert_eq!(kept, (chain.nodes.len()) * (VOTE_BYTES + SET_BYTES + 8));
+    assert!(chain.nodes.len() < 60, "{} blocks", chain.nodes.len());
+}
+
+/// The largest blocks that there can be fill the bound before the number of blocks does.
+#[test]
+fn the_bound_on_bytes_is_what_the_constants_say() {
+    let largest = 512 * (SET_BYTES + (1 << 15) / 8) + 32 * 16 * VOTE_BYTES;
+    assert!((450..550).contains(&(UNFINALISED_BYTES_MAX / largest)));
+    assert!(UNFINALISED_BLOCKS_MAX * largest > 8 * UNFINALISED_BYTES_MAX);
+    assert!(EQUIVOCATION_BYTES_MAX / largest > BLOCKS_PER_SLOT_MAX);
 }

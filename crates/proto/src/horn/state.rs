@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use super::aggregator::Aggregating;
 use super::ballot::{Ballot, Ballots};
-use super::batch::Batch;
+use super::batch::{Batch, Waits};
 use super::collector::Collecting;
 use super::effects::{Effects, Origin};
 use super::epochs::Committees;
 use super::selection::{self, Post};
 use super::view::{BlockView, CollectionView, SlotView};
+use crate::contract::Peer;
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Collection, Reject};
 
@@ -23,6 +24,16 @@ pub(super) struct WaitingVote {
     pub(super) position: u32,
     pub(super) ballot: Arc<Ballot>,
     pub(super) signature: Bytes,
+}
+
+impl Waits for WaitingVote {
+    fn peer(&self) -> Option<Peer> {
+        self.origin.map(|(peer, _)| peer)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.signature.len()
+    }
 }
 
 /// An aggregate or a collection that waits for its verification.
@@ -36,11 +47,29 @@ pub(super) struct Waiting<M> {
     pub(super) content: [u8; 32],
 }
 
-impl<M> Waiting<M> {
-    /// Bytes that it holds while it waits: itself on the wire, and decoded.
-    pub(super) fn held_bytes(data: &Bytes, support: &Support) -> usize {
-        2 * data.len() + support.planes_count() * support.len() / 8
+impl Waits for Waiting<Aggregate> {
+    fn peer(&self) -> Option<Peer> {
+        self.origin.map(|(peer, _)| peer)
     }
+
+    fn held_bytes(&self) -> usize {
+        held_bytes(&self.data, &self.message.evidence.support)
+    }
+}
+
+impl Waits for Waiting<Collection> {
+    fn peer(&self) -> Option<Peer> {
+        self.origin.map(|(peer, _)| peer)
+    }
+
+    fn held_bytes(&self) -> usize {
+        held_bytes(&self.data, &self.message.evidence.support)
+    }
+}
+
+/// Bytes that a message holds while it waits: itself on the wire, and decoded.
+fn held_bytes(data: &Bytes, support: &Support) -> usize {
+    2 * data.len() + support.planes_count() * support.len() / 8
 }
 
 /// What was accepted from a voter: the first vote counts.

@@ -545,6 +545,40 @@ fn a_post_takes_a_bounded_number_of_messages() {
 }
 
 #[test]
+fn a_flood_of_one_peer_displaces_itself_and_no_honest_message() {
+    let (mut net, forge, vote) = host(SUMS, 8, 1, |_| ());
+    let voters: Vec<Validator> = (0..8).map(|v| forge.member(0, v)).collect();
+    // More forged votes than a cell holds, in one instant, so that none is verified meanwhile.
+    for i in 0..300usize {
+        let (topic, mut data) = forge.vote(voters[i % 8], vote);
+        *data.last_mut().unwrap() ^= 1 + (i / 8) as u8;
+        net.offer(0, topic, data);
+    }
+    let refused = count(&net, "full");
+    assert!(refused > 0, "the flood fills the cell");
+    // Every honest vote comes after it, each from a peer of its own, and again and again the flood.
+    let mut tokens = Vec::new();
+    for (i, &voter) in voters.iter().enumerate() {
+        let (topic, data) = forge.vote(voter, vote);
+        assert_eq!(net.offer_from(STRANGER + 1 + i, 0, topic, data), None);
+        tokens.push(net.last_token());
+        let (topic, mut data) = forge.vote(voter, vote);
+        *data.last_mut().unwrap() ^= 0x80;
+        assert_eq!(net.offer(0, topic, data), Some(Verdict::Ignore));
+    }
+    assert_eq!(
+        count(&net, "full"),
+        refused + 16,
+        "eight gave way, eight found no room"
+    );
+    net.run_until(net.now);
+    for token in tokens {
+        assert_eq!(net.verdict(0, token), Some(Verdict::Accept));
+    }
+    assert_eq!(reason(&net), "bad_evidence");
+}
+
+#[test]
 fn a_block_is_as_good_as_its_worst_entry() {
     let (mut net, forge, vote) = host(SUMS, 40, 2, |_| ());
     let (config, layout) = (forge.config.clone(), *forge.assignment.layout());

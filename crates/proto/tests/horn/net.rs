@@ -256,8 +256,19 @@ impl Net {
 
     /// Hands a message to a machine now, and returns its verdict unless a job is to decide it.
     pub fn offer(&mut self, to: usize, topic: Topic, data: impl Into<Bytes>) -> Option<Verdict> {
+        self.offer_from(STRANGER, to, topic, data)
+    }
+
+    /// As [`Net::offer`], from a peer of a given number.
+    pub fn offer_from(
+        &mut self,
+        from: usize,
+        to: usize,
+        topic: Topic,
+        data: impl Into<Bytes>,
+    ) -> Option<Verdict> {
         let token = Token(self.token_next);
-        self.deliver(to, Peer(STRANGER as u64), topic, data.into());
+        self.deliver(to, Peer(from as u64), topic, data.into());
         self.nodes[to].verdicts[&token]
     }
 

@@ -59,11 +59,6 @@ impl Horn {
         }
         let content = digest::aggregate_message(self.config.network(), &message, &self.format);
         check_again(state, &self.config, &message, &content)?;
-        let held = Waiting::<Aggregate>::held_bytes(data, &message.evidence.support);
-        let batch = &mut state.aggregates[usize::from(committee)].batch;
-        if !batch.has_room(held, ROOM) {
-            return Err(Reject::Full.into());
-        }
         let waiting = Waiting {
             origin,
             ballot,
@@ -71,8 +66,13 @@ impl Horn {
             data: data.clone(),
             content,
         };
-        if batch.push(waiting, held) {
+        let batch = &mut state.aggregates[usize::from(committee)].batch;
+        let taken = batch.offer(waiting, ROOM).ok_or(Reject::Full)?;
+        if taken.due {
             self.due.insert(Due::Aggregates(slot, committee));
+        }
+        for gone in taken.displaced {
+            self.fx.reject(gone.origin, Reject::Full);
         }
         Ok(())
     }
@@ -81,11 +81,8 @@ impl Horn {
         let Some(state) = self.slots.get_mut(&slot) else {
             return;
         };
-        let held = |waiting: &Waiting<Aggregate>| {
-            Waiting::<Aggregate>::held_bytes(&waiting.data, &waiting.message.evidence.support)
-        };
         let batch = &mut state.aggregates[usize::from(committee)].batch;
-        let aggregates = batch.take(ITEMS_PER_JOB_MAX, |_| true, held);
+        let aggregates = batch.take(ITEMS_PER_JOB_MAX, |_| true);
         if aggregates.is_empty() {
             return;
         }

@@ -48,10 +48,6 @@ impl Horn {
         }
         let content = digest::collection_message(self.config.network(), &message, &self.format);
         check_again(state, &self.config, &message, &content)?;
-        let held = Waiting::<Collection>::held_bytes(data, &message.evidence.support);
-        if !self.batch.has_room(held, ROOM) {
-            return Err(Reject::Full.into());
-        }
         let waiting = Waiting {
             origin,
             ballot,
@@ -59,8 +55,12 @@ impl Horn {
             data: data.clone(),
             content,
         };
-        if self.batch.push(waiting, held) {
+        let taken = self.batch.offer(waiting, ROOM).ok_or(Reject::Full)?;
+        if taken.due {
             self.due.insert(Due::Collections);
+        }
+        for gone in taken.displaced {
+            self.fx.reject(gone.origin, Reject::Full);
         }
         Ok(())
     }
@@ -84,11 +84,8 @@ impl Horn {
         };
         // Of the newest slot, so that the end of an older one does not cancel it.
         let (slot, session) = (newest.slot, newest.sessions.verify);
-        let held = |waiting: &WaitingCollection| {
-            Waiting::<Collection>::held_bytes(&waiting.data, &waiting.message.evidence.support)
-        };
         let in_epoch = |waiting: &WaitingCollection| epoch_of(waiting) == epoch;
-        let mut collections = self.batch.take(ITEMS_PER_JOB_MAX, in_epoch, held);
+        let mut collections = self.batch.take(ITEMS_PER_JOB_MAX, in_epoch);
         if collections.is_empty() {
             return;
         }

@@ -47,9 +47,6 @@ impl Horn {
             items: WAITING_PER_POSITION * votes.records.len() + WAITING_BESIDES,
             bytes: usize::MAX,
         };
-        if !votes.batch.has_room(data.len(), room) {
-            return Err(Reject::Full.into());
-        }
         let signature = message.signature;
         let waiting = WaitingVote {
             origin,
@@ -57,8 +54,12 @@ impl Horn {
             ballot,
             signature,
         };
-        if votes.batch.push(waiting, 0) {
+        let taken = votes.batch.offer(waiting, room).ok_or(Reject::Full)?;
+        if taken.due {
             self.due.insert(Due::Votes(slot, cell));
+        }
+        for gone in taken.displaced {
+            self.fx.reject(gone.origin, Reject::Full);
         }
         Ok(())
     }
@@ -67,10 +68,7 @@ impl Horn {
         let Some(state) = self.slots.get_mut(&slot) else {
             return;
         };
-        let votes = state
-            .cell_mut(cell)
-            .batch
-            .take(ITEMS_PER_JOB_MAX, |_| true, |_| 0);
+        let votes = state.cell_mut(cell).batch.take(ITEMS_PER_JOB_MAX, |_| true);
         if votes.is_empty() {
             return;
         }
