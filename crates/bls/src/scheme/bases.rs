@@ -76,7 +76,7 @@ mod tests {
             (6, 0b1100, vec![0b1100, 0b0111]),
             (9, 0b0010, vec![0b0010, 0b1100]),
         ] {
-            let signers = (word as u64).count_ones() as usize;
+            let signers = u64::count_ones(word) as usize;
             known.learn(Slot(slot), signers, vec![base(word)]);
             assert_eq!(words(&known), expected);
         }

@@ -217,7 +217,7 @@ impl World {
 }
 
 fn offline(i: u32) -> bool {
-    i % 5 == 0
+    i.is_multiple_of(5)
 }
 
 #[test]
