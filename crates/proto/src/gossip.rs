@@ -44,7 +44,7 @@ pub use id::{
 pub use machine::Gossip;
 pub use message::{Ids, Limits, Message, Payload, VERSION};
 pub use peers::{PEERS_MAX, PeerSet, Peers, PeersIter};
-pub use reject::{Counters, Reject};
+pub use reject::{Counters, Duplicates, Reject};
 
 /// Order in which a driver's queue to a peer is served, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,6 +3,7 @@
 //!
 //! A failure prints the lines that the file would need. Changing them is a change of protocol.
 
+use alphorn_proto::gossip::{ContentId, Ids, Message};
 use alphorn_proto::horn::selection::Post;
 use alphorn_proto::horn::shuffle::Shuffle;
 use alphorn_proto::horn::{committee, selection};
@@ -289,6 +290,28 @@ fn topics(lines: &mut Lines) {
     }
 }
 
+fn gossip(lines: &mut Lines) {
+    let payload = fill("payload", 1000);
+    let id = ContentId::of(b"topic", &payload);
+    let names = (0..5).map(|i: u32| ContentId::of(b"topic", &i.to_le_bytes()));
+    let ids = Ids::new(names.collect()).unwrap();
+    lines.add("gossip.id", &id.0);
+    for message in [
+        Message::Data {
+            id,
+            payload: payload.clone(),
+        },
+        Message::Relay { id, payload },
+        Message::IHave(ids.clone()),
+        Message::IWant(ids),
+        Message::IDontWant(Ids::one(id)),
+        Message::Graft,
+        Message::Prune,
+    ] {
+        lines.add(&format!("gossip.{}", message.kind()), &message.encode());
+    }
+}
+
 #[test]
 fn encodings_are_the_pinned_ones() {
     let mut lines = Lines::default();
@@ -299,6 +322,7 @@ fn encodings_are_the_pinned_ones() {
     assignments(&mut lines);
     support_codes(&mut lines);
     topics(&mut lines);
+    gossip(&mut lines);
 
     let file: toml::Table = include_str!("../../../conformance.toml").parse().unwrap();
     let text = |pin: &toml::Value, key: &str| pin[key].as_str().unwrap().to_string();

@@ -39,13 +39,13 @@ pub struct Config {
     pub history_bytes_max: u64,
     /// Messages that wait for a verdict, at most.
     pub waiting_max: u16,
-    /// Of those, messages first sent by one peer.
+    /// Of those, messages first sent by one peer, once half of the places are taken.
     pub waiting_peer_max: u16,
     /// Names in the announcements of one peer in a heartbeat, at most.
     pub announced_beat_max: u32,
     /// Announcements of one peer in a heartbeat, at most.
     pub announcements_beat_max: u16,
-    /// Names in the refusals of one peer in a heartbeat, at most.
+    /// Names of messages that are not here in the refusals of one peer in a heartbeat, at most.
     pub refused_beat_max: u32,
     /// Messages that are not here yet, of which one peer may cause a record (asked of it, or
     /// refused by it ahead), at most.

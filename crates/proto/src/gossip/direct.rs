@@ -1,7 +1,9 @@
 //! A publisher sends to listed receivers, and nobody forwards.
 
 use super::plain::{Arrival, Plain};
-use super::{Class, Config, Counters, Input, Message, MessageId, Output, Payload, Reject};
+use super::{
+    Class, Config, Counters, Duplicates, Input, Message, MessageId, Output, Payload, Reject,
+};
 use crate::Peer;
 use alphorn_types::Time;
 use std::sync::Arc;
@@ -28,9 +30,14 @@ impl<I: MessageId, P: Payload> Direct<I, P> {
         }
     }
 
-    /// What was taken and refused.
+    /// What was refused.
     pub fn counters(&self) -> &Counters {
         self.plain.counters()
+    }
+
+    /// Copies of messages that were here already.
+    pub fn duplicates(&self) -> Duplicates {
+        self.plain.duplicates()
     }
 
     /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.

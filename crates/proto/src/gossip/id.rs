@@ -50,14 +50,19 @@ pub trait Seen<I>: Default + fmt::Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DenseId(pub u32);
 
+/// Words of [`SeenBits`] without memory of their own.
+const INLINE: usize = 2;
+
 /// One bit a number. A number below those that were forgotten counts as seen.
 #[derive(Clone, Debug, Default)]
+#[repr(C)] // what a duplicate reads comes first
 pub struct SeenBits {
-    words: Vec<u64>,
+    first: [u64; INLINE],
     /// Number of the first bit, a multiple of 64.
     base: u32,
     /// One above the greatest number.
     end: u32,
+    rest: Vec<u64>,
     /// When `end` was last looked at, and what it was: what expires next.
     mark: (Time, u32),
 }
@@ -66,15 +71,27 @@ impl MessageId for DenseId {
     type Seen = SeenBits;
 }
 
+/// Bytes that a look-up of a recent number reads.
+#[cfg(test)]
+pub(super) const HOT_BYTES: usize = std::mem::offset_of!(SeenBits, end);
+
+impl SeenBits {
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        match self.first.get(index) {
+            Some(word) => *word,
+            None => self.rest.get(index - INLINE).copied().unwrap_or(0),
+        }
+    }
+}
+
 impl Seen<DenseId> for SeenBits {
     #[inline]
     fn contains(&self, id: &DenseId) -> bool {
-        let Some(bit) = id.0.checked_sub(self.base) else {
-            return true;
-        };
-        self.words
-            .get(bit as usize / 64)
-            .is_some_and(|word| word >> (bit % 64) & 1 == 1)
+        match id.0.checked_sub(self.base) {
+            Some(bit) => self.word(bit as usize / 64) >> (bit % 64) & 1 == 1,
+            None => true,
+        }
     }
 
     #[inline]
@@ -86,12 +103,19 @@ impl Seen<DenseId> for SeenBits {
             return Mark::Beyond;
         }
         let index = bit as usize / 64;
-        if index >= self.words.len() {
-            self.words.resize(index + 1, 0);
-        }
+        let word = match self.first.get_mut(index) {
+            Some(word) => word,
+            None => {
+                let index = index - INLINE;
+                if index >= self.rest.len() {
+                    self.rest.resize(index + 1, 0);
+                }
+                &mut self.rest[index]
+            }
+        };
         let mask = 1 << (bit % 64);
-        let known = self.words[index] & mask != 0;
-        self.words[index] |= mask;
+        let known = *word & mask != 0;
+        *word |= mask;
         self.end = self.end.max(id.0.saturating_add(1));
         if known { Mark::Known } else { Mark::New }
     }
@@ -102,9 +126,10 @@ impl Seen<DenseId> for SeenBits {
             return;
         }
         let base = end / 64 * 64;
-        let words = ((base - self.base) / 64) as usize;
-        self.words.drain(..words.min(self.words.len()));
-        self.base = base;
+        let words = (base.saturating_sub(self.base) / 64) as usize;
+        self.first = std::array::from_fn(|index| self.word(index + words));
+        self.rest.drain(..words.min(self.rest.len()));
+        self.base = self.base.max(base);
         self.mark = (now, self.end);
     }
 }

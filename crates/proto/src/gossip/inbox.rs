@@ -1,60 +1,112 @@
-//! Messages that wait for a verdict, and the names of all that came.
+//! Messages that wait for a verdict.
 
-use super::MessageId;
 use crate::Token;
 
-/// Names seen and messages waiting; `X` is what a machine notes beside a waiting message.
+/// Bits of a token that name the place; the rest counts how often it was used.
+const PLACE_BITS: u32 = 16;
+
+/// Messages waiting, at most 2^15; `X` is what a machine notes beside one.
 #[derive(Debug)]
-pub(super) struct Inbox<I: MessageId, P, X> {
-    pub(super) seen: I::Seen,
-    // Three columns of one table: a duplicate searches names only, and there are few.
-    ids: Vec<I>,
-    tokens: Vec<u64>,
-    waiting: Vec<(P, X)>,
-    next_token: u64,
+pub(super) struct Inbox<I, P, X> {
+    /// Name of the message at each place: all that a duplicate looks at.
+    ids: Vec<Option<I>>,
+    places: Vec<Place<P, X>>,
+    free: Vec<u16>,
 }
 
-impl<I: MessageId, P, X> Default for Inbox<I, P, X> {
+#[derive(Debug)]
+struct Place<P, X> {
+    uses: u64,
+    content: Option<(P, X)>,
+}
+
+impl<I, P, X> Default for Inbox<I, P, X> {
     fn default() -> Self {
         Self {
-            seen: I::Seen::default(),
             ids: Vec::new(),
-            tokens: Vec::new(),
-            waiting: Vec::new(),
-            next_token: 0,
+            places: Vec::new(),
+            free: Vec::new(),
         }
     }
 }
 
-impl<I: MessageId, P, X> Inbox<I, P, X> {
+impl<I: Copy + Eq, P, X> Inbox<I, P, X> {
     /// Number of waiting messages.
+    #[inline]
     pub(super) fn len(&self) -> usize {
-        self.ids.len()
+        self.ids.len() - self.free.len()
     }
 
     /// The note on a waiting message.
     #[inline]
     pub(super) fn find(&mut self, id: &I) -> Option<&mut X> {
-        let at = self.ids.iter().position(|waiting| waiting == id)?;
-        Some(&mut self.waiting[at].1)
+        let place = self.ids.iter().position(|waiting| *waiting == Some(*id))?;
+        let content = self.places[place].content.as_mut();
+        content.map(|(_, note)| note)
+    }
+
+    /// The notes on all waiting messages.
+    pub(super) fn notes(&self) -> impl Iterator<Item = &X> {
+        let contents = self
+            .places
+            .iter()
+            .filter_map(|place| place.content.as_ref());
+        contents.map(|(_, note)| note)
     }
 
     /// Lets a message wait.
     pub(super) fn wait(&mut self, id: I, payload: P, note: X) -> Token {
-        let token = self.next_token;
-        self.next_token += 1;
-        self.ids.push(id);
-        self.tokens.push(token);
-        self.waiting.push((payload, note));
-        Token(token)
+        let index = match self.free.pop() {
+            Some(index) => usize::from(index),
+            None => {
+                self.ids.push(None);
+                self.places.push(Place {
+                    uses: 0,
+                    content: None,
+                });
+                self.ids.len() - 1
+            }
+        };
+        self.ids[index] = Some(id);
+        let place = &mut self.places[index];
+        place.content = Some((payload, note));
+        Token(place.uses << PLACE_BITS | index as u64)
     }
 
     /// Ends the waiting.
     pub(super) fn take(&mut self, token: Token) -> Option<(I, P, X)> {
-        let at = self.tokens.iter().position(|&waiting| waiting == token.0)?;
-        self.tokens.swap_remove(at);
-        let id = self.ids.swap_remove(at);
-        let (payload, note) = self.waiting.swap_remove(at);
+        let index = token.0 as u16;
+        let place = self.places.get_mut(usize::from(index))?;
+        if place.uses != token.0 >> PLACE_BITS {
+            return None;
+        }
+        let (payload, note) = place.content.take()?;
+        place.uses += 1;
+        let id = self.ids[usize::from(index)].take()?;
+        self.free.push(index);
         Some((id, payload, note))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_once() {
+        let mut inbox: Inbox<u8, char, u8> = Inbox::default();
+        let a = inbox.wait(1, 'a', 10);
+        let b = inbox.wait(2, 'b', 20);
+        assert_eq!(inbox.find(&2), Some(&mut 20));
+        assert_eq!(inbox.find(&3), None);
+        assert_eq!(inbox.take(a), Some((1, 'a', 10)));
+        assert_eq!((inbox.take(a), inbox.len()), (None, 1));
+        let c = inbox.wait(3, 'c', 30);
+        assert_ne!(a, c);
+        assert_eq!((inbox.take(a), inbox.find(&1)), (None, None));
+        assert_eq!(inbox.notes().copied().sum::<u8>(), 50);
+        assert_eq!(inbox.take(c), Some((3, 'c', 30)));
+        assert_eq!(inbox.take(b), Some((2, 'b', 20)));
+        assert_eq!((inbox.take(Token(u64::MAX)), inbox.len()), (None, 0));
     }
 }

@@ -3,7 +3,8 @@
 
 use super::inbox::Inbox;
 use super::{
-    Class, Config, Counters, Mark, Message, MessageId, Output, Payload, Peers, Reject, Seen,
+    Class, Config, Counters, Duplicates, Mark, Message, MessageId, Output, Payload, Peers, Reject,
+    Seen,
 };
 use crate::{Peer, Token, Verdict};
 use alphorn_types::Time;
@@ -25,6 +26,8 @@ pub(super) struct Arrival<I, P> {
 pub(super) struct Plain<I: MessageId, P> {
     config: Arc<Config>,
     inbox: Inbox<I, P, (Peer, bool)>,
+    seen: I::Seen,
+    duplicates: Duplicates,
     counters: Counters,
     out: VecDeque<Output<I, P>>,
     /// When old names are next forgotten.
@@ -37,6 +40,8 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
         Self {
             config,
             inbox: Inbox::default(),
+            seen: I::Seen::default(),
+            duplicates: Duplicates::default(),
             counters: Counters::default(),
             out: VecDeque::new(),
             forget_at: Time::ZERO,
@@ -47,14 +52,18 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
         &self.counters
     }
 
+    pub(super) fn duplicates(&self) -> Duplicates {
+        self.duplicates
+    }
+
     pub(super) fn poll_output(&mut self) -> Option<Output<I, P>> {
         self.out.pop_front()
     }
 
     /// Takes a message; gives it back if it is accepted at once.
     pub(super) fn receive(&mut self, now: Time, arrival: Arrival<I, P>) -> Option<Arrival<I, P>> {
-        if self.inbox.seen.contains(&arrival.id) {
-            self.counters.duplicate(arrival.payload.wire_bytes());
+        if self.seen.contains(&arrival.id) {
+            self.duplicates.add(arrival.payload.wire_bytes());
             if arrival.relay
                 && let Some(note) = self.inbox.find(&arrival.id)
             {
@@ -71,7 +80,6 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
             self.report(arrival.from, Reject::Beyond);
             return None;
         }
-        self.counters.first = self.counters.first.saturating_add(1);
         if !self.config.validate {
             return Some(self.deliver(arrival));
         }
@@ -148,9 +156,9 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
     fn remember(&mut self, now: Time, id: I) -> Mark {
         if now >= self.forget_at {
             let before = now.saturating_sub_ns(self.config.seen_ttl_ns);
-            self.inbox.seen.expire(now, before);
+            self.seen.expire(now, before);
             self.forget_at = now.saturating_add_ns(self.config.seen_ttl_ns);
         }
-        self.inbox.seen.insert(now, id)
+        self.seen.insert(now, id)
     }
 }

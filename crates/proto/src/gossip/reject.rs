@@ -121,15 +121,26 @@ impl Reject {
     }
 }
 
-/// What a machine took and refused, since it began. Counters stop at their greatest value.
+/// Copies of messages that were here already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Duplicates {
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// How many.
+    pub count: u32,
+}
+
+impl Duplicates {
+    #[inline]
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.count = self.count.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+/// What a machine refused, since it began. Counters stop at their greatest value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages taken for the first time.
-    pub first: u32,
-    /// Messages that were here already.
-    pub duplicates: u32,
-    /// Their bytes on the wire.
-    pub duplicate_bytes: u64,
     refused: [u32; Reject::NAMES.len()],
 }
 
@@ -147,12 +158,6 @@ impl Counters {
     pub(super) fn refuse(&mut self, reason: Reject) {
         let count = &mut self.refused[reason.index()];
         *count = count.saturating_add(1);
-    }
-
-    #[inline]
-    pub(super) fn duplicate(&mut self, bytes: u64) {
-        self.duplicates = self.duplicates.saturating_add(1);
-        self.duplicate_bytes = self.duplicate_bytes.saturating_add(bytes);
     }
 }
 

@@ -19,7 +19,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         let oldest = (self.beat + 1).saturating_sub(self.config.history_beats.into());
         self.history.expire(oldest);
         let before = now.saturating_sub_ns(self.config.seen_ttl_ns);
-        self.inbox.seen.expire(now, before);
+        self.hot.seen.expire(now, before);
         self.schedule(now);
     }
 
@@ -72,7 +72,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// Peers that may be taken into the mesh when their back-off is over.
     fn graftable(&self) -> PeerSet {
-        self.taken.minus(self.mesh).minus(self.penalised)
+        self.hot.taken.minus(self.mesh).minus(self.penalised)
     }
 
     fn backoff(&self, peer: Peer) -> Time {
@@ -81,7 +81,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// IHAVE to some peers outside the mesh.
     fn announce(&mut self) {
-        let lazy = self.taken.minus(self.mesh).minus(self.quiet);
+        let lazy = self.hot.taken.minus(self.mesh).minus(self.quiet);
         if lazy.is_empty() || self.history.is_empty() {
             return;
         }
@@ -96,7 +96,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// Decides whether and when the next heartbeat is needed.
     fn schedule(&mut self, now: Time) {
-        self.due = Time::MAX;
+        self.hot.due = Time::MAX;
         let active = !self.history.is_empty() || !self.ahead.is_empty();
         if active || !self.penalised.is_empty() {
             self.wake();
@@ -104,7 +104,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             // Nobody can be grafted before the first back-off is over.
             let ends = self.graftable().iter().map(|peer| self.backoff(peer));
             let end = ends.min().unwrap_or(Time::MAX);
-            self.due = end.max(now.saturating_add_ns(1));
+            self.hot.due = end.max(now.saturating_add_ns(1));
         }
     }
 }

@@ -40,7 +40,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
                 }
                 free
             };
-            if !self.inbox.seen.contains(&id) && self.ahead_of(from, id, ask) {
+            if !self.hot.seen.contains(&id) && self.ahead_of(from, id, ask) {
                 asked.push(id);
             }
         }
@@ -121,12 +121,13 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             }
             budget.answer_bytes = bytes;
             entry.served = entry.served.or(one);
-            self.out.push_back(Output::Send {
+            let message = Message::Data {
+                id: *id,
+                payload: entry.payload.clone(),
+            };
+            self.emit(Output::Send {
                 to: Peers::One(from),
-                message: Message::Data {
-                    id: entry.id,
-                    payload: entry.payload.clone(),
-                },
+                message,
                 class: Class::Answer,
             });
         }
@@ -137,17 +138,17 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     pub(super) fn refused_ahead(&mut self, from: Peer, ids: &Ids<I>) {
         let one = PeerSet::one(from);
         for &id in ids.as_slice() {
-            let budget = self.peers[from.0 as usize].budget(self.beat);
-            if budget.refused >= self.config.refused_beat_max {
-                return self.misbehaves(from, Reject::RefusalFlood);
-            }
-            budget.refused += 1;
-            if !self.inbox.seen.contains(&id) {
+            if !self.hot.seen.contains(&id) {
+                let budget = self.peers[from.0 as usize].budget(self.beat);
+                if budget.refused >= self.config.refused_beat_max {
+                    return self.misbehaves(from, Reject::RefusalFlood);
+                }
+                budget.refused += 1;
                 self.ahead_of(from, id, |_| true);
             } else if let Some(note) = self.inbox.find(&id) {
                 note.has = note.has.or(one);
             } else {
-                self.out.push_back(Output::Cancel { peer: from, id });
+                self.emit(Output::Cancel { peer: from, id });
             }
         }
     }

@@ -15,8 +15,6 @@ pub(super) struct PeerState {
     /// Points against it, and the heartbeat from which forgiving is counted.
     pub(super) penalty: u16,
     forgiven: u64,
-    /// Messages that wait for a verdict, first sent by it.
-    pub(super) waiting: u16,
     /// Records of messages that are not here, caused by it.
     pub(super) ahead: u16,
     budget: Budget,
@@ -75,11 +73,12 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             return;
         }
         if slot >= self.peers.len() {
+            self.peers.reserve_exact(slot + 1 - self.peers.len());
             self.peers.resize_with(slot + 1, PeerState::default);
         }
         let one = PeerSet::one(peer);
         self.up = self.up.or(one);
-        self.taken = self.taken.or(one);
+        self.hot.taken = self.hot.taken.or(one);
         if self.mesh.len() < usize::from(self.config.degree_low) {
             self.wake();
         }
@@ -92,7 +91,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         let one = PeerSet::one(peer);
         for set in [
             &mut self.up,
-            &mut self.taken,
+            &mut self.hot.taken,
             &mut self.mesh,
             &mut self.penalised,
             &mut self.quiet,
@@ -134,7 +133,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             self.judge(peer);
         }
         if !repeated {
-            self.out.push_back(Output::Report { peer, reason });
+            self.emit(Output::Report { peer, reason });
         }
     }
 
@@ -152,9 +151,9 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         mark(&mut self.penalised, 1);
         mark(&mut self.quiet, self.config.gossip_penalty);
         mark(&mut self.unserved, self.config.publish_penalty);
-        let mut graylisted = self.up.minus(self.taken);
+        let mut graylisted = self.up.minus(self.hot.taken);
         mark(&mut graylisted, self.config.graylist_penalty);
-        self.taken = self.up.minus(graylisted);
+        self.hot.taken = self.up.minus(graylisted);
         if penalty > 0 {
             self.wake();
         }

@@ -1,0 +1,6 @@
+//! Mesh, grid and direct dissemination in small networks, honest and attacked.
+
+mod attacks;
+mod mesh;
+mod plain;
+mod world;
