@@ -18,7 +18,8 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest, Sha256};
 
@@ -69,13 +70,14 @@ pub enum CacheError {
     },
 }
 
-/// Writes the cache of a registry: to a temporary file beside it, synced, then renamed.
+/// Writes the cache of a registry: to a temporary file beside it, synced, then renamed. The
+/// temporary name is this call's own, so several processes may write the same cache at once.
 ///
 /// # Errors
 /// [`CacheError::Io`].
 pub fn write_key_cache(path: &Path, registry: &Registry, exec: Exec<'_>) -> Result<(), CacheError> {
-    let temporary = path.with_extension("cache.tmp");
-    let result = write_file(&temporary, registry, exec)
+    let (temporary, file) = create_beside(path)?;
+    let result = write_file(file, registry, exec)
         .and_then(|()| fs::rename(&temporary, path))
         .and_then(|()| sync_folder(path));
     if result.is_err() {
@@ -85,11 +87,27 @@ pub fn write_key_cache(path: &Path, registry: &Registry, exec: Exec<'_>) -> Resu
     Ok(result?)
 }
 
-fn write_file(path: &Path, registry: &Registry, exec: Exec<'_>) -> io::Result<()> {
+/// A new file in the folder of `path` under a name that nobody else has.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    static CREATED: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    loop {
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        let beside = path.with_file_name(format!(".{name}.{}-{number}.tmp", std::process::id()));
+        // An existing file, left behind by a process of that number, is not touched.
+        match File::create_new(&beside) {
+            Ok(file) => return Ok((beside, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn write_file(file: File, registry: &Registry, exec: Exec<'_>) -> io::Result<()> {
     let keys = registry.keys();
     let records = exec.map(keys.len(), |i| g1::serialize(keys[i].point()));
     let mut hasher = Sha256::new();
-    let mut file = BufWriter::new(File::create(path)?);
+    let mut file = BufWriter::new(file);
     let mut put = |bytes: &[u8]| {
         hasher.update(bytes);
         file.write_all(bytes)
@@ -129,14 +147,28 @@ pub fn load_key_cache(
             _ => CacheError::Io(error),
         })?;
     let count = check_header(&header, registry_digest)?;
-    let expected = (HEADER_BYTES + CHECKSUM_BYTES + count * RECORD_BYTES) as u64;
-    let got = file.metadata()?.len();
-    if got != expected {
-        return Err(CacheError::Length { got, expected });
-    }
+    check_length(file.metadata()?.len(), count)?;
     // The length is now known to fit the count, which has a bound.
-    let mut rest = vec![0; count * RECORD_BYTES + CHECKSUM_BYTES];
-    file.read_exact(&mut rest)?;
+    let mut bytes = vec![0; bytes_of(count)];
+    bytes[..HEADER_BYTES].copy_from_slice(&header);
+    file.read_exact(&mut bytes[HEADER_BYTES..])?;
+    decode_key_cache(&bytes, registry_digest, exec)
+}
+
+/// The registry with this digest out of the bytes of its cache.
+///
+/// # Errors
+/// Anything that is not exactly the intact cache of that registry.
+pub fn decode_key_cache(
+    bytes: &[u8],
+    registry_digest: &[u8; 32],
+    exec: Exec<'_>,
+) -> Result<Registry, CacheError> {
+    let (header, rest) = bytes
+        .split_first_chunk::<HEADER_BYTES>()
+        .ok_or(CacheError::Format)?;
+    let count = check_header(header, registry_digest)?;
+    check_length(bytes.len() as u64, count)?;
     let (records, checksum) = rest.split_at(count * RECORD_BYTES);
     let (checksum_fits, keys) = exec.join(
         || {
@@ -156,6 +188,20 @@ pub fn load_key_cache(
         return Err(CacheError::OtherRegistry);
     }
     Ok(registry)
+}
+
+/// Bytes of a cache of `count` keys, a number within the bound.
+fn bytes_of(count: usize) -> usize {
+    HEADER_BYTES + count * RECORD_BYTES + CHECKSUM_BYTES
+}
+
+fn check_length(got: u64, count: usize) -> Result<(), CacheError> {
+    let expected = bytes_of(count) as u64;
+    if got == expected {
+        Ok(())
+    } else {
+        Err(CacheError::Length { got, expected })
+    }
 }
 
 /// The number of keys, if this is the header of the registry's cache.
@@ -244,6 +290,37 @@ mod tests {
             1,
             "no temporary file is left"
         );
+    }
+
+    #[test]
+    fn writers_at_once_leave_one_whole_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.cache");
+        let registries: Vec<Registry> = (0..4).map(registry).collect();
+        // A file that a process of this number may have left behind stays.
+        let left = folder
+            .path()
+            .join(format!(".keys.cache.{}-0.tmp", std::process::id()));
+        fs::write(&left, b"left").unwrap();
+        std::thread::scope(|scope| {
+            for registry in &registries {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        write_key_cache(&path, registry, Exec::serial()).unwrap();
+                    }
+                });
+            }
+        });
+        let loads = |registry: &Registry| {
+            load_key_cache(&path, registry.digest(), Exec::serial())
+                .is_ok_and(|loaded| loaded == *registry)
+        };
+        assert_eq!(
+            registries.iter().filter(|registry| loads(registry)).count(),
+            1
+        );
+        assert_eq!(fs::read(&left).unwrap(), b"left");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub mod lecture_sums {}
 pub use batch::{Batch, Located, SignatureSet, verify_sets};
 pub use blst_ffi::curve::{Affine, CurveField, G1Affine, G2Affine};
 pub use blst_ffi::field::{Field, Fp, Fp2};
-pub use cache::{CacheError, load_key_cache, write_key_cache};
+pub use cache::{CacheError, decode_key_cache, load_key_cache, write_key_cache};
 pub use ciphersuite::{
     POP_DST, SIGNATURE_DST, aggregate, aggregate_public_keys, aggregate_verify,
     eth_fast_aggregate_verify, fast_aggregate_verify, hash_many_to_g2, hash_to_g1, hash_to_g2,

@@ -630,6 +630,37 @@ fn nothing_that_exists_is_replaced_unasked() {
 }
 
 #[test]
+fn force_replaces_files_and_nothing_else() {
+    let bench = Bench::new();
+    bench
+        .run("keys new --out keys --interop 0 --count 1")
+        .expect(0, "1 key");
+    let sign = "sign --key keys/interop-0.json --text a";
+    std::os::unix::fs::symlink("/dev/null", bench.path("null")).unwrap();
+    fs::create_dir(bench.path("folder")).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(bench.path("socket")).unwrap();
+    for special in ["null", "folder", "socket", "/dev/null"] {
+        bench
+            .run(&format!("{sign} --force --out {special}"))
+            .expect(2, "is no regular file");
+    }
+    drop(listener);
+    assert!(bench.path("null").is_symlink() && bench.path("socket").exists());
+    // A report may go to a device; a place that cannot be written is refused before the work.
+    bench
+        .run(&format!("{sign} --out a.json --json null"))
+        .expect(0, "a.json");
+    assert!(bench.path("null").is_symlink());
+    bench
+        .run(&format!("{sign} --out b.json --json missing/report.json"))
+        .expect(2, "missing/report.json");
+    assert!(!bench.path("b.json").exists());
+    bench
+        .run(&format!("{sign} --out a.json --force"))
+        .expect(0, "a.json");
+}
+
+#[test]
 fn keys_move_between_files_and_passwords() {
     let bench = Bench::new();
     let secret = "0x25295f0d1d592a90b333e26e85149708208e9f8e8bc18f6c77bd62f8ad7a6866\n";

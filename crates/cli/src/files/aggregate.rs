@@ -2,14 +2,10 @@
 
 use super::FileOptions;
 use super::bls::Bls;
-use super::document::{
-    AggregateFile, Document, PublicKeysFile, SignatureFile, Signers, registry_digest, to_json,
-};
-use super::input::expand;
-use super::output::{Access, Staged};
-use super::scheme::{Claim, FileScheme, Refusal, SchemeName};
+use super::combine::{About, Combination, read_as, refused};
+use super::document::{Document, PublicKeysFile, SignatureFile, Signers, registry_digest};
+use super::scheme::{Claim, FileScheme, SchemeName};
 use crate::error::{Error, Result};
-use crate::report::Report;
 use alphorn_types::{Bitfield, Support};
 use anyhow::{anyhow, bail};
 use serde_json::json;
@@ -50,16 +46,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
-    let report = Report::begin("aggregate", 0);
-    let sink = args.options.sink()?;
-    let mut staged = Staged::new(args.force);
-    staged.check(&args.out)?;
-    let paths = expand(&args.files)?;
+    let combination = Combination::begin(
+        "aggregate",
+        &args.options,
+        &args.files,
+        &args.out,
+        args.force,
+    )?;
+    let paths = &combination.paths;
     let mut files = Vec::with_capacity(paths.len());
-    for path in &paths {
+    for path in paths {
         files.push(read_signature::<S>(path)?);
     }
-    check_together(&paths, &files)?;
+    check_together(paths, &files)?;
     let signers = match &args.keys {
         None => Signers::Listed(
             files
@@ -67,39 +66,25 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
                 .map(|file| (file.public_key.0.clone(), 1))
                 .collect(),
         ),
-        Some(keys) => registered::<S>(keys, &paths, &files)?,
+        Some(keys) => registered::<S>(keys, paths, &files)?,
     };
     let scheme: S = args.options.open()?;
-    verify_all(&scheme, &paths, &files)?;
+    verify_all(&scheme, paths, &files)?;
+    let about = About {
+        said: String::new(),
+        config: json!({ "files": paths, "keys": args.keys }),
+        fields: json!({}),
+    };
+    let message = files[0].message.0.clone();
     let signatures: Vec<&[u8]> = files.iter().map(|file| &file.signature.0[..]).collect();
-    let signature = combined(&scheme, &signatures, &paths)?;
-    let message = files.swap_remove(0).message.0;
-    let aggregate = AggregateFile::new::<S>(message, &signers, signature);
-    staged.add(&args.out, Access::Public, &to_json(&aggregate)?)?;
-    staged.commit()?;
-    sink.say(&format!(
-        "{}: {} signers",
-        args.out.display(),
-        signers.count()
-    ));
-    let fields = json!({
-        "signers": signers.count(),
-        "message": aggregate.message,
-        "signature": aggregate.signature,
-        "file": args.out,
-    });
-    let config = json!({ "files": paths, "keys": args.keys });
-    args.options.write(&scheme, &report, &sink, config, fields)
+    combination.finish(&scheme, message, &signers, &signatures, about)
 }
 
 fn read_signature<S: FileScheme>(path: &Path) -> Result<SignatureFile> {
-    match Document::read::<S>(path)? {
+    read_as::<S, _>(path, "signature", |document| match document {
         Document::Signature(file) => Ok(file),
-        other => {
-            let (path, kind) = (path.display(), other.kind());
-            Err(anyhow!("{path}: no signature, but a file of kind {kind}").into())
-        }
-    }
+        other => Err(other),
+    })
 }
 
 /// One message, and no key twice.
@@ -160,13 +145,10 @@ fn registered<S: FileScheme>(
 
 /// Reads a file of public keys.
 pub(super) fn read_public_keys<S: FileScheme>(path: &Path) -> Result<PublicKeysFile> {
-    match Document::read::<S>(path)? {
+    read_as::<S, _>(path, "public keys", |document| match document {
         Document::PublicKeys(file) => Ok(file),
-        other => {
-            let (path, kind) = (path.display(), other.kind());
-            Err(anyhow!("{path}: no public keys, but a file of kind {kind}").into())
-        }
-    }
+        other => Err(other),
+    })
 }
 
 /// Every signature holds: each under its own key, so no proof of possession is needed.
@@ -194,28 +176,4 @@ fn verify_all<S: FileScheme>(scheme: &S, paths: &[PathBuf], files: &[SignatureFi
         return Ok(());
     }
     Err(Error::Check(bad.join("\n")))
-}
-
-/// The signature of all signers together.
-pub(super) fn combined<S: FileScheme>(
-    scheme: &S,
-    signatures: &[&[u8]],
-    paths: &[PathBuf],
-) -> Result<Vec<u8>> {
-    let sum = scheme
-        .combine(signatures)
-        .map_err(|refusal| refused(refusal, paths, "signature"))?;
-    Ok(sum.ok_or_else(|| anyhow!("the signatures cancel: their sum is the identity"))?)
-}
-
-/// A refusal with the file that it is about.
-fn refused(refusal: Refusal, paths: &[PathBuf], what: &str) -> anyhow::Error {
-    match refusal {
-        Refusal::Malformed { index, reason } => {
-            anyhow!("{}: {what}: {reason}", paths[index].display())
-        }
-        Refusal::Possession { index } => {
-            anyhow!("{}: no proof of possession", paths[index].display())
-        }
-    }
 }

@@ -1,15 +1,12 @@
 //! `alphorn merge`: aggregates over one message into one, overlaps as multiplicities.
 
 use super::FileOptions;
-use super::aggregate::combined;
 use super::bls::Bls;
-use super::document::{AggregateFile, Document, Hex, Signers, to_json};
-use super::input::expand;
-use super::output::{Access, Staged};
+use super::combine::{About, Combination, read_as};
+use super::document::{AggregateFile, Document, Hex, Signers};
 use super::scheme::{FileScheme, SchemeName};
 use crate::error::Result;
-use crate::report::Report;
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -43,11 +40,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
-    let report = Report::begin("merge", 0);
-    let sink = args.options.sink()?;
-    let mut staged = Staged::new(args.force);
-    staged.check(&args.out)?;
-    let paths = expand(&args.files)?;
+    let combination =
+        Combination::begin("merge", &args.options, &args.files, &args.out, args.force)?;
+    let paths = &combination.paths;
     check_parts(paths.len())?;
     let (first, mut signers) = read::<S>(&paths[0])?;
     let message = first.message;
@@ -59,25 +54,14 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
         signatures.push(file.signature.0);
     }
     let scheme: S = args.options.open()?;
+    let most = signers.multiplicity_max();
+    let about = About {
+        said: format!(", greatest multiplicity {most}"),
+        config: json!({ "files": paths }),
+        fields: json!({ "multiplicity_max": most }),
+    };
     let parts: Vec<&[u8]> = signatures.iter().map(Vec::as_slice).collect();
-    let signature = combined(&scheme, &parts, &paths)?;
-    let merged = AggregateFile::new::<S>(message.0, &signers, signature);
-    staged.add(&args.out, Access::Public, &to_json(&merged)?)?;
-    staged.commit()?;
-    let (count, most) = (signers.count(), signers.multiplicity_max());
-    sink.say(&format!(
-        "{}: {count} signers, greatest multiplicity {most}",
-        args.out.display()
-    ));
-    let fields = json!({
-        "signers": count,
-        "multiplicity_max": most,
-        "message": merged.message,
-        "signature": merged.signature,
-        "file": args.out,
-    });
-    args.options
-        .write(&scheme, &report, &sink, json!({ "files": paths }), fields)
+    combination.finish(&scheme, message.0, &signers, &parts, about)
 }
 
 fn check_parts(parts: usize) -> anyhow::Result<()> {
@@ -101,16 +85,12 @@ fn check_message(
 }
 
 fn read<S: FileScheme>(path: &Path) -> Result<(AggregateFile, Signers)> {
-    match Document::read::<S>(path)? {
-        Document::Aggregate(file) => {
-            let signers = file.signers::<S>()?;
-            Ok((file, signers))
-        }
-        other => {
-            let (path, kind) = (path.display(), other.kind());
-            Err(anyhow!("{path}: no aggregate, but a file of kind {kind}").into())
-        }
-    }
+    let file = read_as::<S, _>(path, "aggregate", |document| match document {
+        Document::Aggregate(file) => Ok(file),
+        other => Err(other),
+    })?;
+    let signers = file.signers::<S>()?;
+    Ok((file, signers))
 }
 
 /// The sum of both, signer by signer.

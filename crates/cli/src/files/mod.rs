@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`keys`], [`sign`], [`aggregate`], [`merge`], [`verify`] | the commands |
 //! | [`scheme`], [`bls`] | what a scheme must be able to do, and BLS |
+//! | [`combine`] | what making an aggregate and merging have in common |
 //! | [`document`], [`keystore`] | the formats of the files |
 //! | [`keyfile`] | a secret key from any file that holds one |
 //! | [`secret`], [`input`], [`output`] | secrets in memory; reading with bounds; writing whole files |
 
 pub(crate) mod aggregate;
 mod bls;
+mod combine;
 mod document;
 mod input;
 mod keyfile;
@@ -24,7 +26,8 @@ pub(crate) mod verify;
 
 use crate::error::Result;
 use crate::machine::{Machine, cores};
-use crate::report::{Report, Sink};
+use crate::report::{Report, Sink, json_target};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use input::Permissions;
 use scheme::{FileScheme, SchemeName};
 use serde_json::{Map, Value};
@@ -40,7 +43,7 @@ pub(crate) struct FileOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Write what was done as one JSON object, - for standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
     json: Option<PathBuf>,
 }
 

@@ -36,8 +36,16 @@ impl Staged {
         }
     }
 
-    /// Fails early if a place is taken: before a key is made for it.
+    /// Fails early if a place is taken: before a key is made for it. A folder, a device, a pipe or
+    /// a link to one is never replaced: moving a file to its name would take it away.
     pub(super) fn check(&self, path: &Path) -> Result<()> {
+        if self.force && path.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(anyhow::anyhow!(
+                "{} is no regular file: --force replaces files only",
+                path.display()
+            )
+            .into());
+        }
         if !self.force && path.symlink_metadata().is_ok() {
             return Err(anyhow::anyhow!(
                 "{} exists; --force replaces it{}",

@@ -1,0 +1,117 @@
+//! What `aggregate` and `merge` have in common: files over one message into one aggregate.
+
+use super::FileOptions;
+use super::document::{AggregateFile, Document, Signers, to_json};
+use super::input::expand;
+use super::output::{Access, Staged};
+use super::scheme::{FileScheme, Refusal};
+use crate::error::Result;
+use crate::report::{Report, Sink};
+use anyhow::anyhow;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// A command that makes one aggregate, from its start to the file.
+pub(super) struct Combination<'a> {
+    options: &'a FileOptions,
+    out: &'a Path,
+    report: Report,
+    sink: Sink,
+    staged: Staged,
+    /// The files that are combined.
+    pub(super) paths: Vec<PathBuf>,
+}
+
+impl<'a> Combination<'a> {
+    /// Begins the command of that name; refuses places that cannot be written before any work.
+    pub(super) fn begin(
+        command: &'static str,
+        options: &'a FileOptions,
+        files: &[PathBuf],
+        out: &'a Path,
+        force: bool,
+    ) -> Result<Self> {
+        let report = Report::begin(command, 0);
+        let sink = options.sink()?;
+        let staged = Staged::new(force);
+        staged.check(out)?;
+        Ok(Combination {
+            options,
+            out,
+            report,
+            sink,
+            staged,
+            paths: expand(files)?,
+        })
+    }
+
+    /// Combines the signatures, one of each file, writes the aggregate and says so: `said` after
+    /// the number of signers, `fields` beside those that both commands have.
+    pub(super) fn finish<S: FileScheme>(
+        mut self,
+        scheme: &S,
+        message: Vec<u8>,
+        signers: &Signers,
+        signatures: &[&[u8]],
+        about: About,
+    ) -> Result<()> {
+        let sum = scheme
+            .combine(signatures)
+            .map_err(|refusal| refused(refusal, &self.paths, "signature"))?;
+        let signature =
+            sum.ok_or_else(|| anyhow!("the signatures cancel: their sum is the identity"))?;
+        let aggregate = AggregateFile::new::<S>(message, signers, signature);
+        let out = self.out;
+        self.staged
+            .add(out, Access::Public, &to_json(&aggregate)?)?;
+        self.staged.commit()?;
+        let count = signers.count();
+        self.sink
+            .say(&format!("{}: {count} signers{}", out.display(), about.said));
+        let mut fields = json!({
+            "signers": count,
+            "message": aggregate.message,
+            "signature": aggregate.signature,
+            "file": out,
+        });
+        if let (Value::Object(fields), Value::Object(more)) = (&mut fields, about.fields) {
+            fields.extend(more);
+        }
+        self.options
+            .write(scheme, &self.report, &self.sink, about.config, fields)
+    }
+}
+
+/// What a command adds to what both say.
+pub(super) struct About {
+    /// Behind the number of signers, on the terminal.
+    pub(super) said: String,
+    /// Its options, in the JSON object.
+    pub(super) config: Value,
+    /// Further fields of the JSON object.
+    pub(super) fields: Value,
+}
+
+/// Reads a file that must be a certain document: `pick` takes it, or gives it back.
+pub(super) fn read_as<S: FileScheme, T>(
+    path: &Path,
+    what: &str,
+    pick: impl FnOnce(Document) -> std::result::Result<T, Document>,
+) -> Result<T> {
+    pick(Document::read::<S>(path)?).map_err(|other| {
+        let (path, kind) = (path.display(), other.kind());
+        anyhow!("{path}: no {what}, but a file of kind {kind}").into()
+    })
+}
+
+/// A refusal with the file that it is about.
+pub(super) fn refused(refusal: Refusal, paths: &[PathBuf], what: &str) -> anyhow::Error {
+    match refusal {
+        Refusal::Malformed { index, reason } => {
+            anyhow!("{}: {what}: {reason}", paths[index].display())
+        }
+        Refusal::Possession { index } => {
+            anyhow!("{}: no proof of possession", paths[index].display())
+        }
+    }
+}
