@@ -11,10 +11,12 @@ use sha2::{Digest, Sha256};
 use crate::blst_ffi::curve::{G1Affine, G2Affine};
 use crate::blst_ffi::pairing::{Gt, Miller, miller_product};
 use crate::blst_ffi::points::{g1, g2};
-use crate::ciphersuite::{SIGNATURE_DST, core_verify, hash_to_g2};
+use crate::ciphersuite::{SIGNATURE_DST, core_verify, hash_many_to_g2};
 use crate::exec::Exec;
+use crate::kernel::Backend;
 use crate::keys::{PublicKey, Signature};
 use crate::rlc::{Rlc, WeightStream};
+use crate::weighted::vartime_weighted_sum;
 
 /// Relative cost of a Miller loop and of a final exponentiation (microseconds on a 4 GHz Zen 5,
 /// blst 0.3.17); only their ratio matters, for the stop rule of [`Batch::locate`].
@@ -73,6 +75,7 @@ pub struct Batch {
     hashes: Vec<G2Affine>,
     weights: Vec<u8>,
     weight_bytes: usize,
+    backend: Backend,
     total: usize,
     root: OnceLock<Gt>,
 }
@@ -104,10 +107,7 @@ impl Batch {
             }
         }
         let messages: Vec<&[u8]> = groups.keys().copied().collect();
-        let hashes = exec.map(messages.len(), |m| match exec.stopped() {
-            true => G2Affine::INFINITY,
-            false => hash_to_g2(messages[m], dst),
-        });
+        let hashes = hash_many_to_g2(&messages, dst, rlc.backend(), exec);
         let mut stream = rlc.stream(&batch_digest(sets, &groups));
         let mut batch = Batch {
             refused,
@@ -118,6 +118,7 @@ impl Batch {
             hashes,
             weights: Vec::new(),
             weight_bytes: rlc.bits().bits() / 8,
+            backend: rlc.backend(),
             total: sets.len(),
             root: OnceLock::new(),
         };
@@ -207,6 +208,7 @@ impl Batch {
                 .copied()
                 .collect(),
             weight_bytes: self.weight_bytes,
+            backend: self.backend,
             total: kept.len(),
             root: OnceLock::new(),
         }
@@ -244,7 +246,8 @@ impl Batch {
                         return (G1Affine::INFINITY, G2Affine::INFINITY);
                     }
                     let weights = self.weights_of(group.clone());
-                    let key = g1::vartime_msm(&self.keys[group.clone()], weights, bits);
+                    let keys = &self.keys[group.clone()];
+                    let key = vartime_weighted_sum(self.backend, keys, weights, bits);
                     (key, self.hashes[self.message[group.start]])
                 })
             },
@@ -255,7 +258,8 @@ impl Batch {
                         return G2Affine::INFINITY;
                     }
                     let chunk = range.start + chunks[c].start..range.start + chunks[c].end;
-                    g2::vartime_msm(
+                    vartime_weighted_sum(
+                        self.backend,
                         &self.signatures[chunk.clone()],
                         self.weights_of(chunk),
                         bits,

@@ -161,7 +161,8 @@ pub fn verify_collections(
     let sets: Vec<Option<SignatureSet<'_>>> = tested.iter().map(|&i| claims[i].ok()).collect();
     let mut verdicts: Vec<Result<(), RejectReason>> =
         claims.iter().map(|claim| claim.map(|_| ())).collect();
-    let batch = Batch::new(&sets, options.rlc, exec);
+    let rlc = options.rlc.clone().on(table.backend());
+    let batch = Batch::new(&sets, &rlc, exec);
     let mut located = Located::default();
     let good = batch.check_all(exec);
     timings.rlc = lap();

@@ -98,6 +98,7 @@ mod rlc;
 mod scheme;
 mod subgroup;
 mod sums;
+mod weighted;
 
 #[doc = include_str!("LECTURE.md")]
 pub mod lecture {}

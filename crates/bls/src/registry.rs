@@ -211,7 +211,7 @@ fn first_without_possession(
             })
         })
         .collect();
-    let batch = Batch::with_tag(&claims, POP_DST, rlc, exec);
+    let batch = Batch::with_tag(&claims, POP_DST, &rlc.clone().on(backend), exec);
     if batch.check_all(exec) {
         return None;
     }

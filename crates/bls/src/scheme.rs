@@ -224,7 +224,7 @@ impl Scheme for Bls {
         secret: &[u8; 32],
         ctx: &mut Ctx<'_, Workspace>,
     ) -> PreparedClaims {
-        let rlc = Rlc::new(*secret, self.rlc_bits);
+        let rlc = Rlc::new(*secret, self.rlc_bits).on(self.backend);
         PreparedClaims::new(self, keys, claims, &rlc, ctx)
     }
 

@@ -17,9 +17,10 @@ use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::kernel::{Backend, Level};
 use crate::lanes::outside_group;
 use crate::rlc::RlcBits;
-use crate::sums::segments::{Entry, SumKernel};
-use crate::sums::tree::{Item, Tree};
+use crate::sums::segments::SumKernel;
+use crate::sums::tree::Tree;
 use crate::sums::{Costs, Portable, random_groups};
+use crate::weighted::column_sums;
 
 /// Random subsets whose sums share additions.
 const SUBSETS: usize = 64;
@@ -122,7 +123,7 @@ impl<'a, K: SumKernel> Search<'a, K> {
         }
     }
 
-    /// The sums over as many random subsets as the test has bits; those of the identity are left out.
+    /// The sums over as many random subsets as the test has bits.
     fn subset_sums(&mut self, range: Range<usize>) -> Vec<Affine<K::Field>> {
         let Self {
             kernel,
@@ -133,37 +134,20 @@ impl<'a, K: SumKernel> Search<'a, K> {
             tree,
             ..
         } = self;
-        tree.clear();
         let groups = random_groups(SUBSETS, range.len(), &Costs::default());
-        for columns in (0..*rounds).flat_map(|_| &groups) {
+        let columns: Vec<Range<usize>> = (0..*rounds).flat_map(|_| groups.clone()).collect();
+        let (mut bits, mut left) = (0u64, 0);
+        let draw = |_, columns: &Range<usize>| {
             let width = columns.len();
-            tree.push_group(width, |items| {
-                let (mut bits, mut left) = (0u64, 0);
-                for i in range.clone().filter(|i| !points[*i].is_infinity()) {
-                    if left < width {
-                        (bits, left) = (random.next_u64(), 64);
-                    }
-                    let value = (bits & ((1 << width) - 1)) as u16;
-                    (bits, left) = (bits >> width, left - width);
-                    if value != 0 {
-                        items.push(Item {
-                            value,
-                            entry: Entry::new(i, false),
-                        });
-                    }
-                }
-            });
-        }
-        tree.run(*kernel, stored);
-        let mut sums = Vec::new();
-        for entry in tree.slots.iter().flatten() {
-            let point = match entry.index().checked_sub(stored.len()) {
-                None => &stored[entry.index()],
-                Some(sum) => &tree.sums[sum],
-            };
-            kernel.decode(core::slice::from_ref(point), &mut sums);
-        }
-        sums
+            if left < width {
+                (bits, left) = (random.next_u64(), 64);
+            }
+            let value = (bits & ((1 << width) - 1)) as u16;
+            (bits, left) = (bits >> width, left - width);
+            value
+        };
+        let finite = range.filter(|i| !points[*i].is_infinity());
+        column_sums(*kernel, stored, tree, &columns, finite, draw)
     }
 }
 

@@ -68,6 +68,10 @@ pub trait CurveField: Field + KernelField + LaneField {
     fn in_group(point: &Affine<Self>) -> bool;
     /// `scalar * point`, 32 bytes little-endian; the time depends on no secret.
     fn multiply(point: &Affine<Self>, scalar: &[u8; 32]) -> Affine<Self>;
+    /// `sum scalars[i] * points[i]` by blst's buckets; `bits` / 8 little-endian bytes a scalar.
+    fn vartime_msm(points: &[Affine<Self>], scalars: &[u8], bits: usize) -> Affine<Self>;
+    /// `sum 2^j * points[j]`.
+    fn sum_of_doubled(points: &[Affine<Self>]) -> Affine<Self>;
 }
 
 impl CurveField for Fp {
@@ -86,6 +90,14 @@ impl CurveField for Fp {
     fn multiply(point: &G1Affine, scalar: &[u8; 32]) -> G1Affine {
         g1::mul(point, scalar, 256)
     }
+
+    fn vartime_msm(points: &[G1Affine], scalars: &[u8], bits: usize) -> G1Affine {
+        g1::vartime_msm(points, scalars, bits)
+    }
+
+    fn sum_of_doubled(points: &[G1Affine]) -> G1Affine {
+        g1::sum_of_doubled(points)
+    }
 }
 
 impl CurveField for Fp2 {
@@ -103,5 +115,13 @@ impl CurveField for Fp2 {
 
     fn multiply(point: &G2Affine, scalar: &[u8; 32]) -> G2Affine {
         g2::mul(point, scalar, 256)
+    }
+
+    fn vartime_msm(points: &[G2Affine], scalars: &[u8], bits: usize) -> G2Affine {
+        g2::vartime_msm(points, scalars, bits)
+    }
+
+    fn sum_of_doubled(points: &[G2Affine]) -> G2Affine {
+        g2::sum_of_doubled(points)
     }
 }

@@ -91,14 +91,14 @@ macro_rules! group {
         $uncompressed:literal, $p:ident, $p_affine:ident, $uncompress:ident, $deserialize:ident,
         $affine_compress:ident, $affine_serialize:ident, $in_group:ident, $mult:ident,
         $from_affine:ident, $to_affine:ident, $add_affine:ident, $bulk_add:ident,
-        $scratch:ident, $pippenger:ident, $generator:ident
+        $scratch:ident, $pippenger:ident, $generator:ident, $double:ident
     ) => {
         #[doc = concat!("Points of ", $name, ".")]
         pub(crate) mod $module {
             use core::ptr::null;
 
             use blst::{
-                $add_affine, $affine_compress, $affine_serialize, $bulk_add, $deserialize,
+                $add_affine, $affine_compress, $affine_serialize, $bulk_add, $deserialize, $double,
                 $from_affine, $generator, $in_group, $mult, $p, $p_affine, $pippenger, $scratch,
                 $to_affine, $uncompress,
             };
@@ -206,6 +206,20 @@ macro_rules! group {
                 affine(&sum)
             }
 
+            /// `sum 2^j * points[j]`.
+            pub(crate) fn sum_of_doubled(points: &[$affine]) -> $affine {
+                let mut sum = $p::default();
+                for point in points.iter().rev() {
+                    let mut double = $p::default();
+                    // SAFETY: the pointers are to initialised values.
+                    unsafe {
+                        $double(&mut double, &sum);
+                        $add_affine(&mut sum, &double, raw(point));
+                    }
+                }
+                affine(&sum)
+            }
+
             /// The sum by blst's bulk addition.
             pub(crate) fn sum_bulk(points: &[&$affine]) -> $affine {
                 if points.is_empty() {
@@ -277,7 +291,8 @@ group!(
     blst_p1s_add,
     blst_p1s_mult_pippenger_scratch_sizeof,
     blst_p1s_mult_pippenger,
-    blst_p1_affine_generator
+    blst_p1_affine_generator,
+    blst_p1_double
 );
 
 group!(
@@ -302,5 +317,6 @@ group!(
     blst_p2s_add,
     blst_p2s_mult_pippenger_scratch_sizeof,
     blst_p2s_mult_pippenger,
-    blst_p2_affine_generator
+    blst_p2_affine_generator,
+    blst_p2_double
 );

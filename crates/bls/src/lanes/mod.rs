@@ -26,6 +26,9 @@ const LANES_MIN: usize = 8;
 /// Items that are worth a thread.
 const ITEMS_MIN: usize = 4 * LANES;
 
+/// Messages that are hashed between two looks at the stop flag: some 3 ms.
+const HASHES_MAX: usize = 8 * LANES;
+
 /// A compressed form of a finite point whose x is canonical and not 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compressed {
@@ -203,7 +206,8 @@ pub(crate) fn outside_group<F: CurveField>(backend: Backend, points: &[Affine<F>
         .collect()
 }
 
-/// `hash_to_curve` of RFC 9380 for `BLS12381G2_XMD:SHA-256_SSWU_RO_`, of many messages.
+/// `hash_to_curve` of RFC 9380 for `BLS12381G2_XMD:SHA-256_SSWU_RO_`, of many messages. Under a task that
+/// was asked to end it is any point.
 pub(crate) fn hash_to_g2<B: AsRef<[u8]> + Sync>(
     messages: &[B],
     dst: &[u8],
@@ -211,14 +215,16 @@ pub(crate) fn hash_to_g2<B: AsRef<[u8]> + Sync>(
     exec: Exec<'_>,
 ) -> Vec<G2Affine> {
     match backend.level() {
-        Level::Portable => exec.map(messages.len(), |i| {
-            pairing::hash_to_g2(messages[i].as_ref(), dst)
+        Level::Portable => exec.map(messages.len(), |i| match exec.stopped() {
+            true => G2Affine::INFINITY,
+            false => pairing::hash_to_g2(messages[i].as_ref(), dst),
         }),
         #[cfg(target_arch = "x86_64")]
         Level::Avx512(witness) => {
-            let chunks = exec.chunks(messages.len(), LANES);
-            let parts = exec.map(chunks.len(), |c| {
-                hash_in_lanes(witness, &messages[chunks[c].clone()], dst)
+            let chunks = exec.pieces(messages.len(), LANES, HASHES_MAX);
+            let parts = exec.map(chunks.len(), |c| match exec.stopped() {
+                true => vec![G2Affine::INFINITY; chunks[c].len()],
+                false => hash_in_lanes(witness, &messages[chunks[c].clone()], dst),
             });
             parts.concat()
         }
