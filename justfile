@@ -48,6 +48,20 @@ fuzz TARGET SECONDS="60":
     cargo run --manifest-path fuzz/Cargo.toml
     cargo fuzz run -s none --features libfuzzer {{TARGET}} fuzz/corpus-local/{{TARGET}} fuzz/corpus/{{TARGET}} -- -max_total_time={{SECONDS}}
 
+# Fuzz every target for an hour, one after the other: executions and findings of each. The seconds
+# can be fewer; logs are under target/fuzz, inputs that failed under fuzz/artifacts.
+fuzz-hour SECONDS="3600":
+    cargo run --manifest-path fuzz/Cargo.toml
+    mkdir -p target/fuzz
+    for path in fuzz/fuzz_targets/*.rs; do \
+        target=$(basename $path .rs); log=target/fuzz/$target.log; \
+        cargo fuzz run -s none --features libfuzzer $target fuzz/corpus-local/$target fuzz/corpus/$target \
+            -- -max_total_time={{SECONDS}} -timeout=10 -print_final_stats=1 > $log 2>&1; status=$?; \
+        executions=$(sed -n 's/^stat::number_of_executed_units: *//p' $log); \
+        findings=$(ls fuzz/artifacts/$target 2>/dev/null | wc -l); \
+        echo "$target: ${executions:-no} executions in {{SECONDS}} s, $findings findings, exit code $status"; \
+    done
+
 # Measure BLS: `just bench-bls sums`, `just bench-bls verify --json -`.
 bench-bls *ARGS:
     cargo run --release --package alphorn -- bench bls {{ARGS}}

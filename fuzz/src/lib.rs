@@ -7,11 +7,15 @@
 #![forbid(unsafe_code)]
 
 mod bls;
+mod ipa;
+mod key_cache;
 mod mutate;
 mod proto;
 mod types;
 
 pub use bls::bls_bytes;
+pub use ipa::ipa_proof;
+pub use key_cache::key_cache;
 pub use mutate::Mutator;
 pub use proto::{proto_message, topic_name};
 pub use types::{codec_reader, support_code};
@@ -42,6 +46,18 @@ pub const TARGETS: &[Target] = &[
         run: codec_reader,
         seeds: types::codec_reader_seeds,
         mutations: 200_000,
+    },
+    Target {
+        name: "ipa_proof",
+        run: ipa_proof,
+        seeds: ipa::ipa_proof_seeds,
+        mutations: 2_000,
+    },
+    Target {
+        name: "key_cache",
+        run: key_cache,
+        seeds: key_cache::key_cache_seeds,
+        mutations: 50_000,
     },
     Target {
         name: "proto_message",
