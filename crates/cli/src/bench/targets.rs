@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Number of validators, as 1048576 or 2^20
     #[arg(long, default_value = "2^20", value_parser = crate::options::validators)]
     validators: u32,
+    /// Collections of each of the 32 committees
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
+    collections: u16,
     /// Runs of our methods; the least time counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
@@ -39,12 +42,17 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// Collections of a slot.
+    fn collections_of_a_slot(&self) -> usize {
+        32 * usize::from(self.collections)
+    }
+
     /// Bitfields of Horn's shape, or supports with multiplicities.
     fn shape(&self, multiplicity: &str) -> Shape {
         Shape {
             validators: self.validators,
             committees: 32,
-            collections: 16,
+            collections: self.collections,
             multiplicity: multiplicity.into(),
             corr: None,
         }
@@ -146,7 +154,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "cases".to_owned(),
         Value::Array(rows.iter().map(row_json).collect()),
     )]);
-    let config = json!({ "validators": args.validators, "runs": args.runs, "slot": args.slot });
+    let config = json!({ "validators": args.validators, "collections": args.collections, "runs": args.runs, "slot": args.slot });
     sink.write(&report.object(&machine, "measured", &config, fields)?)?;
     match rows.iter().find(|row| !row.agrees) {
         None => Ok(()),
@@ -230,7 +238,16 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_is_there_and_agrees() {
-        let cli = ["targets", "--validators", "4096", "--runs", "1", "--slot"];
+        let cli = [
+            "targets",
+            "--validators",
+            "4096",
+            "--collections",
+            "1",
+            "--runs",
+            "1",
+            "--slot",
+        ];
         let args = Cli::try_parse_from(cli).unwrap().args;
         let mut bars = Bars::new();
         let mut rows = bls::rows(&args, Backend::portable(), &mut bars).unwrap();
@@ -238,13 +255,13 @@ mod tests {
         let text = print(&rows);
         assert!(rows.iter().all(|row| row.agrees), "{text}");
         for what in [
-            "512 collections, 50 %",
-            "512 collections, 95 %",
-            "512 collections, 99 %",
+            "32 collections, 50 %",
+            "32 collections, 95 %",
+            "32 collections, 99 %",
             "M = 3",
             "M = 15",
             "full",
-            "8 bad of 512",
+            "8 bad of 32",
             "64 bad of 1,024",
             "clones",
             "pairs",

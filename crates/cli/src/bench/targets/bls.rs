@@ -113,9 +113,10 @@ impl Bench<'_> {
         let mut world = World::of_collections(table, supports.all(), 1, &self.pools[1]);
         let rlc = rlc(seed, RlcBits::Bits64);
         let mut workspace = Workspace::default();
+        let count = self.args.collections_of_a_slot();
         let name = match multiplicity {
-            "1" => format!("512 collections, {} %", share * 100.0),
-            m => format!("512 collections, {} %, M = {m}", share * 100.0),
+            "1" => format!("{count} collections, {} %", share * 100.0),
+            m => format!("{count} collections, {} %, M = {m}", share * 100.0),
         };
         for &(threads, part, target) in goals {
             let exec = Exec::new(Some(&self.pools[threads - 1]));
@@ -136,7 +137,7 @@ impl Bench<'_> {
                     let found = measure(&world, runs, &options, &mut workspace)?;
                     agrees &= verdicts_agree(&honest, Some(&found), &damaged, None);
                     let extra_s = (found.inner().0 - honest.inner().0).max(0.0);
-                    (format!("{bad} bad of 512, 50 %: on top"), extra_s)
+                    (format!("{bad} bad of {count}, 50 %: on top"), extra_s)
                 }
             };
             rows.push(Row {

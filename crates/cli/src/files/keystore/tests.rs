@@ -159,3 +159,99 @@ fn lengths_version_and_names_are_checked() {
     file["name"] = json!("a wallet's name");
     assert_eq!(parse(file).unwrap().foreign_fields(), ["name"]);
 }
+
+/// Numbers of a fixed sequence (SplitMix64, Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+}
+
+/// What a mutation puts into a keystore: pieces of JSON and of its own fields.
+const PIECES: [&str; 14] = [
+    "0",
+    "-1",
+    "1e9",
+    "18446744073709551616",
+    "null",
+    "\"\"",
+    "{}",
+    "[]",
+    "\"zz\"",
+    "262144",
+    "\\u0000",
+    "\"n\":1073741824,",
+    "\"c\":4294967295,",
+    ",",
+];
+
+/// Whether the key derivation is at most four times what the test's own keystores ask for.
+fn asks_for_little(bytes: &[u8]) -> bool {
+    let file: Value = serde_json::from_slice(bytes).unwrap();
+    let params = &file["crypto"]["kdf"]["params"];
+    let of = |name: &str| params[name].as_u64().unwrap_or(1);
+    let work = |names: [&str; 4]| {
+        names
+            .iter()
+            .fold(1u64, |work, name| work.saturating_mul(of(name)))
+    };
+    work(["n", "r", "p", "c"]) <= 4 * 8 * 1024
+}
+
+#[test]
+fn mutated_keystores_are_refused_or_hold_the_very_secret() {
+    let password = Password::from_text("a");
+    let secret = Secret::new((1..=32).collect());
+    let mut random = Random(7);
+    let (mut parsed, mut opened) = (0, 0);
+    for kdf in [KdfName::Scrypt, KdfName::Pbkdf2] {
+        let protection = Protection { kdf, cost_log2: 10 };
+        let keystore = Keystore::seal(&secret, &[7; 48], &password, protection, About::default());
+        let text = serde_json::to_string(&keystore.unwrap()).unwrap();
+        for _ in 0..1_500 {
+            let mut bytes = text.clone().into_bytes();
+            for _ in 0..=random.below(2) {
+                let at = random.below(bytes.len());
+                match random.below(4) {
+                    0 => bytes[at] ^= 1 << random.below(8),
+                    1 => bytes[at] = b"0123456789abcdef\",:{}"[random.below(21)],
+                    2 => {
+                        let end = (at + random.below(9)).min(bytes.len());
+                        bytes.drain(at..end);
+                    }
+                    _ => {
+                        let piece = PIECES[random.below(PIECES.len())].bytes();
+                        bytes.splice(at..at, piece);
+                    }
+                }
+            }
+            let Ok(keystore) = serde_json::from_slice::<Keystore>(&bytes) else {
+                continue;
+            };
+            parsed += 1;
+            // A mutation of the cost that is legal may ask for seconds of work: not here.
+            if !asks_for_little(&bytes) {
+                continue;
+            }
+            if let Ok(found) = keystore.open(&password, SECRET_BYTES) {
+                opened += 1;
+                // The checksum covers the key of the password and the encrypted secret, not the
+                // counter block: another one opens to other bytes, as EIP-2335 has it.
+                let iv = &keystore.crypto.cipher.params.iv;
+                let same_iv = text.contains(&format!("{iv}"));
+                assert_eq!(found.bytes() == secret.bytes(), same_iv);
+            }
+        }
+    }
+    println!("{parsed} of 3000 parse, {opened} open");
+    assert!(
+        parsed > 300 && opened > 100,
+        "{parsed} parsed, {opened} opened"
+    );
+}
