@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bls;
+mod gossip;
 mod ipa;
 mod key_cache;
 mod mutate;
@@ -14,6 +15,7 @@ mod proto;
 mod types;
 
 pub use bls::bls_bytes;
+pub use gossip::gossip_message;
 pub use ipa::ipa_proof;
 pub use key_cache::key_cache;
 pub use mutate::Mutator;
@@ -46,6 +48,12 @@ pub const TARGETS: &[Target] = &[
         run: codec_reader,
         seeds: types::codec_reader_seeds,
         mutations: 200_000,
+    },
+    Target {
+        name: "gossip_message",
+        run: gossip_message,
+        seeds: gossip::gossip_message_seeds,
+        mutations: 20_000,
     },
     Target {
         name: "ipa_proof",
