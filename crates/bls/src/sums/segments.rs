@@ -9,6 +9,8 @@ pub(crate) struct Entry(u32);
 impl Entry {
     /// Indices are below this.
     pub(crate) const INDEX_END: usize = 1 << 30;
+    /// Holds a place in a list until an entry is written there.
+    pub(crate) const NONE: Entry = Entry(0);
 
     pub(crate) fn new(index: usize, negative: bool) -> Entry {
         debug_assert!(index < Self::INDEX_END);

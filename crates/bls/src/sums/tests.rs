@@ -144,6 +144,72 @@ fn methods_agree_on_sizes_that_are_no_multiples() {
     }
 }
 
+/// Every set of signers of up to five keys, and of equal keys.
+#[test]
+fn every_subset_of_the_smallest_committees() {
+    for positions in 1..=5 {
+        let columns: Vec<Vec<u64>> = (0..1 << positions).map(|bits| vec![bits]).collect();
+        check(&KEYS_RANDOM[..positions], &columns);
+        check(&vec![KEYS_RANDOM[0]; positions], &columns);
+        // A lone column takes other methods than many do.
+        columns
+            .chunks(1)
+            .for_each(|column| check(&KEYS_RANDOM[..positions], column));
+    }
+}
+
+/// Every size up to the fourth multiple of the vector kernel's lanes, and of a word of bits.
+#[test]
+fn every_size_up_to_some_multiples_of_the_lanes() {
+    let mut random = Random(17);
+    for positions in 6..=66 {
+        let columns = [
+            full(positions),
+            random.plane(positions, 500),
+            random.plane(positions, 900),
+        ];
+        check(&KEYS_RANDOM[..positions], &columns);
+    }
+}
+
+/// Tables of nothing but tiny committees: keys, totals and sums by one call for all of them.
+#[test]
+fn many_committees_of_one_to_three_keys() {
+    for size in 1..=3 {
+        let committees = 35;
+        let keys = KEYS_RANDOM[..size * committees].to_vec();
+        for backend in Backend::available() {
+            let table =
+                KeyTable::new(backend, keys.clone(), &vec![size; committees]).expect("valid");
+            let all = full(size);
+            let planes: [&[u64]; 1] = [&all];
+            let collections = [Columns { planes: &planes }];
+            let jobs: Vec<CommitteeJob<'_>> = (0..committees)
+                .map(|committee| CommitteeJob {
+                    committee,
+                    collections: &collections,
+                    bases: &[],
+                })
+                .collect();
+            let expected: Vec<G1Affine> = keys.chunks(size).map(Fp::sum_naive).collect();
+            let totals: Vec<G1Affine> = (0..committees).map(|c| *table.total(c)).collect();
+            assert_eq!(totals, expected, "totals of {size} keys on {backend}");
+            for method in Method::ALL.map(Some).into_iter().chain([None]) {
+                let options = SumOptions {
+                    method,
+                    ..SumOptions::default()
+                };
+                let sums = sum_columns(&table, &jobs, &options, &mut Workspace::default(), None);
+                assert_eq!(
+                    sums.expect("valid jobs").keys,
+                    expected,
+                    "{size} keys, {method:?} on {backend}"
+                );
+            }
+        }
+    }
+}
+
 /// More items than wait at once: the groups run in parts.
 #[test]
 fn jobs_with_very_many_columns_run_in_parts() {

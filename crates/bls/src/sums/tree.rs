@@ -19,6 +19,10 @@ use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_seg
 
 /// Most columns of one group.
 pub(crate) const WIDTH_MAX: usize = 16;
+/// Values are sparse if there are fewer items than this for each.
+const SPARSE_ITEMS: usize = 2;
+/// Set in the place of a key whose segment has begun: the rest is where its next entry goes.
+const BEGUN: u32 = 1 << 31;
 /// Digits of at most this many bits are not halved: 2^4 items are cheaper than one more step.
 const BITS_WIDTH_MAX: u8 = 4;
 
@@ -27,6 +31,14 @@ const BITS_WIDTH_MAX: u8 = 4;
 pub(crate) struct Item {
     pub(crate) value: u16,
     pub(crate) entry: Entry,
+}
+
+impl Item {
+    /// Holds a place in a list until an item is written there.
+    const NONE: Item = Item {
+        value: 0,
+        entry: Entry::NONE,
+    };
 }
 
 /// A group of columns, or a part of one, on its way through the tree.
@@ -51,6 +63,8 @@ pub(crate) struct Tree<K: SumKernel> {
     list: SegmentList,
     /// Number of entries, then next place, of each key.
     places: Vec<u32>,
+    /// Items whose pattern was there before, with the place of the first one.
+    repeats: Vec<(u32, Entry)>,
     /// Patterns seen so far, one bit each.
     seen: Vec<u64>,
     /// Slots that this step fills with sums.
@@ -75,6 +89,7 @@ impl<K: SumKernel> Default for Tree<K> {
             digits_next: Vec::new(),
             list: SegmentList::default(),
             places: Vec::new(),
+            repeats: Vec::new(),
             seen: Vec::new(),
             targets: Vec::new(),
             fresh: Vec::new(),
@@ -208,22 +223,26 @@ impl<K: SumKernel> Tree<K> {
         let seen = &mut self.seen;
         seen.clear();
         seen.resize(1usize << (digit.width - 6), 0);
-        let (mut repeated, mut saved) = (0usize, 0usize);
+        // Without a branch: nothing foretells which values repeat.
+        let (mut repeated, mut saved) = (0, 0);
         for item in &self.items[digit.items.clone()] {
-            let (word, bit) = (usize::from(item.value >> 6), 1u64 << (item.value & 63));
-            if seen[word] & bit != 0 {
-                repeated += 1;
-                saved += usize::from(item.value & low_mask != 0);
-                saved += usize::from(item.value & !low_mask != 0);
-            }
-            seen[word] |= bit;
+            let (word, bit) = (usize::from(item.value >> 6), item.value & 63);
+            let again = seen[word] >> bit & 1;
+            repeated += again;
+            saved += again * u64::from(item.value & low_mask != 0);
+            saved += again * u64::from(item.value & !low_mask != 0);
+            seen[word] |= 1 << bit;
         }
         saved > repeated
     }
 
     fn merge(&mut self, digit: &Digit, base: usize) {
         let start = self.items_next.len();
-        self.distribute(digit, digit.width, |value| value, base);
+        if digit.items.len() < SPARSE_ITEMS << digit.width {
+            self.merge_sparse(digit, base);
+        } else {
+            self.distribute(digit, digit.width, |value| value, base);
+        }
         let items = start..self.items_next.len();
         self.digits_next.push(Digit {
             items,
@@ -256,14 +275,68 @@ impl<K: SumKernel> Tree<K> {
         });
     }
 
+    /// Makes one item per different value where few items share a value: the first of them stays in
+    /// its place, and names the sum of all.
+    fn merge_sparse(&mut self, digit: &Digit, base: usize) {
+        /// A value that did not occur yet.
+        const NEW: u32 = u32::MAX;
+        let Self {
+            items,
+            items_next,
+            list,
+            places,
+            repeats,
+            ..
+        } = self;
+        let items = &items[digit.items.clone()];
+        places.clear();
+        places.resize(1 << digit.width, NEW);
+        let start = items_next.len();
+        items_next.resize(start + items.len(), Item::NONE);
+        repeats.clear();
+        repeats.resize(items.len(), (0, Item::NONE.entry));
+        // Every item is written to both lists, and one of them grows: the processor cannot foresee
+        // which values repeat.
+        let (mut kept, mut repeated) = (0, 0);
+        for item in items {
+            let place = &mut places[usize::from(item.value)];
+            let new = *place == NEW;
+            items_next[start + kept] = *item;
+            repeats[repeated] = (*place, item.entry);
+            *place = if new { kept as u32 } else { *place };
+            kept += usize::from(new);
+            repeated += usize::from(!new);
+        }
+        items_next.truncate(start + kept);
+        repeats.truncate(repeated);
+        places.clear();
+        places.resize(kept, 0);
+        for (first, _) in repeats.iter() {
+            places[*first as usize] += 1;
+        }
+        for (first, entry) in repeats.iter() {
+            let place = &mut places[*first as usize];
+            if *place & BEGUN == 0 {
+                let item = &mut items_next[start + *first as usize];
+                let at = list.entries.len();
+                list.entries.push(item.entry);
+                list.entries.resize(at + 1 + *place as usize, *entry);
+                list.close();
+                item.entry = Entry::new(base + list.len() - 1, false);
+                *place = BEGUN | (at as u32 + 2);
+            } else {
+                list.entries[(*place & !BEGUN) as usize] = *entry;
+                *place += 1;
+            }
+        }
+    }
+
     /// Makes one item per different key below 2^`width`: an entry that is alone with its key stays as
     /// it is, several become a segment and an item that names its sum. Key 0 belongs to no column.
     ///
     /// Segments, and the entries in each, stay in the order of the items, so that lanes which walk
     /// through their segments side by side read the table from neighbouring pages.
     fn distribute(&mut self, digit: &Digit, width: u8, key: impl Fn(u16) -> u16, base: usize) {
-        /// Set once a key's segment has begun: the rest is where its next entry goes.
-        const BEGUN: u32 = 1 << 31;
         let Self {
             items,
             items_next,

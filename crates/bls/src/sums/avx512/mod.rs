@@ -15,7 +15,7 @@ use core::arch::x86_64::*;
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::segments::{Entry, Points, SegmentList, SumKernel};
+use super::segments::{Points, SegmentList, SumKernel};
 use crate::blst_ffi::curve::Affine;
 use crate::blst_ffi::field::{Fp, Fp2};
 use crate::kernel::Avx512Witness;
@@ -23,7 +23,7 @@ use convert::{Coefficients, enter, invert, leave};
 use element::{Level, Narrow, Pair, Slot, Temporaries, Wide};
 use field::LANES;
 pub(crate) use pages::PointPages;
-use rows::{LaneGroup, Row, recycle};
+use rows::{LaneGroup, Places, Row, recycle};
 
 /// Entries that are worked on at a time.
 const CHUNK_ENTRIES: usize = 16384;
@@ -126,8 +126,9 @@ impl<F: Coefficients<N>, const N: usize> SumKernel for Avx512<F, N> {
     }
 
     fn is_infinity(point: &Point<N>) -> bool {
-        let zero = |register: &__m512i| field::words(*register) == [0; 8];
-        point.y.iter().all(zero) && point.x.iter().all(zero)
+        // No point has y = 0: the order of either curve is odd.
+        let any = |register: &__m512i| field::words(*register).into_iter().fold(0, |a, b| a | b);
+        point.y.iter().all(|register| any(register) == 0)
     }
 
     fn piece_max(self, entries: usize) -> usize {
@@ -173,6 +174,7 @@ impl<const N: usize> Scratch<N> {
             let (start, end) = bounds(list, *i as usize);
             end - start
         };
+        let places = Places::new(points, &list.entries);
         self.sort_by_length(list);
         let mut next = 0;
         while next < self.order.len() {
@@ -202,7 +204,7 @@ impl<const N: usize> Scratch<N> {
                 slots += longest.div_ceil(2);
                 next += LANES;
             }
-            self.chunk::<F>(points, &list.entries, slots);
+            self.chunk::<F>(&places, slots);
             self.write(out);
         }
     }
@@ -235,12 +237,7 @@ impl<const N: usize> Scratch<N> {
 
     /// Adds up the segments of `groups`: the sums end in each group's first slot.
     #[target_feature(enable = "avx512f,avx512ifma")]
-    fn chunk<F: Coefficients<N>>(
-        &mut self,
-        points: Points<'_, Point<N>>,
-        entries: &[Entry],
-        slots: usize,
-    ) {
+    fn chunk<F: Coefficients<N>>(&mut self, places: &Places<'_, N>, slots: usize) {
         if self.slots.len() < slots {
             self.slots.resize(
                 slots,
@@ -263,7 +260,7 @@ impl<const N: usize> Scratch<N> {
         }
         let mut rows = recycle(core::mem::take(&mut self.rows));
         for group in &self.groups {
-            rows.extend((0..group.longest.div_ceil(2)).map(|row| group.row(points, entries, row)));
+            rows.extend((0..group.longest.div_ceil(2)).map(|row| group.row(places, row)));
         }
         let mut temporaries = Temporaries::new();
         self.level_zero::<F>(&rows, &mut temporaries);

@@ -36,13 +36,9 @@ impl LaneGroup {
     }
 
     /// The operands of a row of pairs.
-    pub(super) fn row<'a, const N: usize>(
-        &self,
-        points: Points<'a, Point<N>>,
-        entries: &[Entry],
-        row: usize,
-    ) -> Row<'a, N> {
-        let any = points.get(entries[self.starts[0] as usize].index());
+    #[inline]
+    pub(super) fn row<'a, const N: usize>(&self, places: &Places<'a, N>, row: usize) -> Row<'a, N> {
+        let any = places.get(self.starts[0] as usize).0;
         let mut out = Row {
             points: [[any; LANES]; 2],
             negative: [0; 2],
@@ -52,15 +48,57 @@ impl LaneGroup {
             let (start, length) = (self.starts[lane] as usize, self.lengths[lane] as usize);
             for operand in 0..2 {
                 if 2 * row + operand < length {
-                    let entry = entries[start + 2 * row + operand];
-                    out.points[operand][lane] = points.get(entry.index());
-                    out.negative[operand] |= u16::from(entry.is_negative()) << lane;
+                    let (point, negative) = places.get(start + 2 * row + operand);
+                    out.points[operand][lane] = point;
+                    out.negative[operand] |= u16::from(negative) << lane;
                 } else {
                     out.missing[operand] |= 1 << lane;
                 }
             }
         }
         out
+    }
+}
+
+/// The points that the entries of a list name.
+pub(super) struct Places<'a, const N: usize> {
+    /// The table, and the sums, moved back to where their first index would be 0.
+    bases: [*const Point<N>; 2],
+    /// Indices below this are of the table.
+    table_len: usize,
+    entries: &'a [Entry],
+}
+
+impl<'a, const N: usize> Places<'a, N> {
+    /// # Panics
+    /// If an entry names no point.
+    pub(super) fn new(points: Points<'a, Point<N>>, entries: &'a [Entry]) -> Self {
+        let table_len = points.table.len();
+        let last = entries.iter().map(|entry| entry.index()).max();
+        assert!(
+            last.is_none_or(|last| last < table_len + points.sums.len()),
+            "an entry names no point"
+        );
+        Places {
+            bases: [
+                points.table.as_ptr(),
+                points.sums.as_ptr().wrapping_sub(table_len),
+            ],
+            table_len,
+            entries,
+        }
+    }
+
+    /// The point of an entry, and whether its negative is meant.
+    #[inline]
+    pub(super) fn get(&self, i: usize) -> (&'a Point<N>, bool) {
+        let entry = self.entries[i];
+        // Keys and sums come in no order that a processor could foresee: this has no branch.
+        let base = self.bases[usize::from(entry.index() >= self.table_len)];
+        let point = base.wrapping_add(entry.index());
+        // SAFETY: `new` has checked that the index is one of the table or of the sums, whose slices
+        // live for 'a; the address is inside the one that `base` belongs to.
+        (unsafe { &*point }, entry.is_negative())
     }
 }
 
