@@ -70,6 +70,26 @@ bench-bls *ARGS:
 slot *ARGS:
     cargo run --release --package alphorn -- slot {{ARGS}}
 
+# The tables of docs/horn.md once more: what each `<!-- alphorn COMMAND -->` prints replaces the
+# block behind it. A minute; times are those of this machine.
+horn-doc BINARY="target/release/alphorn":
+    test -x {{BINARY}} || cargo build --release --package alphorn
+    awk -v binary={{BINARY}} ' \
+        /^<!-- alphorn .* -->$/ { \
+            print; command = $0; gsub(/^<!-- alphorn | -->$/, "", command); \
+            command = binary " " command; getline; print; \
+            blank = ""; \
+            while ((command | getline line) > 0) { \
+                if (line == "") blank = blank "\n"; \
+                else { printf "%s%s\n", blank, line; blank = "" } \
+            } \
+            if (close(command) != 0) exit 1; \
+            while ((getline line) > 0 && line != "```"); \
+            print "```"; next \
+        } \
+        { print }' docs/horn.md > docs/horn.md.new
+    mv docs/horn.md.new docs/horn.md
+
 # Every row of Horn's target table: ours, blst naive and bulk, the target. `--slot` adds a whole slot.
 horn-figures *ARGS:
     cargo run --release --package alphorn -- bench targets {{ARGS}}
