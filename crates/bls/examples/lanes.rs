@@ -7,7 +7,7 @@ use std::time::Instant;
 use alphorn_bls::{
     Backend, Exec, G1Affine, G2Affine, PublicKey, Rlc, RlcBits, SIGNATURE_DST, Signature,
     SignatureSet, VartimeInteropSigner, decode_public_keys, decode_signatures, hash_many_to_g2,
-    interop_keys, outside_subgroup, peer, vartime_interop_public_keys, verify_sets,
+    interop_keys, outside_subgroup, peer, sign, vartime_interop_public_keys, verify_sets,
 };
 
 /// Seconds this thread has run: on a shared machine the clock on the wall also counts others. Where
@@ -63,6 +63,23 @@ fn main() {
         })
         .collect();
 
+    // Each key's signature of a message of its own.
+    let envelopes: Vec<Signature> = keys
+        .iter()
+        .zip(&messages)
+        .map(|(key, message)| sign(&key.to_secret_key(), message))
+        .collect();
+    let own_sets: Vec<SignatureSet<'_>> = publics
+        .iter()
+        .zip(&messages)
+        .zip(&envelopes)
+        .map(|((key, message), signature)| SignatureSet {
+            key: *key,
+            message,
+            signature: *signature,
+        })
+        .collect();
+
     let blst = [
         least(items, || {
             key_bytes
@@ -82,6 +99,7 @@ fn main() {
             hash_many_to_g2(&messages, SIGNATURE_DST, Backend::portable(), exec)
         }),
         least(items, || verify_sets(&sets, &rlc, exec)),
+        least(items, || verify_sets(&own_sets, &rlc, exec)),
     ];
     let names = [
         "decode and check a key",
@@ -90,6 +108,7 @@ fn main() {
         "subgroup check of a signature",
         "hash a message",
         "verify in a batch of one message",
+        "verify in a batch, all different",
     ];
     for backend in Backend::available() {
         let ours = [
@@ -105,6 +124,9 @@ fn main() {
                 hash_many_to_g2(&messages, SIGNATURE_DST, backend, exec)
             }),
             least(items, || verify_sets(&sets, &rlc.clone().on(backend), exec)),
+            least(items, || {
+                verify_sets(&own_sets, &rlc.clone().on(backend), exec)
+            }),
         ];
         println!("{backend}, {items} items");
         for ((name, blst), ours) in names.iter().zip(blst).zip(ours) {

@@ -9,13 +9,19 @@
 use core::ops::Range;
 
 use crate::blst_ffi::curve::{Affine, CurveField};
+use crate::exec::Exec;
 use crate::kernel::{Backend, Level};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::vartime_multiply;
 use crate::sums::segments::{Entry, SumKernel};
 use crate::sums::tree::{Item, Tree};
 use crate::sums::{Costs, random_groups};
 
 /// Points from which columns are faster than blst's buckets.
 const COLUMNS_MIN: usize = 64;
+/// Single multiples that are worth a thread, and the most between two looks at the stop flag: some 5 ms.
+#[cfg(target_arch = "x86_64")]
+const MULTIPLES: (usize, usize) = (64, 512);
 
 /// The sum over each column of bits; the identity where the column is empty. `bits` tells the bits of a
 /// position in a range of columns, the lowest first; `stored` has a point for each position.
@@ -71,6 +77,68 @@ pub(crate) fn vartime_weighted_sum<F: CurveField>(
         }
         _ => F::vartime_msm(points, weights, bits),
     }
+}
+
+/// The weighted sum over each of some ranges that follow one another; under a task that was asked to end,
+/// any points.
+pub(crate) fn vartime_weighted_sums<F: CurveField>(
+    backend: Backend,
+    points: &[Affine<F>],
+    weights: &[u8],
+    bits: usize,
+    ranges: &[Range<usize>],
+    exec: Exec<'_>,
+) -> Vec<Affine<F>> {
+    let bytes = bits / 8;
+    let by_range = |range: &Range<usize>| {
+        if exec.stopped() {
+            return Affine::INFINITY;
+        }
+        let weights = &weights[range.start * bytes..range.end * bytes];
+        vartime_weighted_sum(backend, &points[range.clone()], weights, bits)
+    };
+    match backend.level() {
+        Level::Portable => exec.map(ranges.len(), |r| by_range(&ranges[r])),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512(witness) => {
+            // Ranges too short for columns: each point with its weight, in lanes.
+            let short = |range: &Range<usize>| range.len() < COLUMNS_MIN;
+            let items: Vec<(Affine<F>, u128)> = ranges
+                .iter()
+                .filter(|range| short(range))
+                .flat_map(|range| range.clone())
+                .map(|i| (points[i], weight(&weights[i * bytes..(i + 1) * bytes])))
+                .collect();
+            let pieces = exec.pieces(items.len(), MULTIPLES.0, MULTIPLES.1);
+            let multiples = exec.map(pieces.len(), |p| match exec.stopped() {
+                true => vec![Affine::INFINITY; pieces[p].len()],
+                false => vartime_multiply(witness, &items[pieces[p].clone()], bits),
+            });
+            let multiples = multiples.concat();
+            let mut next = 0;
+            let starts = ranges.iter().map(|range| {
+                let start = next;
+                next += if short(range) { range.len() } else { 0 };
+                start
+            });
+            let starts: Vec<usize> = starts.collect();
+            exec.map(ranges.len(), |r| {
+                let (range, start) = (&ranges[r], starts[r]);
+                match &multiples[start..] {
+                    [one, ..] if range.len() == 1 => *one,
+                    multiples if short(range) => F::sum_naive(&multiples[..range.len()]),
+                    _ => by_range(range),
+                }
+            })
+        }
+    }
+}
+
+/// At most sixteen little-endian bytes.
+#[cfg(target_arch = "x86_64")]
+fn weight(bytes: &[u8]) -> u128 {
+    let shift = |weight: u128, byte: &u8| weight << 8 | u128::from(*byte);
+    bytes.iter().rev().fold(0, shift)
 }
 
 fn by_columns<K: SumKernel>(
@@ -129,6 +197,49 @@ mod tests {
                 assert!(sum.is_infinity());
             }
         }
+    }
+
+    /// Ranges of one point, of a few, of many, and the weights at their edges.
+    fn check_ranges<F: CurveField>(generator: Affine<F>) {
+        let mut points = vec![generator];
+        while points.len() < 150 {
+            points.push(F::sum_naive(&[points[points.len() - 1], generator]));
+        }
+        // Points that cancel within a range.
+        (points[20], points[21]) = (points[4], points[4].neg());
+        let ranges = [0..1, 1..2, 2..9, 9..22, 20..22, 22..23, 23..100, 100..150];
+        for bytes in [8, 16] {
+            let mut weights: Vec<u8> = (0..points.len() * bytes)
+                .map(|i| (i * i + 7 * i + 1) as u8)
+                .collect();
+            for (i, weight) in weights.chunks_mut(bytes).enumerate().take(8) {
+                // 1, 2, .. and the largest ones.
+                weight.fill(if i < 4 { 0 } else { 0xff });
+                weight[0] = if i < 4 { i as u8 + 1 } else { 0xf8 | i as u8 };
+            }
+            weights.copy_within(20 * bytes..21 * bytes, 21 * bytes);
+            let expected = ranges.each_ref().map(|range| {
+                let weights = &weights[range.start * bytes..range.end * bytes];
+                F::vartime_msm(&points[range.clone()], weights, 8 * bytes)
+            });
+            for backend in Backend::available() {
+                let sums = vartime_weighted_sums(
+                    backend,
+                    &points,
+                    &weights,
+                    8 * bytes,
+                    &ranges,
+                    Exec::serial(),
+                );
+                assert_eq!(sums, expected, "{backend}");
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_of_any_length_have_their_weighted_sums() {
+        check_ranges(Affine::<Fp>::generator());
+        check_ranges(Affine::<Fp2>::generator());
     }
 
     #[test]

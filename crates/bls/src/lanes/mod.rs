@@ -56,6 +56,15 @@ pub(crate) trait LaneField: Sized {
     /// Lanes that are in the subgroup of prime order; the others may be.
     #[cfg(target_arch = "x86_64")]
     fn in_group_lanes(witness: Avx512Witness, points: &[Affine<Self>; LANES]) -> u16;
+
+    /// weights[i] · points[i] for weights of `bits` bits, and the lanes that are right.
+    #[cfg(target_arch = "x86_64")]
+    fn multiply_lanes(
+        witness: Avx512Witness,
+        points: &[Affine<Self>; LANES],
+        weights: &[u128; LANES],
+        bits: usize,
+    ) -> ([Affine<Self>; LANES], u16);
 }
 
 impl LaneField for Fp {
@@ -77,6 +86,16 @@ impl LaneField for Fp {
     fn in_group_lanes(witness: Avx512Witness, points: &[G1Affine; LANES]) -> u16 {
         avx512::in_g1(witness, points)
     }
+
+    #[cfg(target_arch = "x86_64")]
+    fn multiply_lanes(
+        witness: Avx512Witness,
+        points: &[G1Affine; LANES],
+        weights: &[u128; LANES],
+        bits: usize,
+    ) -> ([G1Affine; LANES], u16) {
+        avx512::vartime_multiply(witness, points, weights, bits)
+    }
 }
 
 impl LaneField for Fp2 {
@@ -97,6 +116,16 @@ impl LaneField for Fp2 {
     #[cfg(target_arch = "x86_64")]
     fn in_group_lanes(witness: Avx512Witness, points: &[G2Affine; LANES]) -> u16 {
         avx512::in_g2(witness, points)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn multiply_lanes(
+        witness: Avx512Witness,
+        points: &[G2Affine; LANES],
+        weights: &[u128; LANES],
+        bits: usize,
+    ) -> ([G2Affine; LANES], u16) {
+        avx512::vartime_multiply(witness, points, weights, bits)
     }
 }
 
@@ -204,6 +233,40 @@ pub(crate) fn outside_group<F: CurveField>(backend: Backend, points: &[Affine<F>
     (0..points.len())
         .filter(|&i| !inside[i] && !F::in_group(&points[i]))
         .collect()
+}
+
+/// weights[i] · points[i] for non-zero weights of `bits` bits; the points have prime order.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn vartime_multiply<F: CurveField>(
+    witness: Avx512Witness,
+    items: &[(Affine<F>, u128)],
+    bits: usize,
+) -> Vec<Affine<F>> {
+    let mut out = Vec::with_capacity(items.len());
+    for (block, lanes) in runs(items) {
+        let (points, weights) = (lanes.map(|item| item.0), lanes.map(|item| item.1));
+        let (points, good) = F::multiply_lanes(witness, &points, &weights, bits);
+        out.extend((0..block.len()).map(|lane| {
+            if good >> lane & 1 == 1 {
+                points[lane]
+            } else {
+                vartime_multiply_one(&block[lane], bits)
+            }
+        }));
+    }
+    // A last run that was not worth it.
+    let rest = &items[out.len()..];
+    out.extend(rest.iter().map(|item| vartime_multiply_one(item, bits)));
+    out
+}
+
+#[cfg(target_arch = "x86_64")]
+fn vartime_multiply_one<F: CurveField>(
+    (point, weight): &(Affine<F>, u128),
+    bits: usize,
+) -> Affine<F> {
+    let weight = weight.to_le_bytes();
+    F::vartime_msm(core::slice::from_ref(point), &weight[..bits / 8], bits)
 }
 
 /// `hash_to_curve` of RFC 9380 for `BLS12381G2_XMD:SHA-256_SSWU_RO_`, of many messages. Under a task that

@@ -1,7 +1,8 @@
 //! Sixteen points at once, in Jacobian coordinates, and the subgroup checks.
 
 use super::element::{Element, constant};
-use crate::sums::avx512::field::LIMBS;
+use crate::sums::avx512::convert::Coefficients;
+use crate::sums::avx512::field::{LANES, LIMBS};
 
 /// (X, Y, Z) stands for (X/Z², Y/Z³).
 ///
@@ -65,6 +66,11 @@ const PSI_Y: [[u64; LIMBS]; 2] = [
         0x06af_0e04_37ff_400b,
     ]),
 ];
+
+/// The lanes of which something holds.
+fn lanes(holds: impl Fn(usize) -> bool) -> u16 {
+    (0..LANES).fold(0, |lanes, lane| lanes | u16::from(holds(lane)) << lane)
+}
 
 impl<const N: usize> Jacobian<N> {
     /// From affine coordinates of at most 20p.
@@ -132,6 +138,70 @@ impl<const N: usize> Jacobian<N> {
             }
         }
         sum
+    }
+
+    /// `other` in the lanes of `mask`, `self` in the others.
+    #[target_feature(enable = "avx512f")]
+    fn select(&self, mask: u16, other: &Jacobian<N>) -> Jacobian<N> {
+        Jacobian {
+            x: self.x.select(mask, &other.x),
+            y: self.y.select(mask, &other.y),
+            z: self.z.select(mask, &other.z),
+        }
+    }
+
+    /// weights[i] times the point of lane i; weights are not 0 and have `bits` bits, an even number.
+    ///
+    /// An odd w is Σ d·4^i with odd digits from -3 to 3: d = (w mod 8) - 4 leaves (w - d)/4, which is odd
+    /// again. Multiples of a point of large order meet no exception on this way: before an addition the
+    /// sum is at least four times the point. An even weight is one less than an odd one.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    pub(super) fn vartime_multiply(&self, weights: &[u128; LANES], bits: usize) -> Jacobian<N> {
+        let mut double = *self;
+        double.double();
+        let triple = double.add(self);
+        let mut odd = weights.map(|weight| weight | 1);
+        let digits: Vec<(u16, u16)> = (2..bits)
+            .step_by(2)
+            .map(|_| {
+                let digits = odd.map(|weight| weight & 7);
+                odd = odd.map(|weight| weight >> 2 | 1);
+                let of = |digit: fn(u128) -> bool| lanes(|lane| digit(digits[lane]));
+                (of(|digit| digit == 1 || digit == 7), of(|digit| digit < 4))
+            })
+            .collect();
+        let mut sum = self.select(lanes(|lane| odd[lane] == 3), &triple);
+        for (threes, negative) in digits.into_iter().rev() {
+            sum.double();
+            sum.double();
+            let multiple = self.select(threes, &triple);
+            sum = sum.add(&multiple.select(negative, &multiple.neg()));
+        }
+        let even = lanes(|lane| weights[lane] & 1 == 0);
+        sum.select(even, &sum.add(&self.neg()))
+    }
+
+    /// Affine coordinates of the lanes with Z ≠ 0, and which lanes these are.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    pub(super) fn affine<F: Coefficients<N>>(&self) -> (Element<N>, Element<N>, u16) {
+        let infinite = self.z.is_zero();
+        let z = self.z.select(infinite, &Element::one()).leave::<F>();
+        let mut before = [F::ONE; LANES];
+        let mut product = F::ONE;
+        for (before, z) in before.iter_mut().zip(&z) {
+            *before = product;
+            product = product.mul(z);
+        }
+        let mut rest = product.inverse();
+        for (before, z) in before.iter_mut().zip(&z).rev() {
+            *before = before.mul(&rest);
+            rest = rest.mul(z);
+        }
+        let inverse = Element::enter(&before);
+        let square = inverse.square().carry();
+        let x = self.x.mul(&square).carry();
+        let y = self.y.mul(&square).carry().mul(&inverse).carry();
+        (x, y, !infinite)
     }
 
     /// Lanes where this is the affine point (x, -y), and no exception was met on the way here.

@@ -3,8 +3,8 @@
 
 use super::curve::Jacobian;
 use super::element::{Element, constant, negative, odd, small};
-use crate::blst_ffi::field::{Field, Fp2};
-use crate::sums::avx512::field::{LANES, LIMBS};
+use crate::blst_ffi::field::Fp2;
+use crate::sums::avx512::field::LIMBS;
 
 /// y² = x³ + A·x + B is isogenous to the curve of G2; A = 240·u, B = 1012·(1 + u).
 const A: [[u64; LIMBS]; 2] = [[0; LIMBS], small(240)];
@@ -155,27 +155,6 @@ impl Jacobian<2> {
             .add(&self.neg());
         multiple.add(&image).times_parameter().neg().add(&rest)
     }
-
-    /// Affine coordinates of lanes with Z ≠ 0.
-    #[target_feature(enable = "avx512f,avx512ifma")]
-    fn affine(&self, good: u16) -> (Element<2>, Element<2>) {
-        let z = Element::one().select(good, &self.z).leave::<Fp2>();
-        let mut before = [Fp2::ONE; LANES];
-        let mut product = Fp2::ONE;
-        for (before, z) in before.iter_mut().zip(&z) {
-            *before = product;
-            product = product.mul(z);
-        }
-        let mut rest = product.inverse();
-        for (before, z) in before.iter_mut().zip(&z).rev() {
-            *before = before.mul(&rest);
-            rest = rest.mul(z);
-        }
-        let inverse = Element::enter(&before);
-        let square = inverse.square().carry();
-        let x = self.x.mul(&square).carry();
-        (x, self.y.mul(&square).carry().mul(&inverse).carry())
-    }
 }
 
 /// The points behind sixteen pairs (u0, u1), and the lanes where they are right: all for which no
@@ -184,8 +163,6 @@ impl Jacobian<2> {
 pub(super) fn map(u: &[Element<2>; 2]) -> (Element<2>, Element<2>, u16) {
     let (p, p_good) = map_to_isogenous(&u[0]);
     let (q, q_good) = map_to_isogenous(&u[1]);
-    let point = p.add(&q).isogeny().clear_cofactor();
-    let good = p_good & q_good & !point.z.is_zero();
-    let (x, y) = point.affine(good);
-    (x, y, good)
+    let (x, y, finite) = p.add(&q).isogeny().clear_cofactor().affine::<Fp2>();
+    (x, y, p_good & q_good & finite)
 }

@@ -82,6 +82,30 @@ fn hash_to_g2_lanes(integers: &[[WideInteger; 4]; LANES]) -> ([G2Affine; LANES],
     (points(x.leave::<Fp2>(), y.leave()), good)
 }
 
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn multiply_lanes<F: Coefficients<N>, const N: usize>(
+    of: &[Affine<F>; LANES],
+    weights: &[u128; LANES],
+    bits: usize,
+) -> ([Affine<F>; LANES], u16) {
+    let (x, y) = coordinates(of);
+    let multiple = curve::Jacobian::from_affine(&x, &y).vartime_multiply(weights, bits);
+    let (x, y, finite) = multiple.affine::<F>();
+    (points(x.leave::<F>(), y.leave()), finite)
+}
+
+/// weights[i] · points[i], and the lanes that are right: all if the points have prime order. Weights are
+/// not 0 and have `bits` bits, an even number.
+pub(super) fn vartime_multiply<F: Coefficients<N>, const N: usize>(
+    _witness: Avx512Witness,
+    points: &[Affine<F>; LANES],
+    weights: &[u128; LANES],
+    bits: usize,
+) -> ([Affine<F>; LANES], u16) {
+    // SAFETY: the witness shows that the processor has these instructions.
+    unsafe { multiply_lanes(points, weights, bits) }
+}
+
 /// Sixteen points of E(Fp) from their compressed forms, and the lanes that are right.
 pub(super) fn decompress_g1(
     _witness: Avx512Witness,
