@@ -82,21 +82,39 @@ impl Group<'_> {
     }
 }
 
-/// Bit j of pattern i is bit i of word j: 8 x 8 bit transposes, eight positions at a time.
+/// Bit j of pattern i is bit i of word j.
 #[inline]
 fn patterns(words: &[u64; WIDTH_MAX], wide: bool) -> [u16; 64] {
-    let mut out = [0; 64];
-    for half in 0..1 + usize::from(wide) {
-        for byte in 0..8 {
-            let mut rows = [0; 8];
-            for (row, word) in rows.iter_mut().zip(&words[8 * half..]) {
-                *row = (word >> (8 * byte)) as u8;
-            }
-            let columns = transpose(u64::from_le_bytes(rows)).to_le_bytes();
-            for (out, column) in out[8 * byte..].iter_mut().zip(columns) {
-                *out |= u16::from(column) << (8 * half);
-            }
+    let (low, high) = words.split_at(8);
+    let mut out = transpose_words(low).map(u16::from);
+    if wide {
+        for (out, high) in out.iter_mut().zip(transpose_words(high)) {
+            *out |= u16::from(high) << 8;
         }
+    }
+    out
+}
+
+/// Bit j of byte i is bit i of word j, for eight words: first byte b of word j changes places with byte
+/// j of word b, by blocks of 4, 2 and 1, then each word is a matrix of 8 x 8 bits.
+#[inline]
+fn transpose_words(words: &[u64]) -> [u8; 64] {
+    let mut rows: [u64; 8] = core::array::from_fn(|j| words[j]);
+    let masks = [
+        0x0000_0000_ffff_ffff,
+        0x0000_ffff_0000_ffff,
+        0x00ff_00ff_00ff_00ff,
+    ];
+    for (mask, step) in masks.into_iter().zip([4, 2, 1]) {
+        for j in (0..8).filter(|j| j & step == 0) {
+            let t = ((rows[j] >> (8 * step)) ^ rows[j + step]) & mask;
+            rows[j + step] ^= t;
+            rows[j] ^= t << (8 * step);
+        }
+    }
+    let mut out = [0; 64];
+    for (out, row) in out.chunks_exact_mut(8).zip(rows) {
+        out.copy_from_slice(&transpose(row).to_le_bytes());
     }
     out
 }
