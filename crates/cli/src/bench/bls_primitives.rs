@@ -6,9 +6,10 @@ use crate::options::Common;
 use crate::report::{Report, table};
 use crate::text;
 use alphorn_bls::{
-    Backend, Costs, Exec, G1Affine, PublicKey, Rlc, RlcBits, Signature, SignatureSet,
-    VartimeInteropSigner, decode_g1, decode_g2, encode_g1, encode_g2, hash_to_g2, interop_keys,
-    outside_subgroup, peer, sign, vartime_interop_public_keys, verify, verify_sets,
+    Backend, Costs, Exec, G1Affine, PublicKey, Rlc, RlcBits, SIGNATURE_DST, Signature,
+    SignatureSet, VartimeInteropSigner, decode_public_keys, decode_signatures, encode_g1,
+    encode_g2, hash_many_to_g2, hash_to_g2, interop_keys, outside_subgroup, peer, sign,
+    vartime_interop_public_keys, verify, verify_sets,
 };
 use serde_json::{Map, Value, json};
 
@@ -129,28 +130,23 @@ fn points(args: &Args, kernel: Backend) -> Vec<Row> {
         .map(|(k, s)| (encode_g1(k), encode_g2(s)))
         .unzip();
     let seed = [9; 32];
+    let rlc = Rlc::new(seed, RlcBits::Bits64);
     let alone = |args: &Args, run: &mut dyn FnMut(usize) -> bool| {
         each(args, CELL, || (0..CELL).filter(|i| run(*i)).count())
     };
     vec![
         Row {
-            name: "decode a key (no subgroup check)",
-            ours_s: None,
-            blst_s: alone(args, &mut |i| decode_g1(&g1_bytes[i]).is_ok()),
-        },
-        Row {
-            name: "decode a signature (no subgroup check)",
-            ours_s: None,
-            blst_s: alone(args, &mut |i| decode_g2(&g2_bytes[i]).is_ok()),
-        },
-        Row {
-            name: "decode and check a key",
-            ours_s: None,
+            name: "decode and check a key, 512 in bulk",
+            ours_s: each(args, CELL, || {
+                decode_public_keys(&g1_bytes, kernel, &rlc, Exec::serial())
+            }),
             blst_s: alone(args, &mut |i| PublicKey::from_bytes(&g1_bytes[i]).is_ok()),
         },
         Row {
-            name: "decode and check a signature",
-            ours_s: None,
+            name: "decode and check a signature, 512 in bulk",
+            ours_s: each(args, CELL, || {
+                decode_signatures(&g2_bytes, kernel, &rlc, Exec::serial())
+            }),
             blst_s: alone(args, &mut |i| Signature::from_bytes(&g2_bytes[i]).is_ok()),
         },
         Row {
@@ -181,12 +177,15 @@ fn signatures(args: &Args, kernel: Backend) -> Vec<Row> {
             signature: *signature,
         })
         .collect();
-    let rlc = Rlc::new([3; 32], RlcBits::Bits64);
+    let rlc = Rlc::new([3; 32], RlcBits::Bits64).on(kernel);
+    let messages: Vec<[u8; 2]> = (0..CELL as u16).map(u16::to_le_bytes).collect();
     vec![
         Row {
-            name: "hash a message to G2",
-            ours_s: None,
-            blst_s: each(args, 1, || hash_to_g2(b"vote", alphorn_bls::SIGNATURE_DST)),
+            name: "hash a message to G2, 512 in bulk",
+            ours_s: each(args, CELL, || {
+                hash_many_to_g2(&messages, SIGNATURE_DST, kernel, Exec::serial())
+            }),
+            blst_s: each(args, 1, || hash_to_g2(b"vote", SIGNATURE_DST)),
         },
         Row {
             name: "sign",
