@@ -1,0 +1,150 @@
+//! The jobs that wait, in the three orders in which they are looked at.
+
+use super::{Class, JobId, Rank, Request, Waiting};
+use alphorn_scheme::{Group, SessionId};
+use alphorn_types::Time;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Waiting jobs; every operation but a search by session is logarithmic.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    jobs: BTreeMap<JobId, Waiting<T>>,
+    /// Best first.
+    order: BTreeSet<(Class, Time, JobId)>,
+    /// Worst first, for when the queue is full.
+    worst: BTreeSet<(Rank, JobId)>,
+    /// By the time at which they lose their value.
+    by_hard: BTreeSet<(Time, JobId)>,
+    /// Which job waits for a group, by role.
+    groups: BTreeMap<(Group, u16), JobId>,
+    bytes: u64,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self {
+            jobs: BTreeMap::new(),
+            order: BTreeSet::new(),
+            worst: BTreeSet::new(),
+            by_hard: BTreeSet::new(),
+            groups: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl<T> Queue<T> {
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn bytes_of(&self, job: JobId) -> u64 {
+        self.jobs[&job].request.bytes
+    }
+
+    pub(super) fn get(&self, job: JobId) -> &Waiting<T> {
+        &self.jobs[&job]
+    }
+
+    pub(super) fn rank(request: &Request<T>) -> Rank {
+        (Reverse(request.class), request.session.slot)
+    }
+
+    pub(super) fn insert(&mut self, job: JobId, waiting: Waiting<T>) {
+        let request = &waiting.request;
+        self.order.insert((request.class, request.soft, job));
+        self.worst.insert((Self::rank(request), job));
+        self.by_hard.insert((request.hard, job));
+        if let Some(role) = request.replaces {
+            self.groups.insert((request.group, role), job);
+        }
+        self.bytes += request.bytes;
+        self.jobs.insert(job, waiting);
+    }
+
+    /// Takes a job out.
+    ///
+    /// # Panics
+    ///
+    /// If it does not wait.
+    pub(super) fn remove(&mut self, job: JobId) -> Waiting<T> {
+        let waiting = self.jobs.remove(&job).expect("the job waits");
+        let request = &waiting.request;
+        self.order.remove(&(request.class, request.soft, job));
+        self.worst.remove(&(Self::rank(request), job));
+        self.by_hard.remove(&(request.hard, job));
+        if let Some(role) = request.replaces {
+            self.groups.remove(&(request.group, role));
+        }
+        self.bytes -= request.bytes;
+        waiting
+    }
+
+    /// The job that the request replaces.
+    pub(super) fn same_group(&self, request: &Request<T>) -> Option<JobId> {
+        let key = (request.group, request.replaces?);
+        self.groups.get(&key).copied()
+    }
+
+    /// The replaceable jobs about a group.
+    pub(super) fn of_group(&self, group: &Group) -> Vec<JobId> {
+        let jobs = self.groups.range((*group, 0)..=(*group, u16::MAX));
+        jobs.map(|(_, job)| *job).collect()
+    }
+
+    pub(super) fn of_session(&self, session: SessionId) -> Vec<JobId> {
+        let jobs = self.jobs.iter();
+        let of_session = jobs.filter(|(_, waiting)| waiting.request.session == session);
+        of_session.map(|(job, _)| *job).collect()
+    }
+
+    pub(super) fn worst_first(&self) -> impl Iterator<Item = (Rank, JobId)> {
+        self.worst.iter().copied()
+    }
+
+    /// The jobs of a class, earliest `soft` first.
+    pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = JobId> {
+        let first = (class, Time::ZERO, JobId(0));
+        let last = (class, Time::MAX, JobId(u64::MAX));
+        self.order.range(first..=last).map(|(_, _, job)| *job)
+    }
+
+    /// A job whose `hard` is over.
+    pub(super) fn expired(&self, now: Time) -> Option<JobId> {
+        let (hard, job) = self.by_hard.first()?;
+        (*hard <= now).then_some(*job)
+    }
+
+    /// When the first job loses its value.
+    pub(super) fn next_expiry(&self) -> Option<Time> {
+        self.by_hard.first().map(|(hard, _)| *hard)
+    }
+
+    /// When the first job of the current phase becomes a late one.
+    pub(super) fn next_late(&self) -> Option<Time> {
+        self.first_of(Class::Current).map(|(_, soft, _)| soft)
+    }
+
+    /// Gives the jobs of the current phase whose `soft` is over the class of late ones.
+    pub(super) fn expire_soft(&mut self, now: Time) {
+        while let Some((_, soft, job)) = self.first_of(Class::Current) {
+            if soft > now {
+                break;
+            }
+            let mut waiting = self.remove(job);
+            waiting.request.class = Class::Backfill;
+            self.insert(job, waiting);
+        }
+    }
+
+    fn first_of(&self, class: Class) -> Option<(Class, Time, JobId)> {
+        let first = (class, Time::ZERO, JobId(0));
+        let job = self.order.range(first..).next()?;
+        (job.0 == class).then_some(*job)
+    }
+}
