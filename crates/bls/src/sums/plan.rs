@@ -170,32 +170,33 @@ impl<'a> JobColumns<'a> {
     }
 
     fn pattern(&self, ones: &[usize], costs: &Costs) -> JobPlan {
-        let references = ones
-            .iter()
-            .map(|d| majority(*d, self.positions).0)
-            .collect();
-        self.grouped(Method::Pattern, references, costs)
+        let chosen = ones.iter().map(|d| majority(*d, self.positions));
+        let (references, distances): (Vec<_>, Vec<usize>) = chosen.unzip();
+        let distance = distances.iter().sum();
+        self.grouped(Method::Pattern, references, distance, costs)
     }
 
     fn based(&self, costs: &Costs) -> Option<JobPlan> {
-        let plans = (0..self.bases.len()).map(|i| {
-            self.grouped(
-                Method::Based,
-                vec![Reference::Base(i); self.columns.len()],
-                costs,
-            )
+        let columns = self.columns.len();
+        let plans = self.bases.iter().enumerate().map(|(i, base)| {
+            let distance = (0..columns).map(|j| self.distance(j, base)).sum();
+            let references = vec![Reference::Base(i); columns];
+            self.grouped(Method::Based, references, distance, costs)
         });
         plans.reduce(|a, b| if b.cost_ns < a.cost_ns { b } else { a })
     }
 
-    fn grouped(&self, method: Method, references: Vec<Reference>, costs: &Costs) -> JobPlan {
+    /// The best groups, given the distance of all columns together from their references.
+    fn grouped(
+        &self,
+        method: Method,
+        references: Vec<Reference>,
+        distance: usize,
+        costs: &Costs,
+    ) -> JobPlan {
         let columns = self.columns.len();
         let mut flips = Vec::new();
-        let single = |column: usize, flips: &mut Vec<u64>| {
-            self.group(column..column + 1, &references, flips).touched()
-        };
-        let ones: usize = (0..columns).map(|column| single(column, &mut flips)).sum();
-        let density = ones as f64 / (columns * self.positions).max(1) as f64;
+        let density = distance as f64 / (columns * self.positions).max(1) as f64;
         let bits = Bits {
             positions: self.positions as f64,
             density,
