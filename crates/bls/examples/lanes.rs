@@ -7,7 +7,8 @@ use std::time::Instant;
 use alphorn_bls::{
     Backend, Exec, G1Affine, G2Affine, PublicKey, Rlc, RlcBits, SIGNATURE_DST, Signature,
     SignatureSet, VartimeInteropSigner, decode_public_keys, decode_signatures, hash_many_to_g2,
-    interop_keys, outside_subgroup, peer, sign, vartime_interop_public_keys, verify_sets,
+    hash_to_g2, interop_keys, outside_subgroup, peer, sign, vartime_interop_public_keys,
+    verify_sets,
 };
 
 /// Seconds this thread has run: on a shared machine the clock on the wall also counts others. Where
@@ -37,99 +38,119 @@ fn least<T>(items: usize, mut run: impl FnMut() -> T) -> f64 {
     times.fold(f64::INFINITY, f64::min)
 }
 
+const OPERATIONS: [&str; 7] = [
+    "decode and check a key",
+    "decode and check a signature",
+    "subgroup check of a key",
+    "subgroup check of a signature",
+    "hash a message",
+    "verify in a batch of one message",
+    "verify in a batch, all different",
+];
+
+struct World {
+    publics: Vec<PublicKey>,
+    keys: Vec<[u8; 48]>,
+    /// Of one message.
+    votes: Vec<Signature>,
+    votes_bytes: Vec<[u8; 96]>,
+    /// A message for each key, and its signature.
+    messages: Vec<[u8; 32]>,
+    envelopes: Vec<Signature>,
+    g1: Vec<G1Affine>,
+    g2: Vec<G2Affine>,
+    rlc: Rlc,
+}
+
+impl World {
+    fn new(items: usize) -> World {
+        let (exec, fastest) = (Exec::serial(), Backend::measured());
+        let keys = interop_keys(0..items as u64, exec);
+        let publics = vartime_interop_public_keys(&keys, fastest, exec);
+        let votes = VartimeInteropSigner::new(b"vote", fastest).vartime_interop_sign(&keys, exec);
+        let messages: Vec<[u8; 32]> = (0..items as u32).map(message).collect();
+        let own = keys.iter().zip(&messages);
+        World {
+            keys: publics.iter().map(PublicKey::to_bytes).collect(),
+            votes_bytes: votes.iter().map(Signature::to_bytes).collect(),
+            envelopes: own
+                .map(|(key, message)| sign(&key.to_secret_key(), message))
+                .collect(),
+            g1: publics.iter().map(|key| *key.point()).collect(),
+            g2: votes.iter().map(|vote| *vote.point()).collect(),
+            rlc: Rlc::new([1; 32], RlcBits::Bits64),
+            publics,
+            votes,
+            messages,
+        }
+    }
+
+    /// Time of batches of one message and of different messages.
+    fn batches(&self, backend: Backend) -> [f64; 2] {
+        let rlc = self.rlc.clone().on(backend);
+        let set = |i: usize| SignatureSet {
+            key: self.publics[i],
+            message: b"vote",
+            signature: self.votes[i],
+        };
+        let own = |i: usize| SignatureSet {
+            message: &self.messages[i],
+            signature: self.envelopes[i],
+            ..set(i)
+        };
+        let items = self.keys.len();
+        let (same, different): (Vec<_>, Vec<_>) = (0..items).map(|i| (set(i), own(i))).unzip();
+        [same, different].map(|sets| least(items, || verify_sets(&sets, &rlc, Exec::serial())))
+    }
+
+    /// One item after the other; batches as blst's functions combine them.
+    fn blst(&self) -> [f64; 7] {
+        let items = self.keys.len();
+        let count = |holds: &dyn Fn(usize) -> bool| {
+            least(items, || (0..items).filter(|i| holds(*i)).count())
+        };
+        let [same, different] = self.batches(Backend::portable());
+        [
+            count(&|i| PublicKey::from_bytes(&self.keys[i]).is_ok()),
+            count(&|i| Signature::from_bytes(&self.votes_bytes[i]).is_ok()),
+            count(&|i| peer::in_g1(&self.g1[i])),
+            count(&|i| peer::in_g2(&self.g2[i])),
+            count(&|i| !hash_to_g2(&self.messages[i], SIGNATURE_DST).is_infinity()),
+            same,
+            different,
+        ]
+    }
+
+    fn ours(&self, backend: Backend) -> [f64; 7] {
+        let (items, exec, seed) = (self.keys.len(), Exec::serial(), [1; 32]);
+        let [same, different] = self.batches(backend);
+        [
+            least(items, || {
+                decode_public_keys(&self.keys, backend, &self.rlc, exec)
+            }),
+            least(items, || {
+                decode_signatures(&self.votes_bytes, backend, &self.rlc, exec)
+            }),
+            least(items, || outside_subgroup(backend, &self.g1, &seed)),
+            least(items, || outside_subgroup(backend, &self.g2, &seed)),
+            least(items, || {
+                hash_many_to_g2(&self.messages, SIGNATURE_DST, backend, exec)
+            }),
+            same,
+            different,
+        ]
+    }
+}
+
 fn main() {
     let items = std::env::args()
         .nth(1)
-        .and_then(|items| items.parse().ok())
-        .unwrap_or(512usize);
-    let exec = Exec::serial();
-    let fastest = Backend::measured();
-    let keys = interop_keys(0..items as u64, exec);
-    let signatures = VartimeInteropSigner::new(b"vote", fastest).vartime_interop_sign(&keys, exec);
-    let publics = vartime_interop_public_keys(&keys, fastest, exec);
-    let key_bytes: Vec<_> = publics.iter().map(PublicKey::to_bytes).collect();
-    let signature_bytes: Vec<_> = signatures.iter().map(Signature::to_bytes).collect();
-    let g1: Vec<G1Affine> = publics.iter().map(|key| *key.point()).collect();
-    let g2: Vec<G2Affine> = signatures.iter().map(|sig| *sig.point()).collect();
-    let messages: Vec<[u8; 32]> = (0..items as u32).map(message).collect();
-    let rlc = Rlc::new([1; 32], RlcBits::Bits64);
-    let sets: Vec<SignatureSet<'_>> = publics
-        .iter()
-        .zip(&signatures)
-        .map(|(key, signature)| SignatureSet {
-            key: *key,
-            message: b"vote",
-            signature: *signature,
-        })
-        .collect();
-
-    // Each key's signature of a message of its own.
-    let envelopes: Vec<Signature> = keys
-        .iter()
-        .zip(&messages)
-        .map(|(key, message)| sign(&key.to_secret_key(), message))
-        .collect();
-    let own_sets: Vec<SignatureSet<'_>> = publics
-        .iter()
-        .zip(&messages)
-        .zip(&envelopes)
-        .map(|((key, message), signature)| SignatureSet {
-            key: *key,
-            message,
-            signature: *signature,
-        })
-        .collect();
-
-    let blst = [
-        least(items, || {
-            key_bytes
-                .iter()
-                .filter(|b| PublicKey::from_bytes(*b).is_ok())
-                .count()
-        }),
-        least(items, || {
-            signature_bytes
-                .iter()
-                .filter(|b| Signature::from_bytes(*b).is_ok())
-                .count()
-        }),
-        least(items, || g1.iter().filter(|p| peer::in_g1(p)).count()),
-        least(items, || g2.iter().filter(|p| peer::in_g2(p)).count()),
-        least(items, || {
-            hash_many_to_g2(&messages, SIGNATURE_DST, Backend::portable(), exec)
-        }),
-        least(items, || verify_sets(&sets, &rlc, exec)),
-        least(items, || verify_sets(&own_sets, &rlc, exec)),
-    ];
-    let names = [
-        "decode and check a key",
-        "decode and check a signature",
-        "subgroup check of a key",
-        "subgroup check of a signature",
-        "hash a message",
-        "verify in a batch of one message",
-        "verify in a batch, all different",
-    ];
+        .map_or(512, |items| items.parse().expect("a number of items"));
+    let world = World::new(items);
+    let blst = world.blst();
     for backend in Backend::available() {
-        let ours = [
-            least(items, || {
-                decode_public_keys(&key_bytes, backend, &rlc, exec)
-            }),
-            least(items, || {
-                decode_signatures(&signature_bytes, backend, &rlc, exec)
-            }),
-            least(items, || outside_subgroup(backend, &g1, &[1; 32])),
-            least(items, || outside_subgroup(backend, &g2, &[1; 32])),
-            least(items, || {
-                hash_many_to_g2(&messages, SIGNATURE_DST, backend, exec)
-            }),
-            least(items, || verify_sets(&sets, &rlc.clone().on(backend), exec)),
-            least(items, || {
-                verify_sets(&own_sets, &rlc.clone().on(backend), exec)
-            }),
-        ];
         println!("{backend}, {items} items");
-        for ((name, blst), ours) in names.iter().zip(blst).zip(ours) {
+        for ((name, blst), ours) in OPERATIONS.iter().zip(blst).zip(world.ours(backend)) {
             println!(
                 "{name:32} {ours:8.2} us, blst {blst:8.2} us, {:5.2} times as fast",
                 blst / ours

@@ -7,6 +7,7 @@
 // Limbs, lanes and coefficients of several operands are walked through by one index.
 #![allow(clippy::needless_range_loop)]
 
+mod bound;
 mod curve;
 mod element;
 mod hash;
