@@ -381,6 +381,7 @@ impl Sizes {
 
 /// The coded bitfields of a slot, with the chain as context.
 pub(super) struct Coded {
+    pub(super) collections: u64,
     pub(super) kib: f64,
     /// All of them, one thread.
     pub(super) decode_ms: f64,
@@ -414,6 +415,7 @@ pub(super) fn coded(
         .find(|times| times.name == CHAIN_TIMES)
         .map_or(0.0, |times| times.decode_us);
     Ok(Coded {
+        collections: case.sizes.collections,
         kib: case.sizes.rice[1] as f64 / 1024.0,
         decode_ms: decode_us * 1e-3 * case.sizes.collections as f64,
         equal: case.sizes.differences == 0,

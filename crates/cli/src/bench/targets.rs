@@ -20,10 +20,11 @@ use serde_json::{Map, Value, json};
   alphorn bench targets --slot --json targets.json
 
 Horn's shape is 2^20 validators in 32 committees with 16 collections each; the targets are for that
-shape and for two cores with AVX-512 IFMA. Every row says on how many threads it ran, whatever
---threads says. naive and bulk are blst on as many threads in the same run: each item verified
-alone, its keys summed one by one or by blst's bulk addition. A target that is missed is no failure:
-exit code 1 is for verdicts, sums or codes that differ.")]
+shape, and for two cores with AVX-512 IFMA; another shape has only the targets that are ratios or
+shares. Every row says on how many threads it ran, whatever --threads says. naive and bulk are blst
+on as many threads in the same run: each item verified alone, its keys summed one by one or by
+blst's bulk addition. A target that is missed is no failure: exit code 1 is for verdicts, sums or
+codes that differ.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -42,6 +43,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// A target in seconds or bytes, which is for Horn's shape and says nothing of another.
+    fn of_horn(&self, target: f64) -> Option<f64> {
+        (self.validators == 1 << 20 && self.collections == 16).then_some(target)
+    }
+
     /// Collections of a slot.
     fn collections_of_a_slot(&self) -> usize {
         32 * usize::from(self.collections)
@@ -101,6 +107,8 @@ struct Row {
     target: Option<f64>,
     /// Seconds of blst: naive, bulk.
     peers_s: Option<[f64; 2]>,
+    /// Whether the seconds are of the same work as those of blst.
+    comparable: bool,
     /// Whether verdicts, sums or codes are those of the other method.
     agrees: bool,
 }
@@ -116,6 +124,7 @@ impl Row {
             measured,
             target,
             peers_s: None,
+            comparable: true,
             agrees: true,
         }
     }
@@ -173,7 +182,7 @@ fn print(rows: &[Row]) -> String {
         let peer = |i: usize| row.peers_s.map(|peers| peers[i]);
         let faster = |i: usize| {
             peer(i)
-                .filter(|_| row.unit == Unit::Seconds)
+                .filter(|_| row.unit == Unit::Seconds && row.comparable)
                 .map_or("-".into(), |peer| text::ratio(peer / row.measured))
         };
         let seconds = |value: Option<f64>| value.map_or("-".into(), text::seconds);

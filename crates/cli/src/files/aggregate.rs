@@ -83,7 +83,7 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
 fn read_signature<S: FileScheme>(path: &Path) -> Result<SignatureFile> {
     read_as::<S, _>(path, "signature", |document| match document {
         Document::Signature(file) => Ok(file),
-        other => Err(other),
+        other => Err(other.kind()),
     })
 }
 
@@ -147,7 +147,7 @@ fn registered<S: FileScheme>(
 pub(super) fn read_public_keys<S: FileScheme>(path: &Path) -> Result<PublicKeysFile> {
     read_as::<S, _>(path, "public keys", |document| match document {
         Document::PublicKeys(file) => Ok(file),
-        other => Err(other),
+        other => Err(other.kind()),
     })
 }
 

@@ -92,14 +92,14 @@ pub(super) struct About {
     pub(super) fields: Value,
 }
 
-/// Reads a file that must be a certain document: `pick` takes it, or gives it back.
+/// Reads a file that must be a certain document: `pick` takes it, or names the kind that it is.
 pub(super) fn read_as<S: FileScheme, T>(
     path: &Path,
     what: &str,
-    pick: impl FnOnce(Document) -> std::result::Result<T, Document>,
+    pick: impl FnOnce(Document) -> std::result::Result<T, &'static str>,
 ) -> Result<T> {
-    pick(Document::read::<S>(path)?).map_err(|other| {
-        let (path, kind) = (path.display(), other.kind());
+    pick(Document::read::<S>(path)?).map_err(|kind| {
+        let path = path.display();
         anyhow!("{path}: no {what}, but a file of kind {kind}").into()
     })
 }

@@ -87,7 +87,7 @@ fn check_message(
 fn read<S: FileScheme>(path: &Path) -> Result<(AggregateFile, Signers)> {
     let file = read_as::<S, _>(path, "aggregate", |document| match document {
         Document::Aggregate(file) => Ok(file),
-        other => Err(other),
+        other => Err(other.kind()),
     })?;
     let signers = file.signers::<S>()?;
     Ok((file, signers))

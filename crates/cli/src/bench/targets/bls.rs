@@ -146,8 +146,9 @@ impl Bench<'_> {
                 threads,
                 unit: Unit::Seconds,
                 measured,
-                target: Some(target),
+                target: self.args.of_horn(target),
                 peers_s: Some([peers.seconds[0], peers.seconds[1]]),
+                comparable: !matches!(part, Part::Bad(_)),
                 agrees,
             });
         }
@@ -190,6 +191,7 @@ impl Bench<'_> {
             target: Some(ratio_max),
             // There are no keys to sum: both ways of blst are the same.
             peers_s: Some([alone_s; 2]),
+            comparable: false,
             agrees: verified.bad() == damaged && bad_alone == damaged,
         })
     }
@@ -216,6 +218,7 @@ impl Bench<'_> {
             measured: case.ours_s / case.interop_s,
             target: Some(HOSTILE_RATIO),
             peers_s: Some([case.peers_s[0], case.peers_s[1]]),
+            comparable: false,
             agrees: case.equal,
         })
     }

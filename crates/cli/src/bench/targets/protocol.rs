@@ -25,18 +25,23 @@ pub(super) fn rows(args: &Args, bars: &mut Bars) -> Result<Vec<Row>> {
     bars.show("codes", 0, 3);
     for share in [0.95, 0.99] {
         let coded = codec::coded(&args.common, args.validators, share, args.runs)?;
-        let name =
-            |what: &str| format!("512 collections {what}, chain context, {} %", share * 100.0);
+        let name = |what: &str| {
+            format!(
+                "{} collections {what}, chain context, {} %",
+                coded.collections,
+                share * 100.0
+            )
+        };
         rows.push(Row {
             agrees: coded.equal,
-            ..Row::plain(name("coded"), Unit::Kib, coded.kib, Some(CODED.0))
+            ..Row::plain(name("coded"), Unit::Kib, coded.kib, args.of_horn(CODED.0))
         });
         let decode_s = coded.decode_ms * 1e-3;
         rows.push(Row::plain(
             name("decoded"),
             Unit::Seconds,
             decode_s,
-            Some(CODED.1 * 1e-3),
+            args.of_horn(CODED.1 * 1e-3),
         ));
     }
     bars.show("griefing", 1, 3);
@@ -70,7 +75,7 @@ fn whole_slot(args: &Args) -> Result<Row> {
             "whole slot, every vote signed and verified",
             Unit::Seconds,
             whole_s,
-            Some(SLOT_S),
+            args.of_horn(SLOT_S),
         )
     })
 }
