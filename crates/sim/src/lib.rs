@@ -5,7 +5,9 @@
 //! | [`core`] | the order of events, and the driver that feeds state machines |
 //! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
 //! | [`network`] | which node receives what, and the bytes of it |
+//! | [`report`] | what a run yields, its figures and its tables |
 //! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
+//! | [`scenario`] | protocol, network, faults and seeds as data |
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
 //!
 //! A run is a function of its configuration and seed: the same configuration gives the same bytes,
@@ -20,7 +22,9 @@ pub mod core;
 pub mod network;
 mod progress;
 mod random;
+pub mod report;
 pub mod rounds;
+pub mod scenario;
 pub mod slot;
 #[cfg(test)]
 mod testing;

@@ -1,0 +1,220 @@
+//! What a run yields, and the figures and tables made from it.
+//!
+//! A node that never delivers counts as infinitely late: a quantile that it lies in is absent.
+
+mod csv;
+
+pub use csv::{SUMMARY_HEAD, cdf, nodes, series, summary_row};
+
+use crate::scenario::Expect;
+use serde::Serialize;
+
+/// What one node did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodeRecord {
+    /// Its number.
+    pub node: u32,
+    /// Index of its class in the scenario.
+    pub class: u16,
+    /// Index of its region, 0 without regions.
+    pub region: u8,
+    /// What it was: `source`, `relay`, or the name of a fault.
+    pub role: &'static str,
+    /// When it first received a part of a payload, from the publication.
+    pub first_ns: Option<u64>,
+    /// When it had delivered the last payload, from that one's publication.
+    pub done_ns: Option<u64>,
+    /// Bytes that it sent, headers and control included.
+    pub bytes_up: u64,
+    /// Bytes that it received.
+    pub bytes_down: u64,
+    /// Messages that it sent.
+    pub msgs: u64,
+    /// Bytes received that told it nothing.
+    pub dup_bytes: u64,
+    /// Time of its cores.
+    pub cpu_ns: u64,
+    /// Most bytes in its uplink's queue.
+    pub queue_peak_bytes: u64,
+    /// Most bits sent in a second.
+    pub peak_1s_up_bps: u64,
+}
+
+/// Bytes sent in one bin of time by messages of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Bin {
+    /// Begin of the bin.
+    pub from_ns: u64,
+    /// Kind of the messages.
+    pub kind: &'static str,
+    /// Messages sent.
+    pub msgs: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+}
+
+/// Lower bounds of the time to deliver; no run can beat the first three.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Bounds {
+    /// Content: the largest over nodes of path latency and B over the node's downlink.
+    pub lb1_ns: u64,
+    /// Source: latency and B over the source's uplink.
+    pub lb2_ns: u64,
+    /// Capacity: latency and (n - 1)·B over the sum of all uplinks.
+    pub lb3_ns: u64,
+    /// Reach, with one chunk a peer: hops of latency and B over the slower direction.
+    pub lb4_ns: u64,
+}
+
+/// What a run yields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// Bytes of all payloads that every node should deliver.
+    pub payload_bytes: u64,
+    /// A record of each node, by its number.
+    pub nodes: Vec<NodeRecord>,
+    /// From publication to delivery, for each honest node that is up and each payload; absent if it
+    /// never delivered.
+    pub delays_ns: Vec<Option<u64>>,
+    /// Bytes sent by message kind over time.
+    pub series: Vec<Bin>,
+    /// Payload bytes received for the first time, at all nodes.
+    pub useful_bytes: u64,
+    /// Whether the run ended while messages were on the way: what was sent is then a part.
+    pub sent_truncated: bool,
+    /// Lower bounds.
+    pub bounds: Bounds,
+    /// Events handled.
+    pub events: u64,
+    /// Hash of the sequence of events.
+    pub event_hash: u64,
+    /// What the run says about its question, in one line; empty if nothing.
+    pub verdict: String,
+}
+
+/// The figures of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Half of the honest nodes have delivered.
+    pub t50_ns: Option<u64>,
+    /// 90 % have.
+    pub t90_ns: Option<u64>,
+    /// 95 % have.
+    pub t95_ns: Option<u64>,
+    /// 99 % have.
+    pub t99_ns: Option<u64>,
+    /// All have.
+    pub t100_ns: Option<u64>,
+    /// Share of deliveries, in percent.
+    pub delivered_pct: f64,
+    /// Bytes sent, over payload bytes of all nodes.
+    pub sent_ratio: f64,
+    /// Whether that is only a part.
+    pub sent_truncated: bool,
+    /// The same less the useful bytes.
+    pub waste_ratio: f64,
+    /// Bytes received that told nothing, over payload bytes of all nodes.
+    pub dup_ratio: f64,
+    /// Bytes sent by the node in the middle.
+    pub bytes_up_p50: u64,
+    /// Bytes sent by the node that 99 % do not exceed.
+    pub bytes_up_p99: u64,
+    /// Core time of the node that 99 % do not exceed.
+    pub cpu_ns_p99: u64,
+}
+
+/// The value that `permille` of the sorted values do not exceed (nearest rank).
+fn quantile<T: Copy>(sorted: &[T], permille: usize) -> Option<T> {
+    let rank = (sorted.len() * permille).div_ceil(1000).max(1);
+    sorted.get(rank - 1).copied()
+}
+
+impl Outcome {
+    /// The figures of the run.
+    pub fn summary(&self) -> Summary {
+        // An absent delay is a late one.
+        let mut delays: Vec<u64> = self
+            .delays_ns
+            .iter()
+            .map(|d| d.unwrap_or(u64::MAX))
+            .collect();
+        delays.sort_unstable();
+        let at = |permille| quantile(&delays, permille).filter(|&ns| ns != u64::MAX);
+        let delivered = self.delays_ns.iter().flatten().count();
+        let sorted = |value: fn(&NodeRecord) -> u64| {
+            let mut values: Vec<u64> = self.nodes.iter().map(value).collect();
+            values.sort_unstable();
+            values
+        };
+        let total = |value: fn(&NodeRecord) -> u64| {
+            self.nodes
+                .iter()
+                .map(|node| u128::from(value(node)))
+                .sum::<u128>()
+        };
+        let content = u128::from(self.payload_bytes) * self.nodes.len() as u128;
+        let ratio = |bytes: u128| bytes as f64 / content.max(1) as f64;
+        let up = sorted(|node| node.bytes_up);
+        let sent = total(|node| node.bytes_up);
+        Summary {
+            t50_ns: at(500),
+            t90_ns: at(900),
+            t95_ns: at(950),
+            t99_ns: at(990),
+            t100_ns: at(1000),
+            delivered_pct: 100.0 * delivered as f64 / self.delays_ns.len().max(1) as f64,
+            sent_ratio: ratio(sent),
+            sent_truncated: self.sent_truncated,
+            waste_ratio: ratio(sent.saturating_sub(self.useful_bytes.into())),
+            dup_ratio: ratio(total(|node| node.dup_bytes)),
+            bytes_up_p50: quantile(&up, 500).unwrap_or(0),
+            bytes_up_p99: quantile(&up, 990).unwrap_or(0),
+            cpu_ns_p99: quantile(&sorted(|node| node.cpu_ns), 990).unwrap_or(0),
+        }
+    }
+}
+
+impl Summary {
+    /// What was expected and does not hold, a line each.
+    pub fn failures(&self, expect: &Expect) -> Vec<String> {
+        let times = [
+            ("t50", self.t50_ns, expect.t50_ms_max),
+            ("t90", self.t90_ns, expect.t90_ms_max),
+            ("t99", self.t99_ns, expect.t99_ms_max),
+            ("t100", self.t100_ns, expect.t100_ms_max),
+        ];
+        let mut failures = Vec::new();
+        for (name, time, most) in times {
+            match (time, most) {
+                (None, Some(most)) => failures.push(format!("{name} = none, expected {most} ms")),
+                (Some(ns), Some(most)) if ns > most.saturating_mul(1_000_000) => {
+                    let ms = ns.div_ceil(1_000_000);
+                    failures.push(format!("{name} = {ms} ms, expected {most} ms"));
+                }
+                _ => {}
+            }
+        }
+        let ratios = [
+            ("sent", self.sent_ratio, expect.sent_max),
+            ("waste", self.waste_ratio, expect.waste_max),
+        ];
+        for (name, value, most) in ratios {
+            if let Some(most) = most.filter(|&most| value > most) {
+                failures.push(format!("{name} = {value:.3}, expected at most {most}"));
+            }
+        }
+        if let Some(least) = expect
+            .delivered_pct_min
+            .filter(|&pct| self.delivered_pct < pct)
+        {
+            let value = self.delivered_pct;
+            failures.push(format!("delivered = {value:.3} %, expected {least} %"));
+        }
+        failures
+    }
+}
+
+#[cfg(test)]
+mod tests;

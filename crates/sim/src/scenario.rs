@@ -1,0 +1,202 @@
+//! A scenario: protocol, network, faults, traffic and seeds as data, read from TOML.
+//!
+//! Every key carries its unit, unknown keys are errors, and every number has a bound that its error
+//! names. The canonical form has every default written out, so that two texts that mean the same run
+//! have one hash.
+
+mod bounds;
+mod overrides;
+mod parts;
+
+pub use overrides::{Override, parse_override};
+pub use parts::{
+    Broadcast, Class, Coding, Compute, Expect, Fault, FaultKind, Gossip, Graph, Grid, Horn,
+    Latency, Link, Mode, Output, Protocol, Sim, Stop, Strategy, TraceLevel, Traffic, TrafficKind,
+    Transport, Uplink,
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// The version of the format.
+pub const SCHEMA: u32 = 1;
+/// Most bytes of a scenario's text.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Most points of a sweep, seeds included.
+pub const POINTS_MAX: u64 = 1_000_000;
+
+/// One experiment: a run for each seed, and for each point of its sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name, which is also its file's.
+    pub name: String,
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// What it shows, in a sentence.
+    #[serde(default)]
+    pub about: String,
+    /// Nodes, seeds and when a run ends.
+    pub sim: Sim,
+    /// Who is connected to whom.
+    #[serde(default)]
+    pub graph: Graph,
+    /// One-way latency.
+    #[serde(default)]
+    pub latency: Latency,
+    /// Queues, transport and loss.
+    #[serde(default)]
+    pub link: Link,
+    /// Bandwidth and processors; shares sum to 100.
+    pub class: Vec<Class>,
+    /// What the nodes run.
+    pub protocol: Protocol,
+    /// What is sent.
+    #[serde(default)]
+    pub traffic: Traffic,
+    /// What computing costs.
+    #[serde(default)]
+    pub compute: Compute,
+    /// What goes wrong.
+    #[serde(default)]
+    pub fault: Vec<Fault>,
+    /// What must hold.
+    #[serde(default)]
+    pub expect: Expect,
+    /// What is recorded.
+    #[serde(default)]
+    pub output: Output,
+    /// Dotted path to the values that it takes.
+    #[serde(default)]
+    pub sweep: BTreeMap<String, Vec<toml::Value>>,
+    /// Texts of the files that the scenario names, by the name it gives them. Whoever reads files
+    /// puts them here; the hash covers them.
+    #[serde(skip)]
+    pub inputs: BTreeMap<String, String>,
+}
+
+/// Why a text is no scenario.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScenarioError {
+    /// Not TOML, an unknown key, or a value of a wrong type.
+    #[error("{0}")]
+    Toml(String),
+    /// A number outside its bounds.
+    #[error("{key} = {value}, allowed {min} to {max}")]
+    Range {
+        /// Dotted path of the key.
+        key: String,
+        /// Its value.
+        value: u64,
+        /// The least allowed.
+        min: u64,
+        /// The most allowed.
+        max: u64,
+    },
+    /// A value that cannot be, or that does not fit another one.
+    #[error("{key} = {value}: {why}")]
+    Invalid {
+        /// Dotted path of the key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What is allowed.
+        why: String,
+    },
+}
+
+impl Scenario {
+    /// Reads a scenario with some values replaced, and checks every bound.
+    ///
+    /// # Errors
+    /// [`ScenarioError`], which names the key.
+    pub fn parse(text: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(ScenarioError::Range {
+                key: "bytes of the scenario".into(),
+                value: text.len() as u64,
+                min: 1,
+                max: TEXT_BYTES_MAX as u64,
+            });
+        }
+        let toml_error = |error: toml::de::Error| ScenarioError::Toml(error.to_string());
+        // First as it stands: errors of the text itself then have a line and a column.
+        let scenario: Scenario = if overrides.is_empty() {
+            toml::from_str(text).map_err(toml_error)?
+        } else {
+            let mut table: toml::Table = toml::from_str(text).map_err(toml_error)?;
+            for change in overrides {
+                overrides::apply(&mut table, change)?;
+            }
+            table.try_into().map_err(toml_error)?
+        };
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// Checks every bound.
+    ///
+    /// # Errors
+    /// [`ScenarioError`], which names the key.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        bounds::check(self)
+    }
+
+    /// The scenario as TOML, with every default written out.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Toml`] for a number that TOML cannot hold.
+    pub fn to_toml(&self) -> Result<String, ScenarioError> {
+        toml::to_string(self).map_err(|error| ScenarioError::Toml(error.to_string()))
+    }
+
+    /// What a run depends on besides its seed, as one line of JSON: defaults written out; without
+    /// name, description, seeds, sweep and expectations; files by their hash.
+    pub fn canonical(&self) -> String {
+        let files: BTreeMap<&str, String> = self
+            .inputs
+            .iter()
+            .map(|(name, text)| (name.as_str(), hex(&Sha256::digest(text))))
+            .collect();
+        let sim = Sim {
+            seeds: parts::Seeds::one(0),
+            ..self.sim.clone()
+        };
+        serde_json::json!({
+            "schema": self.schema, "sim": sim, "graph": self.graph, "latency": self.latency,
+            "link": self.link, "class": self.class, "protocol": self.protocol,
+            "traffic": self.traffic, "compute": self.compute, "fault": self.fault,
+            "output": self.output, "files": files,
+        })
+        .to_string()
+    }
+
+    /// SHA-256 of [`Scenario::canonical`], in hex.
+    pub fn hash(&self) -> String {
+        hex(&Sha256::digest(self.canonical()))
+    }
+
+    /// The files that the scenario names: tables of costs, graph, participation.
+    pub fn files(&self) -> Vec<&str> {
+        let graph = match &self.graph {
+            Graph::File { path } => Some(path.as_str()),
+            _ => None,
+        };
+        let compute = [&self.compute.costs, &self.compute.code_costs];
+        let participation = match &self.protocol {
+            Protocol::Horn(horn) => horn.participation_file.as_deref(),
+            _ => None,
+        };
+        let costs = compute.into_iter().filter_map(|path| path.as_deref());
+        costs.chain(graph).chain(participation).collect()
+    }
+}
+
+/// Bytes in lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,400 @@
+//! The bounds of a scenario's values.
+
+use super::parts::{Fault, Graph, Horn, Latency, Protocol, Stop, TrafficKind};
+use super::{POINTS_MAX, SCHEMA, Scenario, ScenarioError};
+
+/// Most nodes of a run.
+pub(super) const NODES_MAX: u64 = 1 << 20;
+/// Most virtual milliseconds: 10^12 ns are 10^6 ms, and nothing is scheduled later.
+const TIME_MS_MAX: u64 = 1_000_000;
+/// Most bytes of a payload.
+const PAYLOAD_BYTES_MAX: u64 = 1 << 40;
+/// Most payloads of a run.
+const COUNT_MAX: u64 = 100_000;
+/// Most megabits a second.
+const MBPS_MAX: u64 = 1_000_000;
+/// Most tables of one kind.
+const TABLES_MAX: u64 = 64;
+
+type Checked = Result<(), ScenarioError>;
+
+pub(super) fn check(scenario: &Scenario) -> Checked {
+    range("schema", scenario.schema, SCHEMA, SCHEMA)?;
+    let letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let name = &scenario.name;
+    if name.is_empty() || name.len() > 64 || !name.chars().all(letter) {
+        return Err(invalid("name", name, "1 to 64 letters, digits, - and _"));
+    }
+    sim(scenario)?;
+    graph(scenario)?;
+    link(scenario)?;
+    classes(scenario)?;
+    protocol(scenario)?;
+    traffic(scenario)?;
+    range(
+        "compute.factor_pct",
+        scenario.compute.factor_pct,
+        0u32,
+        100_000u32,
+    )?;
+    range(
+        "compute.handle_ns",
+        scenario.compute.handle_ns,
+        0u64,
+        1_000_000_000u64,
+    )?;
+    range(
+        "output.trace_bytes_max",
+        scenario.output.trace_bytes_max,
+        0u64,
+        1u64 << 40,
+    )?;
+    range(
+        "number of faults",
+        scenario.fault.len() as u64,
+        0,
+        TABLES_MAX,
+    )?;
+    for (i, fault) in scenario.fault.iter().enumerate() {
+        check_fault(&format!("fault.{i}"), fault, scenario.sim.nodes)?;
+    }
+    expectations(scenario)?;
+    sweep(scenario)
+}
+
+fn range<T: Into<u64>>(key: &str, value: T, min: T, max: T) -> Checked {
+    let (value, min, max) = (value.into(), min.into(), max.into());
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(ScenarioError::Range {
+        key: key.to_owned(),
+        value,
+        min,
+        max,
+    })
+}
+
+fn invalid(key: &str, value: impl ToString, why: impl ToString) -> ScenarioError {
+    ScenarioError::Invalid {
+        key: key.to_owned(),
+        value: value.to_string(),
+        why: why.to_string(),
+    }
+}
+
+fn sim(scenario: &Scenario) -> Checked {
+    let sim = &scenario.sim;
+    range("sim.nodes", sim.nodes.into(), 2, NODES_MAX)?;
+    range("number of seeds", sim.seeds.count(), 1, POINTS_MAX)?;
+    range("sim.events_max", sim.events_max, 1, 100_000_000_000)?;
+    range("sim.sim_time_max_ms", sim.sim_time_max_ms, 1, TIME_MS_MAX)?;
+    range("sim.wall_time_max_s", sim.wall_time_max_s, 1, 86_400)?;
+    if let Stop::TimeMs(ms) = sim.stop {
+        range("sim.stop.time_ms", ms, 1, sim.sim_time_max_ms)?;
+    }
+    Ok(())
+}
+
+fn graph(scenario: &Scenario) -> Checked {
+    let most = u64::from(scenario.sim.nodes).saturating_sub(1).min(1000);
+    match &scenario.graph {
+        Graph::Permutations { degree } | Graph::RegionBiased { degree, .. } => {
+            range("graph.degree", u64::from(*degree), 2, most.max(2))?;
+            if degree % 2 == 1 {
+                return Err(invalid(
+                    "graph.degree",
+                    degree,
+                    "permutations need an even degree",
+                ));
+            }
+        }
+        Graph::Uniform { degree } => range("graph.degree", u64::from(*degree), 1, 1000)?,
+        Graph::Regular { degree } => {
+            range("graph.degree", u64::from(*degree), 1, most)?;
+            if u64::from(*degree) * u64::from(scenario.sim.nodes) % 2 == 1 {
+                return Err(invalid(
+                    "graph.degree",
+                    degree,
+                    "nodes x degree must be even",
+                ));
+            }
+        }
+        // Everybody with everybody has a square of edges.
+        Graph::Complete {} => range("sim.nodes", scenario.sim.nodes, 2, 4096)?,
+        Graph::Grid {} | Graph::File { .. } => {}
+    }
+    if let Graph::RegionBiased { local_pct, .. } = scenario.graph {
+        range("graph.local_pct", local_pct, 0, 100)?;
+    }
+    match &scenario.latency {
+        Latency::Constant { ms, jitter_pct } => {
+            range("latency.ms", *ms, 0, 60_000)?;
+            range("latency.jitter_pct", *jitter_pct, 0, 100)
+        }
+        Latency::Regions {
+            matrix,
+            intra_ms_min,
+            jitter_pct,
+        } => {
+            if matrix != "libp2p-2025" {
+                return Err(invalid("latency.matrix", matrix, "known is libp2p-2025"));
+            }
+            range("latency.intra_ms_min", *intra_ms_min, 0, 60_000)?;
+            range("latency.jitter_pct", *jitter_pct, 0, 100)
+        }
+    }
+}
+
+fn link(scenario: &Scenario) -> Checked {
+    let link = &scenario.link;
+    range(
+        "link.initial_window_bytes",
+        link.initial_window_bytes,
+        536,
+        1 << 30,
+    )?;
+    let least = link.initial_window_bytes;
+    range(
+        "link.window_bytes_max",
+        link.window_bytes_max,
+        least,
+        1 << 40,
+    )?;
+    range("link.idle_reset_ms", link.idle_reset_ms, 1, TIME_MS_MAX)?;
+    range("link.loss_ppm", link.loss_ppm, 0, 900_000)?;
+    range("link.overhead_bytes", link.overhead_bytes, 0, 65_536)?;
+    range(
+        "link.node_queue_bytes_max",
+        link.node_queue_bytes_max,
+        1 << 16,
+        1 << 44,
+    )?;
+    range("link.train_bytes_max", link.train_bytes_max, 0, 1 << 20)?;
+    range(
+        "link.partition_break_ms",
+        link.partition_break_ms,
+        1,
+        TIME_MS_MAX,
+    )
+}
+
+fn classes(scenario: &Scenario) -> Checked {
+    range(
+        "number of classes",
+        scenario.class.len() as u64,
+        1,
+        TABLES_MAX,
+    )?;
+    let mut shares = 0;
+    for (i, class) in scenario.class.iter().enumerate() {
+        let key = |name: &str| format!("class.{}.{name}", class.name);
+        if scenario.class[..i]
+            .iter()
+            .any(|other| other.name == class.name)
+        {
+            return Err(invalid(
+                "class.name",
+                &class.name,
+                "another class has this name",
+            ));
+        }
+        range(&key("share_pct"), class.share_pct, 0, 100)?;
+        range(&key("down_mbps"), class.down_mbps, 1, MBPS_MAX)?;
+        range(&key("up_mbps"), class.up_mbps, 1, MBPS_MAX)?;
+        range(&key("cores"), class.cores, 1, 1024)?;
+        range(&key("cpu_factor_pct"), class.cpu_factor_pct, 1, 100_000)?;
+        range(&key("up_mean_s"), class.up_mean_s, 0, 1_000_000)?;
+        range(&key("down_mean_s"), class.down_mean_s, 0, 1_000_000)?;
+        if (class.up_mean_s == 0) != (class.down_mean_s == 0) {
+            let why = "up_mean_s and down_mean_s go together";
+            return Err(invalid(&key("up_mean_s"), class.up_mean_s, why));
+        }
+        shares += u64::from(class.share_pct);
+    }
+    range("sum of class.share_pct", shares, 100, 100)
+}
+
+fn protocol(scenario: &Scenario) -> Checked {
+    match &scenario.protocol {
+        Protocol::Gossip(gossip) => {
+            range("protocol.mesh", gossip.mesh, 1, 1000)?;
+            range("protocol.mesh_low", gossip.mesh_low, 1, gossip.mesh)?;
+            range("protocol.mesh_high", gossip.mesh_high, gossip.mesh, 1000)?;
+            range("protocol.lazy", gossip.lazy, 0, 1000)?;
+            range(
+                "protocol.heartbeat_ms",
+                gossip.heartbeat_ms,
+                10,
+                TIME_MS_MAX,
+            )?;
+            range("protocol.history", gossip.history, 1, 1000)?;
+            range("protocol.announced", gossip.announced, 1, gossip.history)?;
+            range("protocol.seen_ms", gossip.seen_ms, 1, TIME_MS_MAX)?;
+            range(
+                "protocol.idontwant_bytes",
+                gossip.idontwant_bytes,
+                0,
+                PAYLOAD_BYTES_MAX,
+            )
+        }
+        Protocol::Broadcast(broadcast) => {
+            let numbers = [
+                ("protocol.chunks", broadcast.chunks, 1024),
+                ("protocol.burst", broadcast.burst, 1 << 20),
+                ("protocol.credit", broadcast.credit, 1 << 20),
+                ("protocol.source_chunks", broadcast.source_chunks, 1 << 20),
+            ];
+            for (key, value, max) in numbers {
+                if let Some(value) = value {
+                    range(key, value, 1, max)?;
+                }
+            }
+            Ok(())
+        }
+        Protocol::Horn(parameters) => horn(parameters),
+        Protocol::Direct(_) | Protocol::Grid(_) => Ok(()),
+    }
+}
+
+fn horn(horn: &Horn) -> Checked {
+    range(
+        "protocol.validators",
+        u64::from(horn.validators),
+        1,
+        1 << 22,
+    )?;
+    range("protocol.slots", horn.slots, 1, 10_000)?;
+    range(
+        "protocol.participation_ppm",
+        horn.participation_ppm,
+        0,
+        1_000_000,
+    )?;
+    range("protocol.backbone", u64::from(horn.backbone), 0, NODES_MAX)?;
+    let numbers = [
+        ("protocol.committees", horn.committees, 512),
+        ("protocol.subcommittees", horn.subcommittees, 256),
+        ("protocol.aggregators", horn.aggregators, 4096),
+        ("protocol.collectors", horn.collectors, 4096),
+        ("protocol.multiplicity_max", horn.multiplicity_max, 255),
+    ];
+    for (key, value, max) in numbers {
+        if let Some(value) = value {
+            range(key, value, 1, max)?;
+        }
+    }
+    if let Some(ms) = horn.slot_ms {
+        range("protocol.slot_ms", ms, 1, TIME_MS_MAX)?;
+    }
+    if !horn.offsets_ms.is_sorted() {
+        let value = format!("{:?}", horn.offsets_ms);
+        return Err(invalid(
+            "protocol.offsets_ms",
+            value,
+            "phases end one after the other",
+        ));
+    }
+    if horn.slot_ms.is_some() == horn.slot.is_some() && horn.slot.is_some() {
+        return Err(invalid(
+            "protocol.slot_ms",
+            "both",
+            "give slot, or slot_ms and offsets_ms",
+        ));
+    }
+    let ways = [
+        ("protocol.vote_dissemination", &horn.vote_dissemination),
+        (
+            "protocol.aggregate_dissemination",
+            &horn.aggregate_dissemination,
+        ),
+        (
+            "protocol.collection_dissemination",
+            &horn.collection_dissemination,
+        ),
+        ("protocol.block_dissemination", &horn.block_dissemination),
+    ];
+    for (key, way) in ways {
+        if !["gossip", "direct", "grid", "rlnc", "rs"].contains(&way.as_str()) {
+            return Err(invalid(key, way, "one of gossip, direct, grid, rlnc, rs"));
+        }
+    }
+    Ok(())
+}
+
+fn traffic(scenario: &Scenario) -> Checked {
+    let traffic = &scenario.traffic;
+    range("traffic.bytes", traffic.bytes, 1, PAYLOAD_BYTES_MAX)?;
+    range("traffic.count", u64::from(traffic.count), 1, COUNT_MAX)?;
+    range("traffic.interval_ms", traffic.interval_ms, 0, TIME_MS_MAX)?;
+    let slot = traffic.kind == TrafficKind::Slot;
+    if slot != matches!(scenario.protocol, Protocol::Horn(_)) {
+        let kind = if slot { "slot" } else { "broadcast" };
+        let why = "horn makes its own traffic (slot), the other protocols take broadcast";
+        return Err(invalid("traffic.kind", kind, why));
+    }
+    if let Some(name) = &traffic.source_class {
+        let found = scenario.class.iter().find(|class| &class.name == name);
+        if found.is_none_or(|class| class.share_pct == 0) {
+            return Err(invalid(
+                "traffic.source_class",
+                name,
+                "no node has this class",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_fault(at: &str, fault: &Fault, nodes: u32) -> Checked {
+    let key = |name: &str| format!("{at}.{name}");
+    range(&key("share_pct"), fault.share_pct, 0, 100)?;
+    range(&key("from_ms"), fault.from_ms, 0, TIME_MS_MAX)?;
+    if let Some(until) = fault.until_ms {
+        range(&key("until_ms"), until, fault.from_ms, TIME_MS_MAX)?;
+    }
+    range(&key("factor_pct"), fault.factor_pct, 0, 100_000)?;
+    range(&key("rate"), fault.rate, 0, 1_000_000)?;
+    range(&key("bytes"), fault.bytes, 0, PAYLOAD_BYTES_MAX)?;
+    range(&key("delay_ms"), fault.delay_ms, 0, TIME_MS_MAX)?;
+    for &node in &fault.nodes {
+        range(&key("nodes"), node, 0, nodes - 1)?;
+    }
+    if fault.nodes.is_empty() == (fault.share_pct == 0) {
+        return Err(invalid(
+            at,
+            fault.share_pct,
+            "give either share_pct or nodes",
+        ));
+    }
+    Ok(())
+}
+
+fn expectations(scenario: &Scenario) -> Checked {
+    let expect = &scenario.expect;
+    let shares = [
+        ("expect.sent_max", expect.sent_max, 1e9),
+        ("expect.waste_max", expect.waste_max, 1e9),
+        ("expect.delivered_pct_min", expect.delivered_pct_min, 100.0),
+    ];
+    for (key, value, max) in shares {
+        if let Some(value) = value
+            && !(0.0..=max).contains(&value)
+        {
+            return Err(invalid(key, value, format!("allowed 0 to {max}")));
+        }
+    }
+    Ok(())
+}
+
+fn sweep(scenario: &Scenario) -> Checked {
+    let mut points = scenario.sim.seeds.count();
+    for (path, values) in &scenario.sweep {
+        if path.starts_with("sweep") || path == "sim.seeds" || values.is_empty() {
+            let why = "a path outside sweep and seeds, with at least one value";
+            return Err(invalid("sweep", path, why));
+        }
+        points = points.saturating_mul(values.len() as u64);
+    }
+    range("points of the sweep", points, 1, POINTS_MAX)
+}

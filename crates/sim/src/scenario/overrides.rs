@@ -1,0 +1,87 @@
+//! Values of a scenario replaced by dotted path: `--set` and sweeps.
+
+use super::ScenarioError;
+use toml::{Table, Value};
+
+/// A value for a dotted path, as `link.loss_ppm` or `class.attester.up_mbps`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Override {
+    /// The path; tables of an array go by their name or position.
+    pub path: String,
+    /// The value.
+    pub value: Value,
+}
+
+/// Reads `path=value`: the value is TOML, or a bare word.
+///
+/// # Errors
+/// [`ScenarioError::Invalid`] without `=` or without a path.
+pub fn parse_override(text: &str) -> Result<Override, ScenarioError> {
+    let Some((path, value)) = text.split_once('=') else {
+        return Err(wrong(text, "", "expected PATH=VALUE".into()));
+    };
+    let (path, value) = (path.trim(), value.trim());
+    if path.is_empty() || value.is_empty() {
+        return Err(wrong(path, value, "expected PATH=VALUE".into()));
+    }
+    let parsed = toml::from_str::<Table>(&format!("v = {value}"));
+    let value = match parsed {
+        Ok(mut table) if table.len() == 1 => table.remove("v"),
+        _ => None,
+    };
+    let bare = || {
+        Value::String(
+            text.split_once('=')
+                .map_or("", |(_, v)| v)
+                .trim()
+                .to_owned(),
+        )
+    };
+    Ok(Override {
+        path: path.to_owned(),
+        value: value.unwrap_or_else(bare),
+    })
+}
+
+/// Replaces or adds the value of a path.
+pub(super) fn apply(table: &mut Table, change: &Override) -> Result<(), ScenarioError> {
+    let mut keys: Vec<&str> = change.path.split('.').collect();
+    let last = keys.pop().unwrap_or_default();
+    let mut place = table;
+    let mut rest = keys.into_iter();
+    while let Some(key) = rest.next() {
+        let entry = place
+            .entry(key)
+            .or_insert_with(|| Value::Table(Table::new()));
+        place = match entry {
+            Value::Table(table) => table,
+            Value::Array(items) => {
+                let name = rest.next().unwrap_or(last);
+                let found = find(items, name);
+                found.ok_or_else(|| unknown(change, format!("no {key} {name:?}")))?
+            }
+            _ => return Err(unknown(change, format!("{key} is no table"))),
+        };
+    }
+    place.insert(last.to_owned(), change.value.clone());
+    Ok(())
+}
+
+/// The table of an array by its position or its name.
+fn find<'a>(items: &'a mut [Value], name: &str) -> Option<&'a mut Table> {
+    let named = |item: &Value| item.get("name").and_then(Value::as_str) == Some(name);
+    let position = name.parse().ok().or_else(|| items.iter().position(named))?;
+    items.get_mut(position)?.as_table_mut()
+}
+
+fn unknown(change: &Override, why: String) -> ScenarioError {
+    wrong(&change.path, &change.value.to_string(), why)
+}
+
+fn wrong(key: &str, value: &str, why: String) -> ScenarioError {
+    ScenarioError::Invalid {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        why,
+    }
+}

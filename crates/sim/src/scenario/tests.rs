@@ -1,0 +1,125 @@
+use super::*;
+
+const TEXT: &str = r#"
+name = "rlnc-1mb"
+schema = 1
+[sim]
+seeds = "1..20"
+nodes = 10000
+[graph]
+kind = "permutations"
+degree = 120
+[latency]
+kind = "regions"
+matrix = "libp2p-2025"
+intra_ms_min = 15
+[link]
+transport = "window"
+[[class]]
+name = "attester"
+share_pct = 80
+down_mbps = 50
+up_mbps = 25
+cores = 8
+[[class]]
+name = "supernode"
+share_pct = 20
+down_mbps = 1024
+up_mbps = 1024
+[protocol]
+kind = "broadcast"
+strategy = "rlnc"
+[traffic]
+kind = "broadcast"
+bytes = 1000000
+source_class = "attester"
+[[fault]]
+kind = "withhold"
+share_pct = 10
+until_ms = 10000
+[expect]
+t99_ms_max = 400
+sent_max = 1.3
+delivered_pct_min = 100
+[sweep]
+"traffic.bytes" = [118750, 1000000]
+"#;
+
+fn with(change: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse(TEXT, &[parse_override(change)?])
+}
+
+#[test]
+fn a_scenario_is_what_it_writes() {
+    let scenario = Scenario::parse(TEXT, &[]).unwrap();
+    let again = Scenario::parse(&scenario.to_toml().unwrap(), &[]).unwrap();
+    assert_eq!(scenario, again);
+    assert_eq!(scenario.hash(), again.hash());
+    assert_eq!(scenario.sim.seeds.count(), 20);
+    assert_eq!(scenario.link.overhead_bytes, 60);
+}
+
+#[test]
+fn values_are_replaced_by_path() {
+    assert_eq!(with("traffic.bytes=5").unwrap().traffic.bytes, 5);
+    assert_eq!(
+        with("class.attester.up_mbps = 7").unwrap().class[0].up_mbps,
+        7
+    );
+    assert_eq!(with("class.1.cores=3").unwrap().class[1].cores, 3);
+    assert_eq!(with("sim.stop=t99").unwrap().sim.stop, Stop::T99);
+    let timed = with("sim.stop={ time_ms = 9 }").unwrap();
+    assert_eq!(timed.sim.stop, Stop::TimeMs(9));
+    for wrong in [
+        "traffic.bytes",
+        "=4",
+        "a=",
+        "name.x=1",
+        "class.none.cores=1",
+    ] {
+        assert!(with(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn every_wrong_value_is_named() {
+    let wrong = [
+        ("sim.nodes=1", "sim.nodes = 1, allowed 2 to 1048576"),
+        ("class.attester.share_pct=70", "sum of class.share_pct = 90"),
+        ("class.attester.up_mbps=0", "class.attester.up_mbps = 0"),
+        ("graph.degree=121", "even degree"),
+        ("link.loss_ppm=1000000", "link.loss_ppm"),
+        ("traffic.source_class=none", "traffic.source_class = none"),
+        ("fault.0.share_pct=0", "either share_pct or nodes"),
+        ("fault.0.until_ms=-4", "-4"),
+        ("latency.matrix=moon", "libp2p-2025"),
+        ("expect.sent_max=-1.0", "expect.sent_max"),
+        ("sim.seeds=3..1", "3..1"),
+        ("protocol.chunk=4", "chunk"),
+        ("graph.degre=4", "degre"),
+        ("latency.mss=4", "mss"),
+        ("links.loss_ppm=4", "links"),
+        ("protocol.kind=pigeon", "pigeon"),
+        ("schema=2", "schema = 2"),
+        ("name=a b", "letters"),
+    ];
+    for (change, part) in wrong {
+        let error = with(change).unwrap_err().to_string();
+        assert!(error.contains(part), "{change}: {error}");
+    }
+}
+
+#[test]
+fn the_hash_covers_what_a_run_depends_on() {
+    let hash = |change: &str| with(change).unwrap().hash();
+    let base = Scenario::parse(TEXT, &[]).unwrap();
+    for same in ["name=other", "sim.seeds=4", "expect.sent_max=2.0"] {
+        assert_eq!(hash(same), base.hash(), "{same}");
+    }
+    for other in ["traffic.bytes=3", "link.loss_ppm=1", "compute.handle_ns=1"] {
+        assert_ne!(hash(other), base.hash(), "{other}");
+    }
+    let mut filed = base.clone();
+    filed.inputs.insert("costs.json".into(), "{}".into());
+    assert_ne!(filed.hash(), base.hash());
+}
