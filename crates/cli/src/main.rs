@@ -15,6 +15,7 @@ mod options;
 mod participation;
 mod progress;
 mod report;
+mod sim;
 mod slot;
 mod text;
 
@@ -40,6 +41,8 @@ enum Command {
     Slot(slot::Args),
     /// Analyses of Horn from the real encoders and roles: traffic, selection, griefing, real data
     Horn(horn::Args),
+    /// The protocols in a simulated network
+    Sim(sim::Args),
     /// Keys in files: make, take over, copy, list and look at them
     Keys(files::keys::Args),
     /// Sign a message with one key or with many
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Slot(args) => slot::run(&args),
         Command::Horn(args) => horn::run(&args),
+        Command::Sim(args) => sim::run(&args),
         Command::Keys(args) => files::keys::run(&args),
         Command::Sign(args) => files::sign::run(&args),
         Command::Aggregate(args) => files::aggregate::run(&args),
