@@ -167,11 +167,11 @@ impl Model {
         let mut complete = 1_u32;
         for round in 1..=ROUNDS_MAX {
             let mut messages = Vec::new();
-            for node in 0..nodes {
-                if !spread.may_send(node) || (self.sending == Sending::Once && sent[node]) {
+            for (node, has_sent) in sent.iter_mut().enumerate() {
+                if !spread.may_send(node) || (self.sending == Sending::Once && *has_sent) {
                     continue;
                 }
-                sent[node] = true;
+                *has_sent = true;
                 for &to in graph.neighbours(node) {
                     if to as usize != node {
                         messages.push((to, spread.make(node)));
