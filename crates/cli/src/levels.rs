@@ -19,7 +19,9 @@ where
         let level = match text.split_once('=') {
             None => text.as_str(),
             Some((found, level)) if found == name => level,
-            Some((found, _)) => bail!("--kernel {text}: {name} is measured here, not {found:?}"),
+            Some((found, _)) => {
+                bail!("--kernel {text}: no crate {found:?} has kernels here; {name} has")
+            }
         };
         match level {
             "auto" => Ok(measured()),

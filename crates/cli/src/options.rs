@@ -1,6 +1,7 @@
 //! Options that many commands share.
 
 use crate::error::Result;
+use crate::levels::levels;
 use crate::machine::{Machine, cores};
 use crate::report::{Sink, json_target};
 use alphorn_bls::{Backend, Costs};
@@ -51,19 +52,32 @@ impl Common {
     }
 
     /// The BLS kernel that was asked for, the fastest one here by measurement for `auto`.
+    ///
+    /// # Errors
+    /// A list of several is a usage error here.
     pub(crate) fn bls_kernel(&self) -> Result<Backend> {
-        bls_kernel(&self.kernel)
+        match self.bls_kernels()?[..] {
+            [kernel] => Ok(kernel),
+            _ => Err(anyhow::anyhow!("--kernel {}: one kernel is used here", self.kernel).into()),
+        }
+    }
+
+    /// The same options with one kernel.
+    pub(crate) fn on(&self, kernel: Backend) -> Self {
+        Common {
+            kernel: kernel.name().to_owned(),
+            ..self.clone()
+        }
     }
 
     /// The BLS kernels of a list, in its order.
     pub(crate) fn bls_kernels(&self) -> Result<Vec<Backend>> {
-        let mut kernels = Vec::new();
-        for level in self.kernel.split(',') {
-            let kernel = bls_kernel(level)?;
-            if kernels.contains(&kernel) {
+        let texts: Vec<String> = self.kernel.split(',').map(str::to_owned).collect();
+        let kernels = levels("bls", &texts, fastest)?;
+        for (at, kernel) in kernels.iter().enumerate() {
+            if kernels[..at].contains(kernel) {
                 return Err(anyhow::anyhow!("--kernel {}: {kernel} twice", self.kernel).into());
             }
-            kernels.push(kernel);
         }
         Ok(kernels)
     }
@@ -89,26 +103,6 @@ pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
         .num_threads(threads)
         .build()
         .with_context(|| format!("cannot start {threads} threads"))?)
-}
-
-/// Reads `LEVEL` or `bls=LEVEL`.
-pub(crate) fn bls_kernel(text: &str) -> Result<Backend> {
-    let level = match text.split_once('=') {
-        None => text,
-        Some(("bls", level)) => level,
-        Some((other, _)) => {
-            return Err(anyhow::anyhow!(
-                "--kernel {text}: no crate {other:?} has kernels; bls has"
-            )
-            .into());
-        }
-    };
-    if level == "auto" {
-        return Ok(fastest());
-    }
-    Ok(level
-        .parse::<Backend>()
-        .with_context(|| format!("--kernel {text}"))?)
 }
 
 /// A wider kernel is chosen if it is faster by this factor: wide units slow some processors down,
@@ -187,19 +181,6 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_of_another_crate_is_a_usage_error() {
-        assert!(bls_kernel("portable").is_ok());
-        assert!(bls_kernel("bls=portable").is_ok());
-        assert!(
-            bls_kernel("stark=avx2")
-                .unwrap_err()
-                .to_string()
-                .contains("no crate \"stark\"")
-        );
-        assert!(bls_kernel("sse9").is_err());
-    }
-
-    #[test]
     fn benches_take_a_list_of_kernels() {
         #[derive(clap::Parser)]
         struct Cli {
@@ -211,6 +192,10 @@ mod tests {
                 .unwrap()
                 .common
         };
+        assert!(common("portable").bls_kernel().is_ok());
+        assert!(common("bls=portable").bls_kernel().is_ok());
+        let other = common("stark=avx2").bls_kernel().unwrap_err();
+        assert!(other.to_string().contains("\"stark\""), "{other}");
         let every: Vec<&str> = Backend::available().iter().map(|b| b.name()).collect();
         let kernels = common(&every.join(",")).bls_kernels().unwrap();
         assert_eq!(kernels, Backend::available());
@@ -218,6 +203,9 @@ mod tests {
         for wrong in ["portable,portable", "portable,", ",", "portable,sse9"] {
             assert!(common(wrong).bls_kernels().is_err(), "{wrong}");
         }
-        assert!(common("portable,avx512").bls_kernel().is_err());
+        assert!(
+            common("portable,avx512").bls_kernel().is_err(),
+            "one kernel is used"
+        );
     }
 }
