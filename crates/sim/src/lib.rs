@@ -2,8 +2,11 @@
 //!
 //! | room | what it holds |
 //! |---|---|
+//! | [`calendar`] | events in total order, in constant time each |
 //! | [`core`] | the order of events, and the driver that feeds state machines |
 //! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
+//! | [`graph`] | who is connected to whom |
+//! | [`latency`] | how long a bit is on its way |
 //! | [`network`] | which node receives what, and the bytes of it |
 //! | [`report`] | what a run yields, its figures and its tables |
 //! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
@@ -17,8 +20,11 @@
 //! The simulator takes no decision of the protocol, and names no signature scheme.
 #![forbid(unsafe_code)]
 
+pub mod calendar;
 pub mod compute;
 pub mod core;
+pub mod graph;
+pub mod latency;
 pub mod network;
 mod progress;
 mod random;

@@ -1,0 +1,440 @@
+//! The calendar: events in the total order (time, order of scheduling), in constant time each.
+//!
+//! A near ring of buckets holds what comes soon, a far ring of buckets as long as the whole near ring
+//! what comes later, a map what is beyond. Appending needs no order; a bucket is sorted when its time
+//! comes. The width of a bucket follows from counts of events alone, never from a clock, and cannot
+//! change the order (R. Brown, "Calendar queues", CACM 31, 1988).
+
+mod slab;
+#[cfg(test)]
+mod tests;
+
+pub use slab::Slab;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Bits of an event's argument.
+pub const ARG_BITS: u32 = 28;
+/// The greatest argument of an event.
+pub const ARG_MAX: u32 = (1 << ARG_BITS) - 1;
+/// The greatest kind of an event.
+pub const KIND_MAX: u8 = 15;
+
+const NEAR_BITS: u32 = 13;
+const NEAR: u64 = 1 << NEAR_BITS;
+const FAR: u64 = 1 << 10;
+/// A bucket of 2^13 ns before anything is known; the near ring is then 67 ms long.
+const WIDTH_BITS: u32 = 13;
+/// Widest bucket: 2^40 ns are 18 minutes, more than a run has.
+const WIDTH_BITS_MAX: u32 = 40;
+/// Events of a bucket that the width aims at, least and most before it changes.
+const AIM: (u64, u64, u64) = (8, 16, 64);
+/// Events between two looks at the width.
+const LOOK: u64 = 1 << 16;
+
+/// Something that happens at a node: 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Virtual time.
+    pub time_ns: u64,
+    /// Number of the event in the order of scheduling.
+    pub seq: u64,
+    /// Where.
+    pub node: u32,
+    tag: u32,
+}
+
+impl Event {
+    fn new(time_ns: u64, seq: u64, node: u32, kind: u8, arg: u32) -> Self {
+        assert!(kind <= KIND_MAX && arg <= ARG_MAX, "event {kind} of {arg}");
+        let tag = u32::from(kind) << ARG_BITS | arg;
+        Event {
+            time_ns,
+            seq,
+            node,
+            tag,
+        }
+    }
+
+    /// What happens, at most [`KIND_MAX`].
+    #[inline]
+    pub fn kind(&self) -> u8 {
+        (self.tag >> ARG_BITS) as u8
+    }
+
+    /// To what, at most [`ARG_MAX`].
+    #[inline]
+    pub fn arg(&self) -> u32 {
+        self.tag & ARG_MAX
+    }
+
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.time_ns) << 64 | u128::from(self.seq)
+    }
+}
+
+impl PartialOrd for Event {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    #[inline]
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// Events in the order (time, order of scheduling); nothing else decides.
+pub trait EventQueue: Default {
+    /// Schedules an event; among events of one time the one scheduled first comes first.
+    ///
+    /// # Panics
+    /// If kind or argument are above their maximum.
+    fn push(&mut self, time_ns: u64, node: u32, kind: u8, arg: u32);
+
+    /// The first event.
+    fn pop(&mut self) -> Option<Event>;
+
+    /// When the first event happens.
+    fn next_time_ns(&mut self) -> Option<u64>;
+
+    /// Events that wait.
+    fn len(&self) -> usize;
+
+    /// Whether none waits.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The node of an event that comes a few events later, if that is known: where memory may be
+    /// read ahead. It decides nothing.
+    #[inline]
+    fn soon(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// The plain queue: a binary heap. Oracle and comparison of the [`Calendar`].
+#[derive(Debug, Default)]
+pub struct Heap {
+    events: BinaryHeap<Reverse<Event>>,
+    scheduled: u64,
+}
+
+impl EventQueue for Heap {
+    fn push(&mut self, time_ns: u64, node: u32, kind: u8, arg: u32) {
+        let event = Event::new(time_ns, self.scheduled, node, kind, arg);
+        self.events.push(Reverse(event));
+        self.scheduled += 1;
+    }
+
+    fn pop(&mut self) -> Option<Event> {
+        self.events.pop().map(|Reverse(event)| event)
+    }
+
+    fn next_time_ns(&mut self) -> Option<u64> {
+        self.events.peek().map(|Reverse(event)| event.time_ns)
+    }
+
+    fn len(&self) -> usize {
+        self.events.len()
+    }
+}
+
+/// What was seen since the last look at the width.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    events: u64,
+    /// Events at another time than the one before.
+    times: u64,
+    /// Buckets that had events.
+    buckets: u64,
+    last_ns: u64,
+}
+
+/// The calendar; see the [module](self).
+#[derive(Debug)]
+pub struct Calendar {
+    /// The bucket of the current time, sorted, read from `at`.
+    current: Vec<Event>,
+    at: usize,
+    /// What was scheduled into the current bucket since it is current.
+    late: BinaryHeap<Reverse<Event>>,
+    /// Number of the current bucket from time zero.
+    bucket: u64,
+    near: Vec<Vec<Event>>,
+    /// A bit for each bucket of the near ring that has events.
+    near_used: Vec<u64>,
+    near_len: usize,
+    far: Vec<Vec<Event>>,
+    far_len: usize,
+    beyond: BTreeMap<u64, Vec<Event>>,
+    width_bits: u32,
+    len: usize,
+    scheduled: u64,
+    seen: Seen,
+    look_at: u64,
+}
+
+impl Default for Calendar {
+    fn default() -> Self {
+        Calendar {
+            current: Vec::new(),
+            at: 0,
+            late: BinaryHeap::new(),
+            bucket: 0,
+            near: vec![Vec::new(); NEAR as usize],
+            near_used: vec![0; NEAR as usize / 64],
+            near_len: 0,
+            far: vec![Vec::new(); FAR as usize],
+            far_len: 0,
+            beyond: BTreeMap::new(),
+            width_bits: WIDTH_BITS,
+            len: 0,
+            scheduled: 0,
+            seen: Seen::default(),
+            look_at: LOOK,
+        }
+    }
+}
+
+impl EventQueue for Calendar {
+    #[inline]
+    fn push(&mut self, time_ns: u64, node: u32, kind: u8, arg: u32) {
+        let event = Event::new(time_ns, self.scheduled, node, kind, arg);
+        self.scheduled += 1;
+        self.len += 1;
+        self.place(event);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Event> {
+        if self.at == self.current.len() && self.late.is_empty() && !self.advance() {
+            return None;
+        }
+        let event = self.take_first()?;
+        self.len -= 1;
+        self.seen.events += 1;
+        self.seen.times += u64::from(event.time_ns != self.seen.last_ns);
+        self.seen.last_ns = event.time_ns;
+        Some(event)
+    }
+
+    fn next_time_ns(&mut self) -> Option<u64> {
+        if self.at == self.current.len() && self.late.is_empty() {
+            self.advance();
+        }
+        let late = self.late.peek().map(|Reverse(event)| event.time_ns);
+        let first = self.current.get(self.at).map(|event| event.time_ns);
+        first.into_iter().chain(late).min()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn soon(&self) -> Option<u32> {
+        self.current.get(self.at + 3).map(|event| event.node)
+    }
+}
+
+impl Calendar {
+    #[inline]
+    fn place(&mut self, event: Event) {
+        let bucket = event.time_ns >> self.width_bits;
+        if bucket <= self.bucket {
+            self.late.push(Reverse(event));
+        } else if bucket - self.bucket < NEAR {
+            self.place_near(bucket, event);
+        } else {
+            self.place_far(bucket >> NEAR_BITS, event);
+        }
+    }
+
+    #[inline]
+    fn place_near(&mut self, bucket: u64, event: Event) {
+        let slot = (bucket % NEAR) as usize;
+        self.near[slot].push(event);
+        self.near_used[slot / 64] |= 1 << (slot % 64);
+        self.near_len += 1;
+    }
+
+    #[inline]
+    fn place_far(&mut self, index: u64, event: Event) {
+        if index - (self.bucket >> NEAR_BITS) < FAR {
+            self.far[(index % FAR) as usize].push(event);
+            self.far_len += 1;
+        } else {
+            self.beyond.entry(index).or_default().push(event);
+        }
+    }
+
+    /// The lesser of the current bucket's next event and the first late one.
+    #[inline]
+    fn take_first(&mut self) -> Option<Event> {
+        let first = self.current.get(self.at).copied();
+        if self.late.is_empty() {
+            self.at += 1;
+            return first;
+        }
+        let late = self.late.peek().map(|Reverse(event)| *event);
+        match (first, late) {
+            (Some(first), Some(late)) if first < late => {
+                self.at += 1;
+                Some(first)
+            }
+            _ => self.late.pop().map(|Reverse(event)| event),
+        }
+    }
+
+    /// Makes the next bucket that has events the current one; false if there is none.
+    fn advance(&mut self) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        if self.seen.events >= self.look_at {
+            self.adapt();
+            if !self.late.is_empty() {
+                return true;
+            }
+        }
+        loop {
+            let index = self.bucket >> NEAR_BITS;
+            let end = (index + 1) << NEAR_BITS;
+            if self.near_len > 0
+                && let Some(bucket) = self.next_used(self.bucket + 1, end)
+            {
+                self.begin(bucket);
+                return true;
+            }
+            let next = match self.near_len {
+                0 => self.next_far(index),
+                _ => index + 1,
+            };
+            self.bucket = next << NEAR_BITS;
+            self.pour(next);
+            // The first bucket of the ring is the current one now: its events are late ones or here.
+            let slot = (self.bucket % NEAR) as usize;
+            if !self.near[slot].is_empty() {
+                self.begin(self.bucket);
+                return true;
+            }
+        }
+    }
+
+    /// The first bucket from `from` to below `end` that has events.
+    fn next_used(&self, from: u64, end: u64) -> Option<u64> {
+        let mut bucket = from;
+        while bucket < end {
+            let slot = (bucket % NEAR) as usize;
+            let rest = self.near_used[slot / 64] >> (slot % 64);
+            if rest != 0 {
+                // The words of the ring end where `end` does.
+                return Some(bucket + u64::from(rest.trailing_zeros()));
+            }
+            bucket += 64 - bucket % 64;
+        }
+        None
+    }
+
+    fn next_far(&self, index: u64) -> u64 {
+        let beyond = self.beyond.keys().next().copied();
+        let far = match self.far_len {
+            0 => None,
+            _ => (index + 1..index + FAR).find(|i| !self.far[(i % FAR) as usize].is_empty()),
+        };
+        let first = far.into_iter().chain(beyond).min();
+        first.expect("an event that waits is in one of the rings or beyond")
+    }
+
+    /// Distributes a far bucket, and lets what was beyond come into the far ring.
+    fn pour(&mut self, index: u64) {
+        let slot = (index % FAR) as usize;
+        let mut events = std::mem::take(&mut self.far[slot]);
+        self.far_len -= events.len();
+        for event in events.drain(..) {
+            self.place_near(event.time_ns >> self.width_bits, event);
+        }
+        self.far[slot] = events;
+        while let Some(entry) = self.beyond.first_entry()
+            && *entry.key() - index < FAR
+        {
+            let (i, events) = entry.remove_entry();
+            if i == index {
+                for event in events {
+                    self.place_near(event.time_ns >> self.width_bits, event);
+                }
+            } else {
+                self.far_len += events.len();
+                self.far[(i % FAR) as usize].extend(events);
+            }
+        }
+    }
+
+    /// Sorts a bucket of the near ring and makes it the current one.
+    fn begin(&mut self, bucket: u64) {
+        let slot = (bucket % NEAR) as usize;
+        self.current.clear();
+        self.at = 0;
+        std::mem::swap(&mut self.current, &mut self.near[slot]);
+        self.near_used[slot / 64] &= !(1 << (slot % 64));
+        self.near_len -= self.current.len();
+        self.bucket = bucket;
+        self.seen.buckets += 1;
+        self.current.sort_unstable();
+    }
+
+    /// Looks at how full the buckets were, and changes their width if it does not fit.
+    fn adapt(&mut self) {
+        let buckets = self.seen.buckets.max(1);
+        let (events, times) = (self.seen.events / buckets, self.seen.times / buckets);
+        self.seen = Seen {
+            last_ns: self.seen.last_ns,
+            ..Seen::default()
+        };
+        let (least, aim, most) = AIM;
+        // Events of one time are together in any bucket: only different times can be parted.
+        let bits = if times > most {
+            let narrower = (times / aim).ilog2();
+            self.width_bits.saturating_sub(narrower)
+        } else if events < least {
+            let wider = (aim / events.max(1)).ilog2();
+            (self.width_bits + wider).min(WIDTH_BITS_MAX)
+        } else {
+            self.width_bits
+        };
+        if bits != self.width_bits {
+            self.rebuild(bits);
+        }
+        // Rebuilding costs as much as there are events: not before as many were handled again.
+        self.look_at = LOOK.max(self.len as u64);
+    }
+
+    /// Gives the buckets another width.
+    fn rebuild(&mut self, width_bits: u32) {
+        let mut events: Vec<Event> = Vec::with_capacity(self.len);
+        events.extend(self.current.drain(self.at..));
+        events.extend(self.late.drain().map(|Reverse(event)| event));
+        self.current.clear();
+        self.at = 0;
+        for bucket in self.near.iter_mut().chain(&mut self.far) {
+            events.append(bucket);
+        }
+        for (_, mut bucket) in std::mem::take(&mut self.beyond) {
+            events.append(&mut bucket);
+        }
+        self.near_used.fill(0);
+        (self.near_len, self.far_len) = (0, 0);
+        self.width_bits = width_bits;
+        self.bucket = self.seen.last_ns >> width_bits;
+        for event in events {
+            self.place(event);
+        }
+    }
+}

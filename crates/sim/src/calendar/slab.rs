@@ -1,0 +1,100 @@
+//! Things in one place each, shared by number.
+
+use super::ARG_MAX;
+
+/// A thing that several hold, or a free place.
+#[derive(Debug)]
+struct Place<T> {
+    /// Who holds it; 0 = free.
+    holders: u32,
+    thing: Option<T>,
+}
+
+/// Things with a number and a count of holders; the last one that lets go frees the place. What is
+/// sent to many is here once.
+#[derive(Debug)]
+pub struct Slab<T> {
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Slab {
+            places: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T> Slab<T> {
+    /// Keeps a thing for `holders`; none if as many are kept as an event can name.
+    #[inline]
+    pub fn insert(&mut self, thing: T, holders: u32) -> Option<u32> {
+        let place = Place {
+            holders,
+            thing: Some(thing),
+        };
+        if let Some(index) = self.free.pop() {
+            self.places[index as usize] = place;
+            return Some(index);
+        }
+        let index = u32::try_from(self.places.len()).ok()?;
+        if index > ARG_MAX {
+            return None;
+        }
+        self.places.push(place);
+        Some(index)
+    }
+
+    /// The thing.
+    ///
+    /// # Panics
+    /// If nobody holds it.
+    #[inline]
+    pub fn get(&self, index: u32) -> &T {
+        let thing = self.places[index as usize].thing.as_ref();
+        thing.expect("a thing is read by its holders")
+    }
+
+    /// Lets go of a thing; the last holder gets it.
+    ///
+    /// # Panics
+    /// If nobody holds it.
+    #[inline]
+    pub fn release(&mut self, index: u32) -> Option<T> {
+        let place = &mut self.places[index as usize];
+        assert!(place.holders > 0, "thing {index} is held");
+        place.holders -= 1;
+        if place.holders > 0 {
+            return None;
+        }
+        self.free.push(index);
+        place.thing.take()
+    }
+
+    /// Things that are held.
+    pub fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T: Clone> Slab<T> {
+    /// Lets go of a thing for a copy of it; the last holder gets the thing itself.
+    ///
+    /// # Panics
+    /// If nobody holds it.
+    #[inline]
+    pub fn redeem(&mut self, index: u32) -> T {
+        if self.places[index as usize].holders > 1 {
+            self.places[index as usize].holders -= 1;
+            return self.get(index).clone();
+        }
+        self.release(index).expect("the last holder gets the thing")
+    }
+}

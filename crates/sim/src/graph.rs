@@ -1,0 +1,227 @@
+//! Who is connected to whom: neighbours in compressed rows.
+//!
+//! A connection has two ends, and each end numbers its neighbours from 0, ascending: these numbers
+//! are the peers that a node's state machine knows. So a node has no table of its own, and who sent a
+//! message is named by one look into [`Graph::back`].
+
+mod draw;
+#[cfg(test)]
+mod tests;
+
+use crate::scenario;
+
+/// Most ends of connections in a graph: 16 bytes each with their state.
+pub const ENDS_MAX: u64 = 1 << 28;
+
+/// Why a graph cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    /// Too many connections.
+    #[error("ends of connections = {value}, must be at most {max}")]
+    TooMany {
+        /// How many.
+        value: u64,
+        /// The bound.
+        max: u64,
+    },
+    /// A line of the file is no edge.
+    #[error("line {line} of the graph: {text:?}, expected two numbers below {nodes}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What it says.
+        text: String,
+        /// Number of nodes.
+        nodes: u32,
+    },
+    /// The file was not handed over with the scenario.
+    #[error("graph file {path:?} was not read")]
+    Missing {
+        /// Its name.
+        path: String,
+    },
+}
+
+/// The connections of all nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graph {
+    /// Where the row of each node begins, and the end of the last.
+    offsets: Vec<u32>,
+    /// Neighbours.
+    peers: Vec<u32>,
+    /// What number a node has at that neighbour.
+    back: Vec<u32>,
+}
+
+impl Graph {
+    /// The graph of a scenario; `regions` are those of [`Latency::regions_of`] and decide only
+    /// region-biased graphs.
+    ///
+    /// # Errors
+    /// [`GraphError`].
+    ///
+    /// [`Latency::regions_of`]: crate::latency::Latency::regions_of
+    pub fn of(
+        scenario: &scenario::Scenario,
+        seed: u64,
+        regions: &[u8],
+    ) -> Result<Graph, GraphError> {
+        use scenario::Graph as Kind;
+        let nodes = scenario.sim.nodes;
+        match &scenario.graph {
+            Kind::Permutations { degree } => {
+                let ends = draw::permutations(nodes, degree / 2, seed);
+                Graph::from_edges(nodes, ends)
+            }
+            Kind::RegionBiased { degree, local_pct } => {
+                let all = degree / 2;
+                let local = (all * local_pct + 50) / 100;
+                let mut edges = draw::permutations(nodes, all - local, seed);
+                edges.extend(draw::local_permutations(regions, local, seed));
+                Graph::from_edges(nodes, edges)
+            }
+            Kind::Uniform { degree } => {
+                Graph::from_edges(nodes, draw::uniform(nodes, *degree, seed))
+            }
+            Kind::Regular { degree } => {
+                Graph::from_edges(nodes, draw::regular(nodes, *degree, seed))
+            }
+            Kind::Grid {} => Graph::grid(nodes),
+            Kind::Complete {} => {
+                let row = |from: u32| (from + 1..nodes).map(move |to| (from, to));
+                Graph::from_edges(nodes, (0..nodes).flat_map(row).collect())
+            }
+            Kind::File { path } => {
+                let text = scenario.inputs.get(path);
+                let text = text.ok_or_else(|| GraphError::Missing { path: path.clone() })?;
+                Graph::from_edges(nodes, draw::read(text, nodes)?)
+            }
+        }
+    }
+
+    /// Each node with those of its row and column of the square ([`Links::of`]).
+    ///
+    /// # Errors
+    /// [`GraphError::TooMany`].
+    ///
+    /// [`Links::of`]: alphorn_proto::gossip::Links::of
+    pub fn grid(nodes: u32) -> Result<Graph, GraphError> {
+        check_ends(4 * u64::from(nodes) * u64::from(nodes.isqrt()))?;
+        Graph::from_edges(nodes, draw::grid(nodes))
+    }
+
+    /// Each of `centres` with everybody.
+    ///
+    /// # Errors
+    /// [`GraphError::TooMany`].
+    pub fn stars(nodes: u32, centres: &[u32]) -> Result<Graph, GraphError> {
+        let mut centres = centres.to_vec();
+        centres.sort_unstable();
+        centres.dedup();
+        check_ends(2 * u64::from(nodes) * centres.len() as u64)?;
+        let row = |from: u32| (0..nodes).map(move |to| (from, to));
+        Graph::from_edges(nodes, centres.into_iter().flat_map(row).collect())
+    }
+
+    /// The graph with these edges, in any order and direction; those of a node with itself and
+    /// repetitions do not count.
+    ///
+    /// # Errors
+    /// [`GraphError::TooMany`].
+    ///
+    /// # Panics
+    /// If an edge has no such node.
+    pub fn from_edges(nodes: u32, edges: Vec<(u32, u32)>) -> Result<Graph, GraphError> {
+        check_ends(2 * edges.len() as u64)?;
+        let mut ends: Vec<u64> = Vec::with_capacity(2 * edges.len());
+        for (a, b) in edges.into_iter().filter(|(a, b)| a != b) {
+            assert!(a.max(b) < nodes, "edge {a} to {b} of {nodes} nodes");
+            ends.push(u64::from(a) << 32 | u64::from(b));
+            ends.push(u64::from(b) << 32 | u64::from(a));
+        }
+        ends.sort_unstable();
+        ends.dedup();
+        let mut offsets = vec![0_u32; nodes as usize + 1];
+        let mut peers = Vec::with_capacity(ends.len());
+        for end in &ends {
+            offsets[(end >> 32) as usize + 1] += 1;
+            peers.push(*end as u32);
+        }
+        drop(ends);
+        for i in 0..nodes as usize {
+            offsets[i + 1] += offsets[i];
+        }
+        // Rows ascend, so each node is met by its neighbours in the order of its own row.
+        let mut met = vec![0_u32; nodes as usize];
+        let mut next = |peer: &u32| {
+            let number = met[*peer as usize];
+            met[*peer as usize] += 1;
+            number
+        };
+        let back = peers.iter().map(&mut next).collect();
+        Ok(Graph {
+            offsets,
+            peers,
+            back,
+        })
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> u32 {
+        (self.offsets.len() - 1) as u32
+    }
+
+    /// Ends of all connections.
+    pub fn ends(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// The neighbours of a node, by its numbers for them.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    #[inline]
+    pub fn peers(&self, node: u32) -> &[u32] {
+        let row = self.offsets[node as usize] as usize..self.offsets[node as usize + 1] as usize;
+        &self.peers[row]
+    }
+
+    /// The end of the connection from a node to its neighbour of this number; none if it has none.
+    #[inline]
+    pub fn end(&self, node: u32, peer: u64) -> Option<usize> {
+        let first = self.offsets[node as usize];
+        let count = self.offsets[node as usize + 1] - first;
+        (peer < u64::from(count)).then(|| first as usize + peer as usize)
+    }
+
+    /// Whom an end leads to.
+    ///
+    /// # Panics
+    /// If there is no such end.
+    #[inline]
+    pub fn peer(&self, end: usize) -> u32 {
+        self.peers[end]
+    }
+
+    /// The number of the node at the neighbour that an end leads to.
+    ///
+    /// # Panics
+    /// If there is no such end.
+    #[inline]
+    pub fn back(&self, end: usize) -> u32 {
+        self.back[end]
+    }
+
+    /// The number that `node` has for `peer`.
+    pub fn number_of(&self, node: u32, peer: u32) -> Option<u32> {
+        self.peers(node).binary_search(&peer).ok().map(|i| i as u32)
+    }
+}
+
+fn check_ends(value: u64) -> Result<(), GraphError> {
+    let max = ENDS_MAX;
+    if value > max {
+        return Err(GraphError::TooMany { value, max });
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! How long a bit is on its way, in integers: by a constant or by regions, with drawn jitter.
+
+mod exponential_table;
+mod region_table;
+
+use crate::scenario;
+use exponential_table::EXPONENTIAL;
+use region_table::{ONE_WAY_MS, WEIGHTS};
+
+pub use region_table::REGIONS;
+
+/// A keyed 64-bit mix (SplitMix64's finaliser over each word): equal keys give equal draws whatever
+/// else a run draws, so that another node or fault does not shift them.
+#[inline]
+pub(crate) fn mix(words: [u64; 4]) -> u64 {
+    let mut state = 0x616c_7068_6f72_6e31;
+    for word in words {
+        state = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        state ^= state >> 31;
+    }
+    state
+}
+
+/// An exponentially distributed number with this mean.
+#[inline]
+pub(crate) fn exponential(mean: u64, draw: u64) -> u64 {
+    let part = EXPONENTIAL[(draw >> 54) as usize];
+    let value = (u128::from(mean) * u128::from(part)) >> 16;
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+/// Point `index` of a two-dimensional sequence that fills the square evenly (M. Roberts' R2 sequence,
+/// from the plastic number): each share of nodes gets its part up to a few, and another node does not
+/// move the others.
+pub(crate) fn spread(seed: u64, index: u32) -> (u64, u64) {
+    let at = |step: u64, axis| {
+        u64::from(index)
+            .wrapping_mul(step)
+            .wrapping_add(mix([seed, axis, 0, 0]))
+    };
+    (at(0xc13f_a9a9_02a6_328f, 1), at(0x91e1_0da5_c79e_7b1d, 2))
+}
+
+/// Which of some weights a point of the unit interval, in units of 2^-64, falls into.
+pub(crate) fn choose(weights: impl Iterator<Item = u32> + Clone, point: u64) -> usize {
+    let total: u64 = weights.clone().map(u64::from).sum();
+    let mut rest = ((u128::from(point) * u128::from(total)) >> 64) as u64;
+    let mut last = 0;
+    for (i, weight) in weights.enumerate().filter(|(_, weight)| *weight > 0) {
+        last = i;
+        match rest.checked_sub(u64::from(weight)) {
+            Some(left) => rest = left,
+            None => break,
+        }
+    }
+    last
+}
+
+/// One-way latencies between all nodes.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    /// Nanoseconds from region to region.
+    base_ns: Vec<u64>,
+    regions: usize,
+    region: Vec<u8>,
+    jitter_pct: u32,
+}
+
+impl Latency {
+    /// The latencies of a scenario, for nodes in these regions ([`Latency::regions_of`]).
+    pub fn new(latency: &scenario::Latency, region: Vec<u8>) -> Self {
+        let ms = |ms: u64| ms.saturating_mul(1_000_000);
+        match latency {
+            scenario::Latency::Constant {
+                ms: one_way,
+                jitter_pct,
+            } => Latency {
+                base_ns: vec![ms(*one_way)],
+                regions: 1,
+                region: vec![0; region.len()],
+                jitter_pct: *jitter_pct,
+            },
+            scenario::Latency::Regions {
+                intra_ms_min,
+                jitter_pct,
+                ..
+            } => {
+                let row = |(i, row): (usize, &[u64; 8])| {
+                    let mut row = *row;
+                    row[i] = row[i].max(*intra_ms_min);
+                    row.map(ms)
+                };
+                Latency {
+                    base_ns: ONE_WAY_MS.iter().enumerate().flat_map(row).collect(),
+                    regions: REGIONS.len(),
+                    region,
+                    jitter_pct: *jitter_pct,
+                }
+            }
+        }
+    }
+
+    /// The region of each node, all 0 without regions.
+    pub fn regions_of(latency: &scenario::Latency, seed: u64, nodes: u32) -> Vec<u8> {
+        match latency {
+            scenario::Latency::Constant { .. } => vec![0; nodes as usize],
+            scenario::Latency::Regions { .. } => (0..nodes)
+                .map(|node| choose(WEIGHTS.into_iter(), spread(seed, node).1) as u8)
+                .collect(),
+        }
+    }
+
+    /// Whether every message is on its way for the same time.
+    pub fn is_uniform(&self) -> bool {
+        self.regions == 1 && self.jitter_pct == 0
+    }
+
+    /// Nanoseconds from a node to another one, without jitter.
+    #[inline]
+    pub fn base_ns(&self, from: u32, to: u32) -> u64 {
+        if self.regions == 1 {
+            return self.base_ns[0];
+        }
+        let (from, to) = (self.region[from as usize], self.region[to as usize]);
+        self.base_ns[usize::from(from) * self.regions + usize::from(to)]
+    }
+
+    /// Mean of the jitter in percent of the latency; 0 for none.
+    pub fn jitter_pct(&self) -> u32 {
+        self.jitter_pct
+    }
+
+    /// What jitter adds to `base_ns`, from 64 random bits.
+    #[inline]
+    pub fn jitter_ns(&self, base_ns: u64, draw: u64) -> u64 {
+        exponential(base_ns / 100 * u64::from(self.jitter_pct), draw)
+    }
+
+    /// The region of a node, 0 without regions.
+    pub fn region(&self, node: u32) -> u8 {
+        self.region[node as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exponential_table_is_its_formula() {
+        for (i, entry) in EXPONENTIAL.into_iter().enumerate() {
+            let exact = 65536.0 * -(-(2.0 * i as f64 + 1.0) / 2048.0).ln_1p();
+            assert!((exact - f64::from(entry)).abs() <= 1.0, "{i}");
+        }
+        let mean = EXPONENTIAL.iter().map(|&e| u64::from(e)).sum::<u64>() / 1024;
+        assert!((65_480..=65_536).contains(&mean), "{mean}");
+        assert_eq!(exponential(u64::MAX, u64::MAX), u64::MAX);
+        assert_eq!(exponential(0, u64::MAX), 0);
+    }
+
+    #[test]
+    fn regions_are_as_frequent_as_their_weights() {
+        let latency = scenario::Latency::Regions {
+            matrix: "libp2p-2025".into(),
+            intra_ms_min: 15,
+            jitter_pct: 5,
+        };
+        let regions = Latency::regions_of(&latency, 3, 100_000);
+        let total: u32 = WEIGHTS.iter().sum();
+        for (i, weight) in WEIGHTS.into_iter().enumerate() {
+            let found = regions.iter().filter(|&&r| usize::from(r) == i).count();
+            let expected = 100_000.0 * f64::from(weight) / f64::from(total);
+            assert!(
+                (found as f64 - expected).abs() <= 20.0,
+                "{found} {expected}"
+            );
+        }
+        // Another node moves none of the others.
+        assert_eq!(
+            Latency::regions_of(&latency, 3, 100_001)[..100_000],
+            regions
+        );
+        let latency = Latency::new(&latency, vec![2, 2, 5, 6]);
+        assert_eq!(latency.base_ns(0, 1), 15_000_000);
+        assert_eq!(
+            (latency.base_ns(2, 3), latency.base_ns(3, 2)),
+            (195_000_000, 190_000_000)
+        );
+        assert_eq!((latency.base_ns(0, 2), latency.region(2)), (140_000_000, 5));
+        assert!(!latency.is_uniform());
+        let mean: u64 = (0..1024)
+            .map(|i| latency.jitter_ns(100_000_000, i << 54))
+            .sum::<u64>()
+            / 1024;
+        assert!((4_990_000..=5_000_000).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn a_choice_never_falls_on_nothing() {
+        for point in [0, 1, u64::MAX / 2, u64::MAX] {
+            assert_eq!(choose([0, 3, 0].into_iter(), point), 1);
+        }
+        assert_eq!(choose([1, 1].into_iter(), u64::MAX), 1);
+        assert_eq!(choose([1, 1].into_iter(), 0), 0);
+    }
+}
