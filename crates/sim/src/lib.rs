@@ -3,15 +3,20 @@
 //! | room | what it holds |
 //! |---|---|
 //! | [`calendar`] | events in total order, in constant time each |
+//! | [`charge`] | what computing takes: jobs in front of simulated cores |
 //! | [`core`] | the order of events, and the driver that feeds state machines |
 //! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
+//! | [`fault`] | wrappers around honest state machines |
 //! | [`graph`] | who is connected to whom |
 //! | [`latency`] | how long a bit is on its way |
+//! | [`net`] | queues at uplinks and downlinks, loss, windows, partitions |
 //! | [`network`] | which node receives what, and the bytes of it |
 //! | [`report`] | what a run yields, its figures and its tables |
+//! | [`role`] | what one simulated node runs |
 //! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
 //! | [`scenario`] | protocol, network, faults and seeds as data |
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
+//! | [`world`] | all nodes under one virtual clock |
 //!
 //! A run is a function of its configuration and seed: the same configuration gives the same bytes,
 //! whatever the number of threads, because virtual time comes from cost formulas and never from a
@@ -21,18 +26,23 @@
 #![forbid(unsafe_code)]
 
 pub mod calendar;
+pub mod charge;
 pub mod compute;
 pub mod core;
+pub mod fault;
 pub mod graph;
 pub mod latency;
+pub mod net;
 pub mod network;
 mod progress;
 mod random;
 pub mod report;
+pub mod role;
 pub mod rounds;
 pub mod scenario;
 pub mod slot;
 #[cfg(test)]
 mod testing;
+pub mod world;
 
 pub use progress::Progress;

@@ -1,0 +1,245 @@
+//! The lanes of one node: which job runs where, and how far it is.
+
+use super::{At, Done, Processor, kind, lane_arg, time};
+use crate::calendar::{ARG_MAX, EventQueue};
+use crate::role::Labour;
+use alphorn_proto::JobId;
+use alphorn_scheme::SessionId;
+use alphorn_worker::plan::{JobId as PlanId, Output, Ran};
+use alphorn_worker::{Config, CostModel, End, LaneKind, Plan, Request};
+use std::collections::BTreeMap;
+
+/// A job on a lane.
+#[derive(Debug)]
+struct Run<W> {
+    work: W,
+    /// Nanoseconds of a core in all.
+    time_ns: u64,
+    /// Nanoseconds of a core that are left, as of `since_ns`.
+    left_ns: u64,
+    since_ns: u64,
+    begun_ns: u64,
+}
+
+/// The scheduler and the lanes of a node.
+#[derive(Debug)]
+pub(super) struct Lanes<W> {
+    plan: Plan<W>,
+    config: Config,
+    cores: u64,
+    runs: Vec<Option<Run<W>>>,
+    /// Tells the event that counts from those before a change of speed.
+    generations: Vec<u32>,
+    /// The role's number of each job.
+    jobs: BTreeMap<PlanId, JobId>,
+    plan_generation: u32,
+    armed_ns: u64,
+    /// Nanoseconds of cores that were used and are not in the tally yet.
+    spent_ns: u64,
+}
+
+impl<W: Labour> Lanes<W> {
+    pub(super) fn new(config: Config, cores: u16) -> Self {
+        Lanes {
+            plan: Plan::new(config.clone(), CostModel::default()),
+            cores: u64::from(cores.max(1)),
+            runs: (0..config.lanes()).map(|_| None).collect(),
+            generations: vec![0; config.lanes()],
+            jobs: BTreeMap::new(),
+            plan_generation: 0,
+            armed_ns: u64::MAX,
+            spent_ns: 0,
+            config,
+        }
+    }
+
+    pub(super) fn submit<Q: EventQueue>(
+        &mut self,
+        at: At<'_, Q>,
+        processor: Processor,
+        (job, request): (JobId, Request<W>),
+        done: &mut Vec<Done<W>>,
+    ) {
+        match self.plan.submit(time(at.now), request) {
+            Ok(id) => {
+                self.jobs.insert(id, job);
+            }
+            Err(refused) => done.push(Done::not_run(job, End::Refused(refused))),
+        }
+        self.settle(at, processor, done);
+    }
+
+    pub(super) fn cancel<Q: EventQueue>(
+        &mut self,
+        at: At<'_, Q>,
+        processor: Processor,
+        session: SessionId,
+        done: &mut Vec<Done<W>>,
+    ) {
+        self.plan.cancel(time(at.now), session);
+        self.settle(at, processor, done);
+    }
+
+    pub(super) fn happen<Q: EventQueue>(
+        &mut self,
+        at: At<'_, Q>,
+        processor: Processor,
+        (what, arg): (u8, u32),
+        done: &mut Vec<Done<W>>,
+    ) {
+        if what == kind::PLAN {
+            if arg != self.plan_generation & ARG_MAX {
+                return;
+            }
+            self.armed_ns = u64::MAX;
+            self.plan.expire(time(at.now));
+        } else {
+            let lane = (arg & 63) as usize;
+            if arg != lane_arg(lane, self.generations[lane]) {
+                return;
+            }
+            self.advance(at.now);
+            let Some(run) = self.runs[lane].take() else {
+                return;
+            };
+            let ran_ns = at.now - run.begun_ns;
+            self.spent_ns += run.time_ns;
+            self.end(at.now, lane, Ran::Through { ran_ns }, Some(run.work), done);
+        }
+        self.settle(at, processor, done);
+    }
+
+    /// Reports the end of a lane's run, and takes the work along if it ran through.
+    fn end(
+        &mut self,
+        now: u64,
+        lane: usize,
+        ran: Ran,
+        mut work: Option<W>,
+        done: &mut Vec<Done<W>>,
+    ) {
+        let running = self.plan.running(lane);
+        self.plan.ended(time(now), lane, ran);
+        while let Some(output) = self.plan.poll_output() {
+            match output {
+                Output::Finished(finished) => {
+                    let Some(job) = self.jobs.remove(&finished.job) else {
+                        continue;
+                    };
+                    let own = running == Some(finished.job) && finished.end == End::Ran;
+                    done.push(Done {
+                        job,
+                        end: finished.end,
+                        work: if own { work.take() } else { None },
+                        leftover: finished.leftover,
+                    });
+                }
+                Output::Stop { lane, .. } => self.stop(now, lane, done),
+            }
+        }
+    }
+
+    /// A stopped job leaves its lane at once.
+    fn stop(&mut self, now: u64, lane: usize, done: &mut Vec<Done<W>>) {
+        if let Some(run) = self.runs[lane].take() {
+            self.spent_ns += run.time_ns - run.left_ns;
+            self.end(now, lane, Ran::Stopped, None, done);
+        }
+    }
+
+    /// Starts what can start, and schedules the ends anew.
+    fn settle<Q: EventQueue>(
+        &mut self,
+        at: At<'_, Q>,
+        processor: Processor,
+        done: &mut Vec<Done<W>>,
+    ) {
+        let At {
+            now,
+            node,
+            tally,
+            queue,
+            ..
+        } = at;
+        self.advance(now);
+        while let Some(output) = self.plan.poll_output() {
+            match output {
+                Output::Finished(finished) => {
+                    if let Some(job) = self.jobs.remove(&finished.job) {
+                        done.push(Done {
+                            leftover: finished.leftover,
+                            ..Done::not_run(job, finished.end)
+                        });
+                    }
+                }
+                Output::Stop { lane, .. } => self.stop(now, lane, done),
+            }
+        }
+        tally.cpu_ns += std::mem::take(&mut self.spent_ns);
+        for lane in 0..self.runs.len() {
+            if self.runs[lane].is_some() {
+                continue;
+            }
+            if let Some(start) = self.plan.next(time(now), lane) {
+                let time_ns = processor.time_ns(start.work.cost_ns());
+                self.runs[lane] = Some(Run {
+                    work: start.work,
+                    time_ns,
+                    left_ns: time_ns,
+                    since_ns: now,
+                    begun_ns: now,
+                });
+            }
+        }
+        for lane in 0..self.runs.len() {
+            let (share, among) = self.speed(lane);
+            let Some(run) = &self.runs[lane] else {
+                continue;
+            };
+            self.generations[lane] = self.generations[lane].wrapping_add(1);
+            if share > 0 {
+                let wide = (u128::from(run.left_ns) * u128::from(among)).div_ceil(share.into());
+                let rest_ns = u64::try_from(wide).unwrap_or(u64::MAX);
+                let arg = lane_arg(lane, self.generations[lane]);
+                queue.push(now.saturating_add(rest_ns), node, kind::LANE, arg);
+            }
+        }
+        self.arm(now, node, queue);
+    }
+
+    fn arm<Q: EventQueue>(&mut self, now: u64, node: u32, queue: &mut Q) {
+        let due = self.plan.next_deadline(time(now));
+        let due_ns = due.map_or(u64::MAX, |due| due.as_nanos().max(now + 1));
+        if due_ns < self.armed_ns {
+            self.armed_ns = due_ns;
+            self.plan_generation = self.plan_generation.wrapping_add(1);
+            queue.push(due_ns, node, kind::PLAN, self.plan_generation & ARG_MAX);
+        }
+    }
+
+    /// The cores of a lane: so many, shared with so many lanes.
+    fn speed(&self, lane: usize) -> (u64, u64) {
+        if self.plan.lane_kind(lane) == LaneKind::Fast {
+            return (1, 1);
+        }
+        let (fast, prove) = self.runs.split_at(usize::from(self.config.fast_lanes));
+        let busy = |runs: &[Option<Run<W>>]| runs.iter().flatten().count() as u64;
+        let proving = busy(prove).max(1);
+        let threads = u64::from(self.config.prove_threads.max(1)) * proving;
+        (threads.min(self.cores.saturating_sub(busy(fast))), proving)
+    }
+
+    /// Counts what was done since the last change of speed.
+    fn advance(&mut self, now: u64) {
+        for lane in 0..self.runs.len() {
+            let (share, among) = self.speed(lane);
+            if let Some(run) = &mut self.runs[lane] {
+                let wide = u128::from(now - run.since_ns) * u128::from(share) / u128::from(among);
+                run.left_ns = run
+                    .left_ns
+                    .saturating_sub(u64::try_from(wide).unwrap_or(u64::MAX));
+                run.since_ns = now;
+            }
+        }
+    }
+}

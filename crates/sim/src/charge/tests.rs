@@ -1,0 +1,190 @@
+use super::*;
+use crate::calendar::Calendar;
+use crate::net::{NetConfig, Rate};
+use alphorn_scheme::{Features, Group};
+use alphorn_types::Slot;
+use alphorn_worker::Class;
+
+/// Work of a cost.
+#[derive(Clone, Debug)]
+struct Toil(u64);
+
+impl alphorn_worker::Work for Toil {
+    fn features(&self) -> Features {
+        Features {
+            kind: 1,
+            class: 0,
+            inputs: 1,
+            prior_ns: self.0,
+            memory_bytes: 0,
+        }
+    }
+
+    fn prefix(&self, inputs: u32) -> Option<Self> {
+        (inputs > 0).then(|| self.clone())
+    }
+}
+
+impl Labour for Toil {
+    type Product = ();
+
+    fn cost_ns(&self) -> u64 {
+        self.0
+    }
+
+    fn run(self) {}
+}
+
+const MS: u64 = 1_000_000;
+
+/// One node with its processor.
+struct Bench {
+    compute: Compute<Toil>,
+    net: crate::net::Net<()>,
+    queue: Calendar,
+}
+
+impl Bench {
+    fn new(cores: u16, factor_pct: u64) -> Self {
+        let scenario = crate::scenario::Latency::Constant {
+            ms: 0,
+            jitter_pct: 0,
+        };
+        let net = NetConfig {
+            graph: crate::graph::Graph::from_edges(1, Vec::new()).unwrap(),
+            latency: crate::latency::Latency::new(&scenario, vec![0]),
+            link: crate::scenario::Link::default(),
+            rates: vec![Rate {
+                up_bps: 1,
+                down_bps: 1,
+            }],
+            rate: vec![0],
+            handle_ns: 0,
+            seed: 0,
+            kinds: 1,
+            arrivals_always: false,
+        };
+        Bench {
+            compute: Compute::new(vec![Processor { cores, factor_pct }], vec![0]),
+            net: crate::net::Net::new(net),
+            queue: Calendar::default(),
+        }
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        self.net.tally[0].cpu_ns
+    }
+
+    /// Submits jobs of these costs at times in milliseconds; when each one ended, in milliseconds.
+    fn run(&mut self, jobs: &[(u64, u64)]) -> Vec<(u64, f64)> {
+        const SUBMIT: u8 = kind::OTHERS_STILL;
+        for (i, (ms, _)) in jobs.iter().enumerate() {
+            self.queue.push(ms * MS, 0, SUBMIT, i as u32);
+        }
+        let (mut done, mut ends) = (Vec::new(), Vec::new());
+        while let Some(event) = self.queue.pop() {
+            let at = At {
+                now: event.time_ns,
+                node: 0,
+                hot: &mut self.net.hot[0],
+                tally: &mut self.net.tally[0],
+                queue: &mut self.queue,
+            };
+            if event.kind() == SUBMIT {
+                let cost_ns = jobs[event.arg() as usize].1;
+                let job = JobId(event.arg().into());
+                self.compute.spawn(at, (job, request(cost_ns)), &mut done);
+            } else {
+                self.compute
+                    .happen(at, (event.kind(), event.arg()), &mut done);
+            }
+            let ms = event.time_ns as f64 / MS as f64;
+            ends.extend(done.drain(..).map(|done| {
+                assert_eq!(done.end, End::Ran);
+                (done.job.0, ms)
+            }));
+        }
+        ends
+    }
+}
+
+fn request(cost_ns: u64) -> Request<Toil> {
+    let slot = Slot(0);
+    Request {
+        session: SessionId { slot, seq: 0 },
+        group: Group {
+            slot,
+            message: [0; 32],
+            committee: None,
+            subcommittee: None,
+        },
+        replaces: None,
+        class: Class::Verdict,
+        soft: Time::MAX,
+        hard: Time::MAX,
+        votes: 0,
+        bytes: 0,
+        work: Toil(cost_ns),
+    }
+}
+
+#[test]
+fn work_without_a_cost_is_done_at_once_and_little_work_in_line() {
+    let mut bench = Bench::new(4, 100);
+    let ends = bench.run(&[(1, 0), (1, 10_000), (1, 19_999)]);
+    assert_eq!(ends, [(0, 1.0), (1, 1.01), (2, 1.029_999)]);
+    assert_eq!(bench.cpu_ns(), 29_999);
+}
+
+#[test]
+fn short_jobs_share_the_fast_lanes() {
+    // Four cores have two fast lanes: the third job waits for the first.
+    let mut bench = Bench::new(4, 100);
+    let ends = bench.run(&[(0, 10 * MS), (0, 12 * MS), (0, 10 * MS)]);
+    assert_eq!(ends, [(0, 10.0), (1, 12.0), (2, 20.0)]);
+    assert_eq!(bench.cpu_ns(), 32 * MS);
+}
+
+#[test]
+fn a_long_job_gets_the_cores_that_are_left() {
+    // Two cores: one fast lane, one prove lane of two threads. 400 ms of one core take 200 alone; from
+    // 50 to 80 ms a short job takes one of the cores, and the long one goes half as fast.
+    let mut bench = Bench::new(2, 100);
+    let ends = bench.run(&[(0, 400 * MS), (50, 30 * MS)]);
+    assert_eq!(ends, [(1, 80.0), (0, 215.0)]);
+    assert_eq!(bench.cpu_ns(), 430 * MS);
+    // With one core it stands still.
+    let mut bench = Bench::new(1, 100);
+    let ends = bench.run(&[(0, 400 * MS), (50, 30 * MS)]);
+    assert_eq!(ends, [(1, 80.0), (0, 430.0)]);
+}
+
+#[test]
+fn the_factor_is_the_speed() {
+    let jobs = [(0, 10 * MS), (0, 12 * MS)];
+    for (factor, end) in [(50, 6.0), (100, 12.0), (1000, 120.0)] {
+        let mut bench = Bench::new(4, factor);
+        assert_eq!(bench.run(&jobs)[1].1, end);
+    }
+    let mut bench = Bench::new(4, 100);
+    bench.compute.set_factor(0, 300);
+    assert_eq!(bench.compute.factor_pct(0), 300);
+    assert_eq!(bench.run(&jobs)[1].1, 36.0);
+}
+
+#[test]
+fn the_cores_are_never_more_than_busy() {
+    for cores in [1, 2, 3, 4, 8, 16] {
+        let mut bench = Bench::new(cores, 100);
+        let jobs: Vec<(u64, u64)> = (0..60).map(|i| (i % 7, (i * i * 3 + 1) * MS / 2)).collect();
+        let ends = bench.run(&jobs);
+        assert_eq!(ends.len(), jobs.len());
+        let total: u64 = jobs.iter().map(|(_, cost_ns)| cost_ns).sum();
+        assert_eq!(bench.cpu_ns(), total);
+        let last = ends.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
+        assert!(
+            total as f64 / MS as f64 <= f64::from(cores) * last,
+            "{cores} cores"
+        );
+    }
+}

@@ -1,0 +1,541 @@
+//! The network: a queue at each node's uplink and downlink, latency between them, and what goes
+//! wrong on the way.
+//!
+//! A message of s bytes from i to j starts when the uplink of i serves it, at t_s. Its first bit is at
+//! j at t_f = t_s + L(i, j), where it takes its place in the downlink of j; it is there at
+//! t_d = max(max(down_free, t_f) + s / X_down, t_s + s / X_up + L). The place is taken at t_f and not at
+//! t_s: with unequal latencies a message sent later may arrive first. Where every latency is the same
+//! nothing can overtake, and the place is taken at t_s without an event of its own.
+//!
+//! Everything is an integer, products are wide, quotients are rounded up.
+
+mod launch;
+mod queue;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub use queue::CLASSES;
+
+use crate::calendar::{ARG_MAX, EventQueue, Slab};
+use crate::graph::Graph;
+use crate::latency::Latency;
+use crate::scenario::{Link, Uplink};
+use queue::{Flight, Flights, Queue, mark};
+use std::collections::VecDeque;
+use window::Connection;
+
+/// No flight.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Messages up to this size leave together, as one write of several frames.
+const TRAIN_MESSAGE_BYTES_MAX: u64 = 8192;
+/// Places of an uplink's queue that are looked at for messages of a train.
+const TRAIN_LOOK: u32 = 256;
+/// Bytes that a connection sends before another one's turn, where connections share fairly.
+const FAIR_PART_BYTES: u64 = 65_536;
+
+/// Kinds of events that the network schedules; the argument is a flight, or a peer and 1.
+pub(crate) mod event {
+    /// The uplink is free; the peer whose paced message left it, and 1.
+    pub(crate) const UPLINK: u8 = 0;
+    /// A first bit arrives.
+    pub(crate) const ARRIVAL: u8 = 1;
+    /// A message is there and looked at.
+    pub(crate) const DELIVERY: u8 = 2;
+    /// A part is acknowledged.
+    pub(crate) const ACKNOWLEDGED: u8 = 3;
+    /// A paced message left the queue without being sent; its peer.
+    pub(crate) const READY: u8 = 4;
+    /// The first kind of an event of somebody else.
+    pub(crate) const OTHERS: u8 = 5;
+}
+
+/// Bandwidth of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Bits a second that it sends.
+    pub up_bps: u64,
+    /// Bits a second that it receives.
+    pub down_bps: u64,
+}
+
+impl Rate {
+    /// Nanoseconds that `bytes` take at a rate of bits a second, rounded up.
+    #[inline]
+    pub fn wire_ns(bytes: u64, bps: u64) -> u64 {
+        const BIT_NANOS: u64 = 8_000_000_000;
+        let bps = bps.max(1);
+        match bytes.checked_mul(BIT_NANOS) {
+            Some(product) => product.div_ceil(bps),
+            None => {
+                let wide = u128::from(bytes) * u128::from(BIT_NANOS);
+                u64::try_from(wide.div_ceil(u128::from(bps))).unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
+/// What an event of a node reads and writes: one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Hot {
+    pub(crate) up_free_ns: u64,
+    pub(crate) down_free_ns: u64,
+    /// When the processor that handles messages is free.
+    pub(crate) cpu_free_ns: u64,
+    /// The time that a timer is set to; `u64::MAX` = none.
+    pub(crate) armed_ns: u64,
+    pub(crate) queue: Queue,
+    /// Tells the timer that counts from those before it.
+    pub(crate) timer: u32,
+    pub(crate) rate: u16,
+    /// Whether an event comes when the uplink is free.
+    pub(crate) called: bool,
+    /// Neither sends nor receives.
+    pub(crate) down: bool,
+    /// A wrapper stands before its state machine.
+    pub(crate) wrapped: bool,
+}
+
+/// What a node has sent and received: one cache line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Tally {
+    /// Bytes put on the wire.
+    pub bytes_up: u64,
+    /// Bytes received.
+    pub bytes_down: u64,
+    /// Time of its cores.
+    pub cpu_ns: u64,
+    /// Bytes that wait in the uplink.
+    pub queue_bytes: u64,
+    /// Most of them.
+    pub queue_peak_bytes: u64,
+    second_bytes: u64,
+    peak_bytes: u64,
+    second: u32,
+    /// Messages sent.
+    pub messages: u32,
+}
+
+impl Tally {
+    /// Most bits sent in a second of the clock.
+    pub fn peak_1s_up_bps(&self) -> u64 {
+        self.peak_bytes.max(self.second_bytes).saturating_mul(8)
+    }
+
+    /// Counts a transmission into the seconds in which it is on the wire.
+    #[inline]
+    fn transmit(&mut self, start_ns: u64, wire_ns: u64, bytes: u64) {
+        const SECOND: u64 = 1_000_000_000;
+        self.bytes_up += bytes;
+        let second = start_ns / SECOND;
+        if u64::from(self.second) != second {
+            self.begin_second(second);
+        }
+        let left_ns = (second + 1) * SECOND - start_ns;
+        if wire_ns <= left_ns {
+            self.second_bytes += bytes;
+            return;
+        }
+        let share = |ns: u64| (u128::from(bytes) * u128::from(ns) / u128::from(wire_ns)) as u64;
+        self.second_bytes += share(left_ns);
+        let end_ns = start_ns.saturating_add(wire_ns);
+        if wire_ns - left_ns >= SECOND {
+            self.peak_bytes = self.peak_bytes.max(share(SECOND));
+        }
+        self.begin_second(end_ns / SECOND);
+        self.second_bytes = share(end_ns % SECOND);
+    }
+
+    fn begin_second(&mut self, second: u64) {
+        self.peak_bytes = self.peak_bytes.max(self.second_bytes);
+        self.second_bytes = 0;
+        self.second = u32::try_from(second).unwrap_or(u32::MAX);
+    }
+}
+
+/// Bytes by what became of them. At any time what was offered is the sum of all others, of what waits
+/// and of what flies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Handed over by nodes.
+    pub offered: u64,
+    /// Put on the wire.
+    pub started: u64,
+    /// Arrived.
+    pub delivered: u64,
+    /// Lost on the way, or arrived at a node that is down.
+    pub lost: u64,
+    /// Taken back from a queue by their sender.
+    pub cancelled: u64,
+    /// Not queued because the queue was full, or the sender down.
+    pub dropped: u64,
+}
+
+/// A message to be sent to one peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parcel {
+    pub(crate) message: u32,
+    /// Bytes of the message alone.
+    pub(crate) bytes: u64,
+    pub(crate) class: u8,
+    pub(crate) kind: u8,
+    pub(crate) paced: bool,
+}
+
+/// An interval in which one side of the nodes does not reach the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Cut {
+    pub(crate) side: Vec<bool>,
+    pub(crate) from_ns: u64,
+    pub(crate) until_ns: u64,
+    /// Streams break after it: what would arrive later is lost.
+    pub(crate) break_ns: u64,
+}
+
+/// What was sent of one kind in one bin of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Bins of the series, in nanoseconds.
+pub(crate) const BIN_NS: u64 = 10_000_000;
+
+/// What the network is made of.
+#[derive(Clone, Debug)]
+pub struct NetConfig {
+    /// Who is connected to whom.
+    pub graph: Graph,
+    /// How long a bit is on its way.
+    pub latency: Latency,
+    /// Queues, transport and loss.
+    pub link: Link,
+    /// Bandwidths.
+    pub rates: Vec<Rate>,
+    /// Index of each node's bandwidth.
+    pub rate: Vec<u16>,
+    /// What handling a message takes at its receiver.
+    pub handle_ns: u64,
+    /// Keys what is drawn.
+    pub seed: u64,
+    /// Kinds of messages.
+    pub kinds: usize,
+    /// Whether arrivals are events even where nothing can overtake: only to compare.
+    pub arrivals_always: bool,
+}
+
+/// The network and all that is in it.
+#[derive(Debug)]
+pub(crate) struct Net<M> {
+    pub(crate) graph: Graph,
+    pub(crate) latency: Latency,
+    pub(crate) link: Link,
+    pub(crate) rates: Vec<Rate>,
+    pub(crate) hot: Vec<Hot>,
+    pub(crate) tally: Vec<Tally>,
+    pub(crate) flights: Flights,
+    pub(crate) messages: Slab<M>,
+    pub(crate) balance: Balance,
+    pub(crate) cuts: Vec<Cut>,
+    /// What was sent, by bin and kind.
+    pub(crate) series: Vec<Sent>,
+    /// A flight or message found no place: the run cannot go on.
+    pub(crate) full: bool,
+    pub(crate) handle_ns: u64,
+    kinds: usize,
+    seed: u64,
+    /// Draws of each end; empty if nothing is drawn.
+    draws: Vec<u32>,
+    /// State of each end; empty if connections have none.
+    connections: Vec<Connection>,
+    /// Connections of each node that may send, in their turn; empty if uplinks are not shared fairly.
+    turns: Vec<VecDeque<u32>>,
+    windowed: bool,
+    /// Nothing can overtake: arrivals need no event.
+    direct: bool,
+}
+
+impl<M> Net<M> {
+    pub(crate) fn new(config: NetConfig) -> Self {
+        let NetConfig {
+            graph,
+            latency,
+            link,
+            rates,
+            rate,
+            ..
+        } = config;
+        let nodes = graph.nodes() as usize;
+        assert_eq!(nodes, rate.len(), "a bandwidth for each node");
+        let windowed = link.transport == crate::scenario::Transport::Window;
+        let fair = link.uplink == Uplink::Fair;
+        let drawn = latency.jitter_pct() > 0 || link.loss_ppm > 0;
+        let ends = graph.ends();
+        let count = |needed: bool| if needed { ends } else { 0 };
+        let hot = |rate| Hot {
+            up_free_ns: 0,
+            down_free_ns: 0,
+            cpu_free_ns: 0,
+            armed_ns: u64::MAX,
+            queue: Queue::EMPTY,
+            timer: 0,
+            rate,
+            called: false,
+            down: false,
+            wrapped: false,
+        };
+        Net {
+            hot: rate.into_iter().map(hot).collect(),
+            tally: vec![Tally::default(); nodes],
+            flights: Flights::new(ARG_MAX),
+            messages: Slab::default(),
+            balance: Balance::default(),
+            cuts: Vec::new(),
+            series: Vec::new(),
+            full: false,
+            handle_ns: config.handle_ns,
+            kinds: config.kinds,
+            seed: config.seed,
+            draws: vec![0; count(drawn)],
+            connections: vec![Connection::new(link.initial_window_bytes); count(windowed || fair)],
+            turns: vec![VecDeque::new(); if fair { nodes } else { 0 }],
+            windowed,
+            direct: latency.is_uniform()
+                && link.loss_ppm == 0
+                && !windowed
+                && !fair
+                && !config.arrivals_always,
+            graph,
+            latency,
+            link,
+            rates,
+        }
+    }
+
+    /// Takes a message that is held once for this receiver; it leaves at once if the uplink is free.
+    #[inline]
+    pub(crate) fn send<Q: EventQueue>(
+        &mut self,
+        queue: &mut Q,
+        now: u64,
+        (from, end): (u32, usize),
+        parcel: Parcel,
+    ) {
+        let bytes = parcel.bytes.saturating_add(self.link.overhead_bytes);
+        self.balance.offered += bytes;
+        let flight = Flight {
+            last_ns: 0,
+            bytes,
+            message: parcel.message,
+            to: self.graph.peer(end),
+            end: end as u32,
+            back: self.graph.back(end),
+            next: NONE,
+            class: parcel.class.min(CLASSES as u8 - 1),
+            kind: parcel.kind,
+            marks: if parcel.paced { mark::PACED } else { 0 },
+        };
+        let Some(index) = self.flights.insert(flight) else {
+            self.full = true;
+            return;
+        };
+        let hot = &self.hot[from as usize];
+        if !hot.called
+            && hot.up_free_ns <= now
+            && hot.queue.is_empty()
+            && self.connections.is_empty()
+        {
+            return self.launch(queue, now, from, index);
+        }
+        let tally = &mut self.tally[from as usize];
+        if tally.queue_bytes.saturating_add(bytes) > self.link.node_queue_bytes_max {
+            self.balance.dropped += bytes;
+            return self.forget(queue, now, from, index);
+        }
+        tally.queue_bytes += bytes;
+        tally.queue_peak_bytes = tally.queue_peak_bytes.max(tally.queue_bytes);
+        if self.connections.is_empty() {
+            self.hot[from as usize].queue.push(&mut self.flights, index);
+        } else {
+            self.wait(from, index);
+        }
+        self.wake(queue, now, from);
+    }
+
+    /// Lets a flight go that will not be sent, and tells its sender if it counts on that.
+    fn forget<Q: EventQueue>(&mut self, queue: &mut Q, now: u64, from: u32, index: u32) {
+        let flight = self.flights.remove(index);
+        if flight.message != NONE {
+            self.messages.release(flight.message);
+        }
+        if flight.marks & mark::PACED != 0 {
+            let peer = self.peer_number(from, flight.end);
+            queue.push(now, from, event::READY, peer);
+        }
+    }
+
+    /// The number that the node of an end has for the neighbour there.
+    #[inline]
+    fn peer_number(&self, node: u32, end: u32) -> u32 {
+        let first = self.graph.end(node, 0).unwrap_or(0);
+        end - first as u32
+    }
+
+    /// Serves the uplink now if it is free, or asks for an event when it is.
+    #[inline]
+    pub(crate) fn wake<Q: EventQueue>(&mut self, queue: &mut Q, now: u64, from: u32) {
+        let hot = &mut self.hot[from as usize];
+        if hot.called {
+            return;
+        }
+        if hot.up_free_ns <= now {
+            return self.serve(queue, now, from);
+        }
+        hot.called = true;
+        queue.push(hot.up_free_ns, from, event::UPLINK, 0);
+    }
+
+    /// Starts what comes next on a free uplink.
+    pub(crate) fn serve<Q: EventQueue>(&mut self, queue: &mut Q, now: u64, from: u32) {
+        let Some(index) = self.next_flight(now, from) else {
+            return;
+        };
+        self.launch(queue, now, from, index);
+        let hot = &mut self.hot[from as usize];
+        let more = match self.turns.get(from as usize) {
+            Some(turns) => !turns.is_empty(),
+            None => !hot.queue.is_empty(),
+        };
+        if more && !hot.called {
+            hot.called = true;
+            queue.push(hot.up_free_ns, from, event::UPLINK, 0);
+        }
+    }
+
+    /// The next flight of an uplink, with its train, taken out of the queue.
+    #[inline]
+    fn next_flight(&mut self, now: u64, from: u32) -> Option<u32> {
+        if !self.connections.is_empty() {
+            return self.next_part(now, from);
+        }
+        let index = self.hot[from as usize].queue.pop(&mut self.flights)?;
+        self.tally[from as usize].queue_bytes -= self.flights[index].bytes;
+        if !self.hot[from as usize].queue.is_empty() {
+            self.couple(from, index, u64::MAX);
+        }
+        Some(index)
+    }
+
+    /// Couples queued small messages for the same peer and class to a first one.
+    fn couple(&mut self, from: u32, first: u32, room: u64) {
+        let Flight {
+            end,
+            class,
+            marks,
+            bytes,
+            ..
+        } = self.flights[first];
+        let small = TRAIN_MESSAGE_BYTES_MAX.saturating_add(self.link.overhead_bytes);
+        let most = self.link.train_bytes_max.min(room);
+        let couples = |flight: &Flight| flight.bytes <= small && flight.marks & mark::PACED == 0;
+        if bytes > small || bytes > most || marks & mark::PACED != 0 {
+            return;
+        }
+        let (mut total, mut last, mut previous) = (bytes, first, NONE);
+        let hot = &mut self.hot[from as usize];
+        while let Some((before, index)) =
+            hot.queue
+                .take(&mut self.flights, (previous, TRAIN_LOOK), |flight| {
+                    flight.end == end
+                        && flight.class == class
+                        && couples(flight)
+                        && total + flight.bytes <= most
+                })
+        {
+            let bytes = self.flights[index].bytes;
+            total += bytes;
+            self.tally[from as usize].queue_bytes -= bytes;
+            self.flights[last].next = index;
+            (last, previous) = (index, before);
+        }
+    }
+
+    /// Takes back what waits for a peer and fits; none of it has been sent in part.
+    pub(crate) fn cancel<Q: EventQueue>(
+        &mut self,
+        queue: &mut Q,
+        now: u64,
+        (from, end): (u32, usize),
+        fits: impl Fn(&M) -> bool,
+    ) {
+        let mut taken = NONE;
+        let messages = &self.messages;
+        let matches = |flight: &Flight| {
+            flight.end == end as u32
+                && flight.marks & mark::STARTED == 0
+                && fits(messages.get(flight.message))
+        };
+        let waiting = self
+            .connections
+            .get_mut(end)
+            .map(|connection| &mut connection.waiting);
+        let own = Some(&mut self.hot[from as usize].queue);
+        for list in [own, waiting].into_iter().flatten() {
+            let mut previous = NONE;
+            while let Some((before, index)) =
+                list.take(&mut self.flights, (previous, u32::MAX), matches)
+            {
+                self.flights[index].next = taken;
+                (taken, previous) = (index, before);
+            }
+        }
+        while taken != NONE {
+            let index = taken;
+            let Flight { next, bytes, .. } = self.flights[index];
+            taken = next;
+            self.balance.cancelled += bytes;
+            self.tally[from as usize].queue_bytes -= bytes;
+            self.forget(queue, now, from, index);
+        }
+    }
+
+    /// Drops everything that waits at a node: it is down.
+    pub(crate) fn clear<Q: EventQueue>(&mut self, queue: &mut Q, now: u64, from: u32) {
+        let mut taken = Vec::new();
+        while let Some(index) = self.hot[from as usize].queue.pop(&mut self.flights) {
+            taken.push(index);
+        }
+        if !self.connections.is_empty() {
+            let first = self.graph.end(from, 0).unwrap_or(0);
+            for end in first..first + self.graph.peers(from).len() {
+                while let Some(index) = self.connections[end].waiting.pop(&mut self.flights) {
+                    taken.push(index);
+                }
+                self.connections[end].listed = false;
+            }
+        }
+        if let Some(turns) = self.turns.get_mut(from as usize) {
+            turns.clear();
+        }
+        for index in taken {
+            let bytes = self.flights[index].bytes;
+            self.balance.dropped += bytes;
+            self.tally[from as usize].queue_bytes -= bytes;
+            self.forget(queue, now, from, index);
+        }
+    }
+
+    /// Bytes on the wire.
+    pub(crate) fn flying_bytes(&self) -> u64 {
+        self.balance.started - self.balance.delivered - self.balance.lost
+    }
+
+    /// Bytes that wait in uplinks.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.tally.iter().map(|tally| tally.queue_bytes).sum()
+    }
+}

@@ -1,0 +1,271 @@
+//! Transmissions, and the queue of a node's uplink: one list in the order of classes.
+
+use super::NONE;
+
+/// Classes of an uplink, best first.
+pub const CLASSES: usize = 4;
+
+/// Marks of a [`Flight`].
+pub(crate) mod mark {
+    /// Its sender hears when it has left the uplink.
+    pub(crate) const PACED: u8 = 1;
+    /// The receiver's processor is reserved for it.
+    pub(crate) const RESERVED: u8 = 2;
+    /// A part of it was sent.
+    pub(crate) const STARTED: u8 = 4;
+}
+
+/// A message on its way to one receiver, or a part of one: 40 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight {
+    /// When its last bit arrives, if the receiver's downlink is free.
+    pub(crate) last_ns: u64,
+    /// Bytes on the wire, those around the message included; of a message in parts what is left.
+    pub(crate) bytes: u64,
+    /// The message; [`NONE`] for a part that is not the last.
+    pub(crate) message: u32,
+    pub(crate) to: u32,
+    /// The sender's end of the connection.
+    pub(crate) end: u32,
+    /// The sender's number at the receiver.
+    pub(crate) back: u32,
+    /// The next of a queue, of a train, or of the free ones.
+    pub(crate) next: u32,
+    pub(crate) class: u8,
+    pub(crate) kind: u8,
+    pub(crate) marks: u8,
+}
+
+/// All transmissions, by number.
+#[derive(Debug)]
+pub(crate) struct Flights {
+    places: Vec<Flight>,
+    free: u32,
+    max: u32,
+}
+
+impl Flights {
+    pub(crate) fn new(max: u32) -> Self {
+        Flights {
+            places: Vec::new(),
+            free: NONE,
+            max,
+        }
+    }
+
+    /// Places a flight; none if there are as many as may be.
+    #[inline]
+    pub(crate) fn insert(&mut self, flight: Flight) -> Option<u32> {
+        let index = self.free;
+        if index != NONE {
+            self.free = self.places[index as usize].next;
+            self.places[index as usize] = flight;
+            return Some(index);
+        }
+        let index = self.places.len() as u32;
+        if index >= self.max {
+            return None;
+        }
+        self.places.push(flight);
+        Some(index)
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, index: u32) -> Flight {
+        let flight = self.places[index as usize];
+        self.places[index as usize].next = self.free;
+        self.free = index;
+        flight
+    }
+
+    /// Flights that are on their way.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        let mut free = 0;
+        let mut index = self.free;
+        while index != NONE {
+            free += 1;
+            index = self.places[index as usize].next;
+        }
+        self.places.len() - free
+    }
+}
+
+impl std::ops::Index<u32> for Flights {
+    type Output = Flight;
+
+    #[inline]
+    fn index(&self, index: u32) -> &Flight {
+        &self.places[index as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Flights {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut Flight {
+        &mut self.places[index as usize]
+    }
+}
+
+/// A list of flights in the order of classes, then of insertion. The tails make insertion constant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    pub(crate) head: u32,
+    tails: [u32; CLASSES],
+}
+
+impl Queue {
+    pub(crate) const EMPTY: Queue = Queue {
+        head: NONE,
+        tails: [NONE; CLASSES],
+    };
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    /// Inserts behind the flights of the same and of better classes.
+    #[inline]
+    pub(crate) fn push(&mut self, flights: &mut Flights, index: u32) {
+        let class = usize::from(flights[index].class);
+        let before = self.tails[..=class]
+            .iter()
+            .rev()
+            .find(|&&tail| tail != NONE);
+        let next = match before {
+            Some(&before) => std::mem::replace(&mut flights[before].next, index),
+            None => std::mem::replace(&mut self.head, index),
+        };
+        flights[index].next = next;
+        self.tails[class] = index;
+    }
+
+    /// Inserts before the others of its class: what was taken from there last.
+    pub(crate) fn push_front(&mut self, flights: &mut Flights, index: u32) {
+        let class = usize::from(flights[index].class);
+        let before = self.tails[..class].iter().rev().find(|&&tail| tail != NONE);
+        let next = match before {
+            Some(&before) => std::mem::replace(&mut flights[before].next, index),
+            None => std::mem::replace(&mut self.head, index),
+        };
+        flights[index].next = next;
+        if self.tails[class] == NONE {
+            self.tails[class] = index;
+        }
+    }
+
+    /// Takes the first.
+    #[inline]
+    pub(crate) fn pop(&mut self, flights: &mut Flights) -> Option<u32> {
+        let index = self.head;
+        if index == NONE {
+            return None;
+        }
+        self.unlink(flights, NONE, index);
+        Some(index)
+    }
+
+    /// Takes the first behind `previous` that fits, looking at `most`; and what is before it then.
+    pub(crate) fn take(
+        &mut self,
+        flights: &mut Flights,
+        (mut previous, most): (u32, u32),
+        fits: impl Fn(&Flight) -> bool,
+    ) -> Option<(u32, u32)> {
+        for _ in 0..most {
+            let index = match previous {
+                NONE => self.head,
+                previous => flights[previous].next,
+            };
+            if index == NONE {
+                return None;
+            }
+            if fits(&flights[index]) {
+                self.unlink(flights, previous, index);
+                return Some((previous, index));
+            }
+            previous = index;
+        }
+        None
+    }
+
+    #[inline]
+    fn unlink(&mut self, flights: &mut Flights, previous: u32, index: u32) {
+        let Flight { next, class, .. } = flights[index];
+        match previous {
+            NONE => self.head = next,
+            previous => flights[previous].next = next,
+        }
+        if self.tails[usize::from(class)] == index {
+            let same = previous != NONE && flights[previous].class == class;
+            self.tails[usize::from(class)] = if same { previous } else { NONE };
+        }
+        flights[index].next = NONE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flight(class: u8, to: u32) -> Flight {
+        Flight {
+            last_ns: 0,
+            bytes: 1,
+            message: 0,
+            to,
+            end: 0,
+            back: 0,
+            next: NONE,
+            class,
+            kind: 0,
+            marks: 0,
+        }
+    }
+
+    #[test]
+    fn a_flight_is_forty_bytes() {
+        assert_eq!(size_of::<Flight>(), 40);
+    }
+
+    #[test]
+    fn classes_come_in_order_and_anything_can_be_taken_out() {
+        let mut flights = Flights::new(100);
+        let mut queue = Queue::EMPTY;
+        for (to, class) in [2, 0, 1, 2, 0, 3, 1].into_iter().enumerate() {
+            let index = flights.insert(flight(class, to as u32)).unwrap();
+            queue.push(&mut flights, index);
+        }
+        let taken = queue.take(&mut flights, (NONE, 10), |f| f.to == 3);
+        assert_eq!(taken.map(|(_, i)| flights.remove(i).to), Some(3));
+        assert_eq!(queue.take(&mut flights, (NONE, 2), |f| f.to == 5), None);
+        // The tail of class 0 is taken: what comes next goes behind the one before it.
+        let taken = queue.take(&mut flights, (NONE, 10), |f| f.to == 4).unwrap();
+        assert_eq!(flights[taken.0].to, 1);
+        flights.remove(taken.1);
+        let index = flights.insert(flight(0, 10)).unwrap();
+        queue.push(&mut flights, index);
+        let first = queue.pop(&mut flights).unwrap();
+        queue.push_front(&mut flights, first);
+        let mut order = Vec::new();
+        while let Some(index) = queue.pop(&mut flights) {
+            order.push(flights.remove(index).to);
+        }
+        assert_eq!(order, [1, 10, 2, 6, 0, 5]);
+        assert_eq!((flights.len(), queue.is_empty()), (0, true));
+        let index = flights.insert(flight(1, 0)).unwrap();
+        queue.push(&mut flights, index);
+        assert_eq!(queue.head, index);
+    }
+
+    #[test]
+    fn places_are_bounded() {
+        let mut flights = Flights::new(2);
+        let a = flights.insert(flight(0, 0)).unwrap();
+        assert!(flights.insert(flight(0, 1)).is_some());
+        assert_eq!(flights.insert(flight(0, 2)), None);
+        flights.remove(a);
+        assert_eq!(flights.insert(flight(0, 2)), Some(a));
+    }
+}

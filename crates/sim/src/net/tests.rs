@@ -1,0 +1,413 @@
+//! Times computed by hand, and what becomes of every byte. The nodes send directly: a payload of
+//! s bytes is a message of s + 6.
+
+use super::*;
+use crate::charge::Processor;
+use crate::role::flood::{Flood, FloodMessage, Publish, directs};
+use crate::scenario::{self, Transport};
+use crate::world::{Limits, Pause, Witness, World, WorldConfig, WorldError};
+use alphorn_proto::gossip::{Config, DenseId, Direct, Message};
+use alphorn_types::Time;
+use std::sync::Arc;
+
+const MS: u64 = 1_000_000;
+/// Bytes of a message around its payload.
+const HEAD: u64 = 6;
+
+type Node = Flood<Direct<DenseId, crate::role::flood::Blob>>;
+
+/// (nanoseconds, node, payload) of every arrival.
+#[derive(Debug, Default)]
+struct Log(Vec<(u64, u32, u32)>);
+
+impl Witness<Node> for Log {
+    fn arrived(&mut self, now_ns: u64, node: u32, message: &FloodMessage) {
+        if let Message::Data { id, .. } = message {
+            self.0.push((now_ns, node, id.0));
+        }
+    }
+}
+
+/// Nodes with their bandwidths in bits a second (up, down), and regions of the built-in matrix.
+struct Setup {
+    rates: Vec<(u64, u64)>,
+    latency: scenario::Latency,
+    regions: Vec<u8>,
+    edges: Vec<(u32, u32)>,
+    link: Link,
+    handle_ns: u64,
+    seed: u64,
+}
+
+impl Setup {
+    fn constant(rates: &[(u64, u64)], ms: u64, edges: &[(u32, u32)]) -> Self {
+        Setup {
+            rates: rates.to_vec(),
+            latency: scenario::Latency::Constant { ms, jitter_pct: 0 },
+            regions: vec![0; rates.len()],
+            edges: edges.to_vec(),
+            link: Link {
+                overhead_bytes: 0,
+                train_bytes_max: 0,
+                ..Link::default()
+            },
+            handle_ns: 0,
+            seed: 1,
+        }
+    }
+
+    fn world(&self) -> World<Node, Log> {
+        let nodes = self.rates.len();
+        let graph = Graph::from_edges(nodes as u32, self.edges.clone()).unwrap();
+        let config = Config {
+            validate: false,
+            ..Config::default()
+        };
+        let roles = directs(&graph, &Arc::new(config), 0);
+        let rate = |&(up_bps, down_bps): &(u64, u64)| Rate { up_bps, down_bps };
+        let net = NetConfig {
+            graph,
+            latency: Latency::new(&self.latency, self.regions.clone()),
+            link: self.link.clone(),
+            rates: self.rates.iter().map(rate).collect(),
+            rate: (0..nodes as u16).collect(),
+            handle_ns: self.handle_ns,
+            seed: self.seed,
+            kinds: 7,
+            arrivals_always: false,
+        };
+        let config = WorldConfig {
+            net,
+            processors: vec![Processor {
+                cores: 1,
+                factor_pct: 100,
+            }],
+            processor: vec![0; nodes],
+            limits: Limits {
+                events_max: 1_000_000,
+                sim_time_max_ns: 1 << 60,
+            },
+        };
+        World::new(roles, config, Log::default())
+    }
+
+    /// The arrivals of messages of so many bytes, sent at (ms, node, bytes).
+    fn arrivals(&self, messages: &[(u64, u32, u64)]) -> Vec<(u64, u32, u32)> {
+        let mut world = self.world();
+        publish(&mut world, messages);
+        run(&mut world);
+        std::mem::take(&mut world.witness_mut().0)
+    }
+}
+
+fn publish(world: &mut World<Node, Log>, messages: &[(u64, u32, u64)]) {
+    for (item, &(ms, node, bytes)) in (0..).zip(messages) {
+        let bytes = bytes - HEAD;
+        world.command(Time::from_millis(ms), node, Publish { item, bytes });
+    }
+}
+
+/// Runs to the end; after each event no byte is missing.
+fn run(world: &mut World<Node, Log>) {
+    loop {
+        let pause = world.run_until(Time::MAX, 1).unwrap();
+        let balance = world.balance();
+        let (waiting, flying) = world.bytes_on_the_way();
+        let gone = balance.delivered + balance.lost + balance.cancelled + balance.dropped;
+        assert_eq!(balance.offered, gone + waiting + flying);
+        if pause == Pause::Quiet {
+            assert_eq!((waiting, flying), (0, 0));
+            assert_eq!(world.flights_count(), 0);
+            break;
+        }
+    }
+}
+
+const MBIT: u64 = 1_000_000;
+
+#[test]
+fn two_nodes_whichever_side_is_slower() {
+    // 1000 bytes are 1 ms at 8 Mbit/s and half of it at 16.
+    let up_slower = Setup::constant(&[(8 * MBIT, MBIT), (MBIT, 16 * MBIT)], 10, &[(0, 1)]);
+    let sent = [(0, 0, 1000), (0, 0, 1000)];
+    // The first bit is there after 10 ms, the last leaves after 1 ms: 11; the second is sent then.
+    assert_eq!(
+        up_slower.arrivals(&sent),
+        [(11 * MS, 1, 0), (12 * MS, 1, 1)]
+    );
+    let down_slower = Setup::constant(&[(16 * MBIT, MBIT), (MBIT, 8 * MBIT)], 10, &[(0, 1)]);
+    // The downlink is busy from 10 to 11 and from 11 to 12 ms.
+    assert_eq!(
+        down_slower.arrivals(&sent),
+        [(11 * MS, 1, 0), (12 * MS, 1, 1)]
+    );
+    // 1001 bytes do not take a whole number of nanoseconds at 3 Mbit/s: rounded up.
+    let odd = Setup::constant(&[(3 * MBIT, MBIT), (MBIT, 3 * MBIT)], 10, &[(0, 1)]);
+    assert_eq!(odd.arrivals(&[(0, 0, 1001)]), [(10 * MS + 2_669_334, 1, 0)]);
+}
+
+#[test]
+fn a_message_takes_its_place_when_it_arrives() {
+    // From Australia to Europe 165 ms, from the east of North America 70; both uplinks are fast, the
+    // downlink takes a second.
+    let setup = Setup {
+        latency: scenario::Latency::Regions {
+            matrix: "libp2p-2025".into(),
+            intra_ms_min: 0,
+            jitter_pct: 0,
+        },
+        regions: vec![0, 4, 2],
+        ..Setup::constant(
+            &[(8000 * MBIT, MBIT), (8000 * MBIT, MBIT), (MBIT, 8 * MBIT)],
+            0,
+            &[(0, 2), (1, 2)],
+        )
+    };
+    // Sent later, but there first: 50 + 70 ms before 165.
+    let sent = [(0, 0, 1_000_000), (50, 1, 1_000_000)];
+    assert_eq!(
+        setup.arrivals(&sent),
+        [(1120 * MS, 2, 1), (2120 * MS, 2, 0)]
+    );
+}
+
+#[test]
+fn handling_takes_time_and_waits_for_the_processor() {
+    let mut setup = Setup::constant(
+        &[(8 * MBIT, MBIT), (8 * MBIT, MBIT), (MBIT, 80 * MBIT)],
+        10,
+        &[(0, 2), (1, 2)],
+    );
+    setup.handle_ns = 3 * MS;
+    // Both are there after 11 and 11.1 ms, and handled one after the other.
+    let arrivals = setup.arrivals(&[(0, 0, 1000), (0, 1, 1000)]);
+    assert_eq!(arrivals, [(14 * MS, 2, 0), (17 * MS, 2, 1)]);
+}
+
+#[test]
+fn a_full_queue_drops() {
+    let mut setup = Setup::constant(&[(8 * MBIT, MBIT), (MBIT, 80 * MBIT)], 10, &[(0, 1)]);
+    setup.link.node_queue_bytes_max = 2000;
+    let mut world = setup.world();
+    publish(&mut world, &[(0, 0, 1000); 5]);
+    run(&mut world);
+    // One is on the wire, two wait, two are dropped.
+    let times: Vec<u64> = world.witness().0.iter().map(|(ns, ..)| ns / MS).collect();
+    assert_eq!((times, world.balance().dropped), (vec![11, 12, 13], 2000));
+    assert_eq!(world.tallies()[0].queue_peak_bytes, 2000);
+}
+
+#[test]
+fn small_messages_for_a_peer_leave_together() {
+    let mut setup = Setup::constant(
+        &[(8 * MBIT, MBIT), (MBIT, 80 * MBIT), (MBIT, 80 * MBIT)],
+        10,
+        &[(0, 1), (0, 2)],
+    );
+    setup.link.train_bytes_max = 2500;
+    // The first leaves alone, at once, to 1 then 2; of the others two at a time.
+    let arrivals = setup.arrivals(&[(0, 0, 1000); 4]);
+    let expected = [(11, 1, 0), (13, 2, 0), (13, 2, 1), (15, 1, 1), (15, 1, 2)];
+    let rest = [(17, 2, 2), (17, 2, 3), (18, 1, 3)];
+    let expected: Vec<_> = expected
+        .iter()
+        .chain(&rest)
+        .map(|&(ms, n, i)| (ms * MS, n, i))
+        .collect();
+    assert_eq!(arrivals, expected);
+}
+
+#[test]
+fn fair_uplinks_finish_together() {
+    let rates: Vec<(u64, u64)> = (0..9).map(|_| (80 * MBIT, 800 * MBIT)).collect();
+    let edges: Vec<(u32, u32)> = (1..9).map(|node| (0, node)).collect();
+    let mut setup = Setup::constant(&rates, 10, &edges);
+    // A megabyte takes 100 ms; one after the other, the k-th is there after 10 + 100·k.
+    let fifo = setup.arrivals(&[(0, 0, 1_000_000)]);
+    let times: Vec<u64> = fifo.iter().map(|(ns, ..)| ns / MS).collect();
+    assert_eq!(times, [110, 210, 310, 410, 510, 610, 710, 810]);
+    setup.link.uplink = scenario::Uplink::Fair;
+    let fair = setup.arrivals(&[(0, 0, 1_000_000)]);
+    // In turn, 65,536 bytes (6.6 ms) each; the last rests of 16,960 bytes, 1.7 ms, end together. The
+    // first was alone at first, so it is a turn ahead.
+    let times: Vec<u64> = fair.iter().map(|(ns, ..)| ns / MS).collect();
+    assert_eq!(times, [752, 799, 801, 803, 804, 806, 808, 810]);
+}
+
+/// Round trips that a cold connection takes beyond the first way, with bandwidth to spare.
+fn cold_round_trips(bytes: u64, window_bytes_max: u64) -> u64 {
+    let fast = 1_000_000_000_000_000;
+    let mut setup = Setup::constant(&[(fast, fast), (fast, fast)], 100, &[(0, 1)]);
+    setup.link.transport = Transport::Window;
+    setup.link.window_bytes_max = window_bytes_max;
+    let arrivals = setup.arrivals(&[(0, 0, bytes)]);
+    assert_eq!(arrivals.len(), 1);
+    (arrivals[0].0 / MS - 100) / 200
+}
+
+#[test]
+fn a_cold_connection_doubles_its_window_each_round_trip() {
+    // 14,600·(2^k - 1) bytes in k flights.
+    for (bytes, trips) in [
+        (14_600, 0),
+        (14_601, 1),
+        (43_800, 1),
+        (43_801, 2),
+        (118_750, 3),
+    ] {
+        assert_eq!(cold_round_trips(bytes, 1 << 40), trips, "{bytes} bytes");
+    }
+    assert_eq!(cold_round_trips(1_000_000, 1 << 40), 6);
+    assert_eq!(cold_round_trips(16_000_000, 1 << 40), 10);
+    // Nine flights to 7.46 MB, then 4 MiB each.
+    assert_eq!(cold_round_trips(16_000_000, 4 << 20), 11);
+}
+
+#[test]
+fn a_window_is_warm_until_it_idles() {
+    let fast = 1_000_000_000_000;
+    let mut setup = Setup::constant(&[(fast, fast), (fast, fast)], 100, &[(0, 1)]);
+    setup.link.transport = Transport::Window;
+    // 118,750 bytes are there after 700 ms and acknowledged at 800; the window is warm until 1800.
+    let sent = [(0, 0, 118_750), (900, 0, 118_750), (2900, 0, 118_750)];
+    let times: Vec<u64> = setup
+        .arrivals(&sent)
+        .iter()
+        .map(|(ns, ..)| ns / MS)
+        .collect();
+    assert_eq!(times, [700, 1000, 3600]);
+}
+
+#[test]
+fn a_lost_datagram_is_lost_and_a_lost_flight_is_late() {
+    let fast = 1_000_000_000_000;
+    let mut setup = Setup::constant(&[(fast, fast), (fast, fast)], 100, &[(0, 1)]);
+    setup.link.loss_ppm = 100_000;
+    let sent: Vec<(u64, u32, u64)> = (0..2000).map(|i| (i * 10_000, 0, 1000)).collect();
+    let there = setup.arrivals(&sent).len();
+    // 1800 ± 13.4; five deviations.
+    assert!((1733..=1867).contains(&there), "{there}");
+    setup.link.transport = Transport::Window;
+    let arrivals = setup.arrivals(&sent);
+    assert_eq!(arrivals.len(), 2000);
+    let late = |ms: u64| {
+        let delays = arrivals
+            .iter()
+            .map(|(ns, _, item)| ns / MS - u64::from(*item) * 10_000);
+        delays.filter(|&delay| delay == ms).count()
+    };
+    // A message of one packet is its own tail: two round trips and a half.
+    assert_eq!(late(100) + late(600), 2000);
+    assert!((133..=267).contains(&late(600)), "{}", late(600));
+}
+
+#[test]
+fn the_largest_message_at_the_least_rate_does_not_overflow() {
+    let setup = Setup::constant(&[(1, 1), (1, 1)], 60_000, &[(0, 1)]);
+    let mut world = setup.world();
+    publish(&mut world, &[(0, 0, 1 << 40)]);
+    let error = world.run_until(Time::MAX, 100).unwrap_err();
+    let max_ns = 1 << 60;
+    assert_eq!(
+        error,
+        WorldError::Time {
+            value_ns: u64::MAX,
+            max_ns
+        }
+    );
+    assert_eq!(Rate::wire_ns(1 << 40, 1), u64::MAX);
+    assert_eq!(Rate::wire_ns(1 << 40, 1_000_000), 8_796_093_022_208_000);
+    assert_eq!(Rate::wire_ns(1, 0), 8_000_000_000);
+}
+
+#[test]
+fn the_busiest_second_is_no_faster_than_the_link() {
+    let mut tally = Tally::default();
+    // 2 MB in two seconds, from 0.75 s on: a quarter, a whole second, three quarters.
+    tally.transmit(750 * MS, 2000 * MS, 2_000_000);
+    assert_eq!(tally.peak_1s_up_bps(), 8_000_000);
+    assert_eq!(tally.second_bytes, 750_000);
+    tally.transmit(2750 * MS, 100 * MS, 100_000);
+    assert_eq!((tally.second_bytes, tally.bytes_up), (850_000, 2_100_000));
+    let mut short = Tally::default();
+    short.transmit(900 * MS, 200 * MS, 200_000);
+    short.transmit(1100 * MS, 100 * MS, 100_000);
+    assert_eq!(short.peak_1s_up_bps(), 1_600_000);
+}
+
+#[test]
+fn partitions_delay_or_lose() {
+    let fast = 1_000_000_000_000;
+    let setup = Setup::constant(&[(fast, fast), (fast, fast)], 100, &[(0, 1)]);
+    let with_break = |break_ms: u64| {
+        let mut world = setup.world();
+        let (from, until) = (Time::from_millis(1000), Time::from_millis(2000));
+        world.partition(vec![true, false], from, until, break_ms * MS);
+        publish(
+            &mut world,
+            &[
+                (800, 0, 1000),
+                (950, 0, 1000),
+                (1500, 0, 1000),
+                (2000, 0, 1000),
+            ],
+        );
+        run(&mut world);
+        let arrivals = std::mem::take(&mut world.witness_mut().0);
+        arrivals.iter().map(|(ns, ..)| ns / MS).collect::<Vec<_>>()
+    };
+    assert_eq!(with_break(10_000), [900, 2100, 2100, 2100]);
+    assert_eq!(with_break(500), [900, 2100]);
+}
+
+#[test]
+fn draws_of_a_link_are_its_own() {
+    let fast = 1_000_000_000_000;
+    let mut setup = Setup::constant(&[(fast, fast); 3], 100, &[(0, 1), (0, 2)]);
+    setup.latency = scenario::Latency::Constant {
+        ms: 100,
+        jitter_pct: 20,
+    };
+    let sent = [(0, 0, 1000), (1, 0, 1000), (5, 0, 1000)];
+    let alone = setup.arrivals(&sent);
+    // Another node, connected to one of them, that receives and is not heard of.
+    setup.rates.push((fast, fast));
+    setup.regions.push(0);
+    setup.edges.push((2, 3));
+    assert_eq!(setup.arrivals(&sent), alone);
+    setup.seed = 2;
+    assert_ne!(setup.arrivals(&sent), alone);
+}
+
+#[test]
+fn a_node_that_is_down_neither_sends_nor_receives() {
+    let setup = Setup::constant(&[(8 * MBIT, 8 * MBIT); 2], 10, &[(0, 1)]);
+    let mut world = setup.world();
+    use crate::world::Change::{Down, Up};
+    world.change(Time::from_millis(5), Down(1));
+    world.change(Time::from_millis(50), Up(1));
+    world.change(Time::from_millis(100), Down(0));
+    publish(
+        &mut world,
+        &[
+            (0, 0, 1000),
+            (45, 0, 1000),
+            (99, 0, 2000),
+            (99, 0, 1000),
+            (110, 0, 1000),
+        ],
+    );
+    run(&mut world);
+    let arrivals: Vec<_> = world
+        .witness()
+        .0
+        .iter()
+        .map(|(ns, _, item)| (ns / MS, *item))
+        .collect();
+    // The first comes while the receiver is down; the third is on the wire when the sender goes down.
+    assert_eq!(arrivals, [(56, 1), (111, 2)]);
+    assert_eq!(
+        (world.balance().lost, world.balance().dropped),
+        (1000, 1000)
+    );
+}

@@ -1,0 +1,207 @@
+//! Connections with a state: a congestion window, or a turn among others.
+//!
+//! With `transport = "window"` bytes in flight are at most the window of the connection: it begins
+//! with `initial_window_bytes` (RFC 6928), grows by what is acknowledged, so doubles in a round trip
+//! (RFC 5681, slow start), up to `window_bytes_max`, and begins anew after `idle_reset_ms`. A message
+//! leaves in parts of at most a quarter of the window, so that a long transmission is acknowledged as
+//! it goes. With `uplink = "fair"` connections send 64 KiB in turn.
+
+use super::queue::{Flight, Queue, mark};
+use super::{FAIR_PART_BYTES, NONE, Net, event};
+use crate::calendar::EventQueue;
+
+/// The state of one direction of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Connection {
+    window: u64,
+    flying: u64,
+    /// When something last moved.
+    active_ns: u64,
+    /// When the last part arrives: a stream keeps its order.
+    arrives_ns: u64,
+    pub(super) waiting: Queue,
+    /// Whether it is in the turns, or a flight of it in the node's queue.
+    pub(super) listed: bool,
+}
+
+impl Connection {
+    pub(super) fn new(window: u64) -> Self {
+        Connection {
+            window,
+            flying: 0,
+            active_ns: 0,
+            arrives_ns: 0,
+            waiting: Queue::EMPTY,
+            listed: false,
+        }
+    }
+
+    /// After a loss: seven tenths of the window.
+    pub(super) fn cut(&mut self, least: u64) {
+        self.window = (self.window / 10).saturating_mul(7).max(least);
+    }
+}
+
+impl<M> Net<M> {
+    /// Queues a flight at its connection, and the connection for its turn.
+    pub(super) fn wait(&mut self, from: u32, index: u32) {
+        let end = self.flights[index].end as usize;
+        let connection = &mut self.connections[end];
+        connection.waiting.push(&mut self.flights, index);
+        if !connection.listed {
+            self.list(from, end);
+        }
+    }
+
+    /// Lets a connection have its next turn: in the ring of a fair uplink, or by its first flight in
+    /// the queue of classes.
+    fn list(&mut self, from: u32, end: usize) {
+        let connection = &mut self.connections[end];
+        if connection.waiting.is_empty() {
+            return;
+        }
+        connection.listed = true;
+        match self.turns.get_mut(from as usize) {
+            Some(turns) => turns.push_back(end as u32),
+            None => {
+                if let Some(index) = connection.waiting.pop(&mut self.flights) {
+                    let queue = &mut self.hot[from as usize].queue;
+                    match self.flights[index].marks & mark::STARTED {
+                        0 => queue.push(&mut self.flights, index),
+                        _ => queue.push_front(&mut self.flights, index),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next part that a window has room for. What has no room waits for an acknowledgement.
+    pub(super) fn next_part(&mut self, now: u64, from: u32) -> Option<u32> {
+        loop {
+            let index = match self.turns.get_mut(from as usize) {
+                Some(turns) => {
+                    let end = turns.pop_front()?;
+                    let connection = &mut self.connections[end as usize];
+                    connection.listed = false;
+                    connection.waiting.pop(&mut self.flights)?
+                }
+                None => {
+                    let index = self.hot[from as usize].queue.pop(&mut self.flights)?;
+                    let end = self.flights[index].end as usize;
+                    self.connections[end].listed = false;
+                    index
+                }
+            };
+            if let Some(part) = self.cut_part(now, from, index) {
+                return Some(part);
+            }
+        }
+    }
+
+    /// Cuts off what the connection may send now; none if nothing.
+    fn cut_part(&mut self, now: u64, from: u32, index: u32) -> Option<u32> {
+        let flight = self.flights[index];
+        let end = flight.end as usize;
+        let fair = !self.turns.is_empty();
+        let mut most = if fair { FAIR_PART_BYTES } else { u64::MAX };
+        let connection = &mut self.connections[end];
+        if self.windowed {
+            let idle_ns = self.link.idle_reset_ms.saturating_mul(1_000_000);
+            let first = self.link.initial_window_bytes;
+            if connection.flying == 0 && now > connection.active_ns.saturating_add(idle_ns) {
+                connection.window = first;
+            }
+            let room = connection.window.saturating_sub(connection.flying);
+            most = most.min(room).min(first.max(connection.window / 4));
+            if room == 0 {
+                connection.waiting.push_front(&mut self.flights, index);
+                return None;
+            }
+        }
+        let bytes = flight.bytes.min(most);
+        self.tally[from as usize].queue_bytes -= bytes;
+        let part = if bytes == flight.bytes {
+            index
+        } else {
+            let part = self.flights.insert(Flight {
+                bytes,
+                message: NONE,
+                ..flight
+            });
+            let rest = &mut self.flights[index];
+            rest.bytes -= bytes;
+            rest.marks |= mark::STARTED;
+            let waiting = &mut self.connections[end].waiting;
+            waiting.push_front(&mut self.flights, index);
+            match part {
+                Some(part) => part,
+                None => {
+                    self.full = true;
+                    return None;
+                }
+            }
+        };
+        let connection = &self.connections[end];
+        let room = !self.windowed || connection.window > connection.flying + bytes;
+        if room {
+            self.list(from, end);
+        }
+        Some(part)
+    }
+
+    /// Counts a part into its window, asks for its acknowledgement, and keeps the order of the stream:
+    /// when its first bit arrives.
+    pub(super) fn track<Q: EventQueue>(
+        &mut self,
+        queue: &mut Q,
+        (now, first_ns, wire_ns): (u64, u64, u64),
+        (from, end): (u32, u32),
+        bytes: u64,
+    ) -> u64 {
+        let to = self.graph.peer(end as usize);
+        let connection = &mut self.connections[end as usize];
+        connection.flying += bytes;
+        connection.active_ns = now.saturating_add(wire_ns);
+        let first_ns = first_ns.max(connection.arrives_ns.saturating_sub(wire_ns));
+        connection.arrives_ns = first_ns.saturating_add(wire_ns);
+        let back_ns = self.latency.base_ns(to, from);
+        let at_ns = connection.arrives_ns.saturating_add(back_ns);
+        let receipt = self.flights.insert(Flight {
+            last_ns: 0,
+            bytes,
+            message: NONE,
+            to,
+            end,
+            back: 0,
+            next: NONE,
+            class: 0,
+            kind: 0,
+            marks: 0,
+        });
+        match receipt {
+            Some(receipt) => queue.push(at_ns, from, event::ACKNOWLEDGED, receipt),
+            None => self.full = true,
+        }
+        first_ns
+    }
+
+    /// A part was acknowledged: the window grows, and what waits for room goes on.
+    pub(crate) fn acknowledged<Q: EventQueue>(
+        &mut self,
+        queue: &mut Q,
+        now: u64,
+        from: u32,
+        receipt: u32,
+    ) {
+        let Flight { end, bytes, .. } = self.flights.remove(receipt);
+        let connection = &mut self.connections[end as usize];
+        connection.flying -= bytes;
+        connection.active_ns = connection.active_ns.max(now);
+        let grown = connection.window.saturating_add(bytes);
+        connection.window = grown.min(self.link.window_bytes_max).max(connection.window);
+        if !connection.listed && !self.hot[from as usize].down {
+            self.list(from, end as usize);
+            self.wake(queue, now, from);
+        }
+    }
+}

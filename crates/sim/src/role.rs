@@ -1,0 +1,192 @@
+//! What one simulated node runs: a stack of state machines under static dispatch.
+//!
+//! A [`Role`] is the contract of the protocol (one entry, one deadline, effects as data) with the types
+//! that a simulation needs to know: what a message weighs, which jobs there are, what is delivered.
+//! [`World`](crate::world::World) drives roles; it decides nothing that a protocol decides.
+//!
+//! | file | role |
+//! |---|---|
+//! | [`flood`] | the mesh, direct sending and the grid, with payloads that are sizes |
+
+pub mod flood;
+
+use alphorn_proto::gossip::Peers;
+use alphorn_proto::{JobId, Peer};
+use alphorn_scheme::SessionId;
+use alphorn_types::Time;
+use alphorn_worker::{End, Request};
+use std::fmt::Debug;
+
+/// What nodes send each other, as the network sees it. A copy is cheap: what is large is shared.
+pub trait Wire: Clone + Debug {
+    /// Names of the kinds of messages, at most 64.
+    const KINDS: &'static [&'static str];
+
+    /// Bytes of the encoding, without what the network puts around it.
+    fn wire_bytes(&self) -> u64;
+
+    /// Index into [`Wire::KINDS`].
+    fn kind(&self) -> usize;
+
+    /// Whether it brings a part of a payload.
+    fn has_payload(&self) -> bool;
+
+    /// Whether its sender waits for [`Input::SendReady`] when it has left the uplink. Such messages
+    /// never leave as one transmission with others.
+    fn is_paced(&self) -> bool {
+        false
+    }
+}
+
+/// What a job does, and what it costs.
+pub trait Labour: alphorn_worker::Work + Debug {
+    /// What it yields.
+    type Product: Debug;
+
+    /// Nanoseconds of one core; 0 for work that is done at once.
+    fn cost_ns(&self) -> u64;
+
+    /// Does it. Virtual time is charged by [`Labour::cost_ns`] alone.
+    fn run(self) -> Self::Product;
+}
+
+/// No jobs.
+#[derive(Clone, Copy, Debug)]
+pub enum Idle {}
+
+impl alphorn_worker::Work for Idle {
+    fn features(&self) -> alphorn_scheme::Features {
+        match *self {}
+    }
+
+    fn prefix(&self, _: u32) -> Option<Self> {
+        match *self {}
+    }
+}
+
+impl Labour for Idle {
+    type Product = ();
+
+    fn cost_ns(&self) -> u64 {
+        match *self {}
+    }
+
+    fn run(self) {
+        match self {}
+    }
+}
+
+/// What happens to a role.
+#[derive(Debug)]
+pub enum Input<R: Role> {
+    /// A message of a neighbour.
+    Message {
+        /// The neighbour, by the node's number for it.
+        from: Peer,
+        /// The message.
+        message: R::Message,
+    },
+    /// A paced message to a neighbour has left the uplink, or the queue.
+    SendReady {
+        /// The neighbour.
+        peer: Peer,
+    },
+    /// A neighbour is connected.
+    PeerUp {
+        /// The neighbour.
+        peer: Peer,
+    },
+    /// A neighbour is gone.
+    PeerDown {
+        /// The neighbour.
+        peer: Peer,
+    },
+    /// A job ended; each [`Output::Spawn`] is answered by exactly one.
+    Finished {
+        /// Which.
+        job: JobId,
+        /// How.
+        end: End,
+        /// What it yields; present if it ran.
+        product: Option<<R::Work as Labour>::Product>,
+        /// Inputs that were cut off.
+        leftover: u32,
+    },
+    /// The time given by [`Role::next_deadline`] has come.
+    Deadline,
+    /// Somebody above wants something, as to publish.
+    Command(R::Command),
+}
+
+/// What a role wants done.
+#[derive(Debug)]
+pub enum Output<R: Role> {
+    /// Send a message to some neighbours, in the order of [`Peers::iter`].
+    Send {
+        /// The receivers, by the node's numbers for them.
+        to: Peers,
+        /// The message.
+        message: R::Message,
+        /// Its class in the uplink, best first, below [`CLASSES`](crate::net::CLASSES).
+        class: u8,
+    },
+    /// Take messages that wait for a neighbour out of the uplink's queue.
+    Cancel {
+        /// The neighbour.
+        peer: Peer,
+        /// Which, by [`Role::cancels`].
+        what: R::Cancel,
+    },
+    /// Run a job.
+    Spawn {
+        /// Its number, given by the role.
+        job: JobId,
+        /// What the scheduler must know.
+        request: Request<R::Work>,
+    },
+    /// Give up the jobs of a session.
+    CancelSession {
+        /// The session.
+        session: SessionId,
+    },
+    /// Something was delivered.
+    Deliver(R::Delivery),
+    /// A neighbour misbehaved.
+    Report {
+        /// The neighbour.
+        peer: Peer,
+        /// The name of the reason.
+        reason: &'static str,
+    },
+    /// Proof that somebody contradicted itself.
+    Evidence,
+}
+
+/// One simulated node under the contract of the protocol.
+pub trait Role: Debug + Sized {
+    /// What is sent.
+    type Message: Wire;
+    /// What is asked of it from above.
+    type Command: Debug;
+    /// Names messages that need not be sent any more.
+    type Cancel: Debug;
+    /// Its jobs.
+    type Work: Labour;
+    /// What it delivers.
+    type Delivery: Debug;
+
+    /// Takes an input. Time never goes back. Never blocks, never fails.
+    fn handle(&mut self, now: Time, input: Input<Self>);
+
+    /// The next effect, none when all are drained.
+    fn poll_output(&mut self) -> Option<Output<Self>>;
+
+    /// When [`Input::Deadline`] is due; pulled after each input.
+    fn next_deadline(&self) -> Option<Time>;
+
+    /// Whether [`Output::Cancel`] of `what` means this message.
+    fn cancels(what: &Self::Cancel, message: &Self::Message) -> bool;
+
+    /// Bytes received so far that told it nothing.
+    fn duplicate_bytes(&self) -> u64;
+}

@@ -1,0 +1,372 @@
+//! Ways to send a whole payload: mesh, direct, grid. Payloads are sizes.
+
+use super::{Input, Output, Role, Wire};
+use crate::graph::Graph;
+use crate::latency::mix;
+use alphorn_proto::gossip::{
+    self, Config, DenseId, Direct, Gossip, Grid, Links, Message, PEERS_MAX, Payload, PeerSet,
+};
+use alphorn_proto::{JobId, Peer, Token, Verdict};
+use alphorn_scheme::{Features, Group, SessionId};
+use alphorn_types::{Slot, Time};
+use alphorn_worker::{Class, Request};
+use std::sync::Arc;
+
+/// A payload that is only a size, and whether validation will accept it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// Bytes.
+    pub bytes: u64,
+    /// What validation finds.
+    pub valid: bool,
+}
+
+impl Payload for Blob {
+    #[inline]
+    fn wire_bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// A message about payloads with numbers for names.
+pub type FloodMessage = Message<DenseId, Blob>;
+
+impl Wire for FloodMessage {
+    const KINDS: &'static [&'static str] = &[
+        "data",
+        "relay",
+        "ihave",
+        "iwant",
+        "idontwant",
+        "graft",
+        "prune",
+    ];
+
+    #[inline]
+    fn wire_bytes(&self) -> u64 {
+        Message::wire_bytes(self)
+    }
+
+    #[inline]
+    fn kind(&self) -> usize {
+        match self {
+            Message::Data { .. } => 0,
+            Message::Relay { .. } => 1,
+            Message::IHave(_) => 2,
+            Message::IWant(_) => 3,
+            Message::IDontWant(_) => 4,
+            Message::Graft => 5,
+            Message::Prune => 6,
+        }
+    }
+
+    #[inline]
+    fn has_payload(&self) -> bool {
+        matches!(self, Message::Data { .. } | Message::Relay { .. })
+    }
+}
+
+/// What an accepted payload costs before it is forwarded: one job of this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validation {
+    token: Token,
+    valid: bool,
+    cost_ns: u64,
+}
+
+impl alphorn_worker::Work for Validation {
+    fn features(&self) -> Features {
+        Features {
+            kind: u16::MAX,
+            class: 0,
+            inputs: 1,
+            prior_ns: self.cost_ns,
+            memory_bytes: 0,
+        }
+    }
+
+    fn prefix(&self, inputs: u32) -> Option<Self> {
+        (inputs > 0).then_some(*self)
+    }
+}
+
+impl super::Labour for Validation {
+    type Product = (Token, Verdict);
+
+    fn cost_ns(&self) -> u64 {
+        self.cost_ns
+    }
+
+    fn run(self) -> Self::Product {
+        let verdict = match self.valid {
+            true => Verdict::Accept,
+            false => Verdict::Reject,
+        };
+        (self.token, verdict)
+    }
+}
+
+/// A state machine of [`alphorn_proto::gossip`]: what the three have in common.
+pub trait Machine: std::fmt::Debug {
+    /// Takes an input.
+    fn handle(&mut self, now: Time, input: gossip::Input<DenseId, Blob>);
+    /// The next effect.
+    fn poll_output(&mut self) -> Option<gossip::Output<DenseId, Blob>>;
+    /// When a deadline is due.
+    fn next_deadline(&self) -> Option<Time>;
+    /// Bytes of copies.
+    fn duplicate_bytes(&self) -> u64;
+}
+
+macro_rules! machine {
+    ($($machine:ident),*) => {$(
+        impl Machine for $machine<DenseId, Blob> {
+            #[inline]
+            fn handle(&mut self, now: Time, input: gossip::Input<DenseId, Blob>) {
+                $machine::handle(self, now, input);
+            }
+
+            #[inline]
+            fn poll_output(&mut self) -> Option<gossip::Output<DenseId, Blob>> {
+                $machine::poll_output(self)
+            }
+
+            #[inline]
+            fn next_deadline(&self) -> Option<Time> {
+                $machine::next_deadline(self)
+            }
+
+            fn duplicate_bytes(&self) -> u64 {
+                self.duplicates().bytes
+            }
+        }
+    )*};
+}
+
+machine!(Gossip, Direct, Grid);
+
+/// Publish a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Publish {
+    /// Its number, in the order of publication.
+    pub item: u32,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// A payload was delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// Its number.
+    pub item: u32,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// A node that sends payloads whole.
+#[derive(Debug)]
+pub struct Flood<S> {
+    machine: S,
+    validation_ns: u64,
+    jobs: u64,
+}
+
+impl<S: Machine> Flood<S> {
+    /// A node that validates a payload in `validation_ns` of a core before it forwards it; 0 for at
+    /// once.
+    pub fn new(machine: S, validation_ns: u64) -> Self {
+        Flood {
+            machine,
+            validation_ns,
+            jobs: 0,
+        }
+    }
+
+    /// The state machine.
+    pub fn machine(&self) -> &S {
+        &self.machine
+    }
+
+    #[cold]
+    fn validate(&mut self, token: Token, valid: bool) -> Output<Self> {
+        let job = JobId(self.jobs);
+        self.jobs += 1;
+        let slot = Slot(0);
+        let request = Request {
+            session: SessionId { slot, seq: 0 },
+            group: Group {
+                slot,
+                message: [0; 32],
+                committee: None,
+                subcommittee: None,
+            },
+            replaces: None,
+            class: Class::Verdict,
+            soft: Time::MAX,
+            hard: Time::MAX,
+            votes: 0,
+            bytes: 0,
+            work: Validation {
+                token,
+                valid,
+                cost_ns: self.validation_ns,
+            },
+        };
+        Output::Spawn { job, request }
+    }
+}
+
+impl<S: Machine> Role for Flood<S> {
+    type Message = FloodMessage;
+    type Command = Publish;
+    type Cancel = DenseId;
+    type Work = Validation;
+    type Delivery = Delivered;
+
+    #[inline]
+    fn handle(&mut self, now: Time, input: Input<Self>) {
+        let input = match input {
+            Input::Message { from, message } => gossip::Input::Message { from, message },
+            Input::PeerUp { peer } => gossip::Input::PeerUp { peer },
+            Input::PeerDown { peer } => gossip::Input::PeerDown { peer },
+            Input::Deadline => gossip::Input::Deadline,
+            Input::Command(Publish { item, bytes }) => gossip::Input::Publish {
+                id: DenseId(item),
+                payload: Blob { bytes, valid: true },
+            },
+            Input::Finished { product, .. } => match product {
+                Some((token, verdict)) => gossip::Input::Verdict { token, verdict },
+                None => return,
+            },
+            Input::SendReady { .. } => return,
+        };
+        self.machine.handle(now, input);
+    }
+
+    #[inline]
+    fn poll_output(&mut self) -> Option<Output<Self>> {
+        Some(match self.machine.poll_output()? {
+            gossip::Output::Send { to, message, class } => Output::Send {
+                to,
+                message,
+                class: class as u8,
+            },
+            gossip::Output::Cancel { peer, id } => Output::Cancel { peer, what: id },
+            gossip::Output::Validate { token, payload, .. } => self.validate(token, payload.valid),
+            gossip::Output::Deliver { id, payload } => Output::Deliver(Delivered {
+                item: id.0,
+                bytes: payload.bytes,
+            }),
+            gossip::Output::Report { peer, reason } => Output::Report {
+                peer,
+                reason: reason.name(),
+            },
+        })
+    }
+
+    #[inline]
+    fn next_deadline(&self) -> Option<Time> {
+        self.machine.next_deadline()
+    }
+
+    fn cancels(what: &DenseId, message: &FloodMessage) -> bool {
+        matches!(message, Message::Data { id, .. } if id == what)
+    }
+
+    fn duplicate_bytes(&self) -> u64 {
+        self.machine.duplicate_bytes()
+    }
+}
+
+/// A graph that no mesh can be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("node {node} has {value} neighbours, must be at most {max}")]
+pub struct TooManyPeers {
+    /// The node.
+    pub node: u32,
+    /// Its neighbours.
+    pub value: usize,
+    /// The bound.
+    pub max: usize,
+}
+
+/// Nodes of a mesh that both ends of each connection agreed on before: connections in a drawn order,
+/// each taken while both ends have less than `degree`.
+///
+/// # Errors
+/// [`TooManyPeers`].
+///
+/// # Panics
+/// If the configuration does not pass [`Config::check`].
+pub fn meshes(
+    graph: &Graph,
+    config: &Arc<Config>,
+    validation_ns: u64,
+    seed: u64,
+) -> Result<Vec<Flood<Gossip<DenseId, Blob>>>, TooManyPeers> {
+    let mut edges: Vec<(u64, u32, u32)> = Vec::with_capacity(graph.ends() / 2);
+    for node in 0..graph.nodes() {
+        let value = graph.peers(node).len();
+        if value > PEERS_MAX {
+            let max = PEERS_MAX;
+            return Err(TooManyPeers { node, value, max });
+        }
+        let later = graph.peers(node).iter().filter(|&&peer| peer > node);
+        edges.extend(later.map(|&peer| {
+            let order = mix([seed, u64::from(node) << 32 | u64::from(peer), 0, 0]);
+            (order, node, peer)
+        }));
+    }
+    edges.sort_unstable();
+    let mut mesh = vec![PeerSet::EMPTY; graph.nodes() as usize];
+    for (_, a, b) in edges {
+        let has_room = |node: u32| mesh[node as usize].len() < usize::from(config.degree);
+        if has_room(a) && has_room(b) {
+            for (node, peer) in [(a, b), (b, a)] {
+                let number = graph.number_of(node, peer).unwrap_or(u32::MAX);
+                let set = &mut mesh[node as usize];
+                *set = set.or(PeerSet::one(Peer(number.into())));
+            }
+        }
+    }
+    let machine = |(node, mesh): (u64, PeerSet)| {
+        let mut machine = Gossip::new(config.clone(), mix([seed, node, 1, 0]));
+        for peer in (0..graph.peers(node as u32).len() as u64).map(Peer) {
+            machine.handle(Time::ZERO, gossip::Input::PeerUp { peer });
+        }
+        machine.adopt(mesh);
+        Flood::new(machine, validation_ns)
+    };
+    Ok((0..).zip(mesh).map(machine).collect())
+}
+
+/// Nodes of which each sends to all its neighbours, and nobody forwards.
+pub fn directs(
+    graph: &Graph,
+    config: &Arc<Config>,
+    validation_ns: u64,
+) -> Vec<Flood<Direct<DenseId, Blob>>> {
+    let numbers = |node| (0..graph.peers(node).len() as u64).map(Peer).collect();
+    (0..graph.nodes())
+        .map(|node| Flood::new(Direct::new(config.clone(), numbers(node)), validation_ns))
+        .collect()
+}
+
+/// Members of the grid; the graph is [`Graph::grid`].
+///
+/// # Panics
+/// If the graph is another one.
+pub fn grids(
+    graph: &Graph,
+    config: &Arc<Config>,
+    validation_ns: u64,
+) -> Vec<Flood<Grid<DenseId, Blob>>> {
+    let member = |node| {
+        let links = Links::of(node, graph.nodes()).map(|&peer| {
+            let number = graph.number_of(node, peer);
+            Peer(number.expect("a grid connects rows and columns").into())
+        });
+        Flood::new(Grid::new(config.clone(), links), validation_ns)
+    };
+    (0..graph.nodes()).map(member).collect()
+}

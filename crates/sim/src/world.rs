@@ -1,0 +1,489 @@
+//! The world of a run: all nodes, the network between them, one virtual clock.
+//!
+//! The loop: take the first event, hand its input to the node's state machine, carry out the effects,
+//! and set its timer if the deadline moved. Nothing is allocated for an event.
+
+mod change;
+mod effects;
+#[cfg(test)]
+mod tests;
+mod witness;
+
+pub use change::Change;
+pub use witness::Witness;
+
+use crate::calendar::{Calendar, Event, EventQueue, Slab};
+use crate::charge::{At, Compute, Done, Processor, kind as charge};
+use crate::fault::Wrap;
+use crate::net::{Balance, Net, NetConfig, Tally, event as net};
+use crate::role::{Input, Role, Wire};
+use alphorn_proto::Peer;
+use alphorn_types::Time;
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+use twox_hash::XxHash3_64;
+
+/// Kinds of events of the world itself.
+mod kind {
+    use super::charge::OTHERS_STILL;
+    /// A deadline; generation.
+    pub(super) const TIMER: u8 = OTHERS_STILL;
+    /// A command; its number.
+    pub(super) const COMMAND: u8 = OTHERS_STILL + 1;
+    /// A change of the world; its number.
+    pub(super) const CHANGE: u8 = OTHERS_STILL + 2;
+}
+
+/// Bounds of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Events that are handled at most.
+    pub events_max: u64,
+    /// Last instant of virtual time, in nanoseconds.
+    pub sim_time_max_ns: u64,
+}
+
+/// A run that cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorldError {
+    /// Too many events.
+    #[error("more than {max} events by {at_ns} ns of virtual time")]
+    Events {
+        /// The bound.
+        max: u64,
+        /// Virtual time at that event.
+        at_ns: u64,
+    },
+    /// Something happens after the last instant.
+    #[error("something happens at {value_ns} ns of virtual time, must be at most {max_ns}")]
+    Time {
+        /// When.
+        value_ns: u64,
+        /// The bound.
+        max_ns: u64,
+    },
+    /// As many messages are on their way as events can name.
+    #[error("more than {max} messages are on their way at {at_ns} ns of virtual time")]
+    Flights {
+        /// The bound.
+        max: u32,
+        /// Virtual time.
+        at_ns: u64,
+    },
+}
+
+/// Why [`World::run_until`] came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Nothing is on the way and nobody waits for a time.
+    Quiet,
+    /// Virtual time is what was asked for.
+    Until,
+    /// The witness has seen enough.
+    Done,
+    /// The number of events asked for was handled.
+    Events,
+}
+
+/// What a world is made of, beside its roles.
+#[derive(Clone, Debug)]
+pub struct WorldConfig {
+    /// The network.
+    pub net: NetConfig,
+    /// Processors.
+    pub processors: Vec<Processor>,
+    /// Index of each node's processor.
+    pub processor: Vec<u16>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// All nodes of a run under one virtual clock; see the [module](self).
+///
+/// `W` sees what happens ([`Witness`]), `Q` is the queue of events: the calendar, or the plain heap to
+/// compare.
+#[derive(Debug)]
+pub struct World<R: Role, W = (), Q = Calendar> {
+    roles: Vec<R>,
+    net: Net<R::Message>,
+    compute: Compute<R::Work>,
+    queue: Q,
+    commands: Slab<R::Command>,
+    changes: Vec<Change>,
+    wraps: BTreeMap<u32, Vec<Box<dyn Wrap<R>>>>,
+    /// By how much a node's clock is ahead; empty if none is.
+    skew_ns: Vec<u64>,
+    done: Vec<Done<R::Work>>,
+    witness: W,
+    limits: Limits,
+    now_ns: u64,
+    events: u64,
+    stale: u64,
+    hash: EventHash,
+}
+
+/// xxh3 over (time, seq, node, kind, size) of every event, in order.
+struct EventHash {
+    state: XxHash3_64,
+    bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for EventHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.value())
+    }
+}
+
+impl EventHash {
+    const BUFFER_BYTES: usize = 4096;
+
+    fn new() -> Self {
+        EventHash {
+            state: XxHash3_64::with_seed(0),
+            bytes: Vec::with_capacity(Self::BUFFER_BYTES + 32),
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, event: &Event, size: u64) {
+        let mut record = [0; 29];
+        record[..8].copy_from_slice(&event.time_ns.to_le_bytes());
+        record[8..16].copy_from_slice(&event.seq.to_le_bytes());
+        record[16..20].copy_from_slice(&event.node.to_le_bytes());
+        record[20..28].copy_from_slice(&size.to_le_bytes());
+        record[28] = event.kind();
+        self.bytes.extend_from_slice(&record);
+        if self.bytes.len() >= Self::BUFFER_BYTES {
+            self.state.write(&self.bytes);
+            self.bytes.clear();
+        }
+    }
+
+    fn value(&self) -> u64 {
+        let mut state = self.state.clone();
+        state.write(&self.bytes);
+        state.finish()
+    }
+}
+
+impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
+    /// A world at virtual time 0. The roles know of their neighbours already, or learn of them by
+    /// [`World::connect`].
+    ///
+    /// # Panics
+    /// If there is not one role, one bandwidth and one processor for each node of the graph.
+    pub fn new(roles: Vec<R>, config: WorldConfig, witness: W) -> Self {
+        let nodes = config.net.graph.nodes() as usize;
+        assert_eq!(nodes, roles.len(), "a role for each node");
+        assert_eq!(nodes, config.processor.len(), "a processor for each node");
+        let mut world = World {
+            roles,
+            net: Net::new(config.net),
+            compute: Compute::new(config.processors, config.processor),
+            queue: Q::default(),
+            commands: Slab::default(),
+            changes: Vec::new(),
+            wraps: BTreeMap::new(),
+            skew_ns: Vec::new(),
+            done: Vec::new(),
+            witness,
+            limits: config.limits,
+            now_ns: 0,
+            events: 0,
+            stale: 0,
+            hash: EventHash::new(),
+        };
+        for node in 0..nodes as u32 {
+            world.settle(node);
+        }
+        world
+    }
+
+    /// Tells every node of all its neighbours, now.
+    pub fn connect(&mut self) {
+        for node in 0..self.roles.len() as u32 {
+            for peer in 0..self.net.graph.peers(node).len() as u64 {
+                self.input(node, Input::PeerUp { peer: Peer(peer) });
+            }
+        }
+    }
+
+    /// Virtual time.
+    pub fn now(&self) -> Time {
+        Time::from_nanos(self.now_ns)
+    }
+
+    /// The state machine of a node.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn role(&self, node: u32) -> &R {
+        &self.roles[node as usize]
+    }
+
+    /// All state machines by node.
+    pub fn roles(&self) -> &[R] {
+        &self.roles
+    }
+
+    /// What saw the run.
+    pub fn witness(&self) -> &W {
+        &self.witness
+    }
+
+    /// What saw the run.
+    pub fn witness_mut(&mut self) -> &mut W {
+        &mut self.witness
+    }
+
+    /// The connections.
+    pub fn graph(&self) -> &crate::graph::Graph {
+        &self.net.graph
+    }
+
+    /// What each node has sent and received.
+    pub fn tallies(&self) -> &[Tally] {
+        &self.net.tally
+    }
+
+    /// What became of the bytes.
+    pub fn balance(&self) -> Balance {
+        self.net.balance
+    }
+
+    /// Bytes that wait in uplinks, and those on the wire.
+    pub fn bytes_on_the_way(&self) -> (u64, u64) {
+        (self.net.waiting_bytes(), self.net.flying_bytes())
+    }
+
+    /// Messages and receipts on the way.
+    #[cfg(test)]
+    pub(crate) fn flights_count(&self) -> usize {
+        self.net.flights.len()
+    }
+
+    /// Messages and bytes sent, in bins of 10 ms by kind: `(bin, kind, messages, bytes)`.
+    pub fn series(&self) -> impl Iterator<Item = (u64, usize, u64, u64)> {
+        let kinds = R::Message::KINDS.len();
+        let bins = self.net.series.iter().enumerate();
+        bins.filter(|(_, sent)| sent.bytes > 0)
+            .map(move |(i, sent)| ((i / kinds) as u64, i % kinds, sent.messages, sent.bytes))
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Hash of the sequence of events so far.
+    pub fn event_hash(&self) -> u64 {
+        self.hash.value()
+    }
+
+    /// Gives a node a command at a time, now or later.
+    ///
+    /// # Panics
+    /// If there is no such node, or the time is over, or 2^28 commands wait.
+    pub fn command(&mut self, at: Time, node: u32, command: R::Command) {
+        assert!((node as usize) < self.roles.len(), "node {node}");
+        assert!(at >= self.now(), "a command for a time that is over");
+        let index = self.commands.insert(command, 1);
+        let index = index.expect("commands are fewer than an event can name");
+        self.queue.push(at.as_nanos(), node, kind::COMMAND, index);
+    }
+
+    /// Hands an input over and carries out the effects.
+    #[inline]
+    fn input(&mut self, node: u32, input: Input<R>) {
+        let now = self.time_at(node);
+        if self.net.hot[node as usize].wrapped {
+            return self.input_wrapped(node, input);
+        }
+        self.roles[node as usize].handle(now, input);
+        self.settle(node);
+    }
+
+    /// The time that a node's clock shows.
+    #[inline]
+    fn time_at(&self, node: u32) -> Time {
+        let skew_ns = self.skew_ns.get(node as usize).copied().unwrap_or(0);
+        Time::from_nanos(self.now_ns.saturating_add(skew_ns))
+    }
+
+    /// Carries out all effects of a node, then sets its timer.
+    #[inline]
+    fn settle(&mut self, node: u32) {
+        loop {
+            while let Some(output) = self.roles[node as usize].poll_output() {
+                self.perform(node, output);
+            }
+            if self.done.is_empty() {
+                break;
+            }
+            self.finish_jobs(node);
+        }
+        let deadline = self.roles[node as usize].next_deadline();
+        self.arm(node, deadline);
+    }
+
+    /// Sets the timer of a node. One that is too early stays: it looks again when it comes.
+    #[inline]
+    fn arm(&mut self, node: u32, deadline: Option<Time>) {
+        let Some(deadline) = deadline else {
+            return;
+        };
+        let skew_ns = self.skew_ns.get(node as usize).copied().unwrap_or(0);
+        let due_ns = deadline.saturating_sub_ns(skew_ns).as_nanos();
+        let hot = &mut self.net.hot[node as usize];
+        if due_ns < hot.armed_ns {
+            let due_ns = due_ns.max(self.now_ns);
+            hot.armed_ns = due_ns;
+            hot.timer = (hot.timer + 1) & crate::calendar::ARG_MAX;
+            self.queue.push(due_ns, node, kind::TIMER, hot.timer);
+        }
+    }
+
+    /// Handles events until virtual time is `until`, or `events` of them, or until the witness is done.
+    ///
+    /// # Errors
+    /// [`WorldError`] where a bound is passed; the run cannot go on then.
+    pub fn run_until(&mut self, until: Time, events: u64) -> Result<Pause, WorldError> {
+        let until_ns = until.as_nanos();
+        let last = self
+            .events
+            .saturating_add(events)
+            .min(self.limits.events_max);
+        loop {
+            match self.queue.next_time_ns() {
+                None => return Ok(Pause::Quiet),
+                Some(time_ns) if time_ns > until_ns => {
+                    self.now_ns = self.now_ns.max(until_ns);
+                    return Ok(Pause::Until);
+                }
+                Some(time_ns) if time_ns > self.limits.sim_time_max_ns => {
+                    return Err(WorldError::Time {
+                        value_ns: time_ns,
+                        max_ns: self.limits.sim_time_max_ns,
+                    });
+                }
+                Some(_) if self.events >= last => return self.at_last(),
+                Some(_) => {}
+            }
+            let Some(event) = self.queue.pop() else {
+                return Ok(Pause::Quiet);
+            };
+            self.now_ns = event.time_ns;
+            self.events += 1;
+            self.happen(event);
+            if self.net.full {
+                return Err(WorldError::Flights {
+                    max: crate::calendar::ARG_MAX,
+                    at_ns: self.now_ns,
+                });
+            }
+            if self.witness.is_done() {
+                return Ok(Pause::Done);
+            }
+        }
+    }
+
+    fn at_last(&self) -> Result<Pause, WorldError> {
+        let max = self.limits.events_max;
+        let at_ns = self.now_ns;
+        match self.events < max {
+            true => Ok(Pause::Events),
+            false => Err(WorldError::Events { max, at_ns }),
+        }
+    }
+
+    #[inline]
+    fn happen(&mut self, event: Event) {
+        let (node, arg) = (event.node, event.arg());
+        let size = match event.kind() {
+            net::ARRIVAL | net::DELIVERY | net::ACKNOWLEDGED => self.net.flights[arg].bytes,
+            _ => 0,
+        };
+        self.hash.add(&event, size);
+        match event.kind() {
+            net::UPLINK => {
+                self.net.hot[node as usize].called = false;
+                self.net.serve(&mut self.queue, self.now_ns, node);
+                if arg > 0 {
+                    let peer = Peer(u64::from(arg - 1));
+                    self.input(node, Input::SendReady { peer });
+                }
+            }
+            net::ARRIVAL => self.net.settle(&mut self.queue, self.now_ns, node, arg),
+            net::DELIVERY => self.deliver(node, arg),
+            net::ACKNOWLEDGED => {
+                self.net
+                    .acknowledged(&mut self.queue, self.now_ns, node, arg);
+            }
+            net::READY => {
+                let peer = Peer(u64::from(arg));
+                self.input(node, Input::SendReady { peer });
+            }
+            what @ (charge::INLINE | charge::LANE | charge::PLAN) => {
+                let at = At {
+                    now: self.now_ns,
+                    node,
+                    hot: &mut self.net.hot[node as usize],
+                    tally: &mut self.net.tally[node as usize],
+                    queue: &mut self.queue,
+                };
+                self.compute.happen(at, (what, arg), &mut self.done);
+                self.settle_any(node);
+            }
+            kind::TIMER => self.ring(node, arg),
+            kind::COMMAND => {
+                if let Some(command) = self.commands.release(arg) {
+                    self.input(node, Input::Command(command));
+                }
+            }
+            _ => self.change_now(arg),
+        }
+    }
+
+    /// A timer comes: the deadline, or a look at one that moved.
+    fn ring(&mut self, node: u32, generation: u32) {
+        let hot = &mut self.net.hot[node as usize];
+        if hot.timer != generation || hot.armed_ns == u64::MAX {
+            self.stale += 1;
+            return;
+        }
+        hot.armed_ns = u64::MAX;
+        let now = self.time_at(node);
+        if self.net.hot[node as usize].wrapped {
+            return self.ring_wrapped(node);
+        }
+        match self.roles[node as usize].next_deadline() {
+            Some(deadline) if deadline <= now => self.input(node, Input::Deadline),
+            later => self.arm(node, later),
+        }
+    }
+
+    /// A message is there.
+    #[inline]
+    fn deliver(&mut self, node: u32, first: u32) {
+        if self.net.hot[node as usize].down {
+            return self.net.lose(first);
+        }
+        if !self.net.handles(&mut self.queue, self.now_ns, node, first) {
+            return;
+        }
+        let mut index = first;
+        while index != crate::net::NONE {
+            let flight = self.net.flights.remove(index);
+            index = flight.next;
+            self.net.balance.delivered += flight.bytes;
+            self.net.tally[node as usize].bytes_down += flight.bytes;
+            if flight.message == crate::net::NONE {
+                continue;
+            }
+            let message = self.net.messages.redeem(flight.message);
+            let from = Peer(u64::from(flight.back));
+            self.witness.arrived(self.now_ns, node, &message);
+            self.input(node, Input::Message { from, message });
+        }
+    }
+}

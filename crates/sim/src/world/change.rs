@@ -1,0 +1,146 @@
+//! Changes of the world itself: nodes that go down, slow down, or are cut off.
+
+use super::{Witness, World, kind};
+use crate::calendar::{ARG_MAX, EventQueue};
+use crate::fault::Wrap;
+use crate::net::{Cut, Rate};
+use crate::role::{Input, Role};
+use alphorn_proto::Peer;
+use alphorn_types::Time;
+
+/// What changes at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A node is cut off from the network: what it sends or would receive is lost. Its state stays,
+    /// its jobs go on.
+    Down(u32),
+    /// It is there again.
+    Up(u32),
+    /// A node gets another bandwidth.
+    Link(u32, Rate),
+    /// Work on a node takes this percentage of its cost.
+    Speed(u32, u64),
+    /// The connections between two sides of the nodes break (false), or are there again (true).
+    Between(Vec<bool>, bool),
+}
+
+impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
+    /// Lets something change at a time, now or later.
+    ///
+    /// # Panics
+    /// If the time is over, or 2^28 changes wait.
+    pub fn change(&mut self, at: Time, change: Change) {
+        assert!(at >= self.now(), "a change at a time that is over");
+        assert!(
+            self.changes.len() < ARG_MAX as usize,
+            "changes are numbered"
+        );
+        let index = self.changes.len() as u32;
+        self.changes.push(change);
+        self.queue.push(at.as_nanos(), 0, kind::CHANGE, index);
+    }
+
+    /// Cuts one side of the nodes off from the other for an interval. Streams break `break_ns` after its
+    /// begin: what would arrive later is lost, and both ends hear of it; an interval that ends
+    /// before only delays.
+    ///
+    /// # Panics
+    /// If there is not one entry for each node, or the interval has begun.
+    pub fn partition(&mut self, side: Vec<bool>, from: Time, until: Time, break_ns: u64) {
+        assert_eq!(side.len(), self.roles.len(), "a side for each node");
+        let broken = from.saturating_add_ns(break_ns);
+        self.net.cuts.push(Cut {
+            side: side.clone(),
+            from_ns: from.as_nanos(),
+            until_ns: until.as_nanos(),
+            break_ns: broken.as_nanos(),
+        });
+        if until > broken {
+            self.change(broken, Change::Between(side.clone(), false));
+            if until < Time::MAX {
+                self.change(until, Change::Between(side, true));
+            }
+        }
+    }
+
+    /// Puts a wrapper before a node's state machine, outside of those that are there.
+    pub fn wrap(&mut self, node: u32, wrap: Box<dyn Wrap<R>>) {
+        self.net.hot[node as usize].wrapped = true;
+        self.wraps.entry(node).or_default().push(wrap);
+        self.settle_any(node);
+    }
+
+    /// Sets a node's clock ahead, before anything happens.
+    ///
+    /// # Panics
+    /// If something has happened.
+    pub fn skew(&mut self, node: u32, ahead_ns: u64) {
+        assert_eq!(self.events, 0, "clocks are set before a run");
+        self.skew_ns.resize(self.roles.len(), 0);
+        self.skew_ns[node as usize] = ahead_ns;
+        self.net.hot[node as usize].armed_ns = u64::MAX;
+        self.settle_any(node);
+    }
+
+    pub(super) fn change_now(&mut self, index: u32) {
+        match self.changes[index as usize].clone() {
+            Change::Down(node) => {
+                if !self.net.hot[node as usize].down {
+                    self.witness.changed(self.now_ns, node, false);
+                    self.tell_neighbours(node, false);
+                    self.net.clear(&mut self.queue, self.now_ns, node);
+                    self.net.hot[node as usize].down = true;
+                }
+            }
+            Change::Up(node) => {
+                if self.net.hot[node as usize].down {
+                    self.net.hot[node as usize].down = false;
+                    self.witness.changed(self.now_ns, node, true);
+                    self.tell_neighbours(node, true);
+                }
+            }
+            Change::Link(node, rate) => {
+                let rates = &mut self.net.rates;
+                let found = rates.iter().position(|known| *known == rate);
+                let index = found.unwrap_or_else(|| {
+                    rates.push(rate);
+                    rates.len() - 1
+                });
+                self.net.hot[node as usize].rate = index as u16;
+            }
+            Change::Speed(node, factor_pct) => self.compute.set_factor(node, factor_pct),
+            Change::Between(side, up) => self.tell_across(&side, up),
+        }
+    }
+
+    /// Tells both ends of all connections between two sides.
+    fn tell_across(&mut self, side: &[bool], up: bool) {
+        for node in 0..self.roles.len() as u32 {
+            for number in 0..self.net.graph.peers(node).len() as u32 {
+                let across = self.net.graph.peers(node)[number as usize];
+                if side[node as usize] == side[across as usize] {
+                    continue;
+                }
+                let peer = Peer(u64::from(number));
+                let down = self.net.hot[node as usize].down || self.net.hot[across as usize].down;
+                if !down {
+                    let input = match up {
+                        true => Input::PeerUp { peer },
+                        false => Input::PeerDown { peer },
+                    };
+                    self.input(node, input);
+                }
+            }
+        }
+    }
+
+    /// The bandwidth of a node.
+    pub fn rate(&self, node: u32) -> Rate {
+        self.net.rates[usize::from(self.net.hot[node as usize].rate)]
+    }
+
+    /// What work takes at a node, in percent of its cost.
+    pub fn factor_pct(&self, node: u32) -> u64 {
+        self.compute.factor_pct(node)
+    }
+}

@@ -1,0 +1,198 @@
+//! What roles want done, and the slow way of nodes with a wrapper.
+
+use super::{Witness, World};
+use crate::calendar::EventQueue;
+use crate::charge::At;
+use crate::net::Parcel;
+use crate::role::{Input, Labour, Output, Role, Wire};
+use alphorn_proto::Peer;
+use alphorn_proto::gossip::Peers;
+use alphorn_types::Time;
+
+impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
+    #[inline]
+    pub(super) fn perform(&mut self, node: u32, output: Output<R>) {
+        match output {
+            Output::Send { to, message, class } => self.send(node, &to, message, class),
+            Output::Cancel { peer, what } => {
+                if let Some(end) = self.net.graph.end(node, peer.0) {
+                    let fits = |message: &R::Message| R::cancels(&what, message);
+                    self.net
+                        .cancel(&mut self.queue, self.now_ns, (node, end), fits);
+                }
+            }
+            Output::Spawn { job, request } => {
+                let at = At {
+                    now: self.now_ns,
+                    node,
+                    hot: &mut self.net.hot[node as usize],
+                    tally: &mut self.net.tally[node as usize],
+                    queue: &mut self.queue,
+                };
+                self.compute.spawn(at, (job, request), &mut self.done);
+            }
+            Output::CancelSession { session } => {
+                let at = At {
+                    now: self.now_ns,
+                    node,
+                    hot: &mut self.net.hot[node as usize],
+                    tally: &mut self.net.tally[node as usize],
+                    queue: &mut self.queue,
+                };
+                self.compute.cancel(at, session, &mut self.done);
+            }
+            Output::Deliver(delivery) => self.witness.delivered(self.now_ns, node, &delivery),
+            Output::Report { peer, reason } => {
+                if let Some(end) = self.net.graph.end(node, peer.0) {
+                    let about = self.net.graph.peer(end);
+                    self.witness.reported(self.now_ns, node, about, reason);
+                }
+            }
+            Output::Evidence => self.witness.evidence(self.now_ns, node),
+        }
+    }
+
+    /// Gives a message to the uplink, once for each receiver. Peers that are none are left out.
+    #[inline]
+    fn send(&mut self, node: u32, to: &Peers, message: R::Message, class: u8) {
+        let holders = to.len() as u32;
+        if holders == 0 || self.net.hot[node as usize].down {
+            return;
+        }
+        let (bytes, kind, paced) = (message.wire_bytes(), message.kind(), message.is_paced());
+        self.witness.sent(self.now_ns, node, &message, holders);
+        let Some(message) = self.net.messages.insert(message, holders) else {
+            self.net.full = true;
+            return;
+        };
+        self.net.tally[node as usize].messages += holders;
+        let parcel = Parcel {
+            message,
+            bytes,
+            class,
+            kind: kind as u8,
+            paced,
+        };
+        for peer in to.iter() {
+            match self.net.graph.end(node, peer.0) {
+                Some(end) => self
+                    .net
+                    .send(&mut self.queue, self.now_ns, (node, end), parcel),
+                None => {
+                    self.net.messages.release(message);
+                }
+            }
+        }
+    }
+
+    /// Tells a role of the jobs that ended.
+    #[cold]
+    pub(super) fn finish_jobs(&mut self, node: u32) {
+        let now = self.time_at(node);
+        let mut ended = std::mem::take(&mut self.done);
+        for done in ended.drain(..) {
+            let input = Input::Finished {
+                job: done.job,
+                end: done.end,
+                product: done.work.map(Labour::run),
+                leftover: done.leftover,
+            };
+            self.roles[node as usize].handle(now, input);
+        }
+        self.done = ended;
+    }
+
+    /// Carries out the effects of a node, whether it has a wrapper or not.
+    pub(super) fn settle_any(&mut self, node: u32) {
+        match self.net.hot[node as usize].wrapped {
+            true => self.settle_wrapped(node, Vec::new()),
+            false => self.settle(node),
+        }
+    }
+
+    /// The input goes through the wrappers, and what is left of it to the role.
+    #[cold]
+    pub(super) fn input_wrapped(&mut self, node: u32, input: Input<R>) {
+        let now = self.time_at(node);
+        let mut wraps = self.wraps.remove(&node).unwrap_or_default();
+        let mut own = Vec::new();
+        let mut left = Some(input);
+        for wrap in &mut wraps {
+            left = left.and_then(|input| wrap.input(now, input, &mut own));
+        }
+        self.wraps.insert(node, wraps);
+        if let Some(input) = left {
+            self.roles[node as usize].handle(now, input);
+        }
+        self.settle_wrapped(node, own);
+    }
+
+    #[cold]
+    pub(super) fn ring_wrapped(&mut self, node: u32) {
+        let now = self.time_at(node);
+        let due = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
+        let mut own = Vec::new();
+        for wrap in self.wraps.get_mut(&node).into_iter().flatten() {
+            if due(wrap.next_deadline()) {
+                wrap.deadline(now, &mut own);
+            }
+        }
+        if due(self.roles[node as usize].next_deadline()) {
+            self.roles[node as usize].handle(now, Input::Deadline);
+        }
+        self.settle_wrapped(node, own);
+    }
+
+    /// What the role wants goes through the wrappers; what these want themselves, `own`, does not.
+    fn settle_wrapped(&mut self, node: u32, own: Vec<Output<R>>) {
+        let now = self.time_at(node);
+        let mut wraps = self.wraps.remove(&node).unwrap_or_default();
+        for output in own {
+            self.perform(node, output);
+        }
+        loop {
+            while let Some(output) = self.roles[node as usize].poll_output() {
+                let mut outputs = vec![output];
+                for wrap in &mut wraps {
+                    let before = std::mem::take(&mut outputs);
+                    for output in before {
+                        wrap.output(now, output, &mut outputs);
+                    }
+                }
+                for output in outputs {
+                    self.perform(node, output);
+                }
+            }
+            if self.done.is_empty() {
+                break;
+            }
+            self.finish_jobs(node);
+        }
+        let deadlines = wraps.iter().filter_map(|wrap| wrap.next_deadline());
+        let deadline = deadlines.chain(self.roles[node as usize].next_deadline());
+        let deadline = deadline.min();
+        self.wraps.insert(node, wraps);
+        self.arm(node, deadline);
+    }
+
+    /// Tells both ends of all connections of a node that they are gone, or there again.
+    pub(super) fn tell_neighbours(&mut self, node: u32, up: bool) {
+        let input = |peer: u32| {
+            let peer = Peer(u64::from(peer));
+            match up {
+                true => Input::PeerUp { peer },
+                false => Input::PeerDown { peer },
+            }
+        };
+        for number in 0..self.net.graph.peers(node).len() as u32 {
+            let Some(end) = self.net.graph.end(node, number.into()) else {
+                return;
+            };
+            let (peer, back) = (self.net.graph.peer(end), self.net.graph.back(end));
+            if !self.net.hot[peer as usize].down {
+                self.input(peer, input(back));
+                self.input(node, input(number));
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+use super::*;
+use crate::calendar::Heap;
+use crate::graph::Graph;
+use crate::latency::Latency;
+use crate::net::Rate;
+use crate::role::flood::{Blob, Delivered, Flood, FloodMessage, Publish, meshes};
+use crate::scenario::{self, Link};
+use alphorn_proto::gossip::{Config, DenseId, Gossip};
+use std::sync::Arc;
+
+const NODES: u32 = 200;
+const ITEMS: u32 = 12;
+
+type Mesh = Flood<Gossip<DenseId, Blob>>;
+
+/// (nanoseconds, node, payload) of every delivery.
+#[derive(Debug, Default)]
+struct Log(Vec<(u64, u32, u32)>);
+
+impl Witness<Mesh> for Log {
+    fn delivered(&mut self, now_ns: u64, node: u32, delivered: &Delivered) {
+        self.0.push((now_ns, node, delivered.item));
+    }
+}
+
+struct Setup {
+    latency: scenario::Latency,
+    arrivals_always: bool,
+    validation_ns: u64,
+    bytes: u64,
+    link: Link,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Setup {
+            latency: scenario::Latency::Constant {
+                ms: 70,
+                jitter_pct: 0,
+            },
+            arrivals_always: false,
+            validation_ns: 0,
+            bytes: 10_000,
+            link: Link::default(),
+        }
+    }
+}
+
+impl Setup {
+    fn world<Q: EventQueue>(&self) -> World<Mesh, Log, Q> {
+        let numbers = (0..NODES).flat_map(|node| (1..=8_u32).map(move |i| (node, i)));
+        let edge = |(node, i): (u32, u32)| (node, (node + i * i * 7 + 1) % NODES);
+        let graph = Graph::from_edges(NODES, numbers.map(edge).collect()).unwrap();
+        let config = Arc::new(Config::default());
+        let roles = meshes(&graph, &config, self.validation_ns, 5).unwrap();
+        let regions = Latency::regions_of(&self.latency, 3, NODES);
+        let config = WorldConfig {
+            net: NetConfig {
+                graph,
+                latency: Latency::new(&self.latency, regions),
+                link: self.link.clone(),
+                rates: vec![Rate {
+                    up_bps: 25_000_000,
+                    down_bps: 50_000_000,
+                }],
+                rate: vec![0; NODES as usize],
+                handle_ns: 2000,
+                seed: 3,
+                kinds: FloodMessage::KINDS.len(),
+                arrivals_always: self.arrivals_always,
+            },
+            processors: vec![Processor {
+                cores: 4,
+                factor_pct: 100,
+            }],
+            processor: vec![0; NODES as usize],
+            limits: Limits {
+                events_max: 10_000_000,
+                sim_time_max_ns: 100_000_000_000,
+            },
+        };
+        let mut world = World::new(roles, config, Log::default());
+        for item in 0..ITEMS {
+            let publish = Publish {
+                item,
+                bytes: self.bytes,
+            };
+            let at = Time::from_millis(u64::from(item) * 30);
+            world.command(at, item * 17 % NODES, publish);
+        }
+        world
+    }
+
+    fn run<Q: EventQueue>(&self) -> World<Mesh, Log, Q> {
+        let mut world = self.world();
+        assert_eq!(world.run_until(Time::MAX, u64::MAX), Ok(Pause::Quiet));
+        world
+    }
+}
+
+fn regions() -> scenario::Latency {
+    scenario::Latency::Regions {
+        matrix: "libp2p-2025".into(),
+        intra_ms_min: 0,
+        jitter_pct: 5,
+    }
+}
+
+#[test]
+fn every_payload_reaches_everyone_once() {
+    let world = Setup::default().run::<Calendar>();
+    let mut deliveries: Vec<(u32, u32)> =
+        world.witness().0.iter().map(|&(_, n, i)| (i, n)).collect();
+    deliveries.sort_unstable();
+    let all = (0..ITEMS).flat_map(|i| (0..NODES).map(move |n| (i, n)));
+    let expected: Vec<_> = all.filter(|&(i, n)| n != i * 17 % NODES).collect();
+    assert!(
+        deliveries == expected,
+        "{} of {}",
+        deliveries.len(),
+        expected.len()
+    );
+    let duplicates: u64 = world.roles().iter().map(Role::duplicate_bytes).sum();
+    assert!(duplicates > 0);
+    let received: u64 = world.tallies().iter().map(|tally| tally.bytes_down).sum();
+    assert_eq!(received, world.balance().delivered);
+    let series: u64 = world.series().map(|(.., bytes)| bytes).sum();
+    assert_eq!(series, world.balance().started);
+}
+
+#[test]
+fn the_queue_of_events_decides_nothing() {
+    for latency in [Setup::default().latency, regions()] {
+        let setup = Setup {
+            latency,
+            validation_ns: 300_000,
+            ..Setup::default()
+        };
+        let (calendar, heap) = (setup.run::<Calendar>(), setup.run::<Heap>());
+        assert!(calendar.witness().0 == heap.witness().0);
+        assert_eq!(calendar.event_hash(), heap.event_hash());
+        assert_eq!(calendar.events(), heap.events());
+        assert_eq!(calendar.event_hash(), setup.run::<Calendar>().event_hash());
+    }
+}
+
+#[test]
+fn without_overtaking_the_arrival_needs_no_event() {
+    let direct = Setup::default().run::<Calendar>();
+    let events = Setup {
+        arrivals_always: true,
+        ..Setup::default()
+    };
+    let events = events.run::<Calendar>();
+    let sorted = |world: &World<Mesh, Log>| {
+        let mut log = world.witness().0.clone();
+        log.sort_unstable();
+        log
+    };
+    assert!(sorted(&direct) == sorted(&events));
+    assert_eq!(direct.balance(), events.balance());
+    assert!(direct.events() < events.events());
+}
+
+#[test]
+fn validation_takes_its_time_at_every_hop() {
+    let last = |validation_ns| {
+        let setup = Setup {
+            validation_ns,
+            bytes: 500,
+            ..Setup::default()
+        };
+        let world = setup.run::<Calendar>();
+        let first = world.witness().0.iter().filter(|(.., item)| *item == 0);
+        let cpu_ns: u64 = world.tallies().iter().map(|tally| tally.cpu_ns).sum();
+        let messages: u64 = world.tallies().iter().map(|t| u64::from(t.messages)).sum();
+        let jobs_ns = cpu_ns - 2000 * messages;
+        (first.map(|(ns, ..)| *ns).min().unwrap(), jobs_ns)
+    };
+    let (free, idle_ns) = last(0);
+    assert_eq!(idle_ns, 0);
+    for cost_ns in [15_000, 5_000_000] {
+        let (charged, busy_ns) = last(cost_ns);
+        assert_eq!(charged, free + cost_ns, "the first hop");
+        let jobs = u64::from(ITEMS * (NODES - 1));
+        assert_eq!(busy_ns, jobs * cost_ns);
+    }
+}
+
+#[test]
+fn bounds_end_a_run() {
+    let mut world = Setup::default().world::<Calendar>();
+    assert_eq!(world.run_until(Time::MAX, 100), Ok(Pause::Events));
+    assert_eq!(world.events(), 100);
+    let until = Time::from_millis(100);
+    assert_eq!(world.run_until(until, u64::MAX), Ok(Pause::Until));
+    assert_eq!(world.now(), until);
+    world.limits.events_max = 500;
+    let error = world.run_until(Time::MAX, u64::MAX).unwrap_err();
+    assert!(
+        matches!(error, WorldError::Events { max: 500, .. }),
+        "{error}"
+    );
+    world.limits.events_max = u64::MAX;
+    world.limits.sim_time_max_ns = world.now().as_nanos() + 1;
+    let error = world.run_until(Time::MAX, u64::MAX).unwrap_err();
+    assert!(matches!(error, WorldError::Time { .. }), "{error}");
+}
