@@ -12,6 +12,8 @@ pub(crate) enum Reference {
     Full,
     /// The base of this index: the sum is the base's, plus gained and minus lost keys.
     Base(usize),
+    /// The first column of the group, whose own sum follows from the committee's total.
+    First,
 }
 
 /// A group of columns over one committee.
@@ -22,6 +24,10 @@ pub(crate) struct Group<'a> {
     pub(crate) flips: &'a [u64],
     /// The base, if that is the reference of all columns; `flips` are 0 then.
     pub(crate) base: Option<&'a [u64]>,
+    /// Whether the base is the first column: every position is an item then, and bit 0 of its value,
+    /// in which no column differs, is set. So column 0 yields the sum of all keys, the lost ones
+    /// negative.
+    pub(crate) folded: bool,
     /// Number of positions n.
     pub(crate) positions: usize,
 }
@@ -41,9 +47,13 @@ impl Group<'_> {
         let base = self.base.map_or(0, |base| base[word]);
         let valid = self.valid(word);
         let mut any = 0;
-        for ((column, flip), out) in self.columns.iter().zip(self.flips).zip(out) {
+        for ((column, flip), out) in self.columns.iter().zip(self.flips).zip(&mut *out) {
             *out = (column[word] ^ flip ^ base) & valid;
             any |= *out;
+        }
+        if self.folded {
+            out[0] = valid;
+            any = valid;
         }
         any
     }
@@ -156,7 +166,11 @@ mod tests {
         let columns: Vec<&[u64]> = words.iter().map(Vec::as_slice).collect();
         let flips: Vec<u64> = (0..11).map(|j| if j % 3 == 0 { !0 } else { 0 }).collect();
         let base = vec![0x00ff_1234_5678_9abc, 0, 5];
-        for base in [None, Some(base.as_slice())] {
+        for (base, folded) in [
+            (None, false),
+            (Some(base.as_slice()), false),
+            (Some(columns[0]), true),
+        ] {
             let flips = if base.is_some() {
                 vec![0; 11]
             } else {
@@ -166,6 +180,7 @@ mod tests {
                 columns: &columns,
                 flips: &flips,
                 base,
+                folded,
                 positions,
             };
             let mut items = Vec::new();
@@ -177,7 +192,7 @@ mod tests {
                 let lost = base.map_or(0, bit);
                 let value = (0..11).fold(0, |value, j| {
                     value | ((bit(columns[j]) ^ (flips[j] & 1) ^ lost) as u16) << j
-                });
+                }) | u16::from(folded);
                 if value != 0 {
                     let item = found.next().expect("an item for each difference");
                     assert_eq!(item.value, value);

@@ -83,17 +83,21 @@ pub enum Method {
     Based,
     /// One sum per column over its differences from the nearest vector whose sum is known.
     Delta,
+    /// As `Pattern`, on the differences from the first column, whose sum follows from the total: half
+    /// as many patterns, because a key and its negative share one.
+    Folded,
 }
 
 impl Method {
     /// All methods.
-    pub const ALL: [Method; 6] = [
+    pub const ALL: [Method; 7] = [
         Method::Naive,
         Method::Bulk,
         Method::Subtract,
         Method::Pattern,
         Method::Based,
         Method::Delta,
+        Method::Folded,
     ];
 
     /// The name in reports.
@@ -105,6 +109,7 @@ impl Method {
             Method::Pattern => "pattern",
             Method::Based => "based",
             Method::Delta => "delta",
+            Method::Folded => "folded",
         }
     }
 }

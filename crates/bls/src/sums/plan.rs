@@ -11,6 +11,9 @@ use super::{Method, SumOptions};
 
 /// Up to this many columns of a job are tried one by one against the bases.
 const DELTA_COLUMNS_MAX: usize = 3;
+/// Half of a point in running additions: a product by a scalar of 255 bits, which blst splits in two
+/// halves, takes 128 doublings and about 50 additions.
+const HALVE_ADDITIONS: f64 = 200.0;
 
 /// How one job is summed.
 #[derive(Debug)]
@@ -73,14 +76,18 @@ impl<'a> JobColumns<'a> {
                 .iter()
                 .map(|r| if *r == Reference::Full { !0 } else { 0 }),
         );
+        let columns = &self.columns[columns];
+        let folded = references.first() == Some(&Reference::First);
         let base = match references.first() {
             Some(Reference::Base(i)) => Some(self.bases[*i].words()),
+            Some(Reference::First) => Some(columns[0]),
             _ => None,
         };
         Group {
-            columns: &self.columns[columns],
+            columns,
             flips,
             base,
+            folded,
             positions: self.positions,
         }
     }
@@ -88,7 +95,7 @@ impl<'a> JobColumns<'a> {
     /// The plan of least predicted time, or the best one of the method that `options` names.
     ///
     /// A method that needs a base falls back to `Pattern` (`Based`) or `Subtract` (`Delta`) where no
-    /// base fits.
+    /// base fits, and `Folded` to `Pattern` where there is one column.
     pub(crate) fn plan(&self, options: &SumOptions) -> JobPlan {
         let costs = &options.costs;
         let ones: Vec<usize> = (0..self.columns.len()).map(|j| self.ones(j)).collect();
@@ -101,12 +108,16 @@ impl<'a> JobColumns<'a> {
             Some(Method::Based) => self
                 .based(costs)
                 .unwrap_or_else(|| self.pattern(&ones, costs)),
+            Some(Method::Folded) => self
+                .folded(costs)
+                .unwrap_or_else(|| self.pattern(&ones, costs)),
             None => {
                 let single = self.single(Method::Subtract, &ones, costs);
                 let mut plans = vec![self.naive(&ones, costs), single];
                 if self.columns.len() > 1 {
                     plans.push(self.pattern(&ones, costs));
                     plans.extend(self.based(costs));
+                    plans.extend(self.folded(costs));
                 }
                 if self.columns.len() <= DELTA_COLUMNS_MAX {
                     plans.push(self.delta(&ones, costs));
@@ -186,6 +197,23 @@ impl<'a> JobColumns<'a> {
         plans.reduce(|a, b| if b.cost_ns < a.cost_ns { b } else { a })
     }
 
+    /// Every group against its own first column; `None` for a single column.
+    fn folded(&self, costs: &Costs) -> Option<JobPlan> {
+        let (first, others) = self.columns.split_first()?;
+        if others.is_empty() {
+            return None;
+        }
+        let differing = |column: &&[u64]| -> usize {
+            let pairs = column.iter().zip(*first);
+            pairs.map(|(a, b)| (a ^ b).count_ones() as usize).sum()
+        };
+        let distance: usize = others.iter().map(differing).sum();
+        // The first column does not differ from itself; counted in proportion it changes no density.
+        let distance = distance + distance / others.len();
+        let references = vec![Reference::First; self.columns.len()];
+        Some(self.grouped(Method::Folded, references, distance, costs))
+    }
+
     /// The best groups, given the distance of all columns together from their references.
     fn grouped(
         &self,
@@ -195,6 +223,8 @@ impl<'a> JobColumns<'a> {
         costs: &Costs,
     ) -> JobPlan {
         let columns = self.columns.len();
+        let folded = method == Method::Folded;
+        let width_min = if folded { 2 } else { 1 };
         let mut flips = Vec::new();
         let density = distance as f64 / (columns * self.positions).max(1) as f64;
         let bits = Bits {
@@ -203,19 +233,24 @@ impl<'a> JobColumns<'a> {
         };
         let fewest = columns.div_ceil(WIDTH_MAX);
         let candidates = [fewest, fewest + 1, 2 * fewest];
-        let tried = candidates
-            .into_iter()
-            .enumerate()
-            .filter(|(i, groups)| *groups <= columns && !candidates[..*i].contains(groups));
+        let tried = candidates.into_iter().enumerate().filter(|(i, groups)| {
+            width_min * *groups <= columns && !candidates[..*i].contains(groups)
+        });
         let tried = tried.map(|(_, count)| {
             let groups = cut_evenly(columns, count);
             let (mut items, mut additions) = (0, 0.0);
             for group in &groups {
                 let touched = self.group(group.clone(), &references, &mut flips).touched();
                 items += touched;
-                additions += bits.additions(touched as f64, group.len() as u32, group.len() == 1);
+                additions += match folded {
+                    true => bits.folded_additions(group.len() as u32),
+                    false => bits.additions(touched as f64, group.len() as u32, group.len() == 1),
+                };
             }
-            (costs.job_ns(additions, items as f64, count), groups, items)
+            let halves = if folded { count } else { 0 };
+            let halves_ns = halves as f64 * HALVE_ADDITIONS * costs.naive_add_ns;
+            let cost_ns = costs.job_ns(additions, items as f64, count) + halves_ns;
+            (cost_ns, groups, items)
         });
         let best = tried.reduce(|a, b| if b.0 < a.0 { b } else { a });
         let (cost_ns, groups, items) = best.unwrap_or_default();
@@ -316,6 +351,16 @@ impl Bits {
     }
 }
 
+impl Bits {
+    /// Expected additions of a folded group whose columns differ from the first one with this density:
+    /// every position is an item, and its value has a bit that is always set.
+    fn folded_additions(self, width: u32) -> f64 {
+        // One more than `distinct` counts: no difference at all.
+        let different = (self.distinct(width - 1) + 1.0).min(self.positions);
+        self.positions - different + self.additions(different, width, true)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,6 +389,16 @@ mod tests {
             "{}",
             bits.distinct(16)
         );
+    }
+
+    #[test]
+    fn folding_saves_a_tenth_of_the_additions_of_random_columns() {
+        let bits = Bits {
+            positions: 32768.0,
+            density: 0.5,
+        };
+        let additions = bits.folded_additions(16);
+        assert!((53_000.0..54_500.0).contains(&additions), "{additions}");
     }
 
     #[test]

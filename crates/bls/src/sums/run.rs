@@ -1,5 +1,6 @@
 //! Runs jobs: plans them, pools small ones into batches, shares batches among threads.
 
+use core::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -27,6 +28,7 @@ pub(crate) struct Space<K: SumKernel> {
     tree: Tree<K>,
     flips: Vec<u64>,
     wanted: Vec<Wanted>,
+    folds: Vec<Fold>,
     columns: Vec<Option<Entry>>,
     points: Vec<K::Point>,
     affine: Vec<G1Affine>,
@@ -38,6 +40,7 @@ impl<K: SumKernel> Default for Space<K> {
             tree: Tree::default(),
             flips: Vec::new(),
             wanted: Vec::new(),
+            folds: Vec::new(),
             columns: Vec::new(),
             points: Vec::new(),
             affine: Vec::new(),
@@ -51,6 +54,33 @@ struct Wanted {
     negative: bool,
     slot: usize,
 }
+
+/// A folded group of a batch.
+struct Fold {
+    /// The total of its committee, unless that is the identity.
+    total: Option<Entry>,
+    /// Where the tree leaves the sum of all keys, those of the first column negative.
+    slot: usize,
+    /// Its columns among the wanted ones.
+    wanted: Range<usize>,
+}
+
+/// (r + 1) / 2, little-endian: half of a point of order r.
+const HALF: [u8; 32] = {
+    let words = [
+        0x7fff_ffff_8000_0001_u64,
+        0xa9de_d201_7fff_2dff,
+        0x199c_ec04_04d0_ec02,
+        0x39f6_d3a9_94ce_bea4,
+    ];
+    let mut bytes = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        bytes[i] = (words[i / 8] >> (8 * (i % 8))) as u8;
+        i += 1;
+    }
+    bytes
+};
 
 /// A job with its plan and its place in the output.
 struct Planned<'a> {
@@ -146,13 +176,27 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         let start = Instant::now();
         space.tree.clear();
         space.wanted.clear();
+        space.folds.clear();
         for planned in batch {
             self.push(planned, space);
         }
         let buckets_ns = elapsed_ns(start);
         space.tree.run(self.kernel, self.points);
+        self.join_folds(space);
         self.join_references(space);
         self.join_planes(batch, space);
+        self.decode(space);
+        let mut report = SumReport {
+            buckets_ns,
+            ..SumReport::default()
+        };
+        report.additions = space.tree.additions + self.naive_jobs(batch, space);
+        report.sums_ns = elapsed_ns(start) - buckets_ns;
+        report
+    }
+
+    /// Brings the points that `space.columns` names into `space.affine`.
+    fn decode(&self, space: &mut Space<K>) {
         space.points.clear();
         for entry in &space.columns {
             // A missing sum is the identity; any point keeps its place until it is overwritten.
@@ -173,13 +217,6 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
                 Some(_) => {}
             }
         }
-        let mut report = SumReport {
-            buckets_ns,
-            ..SumReport::default()
-        };
-        report.additions = space.tree.additions + self.naive_jobs(batch, space);
-        report.sums_ns = elapsed_ns(start) - buckets_ns;
-        report
     }
 
     /// Gives the groups of a job to the tree and notes what its columns are compared with.
@@ -188,6 +225,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             tree,
             flips,
             wanted,
+            folds,
             ..
         } = space;
         let Planned {
@@ -222,18 +260,76 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             if tree.items_len() > ITEMS_MAX {
                 tree.run(self.kernel, self.points);
             }
+            let folded = group.folded;
             let slot = tree.push_group(range.len(), |items| group.extract(first, items));
+            if folded {
+                let wanted = wanted.len()..wanted.len() + range.len();
+                folds.push(Fold {
+                    total,
+                    slot,
+                    wanted,
+                });
+            }
             for (i, reference) in plan.references[range.clone()].iter().enumerate() {
                 let (known, negative) = match reference {
                     Reference::Zero => (None, false),
                     Reference::Full => (total, true),
                     Reference::Base(base) => (bases[*base], false),
+                    // Known when the tree has run.
+                    Reference::First => (None, false),
                 };
                 wanted.push(Wanted {
                     known,
                     negative,
                     slot: slot + i,
                 });
+            }
+        }
+    }
+
+    /// The sums of the first columns of folded groups: S = (T - U) / 2, where T is the committee's
+    /// total and U = T - 2S what the tree left in the place of the first column.
+    ///
+    /// The keys have order r, which is odd: (r + 1) / 2 times a point is its half.
+    fn join_folds(&self, space: &mut Space<K>) {
+        if space.folds.is_empty() {
+            return;
+        }
+        let Space {
+            tree,
+            folds,
+            columns,
+            ..
+        } = space;
+        columns.clear();
+        let base = self.points.len() + tree.sums.len();
+        let slots = core::mem::take(&mut tree.slots);
+        tree.sum_extra(self.kernel, self.points, |list| {
+            for fold in folds.iter() {
+                let rest = slots[fold.slot].map(Entry::negated);
+                columns.push(match (fold.total, rest) {
+                    (Some(total), Some(rest)) => {
+                        list.entries.extend([total, rest]);
+                        list.close();
+                        Some(Entry::new(base + list.len() - 1, false))
+                    }
+                    (total, rest) => total.or(rest),
+                });
+            }
+        });
+        tree.slots = slots;
+        self.drop_infinities(columns, tree);
+        self.decode(space);
+        for (fold, twice) in space.folds.iter().zip(&space.affine) {
+            space.tree.slots[fold.slot] = None;
+            if twice.is_infinity() {
+                continue;
+            }
+            let half = CurveField::multiply(twice, &HALF);
+            self.kernel.encode(&[half], &mut space.tree.sums);
+            let known = Entry::new(self.points.len() + space.tree.sums.len() - 1, false);
+            for wanted in &mut space.wanted[fold.wanted.clone()] {
+                wanted.known = Some(known);
             }
         }
     }

@@ -4,8 +4,8 @@ use core::arch::x86_64::*;
 
 use super::convert::{ONE, scatter};
 use super::field::{
-    DIGITS, Fe, LANES, LIMBS, NARROW, Offset, P_LIMBS, WIDE, advance_x, advance_y, products,
-    square, sub_carry, words,
+    DIGITS, Fe, LANES, LIMBS, MULTIPLES_MAX, NARROW, Offset, P_LIMBS, WIDE, advance_x, advance_y,
+    products, square, sub_carry, words,
 };
 
 /// Sixteen numbers that may be added: limbs are signed, values are bounded per level.
@@ -129,14 +129,14 @@ impl<const N: usize> Wide<N> {
         mask
     }
 
-    /// The numbers below p, one register per lane and coefficient.
+    /// The numbers below p of coordinates of a level, one register per lane and coefficient.
     #[target_feature(enable = "avx512f,avx512ifma")]
-    pub(super) fn canonical(&self) -> [[__m512i; N]; LANES] {
+    pub(super) fn canonical(&self, level: usize) -> [[__m512i; N]; LANES] {
+        debug_assert!(level_bound(level) <= MULTIPLES_MAX, "level {level}");
+        self.check(level_bound(level));
         let mut out = [[_mm512_setzero_si512(); N]; LANES];
-        let (one, mut reduced) = (Fe::broadcast(&ONE), Fe::zero());
         for c in 0..N {
-            products::<1, DIGITS>([(&self.0[c].carried(), &one)], &mut reduced);
-            scatter(&reduced.reduce(), c, &mut out);
+            scatter(&self.0[c].canonical(), c, &mut out);
         }
         out
     }

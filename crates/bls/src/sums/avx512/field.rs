@@ -74,6 +74,9 @@ pub(crate) fn multiple_of_p(multiple: u64) -> [u64; LIMBS] {
     })
 }
 
+/// Multiples of p up to which [`Fe::canonical`] reduces.
+pub(crate) const MULTIPLES_MAX: u64 = 1 << 12;
+
 /// Sixteen numbers in limbs: `self.0[v][j]` is limb j of lanes 8v to 8v + 7.
 ///
 /// Two readings: *wide*, where a limb is a signed 64-bit number and the value is Σ limb_j·2^(52j);
@@ -179,6 +182,32 @@ impl Fe {
             negative[v] = _mm512_cmplt_epi64_mask(less.0[v][LIMBS - 1], _mm512_setzero_si512());
         }
         less.select(u16::from(negative[0]) | u16::from(negative[1]) << 8, self)
+    }
+
+    /// The number below p of a wide number from 0 to [`MULTIPLES_MAX`]·p.
+    ///
+    /// The quotient by p is estimated from the top limb t: floor(t·M / 2^52) with M = floor(2^52 /
+    /// (p_7 + 1)) is never too large, and too small by less than 1 + (t + 1)/p_7 - t/(p_7 + 1) +
+    /// t/2^52 < 1.05. What is left is below 1.05 p.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    pub(crate) fn canonical(&self) -> Fe {
+        const TOP_INVERSE: u64 = (1 << LIMB_BITS) / (P_LIMBS[LIMBS - 1] + 1);
+        let zero = _mm512_setzero_si512();
+        let top_inverse = _mm512_set1_epi64(TOP_INVERSE as i64);
+        let p = P_LIMBS.map(|limb| _mm512_set1_epi64(limb as i64));
+        let mut left = self.carried();
+        for limbs in &mut left.0 {
+            let q = _mm512_madd52hi_epu64(zero, limbs[LIMBS - 1], top_inverse);
+            for j in 0..LIMBS {
+                let mut product = _mm512_madd52lo_epu64(zero, q, p[j]);
+                if j > 0 {
+                    product = _mm512_madd52hi_epu64(product, q, p[j - 1]);
+                }
+                limbs[j] = _mm512_sub_epi64(limbs[j], product);
+            }
+            *limbs = carry::<true>(*limbs);
+        }
+        left.reduce()
     }
 
     /// Which lanes are 0 mod p; narrow.

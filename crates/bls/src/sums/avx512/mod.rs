@@ -511,7 +511,8 @@ impl<const N: usize> Scratch<N> {
     fn write(&self, out: &mut [Point<N>]) {
         for group in &self.groups {
             let slot = &self.slots[group.slot];
-            let (x, y) = (slot.x.canonical(), slot.y.canonical());
+            let level = group.levels();
+            let (x, y) = (slot.x.canonical(level), slot.y.canonical(level));
             for lane in (0..LANES).filter(|lane| group.lengths[*lane] > 0) {
                 if self.infinite[group.slot] >> lane & 1 == 0 {
                     out[group.segments[lane] as usize] = Point {

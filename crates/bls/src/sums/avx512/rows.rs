@@ -23,6 +23,11 @@ pub(super) struct LaneGroup {
 }
 
 impl LaneGroup {
+    /// The level that the sums have in the end.
+    pub(super) fn levels(&self) -> usize {
+        self.longest.next_power_of_two().ilog2() as usize
+    }
+
     /// Pairs of rows that are added at a level; an odd row out stays where it is.
     pub(super) fn pairs(&self, level: usize) -> usize {
         self.longest.div_ceil(1 << level) / 2

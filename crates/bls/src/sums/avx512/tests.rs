@@ -213,7 +213,16 @@ fn check_extreme_addition<F: Coefficients<N>, const N: usize>(
     let inverse = invert::<F, N>(&product);
     temporaries.step(&mut [inverse; 2], &mut false, &pair, &bounds);
     let infinite = temporaries.add(&mut a, &b, &pair, (0, 0), &bounds);
-    let (x, y) = (a.x.canonical(), a.y.canonical());
+    let (x, y) = if level < 10 {
+        (a.x.canonical(level + 1), a.y.canonical(level + 1))
+    } else {
+        // No piece of a segment reaches such levels: a product by one brings the number down first.
+        let small = |wide: &Wide<N>| {
+            let number = Narrow(wide.carried().0).times(&one).0;
+            Wide(number.map(|fe| fe.digits())).canonical(0)
+        };
+        (small(&a.x), small(&a.y))
+    };
     let sums: Vec<Point<N>> = x.into_iter().zip(y).map(|(x, y)| Point { x, y }).collect();
     let mut affine = Vec::new();
     kernel.decode(&sums, &mut affine);
