@@ -6,7 +6,7 @@ use crate::blst_ffi::curve::{Affine, CurveField};
 use crate::blst_ffi::field::{Fp, Fp2};
 use crate::kernel::{Backend, Level};
 use crate::sums::Portable;
-use crate::sums::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
+use crate::sums::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 
 /// Bits of a digit. Signed digits halve the table: 26 windows of 2^9 points are 1.3 MB (G1) or
 /// 2.6 MB (G2), and a multiple costs at most 25 additions; unsigned bytes would cost 31.
@@ -100,7 +100,7 @@ impl<K: SumKernel> Table<K> {
                 table: &points,
                 sums: &[],
             };
-            sum_segments(kernel, operands, &list, &mut buffers, &mut sums);
+            append_sums(kernel, operands, &list, &mut buffers, &mut sums);
             points.append(&mut sums);
             known *= 2;
         }
@@ -133,7 +133,7 @@ impl<K: SumKernel> Table<K> {
                 table: &self.points,
                 sums: &[],
             };
-            sum_segments(self.kernel, operands, &list, &mut buffers, &mut sums);
+            append_sums(self.kernel, operands, &list, &mut buffers, &mut sums);
             self.kernel.decode(&sums, out);
         }
     }

@@ -50,7 +50,7 @@ pub(crate) fn column_sums<K: SumKernel>(
         .flatten()
         .map(|entry| match entry.index().checked_sub(stored.len()) {
             None => stored[entry.index()],
-            Some(sum) => tree.sums[sum],
+            Some(sum) => tree.sums.made()[sum],
         })
         .collect();
     let mut finite = Vec::with_capacity(points.len());

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
+use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 use super::tree::{Item, Tree};
 use crate::blst_ffi::curve::{Affine, CurveField, G1Affine};
 use crate::blst_ffi::field::Fp;
@@ -89,7 +89,7 @@ pub(crate) fn measure<K: SumKernel<Field = Fp>>(kernel: K, generator: &G1Affine)
             table: &table,
             sums: &[],
         };
-        sum_segments(kernel, points, &list, &mut buffers, &mut sums);
+        append_sums(kernel, points, &list, &mut buffers, &mut sums);
     });
     let naive = |count: usize| {
         least_ns(|| {

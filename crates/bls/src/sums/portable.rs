@@ -40,6 +40,10 @@ impl<F: CurveField> SumKernel for Portable<F> {
         out.extend_from_slice(points);
     }
 
+    fn identity(self) -> Affine<F> {
+        Affine::INFINITY
+    }
+
     fn is_infinity(point: &Affine<F>) -> bool {
         point.is_infinity()
     }
@@ -53,12 +57,13 @@ impl<F: CurveField> SumKernel for Portable<F> {
         points: Points<'_, Affine<F>>,
         pieces: &SegmentList,
         scratch: &mut PortableScratch<F>,
-        out: &mut Vec<Affine<F>>,
+        out: &mut [Affine<F>],
     ) {
         scratch.clear();
+        let mut out = out.iter_mut();
         for piece in pieces.iter() {
             if scratch.points.len() + piece.len() > CHUNK_ENTRIES {
-                scratch.finish(out);
+                scratch.finish(&mut out);
             }
             scratch.points.extend(piece.iter().map(|entry| {
                 let point = points.get(entry.index());
@@ -70,7 +75,7 @@ impl<F: CurveField> SumKernel for Portable<F> {
             }));
             scratch.lengths.push(piece.len());
         }
-        scratch.finish(out);
+        scratch.finish(&mut out);
     }
 }
 
@@ -80,17 +85,19 @@ impl<F: Field> PortableScratch<F> {
         self.lengths.clear();
     }
 
-    /// Reduces every segment to one point, appends these to `out` and clears the buffers.
-    fn finish(&mut self, out: &mut Vec<Affine<F>>) {
+    /// Reduces every segment to one point, writes these to the next places and clears the buffers.
+    fn finish(&mut self, out: &mut core::slice::IterMut<'_, Affine<F>>) {
         while self.lengths.iter().any(|length| *length > 1) {
             self.invert_denominators();
             self.add_pairs();
         }
         let mut sums = self.points.iter();
-        out.extend(self.lengths.iter().map(|length| match length {
-            0 => Affine::INFINITY,
-            _ => *sums.next().expect("one point is left of each segment"),
-        }));
+        for (length, out) in self.lengths.iter().zip(out) {
+            *out = match length {
+                0 => Affine::INFINITY,
+                _ => *sums.next().expect("one point is left of each segment"),
+            };
+        }
         self.clear();
     }
 

@@ -195,6 +195,14 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         report
     }
 
+    /// Makes a point one of the tree's sums.
+    fn push_point(&self, point: G1Affine, tree: &mut Tree<K>) -> Entry {
+        let mut stored = Vec::with_capacity(1);
+        self.kernel.encode(&[point], &mut stored);
+        stored.into_iter().for_each(|point| tree.sums.push(point));
+        Entry::new(self.points.len() + tree.sums.len() - 1, false)
+    }
+
     /// Brings the points that `space.columns` names into `space.affine`.
     fn decode(&self, space: &mut Space<K>) {
         space.points.clear();
@@ -205,7 +213,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
                 .points
                 .push(match index.checked_sub(self.points.len()) {
                     None => self.points[index],
-                    Some(sum) => space.tree.sums[sum],
+                    Some(sum) => space.tree.sums.made()[sum],
                 });
         }
         space.affine.clear();
@@ -236,9 +244,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             .bases
             .iter()
             .map(|base| {
-                self.kernel
-                    .encode(core::slice::from_ref(base.sum()), &mut tree.sums);
-                let entry = Entry::new(self.points.len() + tree.sums.len() - 1, false);
+                let entry = self.push_point(*base.sum(), tree);
                 (!base.sum().is_infinity()).then_some(entry)
             })
             .collect();
@@ -326,8 +332,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
                 continue;
             }
             let half = CurveField::multiply(twice, &HALF);
-            self.kernel.encode(&[half], &mut space.tree.sums);
-            let known = Entry::new(self.points.len() + space.tree.sums.len() - 1, false);
+            let known = self.push_point(half, &mut space.tree);
             for wanted in &mut space.wanted[fold.wanted.clone()] {
                 wanted.known = Some(known);
             }
@@ -409,7 +414,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         for entry in entries {
             *entry = entry.filter(|entry| match entry.index().checked_sub(self.points.len()) {
                 None => true,
-                Some(sum) => !K::is_infinity(&tree.sums[sum]),
+                Some(sum) => !K::is_infinity(&tree.sums.made()[sum]),
             });
         }
     }

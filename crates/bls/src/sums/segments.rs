@@ -105,17 +105,20 @@ pub(crate) trait SumKernel: Copy + Send + Sync + 'static {
     fn encode(self, points: &[Affine<Self::Field>], out: &mut Vec<Self::Point>);
     /// Brings stored points back.
     fn decode(self, points: &[Self::Point], out: &mut Vec<Affine<Self::Field>>);
+    /// The identity in stored form.
+    fn identity(self) -> Self::Point;
     /// Whether a stored point is the identity.
     fn is_infinity(point: &Self::Point) -> bool;
     /// Longest piece of a segment in a list of `entries` entries; at least 2.
     fn piece_max(self, entries: usize) -> usize;
-    /// Appends the sum of each segment to `out`; no segment is longer than `piece_max`.
+    /// Writes the sum of each segment to its place in `out`, whatever stood there; no segment is longer
+    /// than `piece_max`.
     fn sum_pieces(
         self,
         points: Points<'_, Self::Point>,
         pieces: &SegmentList,
         scratch: &mut Self::Scratch,
-        out: &mut Vec<Self::Point>,
+        out: &mut [Self::Point],
     );
 }
 
@@ -144,6 +147,20 @@ impl<K: SumKernel> Default for SumBuffers<K> {
 }
 
 /// Appends the sum of each segment to `out`: the identity for an empty one.
+pub(crate) fn append_sums<K: SumKernel>(
+    kernel: K,
+    points: Points<'_, K::Point>,
+    list: &SegmentList,
+    buffers: &mut SumBuffers<K>,
+    out: &mut Vec<K::Point>,
+) {
+    let start = out.len();
+    out.resize(start + list.len(), kernel.identity());
+    sum_segments(kernel, points, list, buffers, &mut out[start..]);
+}
+
+/// Writes the sum of each segment to its place in `out`, whatever stood there: the identity for an
+/// empty one.
 ///
 /// Long segments are cut into pieces, whose sums are joined in further rounds.
 pub(crate) fn sum_segments<K: SumKernel>(
@@ -151,8 +168,9 @@ pub(crate) fn sum_segments<K: SumKernel>(
     points: Points<'_, K::Point>,
     list: &SegmentList,
     buffers: &mut SumBuffers<K>,
-    out: &mut Vec<K::Point>,
+    out: &mut [K::Point],
 ) {
+    assert_eq!(out.len(), list.len(), "a place for each segment");
     let SumBuffers {
         scratch,
         pieces,
@@ -165,7 +183,7 @@ pub(crate) fn sum_segments<K: SumKernel>(
         kernel.sum_pieces(points, list, scratch, out);
         return;
     }
-    partial.clear();
+    partial.resize(pieces.len(), kernel.identity());
     kernel.sum_pieces(points, pieces, scratch, partial);
     loop {
         joins.clear();
@@ -184,7 +202,7 @@ pub(crate) fn sum_segments<K: SumKernel>(
             kernel.sum_pieces(points, joins, scratch, out);
             return;
         }
-        partial_next.clear();
+        partial_next.resize(pieces.len(), kernel.identity());
         kernel.sum_pieces(points, pieces, scratch, partial_next);
         core::mem::swap(partial, partial_next);
     }

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::Portable;
-use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, sum_segments};
+use super::segments::{Entry, Points, SegmentList, SumBuffers, SumKernel, append_sums};
 #[cfg(target_arch = "x86_64")]
 use super::{Avx512G1, KernelField, avx512::PointPages};
 use crate::blst_ffi::curve::{Affine, G1Affine};
@@ -206,7 +206,7 @@ fn append_totals<K: SumKernel<Field = Fp>>(
         table: points,
         sums: &[],
     };
-    sum_segments(
+    append_sums(
         kernel,
         operands,
         &list,

@@ -572,7 +572,8 @@ fn check_segments<K: SumKernel>(
     kernel.encode(points, &mut stored);
     // The second half of the points stands in for sums made earlier.
     let (table, sums) = stored.split_at(points.len() / 2);
-    let (mut out, mut affine) = (Vec::new(), Vec::new());
+    // What stands in the places before is overwritten, whatever the sum.
+    let (mut out, mut affine) = (vec![stored[0]; list.len()], Vec::new());
     sum_segments(
         kernel,
         Points { table, sums },

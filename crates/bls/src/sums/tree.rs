@@ -53,6 +53,49 @@ struct Digit {
     slot: usize,
 }
 
+/// Points that a run has made. The memory behind them stays filled from run to run, because a kernel
+/// overwrites it: megabytes are neither cleared nor copied.
+pub(crate) struct Sums<P> {
+    points: Vec<P>,
+    made: usize,
+}
+
+impl<P: Copy> Sums<P> {
+    fn new() -> Self {
+        Sums {
+            points: Vec::new(),
+            made: 0,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.made = 0;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.made
+    }
+
+    pub(crate) fn made(&self) -> &[P] {
+        &self.points[..self.made]
+    }
+
+    pub(crate) fn push(&mut self, point: P) {
+        self.grow(1, point).1[0] = point;
+    }
+
+    /// The points made before, and places for `count` more, in which anything stands.
+    fn grow(&mut self, count: usize, anything: P) -> (&[P], &mut [P]) {
+        let start = self.made;
+        self.made += count;
+        if self.points.len() < self.made {
+            self.points.resize(self.made, anything);
+        }
+        let (before, places) = self.points.split_at_mut(start);
+        (before, &mut places[..count])
+    }
+}
+
 /// The tree of one thread: filled group by group, then run for all of them at once.
 pub(crate) struct Tree<K: SumKernel> {
     pub(crate) buffers: SumBuffers<K>,
@@ -69,10 +112,8 @@ pub(crate) struct Tree<K: SumKernel> {
     seen: Vec<u64>,
     /// Slots that this step fills with sums.
     targets: Vec<usize>,
-    /// Sums of this step.
-    fresh: Vec<K::Point>,
     /// All sums made so far.
-    pub(crate) sums: Vec<K::Point>,
+    pub(crate) sums: Sums<K::Point>,
     /// The sum of each column; `None` is the identity.
     pub(crate) slots: Vec<Option<Entry>>,
     /// Point additions so far.
@@ -92,8 +133,7 @@ impl<K: SumKernel> Default for Tree<K> {
             repeats: Vec::new(),
             seen: Vec::new(),
             targets: Vec::new(),
-            fresh: Vec::new(),
-            sums: Vec::new(),
+            sums: Sums::new(),
             slots: Vec::new(),
             additions: 0,
         }
@@ -164,7 +204,7 @@ impl<K: SumKernel> Tree<K> {
                 self.step(self.digits[i].clone(), base);
             }
             self.sum_list(kernel, table);
-            if self.sums[made..].iter().any(K::is_infinity) {
+            if self.sums.made()[made..].iter().any(K::is_infinity) {
                 self.drop_infinities(table.len());
             }
             core::mem::swap(&mut self.items, &mut self.items_next);
@@ -186,19 +226,9 @@ impl<K: SumKernel> Tree<K> {
     }
 
     fn sum_list(&mut self, kernel: K, table: &[K::Point]) {
-        let points = Points {
-            table,
-            sums: &self.sums,
-        };
-        sum_segments(
-            kernel,
-            points,
-            &self.list,
-            &mut self.buffers,
-            &mut self.fresh,
-        );
-        debug_assert_eq!(self.fresh.len(), self.list.len());
-        self.sums.append(&mut self.fresh);
+        let (sums, fresh) = self.sums.grow(self.list.len(), kernel.identity());
+        let points = Points { table, sums };
+        sum_segments(kernel, points, &self.list, &mut self.buffers, fresh);
         self.additions += self
             .list
             .iter()
@@ -417,7 +447,7 @@ impl<K: SumKernel> Tree<K> {
             entry
                 .index()
                 .checked_sub(table_len)
-                .is_some_and(|i| K::is_infinity(&sums[i]))
+                .is_some_and(|i| K::is_infinity(&sums.made()[i]))
         };
         let mut kept = 0;
         for digit in digits_next.iter_mut() {

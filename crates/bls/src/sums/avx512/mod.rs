@@ -64,6 +64,14 @@ pub(crate) struct Point<const N: usize> {
     y: [__m512i; N],
 }
 
+impl<const N: usize> Point<N> {
+    #[target_feature(enable = "avx512f")]
+    fn identity() -> Self {
+        let zero = [_mm512_setzero_si512(); N];
+        Point { x: zero, y: zero }
+    }
+}
+
 /// Buffers of one thread.
 pub(crate) struct Scratch<const N: usize> {
     /// Segments of the list, longest first.
@@ -125,6 +133,11 @@ impl<F: Coefficients<N>, const N: usize> SumKernel for Avx512<F, N> {
         }
     }
 
+    fn identity(self) -> Point<N> {
+        // SAFETY: the witness shows that the processor has these instructions.
+        unsafe { Point::identity() }
+    }
+
     fn is_infinity(point: &Point<N>) -> bool {
         // No point has y = 0: the order of either curve is odd.
         let any = |register: &__m512i| field::words(*register).into_iter().fold(0, |a, b| a | b);
@@ -141,18 +154,10 @@ impl<F: Coefficients<N>, const N: usize> SumKernel for Avx512<F, N> {
         points: Points<'_, Point<N>>,
         pieces: &SegmentList,
         scratch: &mut Scratch<N>,
-        out: &mut Vec<Point<N>>,
+        out: &mut [Point<N>],
     ) {
-        let start = out.len();
         // SAFETY: the witness shows that the processor has these instructions.
-        unsafe {
-            let identity = Point {
-                x: [_mm512_setzero_si512(); N],
-                y: [_mm512_setzero_si512(); N],
-            };
-            out.resize(start + pieces.len(), identity);
-            scratch.sum::<F>(points, pieces, &mut out[start..]);
-        }
+        unsafe { scratch.sum::<F>(points, pieces, out) };
     }
 }
 
@@ -162,7 +167,7 @@ fn bounds(list: &SegmentList, i: usize) -> (usize, usize) {
 }
 
 impl<const N: usize> Scratch<N> {
-    /// Writes the sum of each segment of the list to its place in `out`, where the identity stands.
+    /// Writes the sum of each segment of the list to its place in `out`.
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn sum<F: Coefficients<N>>(
         &mut self,
@@ -176,6 +181,13 @@ impl<const N: usize> Scratch<N> {
         };
         let places = Places::new(points, &list.entries);
         self.sort_by_length(list);
+        if self.order.len() < list.len() {
+            let empty = (0..list.len()).filter(|i| {
+                let (start, end) = bounds(list, *i);
+                start == end
+            });
+            empty.for_each(|i| out[i] = Point::identity());
+        }
         let mut next = 0;
         while next < self.order.len() {
             // Lane groups of one chunk: the longest segments first, so that lanes are alike.
@@ -514,12 +526,14 @@ impl<const N: usize> Scratch<N> {
             let level = group.levels();
             let (x, y) = (slot.x.canonical(level), slot.y.canonical(level));
             for lane in (0..LANES).filter(|lane| group.lengths[*lane] > 0) {
-                if self.infinite[group.slot] >> lane & 1 == 0 {
-                    out[group.segments[lane] as usize] = Point {
+                let infinite = self.infinite[group.slot] >> lane & 1 == 1;
+                out[group.segments[lane] as usize] = match infinite {
+                    true => Point::identity(),
+                    false => Point {
                         x: x[lane],
                         y: y[lane],
-                    };
-                }
+                    },
+                };
             }
         }
     }
