@@ -16,6 +16,7 @@
 //! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
 //! | [`scenario`] | protocol, network, faults and seeds as data |
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
+//! | [`sweep`] | the runs of a scenario as a list, and their figures over the seeds |
 //! | [`world`] | all nodes under one virtual clock |
 //!
 //! A run is a function of its configuration and seed: the same configuration gives the same bytes,
@@ -41,6 +42,7 @@ pub mod role;
 pub mod rounds;
 pub mod scenario;
 pub mod slot;
+pub mod sweep;
 #[cfg(test)]
 mod testing;
 pub mod world;

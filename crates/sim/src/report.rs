@@ -3,6 +3,13 @@
 //! A node that never delivers counts as infinitely late: a quantile that it lies in is absent.
 
 mod csv;
+pub mod html;
+pub mod manifest;
+mod page;
+pub mod plot;
+pub mod trace;
+
+pub use page::{Run, run_page};
 
 pub use csv::{SUMMARY_HEAD, cdf, nodes, series, summary_row};
 

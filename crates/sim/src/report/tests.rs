@@ -1,6 +1,6 @@
 use super::*;
 
-fn outcome(delivered: u64, missing: usize) -> Outcome {
+pub(super) fn outcome(delivered: u64, missing: usize) -> Outcome {
     let node = |node| NodeRecord {
         node,
         role: "relay",

@@ -620,6 +620,28 @@ pub enum FaultKind {
     Partition,
 }
 
+impl FaultKind {
+    /// Its name in the scenario.
+    pub fn name(self) -> &'static str {
+        match self {
+            FaultKind::Crash => "crash",
+            FaultKind::SlowCpu => "slow_cpu",
+            FaultKind::SlowLink => "slow_link",
+            FaultKind::Withhold => "withhold",
+            FaultKind::Grief => "grief",
+            FaultKind::Equivocate => "equivocate",
+            FaultKind::InvalidFlood => "invalid_flood",
+            FaultKind::Late => "late",
+            FaultKind::ClockSkew => "clock_skew",
+            FaultKind::Eclipse => "eclipse",
+            FaultKind::FalseFeedback => "false_feedback",
+            FaultKind::NonCodewordSource => "non_codeword_source",
+            FaultKind::RankDeficientSource => "rank_deficient_source",
+            FaultKind::Partition => "partition",
+        }
+    }
+}
+
 /// A fault, its nodes and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

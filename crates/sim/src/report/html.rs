@@ -1,0 +1,230 @@
+//! Pages that need nothing else: one file, no script, no network access; light and dark.
+
+use super::plot::Plot;
+use std::fmt::Write;
+
+/// Where figures come from; each one on a page says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Taken from a run of real work on the machine that the page names.
+    Measured,
+    /// Computed by a model.
+    Modelled,
+    /// Taken from a source that the page names.
+    Cited,
+}
+
+impl Origin {
+    /// The word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Measured => "measured",
+            Origin::Modelled => "modelled",
+            Origin::Cited => "cited",
+        }
+    }
+}
+
+/// A table; the first column holds names.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// What it shows.
+    pub caption: String,
+    /// Names of the columns.
+    pub head: Vec<String>,
+    /// The rows, as long as the head.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(caption: impl Into<String>, head: &[&str]) -> Self {
+        Table {
+            caption: caption.into(),
+            head: head.iter().map(|&name| name.to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    fn html(&self) -> String {
+        let mut html = format!(
+            "<div class=\"wide\"><table><caption>{}</caption><thead><tr>",
+            escape(&self.caption)
+        );
+        for name in &self.head {
+            html.push_str(&format!("<th scope=\"col\">{}</th>", escape(name)));
+        }
+        html.push_str("</tr></thead><tbody>");
+        for row in &self.rows {
+            html.push_str("<tr>");
+            for (i, cell) in row.iter().enumerate() {
+                let (open, close) = match i {
+                    0 => ("<th scope=\"row\">", "</th>"),
+                    _ => ("<td>", "</td>"),
+                };
+                html.push_str(&format!("{open}{}{close}", escape(cell)));
+            }
+            html.push_str("</tr>");
+        }
+        html.push_str("</tbody></table></div>");
+        html
+    }
+}
+
+/// A page in the making.
+#[derive(Clone, Debug)]
+pub struct Page {
+    title: String,
+    body: String,
+}
+
+impl Page {
+    /// A page with a title, and a sentence below it.
+    pub fn new(title: &str, lead: &str) -> Self {
+        let body = format!(
+            "<header><h1>{}</h1><p class=\"lead\">{}</p></header>",
+            escape(title),
+            escape(lead)
+        );
+        Page {
+            title: title.to_owned(),
+            body,
+        }
+    }
+
+    /// A heading.
+    pub fn heading(&mut self, text: &str) {
+        self.put(format_args!("<h2>{}</h2>", escape(text)));
+    }
+
+    /// A paragraph.
+    pub fn text(&mut self, text: &str) {
+        self.put(format_args!("<p>{}</p>", escape(text)));
+    }
+
+    /// A line that stands out: what holds, or what does not.
+    pub fn verdict(&mut self, text: &str, holds: bool) {
+        let class = if holds { "holds" } else { "fails" };
+        self.put(format_args!(
+            "<p class=\"verdict {class}\">{}</p>",
+            escape(text)
+        ));
+    }
+
+    /// Main figures as tiles: name, value.
+    pub fn tiles(&mut self, tiles: &[(String, String)]) {
+        self.body.push_str("<dl class=\"tiles\">");
+        for (name, value) in tiles {
+            self.put(format_args!(
+                "<div><dt>{}</dt><dd>{}</dd></div>",
+                escape(name),
+                escape(value)
+            ));
+        }
+        self.body.push_str("</dl>");
+    }
+
+    /// A table.
+    pub fn table(&mut self, table: &Table) {
+        self.body.push_str(&table.html());
+    }
+
+    /// A plot with its title, where its figures come from, and those figures as a table.
+    pub fn plot(&mut self, plot: &Plot, origin: Origin, table: &Table) {
+        self.figure(&plot.title, &plot.about, &plot.svg(), origin, table);
+    }
+
+    /// The same for a picture that is already drawn.
+    pub fn figure(&mut self, title: &str, about: &str, svg: &str, origin: Origin, table: &Table) {
+        self.put(format_args!(
+            "<figure><figcaption><strong>{}</strong> <span class=\"origin\">{}</span><br/>{}</figcaption>{svg}\
+             <details><summary>The figures</summary>{}</details></figure>",
+            escape(title),
+            origin.name(),
+            escape(about),
+            table.html()
+        ));
+    }
+
+    /// A text as it is, folded away.
+    pub fn source(&mut self, title: &str, text: &str) {
+        self.put(format_args!(
+            "<details class=\"source\"><summary>{}</summary><pre>{}</pre></details>",
+            escape(title),
+            escape(text)
+        ));
+    }
+
+    /// The page.
+    pub fn finish(self) -> String {
+        format!(
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+             <meta name=\"color-scheme\" content=\"light dark\"/>\
+             <title>{}</title><style>{STYLE}</style></head><body><main>{}</main></body></html>\n",
+            escape(&self.title),
+            self.body
+        )
+    }
+
+    fn put(&mut self, piece: std::fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        let _ = self.body.write_fmt(piece);
+    }
+}
+
+/// Text that cannot be taken for markup.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            // XML and terminals know no other control characters.
+            c if c.is_control() && c != '\n' && c != '\t' => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// Colours of lines after Okabe and Ito, which readers with any colour vision tell apart, darkened
+/// for white paper; contrast with the ground is at least 3 to 1 for lines and 4.5 to 1 for text.
+const STYLE: &str = include_str!("style.css");
+
+#[cfg(test)]
+mod tests {
+    use super::super::plot::well_formed;
+    use super::*;
+
+    #[test]
+    fn a_page_is_well_formed_and_needs_no_network() {
+        let mut page = Page::new("rlnc <1 MB>", "10,000 nodes & one source");
+        let mut table = Table::new("Delays", &["of nodes", "ms"]);
+        table.row(vec!["50 %".into(), "<none>".into()]);
+        page.heading("Delay");
+        page.text("x < y");
+        page.verdict("t99 = \"none\"", false);
+        page.tiles(&[("t99".into(), "240 ms".into())]);
+        page.table(&table);
+        page.plot(&Plot::default(), Origin::Modelled, &table);
+        page.source("scenario", "a = '<script>'\u{1b}");
+        let html = page.finish();
+        let body = &html[html.find("<main>").unwrap()..html.find("</body>").unwrap()];
+        well_formed(body);
+        assert!(html.contains("class=\"origin\">modelled<"));
+        for outside in [
+            "http:", "https:", "<script", "@import", "url(", "src=", "\u{1b}",
+        ] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+    }
+}

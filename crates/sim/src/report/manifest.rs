@@ -1,0 +1,236 @@
+//! The manifest of a run: what was run, where, what came out, and how to run it again.
+
+use super::{Bounds, Outcome, Summary};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the format.
+pub const SCHEMA: u32 = 1;
+
+/// The machine and the binary of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Model name of the processor.
+    pub cpu: String,
+    /// Its instruction sets that matter here.
+    pub features: Vec<String>,
+    /// Commit that the binary was built from.
+    pub commit: String,
+    /// Whether the tree had changes beside that commit.
+    pub dirty: bool,
+    /// Compiler of the binary.
+    pub compiler: String,
+}
+
+/// A table of costs that a run took its times from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostSource {
+    /// Its name in the scenario.
+    pub name: String,
+    /// `measured`, `modelled` or `cited`.
+    pub kind: String,
+    /// The machine that it names.
+    pub machine: String,
+    /// SHA-256 of the file.
+    pub sha256: String,
+}
+
+/// The figures of a run, in the units of people.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Half of the honest nodes have delivered; absent if they have not.
+    pub t50_ms: Option<f64>,
+    /// 90 % have.
+    pub t90_ms: Option<f64>,
+    /// 95 % have.
+    pub t95_ms: Option<f64>,
+    /// 99 % have.
+    pub t99_ms: Option<f64>,
+    /// All have.
+    pub t100_ms: Option<f64>,
+    /// Share of deliveries, in percent.
+    pub delivered_pct: f64,
+    /// Bytes sent, in payloads a node.
+    pub sent_ratio: f64,
+    /// Whether the run ended with messages on the way, so that this is only a part.
+    pub sent_truncated: bool,
+    /// The same less the useful bytes.
+    pub waste_ratio: f64,
+    /// Bytes received that told nothing, in payloads a node.
+    pub dup_ratio: f64,
+    /// Lower bounds.
+    pub lb: Bound,
+    /// Bytes sent by the node in the middle.
+    pub bytes_up_p50: u64,
+    /// Bytes sent by the node that 99 % do not exceed.
+    pub bytes_up_p99: u64,
+    /// Core time of the node that 99 % do not exceed.
+    pub cpu_ms_p99: f64,
+    /// Events handled.
+    pub events: u64,
+    /// Hash of the sequence of events, in hexadecimal.
+    pub event_hash: String,
+}
+
+/// Lower bounds of the time to deliver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// Content.
+    pub lb1_ms: f64,
+    /// Source.
+    pub lb2_ms: f64,
+    /// Capacity.
+    pub lb3_ms: f64,
+    /// Reach, with one chunk a peer; no law.
+    pub lb4_ms: f64,
+}
+
+/// What was run, where, what came out, and how to run it again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of the program.
+    pub version: String,
+    /// The run: its scenario, the values it replaces, its seed and the commit, hashed.
+    pub id: String,
+    /// Name of the scenario.
+    pub name: String,
+    /// The command that runs it again.
+    pub command: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Values of a sweep that it has, by path.
+    pub set: BTreeMap<String, String>,
+    /// SHA-256 of the canonical scenario.
+    pub scenario_hash: String,
+    /// SHA-256 of each file that the scenario names.
+    pub files: BTreeMap<String, String>,
+    /// Tables of costs.
+    pub costs: Vec<CostSource>,
+    /// What its figures are: `modelled`.
+    pub kind: String,
+    /// Machine and binary.
+    pub host: Host,
+    /// What it says about its question, in one line.
+    pub verdict: String,
+    /// Whether it ran to its end and all expectations hold.
+    pub holds: bool,
+    /// What was expected and does not hold, and why it could not go on.
+    pub failures: Vec<String>,
+    /// Its figures; absent if it could not go on.
+    pub figures: Option<Figures>,
+    /// Seconds that it took.
+    pub wall_s: f64,
+    /// Events a second.
+    pub events_per_s: f64,
+    /// Most resident memory of the process until its end, 0 if unknown.
+    pub rss_bytes: u64,
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+impl From<Bounds> for Bound {
+    fn from(bounds: Bounds) -> Self {
+        Bound {
+            lb1_ms: ms(bounds.lb1_ns),
+            lb2_ms: ms(bounds.lb2_ns),
+            lb3_ms: ms(bounds.lb3_ns),
+            lb4_ms: ms(bounds.lb4_ns),
+        }
+    }
+}
+
+/// One figure of a run by name, absent where no time is reached.
+pub type Column = (&'static str, Option<f64>);
+
+impl Figures {
+    /// The figures of an outcome.
+    pub fn of(outcome: &Outcome) -> Self {
+        let Summary {
+            t50_ns,
+            t90_ns,
+            t95_ns,
+            t99_ns,
+            t100_ns,
+            delivered_pct,
+            sent_ratio,
+            sent_truncated,
+            waste_ratio,
+            dup_ratio,
+            bytes_up_p50,
+            bytes_up_p99,
+            cpu_ns_p99,
+        } = outcome.summary();
+        Figures {
+            t50_ms: t50_ns.map(ms),
+            t90_ms: t90_ns.map(ms),
+            t95_ms: t95_ns.map(ms),
+            t99_ms: t99_ns.map(ms),
+            t100_ms: t100_ns.map(ms),
+            delivered_pct,
+            sent_ratio,
+            sent_truncated,
+            waste_ratio,
+            dup_ratio,
+            lb: outcome.bounds.into(),
+            bytes_up_p50,
+            bytes_up_p99,
+            cpu_ms_p99: ms(cpu_ns_p99),
+            events: outcome.events,
+            event_hash: format!("{:016x}", outcome.event_hash),
+        }
+    }
+
+    /// All figures that are numbers, in the order of tables.
+    pub fn columns(&self) -> Vec<Column> {
+        vec![
+            ("t50_ms", self.t50_ms),
+            ("t90_ms", self.t90_ms),
+            ("t95_ms", self.t95_ms),
+            ("t99_ms", self.t99_ms),
+            ("t100_ms", self.t100_ms),
+            ("delivered_pct", Some(self.delivered_pct)),
+            ("sent_ratio", Some(self.sent_ratio)),
+            ("waste_ratio", Some(self.waste_ratio)),
+            ("dup_ratio", Some(self.dup_ratio)),
+            ("bytes_up_p50", Some(self.bytes_up_p50 as f64)),
+            ("bytes_up_p99", Some(self.bytes_up_p99 as f64)),
+            ("cpu_ms_p99", Some(self.cpu_ms_p99)),
+            ("events", Some(self.events as f64)),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_the_summary_in_other_units() {
+        let outcome = Outcome {
+            delays_ns: vec![Some(1_500_000), Some(3_000_000), None],
+            bounds: Bounds {
+                lb1_ns: 500_000,
+                ..Bounds::default()
+            },
+            event_hash: 0xab,
+            ..Outcome::default()
+        };
+        let figures = Figures::of(&outcome);
+        assert_eq!((figures.t50_ms, figures.t90_ms), (Some(3.0), None));
+        assert_eq!(
+            (figures.lb.lb1_ms, figures.event_hash.as_str()),
+            (0.5, "00000000000000ab")
+        );
+        let json = serde_json::to_string(&Manifest {
+            figures: Some(figures.clone()),
+            ..Manifest::default()
+        })
+        .unwrap();
+        let read: Manifest = serde_json::from_str(&json).unwrap();
+        assert_eq!(read.figures, Some(figures));
+    }
+}

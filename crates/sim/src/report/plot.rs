@@ -1,0 +1,392 @@
+//! Plots as SVG by our own code: lines, steps, points and bars, with axes, marks and a legend.
+//!
+//! A plot has no colours of its own: its elements have the classes that the style sheet of
+//! [`super::html::Page`] colours, for light and for dark. Lines differ by dashes too, so that no
+//! reader depends on colours, and every plot has a title and a description for those who cannot see it.
+
+mod scale;
+
+pub use scale::{Axis, Scale, number};
+
+use super::html::escape;
+use scale::Span;
+use std::fmt::Write;
+
+/// Size of a plot, in its own units; a page scales it.
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 18.0;
+const BOTTOM: f64 = 46.0;
+/// Height of a line of text, and the width of a letter: an estimate that spares a font.
+const LINE: f64 = 15.0;
+const LETTER: f64 = 6.3;
+/// Different lines of a plot at most; more share colours.
+const STYLES: usize = 6;
+/// Points of one line at most: more are not seen, and make the page heavy.
+const POINTS_MAX: usize = 600;
+
+/// A plot.
+#[derive(Clone, Debug, Default)]
+pub struct Plot {
+    /// What it shows, in a few words.
+    pub title: String,
+    /// The same for those who cannot see it, in a sentence with its main figures.
+    pub about: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn.
+    pub layers: Vec<Layer>,
+    /// Values of the horizontal axis that have a name.
+    pub marks: Vec<Mark>,
+}
+
+/// Something drawn, with a name for the legend.
+#[derive(Clone, Debug)]
+pub enum Layer {
+    /// A line through points.
+    Line {
+        /// Its name.
+        name: String,
+        /// Its points, from left to right.
+        points: Vec<(f64, f64)>,
+    },
+    /// A line that stays until the next point.
+    Steps {
+        /// Its name.
+        name: String,
+        /// Its points, from left to right.
+        points: Vec<(f64, f64)>,
+    },
+    /// Single points.
+    Points {
+        /// Their name.
+        name: String,
+        /// Place and label of each.
+        points: Vec<(f64, f64, String)>,
+    },
+}
+
+/// A value of the horizontal axis that has a name.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// The value.
+    pub at: f64,
+    /// Its name.
+    pub name: String,
+    /// Whether it is a bound, and not a result.
+    pub bound: bool,
+}
+
+/// One bar of [`bars`].
+#[derive(Clone, Debug)]
+pub struct Bar {
+    /// Its name.
+    pub name: String,
+    /// Its length.
+    pub value: f64,
+    /// Least and most, drawn as a line over its end.
+    pub range: Option<(f64, f64)>,
+}
+
+impl Layer {
+    fn name(&self) -> &str {
+        match self {
+            Layer::Line { name, .. } | Layer::Steps { name, .. } | Layer::Points { name, .. } => {
+                name
+            }
+        }
+    }
+
+    fn places(&self) -> Vec<(f64, f64)> {
+        match self {
+            Layer::Line { points, .. } | Layer::Steps { points, .. } => points.clone(),
+            Layer::Points { points, .. } => points.iter().map(|(x, y, _)| (*x, *y)).collect(),
+        }
+    }
+}
+
+/// Writing to a string does not fail, so its results are dropped.
+macro_rules! put {
+    ($text:expr, $($arg:tt)*) => { let _ = write!($text, $($arg)*); };
+}
+
+impl Plot {
+    /// The plot as an SVG element for a page.
+    pub fn svg(&self) -> String {
+        let places: Vec<(f64, f64)> = self.layers.iter().flat_map(Layer::places).collect();
+        let marks = self.marks.iter().map(|mark| mark.at);
+        let frame = Frame {
+            x: Span::of(&self.x, places.iter().map(|p| p.0).chain(marks)),
+            y: Span::of(&self.y, places.iter().map(|p| p.1)),
+            top: 0.0,
+        };
+        let (legend, legend_lines) = self.legend();
+        let rows = stagger(&self.marks, &frame);
+        let mark_lines = rows.iter().map(|row| row + 1).max().unwrap_or(0);
+        let frame = Frame {
+            top: 10.0 + LINE * (legend_lines + mark_lines) as f64,
+            ..frame
+        };
+        let mut svg = open(&self.title, &self.about, frame.top + HEIGHT + BOTTOM);
+        svg.push_str(&legend);
+        frame.axes(&mut svg, &self.x.label, &self.y.label);
+        for (mark, row) in self.marks.iter().zip(rows) {
+            let (x, y) = (frame.at_x(mark.at), frame.top - 5.0 - LINE * row as f64);
+            let class = if mark.bound { "bound" } else { "mark" };
+            put!(
+                svg,
+                "<path class=\"{class}\" d=\"M{x:.1} {:.1}V{:.1}\"/><text class=\"{class}\" x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
+                y + 2.0,
+                frame.top + HEIGHT,
+                x + 3.0,
+                escape(&mark.name)
+            );
+        }
+        for (i, layer) in self.layers.iter().enumerate() {
+            draw(&mut svg, &frame, layer, i % STYLES);
+        }
+        svg.push_str("</svg>");
+        svg
+    }
+
+    /// The names of the layers above the plot, and how many lines they take.
+    fn legend(&self) -> (String, usize) {
+        if self.layers.len() < 2 {
+            return (String::new(), 0);
+        }
+        let (mut svg, mut x, mut line) = (String::new(), LEFT, 0);
+        for (i, layer) in self.layers.iter().enumerate() {
+            let width = 34.0 + LETTER * layer.name().chars().count() as f64;
+            if x + width > WIDTH && x > LEFT {
+                (x, line) = (LEFT, line + 1);
+            }
+            let y = 12.0 + LINE * line as f64;
+            match layer {
+                Layer::Points { .. } => {
+                    put!(
+                        svg,
+                        "<circle class=\"p{}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"/>",
+                        i % STYLES,
+                        x + 9.0,
+                        y - 4.0
+                    );
+                }
+                _ => {
+                    put!(
+                        svg,
+                        "<path class=\"s{}\" d=\"M{x:.1} {:.1}h18\"/>",
+                        i % STYLES,
+                        y - 4.0
+                    );
+                }
+            }
+            put!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
+                x + 22.0,
+                escape(layer.name())
+            );
+            x += width;
+        }
+        (svg, line + 1)
+    }
+}
+
+fn open(title: &str, about: &str, height: f64) -> String {
+    format!(
+        "<svg role=\"img\" viewBox=\"0 0 {WIDTH} {height:.0}\" aria-label=\"{}\"><title>{}</title><desc>{}</desc>",
+        escape(title),
+        escape(title),
+        escape(about)
+    )
+}
+
+/// Where values lie in the picture.
+struct Frame {
+    x: Span,
+    y: Span,
+    top: f64,
+}
+
+impl Frame {
+    fn at_x(&self, value: f64) -> f64 {
+        LEFT + self.x.place(value) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn at_y(&self, value: f64) -> f64 {
+        self.top + (1.0 - self.y.place(value)) * HEIGHT
+    }
+
+    fn axes(&self, svg: &mut String, x_label: &str, y_label: &str) {
+        let (bottom, right) = (self.top + HEIGHT, WIDTH - RIGHT);
+        for tick in self.y.ticks() {
+            let y = self.at_y(tick);
+            put!(
+                svg,
+                "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/><text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                LEFT - 7.0,
+                y + 4.0,
+                number(tick)
+            );
+        }
+        let mut free = f64::MIN;
+        for tick in self.x.ticks() {
+            let (x, text) = (self.at_x(tick), number(tick));
+            put!(
+                svg,
+                "<path class=\"grid\" d=\"M{x:.1} {:.1}V{:.1}\"/>",
+                self.top,
+                bottom + 4.0
+            );
+            let half = LETTER * text.len() as f64 / 2.0;
+            if x - half > free {
+                put!(
+                    svg,
+                    "<text class=\"mid\" x=\"{x:.1}\" y=\"{:.1}\">{text}</text>",
+                    bottom + 18.0
+                );
+                free = x + half + 4.0;
+            }
+        }
+        put!(
+            svg,
+            "<path class=\"axis\" d=\"M{LEFT} {:.1}V{bottom:.1}H{right}\"/>\
+             <text class=\"mid label\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\
+             <text class=\"mid label\" transform=\"translate(14 {:.1}) rotate(-90)\">{}</text>",
+            self.top,
+            (LEFT + right) / 2.0,
+            bottom + 38.0,
+            escape(x_label),
+            self.top + HEIGHT / 2.0,
+            escape(y_label)
+        );
+    }
+}
+
+/// The line of text of each mark, so that their names do not cover each other.
+fn stagger(marks: &[Mark], frame: &Frame) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..marks.len()).collect();
+    order.sort_by(|&a, &b| marks[a].at.total_cmp(&marks[b].at));
+    let mut ends: Vec<f64> = Vec::new();
+    let mut rows = vec![0; marks.len()];
+    for i in order {
+        let begin = frame.at_x(marks[i].at);
+        let end = begin + 10.0 + LETTER * marks[i].name.chars().count() as f64;
+        let row = ends.iter().position(|&free| free <= begin);
+        let row = row.unwrap_or(ends.len());
+        if row == ends.len() {
+            ends.push(end);
+        }
+        ends[row] = end;
+        rows[i] = row;
+    }
+    rows
+}
+
+fn draw(svg: &mut String, frame: &Frame, layer: &Layer, style: usize) {
+    match layer {
+        Layer::Line { points, .. } | Layer::Steps { points, .. } => {
+            let steps = matches!(layer, Layer::Steps { .. });
+            let mut path = String::new();
+            let mut last_y = None;
+            for (x, y) in thin(points) {
+                let (x, y) = (frame.at_x(x), frame.at_y(y));
+                match last_y {
+                    None => {
+                        put!(path, "M{x:.1} {y:.1}");
+                    }
+                    Some(_) if steps => {
+                        put!(path, "H{x:.1}V{y:.1}");
+                    }
+                    Some(_) => {
+                        put!(path, "L{x:.1} {y:.1}");
+                    }
+                }
+                last_y = Some(y);
+            }
+            put!(svg, "<path class=\"s{style}\" d=\"{path}\"/>");
+        }
+        Layer::Points { points, .. } => {
+            for (x, y, label) in points {
+                let (x, y) = (frame.at_x(*x), frame.at_y(*y));
+                put!(
+                    svg,
+                    "<circle class=\"p{style}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\"><title>{}</title></circle>",
+                    escape(label)
+                );
+            }
+        }
+    }
+}
+
+/// At most [`POINTS_MAX`] points, evenly spaced, with the first and the last.
+fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    if points.len() <= POINTS_MAX {
+        return points.to_vec();
+    }
+    let last = points.len() - 1;
+    let at = |i: usize| points[i * last / (POINTS_MAX - 1)];
+    (0..POINTS_MAX).map(at).collect()
+}
+
+/// Bars from left to right, each in a line of its own.
+pub fn bars(title: &str, about: &str, unit: &str, bars: &[Bar]) -> String {
+    const ROW: f64 = 34.0;
+    let widest = bars.iter().map(|bar| bar.name.chars().count()).max();
+    let left = 12.0 + LETTER * widest.unwrap_or(0) as f64;
+    let ends = bars
+        .iter()
+        .flat_map(|bar| [Some(bar.value), bar.range.map(|range| range.1)]);
+    let span = Span::of(&Axis::from_zero(unit), ends.flatten());
+    let at = |value: f64| left + span.place(value) * (WIDTH - left - RIGHT);
+    let bottom = 8.0 + ROW * bars.len() as f64;
+    let mut svg = open(title, about, bottom + BOTTOM);
+    for tick in span.ticks() {
+        let x = at(tick);
+        put!(
+            svg,
+            "<path class=\"grid\" d=\"M{x:.1} 4V{bottom:.1}\"/><text class=\"mid\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+            bottom + 16.0,
+            number(tick)
+        );
+    }
+    for (i, bar) in bars.iter().enumerate() {
+        let y = 8.0 + ROW * i as f64;
+        let middle = y + ROW / 2.0 - 3.0;
+        put!(
+            svg,
+            "<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text><rect class=\"f{}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            left - 6.0,
+            middle + 4.0,
+            escape(&bar.name),
+            i % STYLES,
+            (at(bar.value) - left).max(1.0),
+            ROW - 8.0
+        );
+        if let Some((low, high)) = bar.range {
+            let (low, high) = (at(low), at(high));
+            put!(
+                svg,
+                "<path class=\"whisker\" d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {:.1}v8M{high:.1} {:.1}v8\"/>",
+                middle - 4.0,
+                middle - 4.0
+            );
+        }
+    }
+    put!(
+        svg,
+        "<path class=\"axis\" d=\"M{left:.1} 4V{bottom:.1}\"/><text class=\"mid label\" x=\"{:.1}\" y=\"{:.1}\">{}</text></svg>",
+        (left + WIDTH - RIGHT) / 2.0,
+        bottom + 36.0,
+        escape(unit)
+    );
+    svg
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(super) use tests::well_formed;

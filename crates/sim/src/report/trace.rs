@@ -1,0 +1,140 @@
+//! A run as lines of the trace that the dashboard reads.
+
+use super::Outcome;
+use crate::scenario::{Protocol, Scenario, TraceLevel};
+use alphorn_types::trace::{Event, Record};
+
+/// Kind of a broadcast that fills the network and means nothing (`broadcast` records).
+const FILLER: u8 = 3;
+
+/// A run in the order of time: what is run, its faults, and what each node received; with
+/// [`TraceLevel::Full`] also the bytes that each node received and sent. Nothing with
+/// [`TraceLevel::None`].
+///
+/// Times are nanoseconds from the begin of the run. A node's line has the time at which it had the
+/// last payload, or the last instant of all if it never had it.
+pub fn records(scenario: &Scenario, outcome: &Outcome) -> Vec<Record> {
+    let level = scenario.output.trace;
+    if level == TraceLevel::None {
+        return Vec::new();
+    }
+    let last_ns = u64::from(scenario.traffic.count.saturating_sub(1))
+        .saturating_mul(scenario.traffic.interval_ms)
+        .saturating_mul(1_000_000);
+    let end_ns = outcome.nodes.iter().filter_map(|node| node.done_ns).max();
+    let id = format!("{:016x}", outcome.seed);
+    let mut records = vec![genesis(scenario)];
+    records.extend(faults(scenario));
+    for node in &outcome.nodes {
+        let done_ns = node.done_ns.map(|ns| signed(last_ns.saturating_add(ns)));
+        let end_ns = signed(last_ns.saturating_add(end_ns.unwrap_or(0)));
+        let record = |t, event| Record {
+            t,
+            n: format!("node-{}", node.node).into(),
+            event,
+        };
+        let received = Event::Broadcast {
+            id: id.clone(),
+            kind: FILLER,
+            slot: 0,
+            header_ns: None,
+            first_ns: node.first_ns.map(signed),
+            done_ns,
+            deliver_ns: done_ns,
+            bytes: node.bytes_down,
+            dependent: 0,
+            invalid: 0,
+        };
+        records.push(record(done_ns.unwrap_or(end_ns), received));
+        if level == TraceLevel::Full {
+            let bytes = Event::Bytes {
+                topic_kind: "all".into(),
+                received: node.bytes_down,
+                sent: node.bytes_up,
+            };
+            records.push(record(end_ns, bytes));
+        }
+    }
+    // Stable: equal times keep the order of nodes.
+    records.sort_by_key(|record| record.t);
+    records
+}
+
+fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+fn genesis(scenario: &Scenario) -> Record {
+    let horn = match &scenario.protocol {
+        Protocol::Horn(horn) => Some(horn),
+        _ => None,
+    };
+    let small = |value: Option<u32>| u16::try_from(value.unwrap_or(0)).unwrap_or(u16::MAX);
+    Record {
+        t: 0,
+        n: scenario.name.clone().into(),
+        event: Event::Genesis {
+            scheme: scenario.compute.scheme.clone().into(),
+            validators: horn.map_or(0, |horn| horn.validators),
+            committees: small(horn.and_then(|horn| horn.committees)),
+            subs: small(horn.and_then(|horn| horn.subcommittees)),
+            slot_ms: horn
+                .and_then(|horn| horn.slot_ms)
+                .unwrap_or(scenario.traffic.interval_ms),
+            offsets_ms: horn.map(|horn| horn.offsets_ms.clone()).unwrap_or_default(),
+        },
+    }
+}
+
+fn faults(scenario: &Scenario) -> impl Iterator<Item = Record> {
+    scenario.fault.iter().map(|fault| Record {
+        t: signed(fault.from_ms.saturating_mul(1_000_000)),
+        n: scenario.name.clone().into(),
+        event: Event::Fault {
+            kind: fault.kind.name().into(),
+            detail: serde_json::to_string(fault).unwrap_or_default(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::NodeRecord;
+
+    fn scenario(level: &str) -> Scenario {
+        let text = "name = \"t\"\nschema = 1\n[sim]\nnodes = 3\n[[class]]\nname = \"full\"\nshare_pct = 100\n\
+                    down_mbps = 50\nup_mbps = 15\n[protocol]\nkind = \"gossip\"\n[graph]\nkind = \"complete\"\n\
+                    [[fault]]\nkind = \"slow_cpu\"\nshare_pct = 50\nfrom_ms = 1\nuntil_ms = 2\n";
+        let text = format!("{text}[output]\ntrace = \"{level}\"\n");
+        Scenario::parse(&text, &[]).unwrap()
+    }
+
+    #[test]
+    fn lines_are_in_order_and_are_read_again() {
+        let node = |node, done_ns| NodeRecord {
+            node,
+            done_ns,
+            bytes_down: 10,
+            ..NodeRecord::default()
+        };
+        let outcome = Outcome {
+            nodes: vec![node(0, Some(9_000_000)), node(1, None), node(2, Some(500))],
+            ..Outcome::default()
+        };
+        assert!(records(&scenario("none"), &outcome).is_empty());
+        let summary = records(&scenario("summary"), &outcome);
+        assert!(summary.is_sorted_by_key(|record| record.t));
+        let names: Vec<&str> = summary.iter().map(|record| record.n.as_ref()).collect();
+        assert_eq!(names, ["t", "node-2", "t", "node-0", "node-1"]);
+        assert!(matches!(&summary[2].event, Event::Fault { kind, .. } if kind == "slow_cpu"));
+        for record in &summary {
+            let line = record.to_line().unwrap();
+            assert_eq!(&Record::from_line(&line).unwrap(), record);
+        }
+        assert_eq!(
+            records(&scenario("full"), &outcome).len(),
+            summary.len() + 3
+        );
+    }
+}

@@ -1,0 +1,335 @@
+//! Figures of many runs: one line a run, one line a point over its seeds, and a page.
+
+use crate::report::html::{Origin, Page, Table};
+use crate::report::manifest::Manifest;
+use crate::report::plot::{Axis, Layer, Plot, number};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A figure over the seeds of a point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Arithmetic mean; absent if a run has no such time, as that one is infinitely late.
+    pub mean: Option<f64>,
+    /// Standard deviation of the sample, 0 for one run; absent with the mean.
+    pub sd: Option<f64>,
+    /// Least of those that are there.
+    pub min: Option<f64>,
+    /// Most; absent with the mean.
+    pub max: Option<f64>,
+}
+
+impl Spread {
+    /// Over these values, of which some may be infinite.
+    pub fn of(values: &[Option<f64>]) -> Self {
+        let present: Vec<f64> = values.iter().flatten().copied().collect();
+        let min = present.iter().copied().reduce(f64::min);
+        if present.len() < values.len() || present.is_empty() {
+            return Spread {
+                mean: None,
+                sd: None,
+                min,
+                max: None,
+            };
+        }
+        let count = present.len() as f64;
+        let mean = present.iter().sum::<f64>() / count;
+        let squares: f64 = present.iter().map(|value| (value - mean).powi(2)).sum();
+        Spread {
+            mean: Some(mean),
+            sd: Some((squares / (count - 1.0).max(1.0)).sqrt()),
+            min,
+            max: present.iter().copied().reduce(f64::max),
+        }
+    }
+}
+
+/// A point of a sweep: one set of values, over its seeds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Name of the scenario.
+    pub name: String,
+    /// Its values by path.
+    pub set: BTreeMap<String, String>,
+    /// Runs with figures.
+    pub runs: usize,
+    /// Runs that did not hold, with or without figures.
+    pub failed: usize,
+    /// Whether some run ended with messages on the way.
+    pub truncated: bool,
+    /// Each figure by its name, in the order of the tables.
+    pub figures: Vec<(&'static str, Spread)>,
+}
+
+impl Point {
+    /// A figure by name.
+    pub fn figure(&self, name: &str) -> Option<Spread> {
+        let found = self.figures.iter().find(|(known, _)| *known == name);
+        found.map(|(_, spread)| *spread)
+    }
+
+    /// Its values, as people name it.
+    pub fn label(&self) -> String {
+        let last = |path: &str| path.rsplit('.').next().unwrap_or(path).to_owned();
+        let set: Vec<String> = self
+            .set
+            .iter()
+            .map(|(path, value)| format!("{} {}", last(path), value.trim_matches('"')))
+            .collect();
+        match set.is_empty() {
+            true => self.name.clone(),
+            false => set.join(", "),
+        }
+    }
+}
+
+/// Runs put together.
+#[derive(Clone, Debug, Default)]
+pub struct Merged {
+    /// All runs, by their identities.
+    pub runs: Vec<Manifest>,
+    /// All points, by name and values.
+    pub points: Vec<Point>,
+}
+
+impl Merged {
+    /// Puts runs together; those with the same identity count once.
+    pub fn of(mut runs: Vec<Manifest>) -> Self {
+        runs.sort_by(|a, b| a.id.cmp(&b.id));
+        runs.dedup_by(|a, b| a.id == b.id);
+        let mut groups: BTreeMap<(&str, &BTreeMap<String, String>), Vec<&Manifest>> =
+            BTreeMap::new();
+        for run in &runs {
+            groups.entry((&run.name, &run.set)).or_default().push(run);
+        }
+        let points = groups.into_values().map(|mut group| {
+            group.sort_by_key(|run| run.seed);
+            point(&group)
+        });
+        let points = points.collect();
+        Merged { runs, points }
+    }
+
+    /// `runs.csv`: a line for each run, sorted by identity.
+    pub fn runs_csv(&self) -> String {
+        let paths = paths(self.runs.iter().map(|run| &run.set));
+        let mut text = "id,name,seed".to_owned();
+        for path in &paths {
+            let _ = write!(text, ",{}", quoted(path));
+        }
+        let names = self.runs.iter().find_map(|run| run.figures.as_ref());
+        let names: Vec<&str> = names
+            .map(|figures| figures.columns().iter().map(|column| column.0).collect())
+            .unwrap_or_default();
+        for name in &names {
+            let _ = write!(text, ",{name}");
+        }
+        text.push_str(",sent_truncated,event_hash,holds\n");
+        for run in &self.runs {
+            let _ = write!(text, "{},{},{}", run.id, run.name, run.seed);
+            for path in &paths {
+                let _ = write!(
+                    text,
+                    ",{}",
+                    quoted(run.set.get(*path).map_or("", String::as_str))
+                );
+            }
+            match &run.figures {
+                Some(figures) => {
+                    for (_, value) in figures.columns() {
+                        let _ = write!(text, ",{}", cell(value));
+                    }
+                    let _ = write!(text, ",{},{}", figures.sent_truncated, figures.event_hash);
+                }
+                None => text.push_str(&",".repeat(names.len() + 2)),
+            }
+            let _ = writeln!(text, ",{}", run.holds);
+        }
+        text
+    }
+
+    /// `points.csv`: a line for each point, with mean, standard deviation, least and most over its
+    /// seeds.
+    pub fn points_csv(&self) -> String {
+        let paths = paths(self.points.iter().map(|point| &point.set));
+        let mut text = "name".to_owned();
+        for path in &paths {
+            let _ = write!(text, ",{}", quoted(path));
+        }
+        text.push_str(",runs,failed,sent_truncated");
+        let names = self.points.iter().find(|point| !point.figures.is_empty());
+        let names: Vec<&str> = names
+            .map(|point| point.figures.iter().map(|(name, _)| *name).collect())
+            .unwrap_or_default();
+        for name in &names {
+            let _ = write!(text, ",{name}_mean,{name}_sd,{name}_min,{name}_max");
+        }
+        text.push('\n');
+        for point in &self.points {
+            text.push_str(&point.name);
+            for path in &paths {
+                let _ = write!(
+                    text,
+                    ",{}",
+                    quoted(point.set.get(*path).map_or("", String::as_str))
+                );
+            }
+            let _ = write!(text, ",{},{},{}", point.runs, point.failed, point.truncated);
+            for (_, spread) in &point.figures {
+                for value in [spread.mean, spread.sd, spread.min, spread.max] {
+                    let _ = write!(text, ",{}", cell(value));
+                }
+            }
+            if point.figures.is_empty() {
+                text.push_str(&",".repeat(4 * names.len()));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn point(group: &[&Manifest]) -> Point {
+    let figures: Vec<_> = group
+        .iter()
+        .filter_map(|run| run.figures.as_ref())
+        .collect();
+    let columns: Vec<_> = figures.iter().map(|figures| figures.columns()).collect();
+    let spread = |i: usize| {
+        let values: Vec<Option<f64>> = columns.iter().map(|columns| columns[i].1).collect();
+        Spread::of(&values)
+    };
+    let names = columns.first().map(Vec::as_slice).unwrap_or_default();
+    Point {
+        name: group.first().map_or(String::new(), |run| run.name.clone()),
+        set: group
+            .first()
+            .map_or_else(BTreeMap::new, |run| run.set.clone()),
+        runs: figures.len(),
+        failed: group.iter().filter(|run| !run.holds).count(),
+        truncated: figures.iter().any(|figures| figures.sent_truncated),
+        figures: names
+            .iter()
+            .enumerate()
+            .map(|(i, (name, _))| (*name, spread(i)))
+            .collect(),
+    }
+}
+
+/// All paths that occur, in order.
+fn paths<'a>(sets: impl Iterator<Item = &'a BTreeMap<String, String>>) -> Vec<&'a str> {
+    let mut paths: Vec<&str> = sets
+        .flat_map(|set| set.keys().map(String::as_str))
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+}
+
+fn cell(value: Option<f64>) -> String {
+    value.map_or("none".into(), |value| format!("{value:.6}"))
+}
+
+/// A cell of comma-separated values (RFC 4180).
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
+
+/// `report.html` of a sweep: how fast against how much is sent, and the figures of each point.
+pub fn sweep_page(title: &str, lead: &str, merged: &Merged) -> String {
+    let mut page = Page::new(title, lead);
+    let failed: usize = merged.points.iter().map(|point| point.failed).sum();
+    let verdict = match failed {
+        0 => format!("{} runs, all that was expected holds.", merged.runs.len()),
+        _ => format!("{failed} of {} runs do not hold.", merged.runs.len()),
+    };
+    page.verdict(&verdict, failed == 0);
+    let mut table = Table::new(
+        "Means over the seeds, with the standard deviation",
+        &[
+            "point",
+            "runs",
+            "t50 ms",
+            "t99 ms",
+            "t100 ms",
+            "sent",
+            "waste",
+            "duplicates",
+            "failed",
+        ],
+    );
+    for point in &merged.points {
+        let figure = |name: &str| {
+            let spread = point.figure(name);
+            match spread.map(|spread| (spread.mean, spread.sd)) {
+                Some((Some(mean), Some(sd))) if sd > 0.0 => {
+                    format!("{} \u{b1} {}", number(mean), number(sd))
+                }
+                Some((Some(mean), _)) => number(mean),
+                _ => "none".into(),
+            }
+        };
+        let part = |name: &str| match point.truncated {
+            true => format!("{} (part)", figure(name)),
+            false => figure(name),
+        };
+        table.row(vec![
+            point.label(),
+            point.runs.to_string(),
+            figure("t50_ms"),
+            figure("t99_ms"),
+            figure("t100_ms"),
+            part("sent_ratio"),
+            part("waste_ratio"),
+            part("dup_ratio"),
+            point.failed.to_string(),
+        ]);
+    }
+    page.table(&table);
+    frontier(&mut page, merged, &table);
+    page.finish()
+}
+
+/// Time of 99 % over bytes sent: who is left and below is better in both.
+fn frontier(page: &mut Page, merged: &Merged, table: &Table) {
+    // Points that share all values but the largest group's get one colour: by the last path.
+    let mut groups: BTreeMap<String, Vec<(f64, f64, String)>> = BTreeMap::new();
+    for point in &merged.points {
+        let mean = |name| point.figure(name).and_then(|spread| spread.mean);
+        let (Some(sent), Some(t99)) = (mean("sent_ratio"), mean("t99_ms")) else {
+            continue;
+        };
+        let key = point.set.iter().next_back();
+        let key = key.map_or(point.name.clone(), |(_, value)| {
+            value.trim_matches('"').to_owned()
+        });
+        let label = format!(
+            "{}: {} ms, {} payloads a node",
+            point.label(),
+            number(t99),
+            number(sent)
+        );
+        groups.entry(key).or_default().push((sent, t99, label));
+    }
+    if groups.is_empty() {
+        page.text("No point has delivered to 99 % with every seed.");
+        return;
+    }
+    let layers = groups
+        .into_iter()
+        .map(|(name, points)| Layer::Points { name, points });
+    let plot = Plot {
+        title: "How fast, and what it costs".into(),
+        about: "Time until 99 % of the honest nodes have it, over bytes sent; means over the seeds. Who is left and \
+                below is better in both."
+            .into(),
+        x: Axis::from_zero("sent, payloads a node"),
+        y: Axis::log("ms until 99 % have it"),
+        layers: layers.collect(),
+        marks: Vec::new(),
+    };
+    page.plot(&plot, Origin::Modelled, table);
+}
