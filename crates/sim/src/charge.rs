@@ -129,6 +129,11 @@ impl<W: Labour> Compute<W> {
         self.kinds[usize::from(self.kind[node as usize])].factor_pct
     }
 
+    /// What work of a cost takes on a core of a node.
+    pub(crate) fn time_ns(&self, node: u32, cost_ns: u64) -> u64 {
+        self.kinds[usize::from(self.kind[node as usize])].time_ns(cost_ns)
+    }
+
     /// Takes a job; what ended meanwhile is appended to `done`.
     pub(crate) fn spawn<Q: EventQueue>(
         &mut self,

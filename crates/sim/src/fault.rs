@@ -5,11 +5,14 @@
 //! machinery (it is down, slow, cut off, its clock is wrong) are changes of the
 //! [`World`](crate::world::World).
 
+mod flood;
 mod plain;
 
+pub use flood::{FalseNews, InvalidFlood, Replay};
 pub use plain::{Late, Withhold};
 
 use crate::role::{Input, Output, Role};
+use crate::scenario::{FaultKind, Scenario};
 use alphorn_types::Time;
 use std::fmt::Debug;
 
@@ -54,4 +57,59 @@ impl Interval {
     pub fn contains(&self, now: Time) -> bool {
         (self.from..self.until).contains(&now)
     }
+}
+
+/// Parameters of an adversary, and its place in the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// When it misbehaves.
+    pub interval: Interval,
+    /// How much, in percent.
+    pub percent: u64,
+    /// Messages a second.
+    pub rate: u64,
+    /// Bytes of a message.
+    pub bytes: u64,
+    /// How late.
+    pub delay_ns: u64,
+    /// Keys its choices.
+    pub seed: u64,
+    /// Neighbours of the node.
+    pub peers: u64,
+    /// Payloads of the run; what is forged has higher numbers.
+    pub items: u32,
+    /// Its number among those of the fault.
+    pub number: u64,
+    /// How many these are.
+    pub of: u64,
+}
+
+/// A role that knows its adversaries.
+pub trait Adversary: Role + 'static {
+    /// The wrapper of a fault that needs to know what messages say; none if there is no such fault here.
+    fn forge(kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>>;
+
+    /// The wrapper of a fault.
+    fn adversary(kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
+        let Parameters {
+            interval,
+            percent,
+            delay_ns,
+            seed,
+            ..
+        } = *parameters;
+        match kind {
+            FaultKind::Withhold => Some(Box::new(Withhold::new(interval, percent, seed))),
+            FaultKind::Late => Some(Box::new(Late::new(interval, delay_ns))),
+            kind => Self::forge(kind, parameters),
+        }
+    }
+}
+
+/// Whether payloads may be invalid, so that nodes must look before they forward.
+pub fn needs_validation(scenario: &Scenario) -> bool {
+    let kinds = scenario.fault.iter().map(|fault| fault.kind);
+    kinds
+        .into_iter()
+        .any(|kind| kind == FaultKind::InvalidFlood)
 }

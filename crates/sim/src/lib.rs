@@ -2,8 +2,10 @@
 //!
 //! | room | what it holds |
 //! |---|---|
+//! | [`bounds`] | times that no protocol can beat |
 //! | [`calendar`] | events in total order, in constant time each |
 //! | [`charge`] | what computing takes: jobs in front of simulated cores |
+//! | [`check`] | who records deliveries and holds them to the rules |
 //! | [`core`] | the order of events, and the driver that feeds state machines |
 //! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
 //! | [`fault`] | wrappers around honest state machines |
@@ -14,6 +16,7 @@
 //! | [`report`] | what a run yields, its figures and its tables |
 //! | [`role`] | what one simulated node runs |
 //! | [`rounds`] | the published model of coded broadcast in synchronous rounds |
+//! | [`run`] | from a scenario and a seed to an outcome |
 //! | [`scenario`] | protocol, network, faults and seeds as data |
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
 //! | [`sweep`] | the runs of a scenario as a list, and their figures over the seeds |
@@ -26,8 +29,10 @@
 //! The simulator takes no decision of the protocol, and names no signature scheme.
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 pub mod calendar;
 pub mod charge;
+pub mod check;
 pub mod compute;
 pub mod core;
 pub mod fault;
@@ -40,6 +45,7 @@ mod random;
 pub mod report;
 pub mod role;
 pub mod rounds;
+pub mod run;
 pub mod scenario;
 pub mod slot;
 pub mod sweep;

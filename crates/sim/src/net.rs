@@ -185,14 +185,25 @@ pub(crate) struct Parcel {
     pub(crate) paced: bool,
 }
 
-/// An interval in which one side of the nodes does not reach the other.
+/// An interval in which some nodes do not reach some others.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) side: Vec<bool>,
+    /// Those outside of `side` reach nobody but those in it; without, the sides do not reach each
+    /// other.
+    pub(crate) eclipse: bool,
     pub(crate) from_ns: u64,
     pub(crate) until_ns: u64,
     /// Streams break after it: what would arrive later is lost.
     pub(crate) break_ns: u64,
+}
+
+impl Cut {
+    /// Whether two nodes do not reach each other.
+    pub(crate) fn parts(&self, a: u32, b: u32) -> bool {
+        let (a, b) = (self.side[a as usize], self.side[b as usize]);
+        if self.eclipse { !a && !b } else { a != b }
+    }
 }
 
 /// What was sent of one kind in one bin of time.
@@ -527,6 +538,15 @@ impl<M> Net<M> {
             self.tally[from as usize].queue_bytes -= bytes;
             self.forget(queue, now, from, index);
         }
+    }
+
+    /// Whether both ends of a connection know of each other: neither is down, nothing has broken it.
+    pub(crate) fn is_connected(&self, now: u64, node: u32, end: usize) -> bool {
+        let peer = self.graph.peer(end);
+        let broken =
+            |cut: &Cut| cut.parts(node, peer) && (cut.break_ns..cut.until_ns).contains(&now);
+        let down = self.hot[node as usize].down || self.hot[peer as usize].down;
+        !down && !self.cuts.iter().any(broken)
     }
 
     /// Bytes on the wire.

@@ -144,6 +144,11 @@ pub enum Output<R: Role> {
         /// What the scheduler must know.
         request: Request<R::Work>,
     },
+    /// It worked itself, for so long: the processor that handles messages is busy then.
+    Spend {
+        /// Nanoseconds of one core at the cost table's speed.
+        cost_ns: u64,
+    },
     /// Give up the jobs of a session.
     CancelSession {
         /// The session.
@@ -187,6 +192,28 @@ pub trait Role: Debug + Sized {
     /// Whether [`Output::Cancel`] of `what` means this message.
     fn cancels(what: &Self::Cancel, message: &Self::Message) -> bool;
 
+    /// Whether this reason of [`Output::Report`] is proof: no honest neighbour ever gives it, however
+    /// slow it is.
+    fn is_proof(reason: &str) -> bool;
+
     /// Bytes received so far that told it nothing.
     fn duplicate_bytes(&self) -> u64;
+}
+
+/// Publish a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Publish {
+    /// Its number, in the order of publication.
+    pub item: u32,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// A payload was delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its number.
+    pub item: u32,
+    /// Its bytes.
+    pub bytes: u64,
 }

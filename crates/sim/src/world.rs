@@ -41,6 +41,9 @@ pub struct Limits {
     pub events_max: u64,
     /// Last instant of virtual time, in nanoseconds.
     pub sim_time_max_ns: u64,
+    /// A world in which no part of a payload was sent for so long, and nothing but deadlines waits, is
+    /// quiet: state machines may look after their tables for ever.
+    pub quiet_ns: u64,
 }
 
 /// A run that cannot go on.
@@ -75,7 +78,7 @@ pub enum WorldError {
 /// Why [`World::run_until`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Nothing is on the way and nobody waits for a time.
+    /// Nothing is on the way, nobody computes, and deadlines lead to nothing.
     Quiet,
     /// Virtual time is what was asked for.
     Until,
@@ -118,7 +121,10 @@ pub struct World<R: Role, W = (), Q = Calendar> {
     limits: Limits,
     now_ns: u64,
     events: u64,
-    stale: u64,
+    /// Deadlines that wait in the queue.
+    timers: usize,
+    /// When a part of a payload was last sent, a job ended, or something was asked for.
+    active_ns: u64,
     hash: EventHash,
 }
 
@@ -190,7 +196,8 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             limits: config.limits,
             now_ns: 0,
             events: 0,
-            stale: 0,
+            timers: 0,
+            active_ns: 0,
             hash: EventHash::new(),
         };
         for node in 0..nodes as u32 {
@@ -329,7 +336,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     /// Sets the timer of a node. One that is too early stays: it looks again when it comes.
     #[inline]
     fn arm(&mut self, node: u32, deadline: Option<Time>) {
-        let Some(deadline) = deadline else {
+        let Some(deadline) = deadline.filter(|_| !self.net.hot[node as usize].down) else {
             return;
         };
         let skew_ns = self.skew_ns.get(node as usize).copied().unwrap_or(0);
@@ -340,6 +347,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             hot.armed_ns = due_ns;
             hot.timer = (hot.timer + 1) & crate::calendar::ARG_MAX;
             self.queue.push(due_ns, node, kind::TIMER, hot.timer);
+            self.timers += 1;
         }
     }
 
@@ -384,6 +392,10 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             if self.witness.is_done() {
                 return Ok(Pause::Done);
             }
+            let idle_ns = self.now_ns - self.active_ns;
+            if idle_ns > self.limits.quiet_ns && self.queue.len() == self.timers {
+                return Ok(Pause::Quiet);
+            }
         }
     }
 
@@ -405,12 +417,16 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         };
         self.hash.add(&event, size);
         match event.kind() {
+            kind::TIMER => self.timers -= 1,
+            charge::LANE | kind::COMMAND | kind::CHANGE => self.active_ns = self.now_ns,
+            _ => {}
+        }
+        match event.kind() {
             net::UPLINK => {
                 self.net.hot[node as usize].called = false;
                 self.net.serve(&mut self.queue, self.now_ns, node);
                 if arg > 0 {
-                    let peer = Peer(u64::from(arg - 1));
-                    self.input(node, Input::SendReady { peer });
+                    self.send_ready(node, arg - 1);
                 }
             }
             net::ARRIVAL => self.net.settle(&mut self.queue, self.now_ns, node, arg),
@@ -419,10 +435,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                 self.net
                     .acknowledged(&mut self.queue, self.now_ns, node, arg);
             }
-            net::READY => {
-                let peer = Peer(u64::from(arg));
-                self.input(node, Input::SendReady { peer });
-            }
+            net::READY => self.send_ready(node, arg),
             what @ (charge::INLINE | charge::LANE | charge::PLAN) => {
                 let at = At {
                     now: self.now_ns,
@@ -444,14 +457,25 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         }
     }
 
+    /// A paced message has left: told unless the neighbour is gone.
+    fn send_ready(&mut self, node: u32, number: u32) {
+        let peer = Peer(u64::from(number));
+        let end = self.net.graph.end(node, peer.0);
+        if end.is_some_and(|end| self.net.is_connected(self.now_ns, node, end)) {
+            self.input(node, Input::SendReady { peer });
+        }
+    }
+
     /// A timer comes: the deadline, or a look at one that moved.
     fn ring(&mut self, node: u32, generation: u32) {
         let hot = &mut self.net.hot[node as usize];
         if hot.timer != generation || hot.armed_ns == u64::MAX {
-            self.stale += 1;
             return;
         }
         hot.armed_ns = u64::MAX;
+        if hot.down {
+            return;
+        }
         let now = self.time_at(node);
         if self.net.hot[node as usize].wrapped {
             return self.ring_wrapped(node);

@@ -106,7 +106,7 @@ impl<M> Net<M> {
         }
         let arrives = |delay_ns: u64| now.saturating_add(delay_ns).saturating_add(wire_ns);
         for cut in &self.cuts {
-            let apart = cut.side[from as usize] != cut.side[to as usize];
+            let apart = cut.parts(from, to);
             let at = arrives(delay_ns);
             if !apart || at <= cut.from_ns || now >= cut.until_ns {
                 continue;

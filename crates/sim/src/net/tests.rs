@@ -3,7 +3,9 @@
 
 use super::*;
 use crate::charge::Processor;
-use crate::role::flood::{Flood, FloodMessage, Publish, directs};
+use crate::fault::Interval;
+use crate::role::Publish;
+use crate::role::flood::{Flood, FloodMessage, directs};
 use crate::scenario::{self, Transport};
 use crate::world::{Limits, Pause, Witness, World, WorldConfig, WorldError};
 use alphorn_proto::gossip::{Config, DenseId, Direct, Message};
@@ -86,6 +88,7 @@ impl Setup {
             limits: Limits {
                 events_max: 1_000_000,
                 sim_time_max_ns: 1 << 60,
+                quiet_ns: u64::MAX,
             },
         };
         World::new(roles, config, Log::default())
@@ -341,8 +344,11 @@ fn partitions_delay_or_lose() {
     let setup = Setup::constant(&[(fast, fast), (fast, fast)], 100, &[(0, 1)]);
     let with_break = |break_ms: u64| {
         let mut world = setup.world();
-        let (from, until) = (Time::from_millis(1000), Time::from_millis(2000));
-        world.partition(vec![true, false], from, until, break_ms * MS);
+        let interval = Interval {
+            from: Time::from_millis(1000),
+            until: Time::from_millis(2000),
+        };
+        world.partition(vec![true, false], interval, break_ms * MS);
         publish(
             &mut world,
             &[

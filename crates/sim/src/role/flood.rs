@@ -1,6 +1,6 @@
 //! Ways to send a whole payload: mesh, direct, grid. Payloads are sizes.
 
-use super::{Input, Output, Role, Wire};
+use super::{Delivery, Input, Output, Publish, Role, Wire};
 use crate::graph::Graph;
 use crate::latency::mix;
 use alphorn_proto::gossip::{
@@ -145,24 +145,6 @@ macro_rules! machine {
 
 machine!(Gossip, Direct, Grid);
 
-/// Publish a payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Publish {
-    /// Its number, in the order of publication.
-    pub item: u32,
-    /// Its bytes.
-    pub bytes: u64,
-}
-
-/// A payload was delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivered {
-    /// Its number.
-    pub item: u32,
-    /// Its bytes.
-    pub bytes: u64,
-}
-
 /// A node that sends payloads whole.
 #[derive(Debug)]
 pub struct Flood<S> {
@@ -221,7 +203,7 @@ impl<S: Machine> Role for Flood<S> {
     type Command = Publish;
     type Cancel = DenseId;
     type Work = Validation;
-    type Delivery = Delivered;
+    type Delivery = Delivery;
 
     #[inline]
     fn handle(&mut self, now: Time, input: Input<Self>) {
@@ -253,7 +235,7 @@ impl<S: Machine> Role for Flood<S> {
             },
             gossip::Output::Cancel { peer, id } => Output::Cancel { peer, what: id },
             gossip::Output::Validate { token, payload, .. } => self.validate(token, payload.valid),
-            gossip::Output::Deliver { id, payload } => Output::Deliver(Delivered {
+            gossip::Output::Deliver { id, payload } => Output::Deliver(Delivery {
                 item: id.0,
                 bytes: payload.bytes,
             }),
@@ -271,6 +253,10 @@ impl<S: Machine> Role for Flood<S> {
 
     fn cancels(what: &DenseId, message: &FloodMessage) -> bool {
         matches!(message, Message::Data { id, .. } if id == what)
+    }
+
+    fn is_proof(reason: &str) -> bool {
+        ["malformed", "invalid", "beyond", "unexpected"].contains(&reason)
     }
 
     fn duplicate_bytes(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::{Witness, World, kind};
 use crate::calendar::{ARG_MAX, EventQueue};
-use crate::fault::Wrap;
+use crate::fault::{Interval, Wrap};
 use crate::net::{Cut, Rate};
 use crate::role::{Input, Role};
 use alphorn_proto::Peer;
@@ -20,8 +20,9 @@ pub enum Change {
     Link(u32, Rate),
     /// Work on a node takes this percentage of its cost.
     Speed(u32, u64),
-    /// The connections between two sides of the nodes break (false), or are there again (true).
-    Between(Vec<bool>, bool),
+    /// The connections that a partition or an eclipse, numbered in order, parts break (false), or are
+    /// there again (true).
+    Across(usize, bool),
 }
 
 impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
@@ -46,19 +47,34 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     ///
     /// # Panics
     /// If there is not one entry for each node, or the interval has begun.
-    pub fn partition(&mut self, side: Vec<bool>, from: Time, until: Time, break_ns: u64) {
+    pub fn partition(&mut self, side: Vec<bool>, interval: Interval, break_ns: u64) {
+        self.cut(side, interval, break_ns, false);
+    }
+
+    /// Lets all nodes but those of `side` reach nobody but these for an interval.
+    ///
+    /// # Panics
+    /// As [`World::partition`].
+    pub fn eclipse(&mut self, side: Vec<bool>, interval: Interval, break_ns: u64) {
+        self.cut(side, interval, break_ns, true);
+    }
+
+    fn cut(&mut self, side: Vec<bool>, interval: Interval, break_ns: u64, eclipse: bool) {
         assert_eq!(side.len(), self.roles.len(), "a side for each node");
+        let Interval { from, until } = interval;
         let broken = from.saturating_add_ns(break_ns);
+        let index = self.net.cuts.len();
         self.net.cuts.push(Cut {
-            side: side.clone(),
+            side,
+            eclipse,
             from_ns: from.as_nanos(),
             until_ns: until.as_nanos(),
             break_ns: broken.as_nanos(),
         });
         if until > broken {
-            self.change(broken, Change::Between(side.clone(), false));
+            self.change(broken, Change::Across(index, false));
             if until < Time::MAX {
-                self.change(until, Change::Between(side, true));
+                self.change(until, Change::Across(index, true));
             }
         }
     }
@@ -109,16 +125,17 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                 self.net.hot[node as usize].rate = index as u16;
             }
             Change::Speed(node, factor_pct) => self.compute.set_factor(node, factor_pct),
-            Change::Between(side, up) => self.tell_across(&side, up),
+            Change::Across(cut, up) => self.tell_across(cut, up),
         }
     }
 
-    /// Tells both ends of all connections between two sides.
-    fn tell_across(&mut self, side: &[bool], up: bool) {
+    /// Tells both ends of all connections that a cut parts.
+    fn tell_across(&mut self, cut: usize, up: bool) {
         for node in 0..self.roles.len() as u32 {
             for number in 0..self.net.graph.peers(node).len() as u32 {
                 let across = self.net.graph.peers(node)[number as usize];
-                if side[node as usize] == side[across as usize] {
+                let cut = self.net.cuts.get(cut);
+                if !cut.is_some_and(|cut| cut.parts(node, across)) {
                     continue;
                 }
                 let peer = Peer(u64::from(number));

@@ -31,6 +31,12 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                 };
                 self.compute.spawn(at, (job, request), &mut self.done);
             }
+            Output::Spend { cost_ns } => {
+                let time_ns = self.compute.time_ns(node, cost_ns);
+                let hot = &mut self.net.hot[node as usize];
+                hot.cpu_free_ns = hot.cpu_free_ns.max(self.now_ns).saturating_add(time_ns);
+                self.net.tally[node as usize].cpu_ns += time_ns;
+            }
             Output::CancelSession { session } => {
                 let at = At {
                     now: self.now_ns,
@@ -60,6 +66,9 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             return;
         }
         let (bytes, kind, paced) = (message.wire_bytes(), message.kind(), message.is_paced());
+        if message.has_payload() {
+            self.active_ns = self.now_ns;
+        }
         self.witness.sent(self.now_ns, node, &message, holders);
         let Some(message) = self.net.messages.insert(message, holders) else {
             self.net.full = true;

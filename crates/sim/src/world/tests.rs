@@ -3,7 +3,8 @@ use crate::calendar::Heap;
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::net::Rate;
-use crate::role::flood::{Blob, Delivered, Flood, FloodMessage, Publish, meshes};
+use crate::role::flood::{Blob, Flood, FloodMessage, meshes};
+use crate::role::{Delivery, Publish};
 use crate::scenario::{self, Link};
 use alphorn_proto::gossip::{Config, DenseId, Gossip};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ type Mesh = Flood<Gossip<DenseId, Blob>>;
 struct Log(Vec<(u64, u32, u32)>);
 
 impl Witness<Mesh> for Log {
-    fn delivered(&mut self, now_ns: u64, node: u32, delivered: &Delivered) {
+    fn delivered(&mut self, now_ns: u64, node: u32, delivered: &Delivery) {
         self.0.push((now_ns, node, delivered.item));
     }
 }
@@ -77,6 +78,7 @@ impl Setup {
             limits: Limits {
                 events_max: 10_000_000,
                 sim_time_max_ns: 100_000_000_000,
+                quiet_ns: u64::MAX,
             },
         };
         let mut world = World::new(roles, config, Log::default());

@@ -1,0 +1,325 @@
+//! Who checks a run: sees the stream of events and the published payloads, and no state of a node.
+//!
+//! What is delivered was published, once for each node, and no faster than the laws of
+//! [`bounds`](crate::bounds) allow; an honest node never proves an honest one wrong.
+
+#[cfg(test)]
+mod tests;
+
+use crate::bounds::Laws;
+use crate::role::{Delivery, Role, Wire};
+use crate::world::Witness;
+use std::fmt;
+
+/// Most places for delays, one for each payload and node: 8 bytes each.
+pub const DELAYS_MAX: u64 = 1 << 27;
+
+/// A payload of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Who publishes it.
+    pub source: u32,
+    /// When.
+    pub published_ns: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Index of its laws.
+    pub laws: u32,
+}
+
+/// What no run may show.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// Something was delivered that nobody published.
+    #[error("node {node} delivered payload {item} of {bytes} bytes, which nobody published")]
+    Foreign {
+        /// The node.
+        node: u32,
+        /// The number of the payload.
+        item: u32,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// A payload was delivered twice.
+    #[error("node {node} delivered payload {item} twice")]
+    Twice {
+        /// The node.
+        node: u32,
+        /// The number of the payload.
+        item: u32,
+    },
+    /// Somebody was faster than light.
+    #[error("node {node} delivered payload {item} after {value_ns} ns, the bound is {min_ns} ns")]
+    Fast {
+        /// The node.
+        node: u32,
+        /// The number of the payload.
+        item: u32,
+        /// How long it took.
+        value_ns: u64,
+        /// The least possible.
+        min_ns: u64,
+    },
+    /// All together were faster than their uplinks.
+    #[error(
+        "payload {item} was at {receivers} nodes after {value_ns} ns, the bound is {min_ns} ns"
+    )]
+    Capacity {
+        /// The number of the payload.
+        item: u32,
+        /// How many had it.
+        receivers: u64,
+        /// How long it took.
+        value_ns: u64,
+        /// The least possible.
+        min_ns: u64,
+    },
+    /// An honest node has proof against an honest one.
+    #[error("node {node} reports the honest node {about}: {reason}")]
+    Accused {
+        /// Who reports.
+        node: u32,
+        /// Whom.
+        about: u32,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+/// What a run is to be told by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Nothing is on the way.
+    Quiet,
+    /// So many deliveries.
+    Deliveries(u64),
+}
+
+/// No delivery.
+const NEVER: u64 = u64::MAX;
+
+/// Records deliveries, and holds them to the rules; see the [module](self).
+pub struct Ledger {
+    items: Vec<Item>,
+    laws: Vec<Laws>,
+    honest: Vec<bool>,
+    /// Nanoseconds from publication, by payload and node.
+    delays_ns: Vec<u64>,
+    /// Receivers of each payload so far.
+    receivers: Vec<u64>,
+    /// When each node first received a part of a payload, and delivered last.
+    first_ns: Vec<u64>,
+    last_ns: Vec<u64>,
+    /// When each node was last down.
+    down_ns: Vec<Option<u64>>,
+    /// Nodes whose deliveries are counted for the end.
+    counted: Vec<bool>,
+    deliveries: u64,
+    counted_deliveries: u64,
+    useful_bytes: u64,
+    until: Until,
+    violation: Option<Violation>,
+    reports: u64,
+    evidence: u64,
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger")
+            .field("items", &self.items.len())
+            .field("deliveries", &self.deliveries)
+            .field("violation", &self.violation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ledger {
+    /// A ledger of these payloads. `honest` nodes are held to the rules, `counted` ones are waited for.
+    ///
+    /// # Panics
+    /// If there are more than [`DELAYS_MAX`] payloads times nodes.
+    pub fn new(items: Vec<Item>, laws: Vec<Laws>, honest: Vec<bool>, counted: Vec<bool>) -> Self {
+        let nodes = honest.len();
+        let places = items.len() * nodes;
+        assert!(places as u64 <= DELAYS_MAX, "{places} delays");
+        Ledger {
+            delays_ns: vec![NEVER; places],
+            receivers: vec![0; items.len()],
+            first_ns: vec![NEVER; nodes],
+            last_ns: vec![NEVER; nodes],
+            down_ns: vec![None; nodes],
+            items,
+            laws,
+            honest,
+            counted,
+            deliveries: 0,
+            counted_deliveries: 0,
+            useful_bytes: 0,
+            until: Until::Quiet,
+            violation: None,
+            reports: 0,
+            evidence: 0,
+        }
+    }
+
+    /// Lets the run end when this share of all counted deliveries has happened.
+    pub fn end_after(&mut self, percent: u64) {
+        let nodes = self.counted.iter().filter(|counted| **counted).count() as u64;
+        let sources = self
+            .items
+            .iter()
+            .filter(|item| self.counted[item.source as usize]);
+        let all = nodes * self.items.len() as u64 - sources.count() as u64;
+        self.until = Until::Deliveries((all * percent).div_ceil(100));
+    }
+
+    /// The payloads.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// What broke a rule first.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Deliveries so far.
+    pub fn deliveries(&self) -> u64 {
+        self.deliveries
+    }
+
+    /// Payload bytes delivered.
+    pub fn useful_bytes(&self) -> u64 {
+        self.useful_bytes
+    }
+
+    /// When a node first received a part of a payload.
+    pub fn first_ns(&self, node: u32) -> Option<u64> {
+        Some(self.first_ns[node as usize]).filter(|&ns| ns != NEVER)
+    }
+
+    /// From publication to delivery of the payload that a node delivered last.
+    pub fn last_delay_ns(&self, node: u32) -> Option<u64> {
+        Some(self.last_ns[node as usize]).filter(|&ns| ns != NEVER)
+    }
+
+    /// Reports of nodes about others, and contradictions found.
+    pub fn reports(&self) -> (u64, u64) {
+        (self.reports, self.evidence)
+    }
+
+    /// From publication to delivery, for each payload and each honest node but its source; nodes that
+    /// were down after the publication and never delivered are left out.
+    pub fn delays_ns(&self) -> Vec<Option<u64>> {
+        let nodes = self.honest.len();
+        let mut delays = Vec::new();
+        for (item, row) in self.items.iter().zip(self.delays_ns.chunks_exact(nodes)) {
+            for (node, &delay) in row.iter().enumerate() {
+                if !self.honest[node] || node == item.source as usize {
+                    continue;
+                }
+                let was_down = self.down_ns[node].is_some_and(|ns| ns >= item.published_ns);
+                match delay {
+                    NEVER if was_down => {}
+                    NEVER => delays.push(None),
+                    delay => delays.push(Some(delay)),
+                }
+            }
+        }
+        delays
+    }
+
+    fn accuse(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
+    }
+
+    /// Checks a delivery against the payloads and the laws, and enters it.
+    fn deliver(&mut self, now_ns: u64, node: u32, delivery: Delivery) {
+        let Delivery { item, bytes } = delivery;
+        let published = self.items.get(item as usize).copied();
+        let Some(published) = published.filter(|p| p.bytes == bytes && p.published_ns <= now_ns)
+        else {
+            return self.accuse(Violation::Foreign { node, item, bytes });
+        };
+        let nodes = self.honest.len();
+        let place = &mut self.delays_ns[item as usize * nodes + node as usize];
+        if *place != NEVER {
+            return self.accuse(Violation::Twice { node, item });
+        }
+        let value_ns = now_ns - published.published_ns;
+        *place = value_ns;
+        self.last_ns[node as usize] = value_ns;
+        self.deliveries += 1;
+        self.counted_deliveries += u64::from(self.counted[node as usize]);
+        self.useful_bytes += bytes;
+        let receivers = &mut self.receivers[item as usize];
+        *receivers += 1;
+        let receivers = *receivers;
+        let laws = &self.laws[published.laws as usize];
+        let min_ns = laws.node_ns[node as usize];
+        if value_ns < min_ns {
+            return self.accuse(Violation::Fast {
+                node,
+                item,
+                value_ns,
+                min_ns,
+            });
+        }
+        let min_ns = laws.capacity_ns(receivers);
+        if value_ns < min_ns {
+            self.accuse(Violation::Capacity {
+                item,
+                receivers,
+                value_ns,
+                min_ns,
+            });
+        }
+    }
+}
+
+impl<R: Role> Witness<R> for Ledger
+where
+    R::Delivery: Into<Delivery> + Copy,
+{
+    #[inline]
+    fn arrived(&mut self, now_ns: u64, node: u32, message: &R::Message) {
+        let first = &mut self.first_ns[node as usize];
+        if *first == NEVER && message.has_payload() {
+            *first = now_ns;
+        }
+    }
+
+    fn delivered(&mut self, now_ns: u64, node: u32, delivery: &R::Delivery) {
+        self.deliver(now_ns, node, (*delivery).into());
+    }
+
+    fn reported(&mut self, _: u64, node: u32, about: u32, reason: &'static str) {
+        self.reports += 1;
+        let honest = self.honest[node as usize] && self.honest[about as usize];
+        if honest && R::is_proof(reason) {
+            self.accuse(Violation::Accused {
+                node,
+                about,
+                reason,
+            });
+        }
+    }
+
+    fn evidence(&mut self, _: u64, _: u32) {
+        self.evidence += 1;
+    }
+
+    fn changed(&mut self, now_ns: u64, node: u32, _: bool) {
+        self.down_ns[node as usize] = Some(now_ns);
+    }
+
+    #[inline]
+    fn is_done(&self) -> bool {
+        match self.until {
+            Until::Quiet => self.violation.is_some(),
+            Until::Deliveries(count) => {
+                self.counted_deliveries >= count || self.violation.is_some()
+            }
+        }
+    }
+}

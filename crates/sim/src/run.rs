@@ -1,0 +1,354 @@
+//! A run: from a scenario and a seed to an outcome.
+
+mod faults;
+mod floods;
+mod setup;
+#[cfg(test)]
+mod tests;
+
+use crate::bounds;
+use crate::calendar::EventQueue;
+use crate::check::{DELAYS_MAX, Ledger, Violation};
+use crate::fault::Adversary;
+use crate::graph::GraphError;
+use crate::report::{Bin, Bounds, NodeRecord, Outcome};
+use crate::role::flood::TooManyPeers;
+use crate::role::{Delivery, Publish, Role, Wire};
+use crate::scenario::{Coding, FaultKind, Mode, Protocol, Scenario, Stop, Strategy};
+use crate::world::{Pause, World, WorldError};
+use alphorn_proto::gossip;
+use alphorn_scheme::model::TableError;
+use alphorn_types::Time;
+use setup::Setup;
+use std::ops::ControlFlow;
+
+/// Events between two looks of an observer.
+const LOOK_EVENTS: u64 = 1 << 18;
+/// Most nodes of a run with real bytes.
+pub const BYTES_NODES_MAX: u32 = 1000;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Virtual time.
+    pub now_ns: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Payloads delivered, over all nodes.
+    pub deliveries: u64,
+    /// Deliveries if every node gets every payload.
+    pub deliveries_max: u64,
+}
+
+/// Waits for a run.
+pub trait Observe {
+    /// Called every quarter million events; a break ends the run with [`RunError::Stopped`], as when
+    /// its real time is over, which only the caller knows.
+    fn progress(&mut self, progress: &Progress) -> ControlFlow<()>;
+}
+
+/// Nobody waits.
+impl Observe for () {
+    fn progress(&mut self, _: &Progress) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Why a run has no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The graph cannot be made.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// A node has more neighbours than a mesh can have.
+    #[error(transparent)]
+    Peers(#[from] TooManyPeers),
+    /// Parameters that no mesh can have.
+    #[error("protocol: {0}")]
+    Mesh(#[from] gossip::ConfigError),
+    /// A table of costs is none.
+    #[error("table of costs {path:?}: {error}")]
+    Costs {
+        /// Its name.
+        path: String,
+        /// Why.
+        error: TableError,
+    },
+    /// A table of costs was not handed over with the scenario.
+    #[error("table of costs {path:?} was not read")]
+    Missing {
+        /// Its name.
+        path: String,
+    },
+    /// No honest node of the class can be a source.
+    #[error("no honest node can be a source{}", .class.as_ref().map_or(String::new(), |class| format!(" of class {class:?}")))]
+    NoSource {
+        /// The class asked for.
+        class: Option<String>,
+    },
+    /// Too many payloads times nodes.
+    #[error("payloads times nodes = {value}, must be at most {max}")]
+    Deliveries {
+        /// How many.
+        value: u64,
+        /// The bound.
+        max: u64,
+    },
+    /// Too many nodes for real bytes.
+    #[error("sim.nodes = {value} with real bytes, must be at most {max}")]
+    BytesNodes {
+        /// How many.
+        value: u32,
+        /// The bound.
+        max: u32,
+    },
+    /// A fault that nodes of this protocol cannot have.
+    #[error("fault {fault} does not exist for protocol {protocol}")]
+    Unfit {
+        /// The fault.
+        fault: &'static str,
+        /// The protocol.
+        protocol: &'static str,
+    },
+    /// A protocol or a mode of it that this module does not run.
+    #[error("{what} is not run by `sim::run`")]
+    NotBuilt {
+        /// What.
+        what: &'static str,
+    },
+    /// A bound of the world was passed.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// A rule was broken: an error of the simulator or of a protocol.
+    #[error("seed {seed}, event {event}: {violation}")]
+    Violation {
+        /// The seed.
+        seed: u64,
+        /// The number of the event.
+        event: u64,
+        /// The rule.
+        violation: Violation,
+    },
+    /// The observer ended the run.
+    #[error("stopped after {events} events at {at_ns} ns of virtual time")]
+    Stopped {
+        /// Events so far.
+        events: u64,
+        /// Virtual time.
+        at_ns: u64,
+    },
+}
+
+/// Runs a scenario with one seed.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<Outcome, RunError> {
+    let not_built = |what| Err(RunError::NotBuilt { what });
+    if scenario.sim.mode == Mode::Bytes && scenario.sim.nodes > BYTES_NODES_MAX {
+        return Err(RunError::BytesNodes {
+            value: scenario.sim.nodes,
+            max: BYTES_NODES_MAX,
+        });
+    }
+    match &scenario.protocol {
+        Protocol::Gossip(parameters) => floods::gossip(scenario, parameters, seed, observe),
+        Protocol::Broadcast(broadcast) => match broadcast.strategy {
+            Strategy::Gossip => floods::gossip(scenario, &Default::default(), seed, observe),
+            _ if broadcast.coding == Coding::Ideal => not_built("coding = \"ideal\""),
+            Strategy::Rlnc | Strategy::Rs => not_built("protocol broadcast with a code"),
+        },
+        Protocol::Direct(_) => floods::direct(scenario, seed, observe),
+        Protocol::Grid(_) => floods::grid(scenario, seed, observe),
+        Protocol::Horn(_) => not_built("protocol horn"),
+    }
+}
+
+/// The world of a run, ready to go.
+struct Ready<R: Role, Q> {
+    world: World<R, Ledger, Q>,
+    setup: Setup,
+    bounds: Bounds,
+}
+
+/// Puts nodes into the world of a scenario.
+fn prepare<R, Q>(
+    scenario: &Scenario,
+    setup: Setup,
+    roles: Vec<R>,
+    (degree, chunks): (u64, u64),
+) -> Result<Ready<R, Q>, RunError>
+where
+    R: Adversary + Role<Command = Publish>,
+    R::Delivery: Into<Delivery> + Copy,
+    Q: EventQueue,
+{
+    let value = u64::from(scenario.traffic.count) * u64::from(scenario.sim.nodes);
+    if value > DELAYS_MAX {
+        let max = DELAYS_MAX;
+        return Err(RunError::Deliveries { value, max });
+    }
+    let (items, laws) = setup.items(scenario);
+    let hop_ns = setup.least_hop_ns();
+    let receivers = u64::from(scenario.sim.nodes) - 1;
+    let mut bounds = Bounds {
+        lb4_ns: bounds::reach_ns(hop_ns, degree, chunks, &setup.rates, scenario.traffic.bytes),
+        ..Bounds::default()
+    };
+    for laws in &laws {
+        bounds.lb1_ns = bounds.lb1_ns.max(laws.content_ns);
+        bounds.lb2_ns = bounds.lb2_ns.max(laws.source_ns);
+        bounds.lb3_ns = bounds.lb3_ns.max(laws.capacity_ns(receivers));
+    }
+    let mut ledger = Ledger::new(items, laws, setup.honest.clone(), setup.counted.clone());
+    match scenario.sim.stop {
+        Stop::Quiescence | Stop::TimeMs(_) => {}
+        Stop::AllDelivered => ledger.end_after(100),
+        Stop::T99 => ledger.end_after(99),
+    }
+    let items = ledger.items().to_vec();
+    let config = setup.world::<R>(scenario);
+    let mut world = World::new(roles, config, ledger);
+    for (item, published) in (0..).zip(&items) {
+        let at = Time::from_nanos(published.published_ns);
+        let bytes = published.bytes;
+        world.command(at, published.source, Publish { item, bytes });
+    }
+    let horizon_ns = setup.horizon_ns(scenario, &items);
+    faults::apply(scenario, &setup, horizon_ns, &mut world)?;
+    Ok(Ready {
+        world,
+        setup,
+        bounds,
+    })
+}
+
+/// Runs the world to its end.
+fn finish<R, Q>(
+    scenario: &Scenario,
+    ready: Ready<R, Q>,
+    observe: &mut dyn Observe,
+) -> Result<Outcome, RunError>
+where
+    R: Adversary + Role<Command = Publish>,
+    R::Delivery: Into<Delivery> + Copy,
+    Q: EventQueue,
+{
+    let Ready {
+        mut world,
+        setup,
+        bounds,
+    } = ready;
+    let until = match scenario.sim.stop {
+        Stop::TimeMs(ms) => Time::from_millis(ms),
+        _ => Time::MAX,
+    };
+    let deliveries_max = u64::from(scenario.traffic.count) * u64::from(scenario.sim.nodes - 1);
+    let pause = loop {
+        let pause = world.run_until(until, LOOK_EVENTS)?;
+        if let Some(violation) = world.witness().violation() {
+            return Err(RunError::Violation {
+                seed: setup.seed,
+                event: world.events(),
+                violation: violation.clone(),
+            });
+        }
+        if pause != Pause::Events {
+            break pause;
+        }
+        let progress = Progress {
+            now_ns: world.now().as_nanos(),
+            events: world.events(),
+            deliveries: world.witness().deliveries(),
+            deliveries_max,
+        };
+        if observe.progress(&progress).is_break() {
+            return Err(RunError::Stopped {
+                events: progress.events,
+                at_ns: progress.now_ns,
+            });
+        }
+    };
+    Ok(outcome(scenario, &setup, &world, bounds, pause))
+}
+
+/// What the world has to tell.
+fn outcome<R, Q>(
+    scenario: &Scenario,
+    setup: &Setup,
+    world: &World<R, Ledger, Q>,
+    bounds: Bounds,
+    pause: Pause,
+) -> Outcome
+where
+    R: Role,
+    R::Delivery: Into<Delivery> + Copy,
+    Q: EventQueue,
+{
+    let ledger = world.witness();
+    let begin_ns = ledger.items().first().map_or(0, |item| item.published_ns);
+    let record = |node: u32| {
+        let tally = &world.tallies()[node as usize];
+        let is_source = ledger.items().iter().any(|item| item.source == node);
+        let role = match setup.fault[node as usize] {
+            Some(fault) => fault_name(fault),
+            None if is_source => "source",
+            None => "relay",
+        };
+        let first_ns = ledger.first_ns(node);
+        NodeRecord {
+            node,
+            class: setup.class[node as usize],
+            region: setup.latency.region(node),
+            role,
+            first_ns: first_ns.map(|ns| ns - begin_ns),
+            done_ns: ledger.last_delay_ns(node),
+            bytes_up: tally.bytes_up,
+            bytes_down: tally.bytes_down,
+            msgs: u64::from(tally.messages),
+            dup_bytes: world.role(node).duplicate_bytes(),
+            cpu_ns: tally.cpu_ns,
+            queue_peak_bytes: tally.queue_peak_bytes,
+            peak_1s_up_bps: tally.peak_1s_up_bps(),
+        }
+    };
+    let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
+        from_ns: bin * crate::net::BIN_NS,
+        kind: <R::Message as Wire>::KINDS[kind],
+        msgs,
+        bytes,
+    };
+    Outcome {
+        seed: setup.seed,
+        payload_bytes: scenario.traffic.bytes * u64::from(scenario.traffic.count),
+        nodes: (0..scenario.sim.nodes).map(record).collect(),
+        delays_ns: ledger.delays_ns(),
+        series: world.series().map(bin).collect(),
+        useful_bytes: ledger.useful_bytes(),
+        sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
+        bounds,
+        events: world.events(),
+        event_hash: world.event_hash(),
+        verdict: String::new(),
+    }
+}
+
+/// The name of a fault in the scenario.
+fn fault_name(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::Crash => "crash",
+        FaultKind::SlowCpu => "slow_cpu",
+        FaultKind::SlowLink => "slow_link",
+        FaultKind::Withhold => "withhold",
+        FaultKind::Grief => "grief",
+        FaultKind::Equivocate => "equivocate",
+        FaultKind::InvalidFlood => "invalid_flood",
+        FaultKind::Late => "late",
+        FaultKind::ClockSkew => "clock_skew",
+        FaultKind::Eclipse => "eclipse",
+        FaultKind::FalseFeedback => "false_feedback",
+        FaultKind::NonCodewordSource => "non_codeword_source",
+        FaultKind::RankDeficientSource => "rank_deficient_source",
+        FaultKind::Partition => "partition",
+    }
+}

@@ -1,0 +1,165 @@
+//! The faults of a scenario, put into its world.
+
+use super::setup::{Setup, rate, scaled};
+use super::{RunError, fault_name};
+use crate::calendar::EventQueue;
+use crate::check::Ledger;
+use crate::fault::{Adversary, Interval, Parameters};
+use crate::latency::{exponential, mix};
+use crate::role::{Delivery, Role};
+use crate::scenario::{Class, Fault, FaultKind, Scenario};
+use crate::world::{Change, World};
+use alphorn_types::Time;
+
+const CHURN: u64 = 13;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Puts all faults, and the coming and going of nodes, into a world.
+pub(super) fn apply<R, Q>(
+    scenario: &Scenario,
+    setup: &Setup,
+    horizon_ns: u64,
+    world: &mut World<R, Ledger, Q>,
+) -> Result<(), RunError>
+where
+    R: Adversary + Role,
+    R::Delivery: Into<Delivery> + Copy,
+    Q: EventQueue,
+{
+    for (index, (fault, members)) in scenario.fault.iter().zip(&setup.faulty).enumerate() {
+        let interval = Interval {
+            from: Time::from_millis(fault.from_ms),
+            until: fault.until_ms.map_or(Time::MAX, Time::from_millis),
+        };
+        match fault.kind {
+            FaultKind::Partition | FaultKind::Eclipse => {
+                let mut side = vec![false; scenario.sim.nodes as usize];
+                members.iter().for_each(|&node| side[node as usize] = true);
+                let break_ns = scenario.link.partition_break_ms * 1_000_000;
+                match fault.kind {
+                    FaultKind::Eclipse => world.eclipse(side, interval, break_ns),
+                    _ => world.partition(side, interval, break_ns),
+                }
+            }
+            _ => {
+                for (number, &node) in (0..).zip(members) {
+                    let place = Place {
+                        index,
+                        node,
+                        number,
+                        of: members.len() as u64,
+                    };
+                    apply_one(scenario, setup, (fault, interval), place, world)?;
+                }
+            }
+        }
+    }
+    for node in 0..scenario.sim.nodes {
+        let class = &scenario.class[usize::from(setup.class[node as usize])];
+        if class.up_mean_s > 0 {
+            churn(setup.seed, node, class, horizon_ns, world);
+        }
+    }
+    Ok(())
+}
+
+/// A node of a fault: the `number`-th of `of`.
+#[derive(Clone, Copy)]
+struct Place {
+    index: usize,
+    node: u32,
+    number: u64,
+    of: u64,
+}
+
+fn apply_one<R, Q>(
+    scenario: &Scenario,
+    setup: &Setup,
+    (fault, interval): (&Fault, Interval),
+    place: Place,
+    world: &mut World<R, Ledger, Q>,
+) -> Result<(), RunError>
+where
+    R: Adversary + Role,
+    R::Delivery: Into<Delivery> + Copy,
+    Q: EventQueue,
+{
+    let node = place.node;
+    let mut during = |begin: Change, end: Change| {
+        world.change(interval.from, begin);
+        if interval.until < Time::MAX {
+            world.change(interval.until, end);
+        }
+    };
+    let percent = u64::from(fault.factor_pct);
+    match fault.kind {
+        FaultKind::Crash => during(Change::Down(node), Change::Up(node)),
+        FaultKind::SlowLink => {
+            let own = rate(scenario, setup.class[node as usize]);
+            let slow = scaled(own, percent);
+            during(Change::Link(node, slow), Change::Link(node, own));
+        }
+        FaultKind::SlowCpu => {
+            let own = world.factor_pct(node);
+            let slow = own.saturating_mul(percent) / 100;
+            let (begin, end) = (Change::Speed(node, slow), Change::Speed(node, own));
+            world.change(interval.from, begin);
+            if interval.until < Time::MAX {
+                world.change(interval.until, end);
+            }
+        }
+        FaultKind::ClockSkew => world.skew(node, fault.delay_ms * 1_000_000),
+        kind => {
+            let parameters = Parameters {
+                interval,
+                percent,
+                rate: fault.rate,
+                bytes: fault.bytes,
+                delay_ns: fault.delay_ms * 1_000_000,
+                seed: mix([setup.seed, place.index as u64, node.into(), 0]),
+                peers: setup.graph.peers(node).len() as u64,
+                items: scenario.traffic.count,
+                number: place.number,
+                of: place.of,
+            };
+            let Some(wrap) = R::adversary(kind, &parameters) else {
+                return Err(RunError::Unfit {
+                    fault: fault_name(kind),
+                    protocol: scenario.protocol.name(),
+                });
+            };
+            world.wrap(node, wrap);
+        }
+    }
+    Ok(())
+}
+
+/// Lets a node go down and up again, for exponential times, until the horizon; it is up then.
+fn churn<R, Q>(
+    seed: u64,
+    node: u32,
+    class: &Class,
+    horizon_ns: u64,
+    world: &mut World<R, Ledger, Q>,
+) where
+    R: Role,
+    R::Delivery: Into<Delivery> + Copy,
+    Q: EventQueue,
+{
+    let mut count = 0;
+    let mut draw = |mean_s: u64| {
+        count += 1;
+        exponential(
+            mean_s.saturating_mul(SECOND_NS),
+            mix([seed, CHURN, node.into(), count]),
+        )
+    };
+    let mut at_ns = draw(class.up_mean_s);
+    while at_ns < horizon_ns {
+        world.change(Time::from_nanos(at_ns), Change::Down(node));
+        let down_ns = draw(class.down_mean_s).max(1);
+        let up_ns = at_ns.saturating_add(down_ns).min(horizon_ns);
+        world.change(Time::from_nanos(up_ns), Change::Up(node));
+        at_ns = up_ns.saturating_add(draw(class.up_mean_s).max(1));
+    }
+}

@@ -1,0 +1,98 @@
+//! Payloads that travel whole: mesh, direct, grid.
+
+use super::setup::{Setup, duty_ns};
+use super::{Observe, RunError, finish, prepare};
+use crate::calendar::Calendar;
+use crate::fault::needs_validation;
+use crate::graph::Graph;
+use crate::report::Outcome;
+use crate::role::flood::{directs, grids, meshes};
+use crate::scenario::{Gossip, Scenario};
+use alphorn_proto::gossip::{Config, ConfigError, PEERS_MAX};
+use std::sync::Arc;
+
+/// A parameter that a byte holds.
+fn byte(name: &'static str, value: u32) -> Result<u8, ConfigError> {
+    u8::try_from(value).map_err(|_| ConfigError::Large {
+        name,
+        value: value.into(),
+        max: PEERS_MAX as u64,
+    })
+}
+
+/// The configuration of a mesh.
+fn config(scenario: &Scenario, gossip: &Gossip, validates: bool) -> Result<Config, ConfigError> {
+    let ms = |ms: u64| ms.saturating_mul(1_000_000);
+    let bytes = scenario.traffic.bytes;
+    let refused = gossip.idontwant_bytes;
+    let config = Config {
+        degree: byte("degree", gossip.mesh)?,
+        degree_low: byte("degree_low", gossip.mesh_low)?,
+        degree_high: byte("degree_high", gossip.mesh_high)?,
+        degree_lazy: byte("degree_lazy", gossip.lazy)?,
+        heartbeat_ns: ms(gossip.heartbeat_ms),
+        history_beats: byte("history_beats", gossip.history)?,
+        gossip_beats: byte("gossip_beats", gossip.announced)?,
+        seen_ttl_ns: ms(gossip.seen_ms),
+        refuse_above_bytes: (refused > 0).then_some(refused),
+        flood_publish: gossip.flood_publish,
+        validate: validates,
+        // A payload can be asked for whatever its size.
+        history_bytes_max: Config::default()
+            .history_bytes_max
+            .max(bytes.saturating_mul(4)),
+        ..Config::default()
+    };
+    config.check()?;
+    Ok(config)
+}
+
+pub(super) fn gossip(
+    scenario: &Scenario,
+    parameters: &Gossip,
+    seed: u64,
+    observe: &mut dyn Observe,
+) -> Result<Outcome, RunError> {
+    let (_, validation_ns) = duty_ns(scenario)?;
+    let validates = validation_ns > 0 || needs_validation(scenario);
+    let config = Arc::new(config(scenario, parameters, validates)?);
+    let setup = Setup::draw(scenario, seed, |_, regions| {
+        Ok(Graph::of(scenario, seed, regions)?)
+    })?;
+    let roles = meshes(&setup.graph, &config, validation_ns, seed)?;
+    let degree = u64::from(config.degree).min(setup.mean_degree());
+    let ready = prepare::<_, Calendar>(scenario, setup, roles, (degree, 1))?;
+    finish(scenario, ready, observe)
+}
+
+pub(super) fn direct(
+    scenario: &Scenario,
+    seed: u64,
+    observe: &mut dyn Observe,
+) -> Result<Outcome, RunError> {
+    let (_, validation_ns) = duty_ns(scenario)?;
+    let validates = validation_ns > 0 || needs_validation(scenario);
+    let config = Arc::new(config(scenario, &Gossip::default(), validates)?);
+    let setup = Setup::draw(scenario, seed, |sources, _| {
+        Ok(Graph::stars(scenario.sim.nodes, sources)?)
+    })?;
+    let roles = directs(&setup.graph, &config, validation_ns);
+    let degree = u64::from(scenario.sim.nodes);
+    let ready = prepare::<_, Calendar>(scenario, setup, roles, (degree, 1))?;
+    finish(scenario, ready, observe)
+}
+
+pub(super) fn grid(
+    scenario: &Scenario,
+    seed: u64,
+    observe: &mut dyn Observe,
+) -> Result<Outcome, RunError> {
+    let (_, validation_ns) = duty_ns(scenario)?;
+    let validates = validation_ns > 0 || needs_validation(scenario);
+    let config = Arc::new(config(scenario, &Gossip::default(), validates)?);
+    let setup = Setup::draw(scenario, seed, |_, _| Ok(Graph::grid(scenario.sim.nodes)?))?;
+    let roles = grids(&setup.graph, &config, validation_ns);
+    let degree = setup.mean_degree();
+    let ready = prepare::<_, Calendar>(scenario, setup, roles, (degree, 1))?;
+    finish(scenario, ready, observe)
+}

@@ -1,0 +1,282 @@
+//! What a scenario and a seed decide before anything happens: classes, regions, faulty nodes, sources.
+
+use super::RunError;
+use crate::bounds::Laws;
+use crate::charge::Processor;
+use crate::check::Item;
+use crate::graph::Graph;
+use crate::latency::{Latency, choose, mix, spread};
+use crate::net::{NetConfig, Rate};
+use crate::role::{Role, Wire};
+use crate::scenario::{Fault, FaultKind, Scenario};
+use crate::world::{Limits, WorldConfig};
+use alphorn_scheme::Op;
+use alphorn_scheme::model::CostTable;
+
+const FAULT: u64 = 11;
+const SOURCE: u64 = 12;
+/// Nodes of a class with churn come and go until so long after the last publication, nanoseconds.
+const CHURN_AFTER_NS: u64 = 60_000_000_000;
+
+/// No part of a payload for so long is the end: longer than any of the protocols waits before it asks
+/// again.
+const QUIET_NS: u64 = 120_000_000_000;
+
+/// Most sources whose laws are kept: each takes 8 bytes a node.
+const LAWS_MAX: usize = 64;
+
+/// What is decided before anything happens.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) seed: u64,
+    pub(super) graph: Graph,
+    pub(super) latency: Latency,
+    /// Class of each node.
+    pub(super) class: Vec<u16>,
+    /// The most bandwidth that each node has.
+    pub(super) rates: Vec<Rate>,
+    /// The fault of each node; the last one if it has several.
+    pub(super) fault: Vec<Option<FaultKind>>,
+    /// Nodes of each fault of the scenario.
+    pub(super) faulty: Vec<Vec<u32>>,
+    /// Nodes that are held to the rules.
+    pub(super) honest: Vec<bool>,
+    /// Honest nodes that are always up.
+    pub(super) counted: Vec<bool>,
+    /// Source of each payload.
+    pub(super) sources: Vec<u32>,
+}
+
+/// Whether a fault of a source is meant: its nodes are the sources.
+fn is_source_fault(kind: FaultKind) -> bool {
+    use FaultKind::{Equivocate, NonCodewordSource, RankDeficientSource};
+    matches!(kind, NonCodewordSource | RankDeficientSource | Equivocate)
+}
+
+/// Whether nodes with this fault still follow the protocol, only in worse conditions.
+fn is_honest(kind: FaultKind) -> bool {
+    use FaultKind::{SlowCpu, SlowLink};
+    matches!(kind, SlowCpu | SlowLink | FaultKind::Partition)
+}
+
+impl Setup {
+    /// Draws classes, regions, faults and sources; `graph` makes the graph from sources and regions.
+    pub(super) fn draw(
+        scenario: &Scenario,
+        seed: u64,
+        graph: impl FnOnce(&[u32], &[u8]) -> Result<Graph, RunError>,
+    ) -> Result<Setup, RunError> {
+        let nodes = scenario.sim.nodes;
+        let shares = scenario.class.iter().map(|class| class.share_pct);
+        let class: Vec<u16> = (0..nodes)
+            .map(|node| choose(shares.clone(), spread(seed, node).0) as u16)
+            .collect();
+        let faults = scenario.fault.iter().enumerate();
+        let faulty: Vec<Vec<u32>> = faults.map(|(i, f)| members(f, seed, i, nodes)).collect();
+        let mut fault = vec![None; nodes as usize];
+        let mut honest = vec![true; nodes as usize];
+        for (spec, members) in scenario.fault.iter().zip(&faulty) {
+            // An eclipse is what its nodes do to all others; a partition is nobody's fault.
+            for &node in members {
+                fault[node as usize] = Some(spec.kind);
+                honest[node as usize] &= is_honest(spec.kind);
+            }
+        }
+        let churns = |node: usize| scenario.class[usize::from(class[node])].up_mean_s > 0;
+        let counted = (0..nodes as usize).map(|node| honest[node] && !churns(node));
+        let counted: Vec<bool> = counted.collect();
+        let sources = sources(scenario, seed, &class, &counted, &faulty)?;
+        let regions = Latency::regions_of(&scenario.latency, seed, nodes);
+        let graph = graph(&sources, &regions)?;
+        let mut rates: Vec<Rate> = class.iter().map(|&class| rate(scenario, class)).collect();
+        for (spec, members) in scenario.fault.iter().zip(&faulty) {
+            if spec.kind == FaultKind::SlowLink {
+                for &node in members {
+                    let slow = scaled(rates[node as usize], spec.factor_pct.into());
+                    let rate = &mut rates[node as usize];
+                    rate.up_bps = rate.up_bps.max(slow.up_bps);
+                    rate.down_bps = rate.down_bps.max(slow.down_bps);
+                }
+            }
+        }
+        Ok(Setup {
+            seed,
+            latency: Latency::new(&scenario.latency, regions),
+            graph,
+            class,
+            rates,
+            fault,
+            faulty,
+            honest,
+            counted,
+            sources,
+        })
+    }
+
+    /// The payloads, and the laws of each source. A source beyond the first 64 shares the laws of no
+    /// latency and of the widest links.
+    pub(super) fn items(&self, scenario: &Scenario) -> (Vec<Item>, Vec<Laws>) {
+        let bytes = scenario.traffic.bytes;
+        let interval_ns = scenario.traffic.interval_ms * 1_000_000;
+        let (mut laws, mut of): (Vec<Laws>, Vec<u32>) = (Vec::new(), Vec::new());
+        let item = |(i, &source): (u64, &u32)| {
+            let index = match of.iter().position(|&known| known == source) {
+                Some(index) => index,
+                None if laws.len() < LAWS_MAX => {
+                    let own = Laws::of(&self.graph, &self.latency, &self.rates, source, bytes);
+                    laws.push(own);
+                    of.push(source);
+                    laws.len() - 1
+                }
+                None => {
+                    if laws.len() == LAWS_MAX {
+                        laws.push(Laws::weakest(&self.rates, bytes));
+                    }
+                    LAWS_MAX
+                }
+            };
+            Item {
+                source,
+                published_ns: i * interval_ns,
+                bytes,
+                laws: index as u32,
+            }
+        };
+        let items = (0..).zip(&self.sources).map(item).collect();
+        (items, laws)
+    }
+
+    /// The least latency between neighbours of the first source.
+    pub(super) fn least_hop_ns(&self) -> u64 {
+        let source = self.sources.first().copied().unwrap_or(0);
+        let neighbours = self.graph.peers(source).iter();
+        let hops = neighbours.map(|&peer| self.latency.base_ns(source, peer));
+        hops.min().unwrap_or(0)
+    }
+
+    /// Connections of a node, rounded up.
+    pub(super) fn mean_degree(&self) -> u64 {
+        (self.graph.ends() as u64).div_ceil(u64::from(self.graph.nodes()))
+    }
+
+    /// Until when nodes with churn come and go.
+    pub(super) fn horizon_ns(&self, scenario: &Scenario, items: &[Item]) -> u64 {
+        let last_ns = items.last().map_or(0, |item| item.published_ns);
+        let most_ns = scenario.sim.sim_time_max_ms * 1_000_000;
+        (last_ns + CHURN_AFTER_NS).min(most_ns)
+    }
+
+    /// Network, processors and bounds.
+    pub(super) fn world<R: Role>(&self, scenario: &Scenario) -> WorldConfig {
+        let classes = scenario.class.iter();
+        let table_pct = u64::from(scenario.compute.factor_pct);
+        WorldConfig {
+            net: NetConfig {
+                graph: self.graph.clone(),
+                latency: self.latency.clone(),
+                link: scenario.link.clone(),
+                rates: (0..classes.len() as u16)
+                    .map(|class| rate(scenario, class))
+                    .collect(),
+                rate: self.class.clone(),
+                handle_ns: scenario.compute.handle_ns,
+                seed: self.seed,
+                kinds: <R::Message as Wire>::KINDS.len(),
+                arrivals_always: false,
+            },
+            processors: classes
+                .map(|class| Processor {
+                    cores: u16::try_from(class.cores).unwrap_or(u16::MAX),
+                    factor_pct: u64::from(class.cpu_factor_pct) * table_pct / 100,
+                })
+                .collect(),
+            processor: self.class.clone(),
+            limits: Limits {
+                events_max: scenario.sim.events_max,
+                sim_time_max_ns: scenario.sim.sim_time_max_ms * 1_000_000,
+                quiet_ns: QUIET_NS,
+            },
+        }
+    }
+}
+
+/// Bandwidth of a class.
+pub(super) fn rate(scenario: &Scenario, class: u16) -> Rate {
+    let class = &scenario.class[usize::from(class)];
+    Rate {
+        up_bps: class.up_mbps * 1_000_000,
+        down_bps: class.down_mbps * 1_000_000,
+    }
+}
+
+/// A bandwidth in percent, at least one bit a second.
+pub(super) fn scaled(rate: Rate, pct: u64) -> Rate {
+    Rate {
+        up_bps: (rate.up_bps / 100 * pct).max(1),
+        down_bps: (rate.down_bps / 100 * pct).max(1),
+    }
+}
+
+/// The nodes of a fault: those listed, or a share in a drawn order.
+fn members(fault: &Fault, seed: u64, index: usize, nodes: u32) -> Vec<u32> {
+    if !fault.nodes.is_empty() {
+        return fault.nodes.clone();
+    }
+    let count = u64::from(nodes) * u64::from(fault.share_pct) / 100;
+    let mut order = ordered(0..nodes, [seed, FAULT, index as u64]);
+    order.truncate(count as usize);
+    order.sort_unstable();
+    order
+}
+
+/// Nodes in a drawn order; another node moves no others but to make room.
+fn ordered(nodes: impl Iterator<Item = u32>, key: [u64; 3]) -> Vec<u32> {
+    let keyed = |node: u32| (mix([key[0], key[1], key[2], node.into()]), node);
+    let mut order: Vec<(u64, u32)> = nodes.map(keyed).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, node)| node).collect()
+}
+
+/// The source of each payload: nodes that are up and honest, in a drawn order; or those whose fault is
+/// one of sources.
+fn sources(
+    scenario: &Scenario,
+    seed: u64,
+    class: &[u16],
+    counted: &[bool],
+    faulty: &[Vec<u32>],
+) -> Result<Vec<u32>, RunError> {
+    let wanted = scenario.traffic.source_class.as_ref();
+    let has_class = |node: &u32| {
+        let own = &scenario.class[usize::from(class[*node as usize])].name;
+        wanted.is_none_or(|wanted| wanted == own)
+    };
+    let faults = scenario.fault.iter().zip(faulty);
+    let meant = faults.filter(|(fault, _)| is_source_fault(fault.kind));
+    let mut candidates: Vec<u32> = meant.flat_map(|(_, nodes)| nodes.iter().copied()).collect();
+    if candidates.is_empty() {
+        candidates = (0..scenario.sim.nodes)
+            .filter(|&node| counted[node as usize])
+            .collect();
+    }
+    let order = ordered(candidates.into_iter().filter(has_class), [seed, SOURCE, 0]);
+    if order.is_empty() {
+        let class = wanted.cloned();
+        return Err(RunError::NoSource { class });
+    }
+    let count = scenario.traffic.count as usize;
+    Ok(order.into_iter().cycle().take(count).collect())
+}
+
+/// What verifying one signature of a duty costs by the table of the scenario; 0 without a table.
+pub(super) fn duty_ns(scenario: &Scenario) -> Result<(u64, u64), RunError> {
+    let Some(path) = &scenario.compute.costs else {
+        return Ok((0, 0));
+    };
+    let path = path.clone();
+    let text = scenario.inputs.get(&path);
+    let text = text.ok_or_else(|| RunError::Missing { path: path.clone() })?;
+    let table = CostTable::from_json(text).map_err(|error| RunError::Costs { path, error })?;
+    let sign_ns = table.cost(Op::DutySign, 1, 0).ns;
+    Ok((sign_ns, table.cost(Op::DutyVerify, 1, 0).ns))
+}

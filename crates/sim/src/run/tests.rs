@@ -1,0 +1,243 @@
+use super::*;
+use crate::calendar::{Calendar, Heap};
+use crate::graph::Graph;
+use alphorn_scheme::model::CostTable;
+
+/// A scenario of so many nodes with these lines in place of the defaults.
+fn scenario(nodes: u32, protocol: &str, more: &str) -> Scenario {
+    let text = format!(
+        "name = \"t\"\nschema = 1\n[sim]\nnodes = {nodes}\n{more}\n\
+         [protocol]\nkind = \"{protocol}\"\n"
+    );
+    let class = "[[class]]\nname = \"a\"\nshare_pct = 100\ndown_mbps = 50\nup_mbps = 25\n";
+    let class = if more.contains("[[class]]") {
+        ""
+    } else {
+        class
+    };
+    Scenario::parse(&format!("{text}{class}"), &[]).unwrap()
+}
+
+const TRAFFIC: &str = "[traffic]\nbytes = 20000\ncount = 3\ninterval_ms = 500\n";
+const REGIONS: &str = "[latency]\nkind = \"regions\"\nmatrix = \"libp2p-2025\"\n";
+
+#[test]
+fn every_protocol_delivers_everything() {
+    for protocol in ["gossip", "direct", "grid"] {
+        let scenario = scenario(100, protocol, &format!("{TRAFFIC}{REGIONS}"));
+        let outcome = run(&scenario, 7, &mut ()).unwrap();
+        let summary = outcome.summary();
+        assert_eq!(summary.delivered_pct, 100.0, "{protocol}");
+        assert!(!outcome.sent_truncated && summary.t100_ns > Some(0));
+        assert_eq!(outcome.delays_ns.len(), 3 * 99);
+        assert_eq!(outcome.useful_bytes, 3 * 99 * 20_000);
+        assert_eq!(outcome.payload_bytes, 60_000);
+        let sources = outcome.nodes.iter().filter(|node| node.role == "source");
+        assert!((1..=3).contains(&sources.count()));
+        let up: u64 = outcome.nodes.iter().map(|node| node.bytes_up).sum();
+        let down: u64 = outcome.nodes.iter().map(|node| node.bytes_down).sum();
+        let series: u64 = outcome.series.iter().map(|bin| bin.bytes).sum();
+        assert_eq!((up, up), (down, series), "{protocol}");
+        assert!(summary.t100_ns >= Some(outcome.bounds.lb2_ns));
+        if protocol == "direct" {
+            assert!(
+                summary.waste_ratio < 0.01,
+                "headers alone: {}",
+                summary.waste_ratio
+            );
+        }
+    }
+}
+
+#[test]
+fn a_seed_is_a_run_in_any_queue() {
+    let loss = "[link]\nloss_ppm = 2000\ntransport = \"window\"\nuplink = \"fair\"\n";
+    let scenario = scenario(60, "gossip", &format!("{TRAFFIC}{REGIONS}{loss}"));
+    let first = run(&scenario, 7, &mut ()).unwrap();
+    assert!(first == run(&scenario, 7, &mut ()).unwrap());
+    assert_ne!(
+        first.event_hash,
+        run(&scenario, 8, &mut ()).unwrap().event_hash
+    );
+    let of = |mesh: bool| {
+        let config = std::sync::Arc::new(gossip::Config {
+            validate: false,
+            ..gossip::Config::default()
+        });
+        let setup = Setup::draw(&scenario, 7, |_, r| Ok(Graph::of(&scenario, 7, r)?)).unwrap();
+        let roles = crate::role::flood::meshes(&setup.graph, &config, 0, 7).unwrap();
+        if mesh {
+            let ready = prepare::<_, Calendar>(&scenario, setup, roles, (8, 1)).unwrap();
+            finish(&scenario, ready, &mut ()).unwrap()
+        } else {
+            let ready = prepare::<_, Heap>(&scenario, setup, roles, (8, 1)).unwrap();
+            finish(&scenario, ready, &mut ()).unwrap()
+        }
+    };
+    assert!(of(true) == of(false));
+    assert_eq!(of(true).event_hash, first.event_hash);
+}
+
+#[test]
+fn an_idle_node_moves_no_others() {
+    let edges: String = (0..40_u32)
+        .flat_map(|node| (1..=4).map(move |i| (node, (node + i * i + i) % 40)))
+        .map(|(a, b)| format!("{a} {b}\n"))
+        .collect();
+    let outcome = |nodes| {
+        let file = "[graph]\nkind = \"file\"\npath = \"edges\"\n";
+        let lossy = "[link]\nloss_ppm = 1000\ntransport = \"window\"\n";
+        let traffic = "[traffic]\nbytes = 20000\n";
+        let mut scenario = scenario(nodes, "gossip", &format!("{file}{REGIONS}{lossy}{traffic}"));
+        scenario.inputs.insert("edges".into(), edges.clone());
+        run(&scenario, 7, &mut ()).unwrap()
+    };
+    let (without, with) = (outcome(40), outcome(41));
+    assert!(without.nodes[..] == with.nodes[..40]);
+    assert_eq!(with.nodes[40].bytes_up, 0);
+}
+
+#[test]
+fn bandwidth_for_each_connection_is_faster_than_light() {
+    let scenario = scenario(50, "direct", "[traffic]\nbytes = 1000000\n");
+    let mut setup = Setup::draw(&scenario, 7, |sources, _| Ok(Graph::stars(50, sources)?)).unwrap();
+    // The laws of links that are eight times slower than those of the run.
+    for rate in &mut setup.rates {
+        *rate = setup::scaled(*rate, 12);
+    }
+    let config = std::sync::Arc::new(gossip::Config {
+        validate: false,
+        ..gossip::Config::default()
+    });
+    let roles = crate::role::flood::directs(&setup.graph, &config, 0);
+    let ready = prepare::<_, Calendar>(&scenario, setup, roles, (8, 1)).unwrap();
+    let error = finish(&scenario, ready, &mut ()).unwrap_err();
+    let fast = matches!(
+        &error,
+        RunError::Violation {
+            violation: Violation::Fast { .. },
+            ..
+        }
+    );
+    assert!(fast, "{error}");
+}
+
+#[test]
+fn compute_is_not_for_free() {
+    let time = |factor: u32| {
+        let compute = format!("[compute]\ncosts = \"c\"\nfactor_pct = {factor}\n");
+        let mut scenario = scenario(100, "gossip", &format!("{TRAFFIC}{compute}"));
+        let table = serde_json::to_string(&CostTable::example()).unwrap();
+        scenario.inputs.insert("c".into(), table);
+        let outcome = run(&scenario, 7, &mut ()).unwrap();
+        let cpu_ns: u64 = outcome.nodes.iter().map(|node| node.cpu_ns).sum();
+        (outcome.summary().t99_ns.unwrap(), cpu_ns)
+    };
+    let (free, table, slow) = (time(0), time(100), time(100_000));
+    assert!(free < table && table < slow, "{free:?} {table:?} {slow:?}");
+}
+
+#[test]
+fn stops_are_what_they_say() {
+    let outcome = |stop: &str| {
+        let stop = format!("stop = {stop}\n{TRAFFIC}");
+        run(&scenario(100, "gossip", &stop), 7, &mut ()).unwrap()
+    };
+    let all = outcome("\"all_delivered\"");
+    assert_eq!(all.summary().delivered_pct, 100.0);
+    assert!(all.sent_truncated);
+    let most = outcome("\"t99\"");
+    assert!((99.0..100.0).contains(&most.summary().delivered_pct) && most.sent_truncated);
+    let early = outcome("{ time_ms = 100 }");
+    assert!(early.summary().delivered_pct < 20.0 && early.sent_truncated);
+    assert_eq!(early.summary().t99_ns, None);
+}
+
+#[test]
+fn observers_see_and_stop() {
+    struct Impatient(Vec<Progress>);
+    impl Observe for Impatient {
+        fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {
+            self.0.push(*progress);
+            ControlFlow::Break(())
+        }
+    }
+    let traffic = "[traffic]\nbytes = 2000\ncount = 400\ninterval_ms = 20\n";
+    let scenario = scenario(100, "gossip", traffic);
+    let mut observer = Impatient(Vec::new());
+    let error = run(&scenario, 7, &mut observer).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            RunError::Stopped {
+                events: LOOK_EVENTS,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(observer.0[0].deliveries_max, 400 * 99);
+    assert!(observer.0[0].deliveries > 0);
+}
+
+#[test]
+fn what_cannot_run_says_why() {
+    let error = |scenario: &Scenario| run(scenario, 7, &mut ()).unwrap_err().to_string();
+    let mut large = scenario(1001, "gossip", "mode = \"bytes\"\n");
+    assert!(error(&large).contains("sim.nodes = 1001"));
+    large = scenario(2000, "gossip", "[traffic]\ncount = 100000\n");
+    assert!(error(&large).contains("payloads times nodes = 200000000"));
+    let wide = "[graph]\nkind = \"permutations\"\ndegree = 200\n";
+    assert!(error(&scenario(500, "gossip", wide)).contains("neighbours, must be at most 128"));
+    let mut mesh = scenario(100, "gossip", "");
+    if let Protocol::Gossip(gossip) = &mut mesh.protocol {
+        gossip.mesh_high = 200;
+    }
+    assert!(error(&mesh).contains("degree_high = 200, must be at most 128"));
+    let costs = scenario(100, "gossip", "[compute]\ncosts = \"c\"\n");
+    assert!(error(&costs).contains("\"c\" was not read"));
+    let everybody = "[[fault]]\nkind = \"crash\"\nshare_pct = 100\n";
+    assert!(error(&scenario(100, "gossip", everybody)).contains("no honest node"));
+    let unfit = "[[fault]]\nkind = \"non_codeword_source\"\nshare_pct = 10\n";
+    assert!(error(&scenario(100, "gossip", unfit)).contains("does not exist for protocol gossip"));
+}
+
+#[test]
+fn faults_harm_no_honest_node() {
+    let faults = [
+        "kind = \"crash\"\nshare_pct = 20\nfrom_ms = 50",
+        "kind = \"slow_cpu\"\nshare_pct = 20\nfactor_pct = 1000",
+        "kind = \"slow_link\"\nshare_pct = 20\nfactor_pct = 10",
+        "kind = \"withhold\"\nshare_pct = 20\nfactor_pct = 100",
+        "kind = \"late\"\nshare_pct = 20\ndelay_ms = 300",
+        "kind = \"clock_skew\"\nshare_pct = 20\ndelay_ms = 400",
+        "kind = \"grief\"\nshare_pct = 20",
+        "kind = \"invalid_flood\"\nshare_pct = 20\nrate = 50\nbytes = 5000\nuntil_ms = 3000",
+        "kind = \"false_feedback\"\nshare_pct = 20\nrate = 20\nuntil_ms = 3000",
+        "kind = \"eclipse\"\nshare_pct = 30\nfrom_ms = 300\nuntil_ms = 900",
+        "kind = \"partition\"\nshare_pct = 30\nfrom_ms = 300\nuntil_ms = 900",
+    ];
+    for fault in faults {
+        let more = format!("{TRAFFIC}[[fault]]\n{fault}\n");
+        let scenario = scenario(100, "gossip", &more);
+        let name = fault.split('"').nth(1).unwrap();
+        let outcome = run(&scenario, 7, &mut ());
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let named = outcome.nodes.iter().filter(|node| node.role == name);
+        assert!(named.count() >= 17, "{name}");
+        assert_eq!(outcome.summary().delivered_pct, 100.0, "{name}");
+        assert!(outcome == run(&scenario, 7, &mut ()).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn nodes_that_come_and_go_are_not_held_to_what_they_missed() {
+    let class = "[[class]]\nname = \"a\"\nshare_pct = 70\ndown_mbps = 50\nup_mbps = 25\n\
+                 [[class]]\nname = \"b\"\nshare_pct = 30\ndown_mbps = 50\nup_mbps = 25\n\
+                 up_mean_s = 3\ndown_mean_s = 2\n";
+    let scenario = scenario(100, "gossip", &format!("{TRAFFIC}{class}"));
+    let outcome = run(&scenario, 7, &mut ()).unwrap();
+    assert_eq!(outcome.summary().delivered_pct, 100.0);
+    // 70 nodes less the sources deliver everything, the others most of it.
+    assert!((3 * 69..3 * 99).contains(&outcome.delays_ns.len()));
+}
