@@ -1,0 +1,210 @@
+//! The challenge sets, and the exact test of the operator norm.
+
+use crate::ring::{DEGREE, Small};
+use crate::transcript::{Seed, Stream};
+
+/// Coefficients `+-1` of a challenge.
+const ONES: usize = 32;
+/// Coefficients `+-2` of a challenge.
+const TWOS: usize = 12;
+
+/// `tau`, the squared Euclidean norm of every challenge.
+pub const CHALLENGE_NORM_SQ: u128 = (ONES + 4 * TWOS) as u128;
+
+/// `T`, the bound of the operator norm of every challenge.
+pub const OPERATOR_NORM: u128 = 16;
+
+/// A lower bound of `log2 |C|` in hundredths of a bit: `2^132.42` arrangements, of which 16 %
+/// pass the norm test.
+pub const CHALLENGE_LOG2_CENTI: u32 = 12_980;
+
+/// `round(2^30 cos(pi m / 64))` for `m = 0..=32`.
+const COSINES: [i64; 33] = [
+    1_073_741_824,
+    1_072_448_455,
+    1_068_571_464,
+    1_062_120_190,
+    1_053_110_176,
+    1_041_563_127,
+    1_027_506_862,
+    1_010_975_242,
+    992_008_094,
+    970_651_112,
+    946_955_747,
+    920_979_082,
+    892_783_698,
+    862_437_520,
+    830_013_654,
+    795_590_213,
+    759_250_125,
+    721_080_937,
+    681_174_602,
+    639_627_258,
+    596_538_995,
+    552_013_618,
+    506_158_392,
+    459_083_786,
+    410_903_207,
+    361_732_726,
+    311_690_799,
+    260_897_982,
+    209_476_638,
+    157_550_647,
+    105_245_103,
+    52_686_014,
+    0,
+];
+
+/// `round(2^30 cos(pi m / 64))` for every `m` modulo 128.
+fn cosine(m: usize) -> i64 {
+    match m % 128 {
+        m @ 0..=32 => COSINES[m],
+        m @ 33..=64 => -COSINES[64 - m],
+        m @ 65..=96 => -COSINES[m - 64],
+        m => COSINES[128 - m],
+    }
+}
+
+/// Whether an element of the composition of `C` is a challenge.
+///
+/// With `a = c sigma(c)`, `|c(root_j)|^2 = a_0 + 2 sum_k a_k cos(pi j k / 64)` for odd `j`. The
+/// sum is computed in integers with a table of 30 fractional bits, whose error is below
+/// `31 * 80 < 2^12` in the last place; the limit is that much below `16^2`. This integer rule is
+/// the definition of the set, so both sides agree on every machine, and it implies the norm.
+fn operator_norm_holds(c: &Small) -> bool {
+    let mut auto = [0i64; DEGREE / 2];
+    for (k, a) in auto.iter_mut().enumerate() {
+        for i in 0..DEGREE {
+            let product = i64::from(c.0[i]) * i64::from(c.0[(i + k) % DEGREE]);
+            // X^64 = -1: a product that wraps counts negatively.
+            *a += if i + k < DEGREE { product } else { -product };
+        }
+    }
+    let limit = ((OPERATOR_NORM * OPERATOR_NORM) as i64) * (1 << 30) - (1 << 12);
+    (1..DEGREE).step_by(2).all(|j| {
+        let tail: i64 = (1..DEGREE / 2).map(|k| auto[k] * cosine(j * k)).sum();
+        auto[0] * (1 << 30) + 2 * tail <= limit
+    })
+}
+
+/// One arrangement: 20 zeros, 32 of `+-1`, 12 of `+-2` at uniform places with uniform signs.
+fn arrangement(stream: &mut Stream) -> Small {
+    let mut signs = [0; 8];
+    stream.fill(&mut signs[..6]);
+    let signs = u64::from_le_bytes(signs);
+    let mut out = Small::ZERO;
+    for (placed, k) in (DEGREE - ONES - TWOS..DEGREE).enumerate() {
+        let place = loop {
+            let mut byte = [0];
+            stream.fill(&mut byte);
+            let candidate = usize::from(byte[0] & 63);
+            if candidate <= k {
+                break candidate;
+            }
+        };
+        let size = if placed < ONES { 1 } else { 2 };
+        out.0[k] = out.0[place];
+        out.0[place] = if signs >> placed & 1 == 1 {
+            -size
+        } else {
+            size
+        };
+    }
+    out
+}
+
+/// An element of `C`, from its own stream: the first arrangement that passes the norm test, about
+/// the sixth.
+#[must_use]
+pub fn challenge(seed: &Seed) -> Small {
+    let mut stream = seed.stream();
+    loop {
+        let candidate = arrangement(&mut stream);
+        if operator_norm_holds(&candidate) {
+            return candidate;
+        }
+    }
+}
+
+/// A weight of the aggregation: 64 independent coefficients in `{-2, -1, 0, 1}`, so `2^128`
+/// weights, and two of them differ by at most 24 in norm, which is invertible.
+#[must_use]
+pub fn weight(stream: &mut Stream) -> Small {
+    let mut bytes = [0; DEGREE / 4];
+    stream.fill(&mut bytes);
+    let mut out = Small::ZERO;
+    for (i, c) in out.0.iter_mut().enumerate() {
+        *c = i16::from(bytes[i / 4] >> (2 * (i % 4)) & 3) - 2;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_holds_cosines() {
+        for (m, &c) in COSINES.iter().enumerate() {
+            let exact = (std::f64::consts::PI * m as f64 / 64.0).cos() * f64::from(1 << 30);
+            assert_eq!(c, exact.round() as i64, "cosine {m}");
+        }
+        for m in 0..256usize {
+            let exact = (std::f64::consts::PI * m as f64 / 64.0).cos() * f64::from(1 << 30);
+            assert!((cosine(m) as f64 - exact).abs() < 0.51, "cosine {m}");
+        }
+    }
+
+    fn operator_norm_float(c: &Small) -> f64 {
+        let value = |j: usize| {
+            let (mut re, mut im) = (0.0, 0.0);
+            for (k, &x) in c.0.iter().enumerate() {
+                let angle = std::f64::consts::PI * (j * k % 128) as f64 / 64.0;
+                re += f64::from(x) * angle.cos();
+                im += f64::from(x) * angle.sin();
+            }
+            (re * re + im * im).sqrt()
+        };
+        (1..DEGREE).step_by(2).map(value).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn the_integer_rule_agrees_with_the_norm() {
+        let mut stream = Seed::of_name("challenges").stream();
+        let mut kept = 0;
+        for _ in 0..3000 {
+            let c = arrangement(&mut stream);
+            let norm = operator_norm_float(&c);
+            // The rule may differ from the exact norm only inside its margin of 2^-18 in norm^2.
+            let exact = norm <= OPERATOR_NORM as f64;
+            let near = (norm * norm - 256.0).abs() < 1e-4;
+            assert!(near || operator_norm_holds(&c) == exact, "norm {norm}");
+            kept += u32::from(exact);
+        }
+        // 16 % of 3000 with six standard deviations of 20.
+        assert!((360..600).contains(&kept), "kept {kept}");
+    }
+
+    #[test]
+    fn challenges_have_the_composition() {
+        for i in 0..50 {
+            let c = challenge(&Seed::of_name(&format!("challenge {i}")));
+            let count = |size: i16| c.0.iter().filter(|x| x.abs() == size).count();
+            assert_eq!((count(0), count(1), count(2)), (20, ONES, TWOS));
+            assert_eq!(c.norm_sq(), CHALLENGE_NORM_SQ);
+        }
+    }
+
+    #[test]
+    fn weights_cover_their_range_evenly() {
+        let mut stream = Seed::of_name("weights").stream();
+        let mut counts = [0u32; 4];
+        for _ in 0..1000 {
+            for c in weight(&mut stream).0 {
+                counts[usize::try_from(c + 2).expect("at least -2")] += 1;
+            }
+        }
+        // 16,000 each, six standard deviations of 110.
+        assert!(counts.iter().all(|c| (15_340..16_660).contains(c)));
+    }
+}

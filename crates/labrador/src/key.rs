@@ -1,0 +1,172 @@
+//! Structured commitment keys: Ajtai commitments whose matrix is made of few random elements.
+
+use crate::ring::{Ntt, Rq};
+use crate::transcript::Seed;
+
+/// The names of the streams of the keys, pairwise different so that no key repeats another.
+pub const INNER: &str = "alphorn/labrador/key/v1/A";
+/// The key of the outer commitment to `t` and `g`.
+pub const OUTER: &str = "alphorn/labrador/key/v1/B1";
+/// The key of the outer commitment to `h`.
+pub const GARBAGE: &str = "alphorn/labrador/key/v1/B2";
+
+/// A key for vectors of at most a fixed length, to be used with any number of rows up to 32.
+///
+/// `group = 2^e >= rows` consecutive elements of a vector form one element
+/// `sum_i s_i Y^i` of `R[Y]/(Y^group - X)`; it is multiplied by a random element of that ring, and
+/// the first `rows` coordinates of the sum over all groups are the commitment. A short last group
+/// counts as filled with zeros. For `rows = group` that is ring-SIS in
+/// `Z[W]/(W^(64 group) + 1)`, else a truncation of it.
+pub struct Key {
+    elements: Vec<Ntt>,
+    /// The same times `X`, for products that wrap around `Y^group = X`.
+    turned: Vec<Ntt>,
+}
+
+/// Rows of a commitment are at most this many, so that a group has at most this many elements.
+pub const ROWS_MAX: usize = 32;
+
+impl Key {
+    /// Draws the key named `name` for vectors of up to `length` elements.
+    #[must_use]
+    pub fn expand(name: &str, length: usize) -> Self {
+        let padded = length.next_multiple_of(ROWS_MAX);
+        let mut stream = Seed::of_name(name).stream();
+        let mut key = Self {
+            elements: Vec::with_capacity(padded),
+            turned: Vec::with_capacity(padded),
+        };
+        for _ in 0..padded {
+            let element = stream.element();
+            key.turned.push(Ntt::from_rq(&times_x(&element)));
+            key.elements.push(Ntt::from_rq(&element));
+        }
+        key
+    }
+
+    /// The entry of the matrix in `row` and `column`, for a commitment of `rows` rows.
+    fn entry(&self, rows: usize, row: usize, column: usize) -> &Ntt {
+        let group = rows.next_power_of_two();
+        let (start, within) = (column / group * group, column % group);
+        if row >= within {
+            &self.elements[start + row - within]
+        } else {
+            &self.turned[start + group + row - within]
+        }
+    }
+
+    /// The commitment of `rows` rows to `vector`.
+    ///
+    /// # Panics
+    /// If the vector is longer than the key, or there are more than [`ROWS_MAX`] rows.
+    #[must_use]
+    pub fn commit(&self, rows: usize, vector: &[Ntt]) -> Vec<Rq> {
+        assert!(rows <= ROWS_MAX && vector.len() <= self.elements.len());
+        (0..rows)
+            .map(|row| {
+                let entries = (0..vector.len()).map(|column| self.entry(rows, row, column));
+                Ntt::dot(entries.zip(vector)).to_rq()
+            })
+            .collect()
+    }
+
+    /// `sum_row weights[row] entry(row, column)`: one column of the transposed matrix times short
+    /// weights.
+    ///
+    /// # Panics
+    /// If the column is beyond the key, or there are more than [`ROWS_MAX`] weights.
+    #[must_use]
+    pub fn transposed(&self, weights: &[Ntt], column: usize) -> Ntt {
+        let rows = weights.len();
+        assert!(rows <= ROWS_MAX && column < self.elements.len());
+        Ntt::dot((weights.iter().enumerate()).map(|(row, w)| (self.entry(rows, row, column), w)))
+    }
+}
+
+fn times_x(x: &Rq) -> Rq {
+    let mut turned = x.centred();
+    turned.rotate_right(1);
+    turned[0] = -turned[0];
+    Rq::from_integers(&turned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::Small;
+
+    /// The product in `R[Y]/(Y^group - X)` by the definition.
+    fn by_definition(name: &str, rows: usize, vector: &[Small]) -> Vec<Rq> {
+        let group = rows.next_power_of_two();
+        let mut stream = Seed::of_name(name).stream();
+        let mut sums = vec![Rq::ZERO; group];
+        for part in vector.chunks(group) {
+            let key: Vec<Rq> = (0..group).map(|_| stream.element()).collect();
+            for (i, s) in part.iter().enumerate() {
+                for (j, k) in key.iter().enumerate() {
+                    let product = Ntt::from_rq(k).times(&Ntt::from_small(s)).to_rq();
+                    if i + j < group {
+                        sums[i + j].add(&product);
+                    } else {
+                        sums[i + j - group].add(&times_x(&product));
+                    }
+                }
+            }
+        }
+        sums.truncate(rows);
+        sums
+    }
+
+    fn vector(length: usize) -> Vec<Small> {
+        let mut stream = Seed::of_name("vector").stream();
+        (0..length)
+            .map(|_| {
+                let wide = stream.element().centred();
+                Small(std::array::from_fn(|i| (wide[i] % 1000) as i16))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn commitments_are_products_of_the_extension() {
+        for (rows, length) in [(1, 3), (5, 20), (8, 8), (19, 41)] {
+            let vector = vector(length);
+            let residues: Vec<Ntt> = vector.iter().map(Ntt::from_small).collect();
+            let key = Key::expand(INNER, length);
+            assert_eq!(
+                key.commit(rows, &residues),
+                by_definition(INNER, rows, &vector)
+            );
+        }
+    }
+
+    #[test]
+    fn the_transpose_belongs_to_the_matrix() {
+        let (rows, vector) = (5, vector(11));
+        let residues: Vec<Ntt> = vector.iter().map(Ntt::from_small).collect();
+        let weights: Vec<Ntt> = self::vector(rows).iter().map(Ntt::from_small).collect();
+        let key = Key::expand(OUTER, vector.len());
+        let commitment: Vec<Ntt> = key
+            .commit(rows, &residues)
+            .iter()
+            .map(Ntt::from_rq)
+            .collect();
+        let left = Ntt::dot(weights.iter().zip(&commitment)).to_rq();
+        let columns: Vec<Ntt> = (0..vector.len())
+            .map(|column| key.transposed(&weights, column))
+            .collect();
+        assert_eq!(left, Ntt::dot(columns.iter().zip(&residues)).to_rq());
+    }
+
+    #[test]
+    fn no_key_repeats_another() {
+        let mut seen = std::collections::BTreeSet::new();
+        for name in [INNER, OUTER, GARBAGE] {
+            let mut stream = Seed::of_name(name).stream();
+            for _ in 0..2500 {
+                assert!(seen.insert(*stream.element().coefficients()), "{name}");
+            }
+        }
+        assert_eq!(seen.len(), 7500);
+    }
+}

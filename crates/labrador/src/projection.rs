@@ -1,0 +1,196 @@
+//! The random projection that shows that a vector is short (the modular Johnson-Lindenstrauss
+//! lemma of LaBRADOR, eprint 2022/1341, section 4, as sharpened in eprint 2024/311).
+//!
+//! The entries are ternary: 0 with probability 1/2, +-1 with 1/4 each. Entries `+-1` would not
+//! do: modulo `Q` the vector `(1/2, ..., 1/2)` has 64 halves in each element, any signed sum of
+//! them is a small integer, and a vector that is far from short would pass.
+
+use crate::ring::{DEGREE, RESIDUE_BYTES, Rq, Small, centred, reduce};
+use crate::transcript::{Seed, Stream};
+
+/// Rows of a projection.
+pub const ROWS: usize = 256;
+
+/// Lifts of a level: each catches a false equation except with probability about `1/Q`.
+pub const LIFTS: usize = 3;
+
+/// Bytes of the stream that hold the entries of one ring element: two bits an entry.
+const ELEMENT_BYTES: usize = ROWS * DEGREE / 4;
+
+/// One random residue for each row.
+pub type Weights = [u64; ROWS];
+
+/// A projection matrix of 256 rows, known by its seed and never stored.
+pub struct Projection(Seed);
+
+impl Projection {
+    /// The matrix of a seed.
+    #[must_use]
+    pub fn new(seed: Seed) -> Self {
+        Self(seed)
+    }
+
+    /// The signs of ring element `index`: `signs[row][coefficient]`.
+    ///
+    /// The stream holds two planes of 2048 bytes; an entry is the difference of the bits
+    /// `(row / 4) 256 + 4 coefficient + row mod 4` of both, least significant bit first, so a
+    /// word of 64 bits covers 16 coefficients in four rows.
+    fn signs(&self, index: usize) -> Box<[[i8; DEGREE]; ROWS]> {
+        let mut bytes = [0u8; ELEMENT_BYTES];
+        let mut stream = self.0.stream_at((index * ELEMENT_BYTES) as u64);
+        stream.fill(&mut bytes);
+        let (plus, minus) = bytes.split_at(ELEMENT_BYTES / 2);
+        let mut signs = Box::new([[0i8; DEGREE]; ROWS]);
+        for (quad, rows) in signs.chunks_exact_mut(4).enumerate() {
+            for coefficient in 0..DEGREE {
+                let bit = quad * 256 + 4 * coefficient;
+                let nibble = |plane: &[u8]| plane[bit / 8] >> (bit % 8);
+                let (x, y) = (nibble(plus), nibble(minus));
+                for (k, row) in rows.iter_mut().enumerate() {
+                    row[coefficient] = (x >> k & 1) as i8 - (y >> k & 1) as i8;
+                }
+            }
+        }
+        signs
+    }
+
+    /// The product of the matrix and `vector`, as integers.
+    #[must_use]
+    pub fn project(&self, vector: &[Small]) -> [i64; ROWS] {
+        let mut out = [0i64; ROWS];
+        for (index, element) in vector.iter().enumerate() {
+            let signs = self.signs(index);
+            for (o, row) in out.iter_mut().zip(signs.iter()) {
+                // 64 terms below 2^15 each.
+                let sum: i32 = (row.iter().zip(&element.0))
+                    .map(|(&e, &c)| i32::from(e) * i32::from(c))
+                    .sum();
+                *o += i64::from(sum);
+            }
+        }
+        out
+    }
+
+    /// For each lift the ring element `phi` with `ct(phi s) = <weights, M_index s>` for every
+    /// `s`, where `M_index` are the 64 columns of ring element `index`.
+    #[must_use]
+    pub fn collapse(&self, index: usize, weights: &[Weights; LIFTS]) -> [Rq; LIFTS] {
+        let signs = self.signs(index);
+        std::array::from_fn(|lift| {
+            let mut limbs = [[0i32; DEGREE]; 4];
+            for (row, &weight) in signs.iter().zip(&weights[lift]) {
+                let parts: [i32; 4] = std::array::from_fn(|k| (weight >> (12 * k) & 0xfff) as i32);
+                for (limb, part) in limbs.iter_mut().zip(parts) {
+                    // 256 terms below 2^12 each.
+                    for (sum, &e) in limb.iter_mut().zip(row) {
+                        *sum += i32::from(e) * part;
+                    }
+                }
+            }
+            let sums: [i64; DEGREE] =
+                std::array::from_fn(|c| (0..4).map(|k| i64::from(limbs[k][c]) << (12 * k)).sum());
+            Rq::from_integers(&sums).sigma()
+        })
+    }
+}
+
+/// The squared norm of an image.
+#[must_use]
+pub fn image_norm_sq(image: &[i64; ROWS]) -> u128 {
+    image
+        .iter()
+        .map(|&x| u128::from(x.unsigned_abs()).pow(2))
+        .sum()
+}
+
+/// Uniform weights of all lifts.
+#[must_use]
+pub fn weights(stream: &mut Stream) -> [Weights; LIFTS] {
+    let mut bytes = vec![0; LIFTS * ROWS * RESIDUE_BYTES];
+    stream.fill(&mut bytes);
+    let mut residues = bytes.chunks_exact(RESIDUE_BYTES).map(|chunk| {
+        let mut word = [0; 8];
+        word[..RESIDUE_BYTES].copy_from_slice(chunk);
+        u64::from_le_bytes(word) % crate::ring::Q
+    });
+    std::array::from_fn(|_| std::array::from_fn(|_| residues.next().unwrap_or(0)))
+}
+
+/// `<weights, image>` modulo `Q`: what the constant coefficient of a lift must be.
+#[must_use]
+pub fn weigh(weights: &Weights, image: &[i64; ROWS]) -> u64 {
+    let sum: i128 = (weights.iter().zip(image))
+        .map(|(&w, &x)| i128::from(centred(w)) * i128::from(centred(reduce(x))))
+        .sum();
+    sum.rem_euclid(i128::from(crate::ring::Q)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::{Q, add_mod, inner_product, norm_sq};
+
+    fn vector(length: usize) -> Vec<Small> {
+        let mut stream = Seed::of_name("projected").stream();
+        (0..length)
+            .map(|_| {
+                let wide = stream.element().centred();
+                Small(std::array::from_fn(|i| (wide[i] % 300) as i16))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_collapse_is_the_transpose_of_the_projection() {
+        let projection = Projection::new(Seed::of_name("projection"));
+        let vector = vector(7);
+        let weights = weights(&mut Seed::of_name("weights").stream());
+        let image = projection.project(&vector);
+        for (lift, weight) in weights.iter().enumerate() {
+            let sum = vector.iter().enumerate().fold(0, |sum, (i, s)| {
+                let phi = &projection.collapse(i, &weights)[lift];
+                add_mod(sum, inner_product(&phi.sigma(), s))
+            });
+            assert_eq!(sum, weigh(weight, &image));
+        }
+    }
+
+    #[test]
+    fn images_have_half_the_energy_a_row() {
+        let vector = vector(20);
+        let norm = norm_sq(&vector) as f64;
+        for i in 0..8 {
+            let projection = Projection::new(Seed::of_name(&format!("projection {i}")));
+            let ratio = image_norm_sq(&projection.project(&vector)) as f64 / norm;
+            // 128 with a standard deviation of 11.
+            assert!((70.0..190.0).contains(&ratio), "ratio {ratio}");
+        }
+    }
+
+    #[test]
+    fn entries_are_ternary_with_half_zeros() {
+        let projection = Projection::new(Seed::of_name("entries"));
+        let signs = projection.signs(3);
+        let count = |value: i8| signs.iter().flatten().filter(|&&e| e == value).count();
+        assert_eq!(count(0) + count(1) + count(-1), ROWS * DEGREE);
+        assert!((7800..8600).contains(&count(0)), "{}", count(0));
+        assert!((3700..4500).contains(&count(1)), "{}", count(1));
+    }
+
+    /// The vector of halves: short after a projection by signs alone, long after ours.
+    #[test]
+    fn halves_do_not_pass_as_short() {
+        let half = centred(Q.div_ceil(2));
+        let projection = Projection::new(Seed::of_name("halves"));
+        let signs = projection.signs(0);
+        let long = |row: &[i8; DEGREE]| {
+            let sum = row
+                .iter()
+                .fold(0i128, |s, &e| s + i128::from(e) * i128::from(half));
+            centred(sum.rem_euclid(i128::from(Q)) as u64).unsigned_abs() > 1 << 40
+        };
+        assert!(signs.iter().filter(|row| long(row)).count() > 80);
+        let without_zeros = signs.map(|row| row.map(|e| if e == 0 { 1 } else { e }));
+        assert!(!without_zeros.iter().any(long));
+    }
+}

@@ -1,0 +1,199 @@
+//! The ring `R = Z[X]/(X^64 + 1)`, its quotient modulo `Q` and the residues in which products are
+//! computed.
+
+mod ntt;
+mod portable;
+mod residues;
+
+pub use ntt::Ntt;
+
+/// Degree of the ring: `R = Z[X]/(X^64 + 1)`.
+pub const DEGREE: usize = 64;
+
+/// The modulus `2^48 - 59`: prime and 5 modulo 8, so `X^64 + 1` has two factors of degree 32 and
+/// every element of Euclidean norm below `sqrt(Q)` is invertible (Lyubashevsky and Seiler,
+/// eprint 2017/523, Corollary 1.2).
+pub const Q: u64 = (1 << 48) - 59;
+
+/// Bytes of one residue modulo [`Q`] on the wire.
+pub const RESIDUE_BYTES: usize = 6;
+
+/// An element of `R` with coefficients of 16 bits: a witness, a digit, a challenge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Small(pub [i16; DEGREE]);
+
+impl Small {
+    /// The zero element.
+    pub const ZERO: Self = Self([0; DEGREE]);
+
+    /// The square of the Euclidean norm: the sum of the squares of all coefficients.
+    #[must_use]
+    pub fn norm_sq(&self) -> u128 {
+        self.0
+            .iter()
+            .map(|&c| u128::from(i32::from(c).unsigned_abs().pow(2)))
+            .sum()
+    }
+
+    /// `X -> X^-1`. None if a coefficient is `i16::MIN`, whose negative has no place.
+    #[must_use]
+    pub fn sigma(&self) -> Option<Self> {
+        let mut out = Self::ZERO;
+        out.0[0] = self.0[0];
+        for k in 1..DEGREE {
+            out.0[DEGREE - k] = self.0[k].checked_neg()?;
+        }
+        Some(out)
+    }
+}
+
+/// The sum of the squared norms of a vector.
+#[must_use]
+pub fn norm_sq(vector: &[Small]) -> u128 {
+    vector.iter().map(Small::norm_sq).sum()
+}
+
+/// The residue in `[0, Q)` of a number below `2^96`.
+#[must_use]
+pub fn reduce_wide(x: u128) -> u64 {
+    debug_assert!(x >> 96 == 0, "two folds need a number below 2^96");
+    let low = (1 << 48) - 1;
+    // 2^48 = 59 modulo Q: two folds leave less than 2^48 + 59^2.
+    let once = (x & low) + 59 * (x >> 48);
+    let twice = ((once & low) + 59 * (once >> 48)) as u64;
+    if twice >= Q { twice - Q } else { twice }
+}
+
+/// The residue in `[0, Q)` of any `i64`.
+#[must_use]
+pub fn reduce(x: i64) -> u64 {
+    // 2^16 Q exceeds 2^63: the shifted number is not negative.
+    reduce_wide((i128::from(x) + (i128::from(Q) << 16)) as u128)
+}
+
+/// The product of two residues in `[0, Q)`.
+#[must_use]
+pub fn mul_mod(a: u64, b: u64) -> u64 {
+    reduce_wide(u128::from(a) * u128::from(b))
+}
+
+/// The sum of two residues in `[0, Q)`.
+#[must_use]
+pub fn add_mod(a: u64, b: u64) -> u64 {
+    let sum = a + b;
+    if sum >= Q { sum - Q } else { sum }
+}
+
+/// The representative of a residue in `[-(Q-1)/2, (Q-1)/2]`.
+#[must_use]
+pub fn centred(x: u64) -> i64 {
+    if x > Q / 2 {
+        x as i64 - Q as i64
+    } else {
+        x as i64
+    }
+}
+
+/// An element of `R_Q = R / QR`; coefficients lie in `[0, Q)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rq([u64; DEGREE]);
+
+impl Rq {
+    /// The zero element.
+    pub const ZERO: Self = Self([0; DEGREE]);
+
+    /// The constant `x`.
+    #[must_use]
+    pub fn constant(x: i64) -> Self {
+        let mut out = Self::ZERO;
+        out.0[0] = reduce(x);
+        out
+    }
+
+    /// The element with these coefficients. None if one is not below [`Q`].
+    #[must_use]
+    pub fn from_canonical(coefficients: [u64; DEGREE]) -> Option<Self> {
+        coefficients
+            .iter()
+            .all(|&c| c < Q)
+            .then_some(Self(coefficients))
+    }
+
+    /// The element with these integer coefficients, reduced.
+    #[must_use]
+    pub fn from_integers(coefficients: &[i64; DEGREE]) -> Self {
+        Self(coefficients.map(reduce))
+    }
+
+    /// The image of a short element.
+    #[must_use]
+    pub fn from_small(x: &Small) -> Self {
+        Self(x.0.map(|c| reduce(i64::from(c))))
+    }
+
+    /// The coefficients, each in `[0, Q)`.
+    #[must_use]
+    pub fn coefficients(&self) -> &[u64; DEGREE] {
+        &self.0
+    }
+
+    /// The coefficients, each centred in `[-(Q-1)/2, (Q-1)/2]`.
+    #[must_use]
+    pub fn centred(&self) -> [i64; DEGREE] {
+        self.0.map(centred)
+    }
+
+    /// Replaces the constant coefficient by a residue in `[0, Q)`.
+    ///
+    /// # Panics
+    /// If `x` is not below [`Q`].
+    pub fn set_constant(&mut self, x: u64) {
+        assert!(x < Q, "a residue is below the modulus");
+        self.0[0] = x;
+    }
+
+    /// Adds `other`.
+    pub fn add(&mut self, other: &Self) {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a = add_mod(*a, *b);
+        }
+    }
+
+    /// Subtracts `other`.
+    pub fn sub(&mut self, other: &Self) {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a = add_mod(*a, if *b == 0 { 0 } else { Q - *b });
+        }
+    }
+
+    /// The product with a scalar in `[0, Q)`.
+    #[must_use]
+    pub fn scaled(&self, scalar: u64) -> Self {
+        Self(self.0.map(|c| mul_mod(c, scalar)))
+    }
+
+    /// `X -> X^-1`, the automorphism with `<a, b> = ct(sigma(a) b)` on coefficient vectors.
+    #[must_use]
+    pub fn sigma(&self) -> Self {
+        let mut out = Self::ZERO;
+        out.0[0] = self.0[0];
+        for k in 1..DEGREE {
+            out.0[DEGREE - k] = if self.0[k] == 0 { 0 } else { Q - self.0[k] };
+        }
+        out
+    }
+}
+
+/// The exact inner product of the coefficient vectors of `a` and `b` modulo [`Q`], which is the
+/// constant coefficient of `sigma(a) b`.
+#[must_use]
+pub fn inner_product(a: &Rq, b: &Small) -> u64 {
+    // 64 products below 2^48 * 2^15 stay below 2^69.
+    let sum: i128 = (a.0.iter().zip(&b.0))
+        .map(|(&x, &y)| i128::from(centred(x)) * i128::from(y))
+        .sum();
+    reduce_wide((sum + (i128::from(Q) << 40)) as u128)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use super::*;
+use proptest::prelude::*;
+
+fn schoolbook(a: &[i64; DEGREE], b: &[i64; DEGREE]) -> Rq {
+    let mut out = [0u64; DEGREE];
+    for (i, &x) in a.iter().enumerate() {
+        for (j, &y) in b.iter().enumerate() {
+            let product = mul_mod(reduce(x), reduce(y));
+            let k = (i + j) % DEGREE;
+            let signed = if i + j < DEGREE || product == 0 {
+                product
+            } else {
+                Q - product
+            };
+            out[k] = add_mod(out[k], signed);
+        }
+    }
+    Rq::from_canonical(out).expect("sums of residues are residues")
+}
+
+fn any_rq() -> impl Strategy<Value = Rq> {
+    let coefficient = prop_oneof![
+        0..Q,
+        Just(0),
+        Just(1),
+        Just(Q - 1),
+        Just(Q / 2),
+        Just(Q / 2 + 1),
+    ];
+    proptest::collection::vec(coefficient, DEGREE).prop_map(|v| {
+        Rq::from_canonical(v.try_into().expect("64 coefficients")).expect("all below Q")
+    })
+}
+
+fn any_small() -> impl Strategy<Value = Small> {
+    let coefficient = prop_oneof![any::<i16>(), Just(i16::MIN), Just(i16::MAX)];
+    proptest::collection::vec(coefficient, DEGREE)
+        .prop_map(|v| Small(v.try_into().expect("64 coefficients")))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn residues_keep_the_value(x in any_rq(), s in any_small()) {
+        prop_assert_eq!(Ntt::from_rq(&x).to_rq(), x);
+        prop_assert_eq!(Ntt::from_small(&s).to_rq(), Rq::from_small(&s));
+    }
+
+    #[test]
+    fn products_match_the_schoolbook(x in any_rq(), y in any_rq(), s in any_small()) {
+        let (nx, ny, ns) = (Ntt::from_rq(&x), Ntt::from_rq(&y), Ntt::from_small(&s));
+        prop_assert_eq!(nx.times(&ny).to_rq(), schoolbook(&x.centred(), &y.centred()));
+        let widened = s.0.map(i64::from);
+        let both = Ntt::dot([(&nx, &ns), (&ny, &ns)]);
+        let mut expected = schoolbook(&x.centred(), &widened);
+        expected.add(&schoolbook(&y.centred(), &widened));
+        prop_assert_eq!(both.to_rq(), expected);
+    }
+
+    #[test]
+    fn sigma_is_the_same_on_both_sides(x in any_rq()) {
+        prop_assert_eq!(Ntt::from_rq(&x).sigma().to_rq(), x.sigma());
+        prop_assert_eq!(x.sigma().sigma(), x);
+    }
+
+    #[test]
+    fn inner_products_are_constant_coefficients(x in any_rq(), s in any_small()) {
+        let product = Ntt::from_rq(&x.sigma()).times(&Ntt::from_small(&s)).to_rq();
+        prop_assert_eq!(inner_product(&x, &s), product.coefficients()[0]);
+    }
+
+    #[test]
+    fn scalars_reduce(x in any::<i64>(), y in 0..Q, z in 0..Q) {
+        prop_assert_eq!(i128::from(reduce(x)), i128::from(x).rem_euclid(i128::from(Q)));
+        let wide = u128::from(y) * u128::from(z) % u128::from(Q);
+        prop_assert_eq!(u128::from(mul_mod(y, z)), wide);
+    }
+}
+
+#[test]
+fn extreme_residues_do_not_overflow_long_sums() {
+    let big = Ntt::from_rq(&Rq::from_integers(&[(Q / 2) as i64; DEGREE]));
+    let small = Small([i16::MIN; DEGREE]);
+    let short = Ntt::from_small(&small);
+    let mut expected = Rq::ZERO;
+    let one = schoolbook(&[(Q / 2) as i64; DEGREE], &small.0.map(i64::from));
+    for _ in 0..1000 {
+        expected.add(&one);
+    }
+    let sum = Ntt::dot((0..1000).map(|_| (&big, &short)));
+    assert_eq!(sum.to_rq(), expected);
+    assert_eq!(sum.refreshed().to_rq(), expected);
+}
+
+#[test]
+#[should_panic(expected = "not refreshed")]
+fn a_value_that_may_not_fit_is_refused_whatever_it_is() {
+    let x = Ntt::from_rq(&Rq::ZERO);
+    let product = x.times(&x);
+    let mut sum = product.clone();
+    for _ in 0..4 {
+        sum.add(&product);
+    }
+    let _ = sum.to_rq();
+}
+
+#[test]
+fn a_negative_of_the_least_integer_has_no_place() {
+    let mut x = Small::ZERO;
+    x.0[5] = i16::MIN;
+    assert_eq!(x.sigma(), None);
+    x.0[5] = -3;
+    assert_eq!(x.sigma().expect("in range").0[59], 3);
+    assert_eq!(x.norm_sq(), 9);
+    assert_eq!(norm_sq(&[x.clone(), x]), 18);
+}

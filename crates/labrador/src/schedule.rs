@@ -1,0 +1,113 @@
+//! The parameters of every level, derived from public bounds alone by integer arithmetic: both
+//! sides run this code, the proof carries none of its results.
+
+use thiserror::Error;
+
+use crate::sis::Profile;
+
+mod row;
+mod search;
+
+pub use row::{Cut, Level, Tail};
+
+/// Pieces of a level are at most this many: garbage grows with their square.
+pub const PIECES_MAX: usize = 128;
+
+/// Ring elements of a first witness are at most this many.
+pub const ELEMENTS_MAX: usize = 1 << 21;
+
+/// What is public about a statement and decides every parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicBounds {
+    /// Vectors of the witness, 1 to [`PIECES_MAX`].
+    pub pieces: usize,
+    /// Ring elements of each vector.
+    pub rank: usize,
+    /// The bound of the squared norm of all vectors together.
+    pub norm_sq: u128,
+    /// Whether any equation has a quadratic term.
+    pub quadratic: bool,
+    /// How hard breaking a commitment must be.
+    pub profile: Profile,
+}
+
+/// Why there are no parameters for a statement.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ParamError {
+    /// A statement has too few or too many vectors.
+    #[error("{pieces} vectors are not 1 to {PIECES_MAX}")]
+    Pieces {
+        /// Vectors of the statement.
+        pieces: usize,
+    },
+    /// A statement has too few or too many ring elements.
+    #[error("{elements} ring elements are not 1 to {ELEMENTS_MAX}")]
+    Elements {
+        /// Ring elements of the statement.
+        elements: usize,
+    },
+    /// No commitment of 32 rows binds vectors of this length, or the modulus is too small for
+    /// the projection, whatever the number of levels.
+    #[error("a squared norm of {norm_sq} is too large for the modulus or for 32 rows")]
+    Norm {
+        /// The bound of the squared norm.
+        norm_sq: u128,
+    },
+}
+
+/// All parameters of a proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The levels in order; the first works on the statement's vectors.
+    pub levels: Vec<Level>,
+    /// The last level.
+    pub tail: Tail,
+    /// How hard breaking a commitment is.
+    pub profile: Profile,
+    /// The predicted size of a proof.
+    pub bytes: u64,
+}
+
+impl Schedule {
+    /// Finds the parameters with the least predicted size.
+    ///
+    /// # Errors
+    /// If the statement is empty, too large, or not short enough for any parameters.
+    pub fn derive(bounds: &PublicBounds) -> Result<Self, ParamError> {
+        if !(1..=PIECES_MAX).contains(&bounds.pieces) {
+            return Err(ParamError::Pieces {
+                pieces: bounds.pieces,
+            });
+        }
+        let elements = bounds.pieces.saturating_mul(bounds.rank);
+        if !(1..=ELEMENTS_MAX).contains(&elements) {
+            return Err(ParamError::Elements { elements });
+        }
+        search::best(bounds).ok_or(ParamError::Norm {
+            norm_sq: bounds.norm_sq,
+        })
+    }
+
+    /// The longest vector that the inner key commits to, and the longest of the outer keys, in
+    /// ring elements.
+    #[must_use]
+    pub fn key_lengths(&self) -> (usize, usize) {
+        let inner = self.levels.iter().map(|l| l.cut.rank).max().unwrap_or(0);
+        let outer = self.levels.iter().map(Level::digits).max().unwrap_or(0);
+        (inner.max(self.tail.cut.rank), outer)
+    }
+
+    /// Every number of the schedule, for the transcript.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![self.profile.id()];
+        for level in &self.levels {
+            level.encode(&mut out);
+        }
+        self.tail.encode(&mut out);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;

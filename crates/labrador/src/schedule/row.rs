@@ -1,0 +1,297 @@
+//! One row of a schedule and the conditions under which it is sound.
+
+use crate::challenge::{CHALLENGE_NORM_SQ, OPERATOR_NORM};
+use crate::ring::{DEGREE, Q};
+use crate::sis::Profile;
+
+/// How the witness of a level is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Pieces that each half of `z` gives; 0 at the first level, which has no `z`.
+    pub z_pieces: usize,
+    /// Pieces in all (`r`).
+    pub pieces: usize,
+    /// Ring elements of a piece (`n`).
+    pub rank: usize,
+}
+
+impl Cut {
+    /// Pairs `i <= j` of pieces.
+    #[must_use]
+    pub fn pairs(&self) -> usize {
+        self.pieces * (self.pieces + 1) / 2
+    }
+
+    /// Coefficients of one piece.
+    fn coefficients(&self) -> u128 {
+        (DEGREE * self.rank) as u128
+    }
+}
+
+/// What is known about the witness that a row works on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Input {
+    pub(super) cut: Cut,
+    /// The bound that the verifier may rely on.
+    pub(super) norm_sq: u128,
+    /// The squared norm that is expected of an honest witness; at the first level the bound.
+    pub(super) energy: u128,
+    /// The largest expected square of a coefficient. None at the first level, whose witness may
+    /// have any distribution within its norm.
+    pub(super) variance: Option<u128>,
+    pub(super) quadratic: bool,
+}
+
+/// The parameters of one level that is followed by another one or by the tail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// How its witness is divided.
+    pub cut: Cut,
+    /// The bound of the squared norm of its witness (`betasq` of the relation it starts from).
+    pub norm_sq: u128,
+    /// The bound of the squared norm of the witness it produces.
+    pub norm_sq_out: u128,
+    /// Bits of the lower half of `z`.
+    pub z_base: u32,
+    /// Digits of an element of `R_Q` and bits of each.
+    pub t_digits: usize,
+    /// Bits of a digit of an element of `R_Q`.
+    pub t_base: u32,
+    /// Digits of a quadratic garbage element; 0 if no equation is quadratic.
+    pub g_digits: usize,
+    /// Bits of a digit of a quadratic garbage element.
+    pub g_base: u32,
+    /// Rows of the inner commitment.
+    pub kappa: usize,
+    /// Rows of the outer commitments.
+    pub kappa_outer: usize,
+}
+
+/// The parameters of the last level, whose responses are sent in clear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// How its witness is divided.
+    pub cut: Cut,
+    /// The bound of the squared norm of its witness.
+    pub norm_sq: u128,
+    /// The bound of the squared norm of `z`.
+    pub norm_sq_out: u128,
+    /// The expected square of a coefficient of `z`.
+    pub z_variance: u128,
+    /// The expected square of a coefficient of quadratic garbage.
+    pub g_variance: u128,
+    /// Whether quadratic garbage is sent.
+    pub quadratic: bool,
+    /// Rows of the inner commitment.
+    pub kappa: usize,
+}
+
+/// The expected square of a uniform digit of `bits` bits is `(2^(2 bits) + 2) / 12`, in twelfths.
+fn uniform_twelfths(bits: u32) -> u128 {
+    (1 << (2 * bits)) + 2
+}
+
+/// What an extracted witness may have more than an honest one: an image of squared norm
+/// `128 betasq` belongs to a vector of squared norm `128/30 betasq`.
+fn with_slack(norm_sq: u128) -> u128 {
+    norm_sq.saturating_mul(128).div_ceil(30)
+}
+
+/// The prediction with its margin: 5/4, and 7/4 for ranks below 128, where the energy varies
+/// more.
+fn with_margin(energy: u128, rank: usize) -> u128 {
+    energy * if rank >= 128 { 5 } else { 7 } / 4 + 1
+}
+
+/// The rows that bind `z` (extracted squared norm `z_sq`) given an extracted input of `in_sq`:
+/// `max(8 T Z, 2 Z + 4 T S) < B_kappa`.
+fn rows_inner(profile: Profile, z_sq: u128, in_sq: u128) -> Option<usize> {
+    let first = z_sq.saturating_mul(64 * OPERATOR_NORM * OPERATOR_NORM);
+    let second = 2 * (z_sq.isqrt() + 1) + 4 * OPERATOR_NORM * (in_sq.isqrt() + 1);
+    profile.rows_for(first.max(second.saturating_mul(second)))
+}
+
+/// Whether an extracted witness stays below `Q / 2` in squared norm. Then no inner product of its
+/// vectors wraps around the modulus, and the condition `sqrt(128/30 betasq) <= Q / 125` of the
+/// modular projection lemma holds with much room.
+pub(super) fn norm_is_legal(norm_sq: u128) -> bool {
+    with_slack(norm_sq) < u128::from(Q / 2)
+}
+
+impl Input {
+    /// The expected square of a coefficient of `<s_i, s_j>`.
+    fn garbage_variance(&self) -> u128 {
+        match self.variance {
+            Some(v) => 2 * self.cut.coefficients() * v * v + 1,
+            // By Cauchy and Schwarz no coefficient exceeds the norm; its square may be too large
+            // a prediction for a code, so a tenth of the bound stands for the deviation.
+            None => (self.norm_sq / 10).pow(2) + 1,
+        }
+    }
+
+    /// The expected square of a coefficient of `z`, rounded up.
+    pub(super) fn z_variance(&self) -> u128 {
+        (CHALLENGE_NORM_SQ * self.energy) / self.cut.coefficients() + 1
+    }
+}
+
+impl Level {
+    /// The level for this input and base of `z`, and the squared norm and largest square of a
+    /// coefficient that its honest output has. None if no numbers of rows make it sound.
+    pub(super) fn plan(input: &Input, z_base: u32, profile: Profile) -> Option<(Self, u128, u128)> {
+        let t_digits = (48 + z_base / 2) / z_base;
+        let t_base = 48u32.div_ceil(t_digits);
+        let (g_digits, g_base) = match input.quadratic {
+            true => (garbage_digits(input, z_base), z_base),
+            false => (0, z_base),
+        };
+        let mut level = Self {
+            cut: input.cut,
+            norm_sq: input.norm_sq,
+            norm_sq_out: 0,
+            z_base,
+            t_digits: t_digits as usize,
+            t_base,
+            g_digits,
+            g_base,
+            kappa: 0,
+            kappa_outer: 0,
+        };
+        for kappa in 1..=crate::key::ROWS_MAX {
+            level.kappa = kappa;
+            let (energy, variance) = level.output(input);
+            level.norm_sq_out = with_margin(energy, input.cut.rank);
+            if !norm_is_legal(level.norm_sq_out) {
+                return None;
+            }
+            let slack = with_slack(level.norm_sq_out);
+            let z_sq = slack.saturating_mul(1 + (1 << (2 * z_base)));
+            if rows_inner(profile, z_sq, with_slack(input.norm_sq)).is_some_and(|k| k <= kappa) {
+                level.kappa_outer = profile.rows_for(slack.saturating_mul(4))?;
+                return Some((level, energy, variance));
+            }
+        }
+        None
+    }
+
+    /// The expected squared norm of `(z_0, z_1, v)` and the largest expected square of a
+    /// coefficient.
+    fn output(&self, input: &Input) -> (u128, u128) {
+        let coefficients = input.cut.coefficients();
+        let degree = DEGREE as u128;
+        let low = uniform_twelfths(self.z_base);
+        let high = input.z_variance() * 12 / (1 << (2 * self.z_base)) + 1;
+        let digit = uniform_twelfths(self.t_base);
+        let top = uniform_twelfths(48 - (self.t_digits as u32 - 1) * self.t_base);
+        let pairs = input.cut.pairs() as u128;
+        let elements = (self.kappa * input.cut.pieces) as u128 + pairs;
+        let wide = elements * degree * ((self.t_digits as u128 - 1) * digit + top);
+        let mut twelfths = coefficients * (low + high) + wide;
+        let mut largest = low.max(high).max(digit).max(top);
+        if self.g_digits > 0 {
+            let (lower, rest) = self.garbage_twelfths(input);
+            twelfths += pairs * degree * ((self.g_digits as u128 - 1) * lower + rest);
+            largest = largest.max(lower).max(rest);
+        }
+        (twelfths / 12 + 1, largest / 12 + 1)
+    }
+
+    /// The expected squares of a lower and of the top digit of garbage, in twelfths. The witness
+    /// of the first level is anybody's choice, so there all digits count as extreme.
+    fn garbage_twelfths(&self, input: &Input) -> (u128, u128) {
+        let shift = 2 * self.g_base * (self.g_digits as u32 - 1);
+        match input.variance {
+            Some(_) => {
+                let top = 12 * (input.garbage_variance() >> shift) + 13;
+                (uniform_twelfths(self.g_base), top)
+            }
+            None => (12 << (2 * self.g_base - 2), 12 << (2 * self.g_base)),
+        }
+    }
+
+    /// Ring elements of `v`: the digits of `t`, `g` and `h`.
+    #[must_use]
+    pub fn digits(&self) -> usize {
+        let pairs = self.cut.pairs();
+        self.t_digits * (self.kappa * self.cut.pieces + pairs) + self.g_digits * pairs
+    }
+
+    /// Digits of `t` and `g`, the part under the first outer commitment.
+    #[must_use]
+    pub fn digits_outer(&self) -> usize {
+        self.digits() - self.t_digits * self.cut.pairs()
+    }
+
+    /// How the next level may divide the output into `2 z_pieces` and more pieces.
+    pub(super) fn cut_output(&self, z_pieces: usize) -> Cut {
+        let rank = self.cut.rank.div_ceil(z_pieces);
+        Cut {
+            z_pieces,
+            pieces: 2 * z_pieces + self.digits().div_ceil(rank),
+            rank,
+        }
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        encode_cut(&self.cut, out);
+        out.extend(self.norm_sq.to_le_bytes());
+        out.extend(self.norm_sq_out.to_le_bytes());
+        let small = [
+            self.t_digits,
+            self.g_digits,
+            self.kappa,
+            self.kappa_outer,
+            self.z_base as usize,
+            self.t_base as usize,
+            self.g_base as usize,
+        ];
+        out.extend(small.map(|x| x as u8));
+    }
+}
+
+/// Digits of a garbage element: enough that the top digit fits 16 bits for every witness within
+/// the norm, and that it is no longer than the others for an expected one.
+fn garbage_digits(input: &Input, base: u32) -> usize {
+    let bits_of = |x: u128| 128 - x.leading_zeros();
+    let bits = match input.variance {
+        Some(_) => bits_of(input.garbage_variance()).div_ceil(2) + 2,
+        None => bits_of(input.norm_sq) + 1,
+    };
+    let fitting = bits_of(input.norm_sq).saturating_sub(14).div_ceil(base) + 1;
+    bits.div_ceil(base).max(fitting) as usize
+}
+
+impl Tail {
+    /// The tail for this input. None if no number of rows makes it sound.
+    pub(super) fn plan(input: &Input, profile: Profile) -> Option<Self> {
+        let norm_sq_out = with_margin(CHALLENGE_NORM_SQ * input.energy, input.cut.rank);
+        Some(Self {
+            cut: input.cut,
+            norm_sq: input.norm_sq,
+            norm_sq_out,
+            z_variance: input.z_variance(),
+            g_variance: input.garbage_variance(),
+            quadratic: input.quadratic,
+            kappa: rows_inner(profile, norm_sq_out, with_slack(input.norm_sq))?,
+        })
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        encode_cut(&self.cut, out);
+        for wide in [
+            self.norm_sq,
+            self.norm_sq_out,
+            self.z_variance,
+            self.g_variance,
+        ] {
+            out.extend(wide.to_le_bytes());
+        }
+        out.extend([u8::from(self.quadratic), self.kappa as u8]);
+    }
+}
+
+fn encode_cut(cut: &Cut, out: &mut Vec<u8>) {
+    for x in [cut.z_pieces, cut.pieces, cut.rank] {
+        out.extend((x as u64).to_le_bytes());
+    }
+}

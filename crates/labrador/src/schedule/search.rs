@@ -1,0 +1,173 @@
+//! The search for the schedule with the least predicted bytes: a beam over the number of pieces
+//! and the base of `z`, level by level. Deterministic, in integers.
+
+use super::row::{Input, Level, Tail, norm_is_legal};
+use super::{Cut, PIECES_MAX, PublicBounds, Schedule};
+use crate::projection::{LIFTS, ROWS};
+use crate::ring::{DEGREE, RESIDUE_BYTES};
+
+/// Levels before the tail are at most this many.
+const LEVELS_MAX: usize = 8;
+
+/// Unfinished schedules that are kept at each depth.
+const WIDTH: usize = 10;
+
+/// `z` is cut into at most this many pieces.
+const Z_PIECES_MAX: usize = 16;
+
+/// Bytes of one element of `R_Q`.
+const ELEMENT_BYTES: u64 = (DEGREE * RESIDUE_BYTES) as u64;
+
+/// Bytes of magic, version, front end and profile.
+const HEADER_BYTES: u64 = 7;
+
+struct Node {
+    levels: Vec<Level>,
+    bytes: u64,
+    /// What the next row works on, for every way to cut it.
+    inputs: Vec<Input>,
+    /// Bytes of the best end from here.
+    estimate: u64,
+}
+
+/// The best schedule. None if there is none.
+pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
+    if !norm_is_legal(bounds.norm_sq) {
+        return None;
+    }
+    let first = Input {
+        cut: Cut {
+            z_pieces: 0,
+            pieces: bounds.pieces,
+            rank: bounds.rank,
+        },
+        norm_sq: bounds.norm_sq.max(1),
+        energy: bounds.norm_sq.max(1),
+        variance: None,
+        quadratic: bounds.quadratic,
+    };
+    let mut best: Option<Schedule> = None;
+    let mut beam = vec![Node {
+        levels: Vec::new(),
+        bytes: HEADER_BYTES,
+        inputs: vec![first],
+        estimate: 0,
+    }];
+    for _ in 0..=LEVELS_MAX {
+        let mut next = Vec::new();
+        for node in &beam {
+            if let Some((tail, bytes)) = best_tail(&node.inputs, bounds) {
+                let total = node.bytes + bytes;
+                if best.as_ref().is_none_or(|b| total < b.bytes) {
+                    best = Some(Schedule {
+                        levels: node.levels.clone(),
+                        tail,
+                        profile: bounds.profile,
+                        bytes: total,
+                    });
+                }
+            }
+            extend(node, bounds, &mut next);
+        }
+        next.sort_by_key(|node| node.bytes + node.estimate);
+        next.truncate(WIDTH);
+        beam = next;
+    }
+    best
+}
+
+fn best_tail(inputs: &[Input], bounds: &PublicBounds) -> Option<(Tail, u64)> {
+    (inputs.iter())
+        .filter_map(|input| {
+            let tail = Tail::plan(input, bounds.profile)?;
+            let bytes = tail_bytes(&tail);
+            Some((tail, bytes))
+        })
+        .min_by_key(|&(_, bytes)| bytes)
+}
+
+fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
+    for input in &node.inputs {
+        let balanced = balanced_base(input);
+        for base in balanced.saturating_sub(1).max(3)..=(balanced + 1).min(12) {
+            let Some((level, energy, variance)) = Level::plan(input, base, bounds.profile) else {
+                continue;
+            };
+            let inputs: Vec<Input> = (1..=Z_PIECES_MAX)
+                .map(|z_pieces| Input {
+                    cut: level.cut_output(z_pieces),
+                    norm_sq: level.norm_sq_out,
+                    energy,
+                    variance: Some(variance),
+                    quadratic: input.quadratic,
+                })
+                .filter(|input| input.cut.pieces <= PIECES_MAX)
+                .collect();
+            let Some((_, estimate)) = best_tail(&inputs, bounds) else {
+                continue;
+            };
+            let mut levels = node.levels.clone();
+            let bytes = node.bytes + level_bytes(&level);
+            levels.push(level);
+            next.push(Node {
+                levels,
+                bytes,
+                inputs,
+                estimate,
+            });
+        }
+    }
+}
+
+/// The base that makes both halves of `z` equally long: `2^(4 b) = 12 var(z)`.
+fn balanced_base(input: &Input) -> u32 {
+    (u128::ilog2(12 * input.z_variance()) + 2) / 4
+}
+
+/// Hundredths of a bit of `log2(x) / 2`, rounded down: by repeated squaring of the mantissa.
+fn half_log2_centi(x: u128) -> u64 {
+    let whole = x.max(1).ilog2();
+    let mut mantissa = if whole > 31 {
+        (x >> (whole - 31)) as u64
+    } else {
+        (x.max(1) as u64) << (31 - whole)
+    };
+    let mut fraction = 0u64;
+    for _ in 0..8 {
+        mantissa = (mantissa * mantissa) >> 31;
+        fraction *= 2;
+        if mantissa >> 32 > 0 {
+            mantissa >>= 1;
+            fraction += 1;
+        }
+    }
+    (u64::from(whole) * 100 + fraction * 100 / 256) / 2
+}
+
+/// Bytes of `count` Gaussian coefficients: their entropy is `log2(sigma) + 2.05` bits, the code
+/// adds about 0.1.
+fn gaussian_bytes(count: usize, variance: u128) -> u64 {
+    count as u64 * (half_log2_centi(variance) + 215) / 800
+}
+
+fn projection_and_lift_bytes(norm_sq: u128) -> u64 {
+    let lifts = (LIFTS * (DEGREE - 1) * RESIDUE_BYTES) as u64;
+    gaussian_bytes(ROWS, norm_sq / 2) + lifts + 2
+}
+
+fn level_bytes(level: &Level) -> u64 {
+    2 * level.kappa_outer as u64 * ELEMENT_BYTES + projection_and_lift_bytes(level.norm_sq)
+}
+
+fn tail_bytes(tail: &Tail) -> u64 {
+    let elements = tail.kappa * tail.cut.pieces + 2 * tail.cut.pieces - 1;
+    let garbage = if tail.quadratic {
+        gaussian_bytes(DEGREE * tail.cut.pairs(), tail.g_variance)
+    } else {
+        0
+    };
+    elements as u64 * ELEMENT_BYTES
+        + garbage
+        + projection_and_lift_bytes(tail.norm_sq)
+        + gaussian_bytes(DEGREE * tail.cut.rank, tail.z_variance)
+}

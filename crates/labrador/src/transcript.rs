@@ -1,0 +1,192 @@
+//! The Fiat-Shamir transcript: a state of 32 bytes that absorbs every message, and the streams
+//! that are drawn from it.
+
+use aes::Aes128;
+use aes::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
+use ctr::Ctr128BE;
+use sha3::Shake256;
+use sha3::digest::{ExtendableOutput, Update, XofReader};
+
+use crate::ring::{DEGREE, Q, RESIDUE_BYTES, Rq};
+
+/// Bytes of the state. 32, so that a collision costs `2^128`.
+pub const STATE_BYTES: usize = 32;
+
+/// The state of both sides. A message is absorbed under its own label, with its length, so two
+/// different sequences of messages never hash the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transcript {
+    state: [u8; STATE_BYTES],
+}
+
+impl Transcript {
+    /// A transcript of the protocol named by `domain`.
+    ///
+    /// # Panics
+    /// If the name has 255 bytes or more.
+    #[must_use]
+    pub fn new(domain: &str) -> Self {
+        let mut transcript = Self {
+            state: [0; STATE_BYTES],
+        };
+        transcript.absorb(domain, &[]);
+        transcript
+    }
+
+    /// Absorbs one message: `h = SHAKE256(h, len8(label), label, len64(data), data)`.
+    ///
+    /// # Panics
+    /// If the label has 255 bytes or more: the byte 255 marks the derivation of a stream.
+    pub fn absorb(&mut self, label: &str, data: &[u8]) {
+        let mut hash = Shake256::default();
+        hash.update(&self.state);
+        hash.update(&[label_length(label)]);
+        hash.update(label.as_bytes());
+        hash.update(&(data.len() as u64).to_le_bytes());
+        hash.update(data);
+        hash.finalize_xof().read(&mut self.state);
+    }
+
+    /// The seed `SHAKE256(h, 255, len8(label), label, index)` of a stream of this state.
+    ///
+    /// # Panics
+    /// If the label has 255 bytes or more.
+    #[must_use]
+    pub fn seed(&self, label: &str, index: u64) -> Seed {
+        let mut hash = Shake256::default();
+        hash.update(&self.state);
+        hash.update(&[u8::MAX, label_length(label)]);
+        hash.update(label.as_bytes());
+        hash.update(&index.to_le_bytes());
+        let mut seed = [0; STATE_BYTES];
+        hash.finalize_xof().read(&mut seed);
+        Seed(seed)
+    }
+
+    /// The state, for tests that compare both sides after each step.
+    #[must_use]
+    pub fn state(&self) -> &[u8; STATE_BYTES] {
+        &self.state
+    }
+}
+
+fn label_length(label: &str) -> u8 {
+    assert!(label.len() < 255, "a label has fewer than 255 bytes");
+    label.len() as u8
+}
+
+/// The seed of a pseudorandom stream: key and first counter block of AES-128-CTR.
+#[derive(Clone)]
+pub struct Seed([u8; STATE_BYTES]);
+
+impl Seed {
+    /// The seed of a public, fixed stream named `name`.
+    #[must_use]
+    pub fn of_name(name: &str) -> Self {
+        let mut hash = Shake256::default();
+        hash.update(name.as_bytes());
+        let mut seed = [0; STATE_BYTES];
+        hash.finalize_xof().read(&mut seed);
+        Self(seed)
+    }
+
+    /// The stream from its first byte.
+    #[must_use]
+    pub fn stream(&self) -> Stream {
+        self.stream_at(0)
+    }
+
+    /// The stream from its byte `offset`.
+    #[must_use]
+    pub fn stream_at(&self, offset: u64) -> Stream {
+        let (key, counter) = self.0.split_at(STATE_BYTES / 2);
+        let key: &[u8; 16] = key.try_into().expect("half of 32 bytes");
+        let counter: &[u8; 16] = counter.try_into().expect("half of 32 bytes");
+        let mut cipher = Ctr128BE::<Aes128>::new(key.into(), counter.into());
+        cipher.seek(offset);
+        Stream(cipher)
+    }
+}
+
+/// A pseudorandom byte stream.
+pub struct Stream(Ctr128BE<Aes128>);
+
+impl Stream {
+    /// Overwrites `out` with the next bytes.
+    pub fn fill(&mut self, out: &mut [u8]) {
+        out.fill(0);
+        self.0.apply_keystream(out);
+    }
+
+    /// The next residue: six bytes, little endian, reduced modulo `Q`. No residue is more likely
+    /// than `2^-47`.
+    pub fn residue(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes[..RESIDUE_BYTES]);
+        u64::from_le_bytes(bytes) % Q
+    }
+
+    /// The next 64 residues as an element.
+    pub fn element(&mut self) -> Rq {
+        let mut bytes = [0; DEGREE * RESIDUE_BYTES];
+        self.fill(&mut bytes);
+        let mut out = [0u64; DEGREE];
+        for (c, chunk) in out.iter_mut().zip(bytes.chunks_exact(RESIDUE_BYTES)) {
+            let mut word = [0; 8];
+            word[..RESIDUE_BYTES].copy_from_slice(chunk);
+            *c = u64::from_le_bytes(word) % Q;
+        }
+        Rq::from_canonical(out).expect("residues are below Q")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_a_message_moves_the_state() {
+        let base = Transcript::new("test");
+        let absorbed = |label: &str, data: &[u8]| {
+            let mut t = base.clone();
+            t.absorb(label, data);
+            *t.state()
+        };
+        let states = [
+            absorbed("a", b""),
+            absorbed("a", b"b"),
+            absorbed("ab", b""),
+            absorbed("", b"ab"),
+            absorbed("a", b"b\0"),
+            *Transcript::new("other").state(),
+        ];
+        for (i, x) in states.iter().enumerate() {
+            assert!(states[..i].iter().all(|y| x != y), "state {i} is new");
+        }
+    }
+
+    #[test]
+    fn streams_differ_by_label_and_index_and_can_be_entered_anywhere() {
+        let t = Transcript::new("test");
+        let first = |seed: Seed| {
+            let mut out = [0; 64];
+            seed.stream().fill(&mut out);
+            out
+        };
+        assert_ne!(first(t.seed("a", 0)), first(t.seed("a", 1)));
+        assert_ne!(first(t.seed("a", 0)), first(t.seed("b", 0)));
+        let seed = Seed::of_name("test");
+        let (mut whole, mut part) = ([0; 100], [0; 60]);
+        seed.stream().fill(&mut whole);
+        seed.stream_at(40).fill(&mut part);
+        assert_eq!(whole[40..], part);
+        let mut stream = seed.stream();
+        let element = seed.stream().element();
+        assert!(
+            element
+                .coefficients()
+                .iter()
+                .all(|&c| c == stream.residue())
+        );
+    }
+}
