@@ -1,0 +1,222 @@
+//! Eight elements in a vector of 256 bits.
+#![allow(unsafe_code)]
+
+use core::arch::x86_64::*;
+
+use super::{DOT_MAX, Packed, Pass};
+use crate::field::{Fp, P, P_INVERSE};
+
+/// Proof that this CPU has AVX2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Avx2(());
+
+impl Avx2 {
+    pub(super) fn detect() -> Option<Avx2> {
+        is_x86_feature_detected!("avx2").then_some(Avx2(()))
+    }
+
+    /// See [`super::Backend::run`].
+    #[inline]
+    pub(super) fn run<W: Pass>(self, pass: W) -> W::Output {
+        // SAFETY: `self` exists only where `detect` found the instructions.
+        unsafe { enter(pass) }
+    }
+}
+
+#[target_feature(enable = "avx2")]
+fn enter<W: Pass>(pass: W) -> W::Output {
+    pass.run::<Lanes>()
+}
+
+/// Eight words in Montgomery form, each below p.
+///
+/// The type is private to this file, and only [`Avx2::run`] names it: so its methods run on CPUs
+/// that have the instructions.
+#[derive(Clone, Copy)]
+struct Lanes(__m256i);
+
+/// Products of two words below p that a sum of 64 bits takes: 4·(p − 1)² < 2^64.
+const RUN: usize = 4;
+
+/// floor(2^47 / p), for quotients of words below 2^40 shifted right by 16.
+const BARRETT: u32 = ((1u64 << 47) / P as u64) as u32;
+
+/// The words of even and of odd positions, each in the low half of 64 bits.
+#[derive(Clone, Copy)]
+struct Halves([__m256i; 2]);
+
+#[inline(always)]
+fn splat32(value: u32) -> __m256i {
+    // SAFETY: see `Lanes`.
+    unsafe { _mm256_set1_epi32(value as i32) }
+}
+
+#[inline(always)]
+fn splat64(value: i64) -> __m256i {
+    // SAFETY: see `Lanes`.
+    unsafe { _mm256_set1_epi64x(value) }
+}
+
+/// One vector of the low words of `even` and those of `odd`.
+#[inline(always)]
+fn join_low(even: __m256i, odd: __m256i) -> __m256i {
+    // SAFETY: see `Lanes`.
+    unsafe { _mm256_blend_epi32::<0xaa>(even, _mm256_slli_epi64::<32>(odd)) }
+}
+
+/// One vector of the high words of `even` and those of `odd`.
+#[inline(always)]
+fn join_high(even: __m256i, odd: __m256i) -> __m256i {
+    // SAFETY: see `Lanes`.
+    unsafe { _mm256_blend_epi32::<0xaa>(_mm256_srli_epi64::<32>(even), odd) }
+}
+
+/// The words / 2^32 mod p, for words below p·2^32 at even and odd positions.
+#[inline(always)]
+fn montgomery(even: __m256i, odd: __m256i) -> __m256i {
+    // SAFETY: see `Lanes`.
+    unsafe {
+        let (inverse, p) = (splat32(P_INVERSE), splat32(P));
+        let q_even = _mm256_mul_epu32(_mm256_mul_epu32(even, inverse), p);
+        let q_odd = _mm256_mul_epu32(_mm256_mul_epu32(odd, inverse), p);
+        // The low words of both are equal, so the difference of the high words is exact.
+        let difference = _mm256_sub_epi32(join_high(even, odd), join_high(q_even, q_odd));
+        _mm256_min_epu32(difference, _mm256_add_epi32(difference, p))
+    }
+}
+
+/// A value below 2p made one below p.
+#[inline(always)]
+fn correct(value: __m256i) -> __m256i {
+    // SAFETY: see `Lanes`.
+    unsafe { _mm256_min_epu32(value, _mm256_sub_epi32(value, splat32(P))) }
+}
+
+/// Words below 2^40 modulo p, of even and odd positions.
+#[inline(always)]
+fn barrett(words: [__m256i; 2]) -> __m256i {
+    // Loops, not closures: what a closure is called from may lack the instruction set.
+    let mut rests = words;
+    for rest in &mut rests {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            // The quotient is at most one too small: the two roundings lose less than one together.
+            let shifted = _mm256_mul_epu32(_mm256_srli_epi64::<16>(*rest), splat64(BARRETT.into()));
+            let q = _mm256_srli_epi64::<31>(shifted);
+            *rest = _mm256_sub_epi64(*rest, _mm256_mul_epu32(q, splat64(P.into())));
+        }
+    }
+    correct(join_low(rests[0], rests[1]))
+}
+
+impl Packed for Lanes {
+    type Split = Halves;
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    fn splat(value: Fp) -> Self {
+        Lanes(splat32(value.word()))
+    }
+
+    #[inline(always)]
+    fn load(values: &[Fp]) -> Self {
+        let values: &[Fp] = &values[..Self::LANES];
+        // SAFETY: eight elements are there, each a transparent 32-bit word; see also `Lanes`.
+        Lanes(unsafe { _mm256_loadu_si256(values.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn store(self, values: &mut [Fp]) {
+        let values: &mut [Fp] = &mut values[..Self::LANES];
+        // SAFETY: there is room for eight elements, each a transparent 32-bit word, and all words
+        // are below p; see also `Lanes`.
+        unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), self.0) }
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Lanes(correct(unsafe { _mm256_add_epi32(self.0, other.0) }))
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            let difference = _mm256_sub_epi32(self.0, other.0);
+            let wrapped = _mm256_add_epi32(difference, splat32(P));
+            Lanes(_mm256_min_epu32(difference, wrapped))
+        }
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            let even = _mm256_mul_epu32(self.0, other.0);
+            let a = _mm256_srli_epi64::<32>(self.0);
+            let b = _mm256_srli_epi64::<32>(other.0);
+            Lanes(montgomery(even, _mm256_mul_epu32(a, b)))
+        }
+    }
+
+    #[inline(always)]
+    fn split(self) -> Halves {
+        // SAFETY: see `Lanes`.
+        Halves([self.0, unsafe { _mm256_srli_epi64::<32>(self.0) }])
+    }
+
+    #[inline(always)]
+    fn dot<const M: usize>(x: &[Halves], rows: [&[u64]; M]) -> [Self; M] {
+        debug_assert!(x.len() <= DOT_MAX);
+        // Σ = low + 2^32·high, both below 2^36 for 12 runs.
+        let zero = [[splat64(0); 2]; M];
+        let (mut low, mut high) = (zero, zero);
+        for (run, xs) in x.chunks(RUN).enumerate() {
+            for m in 0..M {
+                let mut sum = [splat64(0); 2];
+                for (Halves(x), w) in xs.iter().zip(&rows[m][run * RUN..]) {
+                    let w = splat64(*w as i64);
+                    for h in 0..2 {
+                        // SAFETY: see `Lanes`.
+                        sum[h] = unsafe { _mm256_add_epi64(sum[h], _mm256_mul_epu32(x[h], w)) };
+                    }
+                }
+                for h in 0..2 {
+                    // SAFETY: see `Lanes`.
+                    unsafe {
+                        let word = _mm256_and_si256(sum[h], splat64(0xffff_ffff));
+                        low[m][h] = _mm256_add_epi64(low[m][h], word);
+                        let word = _mm256_srli_epi64::<32>(sum[h]);
+                        high[m][h] = _mm256_add_epi64(high[m][h], word);
+                    }
+                }
+            }
+        }
+        let mut out = [Lanes(splat64(0)); M];
+        for m in 0..M {
+            let reduced = montgomery(low[m][0], low[m][1]);
+            out[m] = Lanes(reduced).add(Lanes(barrett(high[m])));
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn dot_small<const M: usize>(x: &[Halves], rows: [&[u64]; M]) -> [Self; M] {
+        let mut sums = [[splat64(0); 2]; M];
+        for (i, Halves(x)) in x.iter().enumerate() {
+            for m in 0..M {
+                let w = splat64(rows[m][i] as i64);
+                for h in 0..2 {
+                    // SAFETY: see `Lanes`.
+                    sums[m][h] = unsafe { _mm256_add_epi64(sums[m][h], _mm256_mul_epu32(x[h], w)) };
+                }
+            }
+        }
+        let mut out = [Lanes(splat64(0)); M];
+        for m in 0..M {
+            out[m] = Lanes(barrett(sums[m]));
+        }
+        out
+    }
+}

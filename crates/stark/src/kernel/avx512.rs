@@ -1,0 +1,219 @@
+//! Sixteen elements in a vector of 512 bits.
+//!
+//! Products of 32-bit words go by `vpmuludq` on even and odd positions. Sums of products use the
+//! 52-bit multiply-add of AVX-512-IFMA: it adds the low or the high part of a product to 64-bit
+//! words in one instruction, and 48 parts cannot overflow. A core with AVX-512 and no IFMA
+//! (Skylake-SP) is better served by the AVX2 kernel, so this level asks for IFMA.
+#![allow(unsafe_code)]
+
+use core::arch::x86_64::*;
+
+use super::{DOT_MAX, Packed, Pass};
+use crate::field::{Fp, P, P_INVERSE};
+
+/// Proof that this CPU has AVX-512 F, BW, DQ, VL and IFMA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Avx512(());
+
+impl Avx512 {
+    pub(super) fn detect() -> Option<Avx512> {
+        let present = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512ifma");
+        present.then_some(Avx512(()))
+    }
+
+    /// See [`super::Backend::run`].
+    #[inline]
+    pub(super) fn run<W: Pass>(self, pass: W) -> W::Output {
+        // SAFETY: `self` exists only where `detect` found the instructions.
+        unsafe { enter(pass) }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn enter<W: Pass>(pass: W) -> W::Output {
+    pass.run::<Lanes>()
+}
+
+/// Sixteen words in Montgomery form, each below p.
+///
+/// The type is private to this file, and only [`Avx512::run`] names it: so its methods run on
+/// CPUs that have the instructions.
+#[derive(Clone, Copy)]
+struct Lanes(__m512i);
+
+/// The odd positions of 32-bit words.
+const ODD: __mmask16 = 0xaaaa;
+
+/// floor(2^52 / p) for words below 2^40: the quotient by p is at most one too small.
+const BARRETT: i64 = ((1u64 << 52) / P as u64) as i64;
+
+/// 2^52 mod p.
+const FOLD_52: i64 = ((1u64 << 52) % P as u64) as i64;
+
+/// The words of even and of odd positions, each in 64 bits.
+#[derive(Clone, Copy)]
+struct Halves([__m512i; 2]);
+
+#[inline(always)]
+fn splat32(value: u32) -> __m512i {
+    // SAFETY: see `Lanes`.
+    unsafe { _mm512_set1_epi32(value as i32) }
+}
+
+#[inline(always)]
+fn splat64(value: i64) -> __m512i {
+    // SAFETY: see `Lanes`.
+    unsafe { _mm512_set1_epi64(value) }
+}
+
+/// One vector of the words at even positions (low halves of `even`) and odd ones (`odd`).
+#[inline(always)]
+fn join_low(even: __m512i, odd: __m512i) -> __m512i {
+    // SAFETY: see `Lanes`.
+    unsafe { _mm512_mask_blend_epi32(ODD, even, _mm512_slli_epi64::<32>(odd)) }
+}
+
+/// The words / 2^32 mod p, for words below p·2^32 at even and odd positions.
+#[inline(always)]
+fn montgomery(even: __m512i, odd: __m512i) -> __m512i {
+    // SAFETY: see `Lanes`.
+    unsafe {
+        let (inverse, p) = (splat32(P_INVERSE), splat32(P));
+        let q_even = _mm512_mul_epu32(_mm512_mul_epu32(even, inverse), p);
+        let q_odd = _mm512_mul_epu32(_mm512_mul_epu32(odd, inverse), p);
+        let high = _mm512_mask_blend_epi32(ODD, _mm512_srli_epi64::<32>(even), odd);
+        let q_high = _mm512_mask_blend_epi32(ODD, _mm512_srli_epi64::<32>(q_even), q_odd);
+        // The low words of both are equal, so the difference of the high words is exact.
+        let difference = _mm512_sub_epi32(high, q_high);
+        _mm512_min_epu32(difference, _mm512_add_epi32(difference, p))
+    }
+}
+
+/// A value below 2p made one below p.
+#[inline(always)]
+fn correct(value: __m512i) -> __m512i {
+    // SAFETY: see `Lanes`.
+    unsafe { _mm512_min_epu32(value, _mm512_sub_epi32(value, splat32(P))) }
+}
+
+impl Packed for Lanes {
+    type Split = Halves;
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    fn splat(value: Fp) -> Self {
+        Lanes(splat32(value.word()))
+    }
+
+    #[inline(always)]
+    fn load(values: &[Fp]) -> Self {
+        let values: &[Fp] = &values[..Self::LANES];
+        // SAFETY: sixteen elements are there, each a transparent 32-bit word; see also `Lanes`.
+        Lanes(unsafe { _mm512_loadu_si512(values.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn store(self, values: &mut [Fp]) {
+        let values: &mut [Fp] = &mut values[..Self::LANES];
+        // SAFETY: there is room for sixteen elements, each a transparent 32-bit word, and all words
+        // are below p; see also `Lanes`.
+        unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), self.0) }
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Lanes(correct(unsafe { _mm512_add_epi32(self.0, other.0) }))
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            let difference = _mm512_sub_epi32(self.0, other.0);
+            let wrapped = _mm512_add_epi32(difference, splat32(P));
+            Lanes(_mm512_min_epu32(difference, wrapped))
+        }
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            let even = _mm512_mul_epu32(self.0, other.0);
+            let a = _mm512_srli_epi64::<32>(self.0);
+            let b = _mm512_srli_epi64::<32>(other.0);
+            Lanes(montgomery(even, _mm512_mul_epu32(a, b)))
+        }
+    }
+
+    #[inline(always)]
+    fn split(self) -> Halves {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            let even = _mm512_and_si512(self.0, splat64(0xffff_ffff));
+            Halves([even, _mm512_srli_epi64::<32>(self.0)])
+        }
+    }
+
+    #[inline(always)]
+    fn dot<const M: usize>(x: &[Halves], rows: [&[u64]; M]) -> [Self; M] {
+        debug_assert!(x.len() <= DOT_MAX);
+        let zero = [[splat64(0); 2]; M];
+        let (mut low, mut high) = (zero, zero);
+        for (i, Halves(x)) in x.iter().enumerate() {
+            for m in 0..M {
+                let w = splat64(rows[m][i] as i64);
+                for h in 0..2 {
+                    // SAFETY: see `Lanes`.
+                    unsafe {
+                        low[m][h] = _mm512_madd52lo_epu64(low[m][h], x[h], w);
+                        high[m][h] = _mm512_madd52hi_epu64(high[m][h], x[h], w);
+                    }
+                }
+            }
+        }
+        // Loops, not closures: what a closure is called from may lack the instruction set.
+        let mut out = [Lanes(splat64(0)); M];
+        for m in 0..M {
+            for h in 0..2 {
+                // Low parts sum up to 48·2^52, high parts to 48·2^10, times 2^52 mod p below 2^47.
+                // SAFETY: see `Lanes`.
+                low[m][h] =
+                    unsafe { _mm512_madd52lo_epu64(low[m][h], high[m][h], splat64(FOLD_52)) };
+            }
+            out[m] = Lanes(montgomery(low[m][0], low[m][1]));
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn dot_small<const M: usize>(x: &[Halves], rows: [&[u64]; M]) -> [Self; M] {
+        let mut sums = [[splat64(0); 2]; M];
+        for (i, Halves(x)) in x.iter().enumerate() {
+            for m in 0..M {
+                let w = splat64(rows[m][i] as i64);
+                for h in 0..2 {
+                    // SAFETY: see `Lanes`.
+                    sums[m][h] = unsafe { _mm512_madd52lo_epu64(sums[m][h], x[h], w) };
+                }
+            }
+        }
+        let mut out = [Lanes(splat64(0)); M];
+        for m in 0..M {
+            for sum in &mut sums[m] {
+                // SAFETY: see `Lanes`.
+                unsafe {
+                    let q = _mm512_madd52hi_epu64(splat64(0), *sum, splat64(BARRETT));
+                    *sum = _mm512_sub_epi64(*sum, _mm512_mul_epu32(q, splat64(P as i64)));
+                }
+            }
+            out[m] = Lanes(correct(join_low(sums[m][0], sums[m][1])));
+        }
+        out
+    }
+}

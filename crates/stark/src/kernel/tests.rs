@@ -1,0 +1,105 @@
+use super::*;
+use crate::field::P;
+use proptest::prelude::*;
+
+/// Every operation on the first `Packed::LANES` elements, in the order of [`expected`].
+struct Operations<'a> {
+    x: &'a [Vec<Fp>],
+    row: &'a [Fp],
+    small: &'a [u64],
+}
+
+impl Pass for Operations<'_> {
+    type Output = (usize, Vec<Vec<Fp>>);
+
+    #[inline(always)]
+    fn run<V: Packed>(self) -> Self::Output {
+        let x: Vec<V> = self.x.iter().map(|x| V::load(x)).collect();
+        let split: Vec<V::Split> = x.iter().map(|x| x.split()).collect();
+        let words: Vec<u64> = self.row.iter().map(|w| u64::from(w.word())).collect();
+        let [dot, same] = V::dot(&split, [&words, &words]);
+        let [small] = V::dot_small(&split, [self.small]);
+        let (a, b) = (x[0], x[1]);
+        let c = V::splat(self.row[0]);
+        let results = [
+            a.add(b),
+            a.sub(b),
+            a.mul(b),
+            a.cube(),
+            a.mul(c),
+            dot,
+            same,
+            small,
+        ];
+        let store = |v: V| {
+            let mut out = vec![Fp::ZERO; V::LANES];
+            v.store(&mut out);
+            out
+        };
+        (V::LANES, results.map(store).to_vec())
+    }
+}
+
+/// The same for one position, element by element.
+fn expected(x: &[Vec<Fp>], row: &[Fp], small: &[u64], i: usize) -> [Fp; 8] {
+    let (a, b) = (x[0][i], x[1][i]);
+    let dot = x.iter().zip(row).map(|(x, w)| x[i] * *w).sum();
+    // Words of `dot_small` are plain integers.
+    let small = x
+        .iter()
+        .zip(small)
+        .map(|(x, w)| x[i] * Fp::new(*w as u32))
+        .sum();
+    [a + b, a - b, a * b, a * a * a, a * row[0], dot, dot, small]
+}
+
+fn agrees(x: &[Vec<Fp>], row: &[Fp], small: &[u64]) {
+    for backend in Backend::available() {
+        let (lanes, results) = backend.run(Operations { x, row, small });
+        for i in 0..lanes {
+            let here: Vec<Fp> = results.iter().map(|result| result[i]).collect();
+            assert_eq!(here, expected(x, row, small, i), "{backend}, position {i}");
+        }
+    }
+}
+
+#[test]
+fn extreme_values_agree() {
+    for value in [0, 1, P / 2, P - 2, P - 1] {
+        // In Montgomery form another word is extreme than in canonical form: take both.
+        for element in [Fp::new(value), Fp::from_word(value)] {
+            for terms in [2, 3, 4, 5, 17, DOT_MAX] {
+                let x = vec![vec![element; 16]; terms];
+                let mut small = vec![0; terms];
+                small[terms - 1] = SMALL_SUM_MAX;
+                agrees(&x, &vec![element; terms], &small);
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_kernel_agrees_with_single_elements(
+        words in proptest::collection::vec(0..P, 16 * 20),
+        row in proptest::collection::vec(0..P, 20),
+        small in proptest::collection::vec(0..25u64, 20),
+    ) {
+        let x: Vec<Vec<Fp>> = words
+            .chunks(16)
+            .map(|chunk| chunk.iter().map(|w| Fp::from_word(*w)).collect())
+            .collect();
+        let row: Vec<Fp> = row.into_iter().map(Fp::from_word).collect();
+        agrees(&x, &row, &small);
+    }
+}
+
+#[test]
+fn levels_have_names() {
+    for backend in Backend::available() {
+        assert_eq!(backend.name().parse(), Ok(backend));
+    }
+    assert!("auto".parse::<Backend>().is_ok());
+    let unknown = "sse9".parse::<Backend>();
+    assert_eq!(unknown, Err(BackendError::Unknown("sse9".to_owned())));
+}

@@ -1,0 +1,131 @@
+//! The partial rounds as one block of affine forms.
+//!
+//! Let s be the state before the block and u_k the cube of partial round k. Then
+//!
+//! - what enters the S-box of round k is a_k·s + Σ_{l<k} b_kl·u_l + e_k,
+//! - what leaves the block in lane j is A_j·s + B_j·u + f_j.
+//!
+//! The coefficients are found by running the rounds on affine forms, where each cube is a new
+//! unknown. Compared with running the rounds on elements, most products are only added up, and
+//! reduced once per form.
+
+use crate::field::Fp;
+use crate::kernel::{DOT_MAX, Packed};
+
+/// Rows that one sum of products computes at a time.
+pub(super) const ROWS: usize = 4;
+
+/// Rows of words in Montgomery form, and a constant for each.
+struct Forms {
+    rows: Vec<Vec<u64>>,
+    constants: Vec<Fp>,
+}
+
+/// The block of all partial rounds.
+pub(super) struct Block<const T: usize> {
+    /// a_k and e_k for each partial round, and null forms up to a multiple of [`ROWS`].
+    enters: Forms,
+    /// b_k, of length k.
+    cubes: Vec<Vec<u64>>,
+    /// A_j followed by B_j, and f_j, for each lane.
+    leaves: Forms,
+}
+
+/// An affine form: coefficients of s, of u, and a constant.
+#[derive(Clone)]
+struct Affine(Vec<Fp>);
+
+impl Affine {
+    fn add_scaled(&mut self, other: &Affine, factor: Fp) {
+        for (x, y) in self.0.iter_mut().zip(&other.0) {
+            *x += *y * factor;
+        }
+    }
+}
+
+fn words(elements: &[Fp]) -> Vec<u64> {
+    elements.iter().map(|x| u64::from(x.word())).collect()
+}
+
+impl<const T: usize> Block<T> {
+    /// The block of a matrix and the constants of the partial rounds.
+    pub(super) fn new(matrix: &[[Fp; T]; T], rounds: &[[Fp; T]]) -> Block<T> {
+        let size = T + rounds.len() + 1;
+        let unknown = |i: usize| {
+            let mut form = vec![Fp::ZERO; size];
+            form[i] = Fp::ONE;
+            Affine(form)
+        };
+        let mut state: Vec<Affine> = (0..T).map(unknown).collect();
+        let mut block = Block {
+            enters: Forms {
+                rows: Vec::new(),
+                constants: Vec::new(),
+            },
+            cubes: Vec::new(),
+            leaves: Forms {
+                rows: Vec::new(),
+                constants: Vec::new(),
+            },
+        };
+        for (k, constants) in rounds.iter().enumerate() {
+            for (form, constant) in state.iter_mut().zip(constants) {
+                form.0[size - 1] += *constant;
+            }
+            let enters = &state[0].0;
+            block.enters.rows.push(words(&enters[..T]));
+            block.enters.constants.push(enters[size - 1]);
+            block.cubes.push(words(&enters[T..T + k]));
+            state[0] = unknown(T + k);
+            let row = |i: usize| {
+                let mut sum = Affine(vec![Fp::ZERO; size]);
+                (0..T).for_each(|j| sum.add_scaled(&state[j], matrix[i][j]));
+                sum
+            };
+            state = (0..T).map(row).collect();
+        }
+        for form in &state {
+            block.leaves.rows.push(words(&form.0[..size - 1]));
+            block.leaves.constants.push(form.0[size - 1]);
+        }
+        let padded = rounds.len().next_multiple_of(ROWS);
+        block.enters.rows.resize(padded, vec![0; T]);
+        block.enters.constants.resize(padded, Fp::ZERO);
+        block
+    }
+
+    /// Applies all partial rounds.
+    #[inline(always)]
+    pub(super) fn apply<V: Packed>(&self, state: &mut [V; T]) {
+        let zero = V::splat(Fp::ZERO);
+        let mut known = [zero.split(); DOT_MAX];
+        for (split, x) in known.iter_mut().zip(state.iter()) {
+            *split = x.split();
+        }
+        let mut enters = [zero; DOT_MAX];
+        self.enters.evaluate(&known[..T], &mut enters);
+        for (k, row) in self.cubes.iter().enumerate() {
+            let [sum] = V::dot(&known[T..T + k], [row]);
+            known[T + k] = enters[k].add(sum).cube().split();
+        }
+        self.leaves.evaluate(&known[..T + self.cubes.len()], state);
+    }
+}
+
+impl Forms {
+    /// The values of all forms.
+    #[inline(always)]
+    fn evaluate<V: Packed>(&self, unknowns: &[V::Split], out: &mut [V]) {
+        let groups = self
+            .rows
+            .chunks_exact(ROWS)
+            .zip(self.constants.chunks_exact(ROWS));
+        for ((rows, constants), out) in groups.zip(out.chunks_exact_mut(ROWS)) {
+            let rows: [&[u64]; ROWS] = std::array::from_fn(|m| &rows[m][..unknowns.len()]);
+            let sums = V::dot(unknowns, rows);
+            for ((out, sum), constant) in out.iter_mut().zip(sums).zip(constants) {
+                *out = sum.add(V::splat(*constant));
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The Poseidon permutations of widths 16 and 24 over KoalaBear.
+//!
+//! Four full rounds, R_P partial ones, four full ones. A round adds its constants, cubes all lanes
+//! (full) or lane 0 (partial) and multiplies by a circulant matrix (ePrint 2019/458; the instances
+//! that Plonky3 and the lean consensus specification call Poseidon1).
+//!
+//! Full rounds are computed as they are written. The partial rounds are one block: all that
+//! enters an S-box there, and all that leaves the block, is affine in the state before it and the
+//! cubes u_0, u_1, … inside it, so the block is R_P cubes and a few sums of products
+//! (the `block` module). The plain rounds are the oracle of the tests.
+
+mod block;
+mod grain;
+
+use std::sync::LazyLock;
+
+use crate::field::Fp;
+use crate::kernel::{Backend, DOT_MAX, Packed, Pass, SMALL_SUM_MAX};
+
+use block::{Block, ROWS};
+
+/// Lanes of the narrow permutation.
+pub const WIDTH_16: usize = 16;
+/// Lanes of the wide permutation.
+pub const WIDTH_24: usize = 24;
+
+/// Full rounds before the partial ones, and again after them.
+const HALF_FULL: usize = 4;
+
+/// First row of the circulant matrix of width 16.
+const ROW_16: [u32; WIDTH_16] = [1, 1, 51, 1, 11, 17, 2, 1, 101, 63, 15, 2, 67, 22, 13, 3];
+
+/// First row of the circulant matrix of width 24.
+const ROW_24: [u32; WIDTH_24] = [
+    0x2d0a_aaab,
+    0x6485_0517,
+    0x17f5_551d,
+    0x04ec_beb5,
+    0x6d91_a8d5,
+    0x6070_3026,
+    0x18d6_f3ca,
+    0x7296_01a7,
+    0x77cd_a9e2,
+    0x3c0f_5038,
+    0x26d5_2a61,
+    0x0360_405d,
+    0x68fc_71c8,
+    0x2495_a71d,
+    0x5d57_afc2,
+    0x1689_dd98,
+    0x3c2c_3dbe,
+    0x0c23_dc41,
+    0x0524_c7f2,
+    0x6be4_df69,
+    0x0a6e_572c,
+    0x5c77_90fa,
+    0x17e1_18f6,
+    0x0878_a07f,
+];
+
+/// What one width needs, computed once.
+pub(crate) struct Tables<const T: usize> {
+    /// Constants of each round.
+    constants: Vec<[Fp; T]>,
+    /// The matrix: plain integers if `small`, else words in Montgomery form.
+    matrix: [[u64; T]; T],
+    small: bool,
+    /// All partial rounds.
+    block: Block<T>,
+}
+
+impl<const T: usize> Tables<T> {
+    fn new(row: [u32; T], partial: usize) -> Tables<T> {
+        let constants = grain::round_constants::<T>(2 * HALF_FULL, partial);
+        let small = row.iter().map(|x| u64::from(*x)).sum::<u64>() <= SMALL_SUM_MAX;
+        let entry = |i: usize, j: usize| row[(T + j - i) % T];
+        let matrix = std::array::from_fn(|i| {
+            std::array::from_fn(|j| match small {
+                true => u64::from(entry(i, j)),
+                false => u64::from(Fp::new(entry(i, j)).word()),
+            })
+        });
+        let elements = std::array::from_fn(|i| std::array::from_fn(|j| Fp::new(entry(i, j))));
+        let rounds = &constants[HALF_FULL..HALF_FULL + partial];
+        let block = Block::new(&elements, rounds);
+        assert!(T + partial <= DOT_MAX, "a row of the block fits a sum");
+        Tables {
+            constants,
+            matrix,
+            small,
+            block,
+        }
+    }
+
+    /// The rounds as they are defined, one after the other.
+    #[cfg(test)]
+    fn permute_plainly(&self, state: &mut [Fp; T]) {
+        let partial = self.constants.len() - 2 * HALF_FULL;
+        for (round, constants) in self.constants.iter().enumerate() {
+            for (x, c) in state.iter_mut().zip(constants) {
+                *x += *c;
+            }
+            let full = !(HALF_FULL..HALF_FULL + partial).contains(&round);
+            for x in &mut state[..if full { T } else { 1 }] {
+                *x = *x * *x * *x;
+            }
+            let entry = |w: u64| match self.small {
+                true => Fp::new(w as u32),
+                false => Fp::from_word(w as u32),
+            };
+            let row = |i: usize| (0..T).map(|j| entry(self.matrix[i][j]) * state[j]).sum();
+            *state = std::array::from_fn(row);
+        }
+    }
+
+    #[inline(always)]
+    fn permute<V: Packed>(&self, state: &mut [V; T]) {
+        let (first, rest) = self.constants.split_at(HALF_FULL);
+        for constants in first {
+            self.full_round(state, constants);
+        }
+        self.block.apply(state);
+        for constants in &rest[rest.len() - HALF_FULL..] {
+            self.full_round(state, constants);
+        }
+    }
+
+    #[inline(always)]
+    fn full_round<V: Packed>(&self, state: &mut [V; T], constants: &[Fp; T]) {
+        let mut split = [V::splat(Fp::ZERO).split(); T];
+        for ((x, c), split) in state.iter().zip(constants).zip(&mut split) {
+            *split = x.add(V::splat(*c)).cube().split();
+        }
+        for (rows, out) in self
+            .matrix
+            .chunks_exact(ROWS)
+            .zip(state.chunks_exact_mut(ROWS))
+        {
+            let rows: [&[u64]; ROWS] = [&rows[0], &rows[1], &rows[2], &rows[3]];
+            let sums = match self.small {
+                true => V::dot_small(&split, rows),
+                false => V::dot(&split, rows),
+            };
+            out.copy_from_slice(&sums);
+        }
+    }
+}
+
+static TABLES_16: LazyLock<Tables<WIDTH_16>> = LazyLock::new(|| Tables::new(ROW_16, 20));
+static TABLES_24: LazyLock<Tables<WIDTH_24>> = LazyLock::new(|| Tables::new(ROW_24, 23));
+
+/// Widest vector of all kernels.
+const LANES_MAX: usize = 16;
+
+/// Permutes states, [`Packed::LANES`] at a time; adds the input to the output if `feed_forward`.
+struct Permute<'a, const T: usize> {
+    tables: &'a Tables<T>,
+    states: &'a mut [[Fp; T]],
+    feed_forward: bool,
+}
+
+impl<const T: usize> Pass for Permute<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Packed>(self) {
+        let mut columns = [[Fp::ZERO; LANES_MAX]; T];
+        for states in self.states.chunks_mut(V::LANES) {
+            for (lane, state) in states.iter().enumerate() {
+                for (column, x) in columns.iter_mut().zip(state) {
+                    column[lane] = *x;
+                }
+            }
+            let mut vectors = [V::splat(Fp::ZERO); T];
+            for (vector, column) in vectors.iter_mut().zip(&columns) {
+                *vector = V::load(column);
+            }
+            self.tables.permute(&mut vectors);
+            for (vector, column) in vectors.iter().zip(&mut columns) {
+                let out = match self.feed_forward {
+                    true => vector.add(V::load(column)),
+                    false => *vector,
+                };
+                out.store(column);
+            }
+            for (lane, state) in states.iter_mut().enumerate() {
+                for (column, x) in columns.iter().zip(state) {
+                    *x = column[lane];
+                }
+            }
+        }
+    }
+}
+
+impl Backend {
+    /// Applies the permutation of width 16 to each state.
+    pub fn permute_16(self, states: &mut [[Fp; WIDTH_16]]) {
+        self.run(Permute {
+            tables: &TABLES_16,
+            states,
+            feed_forward: false,
+        });
+    }
+
+    /// Applies the permutation of width 24 to each state.
+    pub fn permute_24(self, states: &mut [[Fp; WIDTH_24]]) {
+        self.run(Permute {
+            tables: &TABLES_24,
+            states,
+            feed_forward: false,
+        });
+    }
+
+    /// Replaces each state x by permutation(x) + x, the compression of width 16 before truncation.
+    pub fn compress_16(self, states: &mut [[Fp; WIDTH_16]]) {
+        self.run(Permute {
+            tables: &TABLES_16,
+            states,
+            feed_forward: true,
+        });
+    }
+
+    /// Replaces each state x by permutation(x) + x, the compression of width 24 before truncation.
+    pub fn compress_24(self, states: &mut [[Fp; WIDTH_24]]) {
+        self.run(Permute {
+            tables: &TABLES_24,
+            states,
+            feed_forward: true,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use super::*;
+use p3_field::{PrimeCharacteristicRing, PrimeField32};
+use p3_koala_bear::{KoalaBear, default_koalabear_poseidon1_16, default_koalabear_poseidon1_24};
+use p3_symmetric::Permutation;
+use proptest::prelude::*;
+
+fn counting<const T: usize>() -> [Fp; T] {
+    std::array::from_fn(|i| Fp::new(i as u32))
+}
+
+fn canonical(elements: &[Fp]) -> Vec<u32> {
+    elements.iter().map(|x| x.canonical()).collect()
+}
+
+/// Known answers of the lean consensus specification's definitions.
+#[test]
+fn known_answers() {
+    let known_16 = [
+        610090613, 935319874, 1893335292, 796792199, 356405232, 552237741, 55134556, 1215104204,
+        1823723405, 1133298033, 1780633798, 1453946561, 710069176, 1128629550, 1917333254,
+        1175481618,
+    ];
+    let known_24 = [
+        511672087, 215882318, 237782537, 740528428, 712760904, 54615367, 751514671, 110231969,
+    ];
+    let compressed_16 = [
+        1322417907, 1303287496, 1541273089, 1618220094, 1711479283, 239494928, 1755981565,
+        1393953151,
+    ];
+    let compressed_24 = [
+        1114630880, 1895839298, 1019726674, 919764788, 323823531, 372774729, 1191983079, 70660318,
+    ];
+    for backend in Backend::available() {
+        let mut states = [counting()];
+        backend.permute_16(&mut states);
+        assert_eq!(canonical(&states[0]), known_16, "{backend}");
+        let mut states = [counting()];
+        backend.permute_24(&mut states);
+        assert_eq!(canonical(&states[0][..8]), known_24, "{backend}");
+        // The input of the compressions is 0..7, the other lanes are zero.
+        let mut states = [counting()];
+        states[0][8..].fill(Fp::ZERO);
+        backend.compress_16(&mut states);
+        assert_eq!(canonical(&states[0][..8]), compressed_16, "{backend}");
+        let mut states = [counting()];
+        states[0][8..].fill(Fp::ZERO);
+        backend.compress_24(&mut states);
+        assert_eq!(canonical(&states[0][..8]), compressed_24, "{backend}");
+    }
+}
+
+fn agrees<const T: usize>(
+    tables: &Tables<T>,
+    oracle: impl Permutation<[KoalaBear; T]>,
+    permute: impl Fn(Backend, &mut [[Fp; T]]),
+    words: &[u32],
+) {
+    let states: Vec<[Fp; T]> = words
+        .chunks_exact(T)
+        .map(|chunk| std::array::from_fn(|i| Fp::new(chunk[i])))
+        .collect();
+    let expected: Vec<[Fp; T]> = states
+        .iter()
+        .map(|state| {
+            let mut plain = *state;
+            tables.permute_plainly(&mut plain);
+            let theirs = oracle.permute(state.map(|x| KoalaBear::from_u32(x.canonical())));
+            assert_eq!(
+                plain.map(Fp::canonical),
+                theirs.map(|x| x.as_canonical_u32())
+            );
+            plain
+        })
+        .collect();
+    for backend in Backend::available() {
+        let mut out = states.clone();
+        permute(backend, &mut out);
+        assert_eq!(out, expected, "{backend}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn every_kernel_agrees_with_the_plain_rounds_and_with_plonky3(
+        words in proptest::collection::vec(any::<u32>(), 24 * 35),
+    ) {
+        let oracle = default_koalabear_poseidon1_16();
+        agrees(&TABLES_16, oracle, Backend::permute_16, &words);
+        let oracle = default_koalabear_poseidon1_24();
+        agrees(&TABLES_24, oracle, Backend::permute_24, &words);
+    }
+}
+
+#[test]
+fn extreme_words_agree_too() {
+    let top = crate::field::P - 1;
+    for value in [0, 1, top, top - 1] {
+        agrees(
+            &TABLES_16,
+            default_koalabear_poseidon1_16(),
+            Backend::permute_16,
+            &[value; 16 * 17],
+        );
+        agrees(
+            &TABLES_24,
+            default_koalabear_poseidon1_24(),
+            Backend::permute_24,
+            &[value; 24 * 17],
+        );
+    }
+}
