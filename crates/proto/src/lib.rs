@@ -1,6 +1,7 @@
 //! Decides what each role of the protocol does next, and nothing else.
 #![forbid(unsafe_code)]
 
+pub mod broadcast;
 pub mod chain;
 mod contract;
 pub mod gossip;

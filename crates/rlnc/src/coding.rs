@@ -158,6 +158,9 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
     /// The generation of a piece; 0 for shards.
     fn generation(&self, piece: &Self::Piece) -> u16;
 
+    /// The index of a shard; `None` for combinations, of which no two are alike.
+    fn shard(&self, piece: &Self::Piece) -> Option<u16>;
+
     /// Transmissions so far, and the rank that the sender claims.
     fn hop_and_rank(&self, piece: &Self::Piece) -> (u8, u16);
 

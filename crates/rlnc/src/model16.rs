@@ -269,6 +269,10 @@ impl Coding for Model16 {
         piece.generation
     }
 
+    fn shard(&self, _piece: &ModelChunk) -> Option<u16> {
+        None
+    }
+
     fn hop_and_rank(&self, piece: &ModelChunk) -> (u8, u16) {
         (piece.hop, piece.sender_rank)
     }

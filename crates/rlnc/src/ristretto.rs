@@ -253,6 +253,10 @@ impl Coding for Ristretto {
         piece.generation
     }
 
+    fn shard(&self, _piece: &Arc<Chunk>) -> Option<u16> {
+        None
+    }
+
     fn hop_and_rank(&self, piece: &Arc<Chunk>) -> (u8, u16) {
         (piece.hop, piece.sender_rank)
     }

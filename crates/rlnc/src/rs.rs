@@ -252,6 +252,10 @@ impl Coding for Rs {
         0
     }
 
+    fn shard(&self, piece: &Shard) -> Option<u16> {
+        Some(piece.index)
+    }
+
     fn hop_and_rank(&self, piece: &Shard) -> (u8, u16) {
         (piece.hop, piece.held)
     }

@@ -1,0 +1,330 @@
+//! Parameters of a broadcasting node.
+
+use super::message::Limits;
+use super::policy::{Policy, PolicyChoice};
+use crate::rlnc::{PAYLOAD_BYTES_MAX, Subject};
+use thiserror::Error;
+
+/// Most peers of a machine; they are numbered below.
+pub const PEERS_MAX: u16 = 1024;
+/// Most broadcasts alive at a time, whatever the configuration.
+pub const LIVE_MAX: u16 = 1024;
+/// Most pieces on the way to one peer, whatever the configuration.
+pub const SENDS_IN_FLIGHT_MAX: u8 = 8;
+/// Most bytes of a header's authenticator, whatever the configuration.
+pub const AUTH_BYTES_MAX: u16 = 32 << 10;
+
+/// Which broadcasts are due: the table of duties, as the driver knows it.
+///
+/// Asked once for each new header, before any signature is checked.
+pub trait Schedule: Send + Sync {
+    /// Whether the source of `subject` has that duty now.
+    fn is_scheduled(&self, subject: &Subject) -> bool;
+}
+
+impl<F: Fn(&Subject) -> bool + Send + Sync> Schedule for F {
+    fn is_scheduled(&self, subject: &Subject) -> bool {
+        self(subject)
+    }
+}
+
+/// What a source hides from its neighbours.
+///
+/// It protects against one curious neighbour that reads fields. It does not protect against
+/// neighbours that compare what they got (a relay of rank one shows them equal rows, the source
+/// different ones), against timing, or against whoever sees all links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourcePrivacy {
+    /// Nothing: true hop and rank.
+    None,
+    /// First hop from {1, 2}; in the first chunk to a peer the rank and the row of a relay of rank
+    /// one, later those of a relay whose rank rises.
+    #[default]
+    Blend,
+    /// All pieces of a generation go to one peer, which acts as the source. All nodes of a network
+    /// must be configured so, or the peer treats the pieces as any others.
+    Stem,
+}
+
+/// Parameters of a [`Broadcast`](super::Broadcast).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Network, and bounds of messages.
+    pub limits: Limits,
+    /// Bytes of a payload, at most.
+    pub payload_bytes_max: u32,
+    /// Whether pieces are sent on; without, the node is a leaf that only receives and publishes.
+    pub relay: bool,
+    /// How far pieces are pushed.
+    pub policy: PolicyChoice,
+    /// Uplink of this node, bits a second.
+    pub uplink_bps: u64,
+    /// Uplink for which policies are made, bits a second.
+    pub reference_uplink_bps: u64,
+    /// One-way latency for which policies are made, nanoseconds.
+    pub reference_latency_ns: u64,
+    /// What the source hides.
+    pub source_privacy: SourcePrivacy,
+    /// Peers, at most; they are numbered below.
+    pub peers_max: u16,
+    /// Broadcasts alive, at most.
+    pub live_max: u16,
+    /// Broadcasts of one (kind, slot, source, index) alive, at most: the second is evidence.
+    pub live_subject_max: u8,
+    /// Bytes that all live broadcasts may take, see [`Config::memory_bytes`].
+    pub memory_bytes_max: u64,
+    /// Messages without header that wait, of one peer and of all, at most.
+    pub orphans_peer_max: u8,
+    /// See [`Config::orphans_peer_max`].
+    pub orphans_max: u16,
+    /// Nanoseconds that a message waits for its header.
+    pub orphan_ttl_ns: u64,
+    /// Pieces in one verification, at most.
+    pub verify_batch_max: u8,
+    /// Unverified pieces of one peer and broadcast, at most. An honest peer sends several in a row;
+    /// all that wait of a broadcast are at most two payloads, because only what may raise the rank
+    /// waits.
+    pub unverified_peer_max: u8,
+    /// Pieces on the way to one peer, at most: each is answered by a
+    /// [`SendReady`](super::Input::SendReady).
+    pub sends_in_flight_peer_max: u8,
+    /// Pieces on the way to all peers take the uplink for at most so long, but for the first;
+    /// nanoseconds.
+    pub sends_in_flight_ns: u64,
+    /// Nanoseconds between two RANK messages to a peer, at least.
+    pub feedback_interval_ns: u64,
+    /// Nanoseconds without a new piece after which pieces are asked for. Longer than a hop, or every
+    /// node asks between two bursts for what is on its way to it.
+    pub need_after_quiet_ns: u64,
+    /// Peers asked at a time.
+    pub need_peers: u8,
+    /// Rounds of asking without a new piece, at most; each waits twice as long as the one before.
+    pub need_rounds_max: u8,
+    /// Pieces sent to one peer on request, at most, in multiples of all source chunks: so many before
+    /// this node has everything, and so many afterwards.
+    pub need_generations_max: u8,
+    /// Nanoseconds from the header to the end of a broadcast.
+    pub broadcast_ttl_ns: u64,
+    /// Combinations of at most so many elements (rows times elements) are drawn by the machine
+    /// itself, larger ones by a job: 2^16 take some 20 µs.
+    pub draw_elements_max: u32,
+}
+
+impl Default for Config {
+    /// The table of the specification, with two slots of 12 s as the life of a broadcast, 50
+    /// Mbit/s up (EIP-7870's full node) and 70 ms.
+    fn default() -> Self {
+        Self {
+            limits: Limits {
+                network_id: [0; 32],
+                header_auth_bytes_max: 4096,
+            },
+            payload_bytes_max: 16 << 20,
+            relay: true,
+            policy: PolicyChoice::Auto,
+            uplink_bps: 50_000_000,
+            reference_uplink_bps: 50_000_000,
+            reference_latency_ns: 70_000_000,
+            source_privacy: SourcePrivacy::Blend,
+            peers_max: 256,
+            live_max: 64,
+            live_subject_max: 2,
+            memory_bytes_max: 4 << 30,
+            orphans_peer_max: 4,
+            orphans_max: 64,
+            orphan_ttl_ns: 500_000_000,
+            verify_batch_max: 64,
+            unverified_peer_max: 8,
+            sends_in_flight_peer_max: 2,
+            sends_in_flight_ns: 5_000_000,
+            feedback_interval_ns: 25_000_000,
+            need_after_quiet_ns: 100_000_000,
+            need_peers: 2,
+            need_rounds_max: 12,
+            need_generations_max: 1,
+            broadcast_ttl_ns: 24_000_000_000,
+            draw_elements_max: 1 << 16,
+        }
+    }
+}
+
+/// A parameter out of range.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A number beyond its bounds.
+    #[error("{name} = {value}, must be {min} to {max}")]
+    Range {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// Least legal value.
+        min: u64,
+        /// Greatest legal value.
+        max: u64,
+    },
+    /// All live broadcasts together may take more than is allowed.
+    #[error(
+        "live_max broadcasts of payload_bytes_max take {bytes} bytes, memory_bytes_max is {max}; \
+         at most {live_max} fit"
+    )]
+    Memory {
+        /// What they take.
+        bytes: u64,
+        /// The limit.
+        max: u64,
+        /// The greatest `live_max` that fits.
+        live_max: u64,
+    },
+}
+
+fn range(name: &'static str, value: u64, min: u64, max: u64) -> Result<(), ConfigError> {
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(ConfigError::Range {
+            name,
+            value,
+            min,
+            max,
+        })
+    }
+}
+
+impl Config {
+    /// Bytes that a live broadcast takes at most: 1.25 payloads of accepted pieces and two of
+    /// buffers.
+    const fn live_bytes(&self) -> u64 {
+        self.payload_bytes_max as u64 * 13 / 4
+    }
+
+    /// Bytes that all live broadcasts take at most.
+    pub const fn memory_bytes(&self) -> u64 {
+        self.live_bytes() * self.live_max as u64
+    }
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    ///
+    /// The first that is out of its bounds, with the bounds.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let hour_ns = 3_600_000_000_000;
+        let payload = u64::from(self.payload_bytes_max);
+        range("payload_bytes_max", payload, 1, PAYLOAD_BYTES_MAX.into())?;
+        let auth = u64::from(self.limits.header_auth_bytes_max);
+        range("header_auth_bytes_max", auth, 0, AUTH_BYTES_MAX.into())?;
+        range("uplink_bps", self.uplink_bps, 1, 1 << 50)?;
+        range(
+            "reference_uplink_bps",
+            self.reference_uplink_bps,
+            1,
+            1 << 50,
+        )?;
+        range(
+            "reference_latency_ns",
+            self.reference_latency_ns,
+            0,
+            hour_ns,
+        )?;
+        range("peers_max", self.peers_max.into(), 1, PEERS_MAX.into())?;
+        range("live_max", self.live_max.into(), 1, LIVE_MAX.into())?;
+        range("live_subject_max", self.live_subject_max.into(), 1, 2)?;
+        range("orphans_peer_max", self.orphans_peer_max.into(), 0, 64)?;
+        range("orphans_max", self.orphans_max.into(), 0, 4096)?;
+        range("orphan_ttl_ns", self.orphan_ttl_ns, 1, hour_ns)?;
+        range("verify_batch_max", self.verify_batch_max.into(), 1, 64)?;
+        range(
+            "unverified_peer_max",
+            self.unverified_peer_max.into(),
+            1,
+            64,
+        )?;
+        let in_flight = u64::from(self.sends_in_flight_peer_max);
+        range(
+            "sends_in_flight_peer_max",
+            in_flight,
+            1,
+            SENDS_IN_FLIGHT_MAX.into(),
+        )?;
+        range("sends_in_flight_ns", self.sends_in_flight_ns, 0, hour_ns)?;
+        range(
+            "feedback_interval_ns",
+            self.feedback_interval_ns,
+            1,
+            hour_ns,
+        )?;
+        range("need_after_quiet_ns", self.need_after_quiet_ns, 1, hour_ns)?;
+        range("need_peers", self.need_peers.into(), 0, 16)?;
+        range("need_rounds_max", self.need_rounds_max.into(), 0, 32)?;
+        range(
+            "need_generations_max",
+            self.need_generations_max.into(),
+            0,
+            16,
+        )?;
+        range("broadcast_ttl_ns", self.broadcast_ttl_ns, 1, hour_ns)?;
+        if self.memory_bytes() > self.memory_bytes_max {
+            return Err(ConfigError::Memory {
+                bytes: self.memory_bytes(),
+                max: self.memory_bytes_max,
+                live_max: self.memory_bytes_max / self.live_bytes().max(1),
+            });
+        }
+        Ok(())
+    }
+
+    /// The policy for a payload of `len` bytes, scaled to the own uplink.
+    pub fn policy_for(&self, len: u32) -> Policy {
+        let policy = match self.policy {
+            PolicyChoice::Fixed(policy) => policy,
+            PolicyChoice::Auto => {
+                Policy::auto(len, self.reference_uplink_bps, self.reference_latency_ns)
+            }
+        };
+        policy.scaled(self.uplink_bps, self.reference_uplink_bps)
+    }
+
+    /// Bytes on the way to all peers, at most, beyond which only the first piece is sent.
+    pub(super) fn in_flight_bytes_max(&self) -> u64 {
+        let bits = u128::from(self.uplink_bps) * u128::from(self.sends_in_flight_ns);
+        u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_legal_and_bounds_are_named() {
+        assert_eq!(Config::default().validate(), Ok(()));
+        let error = |change: fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            config.validate().unwrap_err().to_string()
+        };
+        assert!(error(|c| c.payload_bytes_max = 0).starts_with("payload_bytes_max = 0, must be 1"));
+        assert!(error(|c| c.verify_batch_max = 65).contains("1 to 64"));
+        assert!(error(|c| c.sends_in_flight_peer_max = 9).contains("1 to 8"));
+        assert!(error(|c| c.live_max = 1024).contains("at most 78 fit"));
+        assert!(error(|c| c.peers_max = 1025).contains("peers_max"));
+        assert!(error(|c| c.live_subject_max = 3).contains("live_subject_max"));
+    }
+
+    #[test]
+    fn policies_follow_length_and_uplink() {
+        let config = Config {
+            uplink_bps: 160_000_000,
+            reference_uplink_bps: 160_000_000,
+            ..Config::default()
+        };
+        assert_eq!(config.policy_for(121_600), Policy::SMALL);
+        assert_eq!(config.in_flight_bytes_max(), 100_000);
+        let slow = Config {
+            uplink_bps: 80_000_000,
+            ..config
+        };
+        assert_eq!(slow.policy_for(121_600).burst, [50, 40, 4]);
+    }
+}

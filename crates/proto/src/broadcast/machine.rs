@@ -1,0 +1,572 @@
+//! The node: its peers, its broadcasts, and what happens to them.
+
+mod gate;
+mod relay;
+mod send;
+mod sink;
+mod source;
+
+use super::config::{Config, Schedule};
+use super::live::{Link, Live, PeerIndex, Stats};
+use super::message::{Known, Message};
+use super::orphans::Orphans;
+use super::reject::{Blame, Refused, Reject};
+use super::work::{Product, Work};
+use super::{Class, Input, Output, Step, Unpublished};
+use crate::rlnc::{Coding, Header, Id, Published, Subject};
+use crate::{JobId, Peer};
+use alphorn_types::Time;
+use gate::Gate;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Closed broadcasts that are remembered, in multiples of `live_max`, so that a late piece is no
+/// orphan and an old header opens nothing.
+const CLOSED_PER_LIVE: usize = 4;
+/// No peer: of a piece whose sender is gone.
+const NOBODY: PeerIndex = PeerIndex::MAX;
+
+/// What a node knows of a peer beside its broadcasts.
+#[derive(Clone, Copy, Debug, Default)]
+struct PeerState {
+    up: bool,
+    /// Nothing is taken from it and nothing sent to it until it is gone.
+    banned: bool,
+    /// Pieces on the way to it, and their bytes.
+    in_flight: u8,
+    in_flight_bytes: u32,
+    /// What it has among the orphans.
+    orphans: u8,
+    notes: u8,
+    /// Headers of it that wait for verification.
+    headers: u8,
+}
+
+/// A job that runs, and what its result is for.
+#[derive(Debug)]
+struct Pending<C: Coding> {
+    seq: u64,
+    task: Task<C>,
+}
+
+#[derive(Debug)]
+enum Task<C: Coding> {
+    Commit {
+        subject: Subject,
+    },
+    Sign {
+        id: Id,
+        published: Box<Published<C>>,
+    },
+    Header {
+        id: Id,
+    },
+    Verify {
+        id: Id,
+    },
+    Recode {
+        id: Id,
+        peer: PeerIndex,
+        hop: u8,
+        rank: u16,
+        class: Class,
+    },
+    Decode {
+        id: Id,
+    },
+}
+
+/// Source, sink and relay of all broadcasts of one code on one node; see the
+/// [module](super).
+///
+/// # Panics
+///
+/// No message makes it panic. It allocates when a broadcast begins and for each new piece, not when
+/// a piece comes that is not needed any more.
+pub struct Broadcast<C: Coding> {
+    code: C,
+    config: Arc<Config>,
+    schedule: Arc<dyn Schedule>,
+    secret: [u8; 32],
+    rng: ChaCha20Rng,
+    ids: Vec<Id>,
+    live: Vec<Live<C>>,
+    peers: Vec<PeerState>,
+    in_flight: u32,
+    in_flight_bytes: u64,
+    in_flight_bytes_max: u64,
+    jobs: Vec<Pending<C>>,
+    jobs_begun: u64,
+    gate: Gate<C>,
+    orphans: Orphans<C>,
+    closed: VecDeque<Id>,
+    refused: Refused,
+    out: VecDeque<Output<C>>,
+    /// When the next deadline is, and whether it has to be looked for.
+    due: Time,
+    due_changed: bool,
+    /// Whether something may be sent that could not before.
+    wake: bool,
+    /// Whose turn it is to send.
+    turn: usize,
+}
+
+impl<C: Coding> Broadcast<C> {
+    /// A node without peers. Nodes share the configuration and the table of duties. `secret` keys the
+    /// weights of batches, the factors of combinations and the order of peers: nobody else may be
+    /// able to predict it (drawn at start by a node, from the seed of the run by the simulator).
+    ///
+    /// # Panics
+    ///
+    /// If the configuration does not pass [`Config::validate`].
+    pub fn new(
+        code: C,
+        config: Arc<Config>,
+        schedule: Arc<dyn Schedule>,
+        secret: [u8; 32],
+    ) -> Broadcast<C> {
+        assert_eq!(config.validate(), Ok(()), "configuration of the broadcast");
+        let mut hash = Sha256::new();
+        hash.update(b"alphorn/broadcast/draws");
+        hash.update(secret);
+        Broadcast {
+            code,
+            schedule,
+            secret,
+            rng: ChaCha20Rng::from_seed(hash.finalize().into()),
+            ids: Vec::new(),
+            live: Vec::new(),
+            peers: Vec::new(),
+            in_flight: 0,
+            in_flight_bytes: 0,
+            in_flight_bytes_max: config.in_flight_bytes_max(),
+            jobs: Vec::new(),
+            jobs_begun: 0,
+            gate: Gate::default(),
+            orphans: Orphans::default(),
+            closed: VecDeque::new(),
+            refused: Refused::default(),
+            out: VecDeque::new(),
+            due: Time::MAX,
+            due_changed: false,
+            wake: false,
+            turn: 0,
+            config,
+        }
+    }
+
+    /// Takes an input. Time never goes back.
+    pub fn handle(&mut self, now: Time, input: Input<C>) {
+        match input {
+            Input::Message { from, message } => {
+                if let Some(peer) = self.peer_index(from) {
+                    self.on_message(now, peer, message);
+                }
+            }
+            Input::SendReady { peer } => self.on_send_ready(peer),
+            Input::Finished { job, product } => self.on_finished(now, job, product),
+            Input::Deadline => self.on_deadline(now),
+            Input::Malformed { from, reason } => {
+                if let Some(peer) = self.peer_index(from) {
+                    self.refuse(peer, reason);
+                }
+            }
+            Input::PeerUp { peer } => self.on_peer_up(peer),
+            Input::PeerDown { peer } => self.on_peer_down(peer),
+            Input::Publish { subject, payload } => self.on_publish(now, subject, payload),
+        }
+        if self.wake {
+            self.wake = false;
+            self.pump();
+        }
+        if self.due_changed {
+            self.due_changed = false;
+            let lives = self.live.iter().map(|live| live.due()).min();
+            self.due = lives
+                .unwrap_or(Time::MAX)
+                .min(self.orphans.due(self.config.orphan_ttl_ns));
+        }
+    }
+
+    /// The next effect, none when all are drained.
+    #[inline]
+    pub fn poll_output(&mut self) -> Option<Output<C>> {
+        self.out.pop_front()
+    }
+
+    /// When [`Input::Deadline`] is due; pulled after each input.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<Time> {
+        (self.due != Time::MAX).then_some(self.due)
+    }
+
+    /// Reads bytes of a peer, for [`Input::Message`].
+    ///
+    /// # Errors
+    ///
+    /// Why they are no message, for [`Input::Malformed`].
+    pub fn decode(&self, bytes: &[u8]) -> Result<Message<C>, Reject> {
+        Message::decode(bytes, &self.code, &self.config.limits, self)
+    }
+
+    /// The bytes of a message; none if its broadcast is over.
+    pub fn encode(&self, message: &Message<C>) -> Option<Vec<u8>> {
+        let header = match message {
+            Message::Header(announce) => &announce.header,
+            other => self.header(&other.id())?,
+        };
+        Some(message.encode(&self.code, header))
+    }
+
+    /// Replaces the table of duties.
+    pub fn set_schedule(&mut self, schedule: Arc<dyn Schedule>) {
+        self.schedule = schedule;
+    }
+
+    /// What was refused so far.
+    pub fn refused(&self) -> &Refused {
+        &self.refused
+    }
+
+    /// Times and counts of a live broadcast.
+    pub fn stats(&self, id: &Id) -> Option<&Stats> {
+        self.find(id).map(|index| &self.live[index].stats)
+    }
+
+    /// The rank of each generation of a live broadcast.
+    pub fn ranks(&self, id: &Id) -> Option<impl Iterator<Item = u16>> {
+        let index = self.find(id)?;
+        Some(self.live[index].flows.iter().map(|flow| flow.rank))
+    }
+
+    /// The broadcasts that are alive.
+    pub fn live_ids(&self) -> impl Iterator<Item = Id> {
+        self.ids.iter().copied()
+    }
+
+    /// How many broadcasts are alive.
+    pub fn live_count(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Headers and messages without header that wait.
+    pub fn waiting_count(&self) -> usize {
+        self.gate.len() + self.orphans.len()
+    }
+
+    /// The code.
+    pub fn code(&self) -> &C {
+        &self.code
+    }
+
+    #[inline]
+    fn find(&self, id: &Id) -> Option<usize> {
+        self.ids.iter().position(|other| other == id)
+    }
+
+    #[inline]
+    fn peer_index(&mut self, peer: Peer) -> Option<PeerIndex> {
+        let index = usize::try_from(peer.0).ok();
+        match index.and_then(|index| self.peers.get(index)) {
+            Some(state) if state.up && !state.banned => Some(peer.0 as PeerIndex),
+            _ => {
+                self.refused.add(Reject::Stranger);
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn on_message(&mut self, now: Time, from: PeerIndex, message: Message<C>) {
+        match message {
+            Message::Piece {
+                id,
+                piece,
+                wire_bytes,
+            } => match self.find(&id) {
+                Some(index) => self.on_piece(index, from, piece),
+                None => {
+                    let message = Message::Piece {
+                        id,
+                        piece,
+                        wire_bytes,
+                    };
+                    self.orphan(now, from, message);
+                }
+            },
+            Message::Header(announce) => self.on_header(now, from, announce),
+            other => match self.find(&other.id()) {
+                Some(index) => self.on_control(now, index, from, other),
+                None => self.orphan(now, from, other),
+            },
+        }
+    }
+
+    /// A message of a broadcast that is alive, and neither a header nor a piece.
+    fn on_control(&mut self, now: Time, index: usize, from: PeerIndex, message: Message<C>) {
+        let live = &mut self.live[index];
+        live.link(from).header = true;
+        match message {
+            Message::Done { .. } => self.on_done(index, from),
+            Message::Rank { ranks, .. } => self.on_rank(index, from, &ranks),
+            Message::Need {
+                generation, want, ..
+            } => self.on_need(index, from, generation, &want),
+            Message::Commits {
+                generation, anchor, ..
+            } => self.on_commits(index, from, generation, anchor),
+            Message::Unread(unread) => match unread.read(&self.code, &live.header) {
+                Ok(message) => self.on_message(now, from, message),
+                Err(reason) => self.refuse(from, reason),
+            },
+            // Handled before.
+            Message::Header(_) | Message::Piece { .. } => {}
+        }
+    }
+
+    /// Keeps a message until its header comes, if it may still come and there is room.
+    fn orphan(&mut self, now: Time, from: PeerIndex, message: Message<C>) {
+        if self.closed.contains(&message.id()) {
+            return self.refused.add(Reject::Expired);
+        }
+        let peer = &mut self.peers[usize::from(from)];
+        if Orphans::is_note(&message) {
+            return self.orphans.note(from, now, message, &mut peer.notes);
+        }
+        let room = (self.config.orphans_peer_max, self.config.orphans_max);
+        let kept = self
+            .orphans
+            .keep(from, now, message, &mut peer.orphans, room);
+        self.due_changed |= kept;
+        self.refused.add(if kept {
+            Reject::UnknownId
+        } else {
+            Reject::OrphanFull
+        });
+    }
+
+    /// Hands the messages that waited for a header to its broadcast.
+    fn adopt(&mut self, now: Time, id: &Id) {
+        let peers = &mut self.peers;
+        let adopted = self.orphans.take(id, |from, note| {
+            let peer = &mut peers[usize::from(from)];
+            if note {
+                peer.notes -= 1;
+            } else {
+                peer.orphans -= 1;
+            }
+        });
+        for (from, message) in adopted {
+            // An earlier one of the same peer may have had it banned.
+            if !self.peers[usize::from(from)].banned {
+                self.on_message(now, from, message);
+            }
+        }
+    }
+
+    /// Counts a refused message and holds it against its sender.
+    fn refuse(&mut self, peer: PeerIndex, reason: Reject) {
+        self.refused.add(reason);
+        let blame = reason.blame();
+        if blame == Blame::None || peer == NOBODY || self.peers[usize::from(peer)].banned {
+            return;
+        }
+        self.out.push_back(Output::Report {
+            peer: Peer(peer.into()),
+            reason,
+        });
+        if blame == Blame::Ban {
+            self.peers[usize::from(peer)].banned = true;
+            self.drop_waiting(peer);
+        }
+    }
+
+    /// Drops everything of a peer that waits for something.
+    fn drop_waiting(&mut self, peer: PeerIndex) {
+        self.orphans.forget(peer);
+        let state = &mut self.peers[usize::from(peer)];
+        (state.orphans, state.notes) = (0, 0);
+        for index in 0..self.live.len() {
+            self.drop_unverified(index, peer);
+        }
+        self.forget_headers(peer);
+    }
+
+    fn on_peer_up(&mut self, peer: Peer) {
+        if peer.0 >= u64::from(self.config.peers_max) {
+            return self.refused.add(Reject::Stranger);
+        }
+        let index = peer.0 as usize;
+        if index >= self.peers.len() {
+            self.peers.resize(index + 1, PeerState::default());
+        }
+        if self.peers[index].up {
+            return;
+        }
+        self.peers[index] = PeerState {
+            up: true,
+            ..PeerState::default()
+        };
+        for live in &mut self.live {
+            live.order.push(peer.0 as PeerIndex);
+            live.flows.iter_mut().for_each(|flow| flow.stuck = false);
+        }
+        self.wake = true;
+    }
+
+    fn on_peer_down(&mut self, peer: Peer) {
+        let index = usize::try_from(peer.0).unwrap_or(usize::MAX);
+        let Some(state) = self.peers.get(index).copied().filter(|state| state.up) else {
+            return self.refused.add(Reject::Stranger);
+        };
+        let peer = peer.0 as PeerIndex;
+        self.in_flight -= u32::from(state.in_flight);
+        self.in_flight_bytes -= u64::from(state.in_flight_bytes);
+        self.drop_waiting(peer);
+        for index in 0..self.live.len() {
+            self.leave(index, peer);
+        }
+        for pending in &mut self.jobs {
+            if let Task::Recode { peer: to, .. } = &mut pending.task
+                && *to == peer
+            {
+                *to = NOBODY;
+            }
+        }
+        self.peers[index] = PeerState::default();
+        self.wake = true;
+    }
+
+    fn spawn(&mut self, expires: Time, task: Task<C>, work: Work<C>) -> u64 {
+        self.jobs_begun += 1;
+        let seq = self.jobs_begun;
+        self.jobs.push(Pending { seq, task });
+        self.out.push_back(Output::Spawn {
+            job: JobId(seq),
+            expires,
+            work: Box::new(work),
+        });
+        seq
+    }
+
+    fn on_finished(&mut self, now: Time, job: JobId, product: Option<Product<C>>) {
+        let Some(at) = self.jobs.iter().position(|pending| pending.seq == job.0) else {
+            return self.refused.add(Reject::LateResult);
+        };
+        let pending = self.jobs.swap_remove(at);
+        match pending.task {
+            Task::Commit { subject } => self.on_committed(now, subject, product),
+            Task::Sign { id, published } => self.on_signed(now, id, *published, product),
+            Task::Header { id } => self.on_header_checked(now, &id, product),
+            Task::Verify { id } => match self.find(&id) {
+                Some(index) => self.on_verified(now, index, pending.seq, product),
+                None => self.refused.add(Reject::LateResult),
+            },
+            Task::Decode { id } => match self.find(&id) {
+                Some(index) => self.on_decoded(now, index, product),
+                None => self.refused.add(Reject::LateResult),
+            },
+            Task::Recode {
+                id,
+                peer,
+                hop,
+                rank,
+                class,
+            } => self.on_drawn(&id, peer, (hop, rank, class), product),
+        }
+    }
+
+    fn on_deadline(&mut self, now: Time) {
+        self.due_changed = true;
+        let (peers, ttl_ns) = (&mut self.peers, self.config.orphan_ttl_ns);
+        self.orphans
+            .expire(now, ttl_ns, |from| peers[usize::from(from)].orphans -= 1);
+        for index in (0..self.live.len()).rev() {
+            let live = &self.live[index];
+            if live.due() > now {
+                continue;
+            }
+            if live.expires <= now {
+                self.close(index);
+                continue;
+            }
+            if live.rank_at <= now {
+                self.send_ranks(now, index);
+            }
+            if self.live[index].need_at <= now {
+                self.ask(now, index);
+            }
+        }
+    }
+
+    /// Ends a broadcast and frees all that it holds.
+    fn close(&mut self, index: usize) {
+        self.ids.swap_remove(index);
+        let live = self.live.swap_remove(index);
+        if self.closed.len() >= CLOSED_PER_LIVE * usize::from(self.config.live_max) {
+            self.closed.pop_front();
+        }
+        self.closed.push_back(live.id);
+        if !live.is_full() && !live.convicted {
+            self.out.push_back(Output::Withheld {
+                id: live.id,
+                subject: live.header.subject,
+                header: live.announce.evidence(),
+            });
+        }
+        self.progress(live.id, Step::Expired);
+        self.due_changed = true;
+    }
+
+    fn progress(&mut self, id: Id, step: Step) {
+        self.out.push_back(Output::Progress { id, step });
+    }
+
+    /// The peers that can be spoken to, in a fresh random order.
+    fn shuffled_peers(&mut self) -> Vec<PeerIndex> {
+        let up = |(index, state): (usize, &PeerState)| state.up.then_some(index as PeerIndex);
+        let mut order: Vec<PeerIndex> = self.peers.iter().enumerate().filter_map(up).collect();
+        shuffle(&mut order, &mut self.rng);
+        order
+    }
+
+    fn unpublished(&mut self, subject: Subject, why: Unpublished) {
+        self.out.push_back(Output::Unpublished { subject, why });
+    }
+}
+
+/// A number below `bound`, even enough: bounds here are below 2^16, so the bias is below 2^-16.
+fn below(bound: usize, rng: &mut ChaCha20Rng) -> usize {
+    ((u64::from(rng.next_u32()) * bound as u64) >> 32) as usize
+}
+
+fn shuffle<T>(items: &mut [T], rng: &mut ChaCha20Rng) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, below(last + 1, rng));
+    }
+}
+
+impl<C: Coding> Known for Broadcast<C> {
+    fn header(&self, id: &Id) -> Option<&Header> {
+        let live = self.find(id).map(|index| &*self.live[index].header);
+        live.or_else(|| self.gate.header(id))
+    }
+
+    fn admits(&self, header: &Header) -> Result<(), Reject> {
+        if self.schedule.is_scheduled(&header.subject) {
+            Ok(())
+        } else {
+            Err(Reject::NotScheduled)
+        }
+    }
+}
+
+/// Whether a peer has sent so much for nothing that no more is taken.
+fn is_useless(link: &Link) -> bool {
+    const RECEIVED_MIN: u16 = 10;
+    let judged = link.innovative.saturating_add(link.dependent);
+    link.told && judged >= RECEIVED_MIN && u32::from(link.innovative) * 5 < u32::from(judged)
+}

@@ -1,0 +1,251 @@
+//! Headers: duty before signature, signature before anything else.
+
+use super::{Broadcast, NOBODY, Task};
+use crate::broadcast::live::{Live, PeerIndex};
+use crate::broadcast::message::{Announce, Message, rides_along};
+use crate::broadcast::reject::Reject;
+use crate::broadcast::work::{Product, Work};
+use crate::broadcast::{Class, Output, Step};
+use crate::rlnc::{Coding, Header, Id};
+use crate::{Evidence, Peer};
+use alphorn_types::Time;
+use std::sync::Arc;
+
+/// Headers of one peer that wait, at most. One of them is verified at a time, so a peer that forges
+/// costs one verification and is banned.
+const HEADERS_PEER_MAX: u8 = 8;
+/// Peers whose authenticators of one header are kept, at most.
+const CANDIDATES_MAX: usize = 16;
+
+/// A header that is not verified yet.
+#[derive(Debug)]
+struct Candidate<C: Coding> {
+    id: Id,
+    /// Who sent it and in which form: signatures need not be unique, so one of them may be valid
+    /// and another not. The first is the one that is verified.
+    announces: Vec<(PeerIndex, Arc<Announce<C>>)>,
+    /// The commitments: they hang on the id, not on the signature, so they are read once.
+    anchor: Option<C::Anchor>,
+    verifying: bool,
+}
+
+/// The headers that wait.
+#[derive(Debug)]
+pub(super) struct Gate<C: Coding> {
+    candidates: Vec<Candidate<C>>,
+}
+
+impl<C: Coding> Default for Gate<C> {
+    fn default() -> Self {
+        Gate {
+            candidates: Vec::new(),
+        }
+    }
+}
+
+impl<C: Coding> Gate<C> {
+    pub(super) fn len(&self) -> usize {
+        self.candidates.len()
+    }
+
+    pub(super) fn header(&self, id: &Id) -> Option<&Header> {
+        let candidate = self.candidates.iter().find(|waiting| waiting.id == *id)?;
+        candidate.announces.first().map(|(_, first)| &first.header)
+    }
+
+    /// Senders of the headers that are being verified.
+    fn busy(&self) -> Vec<PeerIndex> {
+        let verifying = self.candidates.iter().filter(|waiting| waiting.verifying);
+        verifying.map(|waiting| waiting.announces[0].0).collect()
+    }
+}
+
+impl<C: Coding> Broadcast<C> {
+    pub(super) fn on_header(&mut self, now: Time, from: PeerIndex, announce: Arc<Announce<C>>) {
+        let id = announce.id;
+        if let Some(index) = self.find(&id) {
+            self.live[index].link(from).header = true;
+            return;
+        }
+        if self.closed.contains(&id) {
+            return self.refused.add(Reject::Expired);
+        }
+        if announce.header.strategy != self.code.strategy() {
+            return self.refuse(from, Reject::Malformed);
+        }
+        if !self.schedule.is_scheduled(&announce.header.subject) {
+            return self.refuse(from, Reject::NotScheduled);
+        }
+        let peer = &mut self.peers[usize::from(from)];
+        let waiting = &mut self.gate.candidates;
+        match waiting.iter_mut().find(|waiting| waiting.id == id) {
+            Some(candidate) => {
+                let again = candidate.announces.iter().any(|(other, _)| *other == from);
+                if again || candidate.announces.len() >= CANDIDATES_MAX {
+                    return self.refused.add(Reject::BudgetExceeded);
+                }
+                candidate.announces.push((from, announce));
+            }
+            None if peer.headers >= HEADERS_PEER_MAX => {
+                return self.refused.add(Reject::BudgetExceeded);
+            }
+            // Read when the broadcast was known, which is over.
+            None if rides_along(&self.code, &announce.header) && announce.anchor.is_none() => {
+                return self.refused.add(Reject::UnknownId);
+            }
+            None => waiting.push(Candidate {
+                id,
+                anchor: announce.anchor.clone(),
+                announces: vec![(from, announce)],
+                verifying: false,
+            }),
+        }
+        peer.headers += 1;
+        self.verify_headers(now);
+    }
+
+    /// Begins to verify every header that may be: one at a time of each sender.
+    fn verify_headers(&mut self, now: Time) {
+        for at in 0..self.gate.candidates.len() {
+            if self.gate.candidates[at].verifying {
+                continue;
+            }
+            let busy = self.gate.busy();
+            let candidate = &mut self.gate.candidates[at];
+            let free = |(peer, _): &(PeerIndex, _)| !busy.contains(peer);
+            let Some(first) = candidate.announces.iter().position(free) else {
+                continue;
+            };
+            candidate.announces.swap(0, first);
+            candidate.verifying = true;
+            let announce = candidate.announces[0].1.clone();
+            let root = announce.header.signing_root(&self.config.limits.network_id);
+            let expires = now.saturating_add_ns(self.config.broadcast_ttl_ns);
+            let task = Task::Header { id: announce.id };
+            self.spawn(expires, task, Work::VerifyHeader { announce, root });
+        }
+    }
+
+    pub(super) fn on_header_checked(&mut self, now: Time, id: &Id, product: Option<Product<C>>) {
+        let mut candidates = self.gate.candidates.iter();
+        let Some(at) = candidates.position(|waiting| waiting.id == *id) else {
+            return self.refused.add(Reject::LateResult);
+        };
+        if matches!(product, Some(Product::Header(true))) {
+            let candidate = self.gate.candidates.swap_remove(at);
+            self.admit(now, candidate);
+        } else {
+            let candidate = &mut self.gate.candidates[at];
+            candidate.verifying = false;
+            let (from, _) = candidate.announces.swap_remove(0);
+            if candidate.announces.is_empty() {
+                self.gate.candidates.swap_remove(at);
+            }
+            self.release_header(from);
+            if from != NOBODY && matches!(product, Some(Product::Header(false))) {
+                self.refuse(from, Reject::BadAuth);
+            }
+        }
+        self.verify_headers(now);
+    }
+
+    fn release_header(&mut self, peer: PeerIndex) {
+        if let Some(peer) = self.peers.get_mut(usize::from(peer)) {
+            peer.headers = peer.headers.saturating_sub(1);
+        }
+    }
+
+    /// A header is valid: the first of its subject begins a broadcast, the second is evidence.
+    fn admit(&mut self, now: Time, candidate: Candidate<C>) {
+        for (peer, _) in &candidate.announces {
+            self.release_header(*peer);
+        }
+        let announce = self.with_anchor(&candidate);
+        let subject = announce.header.subject;
+        let same = |live: &Live<C>| live.header.subject == subject;
+        let others = self.live.iter().filter(|live| same(live)).count();
+        if others >= usize::from(self.config.live_subject_max) {
+            return self.refused.add(Reject::Equivocation);
+        }
+        if self.live.len() >= usize::from(self.config.live_max) {
+            return self.refused.add(Reject::LiveFull);
+        }
+        let first = self.live.iter().position(same);
+        let basket = self.code.basket(&announce.header);
+        let mut live = Live::new(&self.code, &self.config, announce, basket, now);
+        live.order = self.shuffled_peers();
+        live.convicted = first.is_some();
+        if !live.convicted {
+            live.need_at = now.saturating_add_ns(self.config.need_after_quiet_ns);
+            super::shuffle(&mut live.shard_ties, &mut self.rng);
+        }
+        for (peer, _) in &candidate.announces {
+            if *peer != NOBODY {
+                live.link(*peer).header = true;
+            }
+        }
+        let id = live.id;
+        self.insert(live);
+        self.progress(id, Step::Header);
+        if let Some(first) = first {
+            let second = self.live.len() - 1;
+            let evidence = Evidence {
+                first: self.live[first].announce.evidence(),
+                second: self.live[second].announce.evidence(),
+            };
+            self.out.push_back(Output::Evidence { subject, evidence });
+            // Both headers, so that whoever met the second one first learns of the other too.
+            self.tell_header(first);
+            self.tell_header(second);
+        }
+        self.adopt(now, &id);
+    }
+
+    /// The announcement that was verified, with the commitments if it was read without.
+    fn with_anchor(&self, candidate: &Candidate<C>) -> Arc<Announce<C>> {
+        let announce = &candidate.announces[0].1;
+        if announce.anchor.is_some() || candidate.anchor.is_none() {
+            return announce.clone();
+        }
+        Arc::new(Announce::new(
+            &self.code,
+            announce.id,
+            announce.header.clone(),
+            announce.auth.clone(),
+            candidate.anchor.clone(),
+        ))
+    }
+
+    /// Sends a header to every peer that may not know it.
+    fn tell_header(&mut self, index: usize) {
+        let live = &mut self.live[index];
+        for at in 0..live.order.len() {
+            let peer = live.order[at];
+            if std::mem::replace(&mut live.link(peer).header, true)
+                || self.peers[usize::from(peer)].banned
+            {
+                continue;
+            }
+            self.out.push_back(Output::Send {
+                peer: Peer(peer.into()),
+                message: Message::Header(live.announce.clone()),
+                class: Class::Control,
+                drawn: 0,
+            });
+        }
+    }
+
+    /// Forgets what a peer announced; what is being verified stays, but nobody is blamed for it.
+    pub(super) fn forget_headers(&mut self, peer: PeerIndex) {
+        for candidate in &mut self.gate.candidates {
+            if candidate.verifying && candidate.announces[0].0 == peer {
+                candidate.announces[0].0 = NOBODY;
+            }
+            candidate.announces.retain(|(other, _)| *other != peer);
+        }
+        self.gate
+            .candidates
+            .retain(|candidate| !candidate.announces.is_empty());
+        self.peers[usize::from(peer)].headers = 0;
+    }
+}

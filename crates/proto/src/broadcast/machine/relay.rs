@@ -1,0 +1,289 @@
+//! What is sent because of what came: bursts and credit, RANK, DONE, NEED and its answers.
+
+use super::{Broadcast, NOBODY};
+use crate::Peer;
+use crate::broadcast::config::SourcePrivacy;
+use crate::broadcast::live::PeerIndex;
+use crate::broadcast::message::{Message, Ranks, Want};
+use crate::broadcast::reject::Reject;
+use crate::broadcast::shards::{self, ShardSet};
+use crate::broadcast::{Class, Output};
+use crate::rlnc::{Coding, Strategy};
+use alphorn_types::Time;
+use std::cmp::Reverse;
+
+impl<C: Coding> Broadcast<C> {
+    /// A piece with `hop` transmissions raised the rank of a generation.
+    pub(super) fn on_rank_raised(&mut self, now: Time, index: usize, generation: u16, hop: u8) {
+        let live = &mut self.live[index];
+        let needed = live.needed();
+        let peers = live.order.len() as u32;
+        let policy = live.policy;
+        if hop == 0 && self.config.source_privacy == SourcePrivacy::Stem {
+            live.stem_of = true;
+        }
+        let flow = &mut live.flows[usize::from(generation)];
+        flow.stuck = false;
+        live.answers_stuck = false;
+        if self.config.relay && !live.stem_of {
+            let next_hop = hop.max(1).saturating_add(1);
+            if flow.rank == 1 {
+                flow.burst_hop = next_hop;
+                flow.burst_owed = u32::from(policy.burst_after(hop)).min(peers);
+            } else {
+                flow.credit_hop = next_hop;
+                flow.credit_milli = flow.credit_milli.saturating_add(policy.credit_milli);
+            }
+        }
+        self.wake = true;
+        let rank = flow.rank;
+        if rank == needed {
+            live.full += 1;
+            if live.is_full() {
+                // What was answered before may have been little worth.
+                live.links.iter_mut().for_each(|link| link.answered = 0);
+                self.send_done(index);
+                return self.begin_decoding(now, index);
+            }
+        }
+        let half = (needed / 2).max(1);
+        let telling = match live.header.strategy {
+            Strategy::Rlnc => rank == 1 || rank == half || rank == needed,
+            Strategy::Rs => rank >= half,
+        };
+        if telling && live.rank_at == Time::MAX {
+            live.rank_at = live.rank_after.max(now);
+            if live.rank_at <= now {
+                self.send_ranks(now, index);
+            }
+        }
+    }
+
+    /// Tells every peer that still needs pieces what is here.
+    pub(super) fn send_ranks(&mut self, now: Time, index: usize) {
+        let live = &mut self.live[index];
+        live.rank_at = Time::MAX;
+        live.rank_after = now.saturating_add_ns(self.config.feedback_interval_ns);
+        self.due_changed = true;
+        let ranks = match live.header.strategy {
+            Strategy::Rs => Ranks::Shards(ShardSet::from_words(
+                live.header.shards_total,
+                &live.held_shards,
+            )),
+            Strategy::Rlnc => match &live.flows[..] {
+                [flow] => Ranks::One(flow.rank),
+                flows => Ranks::Many(flows.iter().map(|flow| flow.rank).collect()),
+            },
+        };
+        for at in 0..live.order.len() {
+            let peer = live.order[at];
+            let link = live.link(peer);
+            if link.done || self.peers[usize::from(peer)].banned {
+                continue;
+            }
+            link.told = true;
+            self.out.push_back(Output::Send {
+                peer: Peer(peer.into()),
+                message: Message::Rank {
+                    id: live.id,
+                    ranks: ranks.clone(),
+                },
+                class: Class::Control,
+                drawn: 0,
+            });
+        }
+    }
+
+    /// Tells every peer that may still send that nothing is needed.
+    pub(super) fn send_done(&mut self, index: usize) {
+        let live = &mut self.live[index];
+        for at in 0..live.order.len() {
+            let peer = live.order[at];
+            if live.link(peer).done || self.peers[usize::from(peer)].banned {
+                continue;
+            }
+            self.out.push_back(Output::Send {
+                peer: Peer(peer.into()),
+                message: Message::Done { id: live.id },
+                class: Class::Control,
+                drawn: 0,
+            });
+        }
+    }
+
+    pub(super) fn on_done(&mut self, index: usize, from: PeerIndex) {
+        let live = &mut self.live[index];
+        if std::mem::replace(&mut live.link(from).done, true) {
+            return;
+        }
+        if self.peers[usize::from(from)].in_flight > 0 {
+            self.out.push_back(Output::Cancel {
+                peer: Peer(from.into()),
+                id: live.id,
+            });
+        }
+        if std::mem::take(&mut live.coy) {
+            self.send_done(index);
+        }
+    }
+
+    pub(super) fn on_rank(&mut self, index: usize, from: PeerIndex, ranks: &Ranks) {
+        let live = &mut self.live[index];
+        let needed = live.needed();
+        let known = match (ranks, live.header.strategy) {
+            (Ranks::One(rank), Strategy::Rlnc) => std::slice::from_ref(rank),
+            (Ranks::Many(ranks), Strategy::Rlnc) => ranks,
+            (Ranks::Shards(set), Strategy::Rs) if set.total() == live.header.shards_total => {
+                let known = live.shards_of(from);
+                for (word, &more) in known.iter_mut().zip(set.as_words()) {
+                    *word |= more;
+                }
+                let rank = shards::count(known).min(usize::from(needed)) as u16;
+                let share = live.share(from, 0);
+                share.rank = share.rank.max(rank);
+                return;
+            }
+            _ => return self.refuse(from, Reject::BadLength),
+        };
+        if known.len() != live.flows.len() || known.iter().any(|&rank| rank > needed) {
+            return self.refuse(from, Reject::BadLength);
+        }
+        for (generation, &rank) in (0..).zip(known) {
+            let share = live.share(from, generation);
+            share.rank = share.rank.max(rank);
+        }
+    }
+
+    pub(super) fn on_need(&mut self, index: usize, from: PeerIndex, generation: u16, want: &Want) {
+        let live = &mut self.live[index];
+        if generation >= live.header.generations {
+            return self.refuse(from, Reject::BadLength);
+        }
+        let needed = live.needed();
+        let asked = match (want, live.header.strategy) {
+            (Want::Count(count), Strategy::Rlnc) => {
+                // More than the rank here cannot be new to anybody.
+                (*count).min(live.flows[usize::from(generation)].rank)
+            }
+            (Want::Shards(set), Strategy::Rs) if set.total() == live.header.shards_total => {
+                // What it does not want it has; so a lost shard is sent again.
+                for (word, &wanted) in live.shards_of(from).iter_mut().zip(set.as_words()) {
+                    *word = !wanted;
+                }
+                let has = live.header.shards_total - set.len() as u16;
+                needed.saturating_sub(has)
+            }
+            _ => return self.refuse(from, Reject::BadLength),
+        };
+        if !(self.config.relay || live.own) || live.convicted {
+            return;
+        }
+        let generations = u32::from(live.header.generations);
+        let budget = u32::from(self.config.need_generations_max) * u32::from(needed) * generations;
+        let waiting: u32 = (0..live.header.generations)
+            .filter(|&other| other != generation)
+            .map(|other| u32::from(live.share(from, other).owed))
+            .sum();
+        let link = *live.link(from);
+        let left = budget.saturating_sub(u32::from(link.answered) + waiting);
+        let owed = u32::from(asked).min(left) as u16;
+        if owed < asked {
+            self.refused.add(Reject::BudgetExceeded);
+        }
+        if owed == 0 || link.done {
+            return;
+        }
+        live.share(from, generation).owed = owed;
+        if !live.answers.contains(&(from, generation)) {
+            live.answers.push((from, generation));
+        }
+        live.answers_stuck = false;
+        self.wake = true;
+    }
+
+    /// Nothing new came for a while: asks peers that are done, else those with the highest rank.
+    pub(super) fn ask(&mut self, now: Time, index: usize) {
+        let live = &mut self.live[index];
+        self.due_changed = true;
+        if live.is_full() || live.need_rounds >= self.config.need_rounds_max {
+            live.need_at = Time::MAX;
+            return;
+        }
+        let wait_ns = self.config.need_after_quiet_ns;
+        live.need_rounds += 1;
+        live.need_at = now.saturating_add_ns(wait_ns << live.need_rounds.min(16));
+        for generation in 0..live.header.generations {
+            let live = &mut self.live[index];
+            let rank = live.flows[usize::from(generation)].rank;
+            let missing = live.needed() - rank;
+            if missing == 0 {
+                continue;
+            }
+            let want = match live.header.strategy {
+                Strategy::Rlnc => Want::Count(missing),
+                Strategy::Rs => {
+                    let total = live.header.shards_total;
+                    let lacks = |&shard: &u16| !shards::contains(&live.held_shards, shard);
+                    Want::Shards(ShardSet::new(total, (0..total).filter(lacks)))
+                }
+            };
+            let id = live.id;
+            for peer in self.best_sources(index, generation) {
+                let stats = &mut self.live[index].stats;
+                stats.needs = stats.needs.saturating_add(1);
+                self.out.push_back(Output::Send {
+                    peer: Peer(peer.into()),
+                    message: Message::Need {
+                        id,
+                        generation,
+                        want: want.clone(),
+                    },
+                    class: Class::Control,
+                    drawn: 0,
+                });
+            }
+        }
+    }
+
+    /// The peers to ask: those that are done, then those of the highest rank, in turn among equals.
+    fn best_sources(&mut self, index: usize, generation: u16) -> Vec<PeerIndex> {
+        let live = &mut self.live[index];
+        let count = live.order.len();
+        let from = live.need_cursor as usize;
+        let mut known = Vec::with_capacity(count);
+        for step in 0..count {
+            let peer = live.order[(from + step) % count];
+            let link = *live.link(peer);
+            if !link.header || link.demoted || self.peers[usize::from(peer)].banned {
+                continue;
+            }
+            let rank = live.share(peer, generation).rank;
+            known.push((Reverse((link.done, rank)), step, peer));
+        }
+        known.sort_unstable();
+        known.truncate(usize::from(self.config.need_peers));
+        // The next round begins behind those asked now.
+        let last = known.iter().map(|(_, step, _)| step + 1).max();
+        live.need_cursor = last.map_or(0, |step| ((from + step) % count.max(1)) as u32);
+        known.into_iter().map(|(_, _, peer)| peer).collect()
+    }
+
+    /// A peer is gone: nothing of it is waited for and nothing is sent to it.
+    pub(super) fn leave(&mut self, index: usize, peer: PeerIndex) {
+        let live = &mut self.live[index];
+        live.forget(peer);
+        if let Some((_, batch)) = &mut live.verifying {
+            for waiting in batch.iter_mut().filter(|waiting| waiting.from == peer) {
+                waiting.from = NOBODY;
+            }
+        }
+        for flow in &mut live.flows {
+            flow.stuck = false;
+        }
+        live.answers_stuck = false;
+        if live.stem == Some(peer) {
+            live.stem = None;
+            self.push_as_source(index, 1);
+        }
+    }
+}

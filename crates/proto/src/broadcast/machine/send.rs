@@ -1,0 +1,381 @@
+//! Sending: a piece is drawn when it can leave, so it mixes all that came until then.
+
+use super::{Broadcast, NOBODY, Task};
+use crate::Peer;
+use crate::broadcast::live::{Live, PeerIndex};
+use crate::broadcast::message::{Message, rides_along};
+use crate::broadcast::reject::Reject;
+use crate::broadcast::shards;
+use crate::broadcast::work::{Product, Work};
+use crate::broadcast::{CREDIT_ONE, Class, Output};
+use crate::rlnc::{Coding, Header, Id, Law, Strategy};
+use rand_chacha::rand_core::Rng;
+
+/// What a piece says of its sender.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    hop: u8,
+    /// The rank, where it is not the true one.
+    rank: Option<u16>,
+    law: Law,
+}
+
+impl<C: Coding> Broadcast<C> {
+    pub(super) fn on_send_ready(&mut self, peer: Peer) {
+        let index = usize::try_from(peer.0).unwrap_or(usize::MAX);
+        match self.peers.get(index) {
+            Some(state) if state.in_flight > 0 => self.release(peer.0 as PeerIndex),
+            _ => self.refused.add(Reject::Stranger),
+        }
+    }
+
+    /// A piece to the peer is not on the way any more.
+    fn release(&mut self, peer: PeerIndex) {
+        let state = &mut self.peers[usize::from(peer)];
+        let was_busy = state.in_flight >= self.config.sends_in_flight_peer_max;
+        let bytes = state.in_flight_bytes / u32::from(state.in_flight);
+        state.in_flight -= 1;
+        state.in_flight_bytes -= bytes;
+        self.in_flight -= 1;
+        self.in_flight_bytes -= u64::from(bytes);
+        if was_busy {
+            for live in &mut self.live {
+                live.answers_stuck = false;
+                live.flows.iter_mut().for_each(|flow| flow.stuck = false);
+            }
+        }
+        self.wake = true;
+    }
+
+    fn has_room(&self) -> bool {
+        self.in_flight == 0 || self.in_flight_bytes < self.in_flight_bytes_max
+    }
+
+    /// Sends what is owed while there is room: answers first, then one piece of each broadcast in
+    /// turn.
+    pub(super) fn pump(&mut self) {
+        for index in 0..self.live.len() {
+            while self.has_room() && self.answer(index) {}
+        }
+        let mut sent = true;
+        while sent && self.has_room() {
+            sent = false;
+            // Who is first changes, or one broadcast would hold up all others.
+            self.turn = self.turn.wrapping_add(1);
+            let count = self.live.len();
+            for step in 0..count {
+                let index = (self.turn + step) % count;
+                if self.has_room() && self.push(index) {
+                    sent = true;
+                }
+            }
+        }
+    }
+
+    /// Sends one piece that was asked for.
+    fn answer(&mut self, index: usize) -> bool {
+        let live = &mut self.live[index];
+        if live.answers_stuck || live.answers.is_empty() {
+            return false;
+        }
+        for _ in 0..live.answers.len() {
+            let live = &mut self.live[index];
+            let Some((peer, generation)) = live.answers.first().copied() else {
+                break;
+            };
+            let done = live.link(peer).done;
+            let share = *live.share(peer, generation);
+            if done || share.owed == 0 || !live.may_have_new(peer, generation) {
+                live.share(peer, generation).owed = 0;
+                live.answers.remove(0);
+                continue;
+            }
+            live.answers.rotate_left(1);
+            if self.is_free(peer) && self.live[index].flows[usize::from(generation)].rank > 0 {
+                let hop = self.live[index].hop_of_answer(generation);
+                self.send_piece(index, generation, peer, hop, Class::Answer);
+                return true;
+            }
+        }
+        self.live[index].answers_stuck = true;
+        false
+    }
+
+    /// Sends one piece of the burst or of the credit of some generation.
+    fn push(&mut self, index: usize) -> bool {
+        let count = self.live[index].flows.len();
+        for step in 0..count {
+            // The generations take turns.
+            let generation = (self.turn + step) % count;
+            if self.push_generation(index, generation as u16) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn push_generation(&mut self, index: usize, generation: u16) -> bool {
+        let live = &mut self.live[index];
+        let flow = &live.flows[usize::from(generation)];
+        let burst = flow.burst_owed > 0;
+        if flow.stuck || flow.rank == 0 || !(burst || flow.credit_milli >= CREDIT_ONE) {
+            return false;
+        }
+        let hop = if burst {
+            flow.burst_hop
+        } else {
+            flow.credit_hop
+        };
+        let count = live.order.len();
+        let mut cursor = flow.cursor as usize;
+        for _ in 0..count {
+            let peer = live.order[cursor % count];
+            cursor = (cursor + 1) % count;
+            let state = &self.peers[usize::from(peer)];
+            let free = !state.banned && state.in_flight < self.config.sends_in_flight_peer_max;
+            if !free || live.stem.is_some_and(|stem| stem != peer) || !live.wants(peer, generation)
+            {
+                continue;
+            }
+            let flow = &mut live.flows[usize::from(generation)];
+            flow.cursor = cursor as u32;
+            if burst {
+                flow.burst_owed -= 1;
+            } else {
+                flow.credit_milli -= CREDIT_ONE;
+            }
+            let first = live.share(peer, generation).sent == 0;
+            let class = if first { Class::First } else { Class::Rest };
+            self.send_piece(index, generation, peer, hop, class);
+            return true;
+        }
+        live.flows[usize::from(generation)].stuck = true;
+        false
+    }
+
+    #[inline]
+    fn is_free(&self, peer: PeerIndex) -> bool {
+        let state = &self.peers[usize::from(peer)];
+        !state.banned && state.in_flight < self.config.sends_in_flight_peer_max
+    }
+
+    /// Draws a piece for a peer and sends it, with the header before the first.
+    fn send_piece(
+        &mut self,
+        index: usize,
+        generation: u16,
+        peer: PeerIndex,
+        hop: u8,
+        class: Class,
+    ) {
+        self.introduce(index, generation, peer);
+        let live = &mut self.live[index];
+        let claim = live.claim(peer, generation, hop);
+        let nominal_bytes = nominal_bytes(&live.header);
+        let rows = live.flows[usize::from(generation)].rank;
+        live.stats.sent = live.stats.sent.saturating_add(1);
+        let share = live.share(peer, generation);
+        share.sent = share.sent.saturating_add(1);
+        if class == Class::Answer {
+            share.owed -= 1;
+            live.stats.answered = live.stats.answered.saturating_add(1);
+            let link = live.link(peer);
+            link.answered = link.answered.saturating_add(1);
+        }
+        let state = &mut self.peers[usize::from(peer)];
+        state.in_flight += 1;
+        state.in_flight_bytes += nominal_bytes;
+        self.in_flight += 1;
+        self.in_flight_bytes += u64::from(nominal_bytes);
+        let selector = match live.header.strategy {
+            Strategy::Rlnc => generation,
+            Strategy::Rs => live.pick_shard(peer),
+        };
+        let elements = u32::from(rows) * live.header.unit;
+        if live.header.strategy == Strategy::Rlnc && elements > self.config.draw_elements_max {
+            let mut seed = [0; 32];
+            self.rng.fill_bytes(&mut seed);
+            let work = Work::Recode {
+                header: live.header.clone(),
+                basket: live.basket.clone(),
+                generation,
+                law: claim.law,
+                seed,
+            };
+            let task = Task::Recode {
+                id: live.id,
+                peer,
+                hop: claim.hop,
+                rank: claim.rank.unwrap_or(rows),
+                class,
+            };
+            let expires = live.expires;
+            self.spawn(expires, task, work);
+            return;
+        }
+        let drawn = self
+            .code
+            .draw(&live.basket, selector, claim.law, &mut self.rng);
+        let rank = claim.rank.unwrap_or(rows);
+        let rows = if live.header.strategy == Strategy::Rlnc {
+            rows
+        } else {
+            0
+        };
+        match drawn {
+            Some(piece) => self.send_drawn(index, peer, piece, (claim.hop, rank, class), rows),
+            None => self.release(peer),
+        }
+    }
+
+    fn send_drawn(
+        &mut self,
+        index: usize,
+        peer: PeerIndex,
+        mut piece: C::Piece,
+        (hop, rank, class): (u8, u16, Class),
+        drawn: u16,
+    ) {
+        let live = &self.live[index];
+        self.code.set_hop_and_rank(&mut piece, hop, rank);
+        let message = Message::piece(&self.code, &live.header, live.id, piece);
+        self.out.push_back(Output::Send {
+            peer: Peer(peer.into()),
+            message,
+            class,
+            drawn,
+        });
+    }
+
+    /// A combination that a job drew.
+    pub(super) fn on_drawn(
+        &mut self,
+        id: &Id,
+        peer: PeerIndex,
+        said: (u8, u16, Class),
+        product: Option<Product<C>>,
+    ) {
+        if peer == NOBODY {
+            return self.refused.add(Reject::LateResult);
+        }
+        let index = self.find(id);
+        let wanted = index.filter(|&index| {
+            !self.live[index].link(peer).done && !self.peers[usize::from(peer)].banned
+        });
+        match (wanted, product) {
+            (Some(index), Some(Product::Drawn(Some(piece)))) => {
+                self.send_drawn(index, peer, piece, said, 0);
+            }
+            _ => {
+                self.refused.add(Reject::LateResult);
+                self.release(peer);
+            }
+        }
+    }
+
+    /// Sends a peer what it needs before its first piece.
+    fn introduce(&mut self, index: usize, generation: u16, peer: PeerIndex) {
+        let live = &mut self.live[index];
+        let send = |message| Output::Send {
+            peer: Peer(peer.into()),
+            message,
+            class: Class::Control,
+            drawn: 0,
+        };
+        if !std::mem::replace(&mut live.link(peer).header, true) {
+            self.out
+                .push_back(send(Message::Header(live.announce.clone())));
+        }
+        if live.header.strategy == Strategy::Rs || rides_along(&self.code, &live.header) {
+            return;
+        }
+        let told = std::mem::replace(&mut live.share(peer, generation).anchor, true);
+        if let Some(anchor) = &live.flows[usize::from(generation)].anchor
+            && !told
+        {
+            let anchor = anchor.clone();
+            let commits = Message::commits(&self.code, &live.header, live.id, generation, anchor);
+            self.out.push_back(send(commits));
+        }
+    }
+}
+
+/// Bytes of a piece's data: close enough to what it takes of the uplink.
+fn nominal_bytes(header: &Header) -> u32 {
+    match header.strategy {
+        Strategy::Rlnc => 32 * header.unit,
+        Strategy::Rs => header.unit,
+    }
+}
+
+impl<C: Coding> Live<C> {
+    /// Whether a pushed piece may be new to the peer.
+    #[inline]
+    fn wants(&mut self, peer: PeerIndex, generation: u16) -> bool {
+        if self.link(peer).done {
+            return false;
+        }
+        let needed = self.needed();
+        let rank = self.flows[usize::from(generation)].rank;
+        let share = *self.share(peer, generation);
+        if share.rank == needed {
+            return false;
+        }
+        if self.held_shards.is_empty() {
+            u32::from(share.sent) + u32::from(share.innovative) < u32::from(rank)
+        } else {
+            self.may_have_new(peer, generation)
+        }
+    }
+
+    /// Whether there is a shard that the peer is not known to have; combinations may always be new.
+    fn may_have_new(&mut self, peer: PeerIndex, _generation: u16) -> bool {
+        let words = self.held_shards.len();
+        let from = usize::from(peer) * words;
+        let theirs = &self.peer_shards[from..from + words];
+        let mut pairs = self.held_shards.iter().zip(theirs);
+        words == 0 || pairs.any(|(own, theirs)| own & !theirs != 0)
+    }
+
+    /// The shard that was sent least among those that the peer is not known to have.
+    fn pick_shard(&mut self, peer: PeerIndex) -> u16 {
+        let words = self.held_shards.len();
+        let from = usize::from(peer) * words;
+        let theirs = &self.peer_shards[from..from + words];
+        let pairs = self.held_shards.iter().zip(theirs);
+        let fresh: Vec<u64> = pairs.map(|(own, theirs)| own & !theirs).collect();
+        let key = |&shard: &u16| {
+            let at = usize::from(shard);
+            (self.shard_sends[at], self.shard_ties[at])
+        };
+        let picked = shards::members(&fresh).min_by_key(key).unwrap_or(0);
+        self.shard_sends[usize::from(picked)] =
+            self.shard_sends[usize::from(picked)].saturating_add(1);
+        shards::insert(self.shards_of(peer), picked);
+        picked
+    }
+
+    /// The hop that a piece sent on request carries.
+    fn hop_of_answer(&self, generation: u16) -> u8 {
+        let flow = &self.flows[usize::from(generation)];
+        flow.credit_hop.max(flow.burst_hop)
+    }
+
+    /// What a piece says of its sender: the truth, or what a relay would say.
+    fn claim(&mut self, peer: PeerIndex, generation: u16, hop: u8) -> Claim {
+        if !self.blend {
+            return Claim {
+                hop,
+                rank: None,
+                law: Law::Fresh,
+            };
+        }
+        let needed = self.needed();
+        let sent = self.share(peer, generation).sent;
+        Claim {
+            hop,
+            rank: Some(needed.min(sent.saturating_add(1))),
+            law: if sent == 0 { Law::Fresh } else { Law::Blend },
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Pieces: from cheap to dear, and nothing unverified goes further.
+
+use super::{Broadcast, NOBODY, Task, is_useless};
+use crate::broadcast::live::{Link, Live, PeerIndex, Phase, Waiting};
+use crate::broadcast::reject::Reject;
+use crate::broadcast::work::{Product, Work};
+use crate::broadcast::{Convicted, Output, Step, shards};
+use crate::rlnc::{Coding, DecodeError, Standing, Verdicts, Weights};
+use alphorn_types::Time;
+use std::sync::Arc;
+
+impl<C: Coding> Broadcast<C> {
+    /// A canonical piece of a broadcast that is alive.
+    pub(super) fn on_piece(&mut self, index: usize, from: PeerIndex, piece: C::Piece) {
+        let live = &mut self.live[index];
+        let generation = self.code.generation(&piece);
+        let (hop, rank) = self.code.hop_and_rank(&piece);
+        let needed = live.needed();
+        if generation >= live.header.generations {
+            return self.refuse(from, Reject::BadLength);
+        }
+        live.stats.received = live.stats.received.saturating_add(1);
+        let link = live.link(from);
+        link.header = true;
+        link.received = link.received.saturating_add(1);
+        let share = live.share(from, generation);
+        share.rank = share.rank.max(rank.min(needed));
+        if let Some(shard) = self.code.shard(&piece) {
+            if shard >= live.header.shards_total {
+                return self.refuse(from, Reject::BadLength);
+            }
+            shards::insert(live.shards_of(from), shard);
+        }
+        // Pushed and asked-for pieces of an honest peer, and as many again that crossed.
+        let received_max = 4 * u32::from(needed) * u32::from(live.header.generations);
+        let Link {
+            received, demoted, ..
+        } = *live.link(from);
+        if u32::from(received) > received_max {
+            if std::mem::replace(&mut live.link(from).reported, true) {
+                return self.refused.add(Reject::BudgetExceeded);
+            }
+            return self.refuse(from, Reject::BudgetExceeded);
+        }
+        if live.convicted {
+            return self.refused.add(Reject::Equivocation);
+        }
+        if live.flows[usize::from(generation)].rank == needed {
+            return self.refused.add(Reject::GenerationFull);
+        }
+        if demoted {
+            return self.refused.add(Reject::Useless);
+        }
+        if live.flows[usize::from(generation)].anchor.is_none() {
+            return self.keep_for_anchor(index, from, piece);
+        }
+        self.offer(index, from, piece, hop);
+    }
+
+    /// Where a piece stands: verified next, held behind others, or dropped.
+    fn offer(&mut self, index: usize, from: PeerIndex, piece: C::Piece, hop: u8) {
+        let live = &mut self.live[index];
+        if live.link(from).unverified >= self.config.unverified_peer_max {
+            return self.refused.add(Reject::BudgetExceeded);
+        }
+        match self.code.offer(Arc::make_mut(&mut live.basket), &piece) {
+            Standing::Full => self.refused.add(Reject::GenerationFull),
+            Standing::Dependent => {
+                live.stats.dependent = live.stats.dependent.saturating_add(1);
+                self.refused.add(Reject::Dependent);
+                let link = live.link(from);
+                link.dependent = link.dependent.saturating_add(1);
+                if is_useless(link) {
+                    link.demoted = true;
+                    self.refuse(from, Reject::Useless);
+                }
+            }
+            Standing::Innovative => {
+                live.link(from).unverified += 1;
+                live.queue.push(Waiting { from, piece, hop });
+                self.verify(index);
+            }
+            Standing::Held => {
+                if live.held.len() < usize::from(live.needed()) {
+                    live.link(from).unverified += 1;
+                    live.held.push(Waiting { from, piece, hop });
+                } else {
+                    self.refused.add(Reject::BudgetExceeded);
+                }
+            }
+        }
+    }
+
+    /// Keeps a piece whose commitments have not come; they are sent before it, so that is rare.
+    fn keep_for_anchor(&mut self, index: usize, from: PeerIndex, piece: C::Piece) {
+        let live = &mut self.live[index];
+        let (hop, _) = self.code.hop_and_rank(&piece);
+        let room = live.link(from).unverified < self.config.unverified_peer_max;
+        if room && live.unanchored.len() < usize::from(live.needed()) {
+            live.link(from).unverified += 1;
+            live.unanchored.push(Waiting { from, piece, hop });
+        } else {
+            self.refused.add(Reject::BudgetExceeded);
+        }
+    }
+
+    /// The commitments of one of several generations; they are checked already.
+    pub(super) fn on_commits(
+        &mut self,
+        index: usize,
+        from: PeerIndex,
+        generation: u16,
+        anchor: C::Anchor,
+    ) {
+        let live = &mut self.live[index];
+        if generation >= live.header.generations {
+            return self.refuse(from, Reject::BadLength);
+        }
+        live.share(from, generation).anchor = true;
+        let flow = &mut live.flows[usize::from(generation)];
+        if flow.anchor.is_some() {
+            return;
+        }
+        flow.anchor = Some(anchor);
+        let waiting = std::mem::take(&mut live.unanchored);
+        for Waiting { from, piece, hop } in waiting {
+            let live = &mut self.live[index];
+            live.link(from).unverified -= 1;
+            if self.code.generation(&piece) == generation {
+                self.offer(index, from, piece, hop);
+            } else {
+                live.link(from).unverified += 1;
+                live.unanchored.push(Waiting { from, piece, hop });
+            }
+        }
+    }
+
+    /// Begins a verification if none runs: what came meanwhile is the batch, so batches are as
+    /// large as the machine is slow.
+    fn verify(&mut self, index: usize) {
+        let live = &mut self.live[index];
+        let Some(first) = live.queue.first().filter(|_| live.verifying.is_none()) else {
+            return;
+        };
+        let generation = self.code.generation(&first.piece);
+        let batch_max = usize::from(self.config.verify_batch_max);
+        let mut batch = Vec::new();
+        if live.queue.len() == 1 {
+            batch.append(&mut live.queue);
+        } else {
+            // Those of one sender together, so that its bad ones are found with few sums.
+            live.queue.sort_by_key(|waiting| waiting.from);
+            let code = &self.code;
+            live.queue.retain(|waiting| {
+                let taken =
+                    batch.len() < batch_max && code.generation(&waiting.piece) == generation;
+                if taken {
+                    batch.push(waiting.clone());
+                }
+                !taken
+            });
+        }
+        let Some(anchor) = live.flows[usize::from(generation)].anchor.clone() else {
+            return;
+        };
+        live.batches += 1;
+        let work = Work::VerifyPieces {
+            header: live.header.clone(),
+            anchor,
+            pieces: batch.iter().map(|waiting| waiting.piece.clone()).collect(),
+            weights: Weights::new(&self.secret, &live.id, live.batches),
+        };
+        let (id, expires) = (live.id, live.expires);
+        let seq = self.spawn(expires, Task::Verify { id }, work);
+        self.live[index].verifying = Some((seq, batch));
+    }
+
+    pub(super) fn on_verified(
+        &mut self,
+        now: Time,
+        index: usize,
+        seq: u64,
+        product: Option<Product<C>>,
+    ) {
+        let live = &mut self.live[index];
+        let Some((_, batch)) = live.verifying.take_if(|(job, _)| *job == seq) else {
+            return self.refused.add(Reject::LateResult);
+        };
+        let verdicts = match product {
+            Some(Product::Verified(verdicts)) if verdicts.valid.len() == batch.len() => {
+                Some(verdicts)
+            }
+            _ => None,
+        };
+        for waiting in &batch {
+            if waiting.from != NOBODY {
+                let link = live.link(waiting.from);
+                link.unverified = link.unverified.saturating_sub(1);
+            }
+        }
+        let all_valid = verdicts
+            .as_ref()
+            .is_some_and(|verdicts| verdicts.valid.iter().all(|&valid| valid));
+        if let Some(Verdicts { valid, sums }) = verdicts {
+            live.stats.batches = live.stats.batches.saturating_add(1);
+            live.stats.sums = live.stats.sums.saturating_add(sums as u32);
+            for (waiting, valid) in batch.into_iter().zip(valid) {
+                if valid {
+                    self.accept(now, index, waiting);
+                } else {
+                    let live = &mut self.live[index];
+                    live.stats.invalid = live.stats.invalid.saturating_add(1);
+                    self.refuse(waiting.from, Reject::InvalidChunk);
+                }
+            }
+        }
+        let live = &mut self.live[index];
+        if live.is_full() {
+            return;
+        }
+        if all_valid && !std::mem::take(&mut live.sort_out) {
+            self.drop_held(index);
+        } else {
+            self.offer_again(index);
+        }
+        self.verify(index);
+    }
+
+    /// After good news: once nothing waits, what was held behind it adds nothing.
+    fn drop_held(&mut self, index: usize) {
+        let live = &mut self.live[index];
+        if !live.queue.is_empty() || live.held.is_empty() {
+            return;
+        }
+        for waiting in std::mem::take(&mut live.held) {
+            let link = live.link(waiting.from);
+            link.unverified = link.unverified.saturating_sub(1);
+            live.stats.dependent = live.stats.dependent.saturating_add(1);
+            self.refused.add(Reject::Dependent);
+        }
+    }
+
+    /// After bad news: what waits, and what was held because of something bad, is offered again.
+    fn offer_again(&mut self, index: usize) {
+        let live = &mut self.live[index];
+        self.code.withdraw(Arc::make_mut(&mut live.basket));
+        let mut waiting = std::mem::take(&mut live.queue);
+        waiting.append(&mut live.held);
+        for Waiting { from, piece, hop } in waiting {
+            let link = self.live[index].link(from);
+            link.unverified = link.unverified.saturating_sub(1);
+            self.offer(index, from, piece, hop);
+        }
+    }
+
+    /// Drops what a peer sent and nobody verified yet.
+    pub(super) fn drop_unverified(&mut self, index: usize, peer: PeerIndex) {
+        let live = &mut self.live[index];
+        let waiting = live.queue.len() + live.held.len();
+        live.queue.retain(|waiting| waiting.from != peer);
+        live.held.retain(|waiting| waiting.from != peer);
+        live.unanchored.retain(|waiting| waiting.from != peer);
+        let in_batch = live.verifying.as_ref().map_or(0, |(_, batch)| {
+            batch.iter().filter(|waiting| waiting.from == peer).count()
+        });
+        if usize::from(peer) < live.links.len() {
+            live.link(peer).unverified = in_batch as u8;
+        }
+        // Pieces wait only while a batch is under way; its end sorts out what is left.
+        live.sort_out |= live.queue.len() + live.held.len() < waiting;
+    }
+
+    /// A verified piece.
+    fn accept(&mut self, now: Time, index: usize, waiting: Waiting<C::Piece>) {
+        let live = &mut self.live[index];
+        let Waiting { from, piece, hop } = waiting;
+        let generation = self.code.generation(&piece);
+        if live.flows[usize::from(generation)].rank == live.needed() {
+            return self.refused.add(Reject::GenerationFull);
+        }
+        let shard = self.code.shard(&piece);
+        if !self.code.accept(Arc::make_mut(&mut live.basket), piece) {
+            live.stats.dependent = live.stats.dependent.saturating_add(1);
+            return self.refused.add(Reject::Dependent);
+        }
+        if let Some(shard) = shard {
+            shards::insert(&mut live.held_shards, shard);
+        }
+        if from != NOBODY {
+            let link = live.link(from);
+            link.innovative = link.innovative.saturating_add(1);
+            live.share(from, generation).innovative += 1;
+        }
+        let rank = self.code.rank(&live.basket, generation);
+        live.flows[usize::from(generation)].rank = rank;
+        live.stats.innovative += 1;
+        live.need_rounds = 0;
+        live.need_at = now.saturating_add_ns(self.config.need_after_quiet_ns);
+        self.due_changed = true;
+        if live.stats.first_at.is_none() {
+            live.stats.first_at = Some(now);
+            let id = live.id;
+            self.progress(id, Step::First);
+        }
+        self.on_rank_raised(now, index, generation, hop);
+    }
+
+    /// Full rank everywhere: nothing more is needed, and the payload can be recovered.
+    pub(super) fn begin_decoding(&mut self, now: Time, index: usize) {
+        let live = &mut self.live[index];
+        live.phase = Phase::Decoding;
+        live.stats.full_at = Some(now);
+        live.need_at = Time::MAX;
+        live.rank_at = Time::MAX;
+        live.queue = Vec::new();
+        live.held = Vec::new();
+        live.unanchored = Vec::new();
+        for link in &mut live.links {
+            link.unverified = 0;
+        }
+        let (id, expires) = (live.id, live.expires);
+        let work = Work::Decode {
+            header: live.header.clone(),
+            basket: live.basket.clone(),
+        };
+        self.progress(id, Step::Full);
+        self.spawn(expires, Task::Decode { id }, work);
+    }
+
+    pub(super) fn on_decoded(&mut self, now: Time, index: usize, product: Option<Product<C>>) {
+        let live = &mut self.live[index];
+        let id = live.id;
+        match product {
+            Some(Product::Decoded(Ok((payload, basket)))) => {
+                live.phase = Phase::Decoded;
+                live.stats.decoded_at = Some(now);
+                live.hold_all(basket);
+                let subject = live.header.subject;
+                self.progress(id, Step::Decoded);
+                self.out.push_back(Output::Deliver {
+                    id,
+                    subject,
+                    payload,
+                });
+                self.act_as_source(index);
+            }
+            Some(Product::Decoded(Err(DecodeError::InvalidSource(why)))) => {
+                live.phase = Phase::Invalid;
+                let convicted = Convicted {
+                    id,
+                    subject: live.header.subject,
+                    why,
+                    header: live.announce.evidence(),
+                };
+                self.progress(id, Step::Invalid);
+                self.out
+                    .push_back(Output::InvalidSource(Box::new(convicted)));
+            }
+            // The job was lost. The pieces are here and served; the payload is not delivered.
+            _ => self.refused.add(Reject::LateResult),
+        }
+    }
+}
+
+impl<C: Coding> Live<C> {
+    /// Everything there is to send is here.
+    pub(super) fn hold_all(&mut self, basket: C::Basket) {
+        self.basket = Arc::new(basket);
+        for shard in 0..self.shard_sends.len() {
+            shards::insert(&mut self.held_shards, shard as u16);
+        }
+        for flow in &mut self.flows {
+            flow.stuck = false;
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Own payloads: commit, sign, and send without giving oneself away.
+
+use super::{Broadcast, Task, below};
+use crate::broadcast::config::SourcePrivacy;
+use crate::broadcast::live::{Live, Phase};
+use crate::broadcast::message::{Announce, rides_along};
+use crate::broadcast::work::{Product, Work};
+use crate::broadcast::{Output, Step, Unpublished};
+use crate::rlnc::{Coding, Id, Published, Subject};
+use alphorn_scheme::Bytes;
+use alphorn_types::Time;
+use std::sync::Arc;
+
+impl<C: Coding> Broadcast<C> {
+    pub(super) fn on_publish(&mut self, now: Time, subject: Subject, payload: Bytes) {
+        let own = |live: &Live<C>| live.own && live.header.subject == subject;
+        let begun = self.jobs.iter().filter_map(|pending| match &pending.task {
+            Task::Commit { subject } => Some(*subject),
+            Task::Sign { published, .. } => Some(published.header.subject),
+            _ => None,
+        });
+        let begun: Vec<Subject> = begun.collect();
+        if self.live.iter().any(own) || begun.contains(&subject) {
+            return self.unpublished(subject, Unpublished::Twice);
+        }
+        if self.live.len() + begun.len() >= usize::from(self.config.live_max) {
+            return self.unpublished(subject, Unpublished::LiveFull);
+        }
+        let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        let policy = self.config.policy_for(len);
+        let work = Work::Commit {
+            subject,
+            cut: policy.cut(self.code.strategy(), payload.len()),
+            payload,
+        };
+        let expires = now.saturating_add_ns(self.config.broadcast_ttl_ns);
+        self.spawn(expires, Task::Commit { subject }, work);
+    }
+
+    pub(super) fn on_committed(
+        &mut self,
+        now: Time,
+        subject: Subject,
+        product: Option<Product<C>>,
+    ) {
+        let published = match product {
+            Some(Product::Published(Ok(published))) => Box::new(published),
+            Some(Product::Published(Err(error))) => {
+                return self.unpublished(subject, Unpublished::Header(error));
+            }
+            _ => return self.unpublished(subject, Unpublished::Failed),
+        };
+        let network_id = &self.config.limits.network_id;
+        let root = published.header.signing_root(network_id);
+        let id = published.header.id(network_id);
+        let expires = now.saturating_add_ns(self.config.broadcast_ttl_ns);
+        let task = Task::Sign { id, published };
+        self.spawn(expires, task, Work::Sign { subject, root });
+    }
+
+    pub(super) fn on_signed(
+        &mut self,
+        now: Time,
+        id: Id,
+        published: Published<C>,
+        product: Option<Product<C>>,
+    ) {
+        let Published {
+            header,
+            anchors,
+            basket,
+        } = published;
+        let subject = header.subject;
+        let auth = match product {
+            Some(Product::Signed(auth))
+                if auth.len() <= usize::from(self.config.limits.header_auth_bytes_max) =>
+            {
+                auth
+            }
+            _ => return self.unpublished(subject, Unpublished::Failed),
+        };
+        if self.find(&id).is_some() {
+            return self.unpublished(subject, Unpublished::Twice);
+        }
+        if self.live.len() >= usize::from(self.config.live_max) {
+            return self.unpublished(subject, Unpublished::LiveFull);
+        }
+        let first = anchors.first().filter(|_| rides_along(&self.code, &header));
+        let announce = Announce::new(&self.code, id, header, auth, first.cloned());
+        let empty = self.code.basket(&announce.header);
+        let mut live = Live::new(&self.code, &self.config, Arc::new(announce), empty, now);
+        live.own = true;
+        live.phase = Phase::Decoded;
+        live.full = live.header.generations;
+        let needed = live.needed();
+        for (flow, anchor) in live.flows.iter_mut().zip(anchors) {
+            flow.anchor = Some(anchor);
+            flow.rank = needed;
+        }
+        live.hold_all(basket);
+        super::shuffle(&mut live.shard_ties, &mut self.rng);
+        live.order = self.shuffled_peers();
+        self.insert(live);
+        self.out.push_back(Output::Published { id, subject });
+        self.progress(id, Step::Header);
+        self.begin_sending(self.live.len() - 1);
+        self.adopt(now, &id);
+    }
+
+    pub(super) fn insert(&mut self, live: Live<C>) {
+        self.ids.push(live.id);
+        self.live.push(live);
+        self.due_changed = true;
+    }
+
+    /// What the source sends, and what it hides.
+    fn begin_sending(&mut self, index: usize) {
+        match self.config.source_privacy {
+            SourcePrivacy::None => {
+                self.send_done(index);
+                self.push_as_source(index, 1);
+            }
+            SourcePrivacy::Blend => {
+                let live = &mut self.live[index];
+                (live.coy, live.blend) = (true, true);
+                let first_hop = 1 + below(2, &mut self.rng) as u8;
+                self.push_as_source(index, first_hop);
+            }
+            SourcePrivacy::Stem => {
+                let live = &mut self.live[index];
+                live.coy = true;
+                // The order of peers is random already.
+                live.stem = live.order.first().copied();
+                if live.stem.is_none() {
+                    return self.push_as_source(index, 1);
+                }
+                let needed = u32::from(live.needed());
+                for flow in &mut live.flows {
+                    (flow.burst_hop, flow.burst_owed) = (0, needed);
+                }
+                self.wake = true;
+            }
+        }
+    }
+
+    /// Owes the source's pieces of every generation.
+    pub(super) fn push_as_source(&mut self, index: usize, hop: u8) {
+        let live = &mut self.live[index];
+        for flow in &mut live.flows {
+            flow.burst_hop = hop;
+            flow.burst_owed = u32::from(live.policy.source_pieces);
+            flow.stuck = false;
+        }
+        self.wake = true;
+    }
+
+    /// Whoever got all pieces from a source that hides acts as the source.
+    pub(super) fn act_as_source(&mut self, index: usize) {
+        if std::mem::take(&mut self.live[index].stem_of) {
+            self.push_as_source(index, 1);
+        } else {
+            self.wake = true;
+        }
+    }
+}

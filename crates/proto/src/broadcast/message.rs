@@ -1,0 +1,505 @@
+//! Messages between neighbours, and their encoding.
+//!
+//! Little-endian, fixed layouts, no optional fields: `tag u8`, then
+//!
+//! | tag | message | body |
+//! |---|---|---|
+//! | 1 | HEADER | header 100, length of the authenticator u16, authenticator; with one generation its commitments |
+//! | 2 | COMMITS | id 16, generation u16, commitments and Merkle path |
+//! | 3 | CHUNK | id 16, body of [`Coding::encode_piece`] |
+//! | 4 | SHARD | id 16, body of [`Coding::encode_piece`] |
+//! | 5 | RANK | id 16, one u16 a generation, or the held shards, one bit each |
+//! | 6 | DONE | id 16 |
+//! | 7 | NEED | id 16, generation u16, pieces u16 or the wanted shards, one bit each |
+//!
+//! All lengths but the authenticator's follow from the header, so every message but HEADER and DONE
+//! is read only where its header is known; what comes earlier is kept as bytes, see [`Unread`].
+
+use super::reject::Reject;
+use super::shards::ShardSet;
+use crate::rlnc::{Coding, HEADER_BYTES, Hash, Header, Id, Strategy};
+use alphorn_scheme::Bytes;
+use alphorn_types::{Reader, Writer};
+use std::sync::Arc;
+
+/// Bytes of the longest message: a chunk has up to 258 KiB, a shard 257.
+pub const MESSAGE_BYTES_MAX: usize = 320 << 10;
+
+/// Bytes of tag and id.
+const HEAD_BYTES: u64 = 17;
+
+const TAG_HEADER: u8 = 1;
+const TAG_COMMITS: u8 = 2;
+const TAG_CHUNK: u8 = 3;
+const TAG_SHARD: u8 = 4;
+const TAG_RANK: u8 = 5;
+const TAG_DONE: u8 = 6;
+const TAG_NEED: u8 = 7;
+
+/// A signed header with what travels beside it.
+#[derive(Clone, Debug)]
+pub struct Announce<C: Coding> {
+    /// Name of the broadcast, from header and network.
+    pub id: Id,
+    /// The header.
+    pub header: Header,
+    /// The source's signature over [`Header::signing_root`].
+    pub auth: Bytes,
+    /// The anchor of a broadcast of one generation; none where anchors have messages of their own,
+    /// where there are none, and where the receiver knew the broadcast already.
+    pub anchor: Option<C::Anchor>,
+    wire_bytes: u32,
+}
+
+impl<C: Coding> Announce<C> {
+    /// A header with its authenticator and, if there is but one generation, its anchor.
+    pub fn new(
+        code: &C,
+        id: Id,
+        header: Header,
+        auth: Bytes,
+        anchor: Option<C::Anchor>,
+    ) -> Announce<C> {
+        let beside = if rides_along(code, &header) {
+            code.anchor_bytes(&header)
+        } else {
+            0
+        };
+        Announce {
+            id,
+            wire_bytes: (1 + HEADER_BYTES + 2 + auth.len() + beside) as u32,
+            header,
+            auth,
+            anchor,
+        }
+    }
+
+    /// Header and authenticator as they are on the wire: what proves that the source signed it.
+    pub fn evidence(&self) -> Bytes {
+        let mut writer = Writer::new();
+        write_signed(&mut writer, &self.header, &self.auth);
+        writer.into_vec().into()
+    }
+}
+
+/// Whether the one anchor of a broadcast travels with its header.
+pub(super) fn rides_along<C: Coding>(code: &C, header: &Header) -> bool {
+    code.anchors(header) == 1
+}
+
+/// What a node has of each generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// The rank of the only generation.
+    One(u16),
+    /// The rank of each generation.
+    Many(Arc<[u16]>),
+    /// The shards.
+    Shards(ShardSet),
+}
+
+/// What a node asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// So many combinations.
+    Count(u16),
+    /// Any of these shards, as many as it lacks.
+    Shards(ShardSet),
+}
+
+/// A message of a broadcast whose header the reader did not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Name of the broadcast.
+    pub id: Id,
+    /// The whole message.
+    pub bytes: Bytes,
+}
+
+/// What neighbours send each other. Cheap to clone.
+#[derive(Clone, Debug)]
+pub enum Message<C: Coding> {
+    /// A signed header.
+    Header(Arc<Announce<C>>),
+    /// The anchor of one of several generations.
+    Commits {
+        /// Name of the broadcast.
+        id: Id,
+        /// The generation.
+        generation: u16,
+        /// Its anchor.
+        anchor: C::Anchor,
+        /// Bytes of the encoding.
+        wire_bytes: u32,
+    },
+    /// A chunk or shard.
+    Piece {
+        /// Name of the broadcast.
+        id: Id,
+        /// The chunk or shard.
+        piece: C::Piece,
+        /// Bytes of the encoding.
+        wire_bytes: u32,
+    },
+    /// What the sender has.
+    Rank {
+        /// Name of the broadcast.
+        id: Id,
+        /// Generation by generation.
+        ranks: Ranks,
+    },
+    /// The sender needs nothing more.
+    Done {
+        /// Name of the broadcast.
+        id: Id,
+    },
+    /// The sender asks for pieces.
+    Need {
+        /// Name of the broadcast.
+        id: Id,
+        /// The generation; 0 for shards.
+        generation: u16,
+        /// What it asks for.
+        want: Want,
+    },
+    /// Bytes that wait for their header.
+    Unread(Arc<Unread>),
+}
+
+/// What a reader knows already.
+pub trait Known {
+    /// The header of a broadcast.
+    fn header(&self, id: &Id) -> Option<&Header>;
+
+    /// Whether a new header may be worth the decoding of its commitments.
+    ///
+    /// # Errors
+    ///
+    /// Why not; checked before any arithmetic in a group.
+    fn admits(&self, header: &Header) -> Result<(), Reject>;
+}
+
+/// What decoding needs beside the code and the known headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The network, which every id covers.
+    pub network_id: Hash,
+    /// Bytes of an authenticator, at most.
+    pub header_auth_bytes_max: u16,
+}
+
+impl<C: Coding> Message<C> {
+    /// A piece message.
+    pub fn piece(code: &C, header: &Header, id: Id, piece: C::Piece) -> Message<C> {
+        let body_bytes = code.piece_bytes(header, &piece) as u64;
+        Message::Piece {
+            id,
+            piece,
+            wire_bytes: (HEAD_BYTES + body_bytes) as u32,
+        }
+    }
+
+    /// The message with the anchor of one of several generations.
+    pub fn commits(
+        code: &C,
+        header: &Header,
+        id: Id,
+        generation: u16,
+        anchor: C::Anchor,
+    ) -> Message<C> {
+        Message::Commits {
+            id,
+            generation,
+            anchor,
+            wire_bytes: (HEAD_BYTES + 2) as u32 + code.anchor_bytes(header) as u32,
+        }
+    }
+
+    /// Bytes of the encoding.
+    #[inline]
+    pub fn wire_bytes(&self) -> u64 {
+        match self {
+            Message::Piece { wire_bytes, .. } | Message::Commits { wire_bytes, .. } => {
+                u64::from(*wire_bytes)
+            }
+            Message::Header(announce) => u64::from(announce.wire_bytes),
+            Message::Rank { ranks, .. } => {
+                HEAD_BYTES
+                    + match ranks {
+                        Ranks::One(_) => 2,
+                        Ranks::Many(ranks) => 2 * ranks.len() as u64,
+                        Ranks::Shards(shards) => shards.wire_bytes() as u64,
+                    }
+            }
+            Message::Done { .. } => HEAD_BYTES,
+            Message::Need { want, .. } => {
+                HEAD_BYTES
+                    + 2
+                    + match want {
+                        Want::Count(_) => 2,
+                        Want::Shards(shards) => shards.wire_bytes() as u64,
+                    }
+            }
+            Message::Unread(unread) => unread.bytes.len() as u64,
+        }
+    }
+
+    /// The name of the broadcast.
+    #[inline]
+    pub fn id(&self) -> Id {
+        match self {
+            Message::Header(announce) => announce.id,
+            Message::Unread(unread) => unread.id,
+            Message::Commits { id, .. }
+            | Message::Piece { id, .. }
+            | Message::Rank { id, .. }
+            | Message::Done { id }
+            | Message::Need { id, .. } => *id,
+        }
+    }
+
+    /// The name of the kind, for traces and counters.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Message::Header(_) => "header",
+            Message::Commits { .. } => "commits",
+            Message::Piece { .. } => "piece",
+            Message::Rank { .. } => "rank",
+            Message::Done { .. } => "done",
+            Message::Need { .. } => "need",
+            Message::Unread(_) => "unread",
+        }
+    }
+
+    /// The bytes of the message; `header` is that of its broadcast.
+    pub fn encode(&self, code: &C, header: &Header) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(self.wire_bytes() as usize);
+        let mut head = |tag: u8, id: &Id| {
+            writer.u8(tag);
+            writer.bytes(&id.0);
+        };
+        let mut body = Vec::new();
+        match self {
+            Message::Unread(unread) => return unread.bytes.to_vec(),
+            Message::Header(announce) => {
+                writer.u8(TAG_HEADER);
+                write_signed(&mut writer, &announce.header, &announce.auth);
+                if let Some(anchor) = &announce.anchor
+                    && rides_along(code, header)
+                {
+                    code.encode_anchor(anchor, &mut body);
+                }
+            }
+            Message::Commits {
+                id,
+                generation,
+                anchor,
+                ..
+            } => {
+                head(TAG_COMMITS, id);
+                writer.u16(*generation);
+                code.encode_anchor(anchor, &mut body);
+            }
+            Message::Piece { id, piece, .. } => {
+                head(piece_tag(code), id);
+                code.encode_piece(header, piece, &mut body);
+            }
+            Message::Rank { id, ranks } => {
+                head(TAG_RANK, id);
+                match ranks {
+                    Ranks::One(rank) => writer.u16(*rank),
+                    Ranks::Many(ranks) => ranks.iter().for_each(|&rank| writer.u16(rank)),
+                    Ranks::Shards(shards) => shards.write(&mut writer),
+                }
+            }
+            Message::Done { id } => head(TAG_DONE, id),
+            Message::Need {
+                id,
+                generation,
+                want,
+            } => {
+                head(TAG_NEED, id);
+                writer.u16(*generation);
+                match want {
+                    Want::Count(count) => writer.u16(*count),
+                    Want::Shards(shards) => shards.write(&mut writer),
+                }
+            }
+        }
+        writer.bytes(&body);
+        writer.into_vec()
+    }
+
+    /// The message that `bytes` encode. What needs a header that is not known comes back as
+    /// [`Message::Unread`].
+    ///
+    /// # Errors
+    ///
+    /// Why the bytes are no message; trailing bytes are refused, and nothing is allocated before a
+    /// length is checked.
+    pub fn decode(
+        bytes: &[u8],
+        code: &C,
+        limits: &Limits,
+        known: &(impl Known + ?Sized),
+    ) -> Result<Message<C>, Reject> {
+        if bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(Reject::TooLong);
+        }
+        let mut reader = Reader::new(bytes);
+        let tag = reader.u8().map_err(|_| Reject::Malformed)?;
+        if tag == TAG_HEADER {
+            return decode_header(reader, code, limits, known);
+        }
+        let needs_anchors = matches!(tag, TAG_COMMITS) && code.strategy() == Strategy::Rlnc;
+        if !(matches!(tag, TAG_RANK | TAG_DONE | TAG_NEED) || needs_anchors)
+            && tag != piece_tag(code)
+        {
+            return Err(Reject::Malformed);
+        }
+        let id = Id(reader.array().map_err(|_| Reject::BadLength)?);
+        if tag == TAG_DONE {
+            reader.finish().map_err(|_| Reject::BadLength)?;
+            return Ok(Message::Done { id });
+        }
+        match known.header(&id) {
+            Some(header) => decode_body(tag, id, reader, code, header),
+            None => Ok(Message::Unread(Arc::new(Unread {
+                id,
+                bytes: bytes.into(),
+            }))),
+        }
+    }
+}
+
+impl Unread {
+    /// Reads the message now that its header is known.
+    ///
+    /// # Errors
+    ///
+    /// Why the bytes are no message of that broadcast.
+    pub fn read<C: Coding>(&self, code: &C, header: &Header) -> Result<Message<C>, Reject> {
+        let mut reader = Reader::new(&self.bytes);
+        let tag = reader.u8().map_err(|_| Reject::Malformed)?;
+        let id = Id(reader.array().map_err(|_| Reject::BadLength)?);
+        if id != self.id {
+            return Err(Reject::Malformed);
+        }
+        decode_body(tag, id, reader, code, header)
+    }
+}
+
+fn piece_tag<C: Coding>(code: &C) -> u8 {
+    match code.strategy() {
+        Strategy::Rlnc => TAG_CHUNK,
+        Strategy::Rs => TAG_SHARD,
+    }
+}
+
+fn write_signed(writer: &mut Writer, header: &Header, auth: &[u8]) {
+    writer.bytes(&header.encode());
+    writer.u16(auth.len() as u16);
+    writer.bytes(auth);
+}
+
+fn decode_header<C: Coding>(
+    mut reader: Reader<'_>,
+    code: &C,
+    limits: &Limits,
+    known: &(impl Known + ?Sized),
+) -> Result<Message<C>, Reject> {
+    let fixed = reader.bytes(HEADER_BYTES).map_err(|_| Reject::BadLength)?;
+    let header = code.decode_header(fixed).map_err(|e| Reject::from(&e))?;
+    let auth_len = reader.u16().map_err(|_| Reject::BadLength)?;
+    if auth_len > limits.header_auth_bytes_max {
+        return Err(Reject::TooLong);
+    }
+    let auth = reader
+        .bytes(usize::from(auth_len))
+        .map_err(|_| Reject::BadLength)?;
+    let along = rides_along(code, &header);
+    let expected = if along { code.anchor_bytes(&header) } else { 0 };
+    if reader.left() != expected {
+        return Err(Reject::BadLength);
+    }
+    let id = header.id(&limits.network_id);
+    // A header comes once from each neighbour; only the first is worth decoding points.
+    let anchor = if known.header(&id).is_some() || !along {
+        None
+    } else {
+        known.admits(&header)?;
+        let anchor = code.decode_anchor(&header, 0, reader.rest());
+        Some(anchor.map_err(|e| Reject::from(&e))?)
+    };
+    let announce = Announce::new(code, id, header, auth.into(), anchor);
+    Ok(Message::Header(Arc::new(announce)))
+}
+
+fn decode_body<C: Coding>(
+    tag: u8,
+    id: Id,
+    mut reader: Reader<'_>,
+    code: &C,
+    header: &Header,
+) -> Result<Message<C>, Reject> {
+    let short = |_| Reject::BadLength;
+    let message = match tag {
+        TAG_COMMITS => {
+            let generation = reader.u16().map_err(short)?;
+            let anchor = code.decode_anchor(header, generation, reader.rest());
+            let anchor = anchor.map_err(|e| Reject::from(&e))?;
+            return Ok(Message::commits(code, header, id, generation, anchor));
+        }
+        TAG_CHUNK | TAG_SHARD if tag == piece_tag(code) => {
+            let piece = code.decode_piece(header, reader.rest());
+            let piece = piece.map_err(|e| Reject::from(&e))?;
+            return Ok(Message::piece(code, header, id, piece));
+        }
+        TAG_RANK => Message::Rank {
+            id,
+            ranks: decode_ranks(&mut reader, header)?,
+        },
+        TAG_NEED => {
+            let generation = reader.u16().map_err(short)?;
+            let want = match header.strategy {
+                Strategy::Rlnc => Want::Count(reader.u16().map_err(short)?),
+                Strategy::Rs => Want::Shards(ShardSet::read(&mut reader, header.shards_total)?),
+            };
+            if generation >= header.generations {
+                return Err(Reject::BadLength);
+            }
+            Message::Need {
+                id,
+                generation,
+                want,
+            }
+        }
+        _ => return Err(Reject::Malformed),
+    };
+    reader.finish().map_err(|_| Reject::BadLength)?;
+    Ok(message)
+}
+
+fn decode_ranks(reader: &mut Reader<'_>, header: &Header) -> Result<Ranks, Reject> {
+    if header.strategy == Strategy::Rs {
+        return Ok(Ranks::Shards(ShardSet::read(reader, header.shards_total)?));
+    }
+    let generations = usize::from(header.generations);
+    if reader.left() != 2 * generations {
+        return Err(Reject::BadLength);
+    }
+    let ranks: Vec<u16> = (0..generations)
+        .map(|_| reader.u16())
+        .collect::<Result<_, _>>()
+        .map_err(|_| Reject::BadLength)?;
+    if ranks.iter().any(|&rank| rank > header.chunks) {
+        return Err(Reject::BadLength);
+    }
+    Ok(match ranks[..] {
+        [rank] => Ranks::One(rank),
+        _ => Ranks::Many(ranks.into()),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! Messages that came before their header.
+
+use super::live::PeerIndex;
+use super::message::Message;
+use crate::rlnc::{Coding, Id};
+use alphorn_types::Time;
+use std::collections::VecDeque;
+
+/// DONE and RANK messages of one peer for broadcasts that are not here yet, at most; the oldest
+/// goes first. They are short, and without them a late node pushes to peers that need nothing.
+pub(super) const NOTES_PEER_MAX: usize = 8;
+/// Bytes of an unread message that counts as short: a RANK with the greatest bitmap.
+const NOTE_BYTES_MAX: u64 = 17 + 128;
+
+#[derive(Clone, Debug)]
+struct Orphan<C: Coding> {
+    from: PeerIndex,
+    at: Time,
+    message: Message<C>,
+}
+
+/// Two bounded lists: pieces and anchors, which go after a time, and short notes, which go when
+/// others of the same peer come.
+#[derive(Clone, Debug)]
+pub(super) struct Orphans<C: Coding> {
+    pieces: VecDeque<Orphan<C>>,
+    notes: Vec<Orphan<C>>,
+}
+
+impl<C: Coding> Default for Orphans<C> {
+    fn default() -> Self {
+        Orphans {
+            pieces: VecDeque::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl<C: Coding> Orphans<C> {
+    /// Whether the message is short, and of the kind that is kept as a note.
+    pub(super) fn is_note(message: &Message<C>) -> bool {
+        match message {
+            Message::Done { .. } | Message::Rank { .. } => true,
+            Message::Unread(_) => message.wire_bytes() <= NOTE_BYTES_MAX,
+            _ => false,
+        }
+    }
+
+    /// Keeps a note; `held` is how many of the peer are here.
+    pub(super) fn note(&mut self, from: PeerIndex, at: Time, message: Message<C>, held: &mut u8) {
+        let orphan = Orphan { from, at, message };
+        if usize::from(*held) < NOTES_PEER_MAX {
+            *held += 1;
+            self.notes.push(orphan);
+        } else if let Some(oldest) = self.notes.iter().position(|other| other.from == from) {
+            self.notes.remove(oldest);
+            self.notes.push(orphan);
+        }
+    }
+
+    /// Keeps a piece if there is room for one of `peer_max` and `max`; says whether.
+    pub(super) fn keep(
+        &mut self,
+        from: PeerIndex,
+        at: Time,
+        message: Message<C>,
+        held: &mut u8,
+        (peer_max, max): (u8, u16),
+    ) -> bool {
+        if *held >= peer_max || self.pieces.len() >= usize::from(max) {
+            return false;
+        }
+        *held += 1;
+        self.pieces.push_back(Orphan { from, at, message });
+        true
+    }
+
+    /// Takes the messages of a broadcast, notes first; `release` is told of each peer and whether
+    /// it was a note.
+    pub(super) fn take(
+        &mut self,
+        id: &Id,
+        mut release: impl FnMut(PeerIndex, bool),
+    ) -> Vec<(PeerIndex, Message<C>)> {
+        let mut taken = Vec::new();
+        self.notes.retain(|orphan| {
+            let ours = orphan.message.id() == *id;
+            if ours {
+                release(orphan.from, true);
+                taken.push((orphan.from, orphan.message.clone()));
+            }
+            !ours
+        });
+        self.pieces.retain(|orphan| {
+            let ours = orphan.message.id() == *id;
+            if ours {
+                release(orphan.from, false);
+                taken.push((orphan.from, orphan.message.clone()));
+            }
+            !ours
+        });
+        taken
+    }
+
+    /// Drops everything of a peer.
+    pub(super) fn forget(&mut self, peer: PeerIndex) {
+        self.notes.retain(|orphan| orphan.from != peer);
+        self.pieces.retain(|orphan| orphan.from != peer);
+    }
+
+    /// Drops the pieces that came `ttl_ns` ago or earlier.
+    pub(super) fn expire(&mut self, now: Time, ttl_ns: u64, mut release: impl FnMut(PeerIndex)) {
+        while let Some(oldest) = self.pieces.front() {
+            if oldest.at.saturating_add_ns(ttl_ns) > now {
+                return;
+            }
+            release(oldest.from);
+            self.pieces.pop_front();
+        }
+    }
+
+    /// When the oldest piece has to go.
+    pub(super) fn due(&self, ttl_ns: u64) -> Time {
+        let oldest = self.pieces.front();
+        oldest.map_or(Time::MAX, |orphan| orphan.at.saturating_add_ns(ttl_ns))
+    }
+
+    /// How many messages wait.
+    pub(super) fn len(&self) -> usize {
+        self.pieces.len() + self.notes.len()
+    }
+}

@@ -1,0 +1,203 @@
+//! Who sends how much: the dissemination policy, by size and network.
+
+use crate::rlnc::{Cut, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, SHARD_BYTES_MAX, Strategy};
+
+/// Thousandths in one chunk of [`Policy::credit_milli`].
+pub const CREDIT_ONE: u32 = 1000;
+
+/// How far pieces are pushed without being asked for.
+///
+/// A piece carries its hop h, the number of transmissions so far. On its first new piece a node
+/// sends one piece to `burst[min(h, 3) - 1]` peers, and for every later new piece `credit_milli`
+/// thousandths of one more. The source sends `source_pieces` round robin and stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Source chunks of a generation N, or data shards k; 0 = by size, see [`Cut::auto`].
+    pub chunks: u16,
+    /// Pieces of the first burst after 1, 2, and 3 or more transmissions.
+    pub burst: [u16; 3],
+    /// Thousandths of a piece sent for each later new piece.
+    pub credit_milli: u32,
+    /// Pieces that the source sends of each generation.
+    pub source_pieces: u16,
+}
+
+impl Policy {
+    /// Transfer of the payload far below the latency: two bursts reach everybody.
+    pub const SMALL: Policy = Policy {
+        chunks: 32,
+        burst: [100, 80, 8],
+        credit_milli: 0,
+        source_pieces: 120,
+    };
+    /// [`Policy::SMALL`] with more and shorter chunks, for 150 peers.
+    pub const SMALL_MANY_PEERS: Policy = Policy {
+        chunks: 64,
+        burst: [150, 110, 0],
+        credit_milli: 0,
+        source_pieces: 450,
+    };
+    /// Transfer and latency alike.
+    pub const MEDIUM: Policy = Policy {
+        chunks: 64,
+        burst: [80, 80, 80],
+        credit_milli: 300,
+        source_pieces: 480,
+    };
+    /// [`Policy::MEDIUM`] with fewer bytes and more time.
+    pub const MEDIUM_FRUGAL: Policy = Policy {
+        chunks: 64,
+        burst: [60, 60, 60],
+        credit_milli: 500,
+        source_pieces: 320,
+    };
+    /// Transfer far above the latency: a pipeline of short bursts.
+    pub const LARGE: Policy = Policy {
+        chunks: 64,
+        burst: [4, 4, 4],
+        credit_milli: 2000,
+        source_pieces: 96,
+    };
+    /// One chunk to each of `degree` peers, once: what the proposal calls "single chunk"
+    /// (ethresear.ch 21370).
+    pub const fn single(chunks: u16, degree: u16) -> Policy {
+        Policy {
+            chunks,
+            burst: [degree; 3],
+            credit_milli: 0,
+            source_pieces: degree,
+        }
+    }
+
+    /// The named policies, for configurations.
+    pub const NAMED: [(&'static str, Policy); 5] = [
+        ("small", Policy::SMALL),
+        ("small_many_peers", Policy::SMALL_MANY_PEERS),
+        ("medium", Policy::MEDIUM),
+        ("medium_frugal", Policy::MEDIUM_FRUGAL),
+        ("large", Policy::LARGE),
+    ];
+
+    /// The policy for a payload of `len` bytes on links of `uplink_bps` bits a second and
+    /// `latency_ns` one way: small up to a quarter of the latency, large above twice of it.
+    pub fn auto(len: u32, uplink_bps: u64, latency_ns: u64) -> Policy {
+        let bits = 8 * u128::from(len) * 1_000_000_000;
+        let transfer_ns = bits / u128::from(uplink_bps.max(1));
+        if 4 * transfer_ns <= u128::from(latency_ns) {
+            Policy::SMALL
+        } else if transfer_ns <= 2 * u128::from(latency_ns) {
+            Policy::MEDIUM
+        } else {
+            Policy::LARGE
+        }
+    }
+
+    /// How a payload of `len` bytes is cut: as many generations as chunks of the greatest length
+    /// need, or as many shards.
+    pub fn cut(&self, strategy: Strategy, len: usize) -> Cut {
+        if self.chunks == 0 {
+            return Cut::auto(strategy, len);
+        }
+        match strategy {
+            Strategy::Rlnc => {
+                let chunk_bytes = (ELEMENT_PAYLOAD_BYTES * ELEMENTS_MAX) as usize;
+                let generations = len.div_ceil(usize::from(self.chunks) * chunk_bytes);
+                Cut {
+                    chunks: self.chunks,
+                    shards_total: 0,
+                    generations: u16::try_from(generations.max(1)).unwrap_or(u16::MAX),
+                }
+            }
+            Strategy::Rs => {
+                let least = len.div_ceil(SHARD_BYTES_MAX as usize);
+                let least = u16::try_from(least).unwrap_or(u16::MAX);
+                Cut::rs(self.chunks.max(least))
+            }
+        }
+    }
+
+    /// The burst after `hop` transmissions.
+    #[inline]
+    pub fn burst_after(&self, hop: u8) -> u16 {
+        self.burst[usize::from(hop.clamp(1, 3)) - 1]
+    }
+
+    /// The same policy for a node whose uplink is `own_bps` where the policy was made for
+    /// `reference_bps`: bursts and credit in proportion, from a quarter to four times.
+    #[must_use]
+    pub fn scaled(&self, own_bps: u64, reference_bps: u64) -> Policy {
+        let reference = u128::from(reference_bps.max(1));
+        let milli = (u128::from(own_bps) * 1000 / reference).clamp(250, 4000) as u32;
+        let scale = |count: u16| {
+            let scaled = (u32::from(count) * milli).div_ceil(1000);
+            u16::try_from(scaled).unwrap_or(u16::MAX)
+        };
+        Policy {
+            burst: self.burst.map(scale),
+            credit_milli: (u64::from(self.credit_milli) * u64::from(milli) / 1000)
+                .min(u64::from(u32::MAX)) as u32,
+            ..*self
+        }
+    }
+}
+
+/// Which policy a machine follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyChoice {
+    /// By the length in the header, see [`Policy::auto`].
+    Auto,
+    /// The same for every length.
+    Fixed(Policy),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UPLINK_BPS: u64 = 160_000_000;
+    const LATENCY_NS: u64 = 70_000_000;
+
+    #[test]
+    fn regimes_follow_transfer_over_latency() {
+        let auto = |len| Policy::auto(len, UPLINK_BPS, LATENCY_NS);
+        assert_eq!(auto(121_600), Policy::SMALL);
+        assert_eq!(auto(350_000), Policy::SMALL);
+        assert_eq!(auto(350_001), Policy::MEDIUM);
+        assert_eq!(auto(1 << 20), Policy::MEDIUM);
+        assert_eq!(auto(2_800_001), Policy::LARGE);
+        assert_eq!(auto(u32::MAX), Policy::LARGE);
+        assert_eq!(Policy::auto(1, 0, 0), Policy::LARGE);
+    }
+
+    #[test]
+    fn cuts_fit_the_limits_of_pieces() {
+        let rlnc = |len| Policy::LARGE.cut(Strategy::Rlnc, len);
+        assert_eq!((rlnc(1).chunks, rlnc(1).generations), (64, 1));
+        assert_eq!(rlnc(64 * 31 * 8192).generations, 1);
+        assert_eq!(rlnc(64 * 31 * 8192 + 1).generations, 2);
+        let rs = Policy::SMALL.cut(Strategy::Rs, 117_800);
+        assert_eq!((rs.chunks, rs.shards_total), (32, 128));
+        assert_eq!(Policy::SMALL.cut(Strategy::Rs, 16 << 20).chunks, 64);
+        let by_size = Policy {
+            chunks: 0,
+            ..Policy::SMALL
+        };
+        assert_eq!(by_size.cut(Strategy::Rlnc, 117_800), Cut::rlnc(32));
+    }
+
+    #[test]
+    fn uplinks_scale_bursts_within_bounds() {
+        let scaled = |own| Policy::MEDIUM_FRUGAL.scaled(own, 100);
+        assert_eq!(scaled(100), Policy::MEDIUM_FRUGAL);
+        assert_eq!((scaled(50).burst[0], scaled(50).credit_milli), (30, 250));
+        assert_eq!((scaled(1).burst[0], scaled(1).credit_milli), (15, 125));
+        assert_eq!(
+            (scaled(9999).burst[0], scaled(9999).credit_milli),
+            (240, 2000)
+        );
+        assert_eq!(scaled(50).source_pieces, 320);
+        assert_eq!(Policy::SMALL.burst_after(0), 100);
+        assert_eq!(Policy::SMALL.burst_after(2), 80);
+        assert_eq!(Policy::SMALL.burst_after(255), 8);
+    }
+}

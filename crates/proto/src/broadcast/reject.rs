@@ -1,0 +1,228 @@
+//! What was refused, and whether its sender is to blame.
+
+use crate::rlnc::{HeaderError, PieceError};
+use thiserror::Error;
+
+/// Why something a peer sent was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Reject {
+    /// Bytes of no known tag, or a message of the other code.
+    #[error("not a message of this broadcast")]
+    Malformed,
+    /// Longer than any message may be.
+    #[error("longer than a message may be")]
+    TooLong,
+    /// Length other than header and tag imply, or counts that contradict each other.
+    #[error("length or counts contradict the header")]
+    BadLength,
+    /// A piece of a broadcast whose header is not here; it waits.
+    #[error("its header is not here yet")]
+    UnknownId,
+    /// As many messages without header wait already as may.
+    #[error("as many messages without header wait as may")]
+    OrphanFull,
+    /// The source has no such duty.
+    #[error("the source has no such duty")]
+    NotScheduled,
+    /// The header's authenticator is invalid.
+    #[error("the authenticator is invalid")]
+    BadAuth,
+    /// Beyond the second header of one subject.
+    #[error("a third header of one subject")]
+    Equivocation,
+    /// A coefficient or data element that is not below the group order.
+    #[error("a scalar is not canonical")]
+    NonCanonicalScalar,
+    /// A commitment that encodes no group element.
+    #[error("a commitment is not canonical")]
+    NonCanonicalPoint,
+    /// All coefficients are zero.
+    #[error("all coefficients are zero")]
+    ZeroRow,
+    /// The piece adds nothing to what is here.
+    #[error("the piece adds nothing")]
+    Dependent,
+    /// The generation is complete.
+    #[error("the generation is complete")]
+    GenerationFull,
+    /// The piece does not fit the commitment.
+    #[error("the piece does not fit the commitment")]
+    InvalidChunk,
+    /// A Merkle path that does not lead to the root of the header.
+    #[error("the Merkle path does not lead to the root")]
+    BadPath,
+    /// More unverified pieces, or more pieces at all, than a peer may send.
+    #[error("more pieces than a peer may send")]
+    BudgetExceeded,
+    /// The broadcast is over.
+    #[error("the broadcast is over")]
+    Expired,
+    /// As many broadcasts as may are alive.
+    #[error("as many broadcasts as may are alive")]
+    LiveFull,
+    /// Of a peer that is not connected, or was banned.
+    #[error("the sender is no peer, or was banned")]
+    Stranger,
+    /// The result of a job whose broadcast is over.
+    #[error("the result of a job whose broadcast is over")]
+    LateResult,
+    /// Far too many of its pieces were dependent although it knew the rank here.
+    #[error("it keeps sending what adds nothing")]
+    Useless,
+}
+
+impl Reject {
+    /// The names of all reasons, for counters.
+    pub const NAMES: [&'static str; 21] = [
+        "malformed",
+        "too_long",
+        "bad_length",
+        "unknown_id",
+        "orphan_full",
+        "not_scheduled",
+        "bad_auth",
+        "equivocation",
+        "non_canonical_scalar",
+        "non_canonical_point",
+        "zero_row",
+        "dependent",
+        "generation_full",
+        "invalid_chunk",
+        "bad_path",
+        "budget_exceeded",
+        "expired",
+        "live_full",
+        "stranger",
+        "late_result",
+        "useless",
+    ];
+
+    /// The index of the reason in [`Reject::NAMES`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name of the reason, for counters and metric labels.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self.index()]
+    }
+
+    /// What the sender earns.
+    pub const fn blame(self) -> Blame {
+        match self {
+            // No honest node relays what it did not verify, so one strike is enough.
+            Reject::Malformed
+            | Reject::TooLong
+            | Reject::BadLength
+            | Reject::BadAuth
+            | Reject::NonCanonicalScalar
+            | Reject::NonCanonicalPoint
+            | Reject::ZeroRow
+            | Reject::InvalidChunk
+            | Reject::BadPath => Blame::Ban,
+            // Nodes may disagree for a moment on the duty table, and a replayed valid piece proves
+            // no more than a bad policy.
+            Reject::NotScheduled | Reject::BudgetExceeded | Reject::Useless => Blame::Report,
+            Reject::UnknownId
+            | Reject::OrphanFull
+            | Reject::Equivocation
+            | Reject::Dependent
+            | Reject::GenerationFull
+            | Reject::Expired
+            | Reject::LiveFull
+            | Reject::Stranger
+            | Reject::LateResult => Blame::None,
+        }
+    }
+}
+
+/// What a refused message means for its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// Honest peers do it too.
+    None,
+    /// [`Output::Report`](super::Output::Report), and nothing else.
+    Report,
+    /// Reported, everything that still waits of it is dropped, and nothing is taken from it again.
+    Ban,
+}
+
+impl From<&PieceError> for Reject {
+    fn from(error: &PieceError) -> Self {
+        match error {
+            PieceError::Length { .. }
+            | PieceError::Generation { .. }
+            | PieceError::Width(_)
+            | PieceError::Shard { .. } => Reject::BadLength,
+            PieceError::NonCanonicalScalar { .. } => Reject::NonCanonicalScalar,
+            PieceError::NonCanonicalPoint { .. } => Reject::NonCanonicalPoint,
+            PieceError::ZeroRow => Reject::ZeroRow,
+            PieceError::Path => Reject::BadPath,
+        }
+    }
+}
+
+impl From<&HeaderError> for Reject {
+    fn from(error: &HeaderError) -> Self {
+        match error {
+            HeaderError::Length(_)
+            | HeaderError::PayloadLength { .. }
+            | HeaderError::Range { .. }
+            | HeaderError::ShardsTotal(_)
+            | HeaderError::Unit { .. } => Reject::BadLength,
+            HeaderError::Version(_) | HeaderError::Strategy(_) | HeaderError::Reserved => {
+                Reject::Malformed
+            }
+        }
+    }
+}
+
+/// What a machine refused since it began. Counters stop at their greatest value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refused([u32; Reject::NAMES.len()]);
+
+impl Refused {
+    /// How often something was refused for a reason.
+    pub fn count(&self, reason: Reject) -> u32 {
+        self.0[reason.index()]
+    }
+
+    /// Name and count of every reason, in the order of [`Reject::NAMES`].
+    pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        Reject::NAMES.into_iter().zip(self.0)
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, reason: Reject) {
+        let count = &mut self.0[reason.index()];
+        *count = count.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_distinct_and_those_of_their_reasons() {
+        let names: BTreeSet<_> = Reject::NAMES.into_iter().collect();
+        assert_eq!(names.len(), Reject::NAMES.len());
+        assert_eq!(Reject::Malformed.name(), "malformed");
+        assert_eq!(Reject::BadAuth.name(), "bad_auth");
+        assert_eq!(Reject::InvalidChunk.name(), "invalid_chunk");
+        assert_eq!(Reject::Useless.index() + 1, Reject::NAMES.len());
+        assert_eq!(Reject::Useless.name(), "useless");
+    }
+
+    #[test]
+    fn refusals_are_counted_by_reason() {
+        let mut refused = Refused::default();
+        refused.add(Reject::Dependent);
+        refused.add(Reject::Dependent);
+        assert_eq!(refused.count(Reject::Dependent), 2);
+        assert_eq!(refused.reasons().map(|(_, count)| count).sum::<u32>(), 2);
+        assert_eq!(Reject::Dependent.blame(), Blame::None);
+        assert_eq!(Reject::from(&PieceError::Path).blame(), Blame::Ban);
+    }
+}

@@ -1,0 +1,7 @@
+//! Some tens of nodes on a simple virtual network, honest and not.
+
+mod attacks;
+mod delivery;
+mod net;
+mod privacy;
+mod sources;

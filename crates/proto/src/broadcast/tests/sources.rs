@@ -1,0 +1,150 @@
+//! Sources that cheat: everybody finds out the same, and no peer is blamed.
+
+use super::net::{Net, SUBJECT, config, payload};
+use crate::broadcast::{Message, Policy, Reject};
+use crate::rlnc::{Coding, Cut, InvalidSource, Law, Model16, Published, Rs};
+use alphorn_types::Time;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use sha2::{Digest, Sha256};
+
+const POLICY: Policy = Policy {
+    chunks: 8,
+    burst: [12, 12, 12],
+    credit_milli: 500,
+    source_pieces: 24,
+};
+
+/// Trap 12: the source committed to what is no payload.
+#[test]
+fn trap_12_bad_payloads_are_the_sources_fault() {
+    let mut net = Net::new(Model16::new(1 << 20), config(POLICY), 25, 8, 12);
+    net.forge = Some(Box::new(|mut published| {
+        published.header.commit_root = [1; 32];
+        published
+    }));
+    net.publish(0, payload(30_000));
+    net.run_ms(3_000);
+    for seen in &net.seen[1..] {
+        assert_eq!(seen.convicted.len(), 1);
+        assert_eq!(seen.convicted[0].why, InvalidSource::NotACodeword);
+        assert_eq!(seen.convicted[0].subject, SUBJECT);
+        assert_eq!(seen.convicted[0].header, net.seen[1].convicted[0].header);
+        assert!(seen.delivered.is_empty());
+    }
+    assert_eq!(net.reports, []);
+}
+
+fn node(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
+    Sha256::digest([&[1][..], left, right].concat()).into()
+}
+
+/// Shards under a good Merkle root that are no codeword: different k of them give different
+/// payloads.
+fn no_codeword(code: &Rs, published: &Published<Rs>) -> Published<Rs> {
+    let mut header = published.header.clone();
+    let total = usize::from(header.shards_total);
+    let shards: Vec<Vec<u8>> = (0..total)
+        .map(|i| vec![i as u8 ^ 0x5a; header.unit as usize])
+        .collect();
+    let leaf = |(i, shard): (usize, &Vec<u8>)| -> [u8; 32] {
+        let index = (i as u16).to_le_bytes();
+        Sha256::digest([&[0][..], &index, shard].concat()).into()
+    };
+    let mut levels: Vec<Vec<[u8; 32]>> = vec![shards.iter().enumerate().map(leaf).collect()];
+    while levels[levels.len() - 1].len() > 1 {
+        let below = &levels[levels.len() - 1];
+        let above = below.chunks(2).map(|pair| node(&pair[0], &pair[1]));
+        levels.push(above.collect());
+    }
+    header.commit_root = levels[levels.len() - 1][0];
+    let mut basket = code.basket(&header);
+    for (i, shard) in shards.iter().enumerate() {
+        let mut body = vec![i as u8, (i >> 8) as u8, 1, 0, 0];
+        for (height, level) in levels[..levels.len() - 1].iter().enumerate() {
+            body.extend(level[(i >> height) ^ 1]);
+        }
+        body.extend(shard);
+        code.accept(&mut basket, code.decode_piece(&header, &body).unwrap());
+    }
+    Published {
+        header,
+        anchors: vec![()],
+        basket,
+    }
+}
+
+/// Trap 13: whichever shards a node got, it finds that they are no codeword.
+#[test]
+fn trap_13_shards_of_no_codeword_convict_the_source_everywhere() {
+    let code = Rs::new(1 << 20);
+    let mut net = Net::new(code, config(POLICY), 25, 8, 13);
+    net.forge = Some(Box::new(move |published| no_codeword(&code, &published)));
+    net.publish(0, payload(10_000));
+    net.run_ms(3_000);
+    for seen in &net.seen[1..] {
+        assert_eq!(seen.convicted.len(), 1);
+        assert_eq!(seen.convicted[0].why, InvalidSource::NotACodeword);
+    }
+    assert_eq!(net.reports, []);
+}
+
+/// Trap 14: a source that holds one dimension back: everybody stops one short, asks a bounded number
+/// of times, and forgets all but the signed header.
+#[test]
+fn trap_14_withheld_dimensions_end_in_evidence() {
+    let code = Model16::new(1 << 20);
+    let mut net = Net::new(code, config(POLICY), 15, 6, 14);
+    net.forge = Some(Box::new(move |published| {
+        let mut rng = ChaCha20Rng::seed_from_u64(14);
+        let mut basket = code.basket(&published.header);
+        while code.rank(&basket, 0) < 7 {
+            let drawn = code.draw(&published.basket, 0, Law::Fresh, &mut rng);
+            code.accept(&mut basket, drawn.unwrap());
+        }
+        Published {
+            basket,
+            ..published
+        }
+    }));
+    net.publish(0, payload(30_000));
+    net.run_ms(2_000);
+    let id = net.nodes[0].decode(&[6; 17]).map(|message| message.id());
+    assert!(id.is_ok());
+    let id = net
+        .announce(
+            &code
+                .publish(SUBJECT, &payload(30_000), Cut::rlnc(8))
+                .unwrap(),
+        )
+        .id;
+    for node in &net.nodes[1..] {
+        assert_eq!(node.ranks(&id).unwrap().collect::<Vec<_>>(), [7]);
+    }
+    net.run_until(Time::from_millis(30_000));
+    for seen in &net.seen[1..] {
+        assert_eq!(seen.withheld.len(), 1);
+        assert!(seen.withheld[0].len() > 100);
+        // Two peers in each of at most twelve rounds.
+        assert!((1..=24).contains(&seen.needs), "{} requests", seen.needs);
+    }
+    assert!(net.nodes.iter().all(|node| node.live_count() == 0));
+    assert!(
+        net.reports
+            .iter()
+            .all(|(_, _, why)| *why == Reject::Useless)
+    );
+}
+
+/// Everything that a broadcast sent can be read again, byte for byte.
+#[test]
+fn zeros_are_a_payload() {
+    let mut net = Net::new(Rs::new(1 << 20), config(POLICY), 6, 4, 15);
+    net.in_bytes = true;
+    net.tamper[1] = Some(Box::new(|_, message| {
+        !matches!(message, Message::Rank { .. })
+    }));
+    net.publish(0, vec![0; 5_000].into());
+    net.run_ms(2_000);
+    assert_eq!(net.delivered(&[0; 5_000]), 5);
+}

@@ -1,0 +1,194 @@
+//! The jobs of a broadcast, as data.
+
+use super::message::Announce;
+use crate::rlnc::{
+    Coding, Cut, DecodeError, Hash, Header, HeaderError, Law, Published, Subject, Verdicts, Weights,
+};
+use crate::{Class, rlnc};
+use alphorn_scheme::Bytes;
+use alphorn_scheme::model::CodeOp;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use std::sync::Arc;
+
+/// What a machine asks for. Coding is done by [`Work::run`]; signatures are the driver's, who knows
+/// the scheme.
+#[derive(Clone, Debug)]
+pub enum Work<C: Coding> {
+    /// Cut a payload, commit to it or encode it.
+    Commit {
+        /// What it is.
+        subject: Subject,
+        /// The payload.
+        payload: Bytes,
+        /// How to cut it.
+        cut: Cut,
+    },
+    /// Sign a header's root with the duty key of the source.
+    Sign {
+        /// What is signed for.
+        subject: Subject,
+        /// What is signed, see [`Header::signing_root`].
+        root: Hash,
+    },
+    /// Verify the authenticator of a header.
+    VerifyHeader {
+        /// Header and authenticator; the signer is the source of the subject.
+        announce: Arc<Announce<C>>,
+        /// What was signed, see [`Header::signing_root`].
+        root: Hash,
+    },
+    /// Verify pieces of one generation in one batch.
+    VerifyPieces {
+        /// The header.
+        header: Arc<Header>,
+        /// What they are verified against.
+        anchor: C::Anchor,
+        /// The pieces, those of one sender together.
+        pieces: Vec<C::Piece>,
+        /// Random weights of this batch.
+        weights: Weights,
+    },
+    /// Draw a combination.
+    Recode {
+        /// The header.
+        header: Arc<Header>,
+        /// What is combined.
+        basket: Arc<C::Basket>,
+        /// Of which generation.
+        generation: u16,
+        /// The law of a source's coefficients.
+        law: Law,
+        /// Seed of the factors.
+        seed: [u8; 32],
+    },
+    /// Recover the payload and check it.
+    Decode {
+        /// The header.
+        header: Arc<Header>,
+        /// Pieces of full rank.
+        basket: Arc<C::Basket>,
+    },
+}
+
+/// What comes back.
+#[derive(Clone, Debug)]
+pub enum Product<C: Coding> {
+    /// Of [`Work::Commit`].
+    Published(Result<Published<C>, HeaderError>),
+    /// Of [`Work::Sign`]: the authenticator.
+    Signed(Bytes),
+    /// Of [`Work::VerifyHeader`]: whether it is valid.
+    Header(bool),
+    /// Of [`Work::VerifyPieces`].
+    Verified(Verdicts),
+    /// Of [`Work::Recode`].
+    Drawn(Option<C::Piece>),
+    /// Of [`Work::Decode`]: the payload, and a basket that can send like the source's.
+    Decoded(Result<(Bytes, C::Basket), DecodeError>),
+}
+
+/// What coding work costs depends on: a row of a table of code costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeSize {
+    /// The operation.
+    pub op: CodeOp,
+    /// Chunks, shards or rows, see [`CodeOp`].
+    pub n: u64,
+    /// Payload bytes of a generation.
+    pub payload_bytes: u64,
+}
+
+impl<C: Coding> Work<C> {
+    /// The name in traces and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Work::Sign { .. } => "broadcast_sign",
+            Work::VerifyHeader { .. } => "broadcast_header",
+            _ => self.size().map_or("broadcast", |size| size.op.name()),
+        }
+    }
+
+    /// The class in the queue of a worker.
+    pub fn class(&self) -> Class {
+        match self {
+            Work::Commit { .. } | Work::Sign { .. } => Class::Duty,
+            Work::VerifyHeader { .. } | Work::VerifyPieces { .. } => Class::Verdict,
+            Work::Recode { .. } | Work::Decode { .. } => Class::Current,
+        }
+    }
+
+    /// What its cost depends on; none for signatures.
+    pub fn size(&self) -> Option<CodeSize> {
+        let of = |header: &Header, rlnc_op, rs_op, n: usize| {
+            let generations = u64::from(header.generations.max(1));
+            Some(CodeSize {
+                op: match header.strategy {
+                    rlnc::Strategy::Rlnc => rlnc_op,
+                    rlnc::Strategy::Rs => rs_op,
+                },
+                n: n as u64,
+                payload_bytes: u64::from(header.len).div_ceil(generations),
+            })
+        };
+        match self {
+            Work::Sign { .. } | Work::VerifyHeader { .. } => None,
+            Work::Commit { payload, cut, .. } => Some(CodeSize {
+                op: if cut.shards_total == 0 {
+                    CodeOp::RlncCommit
+                } else {
+                    CodeOp::RsEncode
+                },
+                n: u64::from(cut.chunks) * u64::from(cut.generations),
+                payload_bytes: payload.len() as u64,
+            }),
+            Work::VerifyPieces { header, pieces, .. } => {
+                of(header, CodeOp::RlncVerify, CodeOp::RsVerify, pieces.len())
+            }
+            Work::Recode { header, .. } => of(
+                header,
+                CodeOp::RlncRecode,
+                CodeOp::RlncRecode,
+                usize::from(header.chunks),
+            ),
+            Work::Decode { header, .. } => of(
+                header,
+                CodeOp::RlncDecode,
+                CodeOp::RsDecode,
+                usize::from(header.chunks),
+            ),
+        }
+    }
+
+    /// Does the work; nothing for signatures, which are the driver's.
+    pub fn run(&self, code: &C) -> Option<Product<C>> {
+        Some(match self {
+            Work::Sign { .. } | Work::VerifyHeader { .. } => return None,
+            Work::Commit {
+                subject,
+                payload,
+                cut,
+            } => Product::Published(code.publish(*subject, payload, *cut)),
+            Work::VerifyPieces {
+                header,
+                anchor,
+                pieces,
+                weights,
+            } => Product::Verified(code.verify(header, anchor, pieces, &mut weights.clone())),
+            Work::Recode {
+                basket,
+                generation,
+                law,
+                seed,
+                ..
+            } => {
+                let mut rng = ChaCha20Rng::from_seed(*seed);
+                Product::Drawn(code.draw(basket, *generation, *law, &mut rng))
+            }
+            Work::Decode { header, basket } => {
+                let decoded = code.decode(header, basket);
+                Product::Decoded(decoded.map(|(payload, basket)| (payload.into(), basket)))
+            }
+        })
+    }
+}
