@@ -8,6 +8,7 @@ mod orphans;
 mod policy;
 mod reject;
 mod shards;
+mod task;
 mod work;
 
 use crate::rlnc::{Coding, HeaderError, Id, InvalidSource, Subject};
@@ -25,6 +26,7 @@ pub use message::{Announce, Known, Limits, MESSAGE_BYTES_MAX, Message, Ranks, Un
 pub use policy::{CREDIT_ONE, Policy, PolicyChoice};
 pub use reject::{Blame, Refused, Reject};
 pub use shards::ShardSet;
+pub use task::{CodeJob, CodeProduct, KIND_CODED};
 pub use work::{CodeSize, Product, Work};
 
 /// Order in which a driver's queue to a peer is served, best first.

@@ -1,5 +1,6 @@
 //! The jobs of the protocol: those of a scheme, and those of the protocol itself.
 
+use crate::broadcast::{CodeJob, CodeProduct};
 use crate::horn::committee;
 use alphorn_scheme::{self as scheme, Ctx, Env, Features, JobOutput, Scheme, Task, TaskError};
 use alphorn_types::{Assignment, DecodeError, Epoch, Layout};
@@ -28,6 +29,8 @@ pub enum Work {
     Scheme(scheme::Work),
     /// Committees of an epoch.
     Assign(AssignJob),
+    /// Of a code.
+    Code(Box<CodeJob>),
 }
 
 /// What a protocol gets back.
@@ -37,6 +40,8 @@ pub enum Product {
     Scheme(scheme::Product),
     /// Committees of an epoch.
     Assigned(Arc<Assignment>),
+    /// Of a code.
+    Coded(Box<CodeProduct>),
 }
 
 impl From<scheme::Work> for Work {
@@ -51,6 +56,7 @@ impl Work {
         match self {
             Work::Scheme(work) => work.op().name(),
             Work::Assign(_) => "assign",
+            Work::Code(job) => job.name(),
         }
     }
 }
@@ -61,6 +67,8 @@ pub enum Job<S: Scheme> {
     Scheme(scheme::Job<S>),
     /// Committees of an epoch.
     Assign(AssignJob),
+    /// Of a code.
+    Code(Box<CodeJob>),
 }
 
 impl<S: Scheme> From<Work> for Job<S> {
@@ -68,6 +76,7 @@ impl<S: Scheme> From<Work> for Job<S> {
         match work {
             Work::Scheme(work) => Job::Scheme(work.into()),
             Work::Assign(job) => Job::Assign(job),
+            Work::Code(job) => Job::Code(job),
         }
     }
 }
@@ -121,13 +130,14 @@ impl<S: Scheme> Task for Job<S> {
                     memory_bytes: u64::from(validators) * 8,
                 }
             }
+            Job::Code(job) => job.features(),
         }
     }
 
     fn prefix(&self, n: usize) -> Option<Self> {
         match self {
             Job::Scheme(job) => job.prefix(n).map(Job::Scheme),
-            Job::Assign(_) => None,
+            Job::Assign(_) | Job::Code(_) => None,
         }
     }
 
@@ -142,20 +152,27 @@ impl<S: Scheme> Task for Job<S> {
                     keys: None,
                 })
             }
+            Job::Code(job) => {
+                ctx.checkpoint()?;
+                Ok(Output {
+                    product: Product::Coded(Box::new(job.run()?)),
+                    keys: None,
+                })
+            }
         }
     }
 
     fn prepare(&self, env: &Env<S>, ctx: &mut Ctx<'_, S::Scratch>) -> Option<Self::Prepared> {
         match self {
             Job::Scheme(job) => job.prepare(env, ctx),
-            Job::Assign(_) => None,
+            Job::Assign(_) | Job::Code(_) => None,
         }
     }
 
     fn check(&self, env: &Env<S>, prepared: &Self::Prepared, range: Range<usize>) -> bool {
         match self {
             Job::Scheme(job) => job.check(env, prepared, range),
-            Job::Assign(_) => true,
+            Job::Assign(_) | Job::Code(_) => true,
         }
     }
 
@@ -167,7 +184,7 @@ impl<S: Scheme> Task for Job<S> {
     ) -> Option<Vec<usize>> {
         match self {
             Job::Scheme(job) => job.locate(env, prepared, ctx),
-            Job::Assign(_) => None,
+            Job::Assign(_) | Job::Code(_) => None,
         }
     }
 
@@ -186,6 +203,8 @@ impl<S: Scheme> Task for Job<S> {
                 job.verify_output(env, &output, ctx)
             }
             (Job::Assign(job), Product::Assigned(assignment)) => assignment.epoch() == job.epoch,
+            // Decoding checks the payload's hash, verification is its own check.
+            (Job::Code(_), Product::Coded(_)) => true,
             _ => false,
         }
     }
@@ -193,14 +212,14 @@ impl<S: Scheme> Task for Job<S> {
     fn isolate(&self, env: &Env<S>) -> bool {
         match self {
             Job::Scheme(job) => job.isolate(env),
-            Job::Assign(_) => false,
+            Job::Assign(_) | Job::Code(_) => false,
         }
     }
 
     fn encode(&self) -> Option<Vec<u8>> {
         match self {
             Job::Scheme(job) => job.encode(),
-            Job::Assign(_) => None,
+            Job::Assign(_) | Job::Code(_) => None,
         }
     }
 

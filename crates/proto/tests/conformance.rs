@@ -3,10 +3,14 @@
 //!
 //! A failure prints the lines that the file would need. Changing them is a change of protocol.
 
+use alphorn_proto::broadcast::{Announce, Message as Coded, Ranks, ShardSet, Want};
 use alphorn_proto::gossip::{ContentId, Ids, Message};
 use alphorn_proto::horn::selection::Post;
 use alphorn_proto::horn::shuffle::Shuffle;
 use alphorn_proto::horn::{committee, selection};
+use alphorn_proto::rlnc::{
+    Backend, Coding as Code, Cut, Generators, Law, Published, Ristretto, Rs, Strategy, Subject,
+};
 use alphorn_proto::wire::{
     Aggregate, Block, Body, Checkpoint, Collection, Context, Entry, Header, Kind, NetworkDigest,
     Topic, Vote, VoteMsg, WireFormat, digest, no_references,
@@ -14,6 +18,8 @@ use alphorn_proto::wire::{
 use alphorn_scheme::{Bytes, Evidence, EvidenceLength};
 use alphorn_types::support_code::{CellBounds, Coding, Reference, SupportCode};
 use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Validator};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -290,6 +296,68 @@ fn topics(lines: &mut Lines) {
     }
 }
 
+fn broadcasts(lines: &mut Lines) {
+    let payload = fill("broadcast", 3000);
+    let ristretto = Ristretto::new(Generators::new(Backend::portable(), 64), 4000);
+    let two = Cut {
+        generations: 2,
+        ..Cut::rlnc(4)
+    };
+    broadcast(lines, "chunks", &ristretto, &payload, Cut::rlnc(4));
+    broadcast(lines, "generations", &ristretto, &payload, two);
+    broadcast(lines, "shards", &Rs::new(4000), &payload, Cut::rs(4));
+}
+
+/// Every message of a broadcast, with the factors of a seeded generator.
+fn broadcast<C: Code>(lines: &mut Lines, name: &str, code: &C, payload: &[u8], cut: Cut) {
+    let subject = Subject {
+        kind: 2,
+        slot: 0x0102_0304_0506_0708,
+        source: 0x0a0b_0c0d,
+        index: 31,
+    };
+    let Published {
+        header,
+        anchors,
+        basket,
+    } = code.publish(subject, payload, cut).unwrap();
+    let id = header.id(&root("network"));
+    let first = (code.anchors(&header) == 1).then(|| anchors[0].clone());
+    let announce = Announce::new(code, id, header.clone(), fill("auth", 96), first);
+    let mut rng = ChaCha20Rng::seed_from_u64(7);
+    let drawn = code.draw(&basket, 1 % header.generations, Law::Fresh, &mut rng);
+    let mut piece = drawn.unwrap();
+    code.set_hop_and_rank(&mut piece, 2, 3);
+    let (ranks, want) = if header.strategy == Strategy::Rs {
+        let set = ShardSet::new(header.shards_total, [0, 2, 9]);
+        (Ranks::Shards(set.clone()), Want::Shards(set))
+    } else if header.generations == 1 {
+        (Ranks::One(3), Want::Count(2))
+    } else {
+        (Ranks::Many([4, 1].into()), Want::Count(2))
+    };
+    let generation = header.generations - 1;
+    let mut messages = vec![
+        Coded::Header(Arc::new(announce)),
+        Coded::piece(code, &header, id, piece),
+        Coded::Rank { id, ranks },
+        Coded::Done { id },
+        Coded::Need {
+            id,
+            generation,
+            want,
+        },
+    ];
+    if header.generations > 1 {
+        let anchor = anchors[1].clone();
+        messages.push(Coded::commits(code, &header, id, 1, anchor));
+    }
+    for message in messages {
+        let name = format!("broadcast.{name}.{}", message.kind());
+        lines.add(&name, &message.encode(code, &header));
+    }
+}
+
 fn gossip(lines: &mut Lines) {
     let payload = fill("payload", 1000);
     let id = ContentId::of(b"topic", &payload);
@@ -323,6 +391,7 @@ fn encodings_are_the_pinned_ones() {
     support_codes(&mut lines);
     topics(&mut lines);
     gossip(&mut lines);
+    broadcasts(&mut lines);
 
     let file: toml::Table = include_str!("../../../conformance.toml").parse().unwrap();
     let text = |pin: &toml::Value, key: &str| pin[key].as_str().unwrap().to_string();

@@ -1,6 +1,7 @@
 //! What the roles of a broadcast need from a code, so that one set of roles serves all codes.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use rand_chacha::rand_core::Rng;
 
@@ -210,6 +211,20 @@ pub trait Coding: Clone + Debug + Send + Sync + 'static {
         header: &Header,
         basket: &Self::Basket,
     ) -> Result<(Vec<u8>, Self::Basket), DecodeError>;
+
+    /// [`decode`](Coding::decode) with a payload that can be shared.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode`](Coding::decode).
+    fn recover(
+        &self,
+        header: &Header,
+        basket: &Self::Basket,
+    ) -> Result<(Arc<[u8]>, Self::Basket), DecodeError> {
+        let (payload, basket) = self.decode(header, basket)?;
+        Ok((payload.into(), basket))
+    }
 }
 
 #[cfg(test)]

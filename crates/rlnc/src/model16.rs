@@ -1,6 +1,7 @@
 //! The random linear code without data: what a simulation of many nodes runs.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use rand_chacha::rand_core::Rng;
 
@@ -19,9 +20,12 @@ use crate::pedersen::{Verdicts, Weights};
 /// dimension, where full scalars practically never are and small ones once in 256. Bodies have the
 /// sizes of the real code, with coefficient widths that grow as there. It authenticates nothing and its
 /// payload comes out as zeros: it is for simulations and never accepted from a network.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Model16 {
     payload_bytes_max: u32,
+    /// The payload of greatest length, made when it is first recovered: ten thousand nodes that each
+    /// fill 16 MB with zeros would do nothing else.
+    zeros: Arc<OnceLock<Arc<[u8]>>>,
 }
 
 /// A modelled chunk.
@@ -96,7 +100,29 @@ impl ModelChunk {
 impl Model16 {
     /// The code for payloads up to `payload_bytes_max`.
     pub fn new(payload_bytes_max: u32) -> Model16 {
-        Model16 { payload_bytes_max }
+        Model16 {
+            payload_bytes_max,
+            zeros: Arc::default(),
+        }
+    }
+
+    /// Checks what decoding checks, and gives a basket that can send like the source's.
+    fn solve(&self, header: &Header, basket: &ModelBasket) -> Result<ModelBasket, DecodeError> {
+        for (g, generation) in (0..).zip(&basket.generations) {
+            if !generation.is_full() {
+                let rank = generation.accepted.rank() as u16;
+                return Err(DecodeError::Incomplete {
+                    generation: g,
+                    rank,
+                    needed: header.chunks,
+                });
+            }
+        }
+        if header.commit_root != [0; 32] {
+            // Modelled headers have no root; a real one means that somebody mixed the codes.
+            return Err(InvalidSource::NotACodeword.into());
+        }
+        Ok(Model16::complete(header, true))
     }
 
     fn complete(header: &Header, source: bool) -> ModelBasket {
@@ -403,22 +429,28 @@ impl Coding for Model16 {
         header: &Header,
         basket: &ModelBasket,
     ) -> Result<(Vec<u8>, ModelBasket), DecodeError> {
-        for (g, generation) in (0..).zip(&basket.generations) {
-            if !generation.is_full() {
-                let rank = generation.accepted.rank() as u16;
-                return Err(DecodeError::Incomplete {
-                    generation: g,
-                    rank,
-                    needed: header.chunks,
-                });
-            }
+        let complete = self.solve(header, basket)?;
+        Ok((vec![0; header.len as usize], complete))
+    }
+
+    fn recover(
+        &self,
+        header: &Header,
+        basket: &ModelBasket,
+    ) -> Result<(Arc<[u8]>, ModelBasket), DecodeError> {
+        if header.len != self.payload_bytes_max {
+            let (payload, complete) = self.decode(header, basket)?;
+            return Ok((payload.into(), complete));
         }
-        let payload = vec![0; header.len as usize];
-        if header.commit_root != [0; 32] {
-            // Modelled headers have no root; a real one means that somebody mixed the codes.
-            return Err(InvalidSource::NotACodeword.into());
-        }
-        Ok((payload, Model16::complete(header, true)))
+        let complete = self.solve(header, basket)?;
+        let zeros = || vec![0; header.len as usize].into();
+        Ok((self.zeros.get_or_init(zeros).clone(), complete))
+    }
+}
+
+impl fmt::Debug for Model16 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Model16({} bytes at most)", self.payload_bytes_max)
     }
 }
 

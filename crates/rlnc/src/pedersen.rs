@@ -1,5 +1,6 @@
 //! Generators, commitments to source chunks, and the check of chunks against them.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rand_chacha::ChaCha20Rng;
@@ -266,11 +267,17 @@ pub(crate) fn commitment_leaf(generation: u16, encoded: &[[u8; 32]]) -> Hash {
 }
 
 /// The random weights of batches: a ChaCha20 stream under a key that senders cannot know.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Weights(Source);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Source {
+    /// Not drawn from yet: a single chunk needs no weight.
+    Seed {
+        secret: [u8; 32],
+        id: Id,
+        counter: u64,
+    },
     Stream(Box<ChaCha20Rng>),
     /// All weights one: what must never be.
     #[cfg(test)]
@@ -281,13 +288,11 @@ impl Weights {
     /// The weights of one batch: key SHA-256(secret ‖ id ‖ LE64(counter)), nonce 0. The secret must be
     /// unpredictable to whoever sends chunks, and a counter must not come twice.
     pub fn new(secret: &[u8; 32], id: &Id, counter: u64) -> Weights {
-        let mut hash = Sha256::new();
-        hash.update(secret);
-        hash.update(id.0);
-        hash.update(counter.to_le_bytes());
-        Weights(Source::Stream(Box::new(ChaCha20Rng::from_seed(
-            hash.finalize().into(),
-        ))))
+        Weights(Source::Seed {
+            secret: *secret,
+            id: *id,
+            counter,
+        })
     }
 
     #[cfg(test)]
@@ -297,18 +302,39 @@ impl Weights {
 
     /// 128 bits, never zero.
     fn draw(&mut self) -> Scalar {
-        match &mut self.0 {
-            Source::Stream(stream) => loop {
-                let mut bytes = [0; 16];
-                stream.fill_bytes(&mut bytes);
-                let weight = u128::from_le_bytes(bytes);
-                if weight != 0 {
-                    return Scalar::from(weight);
+        loop {
+            match &mut self.0 {
+                Source::Seed {
+                    secret,
+                    id,
+                    counter,
+                } => {
+                    let mut hash = Sha256::new();
+                    hash.update(secret);
+                    hash.update(id.0);
+                    hash.update(counter.to_le_bytes());
+                    let stream = ChaCha20Rng::from_seed(hash.finalize().into());
+                    self.0 = Source::Stream(Box::new(stream));
                 }
-            },
-            #[cfg(test)]
-            Source::Equal => Scalar::ONE,
+                Source::Stream(stream) => {
+                    let mut bytes = [0; 16];
+                    stream.fill_bytes(&mut bytes);
+                    let weight = u128::from_le_bytes(bytes);
+                    if weight != 0 {
+                        return Scalar::from(weight);
+                    }
+                }
+                #[cfg(test)]
+                Source::Equal => return Scalar::ONE,
+            }
         }
+    }
+}
+
+impl fmt::Debug for Weights {
+    /// Says nothing: whoever knows the weights can forge.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Weights(..)")
     }
 }
 

@@ -185,10 +185,7 @@ impl<C: Coding> Work<C> {
                 let mut rng = ChaCha20Rng::from_seed(*seed);
                 Product::Drawn(code.draw(basket, *generation, *law, &mut rng))
             }
-            Work::Decode { header, basket } => {
-                let decoded = code.decode(header, basket);
-                Product::Decoded(decoded.map(|(payload, basket)| (payload.into(), basket)))
-            }
+            Work::Decode { header, basket } => Product::Decoded(code.recover(header, basket)),
         })
     }
 }

@@ -119,7 +119,8 @@ pub(super) fn weight(product: &Product) -> u64 {
         Product::Scheme(scheme::Product::Signed(all) | scheme::Product::Selected(all)) => {
             all.iter().map(<[u8]>::len).sum()
         }
-        Product::Scheme(scheme::Product::Prepared(_)) => 0,
+        // Coded pieces belong to runs that keep no results.
+        Product::Scheme(scheme::Product::Prepared(_)) | Product::Coded(_) => 0,
     };
     bytes as u64 + KEPT_BYTES
 }

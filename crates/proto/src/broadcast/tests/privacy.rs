@@ -20,7 +20,7 @@ fn accused(source_privacy: SourcePrivacy, seed: u64) -> (usize, usize) {
         ..config(POLICY)
     };
     let code = Model16::new(1 << 20);
-    let mut net = Net::new(code, config, 30, 10, seed);
+    let mut net = Net::new(code.clone(), config, 30, 10, seed);
     net.publish(0, payload(50_000));
     net.run_ms(2_000);
     assert_eq!(net.delivered(&vec![0; 50_000]), 29);

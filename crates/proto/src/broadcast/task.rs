@@ -1,0 +1,154 @@
+//! Coding work together with its code: what a worker schedules beside the jobs of a scheme.
+
+use super::work::{Product, Work};
+use crate::rlnc::{Ristretto, Rs};
+use alphorn_scheme::model::CodeOp;
+use alphorn_scheme::{Features, TaskError};
+
+/// Kind of coding work in [`Features`], above all others; the operation is added.
+pub const KIND_CODED: u16 = 0x200;
+
+/// Nanoseconds an element of a sum over the generators: 1 ms for 380 elements on the portable kernel.
+/// A worker learns the factor of its own kernel.
+const SUM_NS_PER_ELEMENT: u64 = 2600;
+/// Picoseconds a product of scalars in a linear combination, on the portable kernel: 60 µs for 10
+/// rows of 380.
+const PRODUCT_PS: u64 = 15_800;
+/// Picoseconds a byte that is hashed, and a byte that Reed-Solomon encodes or restores.
+const HASH_PS_PER_BYTE: u64 = 500;
+const SHARD_PS_PER_BYTE: u64 = 1_500;
+/// Payload bytes of an element.
+const ELEMENT_BYTES: u64 = 31;
+
+/// Coding work and the code that does it. Signatures are none: a driver gives those to its scheme.
+#[derive(Clone, Debug)]
+pub enum CodeJob {
+    /// Of the random linear code.
+    Rlnc {
+        /// The code, with its generators.
+        code: Ristretto,
+        /// The work.
+        work: Work<Ristretto>,
+    },
+    /// Of Reed-Solomon.
+    Rs {
+        /// The code.
+        code: Rs,
+        /// The work.
+        work: Work<Rs>,
+    },
+}
+
+/// What a [`CodeJob`] yields.
+#[derive(Clone, Debug)]
+pub enum CodeProduct {
+    /// Of the random linear code.
+    Rlnc(Product<Ristretto>),
+    /// Of Reed-Solomon.
+    Rs(Product<Rs>),
+}
+
+impl CodeJob {
+    /// The name in traces and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            CodeJob::Rlnc { work, .. } => work.name(),
+            CodeJob::Rs { work, .. } => work.name(),
+        }
+    }
+
+    /// What a scheduler may know.
+    pub fn features(&self) -> Features {
+        let size = match self {
+            CodeJob::Rlnc { work, .. } => work.size(),
+            CodeJob::Rs { work, .. } => work.size(),
+        };
+        let Some(size) = size else {
+            return Features {
+                kind: KIND_CODED,
+                class: 0,
+                inputs: 0,
+                prior_ns: 0,
+                memory_bytes: 0,
+            };
+        };
+        let (n, bytes) = (size.n.max(1), size.payload_bytes);
+        let elements = bytes.div_ceil(ELEMENT_BYTES);
+        let prior_ns = match size.op {
+            // All chunks together have the elements of the payload.
+            CodeOp::RlncCommit => elements * SUM_NS_PER_ELEMENT,
+            // One sum over the elements of a chunk, which are not known: of sixteen at least.
+            CodeOp::RlncVerify => {
+                elements.div_ceil(16) * SUM_NS_PER_ELEMENT + n * elements * PRODUCT_PS / 16_000
+            }
+            CodeOp::RlncRecode => elements * PRODUCT_PS / 1000,
+            CodeOp::RlncDecode => n * elements * PRODUCT_PS / 1000,
+            CodeOp::RsVerify => n * bytes.div_ceil(16) * HASH_PS_PER_BYTE / 1000,
+            CodeOp::RsEncode | CodeOp::RsDecode => 4 * bytes * SHARD_PS_PER_BYTE / 1000,
+        };
+        Features {
+            kind: KIND_CODED + 1 + size.op as u16,
+            class: bytes.max(1).next_power_of_two().trailing_zeros() as u8,
+            inputs: u32::try_from(n).unwrap_or(u32::MAX),
+            prior_ns,
+            memory_bytes: 2 * bytes,
+        }
+    }
+
+    /// Does the work.
+    ///
+    /// # Errors
+    ///
+    /// [`TaskError::Refused`] for a signature.
+    pub fn run(&self) -> Result<CodeProduct, TaskError> {
+        let product = match self {
+            CodeJob::Rlnc { code, work } => work.run(code).map(CodeProduct::Rlnc),
+            CodeJob::Rs { code, work } => work.run(code).map(CodeProduct::Rs),
+        };
+        product.ok_or_else(|| TaskError::Refused(format!("{} is no coding work", self.name())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rlnc::{Cut, Subject};
+
+    const SUBJECT: Subject = Subject {
+        kind: 1,
+        slot: 0,
+        source: 0,
+        index: 0,
+    };
+
+    #[test]
+    fn coding_is_done_and_signatures_are_refused() {
+        let code = Rs::new(1000);
+        let commit = CodeJob::Rs {
+            code,
+            work: Work::Commit {
+                subject: SUBJECT,
+                payload: vec![1; 500].into(),
+                cut: Cut::rs(4),
+            },
+        };
+        let Ok(CodeProduct::Rs(Product::Published(Ok(published)))) = commit.run() else {
+            panic!("shards");
+        };
+        assert_eq!(published.header.len, 500);
+        let features = commit.features();
+        assert_eq!((commit.name(), features.inputs), ("rs_encode", 4));
+        assert!(features.prior_ns > 0 && features.kind > KIND_CODED);
+
+        let sign = CodeJob::Rs {
+            code,
+            work: Work::Sign {
+                subject: SUBJECT,
+                root: [0; 32],
+            },
+        };
+        let refused = TaskError::Refused("broadcast_sign is no coding work".into());
+        assert_eq!(sign.run().unwrap_err(), refused);
+        assert_eq!(sign.features().kind, KIND_CODED);
+    }
+}
