@@ -30,6 +30,8 @@ const WIDTH_BITS: u32 = 13;
 const WIDTH_BITS_MAX: u32 = 40;
 /// Events of a bucket that the width aims at, least and most before it changes.
 const AIM: (u64, u64, u64) = (8, 16, 64);
+/// How many events ahead memory is read: about what a miss takes.
+const AHEAD: usize = 4;
 /// Events between two looks at the width.
 const LOOK: u64 = 1 << 16;
 
@@ -111,10 +113,10 @@ pub trait EventQueue: Default {
         self.len() == 0
     }
 
-    /// The node of an event that comes a few events later, if that is known: where memory may be
-    /// read ahead. It decides nothing.
+    /// An event that comes a few events later, if that is known: what it needs may be read ahead. It
+    /// decides nothing.
     #[inline]
-    fn soon(&self) -> Option<u32> {
+    fn soon(&self) -> Option<&Event> {
         None
     }
 }
@@ -239,8 +241,8 @@ impl EventQueue for Calendar {
     }
 
     #[inline]
-    fn soon(&self) -> Option<u32> {
-        self.current.get(self.at + 3).map(|event| event.node)
+    fn soon(&self) -> Option<&Event> {
+        self.current.get(self.at + AHEAD)
     }
 }
 

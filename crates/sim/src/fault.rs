@@ -5,9 +5,11 @@
 //! machinery (it is down, slow, cut off, its clock is wrong) are changes of the
 //! [`World`](crate::world::World).
 
+mod coded;
 mod flood;
 mod plain;
 
+pub use coded::{Deficient, Liar, Repeat, Spoil, Spoiler};
 pub use flood::{FalseNews, InvalidFlood, Replay};
 pub use plain::{Late, Withhold};
 
@@ -76,6 +78,8 @@ pub struct Parameters {
     pub seed: u64,
     /// Neighbours of the node.
     pub peers: u64,
+    /// Pieces that make a generation of the payload; 1 if it travels whole.
+    pub chunks: u16,
     /// Payloads of the run; what is forged has higher numbers.
     pub items: u32,
     /// Its number among those of the fault.

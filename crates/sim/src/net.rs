@@ -17,7 +17,7 @@ mod window;
 
 pub use queue::CLASSES;
 
-use crate::calendar::{ARG_MAX, EventQueue, Slab};
+use crate::calendar::{ARG_MAX, Event, EventQueue, Slab};
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::scenario::{Link, Uplink};
@@ -96,7 +96,12 @@ pub(crate) struct Hot {
     pub(crate) down: bool,
     /// A wrapper stands before its state machine.
     pub(crate) wrapped: bool,
+    /// Whether two different messages were in the queue since it was empty: only then can a peer have
+    /// two, and a train be made.
+    mixed: bool,
 }
+
+const _: () = assert!(size_of::<Hot>() == 64, "a node is one cache line");
 
 /// What a node has sent and received: one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -298,6 +303,7 @@ impl<M> Net<M> {
             called: false,
             down: false,
             wrapped: false,
+            mixed: false,
         };
         Net {
             hot: rate.into_iter().map(hot).collect(),
@@ -370,7 +376,12 @@ impl<M> Net<M> {
         tally.queue_bytes += bytes;
         tally.queue_peak_bytes = tally.queue_peak_bytes.max(tally.queue_bytes);
         if self.connections.is_empty() {
-            self.hot[from as usize].queue.push(&mut self.flights, index);
+            let hot = &mut self.hot[from as usize];
+            hot.mixed = match hot.queue.head {
+                NONE => false,
+                head => hot.mixed || self.flights[head].message != parcel.message,
+            };
+            hot.queue.push(&mut self.flights, index);
         } else {
             self.wait(from, index);
         }
@@ -435,14 +446,15 @@ impl<M> Net<M> {
         }
         let index = self.hot[from as usize].queue.pop(&mut self.flights)?;
         self.tally[from as usize].queue_bytes -= self.flights[index].bytes;
-        if !self.hot[from as usize].queue.is_empty() {
-            self.couple(from, index, u64::MAX);
+        let hot = &self.hot[from as usize];
+        if hot.mixed && !hot.queue.is_empty() {
+            self.couple(from, index);
         }
         Some(index)
     }
 
     /// Couples queued small messages for the same peer and class to a first one.
-    fn couple(&mut self, from: u32, first: u32, room: u64) {
+    fn couple(&mut self, from: u32, first: u32) {
         let Flight {
             end,
             class,
@@ -451,7 +463,7 @@ impl<M> Net<M> {
             ..
         } = self.flights[first];
         let small = TRAIN_MESSAGE_BYTES_MAX.saturating_add(self.link.overhead_bytes);
-        let most = self.link.train_bytes_max.min(room);
+        let most = self.link.train_bytes_max;
         let couples = |flight: &Flight| flight.bytes <= small && flight.marks & mark::PACED == 0;
         if bytes > small || bytes > most || marks & mark::PACED != 0 {
             return;
@@ -547,6 +559,16 @@ impl<M> Net<M> {
             |cut: &Cut| cut.parts(node, peer) && (cut.break_ns..cut.until_ns).contains(&now);
         let down = self.hot[node as usize].down || self.hot[peer as usize].down;
         !down && !self.cuts.iter().any(broken)
+    }
+
+    /// Reads a word of what an event that comes soon will need, so that it is in the cache by then.
+    #[inline]
+    pub(crate) fn read_ahead(&self, event: &Event) -> u64 {
+        let hot = self.hot[event.node as usize].down_free_ns;
+        match event.kind() {
+            event::ARRIVAL | event::DELIVERY => hot ^ self.flights[event.arg()].bytes,
+            _ => hot,
+        }
     }
 
     /// Bytes on the wire.

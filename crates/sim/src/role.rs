@@ -6,8 +6,10 @@
 //!
 //! | file | role |
 //! |---|---|
+//! | [`coded`] | a payload in coded pieces |
 //! | [`flood`] | the mesh, direct sending and the grid, with payloads that are sizes |
 
+pub mod coded;
 pub mod flood;
 
 use alphorn_proto::gossip::Peers;

@@ -1,5 +1,6 @@
 //! A run: from a scenario and a seed to an outcome.
 
+mod coded;
 mod faults;
 mod floods;
 mod setup;
@@ -16,7 +17,7 @@ use crate::role::flood::TooManyPeers;
 use crate::role::{Delivery, Publish, Role, Wire};
 use crate::scenario::{Coding, FaultKind, Mode, Protocol, Scenario, Stop, Strategy};
 use crate::world::{Pause, World, WorldError};
-use alphorn_proto::gossip;
+use alphorn_proto::{broadcast, gossip};
 use alphorn_scheme::model::TableError;
 use alphorn_types::Time;
 use setup::Setup;
@@ -110,12 +111,39 @@ pub enum RunError {
         /// The protocol.
         protocol: &'static str,
     },
-    /// A protocol or a mode of it that this module does not run.
-    #[error("{what} is not run by `sim::run`")]
-    NotBuilt {
-        /// What.
-        what: &'static str,
+    /// Parameters that no broadcast can have.
+    #[error("protocol: {0}")]
+    Broadcast(#[from] broadcast::ConfigError),
+    /// A payload that no code takes.
+    #[error("traffic.bytes = {value}, codes take at most {max}")]
+    Payload {
+        /// Its bytes.
+        value: u64,
+        /// The bound.
+        max: u64,
     },
+    /// More chunks than the code has.
+    #[error("protocol.chunks = {value}, this code has at most {max}")]
+    Chunks {
+        /// How many.
+        value: u32,
+        /// The bound.
+        max: u32,
+    },
+    /// A policy that nobody knows.
+    #[error("protocol.policy = {name:?}, known are auto and {}", policies())]
+    Policy {
+        /// Its name.
+        name: String,
+    },
+    /// Combinations without rows.
+    #[error(
+        "protocol.coding = \"ideal\": ranks are counted by the code's own rows, give \"exact\""
+    )]
+    Ideal,
+    /// A slot of Horn is not run here yet.
+    #[error("protocol horn is not run by this command")]
+    Horn,
     /// A bound of the world was passed.
     #[error(transparent)]
     World(#[from] WorldError),
@@ -139,12 +167,17 @@ pub enum RunError {
     },
 }
 
+/// The names of all policies.
+fn policies() -> String {
+    let names = broadcast::Policy::NAMED.iter().map(|(name, _)| *name);
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// Runs a scenario with one seed.
 ///
 /// # Errors
 /// [`RunError`].
 pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<Outcome, RunError> {
-    let not_built = |what| Err(RunError::NotBuilt { what });
     if scenario.sim.mode == Mode::Bytes && scenario.sim.nodes > BYTES_NODES_MAX {
         return Err(RunError::BytesNodes {
             value: scenario.sim.nodes,
@@ -153,14 +186,14 @@ pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<
     }
     match &scenario.protocol {
         Protocol::Gossip(parameters) => floods::gossip(scenario, parameters, seed, observe),
-        Protocol::Broadcast(broadcast) => match broadcast.strategy {
+        Protocol::Broadcast(parameters) => match parameters.strategy {
             Strategy::Gossip => floods::gossip(scenario, &Default::default(), seed, observe),
-            _ if broadcast.coding == Coding::Ideal => not_built("coding = \"ideal\""),
-            Strategy::Rlnc | Strategy::Rs => not_built("protocol broadcast with a code"),
+            _ if parameters.coding == Coding::Ideal => Err(RunError::Ideal),
+            Strategy::Rlnc | Strategy::Rs => coded::run(scenario, parameters, seed, observe),
         },
         Protocol::Direct(_) => floods::direct(scenario, seed, observe),
         Protocol::Grid(_) => floods::grid(scenario, seed, observe),
-        Protocol::Horn(_) => not_built("protocol horn"),
+        Protocol::Horn(_) => Err(RunError::Horn),
     }
 }
 
@@ -215,7 +248,7 @@ where
         world.command(at, published.source, Publish { item, bytes });
     }
     let horizon_ns = setup.horizon_ns(scenario, &items);
-    faults::apply(scenario, &setup, horizon_ns, &mut world)?;
+    faults::apply(scenario, &setup, (horizon_ns, chunks), &mut world)?;
     Ok(Ready {
         world,
         setup,

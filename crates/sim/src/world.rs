@@ -21,6 +21,7 @@ use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
+use std::hint::black_box;
 use twox_hash::XxHash3_64;
 
 /// Kinds of events of the world itself.
@@ -382,6 +383,10 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             };
             self.now_ns = event.time_ns;
             self.events += 1;
+            if let Some(soon) = self.queue.soon() {
+                let role = self.roles[soon.node as usize].next_deadline();
+                black_box((self.net.read_ahead(soon), role));
+            }
             self.happen(event);
             if self.net.full {
                 return Err(WorldError::Flights {

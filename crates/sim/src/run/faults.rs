@@ -18,7 +18,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(super) fn apply<R, Q>(
     scenario: &Scenario,
     setup: &Setup,
-    horizon_ns: u64,
+    (horizon_ns, chunks): (u64, u64),
     world: &mut World<R, Ledger, Q>,
 ) -> Result<(), RunError>
 where
@@ -48,6 +48,7 @@ where
                         node,
                         number,
                         of: members.len() as u64,
+                        chunks,
                     };
                     apply_one(scenario, setup, (fault, interval), place, world)?;
                 }
@@ -70,6 +71,7 @@ struct Place {
     node: u32,
     number: u64,
     of: u64,
+    chunks: u64,
 }
 
 fn apply_one<R, Q>(
@@ -118,6 +120,7 @@ where
                 delay_ns: fault.delay_ms * 1_000_000,
                 seed: mix([setup.seed, place.index as u64, node.into(), 0]),
                 peers: setup.graph.peers(node).len() as u64,
+                chunks: u16::try_from(place.chunks).unwrap_or(u16::MAX),
                 items: scenario.traffic.count,
                 number: place.number,
                 of: place.of,

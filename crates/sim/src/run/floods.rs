@@ -1,6 +1,6 @@
 //! Payloads that travel whole: mesh, direct, grid.
 
-use super::setup::{Setup, duty_ns};
+use super::setup::{Setup, duty};
 use super::{Observe, RunError, finish, prepare};
 use crate::calendar::Calendar;
 use crate::fault::needs_validation;
@@ -53,7 +53,7 @@ pub(super) fn gossip(
     seed: u64,
     observe: &mut dyn Observe,
 ) -> Result<Outcome, RunError> {
-    let (_, validation_ns) = duty_ns(scenario)?;
+    let validation_ns = duty(scenario)?.verify_ns;
     let validates = validation_ns > 0 || needs_validation(scenario);
     let config = Arc::new(config(scenario, parameters, validates)?);
     let setup = Setup::draw(scenario, seed, |_, regions| {
@@ -70,7 +70,7 @@ pub(super) fn direct(
     seed: u64,
     observe: &mut dyn Observe,
 ) -> Result<Outcome, RunError> {
-    let (_, validation_ns) = duty_ns(scenario)?;
+    let validation_ns = duty(scenario)?.verify_ns;
     let validates = validation_ns > 0 || needs_validation(scenario);
     let config = Arc::new(config(scenario, &Gossip::default(), validates)?);
     let setup = Setup::draw(scenario, seed, |sources, _| {
@@ -87,7 +87,7 @@ pub(super) fn grid(
     seed: u64,
     observe: &mut dyn Observe,
 ) -> Result<Outcome, RunError> {
-    let (_, validation_ns) = duty_ns(scenario)?;
+    let validation_ns = duty(scenario)?.verify_ns;
     let validates = validation_ns > 0 || needs_validation(scenario);
     let config = Arc::new(config(scenario, &Gossip::default(), validates)?);
     let setup = Setup::draw(scenario, seed, |_, _| Ok(Graph::grid(scenario.sim.nodes)?))?;

@@ -268,15 +268,27 @@ fn sources(
     Ok(order.into_iter().cycle().take(count).collect())
 }
 
-/// What verifying one signature of a duty costs by the table of the scenario; 0 without a table.
-pub(super) fn duty_ns(scenario: &Scenario) -> Result<(u64, u64), RunError> {
+/// What signatures of duties cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Duty {
+    pub(super) sign_ns: u64,
+    pub(super) verify_ns: u64,
+    /// Bytes of one; none without a table.
+    pub(super) signature_bytes: Option<usize>,
+}
+
+/// What signatures of duties cost by the table of the scenario; nothing without a table.
+pub(super) fn duty(scenario: &Scenario) -> Result<Duty, RunError> {
     let Some(path) = &scenario.compute.costs else {
-        return Ok((0, 0));
+        return Ok(Duty::default());
     };
     let path = path.clone();
     let text = scenario.inputs.get(&path);
     let text = text.ok_or_else(|| RunError::Missing { path: path.clone() })?;
     let table = CostTable::from_json(text).map_err(|error| RunError::Costs { path, error })?;
-    let sign_ns = table.cost(Op::DutySign, 1, 0).ns;
-    Ok((sign_ns, table.cost(Op::DutyVerify, 1, 0).ns))
+    Ok(Duty {
+        sign_ns: table.cost(Op::DutySign, 1, 0).ns,
+        verify_ns: table.cost(Op::DutyVerify, 1, 0).ns,
+        signature_bytes: usize::try_from(table.sizes.duty_signature).ok(),
+    })
 }

@@ -241,3 +241,63 @@ fn nodes_that_come_and_go_are_not_held_to_what_they_missed() {
     // 70 nodes less the sources deliver everything, the others most of it.
     assert!((3 * 69..3 * 99).contains(&outcome.delays_ns.len()));
 }
+
+/// A broadcast of 20 kB to 64 nodes that are connected to 24.
+fn broadcast(strategy: &str, more: &str) -> Scenario {
+    let text = format!(
+        "name = \"b\"\nschema = 1\n[sim]\nnodes = 64\n{more}\n\
+         [graph]\nkind = \"permutations\"\ndegree = 24\n\
+         [traffic]\nbytes = 20000\ncount = 2\ninterval_ms = 2000\n\
+         [[class]]\nname = \"a\"\nshare_pct = 100\ndown_mbps = 50\nup_mbps = 25\n\
+         [protocol]\nkind = \"broadcast\"\nstrategy = \"{strategy}\"\nchunks = 8\nburst = 12\n\
+         source_chunks = 24\n"
+    );
+    Scenario::parse(&text, &[]).unwrap()
+}
+
+#[test]
+fn codes_deliver_what_was_published() {
+    for (strategy, mode) in [
+        ("rlnc", "rank"),
+        ("rlnc", "bytes"),
+        ("rs", "rank"),
+        ("rs", "bytes"),
+    ] {
+        let scenario = broadcast(strategy, &format!("mode = \"{mode}\""));
+        let outcome =
+            run(&scenario, 7, &mut ()).unwrap_or_else(|error| panic!("{strategy}: {error}"));
+        let summary = outcome.summary();
+        assert_eq!(summary.delivered_pct, 100.0, "{strategy} {mode}");
+        assert_eq!(outcome.delays_ns.len(), 2 * 63);
+        assert!(!outcome.sent_truncated);
+        // Less than a mesh of 8 would send.
+        assert!(
+            summary.sent_ratio < 5.0,
+            "{strategy} {mode}: {}",
+            summary.sent_ratio
+        );
+        assert!(outcome == run(&scenario, 7, &mut ()).unwrap());
+    }
+}
+
+#[test]
+fn adversaries_of_codes_harm_no_honest_node() {
+    let faults = [
+        "kind = \"crash\"\nshare_pct = 20\nfrom_ms = 50",
+        "kind = \"withhold\"\nshare_pct = 20\nfactor_pct = 100",
+        "kind = \"late\"\nshare_pct = 20\ndelay_ms = 300",
+        "kind = \"invalid_flood\"\nshare_pct = 20",
+        "kind = \"false_feedback\"\nshare_pct = 20",
+        "kind = \"grief\"\nshare_pct = 20",
+    ];
+    for fault in faults {
+        let scenario = broadcast("rlnc", &format!("[[fault]]\n{fault}\n"));
+        let outcome = run(&scenario, 7, &mut ()).unwrap_or_else(|error| panic!("{fault}: {error}"));
+        assert_eq!(outcome.summary().delivered_pct, 100.0, "{fault}");
+    }
+    // Too few combinations: nobody has the payload, and nobody blames a neighbour.
+    let source = "[[fault]]\nkind = \"rank_deficient_source\"\nnodes = [5]\n";
+    let outcome = run(&broadcast("rlnc", source), 7, &mut ()).unwrap();
+    assert_eq!(outcome.summary().delivered_pct, 0.0);
+    assert_eq!(outcome.nodes[5].role, "rank_deficient_source");
+}

@@ -1,0 +1,376 @@
+//! A payload in coded pieces: [`Broadcast`] with any code, jobs charged from tables.
+
+use super::{Delivery, Input, Labour, Output, Publish, Role, Wire};
+use crate::latency::mix;
+use alphorn_proto::Class;
+use alphorn_proto::broadcast::{self, Broadcast, Message, Product, Reject, Work};
+use alphorn_proto::gossip::Peers;
+use alphorn_proto::rlnc::{Coding, Id, Subject};
+use alphorn_scheme::model::{CodeOp, CodeTable};
+use alphorn_scheme::{Bytes, Features, Group, SessionId};
+use alphorn_types::{Slot, Time};
+use alphorn_worker::{self as worker, Request};
+use std::sync::Arc;
+
+/// The kind of payload in the headers of a run.
+const KIND: u8 = 1;
+/// What an authenticator begins with that does not verify.
+const FORGED: u8 = 1;
+
+impl<C: Coding> Wire for Message<C> {
+    const KINDS: &'static [&'static str] = &[
+        "header", "commits", "piece", "rank", "done", "need", "unread",
+    ];
+
+    #[inline]
+    fn wire_bytes(&self) -> u64 {
+        Message::wire_bytes(self)
+    }
+
+    #[inline]
+    fn kind(&self) -> usize {
+        match self {
+            Message::Header(_) => 0,
+            Message::Commits { .. } => 1,
+            Message::Piece { .. } => 2,
+            Message::Rank { .. } => 3,
+            Message::Done { .. } => 4,
+            Message::Need { .. } => 5,
+            Message::Unread(_) => 6,
+        }
+    }
+
+    #[inline]
+    fn has_payload(&self) -> bool {
+        matches!(self, Message::Piece { .. })
+    }
+
+    #[inline]
+    fn is_paced(&self) -> bool {
+        matches!(self, Message::Piece { .. })
+    }
+}
+
+/// What all nodes of a run share: the code, what work costs, what is published.
+#[derive(Debug)]
+pub struct Coder<C> {
+    /// The code.
+    pub code: C,
+    /// What coding costs; nothing without.
+    pub table: Option<CodeTable>,
+    /// What signing a header costs, and verifying one.
+    pub sign_ns: u64,
+    /// See [`Coder::sign_ns`].
+    pub verify_ns: u64,
+    /// Bytes of a header's authenticator.
+    pub auth_bytes: usize,
+    /// Bytes of a generation of the payload.
+    pub generation_bytes: u64,
+    /// Source of each payload.
+    pub sources: Vec<u32>,
+    /// Whether payloads have content; else they are zeros, which only models take.
+    pub real: bool,
+}
+
+impl<C> Coder<C> {
+    /// The payload of a number.
+    pub fn payload(&self, item: u32, bytes: u64) -> Bytes {
+        let byte = |i: u64| match self.real {
+            true => (mix([i / 8, item.into(), 0, 0]) >> (i % 8 * 8)) as u8,
+            false => 0,
+        };
+        (0..bytes).map(byte).collect::<Vec<u8>>().into()
+    }
+
+    /// Whether this is the source of the payload with this slot for a number.
+    pub fn is_scheduled(&self, subject: &Subject) -> bool {
+        let source = usize::try_from(subject.slot).ok();
+        let source = source.and_then(|item| self.sources.get(item));
+        subject.kind == KIND && source == Some(&subject.source)
+    }
+
+    fn cost_ns(&self, op: CodeOp, n: u64, payload_bytes: u64) -> u64 {
+        let table = self.table.as_ref();
+        table.map_or(0, |table| table.cost(op, n, payload_bytes).ns)
+    }
+}
+
+/// A job of a broadcast, and the code that does it.
+#[derive(Clone, Debug)]
+pub struct CodedWork<C: Coding> {
+    work: Work<C>,
+    coder: Arc<Coder<C>>,
+    cost_ns: u64,
+}
+
+impl<C: Coding> worker::Work for CodedWork<C> {
+    fn features(&self) -> Features {
+        let size = self.work.size();
+        let index = |op| CodeOp::ALL.iter().position(|known| *known == op);
+        let kind = size
+            .and_then(|size| index(size.op))
+            .unwrap_or(CodeOp::ALL.len());
+        let class = size.map_or(0, |size| size.payload_bytes.max(1).ilog2() as u8);
+        Features {
+            // Above the operations of a scheme.
+            kind: 0x100 + kind as u16,
+            class,
+            inputs: 1,
+            prior_ns: self.cost_ns,
+            memory_bytes: 0,
+        }
+    }
+
+    fn prefix(&self, inputs: u32) -> Option<Self> {
+        (inputs > 0).then(|| self.clone())
+    }
+}
+
+impl<C: Coding> Labour for CodedWork<C> {
+    type Product = Option<Product<C>>;
+
+    fn cost_ns(&self) -> u64 {
+        self.cost_ns
+    }
+
+    fn run(self) -> Self::Product {
+        match &self.work {
+            Work::Sign { .. } => {
+                let auth = vec![0; self.coder.auth_bytes];
+                Some(Product::Signed(auth.into()))
+            }
+            Work::VerifyHeader { announce, .. } => {
+                let genuine = announce.auth.len() == self.coder.auth_bytes
+                    && announce.auth.first() != Some(&FORGED);
+                Some(Product::Header(genuine))
+            }
+            work => work.run(&self.coder.code),
+        }
+    }
+}
+
+/// A node that broadcasts in pieces.
+pub struct Coded<C: Coding> {
+    machine: Broadcast<C>,
+    coder: Arc<Coder<C>>,
+    node: u32,
+    /// Waits behind the time that it took.
+    next: Option<Output<Self>>,
+    duplicate_bytes: u64,
+}
+
+impl<C: Coding> std::fmt::Debug for Coded<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Coded({})", self.node)
+    }
+}
+
+impl<C: Coding> Coded<C> {
+    /// A node of a run; `secret` is drawn from its seed.
+    ///
+    /// # Panics
+    /// If the configuration does not pass its check.
+    pub fn new(
+        coder: Arc<Coder<C>>,
+        config: Arc<broadcast::Config>,
+        node: u32,
+        secret: [u8; 32],
+    ) -> Self {
+        let table = coder.clone();
+        let schedule = Arc::new(move |subject: &Subject| table.is_scheduled(subject));
+        Coded {
+            machine: Broadcast::new(coder.code.clone(), config, schedule, secret),
+            coder,
+            node,
+            next: None,
+            duplicate_bytes: 0,
+        }
+    }
+
+    /// The state machine.
+    pub fn machine(&self) -> &Broadcast<C> {
+        &self.machine
+    }
+
+    /// Pieces so far that told nothing.
+    fn useless(&self) -> u32 {
+        let refused = self.machine.refused();
+        let count = |reason| refused.count(reason);
+        count(Reject::Dependent) + count(Reject::GenerationFull) + count(Reject::Expired)
+    }
+
+    fn publish(&self, publish: Publish) -> broadcast::Input<C> {
+        let Publish { item, bytes } = publish;
+        broadcast::Input::Publish {
+            subject: Subject {
+                kind: KIND,
+                slot: item.into(),
+                source: self.node,
+                index: 0,
+            },
+            payload: self.coder.payload(item, bytes),
+        }
+    }
+
+    /// A delivery of what was published; of other bytes one that the ledger will not find.
+    fn delivery(&self, subject: &Subject, payload: &Bytes) -> Delivery {
+        let item = u32::try_from(subject.slot).unwrap_or(u32::MAX);
+        let bytes = payload.len() as u64;
+        let genuine = !self.coder.real || *payload == self.coder.payload(item, bytes);
+        Delivery {
+            item,
+            bytes: if genuine { bytes } else { u64::MAX },
+        }
+    }
+
+    fn spawn(&self, work: Work<C>, expires: Time) -> Request<CodedWork<C>> {
+        let cost_ns = match (&work, work.size()) {
+            (_, Some(size)) => self.coder.cost_ns(size.op, size.n, size.payload_bytes),
+            (Work::Sign { .. }, None) => self.coder.sign_ns,
+            (_, None) => self.coder.verify_ns,
+        };
+        let slot = Slot(0);
+        Request {
+            session: SessionId { slot, seq: 0 },
+            group: Group {
+                slot,
+                message: [0; 32],
+                committee: None,
+                subcommittee: None,
+            },
+            replaces: None,
+            class: match work.class() {
+                Class::Duty => worker::Class::Duty,
+                Class::Verdict => worker::Class::Verdict,
+                Class::Current => worker::Class::Current,
+                Class::Backfill => worker::Class::Backfill,
+                Class::Maintenance => worker::Class::Maintenance,
+            },
+            soft: expires,
+            hard: expires,
+            votes: 1,
+            bytes: 0,
+            work: CodedWork {
+                work,
+                coder: self.coder.clone(),
+                cost_ns,
+            },
+        }
+    }
+}
+
+impl<C: Coding> Role for Coded<C> {
+    type Message = Message<C>;
+    type Command = Publish;
+    type Cancel = Id;
+    type Work = CodedWork<C>;
+    type Delivery = Delivery;
+
+    fn handle(&mut self, now: Time, input: Input<Self>) {
+        let input = match input {
+            Input::Message { from, message } => {
+                let bytes = match &message {
+                    Message::Piece { wire_bytes, .. } => u64::from(*wire_bytes),
+                    _ => 0,
+                };
+                let before = self.useless();
+                let input = broadcast::Input::Message { from, message };
+                self.machine.handle(now, input);
+                if self.useless() != before {
+                    self.duplicate_bytes += bytes;
+                }
+                return;
+            }
+            Input::SendReady { peer } => broadcast::Input::SendReady { peer },
+            Input::PeerUp { peer } => broadcast::Input::PeerUp { peer },
+            Input::PeerDown { peer } => broadcast::Input::PeerDown { peer },
+            Input::Finished { job, product, .. } => broadcast::Input::Finished {
+                job,
+                product: product.flatten(),
+            },
+            Input::Deadline => broadcast::Input::Deadline,
+            Input::Command(command) => self.publish(command),
+        };
+        self.machine.handle(now, input);
+    }
+
+    fn poll_output(&mut self) -> Option<Output<Self>> {
+        if let Some(next) = self.next.take() {
+            return Some(next);
+        }
+        loop {
+            return Some(match self.machine.poll_output()? {
+                broadcast::Output::Send {
+                    peer,
+                    message,
+                    class,
+                    drawn,
+                } => {
+                    let send = Output::Send {
+                        to: Peers::One(peer),
+                        message,
+                        class: class as u8,
+                    };
+                    let bytes = self.coder.generation_bytes;
+                    let cost_ns = match drawn {
+                        0 => 0,
+                        rows => self.coder.cost_ns(CodeOp::RlncRecode, rows.into(), bytes),
+                    };
+                    if cost_ns > 0 {
+                        self.next = Some(send);
+                        return Some(Output::Spend { cost_ns });
+                    }
+                    send
+                }
+                broadcast::Output::Cancel { peer, id } => Output::Cancel { peer, what: id },
+                broadcast::Output::Spawn { job, expires, work } => Output::Spawn {
+                    job,
+                    request: self.spawn(*work, expires),
+                },
+                broadcast::Output::Deliver {
+                    subject, payload, ..
+                } => Output::Deliver(self.delivery(&subject, &payload)),
+                broadcast::Output::Report { peer, reason } => Output::Report {
+                    peer,
+                    reason: reason.name(),
+                },
+                broadcast::Output::InvalidSource(_) | broadcast::Output::Evidence { .. } => {
+                    Output::Evidence
+                }
+                // The ledger sees what is delivered and what is not.
+                broadcast::Output::Published { .. }
+                | broadcast::Output::Unpublished { .. }
+                | broadcast::Output::Withheld { .. }
+                | broadcast::Output::Progress { .. } => continue,
+            });
+        }
+    }
+
+    #[inline]
+    fn next_deadline(&self) -> Option<Time> {
+        self.machine.next_deadline()
+    }
+
+    fn cancels(what: &Id, message: &Message<C>) -> bool {
+        matches!(message, Message::Piece { id, .. } if id == what)
+    }
+
+    fn is_proof(reason: &str) -> bool {
+        const PROOFS: [Reject; 9] = [
+            Reject::Malformed,
+            Reject::TooLong,
+            Reject::BadLength,
+            Reject::BadAuth,
+            Reject::NonCanonicalScalar,
+            Reject::NonCanonicalPoint,
+            Reject::ZeroRow,
+            Reject::InvalidChunk,
+            Reject::BadPath,
+        ];
+        PROOFS.iter().any(|proof| proof.name() == reason)
+    }
+
+    fn duplicate_bytes(&self) -> u64 {
+        self.duplicate_bytes
+    }
+}

@@ -1,0 +1,216 @@
+//! Payloads in coded pieces.
+
+use super::setup::{Setup, duty};
+use super::{Observe, RunError, finish, prepare};
+use crate::calendar::Calendar;
+use crate::fault::Spoil;
+use crate::graph::Graph;
+use crate::random;
+use crate::report::Outcome;
+use crate::role::coded::{Coded, Coder};
+use crate::role::flood::TooManyPeers;
+use crate::scenario::{Broadcast, Latency, Mode, Scenario, Strategy};
+use alphorn_proto::broadcast::{Config, Limits, PEERS_MAX, Policy, PolicyChoice};
+use alphorn_proto::rlnc::{self, Backend, Cut, Generators, Model16, Ristretto, Rs};
+use alphorn_scheme::model::CodeTable;
+use std::sync::Arc;
+
+/// The latency for which policies are made, where a scenario has regions: that of the published
+/// comparisons.
+const REGIONS_LATENCY_MS: u64 = 70;
+/// Bytes of an authenticator without a table of costs.
+const AUTH_BYTES: usize = 96;
+
+pub(super) fn run(
+    scenario: &Scenario,
+    broadcast: &Broadcast,
+    seed: u64,
+    observe: &mut dyn Observe,
+) -> Result<Outcome, RunError> {
+    let bytes = scenario.traffic.bytes;
+    let max = rlnc::PAYLOAD_BYTES_MAX;
+    let len = u32::try_from(bytes).ok().filter(|len| *len <= max);
+    let Some(len) = len else {
+        let max = u64::from(max);
+        return Err(RunError::Payload { value: bytes, max });
+    };
+    match (broadcast.strategy, scenario.sim.mode) {
+        // Indices of shards are as small as a model of them would be: the code itself runs.
+        (Strategy::Rs, _) => with(scenario, broadcast, seed, observe, Rs::new(len), true),
+        (_, Mode::Rank) => with(scenario, broadcast, seed, observe, Model16::new(len), false),
+        (_, Mode::Bytes) => {
+            let cut = cut(scenario, broadcast, len)?;
+            let pieces = u64::from(cut.chunks) * u64::from(cut.generations);
+            // One more for the length that is cut along.
+            let elements = bytes.div_ceil(pieces * u64::from(rlnc::ELEMENT_PAYLOAD_BYTES)) + 1;
+            let elements = u32::try_from(elements)
+                .unwrap_or(u32::MAX)
+                .min(rlnc::ELEMENTS_MAX);
+            let generators = Generators::new(Backend::portable(), elements);
+            let code = Ristretto::new(generators, len);
+            with(scenario, broadcast, seed, observe, code, true)
+        }
+    }
+}
+
+/// How the payload is cut.
+fn cut(scenario: &Scenario, broadcast: &Broadcast, len: u32) -> Result<Cut, RunError> {
+    let strategy = match broadcast.strategy {
+        Strategy::Rs => rlnc::Strategy::Rs,
+        _ => rlnc::Strategy::Rlnc,
+    };
+    Ok(match policy(scenario, broadcast, strategy, len)? {
+        PolicyChoice::Fixed(policy) => policy.cut(strategy, len as usize),
+        PolicyChoice::Auto => Cut::auto(strategy, len as usize),
+    })
+}
+
+fn with<C: rlnc::Coding + Spoil>(
+    scenario: &Scenario,
+    broadcast: &Broadcast,
+    seed: u64,
+    observe: &mut dyn Observe,
+    code: C,
+    real: bool,
+) -> Result<Outcome, RunError> {
+    let setup = Setup::draw(scenario, seed, |_, regions| {
+        Ok(Graph::of(scenario, seed, regions)?)
+    })?;
+    let len = scenario.traffic.bytes as u32;
+    let choice = policy(scenario, broadcast, code.strategy(), len)?;
+    let generations = u64::from(cut(scenario, broadcast, len)?.generations.max(1));
+    let coder = Arc::new(coder(scenario, &setup, (code, real), generations)?);
+    let configs: Vec<Arc<Config>> = (0..scenario.class.len())
+        .map(|class| config(scenario, broadcast, choice, class).map(Arc::new))
+        .collect::<Result<_, _>>()?;
+    let mut roles = Vec::with_capacity(setup.class.len());
+    for node in 0..scenario.sim.nodes {
+        let value = setup.graph.peers(node).len();
+        if value > usize::from(PEERS_MAX) {
+            let max = usize::from(PEERS_MAX);
+            return Err(TooManyPeers { node, value, max }.into());
+        }
+        let config = configs[usize::from(setup.class[node as usize])].clone();
+        let secret = random::bytes(seed, "broadcast", node);
+        roles.push(Coded::new(coder.clone(), config, node, secret));
+    }
+    let chunks = u64::from(cut(scenario, broadcast, len)?.chunks);
+    let degree = setup.mean_degree();
+    let mut ready = prepare::<_, Calendar>(scenario, setup, roles, (degree, chunks))?;
+    ready.world.connect();
+    finish(scenario, ready, observe)
+}
+
+fn coder<C: rlnc::Coding>(
+    scenario: &Scenario,
+    setup: &Setup,
+    (code, real): (C, bool),
+    generations: u64,
+) -> Result<Coder<C>, RunError> {
+    let duty = duty(scenario)?;
+    let table = match &scenario.compute.code_costs {
+        None => None,
+        Some(path) => {
+            let path = path.clone();
+            let text = scenario.inputs.get(&path);
+            let text = text.ok_or_else(|| RunError::Missing { path: path.clone() })?;
+            let table = CodeTable::from_json(text);
+            Some(table.map_err(|error| RunError::Costs { path, error })?)
+        }
+    };
+    Ok(Coder {
+        code,
+        table,
+        sign_ns: duty.sign_ns,
+        verify_ns: duty.verify_ns,
+        auth_bytes: duty.signature_bytes.unwrap_or(AUTH_BYTES),
+        generation_bytes: scenario.traffic.bytes.div_ceil(generations),
+        sources: setup.sources.clone(),
+        real,
+    })
+}
+
+/// The mean uplink of the nodes, and the latency, for which policies are made.
+fn reference(scenario: &Scenario) -> (u64, u64) {
+    let classes = scenario.class.iter();
+    let share = classes.map(|class| class.up_mbps * 1_000_000 * u64::from(class.share_pct));
+    let latency_ms = match scenario.latency {
+        Latency::Constant { ms, .. } => ms,
+        Latency::Regions { .. } => REGIONS_LATENCY_MS,
+    };
+    (share.sum::<u64>() / 100, latency_ms * 1_000_000)
+}
+
+/// The policy by name, with what the scenario replaces.
+fn policy(
+    scenario: &Scenario,
+    broadcast: &Broadcast,
+    strategy: rlnc::Strategy,
+    len: u32,
+) -> Result<PolicyChoice, RunError> {
+    let own = broadcast
+        .chunks
+        .or(broadcast.burst)
+        .or(broadcast.source_chunks);
+    let known = Policy::NAMED
+        .iter()
+        .find(|(name, _)| *name == broadcast.policy);
+    let (up_bps, latency_ns) = reference(scenario);
+    let mut policy = match (broadcast.policy.as_str(), known) {
+        ("auto", _) if own.is_none() => return Ok(PolicyChoice::Auto),
+        ("auto", _) => Policy::auto(len, up_bps, latency_ns),
+        (_, Some((_, policy))) => *policy,
+        (name, None) => {
+            return Err(RunError::Policy { name: name.into() });
+        }
+    };
+    let short = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
+    if let Some(chunks) = broadcast.chunks {
+        let max = match strategy {
+            rlnc::Strategy::Rlnc => u32::from(rlnc::CHUNKS_MAX),
+            rlnc::Strategy::Rs => u32::from(rlnc::SHARDS_TOTAL_MAX) / 4,
+        };
+        if chunks > max {
+            return Err(RunError::Chunks { value: chunks, max });
+        }
+        policy.chunks = short(chunks);
+    }
+    if let Some(burst) = broadcast.burst {
+        policy.burst = [short(burst); 3];
+    }
+    if let Some(pieces) = broadcast.source_chunks {
+        policy.source_pieces = short(pieces);
+    }
+    Ok(PolicyChoice::Fixed(policy))
+}
+
+/// The configuration of the nodes of a class.
+fn config(
+    scenario: &Scenario,
+    broadcast: &Broadcast,
+    policy: PolicyChoice,
+    class: usize,
+) -> Result<Config, RunError> {
+    let defaults = Config::default();
+    let (reference_uplink_bps, reference_latency_ns) = reference(scenario);
+    let in_flight = broadcast
+        .credit
+        .map(|credit| u8::try_from(credit).unwrap_or(u8::MAX));
+    let config = Config {
+        limits: Limits {
+            network_id: [0; 32],
+            header_auth_bytes_max: alphorn_proto::broadcast::AUTH_BYTES_MAX,
+        },
+        payload_bytes_max: scenario.traffic.bytes as u32,
+        policy,
+        uplink_bps: scenario.class[class].up_mbps * 1_000_000,
+        reference_uplink_bps,
+        reference_latency_ns,
+        peers_max: PEERS_MAX,
+        memory_bytes_max: u64::MAX,
+        sends_in_flight_peer_max: in_flight.unwrap_or(defaults.sends_in_flight_peer_max),
+        ..defaults
+    };
+    config.validate()?;
+    Ok(config)
+}
