@@ -1,0 +1,47 @@
+//! Files that are whole or not there, and on the disk before anybody acts on them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Bytes of the checksum at the end of a file.
+pub(crate) const CHECKSUM_BYTES: usize = 32;
+
+/// Replaces a file: writes beside it, syncs, renames, and syncs the folder. Only the owner may
+/// read it. After an error the old content is still there, or the new one is.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&beside)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    File::open(folder)?.sync_all()
+}
+
+/// Appends the checksum of what is there.
+pub(crate) fn seal(mut content: Vec<u8>) -> Vec<u8> {
+    let checksum = Sha256::digest(&content);
+    content.extend_from_slice(&checksum);
+    content
+}
+
+/// The content in front of a checksum that fits.
+pub(crate) fn unseal(bytes: &[u8]) -> Option<&[u8]> {
+    let (content, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_BYTES)?)?;
+    (Sha256::digest(content)[..] == *checksum).then_some(content)
+}

@@ -1,0 +1,143 @@
+//! The hash functions of the compact set: one compression of width 16 for everything.
+//!
+//! C(a, b) is the first half of the compression of a ‖ b. Inputs are told apart by a tweak in the
+//! first two lanes: type, sub-index and index. The second call of the encoding has none; its first
+//! half is a digest, and a digest that looks like a tweak with two zero lanes has probability
+//! 2^-124.
+
+use alphorn_stark::field::P;
+use alphorn_stark::{Backend, Fp};
+
+use super::{
+    Children, Code, Digest, Encoding, Instance, Message, Tips, Walk, message_limbs, on_target,
+    walk_16,
+};
+use crate::params::Set;
+
+/// The functions of the compact set.
+pub(super) struct Compact;
+
+type Half = [Fp; 8];
+
+const CHAIN: u32 = 0;
+const LEAF: u32 = 1;
+const NODE: u32 = 2;
+const ENCODING: u32 = 3;
+
+/// Separates a message's hash from all else: "alp" in ASCII.
+const MESSAGE_TAG: u32 = 0x0061_6c70;
+
+/// Type below 4, `sub` below 2^10: the first limb is below 2^28.
+pub(super) fn tweak(kind: u32, sub: u32, index: u32) -> [Fp; 2] {
+    let first = (kind << 26) + ((index >> 16) << 10) + sub;
+    [Fp::new(first), Fp::new(index & 0xffff)]
+}
+
+/// A tweak, two zeros and four elements.
+fn head(tweak: [Fp; 2], four: &[Fp]) -> Half {
+    let mut half = [Fp::ZERO; 8];
+    half[..2].copy_from_slice(&tweak);
+    half[4..].copy_from_slice(&four[..4]);
+    half
+}
+
+/// Eight elements of two fours.
+fn pair(left: &[Fp], right: &[Fp]) -> Half {
+    let mut half = [Fp::ZERO; 8];
+    half[..4].copy_from_slice(&left[..4]);
+    half[4..].copy_from_slice(&right[..4]);
+    half
+}
+
+/// Four elements and four zeros.
+fn padded(four: &[Fp]) -> Half {
+    let mut half = [Fp::ZERO; 8];
+    half[..4].copy_from_slice(&four[..4]);
+    half
+}
+
+fn joined(left: Half, right: Half) -> [Fp; 16] {
+    let mut state = [Fp::ZERO; 16];
+    state[..8].copy_from_slice(&left);
+    state[8..].copy_from_slice(&right);
+    state
+}
+
+/// C of each pair of halves.
+fn compress(backend: Backend, halves: impl Iterator<Item = (Half, Half)>) -> Vec<Half> {
+    let mut states: Vec<[Fp; 16]> = halves.map(|(left, right)| joined(left, right)).collect();
+    backend.compress_16(&mut states);
+    let output = |state: &[Fp; 16]| std::array::from_fn(|i| state[i]);
+    states.iter().map(output).collect()
+}
+
+impl Instance for Compact {
+    fn chain_input(&self, walk: &Walk, position: u8) -> [Fp; 16] {
+        let sub = 8 * u32::from(walk.chain) + u32::from(position);
+        let left = head(tweak(CHAIN, sub, walk.slot), &walk.digest);
+        joined(left, padded(&walk.parameter))
+    }
+
+    fn walk(&self, backend: Backend, walks: &mut [Walk]) {
+        walk_16(self, Set::Compact.params().digest, backend, walks);
+    }
+
+    fn nodes(&self, backend: Backend, children: &[Children]) -> Vec<Digest> {
+        let halves = children.iter().map(|c| {
+            let tweak = tweak(NODE, c.level.into(), c.index);
+            (head(tweak, &c.parameter), pair(&c.left, &c.right))
+        });
+        let parents = compress(backend, halves);
+        parents.iter().map(|parent| padded(parent)).collect()
+    }
+
+    fn leaves(&self, backend: Backend, tips: &[Tips<'_>]) -> Vec<Digest> {
+        let start = |tips: &Tips<'_>| head(tweak(LEAF, 0, tips.slot), &tips.parameter);
+        let first = tips.iter().map(|tips| (start(tips), [Fp::ZERO; 8]));
+        let mut states = compress(backend, first);
+        for i in 0..Set::Compact.params().chains / 2 {
+            let block = |tips: &Tips<'_>| pair(&tips.digests[2 * i], &tips.digests[2 * i + 1]);
+            let halves = states.iter().zip(tips);
+            states = compress(backend, halves.map(|(state, tips)| (*state, block(tips))));
+        }
+        states.iter().map(|state| padded(state)).collect()
+    }
+
+    fn message(&self, backend: Backend, message: &[u8; 32]) -> Message {
+        let limbs = message_limbs(message);
+        let left = std::array::from_fn(|i| limbs[i]);
+        let mut right = [Fp::ZERO; 8];
+        right[..2].copy_from_slice(&[limbs[8], Fp::new(MESSAGE_TAG)]);
+        let hash = compress(backend, std::iter::once((left, right)))[0];
+        std::array::from_fn(|i| hash.get(i).copied().unwrap_or_default())
+    }
+
+    fn encode(&self, backend: Backend, encodings: &[Encoding]) -> Vec<Option<Code>> {
+        let first = encodings.iter().map(|e| {
+            let left = std::array::from_fn(|i| e.message[i]);
+            let mut right = [Fp::ZERO; 8];
+            right[..6].copy_from_slice(&e.randomness[..6]);
+            right[6..].copy_from_slice(&tweak(ENCODING, 0, e.slot));
+            (left, right)
+        });
+        let inner = compress(backend, first);
+        let halves = inner.iter().zip(encodings);
+        let hashes = compress(
+            backend,
+            halves.map(|(left, e)| (*left, padded(&e.parameter))),
+        );
+        hashes.iter().map(decode).collect()
+    }
+}
+
+/// Digits of the low 24 bits of each lane, which are uniform once p − 1 is refused.
+fn decode(lanes: &Half) -> Option<Code> {
+    let values = lanes.map(|lane| lane.canonical());
+    if values.contains(&(P - 1)) {
+        return None;
+    }
+    let digits = values
+        .iter()
+        .flat_map(|value| (0..8).map(move |i| (value >> (3 * i) & 7) as u8));
+    on_target(Set::Compact, digits)
+}

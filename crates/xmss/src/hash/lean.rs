@@ -1,0 +1,169 @@
+//! The hash functions of the lean consensus specification: chains of width 16, all else width 24.
+
+use std::sync::LazyLock;
+
+use alphorn_stark::field::P;
+use alphorn_stark::{Backend, Fp};
+
+use super::{
+    Children, Code, Digest, Encoding, Instance, Message, Tips, Walk, message_limbs, on_target,
+    walk_16,
+};
+use crate::params::Set;
+
+/// The functions of one of the two sets.
+pub(super) struct Lean {
+    set: Set,
+    capacity: &'static LazyLock<[Fp; CAPACITY]>,
+}
+
+/// Lanes of the sponge that no input touches.
+const CAPACITY: usize = 9;
+/// Lanes of the sponge that take input.
+const RATE: usize = 24 - CAPACITY;
+
+static CAPACITY_PROD: LazyLock<[Fp; CAPACITY]> = LazyLock::new(|| leaf_capacity(Set::Prod));
+static CAPACITY_TEST: LazyLock<[Fp; CAPACITY]> = LazyLock::new(|| leaf_capacity(Set::Test));
+
+pub(super) static PROD: Lean = Lean {
+    set: Set::Prod,
+    capacity: &CAPACITY_PROD,
+};
+pub(super) static TEST: Lean = Lean {
+    set: Set::Test,
+    capacity: &CAPACITY_TEST,
+};
+
+/// Digits of base p of an integer, the lowest first.
+pub(super) fn limbs<const N: usize>(mut value: u128) -> [Fp; N] {
+    let out = std::array::from_fn(|_| {
+        let digit = Fp::reduced(value);
+        value /= u128::from(P);
+        digit
+    });
+    assert!(value == 0, "the integer has more than {N} digits");
+    out
+}
+
+pub(super) fn chain_tweak(slot: u32, chain: u8, step: u8) -> [Fp; 2] {
+    limbs(u128::from(slot) << 24 | u128::from(chain) << 16 | u128::from(step) << 8)
+}
+
+pub(super) fn tree_tweak(level: u8, index: u32) -> [Fp; 2] {
+    limbs(u128::from(level) << 40 | u128::from(index) << 8 | 1)
+}
+
+pub(super) fn message_tweak(slot: u32) -> [Fp; 2] {
+    limbs(u128::from(slot) << 8 | 2)
+}
+
+/// The capacity that names the lengths of a sponge's input fields.
+pub(super) fn separator(lengths: [u32; 4]) -> [Fp; CAPACITY] {
+    let joined = lengths
+        .into_iter()
+        .fold(0, |sum, length| sum << 32 | u128::from(length));
+    let mut states = [limbs::<24>(joined)];
+    Backend::portable().compress_24(&mut states);
+    std::array::from_fn(|i| states[0][i])
+}
+
+fn leaf_capacity(set: Set) -> [Fp; CAPACITY] {
+    let p = set.params();
+    separator([p.parameter, 2, p.chains, p.digest].map(|length| length as u32))
+}
+
+/// Sponges of inputs of one length, made of parts; eight elements each.
+pub(super) fn sponges(
+    backend: Backend,
+    capacity: &[Fp; CAPACITY],
+    inputs: &[Vec<Fp>],
+) -> Vec<Digest> {
+    let mut start = [Fp::ZERO; 24];
+    start[..CAPACITY].copy_from_slice(capacity);
+    let mut states = vec![start; inputs.len()];
+    let blocks = inputs.first().map_or(0, |input| input.len().div_ceil(RATE));
+    for block in 0..blocks {
+        for (state, input) in states.iter_mut().zip(inputs) {
+            let part = &input[block * RATE..input.len().min((block + 1) * RATE)];
+            state[CAPACITY..].fill(Fp::ZERO);
+            state[CAPACITY..CAPACITY + part.len()].copy_from_slice(part);
+        }
+        backend.permute_24(&mut states);
+    }
+    let output = |state: &[Fp; 24]| std::array::from_fn(|i| state[CAPACITY + i]);
+    states.iter().map(output).collect()
+}
+
+/// Fills a state with parts, one after the other; the rest is zero.
+fn filled<const T: usize>(parts: &[&[Fp]]) -> [Fp; T] {
+    let mut state = [Fp::ZERO; T];
+    let mut at = 0;
+    for part in parts {
+        state[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    state
+}
+
+impl Instance for Lean {
+    fn chain_input(&self, walk: &Walk, position: u8) -> [Fp; 16] {
+        let tweak = chain_tweak(walk.slot, walk.chain, position + 1);
+        filled(&[&walk.digest, &walk.parameter, &tweak])
+    }
+
+    fn walk(&self, backend: Backend, walks: &mut [Walk]) {
+        walk_16(self, self.set.params().digest, backend, walks);
+    }
+
+    fn nodes(&self, backend: Backend, children: &[Children]) -> Vec<Digest> {
+        let input = |c: &Children| {
+            let tweak = tree_tweak(c.level, c.index);
+            filled(&[&c.parameter, &tweak, &c.left, &c.right])
+        };
+        let mut states: Vec<[Fp; 24]> = children.iter().map(input).collect();
+        backend.compress_24(&mut states);
+        let output = |state: &[Fp; 24]| std::array::from_fn(|i| state[i]);
+        states.iter().map(output).collect()
+    }
+
+    fn leaves(&self, backend: Backend, tips: &[Tips<'_>]) -> Vec<Digest> {
+        let input = |tips: &Tips<'_>| {
+            let tweak = tree_tweak(0, tips.slot);
+            [&tips.parameter[..], &tweak[..], tips.digests.as_flattened()].concat()
+        };
+        let inputs: Vec<Vec<Fp>> = tips.iter().map(input).collect();
+        sponges(backend, self.capacity, &inputs)
+    }
+
+    fn message(&self, _backend: Backend, message: &[u8; 32]) -> Message {
+        message_limbs(message)
+    }
+
+    fn encode(&self, backend: Backend, encodings: &[Encoding]) -> Vec<Option<Code>> {
+        let input = |e: &Encoding| {
+            let tweak = message_tweak(e.slot);
+            filled(&[&e.message, &e.parameter, &tweak, &e.randomness])
+        };
+        let mut states: Vec<[Fp; 24]> = encodings.iter().map(input).collect();
+        backend.compress_24(&mut states);
+        let lanes = self.set.params().chains.div_ceil(8);
+        states
+            .iter()
+            .map(|state| self.decode(&state[..lanes]))
+            .collect()
+    }
+}
+
+impl Lean {
+    /// Digits of the quotients by 127: p − 1 = 127·2^24, so they are uniform once p − 1 is refused.
+    fn decode(&self, lanes: &[Fp]) -> Option<Code> {
+        let values: Vec<u32> = lanes.iter().map(|lane| lane.canonical()).collect();
+        if values.contains(&(P - 1)) {
+            return None;
+        }
+        let digits = values
+            .iter()
+            .flat_map(|value| (0..8).map(move |i| ((value / 127) >> (3 * i) & 7) as u8));
+        on_target(self.set, digits)
+    }
+}

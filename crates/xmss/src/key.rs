@@ -1,0 +1,386 @@
+//! Secret keys: making them, signing with them, and never twice with one index.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use alphorn_scheme::{Reservation, Role};
+use alphorn_stark::Backend;
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use crate::exec::Exec;
+use crate::hash::{Code, Encoding, Parameter, Walk};
+use crate::params::Set;
+use crate::prf::{Prf, Value};
+use crate::signature::{PublicKey, Signature};
+use crate::tree::{Levels, Source};
+
+/// Tries after which a message is given up; fewer than 10^-47 of all messages need so many.
+pub const TRIES_MAX: u64 = 100_000;
+
+/// Tries that are hashed together.
+const TRIES: u64 = 16;
+
+/// Blocks of leaves that are kept: the one in use and the next.
+const BLOCKS: usize = 2;
+
+/// What a key signs: one key would need two signatures in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Purpose {
+    /// Votes: the index is the slot.
+    Vote = 0,
+    /// Duties: the index is 8 x slot + duty.
+    Duty = 1,
+}
+
+impl Purpose {
+    /// The purpose of a role.
+    pub fn of(role: Role) -> Purpose {
+        match role.duty() {
+            None => Purpose::Vote,
+            Some(_) => Purpose::Duty,
+        }
+    }
+
+    /// The purpose with a number, none if there is no such purpose.
+    pub fn from_u8(value: u8) -> Option<Purpose> {
+        [Purpose::Vote, Purpose::Duty]
+            .get(usize::from(value))
+            .copied()
+    }
+}
+
+/// The one-time index of a role in a slot; none above 2^32 − 1.
+pub fn one_time_index(role: Role, slot: u64) -> Option<u32> {
+    let index = match role.duty() {
+        None => slot,
+        Some(duty) => slot.checked_mul(8)?.checked_add(u64::from(duty))?,
+    };
+    u32::try_from(index).ok()
+}
+
+/// Why there is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// The active range is empty or reaches beyond the set's lifetime.
+    #[error("active indices {start}..{end}, must be some of 0..{lifetime}")]
+    Range {
+        /// First active index.
+        start: u64,
+        /// End of the active indices.
+        end: u64,
+        /// Indices of the set.
+        lifetime: u64,
+    },
+    /// The computation was asked to end.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Why there is no signature. The reservation is consumed all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SignError {
+    /// The key signs votes and was asked for a duty, or the other way round.
+    #[error("a key for {purpose:?} was asked to sign as {role:?}")]
+    Role {
+        /// What the key signs.
+        purpose: Purpose,
+        /// What was asked.
+        role: Role,
+    },
+    /// The key is not active there.
+    #[error("slot {slot} lies outside of the key's active indices {start}..{end}")]
+    Inactive {
+        /// The slot asked for.
+        slot: u64,
+        /// First active index.
+        start: u64,
+        /// End of the active indices.
+        end: u64,
+    },
+    /// No randomness gave the message a code.
+    #[error("no code after {tries} tries")]
+    NoCode {
+        /// Tries.
+        tries: u64,
+    },
+    /// The computation was asked to end.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// A secret key with the resident part of its tree.
+pub struct SecretKey {
+    purpose: Purpose,
+    public: PublicKey,
+    source: Source,
+    resident: Levels,
+    blocks: Mutex<VecDeque<(u64, Arc<Levels>)>>,
+}
+
+fn check_range(set: Set, active: &Range<u64>) -> Result<(), KeyError> {
+    let lifetime = set.params().lifetime();
+    if active.start >= active.end || active.end > lifetime {
+        return Err(KeyError::Range {
+            start: active.start,
+            end: active.end,
+            lifetime,
+        });
+    }
+    Ok(())
+}
+
+impl SecretKey {
+    /// Makes the key of a seed, active for a range of indices; its time grows with the range.
+    /// `progress` is told how many indices are done.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn generate(
+        set: Set,
+        purpose: Purpose,
+        seed: &[u8; 32],
+        active: Range<u64>,
+        exec: Exec<'_>,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<SecretKey, KeyError> {
+        check_range(set, &active)?;
+        let prf = Prf::new(set, seed);
+        let drawn = prf.value(exec.backend(), Value::Parameter);
+        let parameter = std::array::from_fn(|i| drawn[i]);
+        SecretKey::with_parameter(purpose, prf, set, parameter, active, exec, progress)
+    }
+
+    /// The same with a chosen parameter.
+    pub(crate) fn with_parameter(
+        purpose: Purpose,
+        prf: Prf,
+        set: Set,
+        parameter: Parameter,
+        active: Range<u64>,
+        exec: Exec<'_>,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<SecretKey, KeyError> {
+        check_range(set, &active)?;
+        let source = Source {
+            set,
+            prf,
+            parameter,
+            active,
+        };
+        let resident = source
+            .build(exec, progress)
+            .map_err(|_| KeyError::Stopped)?;
+        Ok(SecretKey::of(purpose, source, resident))
+    }
+
+    pub(crate) fn of(purpose: Purpose, source: Source, resident: Levels) -> SecretKey {
+        SecretKey {
+            purpose,
+            public: PublicKey {
+                set: source.set,
+                root: resident.root(),
+                parameter: source.parameter,
+            },
+            source,
+            resident,
+            blocks: Mutex::default(),
+        }
+    }
+
+    /// The key that everyone can compute: seed = SHA-256("alphorn-interop-v1" ‖ name ‖ index), name =
+    /// `xmss` or `xmss-duty`, the index in eight little-endian bytes. For tests and devnets.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn interop(
+        set: Set,
+        purpose: Purpose,
+        validator: u32,
+        active: Range<u64>,
+        exec: Exec<'_>,
+    ) -> Result<SecretKey, KeyError> {
+        let name = match purpose {
+            Purpose::Vote => "xmss",
+            Purpose::Duty => "xmss-duty",
+        };
+        let mut hasher = Sha256::new();
+        hasher.update(b"alphorn-interop-v1");
+        hasher.update(name);
+        hasher.update(u64::from(validator).to_le_bytes());
+        let seed = hasher.finalize().into();
+        SecretKey::generate(set, purpose, &seed, active, exec, &|_| ())
+    }
+
+    /// The public key.
+    pub fn public_key(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// What the key signs.
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// The indices that it can sign with.
+    pub fn active(&self) -> Range<u64> {
+        self.source.active.clone()
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    pub(crate) fn resident(&self) -> &Levels {
+        &self.resident
+    }
+
+    /// Makes the leaves around an index if they are not in memory, so that a later signature there
+    /// need not.
+    ///
+    /// # Errors
+    /// [`SignError::Inactive`], [`SignError::Stopped`].
+    pub fn warm(&self, index: u64, exec: Exec<'_>) -> Result<(), SignError> {
+        self.check_active(index, index)?;
+        self.block(index, exec).map(|_| ())
+    }
+
+    fn check_active(&self, slot: u64, index: u64) -> Result<(), SignError> {
+        let Range { start, end } = self.source.active;
+        if !(start..end).contains(&index) {
+            return Err(SignError::Inactive { slot, start, end });
+        }
+        Ok(())
+    }
+
+    /// The levels below the resident ones around an index, if there are any.
+    fn block(&self, index: u64, exec: Exec<'_>) -> Result<Option<Arc<Levels>>, SignError> {
+        let top = self.source.lowest();
+        if top == 0 {
+            return Ok(None);
+        }
+        let wanted = index >> top;
+        let lock = || {
+            self.blocks
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+        };
+        let known = lock()
+            .iter()
+            .find(|(i, _)| *i == wanted)
+            .map(|(_, block)| block.clone());
+        if known.is_some() {
+            return Ok(known);
+        }
+        let block = self.source.block(exec, top, wanted);
+        let block = Arc::new(block.map_err(|_| SignError::Stopped)?);
+        let mut blocks = lock();
+        if blocks.len() == BLOCKS {
+            blocks.pop_front();
+        }
+        blocks.push_back((wanted, block.clone()));
+        Ok(Some(block))
+    }
+
+    /// Signs once for the reserved role and slot. The same key, slot and message give the same
+    /// signature.
+    ///
+    /// # Errors
+    /// [`SignError`]; the reservation is consumed all the same.
+    pub fn sign(
+        &self,
+        permit: Reservation,
+        message: &[u8; 32],
+        exec: Exec<'_>,
+    ) -> Result<Signature, SignError> {
+        let (role, slot) = (permit.role(), permit.slot().0);
+        if Purpose::of(role) != self.purpose {
+            let purpose = self.purpose;
+            return Err(SignError::Role { purpose, role });
+        }
+        let Range { start, end } = self.source.active;
+        let inactive = SignError::Inactive { slot, start, end };
+        let index = one_time_index(role, slot).ok_or(inactive)?;
+        self.check_active(slot, index.into())?;
+        self.sign_index(index, message, exec)
+    }
+
+    /// Signs with an active index.
+    pub(crate) fn sign_index(
+        &self,
+        index: u32,
+        message: &[u8; 32],
+        exec: Exec<'_>,
+    ) -> Result<Signature, SignError> {
+        let backend = exec.backend();
+        let block = self.block(index.into(), exec)?;
+        let (randomness, code) = self.find_code(index, message, exec)?;
+        let source = &self.source;
+        let params = source.set.params();
+        let chains = 0..params.chains as u8;
+        let wanted: Vec<Value<'_>> = chains
+            .map(|chain| Value::Start { slot: index, chain })
+            .collect();
+        let starts = source.prf.values(backend, &wanted);
+        let steps = starts.into_iter().zip(code).enumerate();
+        let mut walks: Vec<Walk> = steps
+            .map(|(chain, (digest, digit))| Walk {
+                parameter: source.parameter,
+                slot: index,
+                chain: chain as u8,
+                from: 0,
+                to: digit,
+                digest,
+            })
+            .collect();
+        source.set.instance().walk(backend, &mut walks);
+        Ok(Signature {
+            set: source.set,
+            randomness,
+            hashes: walks.iter().map(|walk| walk.digest).collect(),
+            path: source.path(backend, &self.resident, block.as_deref(), index.into()),
+        })
+    }
+
+    /// The first randomness that gives the message a code, and the code.
+    fn find_code(
+        &self,
+        index: u32,
+        message: &[u8; 32],
+        exec: Exec<'_>,
+    ) -> Result<([alphorn_stark::Fp; 7], Code), SignError> {
+        let backend: Backend = exec.backend();
+        let source = &self.source;
+        let instance = source.set.instance();
+        let elements = instance.message(backend, message);
+        for first in (0..TRIES_MAX).step_by(TRIES as usize) {
+            if exec.stopped() {
+                return Err(SignError::Stopped);
+            }
+            let wanted: Vec<Value<'_>> = (first..first + TRIES)
+                .map(|counter| Value::Randomness {
+                    slot: index,
+                    message,
+                    counter,
+                })
+                .collect();
+            let drawn = source.prf.values(backend, &wanted);
+            let encoding = |drawn: &crate::hash::Digest| Encoding {
+                parameter: source.parameter,
+                slot: index,
+                message: elements,
+                randomness: std::array::from_fn(|i| drawn[i]),
+            };
+            let encodings: Vec<Encoding> = drawn.iter().map(encoding).collect();
+            let codes = instance.encode(backend, &encodings);
+            let found = encodings.iter().zip(codes);
+            let mut found = found.filter_map(|(e, code)| Some((e.randomness, code?)));
+            if let Some(found) = found.next() {
+                return Ok(found);
+            }
+        }
+        Err(SignError::NoCode { tries: TRIES_MAX })
+    }
+}

@@ -1,0 +1,263 @@
+//! A key as two files: the resident part of its tree, and the secret seed.
+//!
+//! The tree file holds the nodes of the lowest resident level, so a start hashes a few hundred
+//! nodes and no leaf. It is no secret. The secret file holds 32 bytes that restore everything.
+//! Both end with a SHA-256 checksum: it finds damage, it proves nothing.
+
+use alphorn_stark::{Backend, Fp};
+use alphorn_types::{DecodeError, Reader};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::durable::{CHECKSUM_BYTES, seal, unseal};
+use crate::hash::Digest;
+use crate::key::{Purpose, SecretKey};
+use crate::params::Set;
+use crate::prf::Prf;
+use crate::tree::Source;
+
+const TREE_MAGIC: &[u8; 4] = b"AXT1";
+const SECRET_MAGIC: &[u8; 4] = b"AXS1";
+
+/// Active indices of a key whose tree file is read: 2^28 indices are 2^20 nodes, 32 MiB.
+pub const FILE_INDICES_MAX: u64 = 1 << 28;
+
+/// Bytes of a secret file.
+pub const SECRET_FILE_BYTES: usize = 4 + 2 + 32 + CHECKSUM_BYTES;
+
+/// Why files are no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeyFileError {
+    /// The content does not fit its checksum, or is shorter than one.
+    #[error("the checksum does not fit: the file is damaged or of another kind")]
+    Checksum,
+    /// The file begins otherwise.
+    #[error("not a {0} file")]
+    Magic(&'static str),
+    /// A field is out of bounds.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The two files are of different sets or purposes.
+    #[error("the secret file belongs to another key")]
+    Mismatch,
+}
+
+impl SecretKey {
+    /// The content of the tree file.
+    pub fn to_tree_file(&self) -> Vec<u8> {
+        let (source, params) = (self.source(), self.source().set.params());
+        let mut out = TREE_MAGIC.to_vec();
+        out.extend([source.set as u8, self.purpose() as u8]);
+        out.extend(source.active.start.to_le_bytes());
+        out.extend(source.active.end.to_le_bytes());
+        let parameter = &source.parameter[..params.parameter];
+        let nodes = self.resident().lowest_row().iter();
+        let nodes = nodes.flat_map(|node| &node[..params.digest]);
+        out.extend(parameter.iter().chain(nodes).flat_map(|x| x.to_bytes()));
+        seal(out)
+    }
+
+    /// The content of the secret file.
+    pub fn to_secret_file(&self) -> Zeroizing<Vec<u8>> {
+        let mut out = Vec::with_capacity(SECRET_FILE_BYTES);
+        out.extend_from_slice(SECRET_MAGIC);
+        out.extend([self.source().set as u8, self.purpose() as u8]);
+        out.extend_from_slice(self.source().prf.seed());
+        Zeroizing::new(seal(out))
+    }
+
+    /// The key of its two files.
+    ///
+    /// # Errors
+    /// [`KeyFileError`].
+    pub fn from_files(
+        tree: &[u8],
+        secret: &[u8],
+        backend: Backend,
+    ) -> Result<SecretKey, KeyFileError> {
+        let mut reader = open(secret, SECRET_MAGIC, "secret key")?;
+        let (set, purpose) = kind(&mut reader)?;
+        let seed = Zeroizing::new(reader.array::<32>()?);
+        end(&reader)?;
+        let prf = Prf::new(set, &seed);
+        let mut reader = open(tree, TREE_MAGIC, "key tree")?;
+        if kind(&mut reader)? != (set, purpose) {
+            return Err(KeyFileError::Mismatch);
+        }
+        let (start, end_index) = (reader.u64()?, reader.u64()?);
+        let max = set.params().lifetime();
+        out_of_range("end of the active indices", end_index, max)?;
+        out_of_range(
+            "start of the active indices",
+            start.saturating_add(1),
+            end_index,
+        )?;
+        out_of_range("active indices", end_index - start, FILE_INDICES_MAX)?;
+        let parameter = elements::<5>(&mut reader, set.params().parameter)?;
+        let source = Source {
+            set,
+            prf,
+            parameter,
+            active: start..end_index,
+        };
+        let digest = set.params().digest;
+        let count = usize::try_from(source.resident()).unwrap_or(usize::MAX);
+        let needed = count.saturating_mul(4 * digest);
+        if reader.left() < needed {
+            let left = reader.left();
+            return Err(DecodeError::Truncated { needed, left }.into());
+        }
+        let nodes: Result<Vec<Digest>, KeyFileError> =
+            (0..count).map(|_| elements(&mut reader, digest)).collect();
+        end(&reader)?;
+        let resident = source.restore(backend, nodes?);
+        Ok(SecretKey::of(purpose, source, resident))
+    }
+}
+
+fn open<'a>(
+    bytes: &'a [u8],
+    magic: &[u8; 4],
+    what: &'static str,
+) -> Result<Reader<'a>, KeyFileError> {
+    if !bytes.starts_with(magic) {
+        return Err(KeyFileError::Magic(what));
+    }
+    let content = unseal(bytes).ok_or(KeyFileError::Checksum)?;
+    let mut reader = Reader::new(content);
+    reader.bytes(magic.len())?;
+    Ok(reader)
+}
+
+fn kind(reader: &mut Reader<'_>) -> Result<(Set, Purpose), KeyFileError> {
+    let unknown = |what, value: u8| DecodeError::UnknownTag {
+        what,
+        value: value.into(),
+    };
+    let (set, purpose) = (reader.u8()?, reader.u8()?);
+    let set = Set::from_u8(set).ok_or(unknown("set", set))?;
+    let purpose = Purpose::from_u8(purpose).ok_or(unknown("purpose", purpose))?;
+    Ok((set, purpose))
+}
+
+fn out_of_range(what: &'static str, value: u64, max: u64) -> Result<(), KeyFileError> {
+    if value > max {
+        return Err(DecodeError::OutOfRange { what, value, max }.into());
+    }
+    Ok(())
+}
+
+fn elements<const N: usize>(
+    reader: &mut Reader<'_>,
+    count: usize,
+) -> Result<[Fp; N], KeyFileError> {
+    let mut out = [Fp::ZERO; N];
+    for out in &mut out[..count] {
+        let what = "field element";
+        *out = Fp::from_bytes(reader.array()?).ok_or(DecodeError::NotCanonical { what })?;
+    }
+    Ok(out)
+}
+
+fn end(reader: &Reader<'_>) -> Result<(), KeyFileError> {
+    match reader.left() {
+        0 => Ok(()),
+        bytes => Err(DecodeError::Trailing { bytes }.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Exec;
+
+    fn key(set: Set, active: std::ops::Range<u64>) -> SecretKey {
+        let exec = Exec::new(Backend::measured(), None);
+        SecretKey::interop(set, Purpose::Duty, 5, active, exec).unwrap()
+    }
+
+    fn read(tree: &[u8], secret: &[u8]) -> Result<SecretKey, KeyFileError> {
+        SecretKey::from_files(tree, secret, Backend::portable())
+    }
+
+    #[test]
+    fn a_key_round_trips() {
+        for (set, active) in [
+            (Set::Compact, 700..1800),
+            (Set::Test, 3..200),
+            (Set::Prod, 9..10),
+        ] {
+            let key = key(set, active.clone());
+            let (tree, secret) = (key.to_tree_file(), key.to_secret_file());
+            assert_eq!(secret.len(), SECRET_FILE_BYTES);
+            let back = read(&tree, &secret).unwrap();
+            assert_eq!(back.public_key(), key.public_key());
+            assert_eq!((back.purpose(), back.active()), (Purpose::Duty, active));
+            assert_eq!(back.resident(), key.resident());
+        }
+    }
+
+    #[test]
+    fn every_damaged_byte_is_found() {
+        let key = key(Set::Test, 0..16);
+        let (tree, secret) = (key.to_tree_file(), key.to_secret_file());
+        for i in 0..tree.len() {
+            let mut tree = tree.clone();
+            tree[i] ^= 0x10;
+            assert!(read(&tree, &secret).is_err(), "byte {i} of the tree");
+            assert!(read(&tree[..i], &secret).is_err(), "{i} bytes of the tree");
+        }
+        for i in 0..secret.len() {
+            let mut secret = secret.clone();
+            secret[i] ^= 0x10;
+            assert!(read(&tree, &secret).is_err(), "byte {i} of the secret");
+            assert!(
+                read(&tree, &secret[..i]).is_err(),
+                "{i} bytes of the secret"
+            );
+        }
+    }
+
+    /// With checksums that fit, the fields are still checked.
+    #[test]
+    fn fields_have_bounds() {
+        let key = key(Set::Test, 0..16);
+        let (tree, secret) = (key.to_tree_file(), key.to_secret_file());
+        let changed = |at: usize, bytes: &[u8]| {
+            let mut content = unseal(&tree).unwrap().to_vec();
+            content[at..at + bytes.len()].copy_from_slice(bytes);
+            read(&seal(content), &secret).err()
+        };
+        assert_eq!(
+            changed(5, &[Purpose::Vote as u8]),
+            Some(KeyFileError::Mismatch)
+        );
+        for (at, bytes) in [
+            (4, vec![9]),
+            (5, vec![2]),
+            (6, vec![16]),
+            (6, vec![0xff; 8]),
+            (14, vec![0; 8]),
+            (14, vec![0xff; 8]),
+            (14, vec![1, 1]),
+            (14, vec![17]),
+            (14, vec![15]),
+            (22, vec![0xff; 4]),
+            (42, vec![0xff; 4]),
+        ] {
+            let refused = changed(at, &bytes);
+            assert!(
+                matches!(refused, Some(KeyFileError::Decode(_))),
+                "{at} {bytes:?} {refused:?}"
+            );
+        }
+        // 2^32 indices would be a file of half a gigabyte.
+        let compact = crate::tests::compact_key(0..1);
+        let mut content = unseal(&compact.to_tree_file()).unwrap().to_vec();
+        content[14..22].copy_from_slice(&(1u64 << 32).to_le_bytes());
+        let refused = read(&seal(content), &compact.to_secret_file()).err();
+        let (what, value, max) = ("active indices", 1 << 32, FILE_INDICES_MAX);
+        let expected = DecodeError::OutOfRange { what, value, max };
+        assert_eq!(refused, Some(KeyFileError::Decode(expected)));
+    }
+}

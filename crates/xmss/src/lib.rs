@@ -1,0 +1,42 @@
+//! Signs with one-time keys under a hash tree, verifies whole batches, and never uses an index twice.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `params`, `hash` | the sets, and what each hashes: the only place that knows a permutation |
+//! | `prf`, `shake` | everything random of a key, from one seed |
+//! | `tree`, `key`, `keyfile` | keys in little memory and in files |
+//! | `signature`, `verify` | bytes, and verification of many at once |
+//! | `watermark`, `durable` | no slot twice, also after a crash |
+//! | `scheme` | the scheme of the protocol, in list mode |
+//!
+//! The lecture: why it holds, and what is claimed.
+//!
+#![doc = include_str!("LECTURE.md")]
+#![forbid(unsafe_code)]
+
+mod durable;
+mod exec;
+mod hash;
+mod key;
+mod keyfile;
+mod params;
+mod prf;
+mod scheme;
+mod shake;
+mod signature;
+mod tree;
+mod verify;
+mod watermark;
+
+pub use durable::write_durably;
+pub use exec::Exec;
+pub use key::{KeyError, Purpose, SecretKey, SignError, TRIES_MAX, one_time_index};
+pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES};
+pub use params::{BASE, Params, Set, UnknownSet};
+pub use scheme::{COMMITTEE_MAX, EpochKeys, Registry, Signers, Verdicts, Xmss};
+pub use signature::{BytesError, PublicKey, Signature};
+pub use verify::{Item, verify, verify_batch};
+pub use watermark::{FileWatermark, Marks, MarksError, WatermarkError};
+
+#[cfg(test)]
+mod tests;

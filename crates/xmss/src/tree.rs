@@ -1,0 +1,225 @@
+//! The hash tree of a key, in little memory.
+//!
+//! A key is active in a range of indices. A node with no active leaf below it is not hashed but
+//! drawn from the seed: any value verifies, and nobody can sign under it. Of the rest only nodes of
+//! level 8 and above stay in memory (all of them if the range is short), so 131,072 indices take
+//! 32 kB; the 256 leaves under one node of level 8 are made again when an index among them signs.
+
+use std::ops::Range;
+
+use crate::exec::Exec;
+use crate::hash::{Children, Digest, Parameter, Tips, Walk};
+use crate::params::{BASE, Set};
+use crate::prf::{Prf, Value};
+use alphorn_stark::Backend;
+
+/// Log2 of the leaves that are made again together.
+const BLOCK_LOG2: u8 = 8;
+
+/// Active indices up to which every node stays in memory.
+const WHOLE_MAX: u64 = 1024;
+
+/// Leaves that one thread makes between two looks at the stop flag.
+const LEAVES: u64 = 32;
+
+/// The computation was asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stopped;
+
+/// What nodes are made of.
+#[derive(Clone)]
+pub(crate) struct Source {
+    pub(crate) set: Set,
+    pub(crate) prf: Prf,
+    pub(crate) parameter: Parameter,
+    /// Active indices, not empty and below the lifetime.
+    pub(crate) active: Range<u64>,
+}
+
+/// Nodes of some levels under one node, without padding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Levels {
+    /// Level of the first row.
+    lowest: u8,
+    /// For each level the index of the first node, and the nodes.
+    rows: Vec<(u64, Vec<Digest>)>,
+}
+
+impl Levels {
+    /// The node, if it is one of these.
+    fn node(&self, level: u8, index: u64) -> Option<Digest> {
+        let (first, row) = self
+            .rows
+            .get(usize::from(level.checked_sub(self.lowest)?))?;
+        row.get(usize::try_from(index.checked_sub(*first)?).ok()?)
+            .copied()
+    }
+}
+
+impl Source {
+    /// Indices of the nodes of a level that have active leaves below them.
+    fn span(&self, level: u8) -> Range<u64> {
+        self.active.start >> level..((self.active.end - 1) >> level) + 1
+    }
+
+    /// The level from which on nodes stay in memory.
+    pub(crate) fn lowest(&self) -> u8 {
+        match self.active.end - self.active.start {
+            0..=WHOLE_MAX => 0,
+            _ => BLOCK_LOG2,
+        }
+    }
+
+    /// Leaves of active indices.
+    fn leaves(&self, backend: Backend, slots: Range<u64>) -> Vec<Digest> {
+        let params = self.set.params();
+        let chains = 0..params.chains as u8;
+        let wanted: Vec<Value<'_>> = slots
+            .clone()
+            .flat_map(|slot| {
+                let slot = slot as u32;
+                chains
+                    .clone()
+                    .map(move |chain| Value::Start { slot, chain })
+            })
+            .collect();
+        let starts = self.prf.values(backend, &wanted);
+        let walk = |(i, digest): (usize, Digest)| Walk {
+            parameter: self.parameter,
+            slot: (slots.start + (i / params.chains) as u64) as u32,
+            chain: (i % params.chains) as u8,
+            from: 0,
+            to: BASE - 1,
+            digest,
+        };
+        let mut walks: Vec<Walk> = starts.into_iter().enumerate().map(walk).collect();
+        self.set.instance().walk(backend, &mut walks);
+        let ends: Vec<Digest> = walks.iter().map(|walk| walk.digest).collect();
+        let tips: Vec<Tips<'_>> = slots
+            .zip(ends.chunks_exact(params.chains))
+            .map(|(slot, digests)| Tips {
+                parameter: self.parameter,
+                slot: slot as u32,
+                digests,
+            })
+            .collect();
+        self.set.instance().leaves(backend, &tips)
+    }
+
+    /// The rows above a row, up to and including level `top`.
+    fn grow(&self, backend: Backend, lowest: u8, first: u64, row: Vec<Digest>, top: u8) -> Levels {
+        let mut levels = Levels {
+            lowest,
+            rows: vec![(first, row)],
+        };
+        for level in lowest..top {
+            let (first, row) = &levels.rows[usize::from(level - lowest)];
+            let end = first + row.len() as u64;
+            let child = |index: u64| match levels.node(level, index) {
+                Some(node) => node,
+                None => self.prf.value(backend, Value::Padding { level, index }),
+            };
+            let parents = first >> 1..((end - 1) >> 1) + 1;
+            let children: Vec<Children> = parents
+                .clone()
+                .map(|index| Children {
+                    parameter: self.parameter,
+                    level: level + 1,
+                    index: index as u32,
+                    left: child(2 * index),
+                    right: child(2 * index + 1),
+                })
+                .collect();
+            let row = self.set.instance().nodes(backend, &children);
+            levels.rows.push((parents.start, row));
+        }
+        levels
+    }
+
+    /// All nodes under a node of level `top`, and itself.
+    pub(crate) fn block(&self, exec: Exec<'_>, top: u8, index: u64) -> Result<Levels, Stopped> {
+        let start = (index << top).max(self.active.start);
+        let end = ((index + 1) << top).min(self.active.end);
+        let parts: Vec<u64> = (start..end).step_by(LEAVES as usize).collect();
+        let leaves = exec.map(parts.len(), |i| match exec.stopped() {
+            true => Vec::new(),
+            false => self.leaves(exec.backend(), parts[i]..end.min(parts[i] + LEAVES)),
+        });
+        let leaves = leaves.concat();
+        if leaves.len() as u64 != end - start {
+            return Err(Stopped);
+        }
+        Ok(self.grow(exec.backend(), 0, start, leaves, top))
+    }
+
+    /// The resident levels of the whole tree, from its leaves. `progress` is told how many indices
+    /// are done.
+    pub(crate) fn build(
+        &self,
+        exec: Exec<'_>,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Levels, Stopped> {
+        let lowest = self.lowest();
+        let span = self.span(lowest);
+        if lowest == 0 {
+            return self.block(exec, self.set.params().log2_lifetime, 0);
+        }
+        let done = std::sync::atomic::AtomicU64::new(0);
+        let one_thread = Exec::new(exec.backend(), None);
+        let nodes = exec.map((span.end - span.start) as usize, |i| {
+            if exec.stopped() {
+                return Err(Stopped);
+            }
+            let levels = self.block(one_thread, lowest, span.start + i as u64)?;
+            let before = done.fetch_add(1 << lowest, std::sync::atomic::Ordering::Relaxed);
+            progress((before + (1 << lowest)).min(self.active.end - self.active.start));
+            let node = levels.node(lowest, span.start + i as u64);
+            Ok(node.expect("a block ends in its node"))
+        });
+        let nodes = nodes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(self.restore(exec.backend(), nodes))
+    }
+
+    /// Number of nodes in the lowest resident level.
+    pub(crate) fn resident(&self) -> u64 {
+        let span = self.span(self.lowest());
+        span.end - span.start
+    }
+
+    /// The resident levels, from the nodes of the lowest.
+    pub(crate) fn restore(&self, backend: Backend, nodes: Vec<Digest>) -> Levels {
+        let (lowest, top) = (self.lowest(), self.set.params().log2_lifetime);
+        self.grow(backend, lowest, self.span(lowest).start, nodes, top)
+    }
+
+    /// The siblings on the way from a leaf to the root.
+    pub(crate) fn path(
+        &self,
+        backend: Backend,
+        resident: &Levels,
+        block: Option<&Levels>,
+        index: u64,
+    ) -> Vec<Digest> {
+        let sibling = |level: u8| {
+            let index = (index >> level) ^ 1;
+            let known = block.and_then(|block| block.node(level, index));
+            known
+                .or_else(|| resident.node(level, index))
+                .unwrap_or_else(|| self.prf.value(backend, Value::Padding { level, index }))
+        };
+        (0..self.set.params().log2_lifetime).map(sibling).collect()
+    }
+}
+
+impl Levels {
+    /// The top node.
+    pub(crate) fn root(&self) -> Digest {
+        let (_, row) = self.rows.last().expect("a tree has levels");
+        row[0]
+    }
+
+    /// The nodes of the lowest level.
+    pub(crate) fn lowest_row(&self) -> &[Digest] {
+        &self.rows[0].1
+    }
+}
