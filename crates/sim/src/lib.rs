@@ -10,6 +10,7 @@
 //! | [`compute`] | jobs: really run, deterministically charged, identical ones once |
 //! | [`fault`] | wrappers around honest state machines |
 //! | [`graph`] | who is connected to whom |
+//! | [`horn`] | votes, aggregates, collections and the block of a slot over the network |
 //! | [`latency`] | how long a bit is on its way |
 //! | [`net`] | queues at uplinks and downlinks, loss, windows, partitions |
 //! | [`network`] | which node receives what, and the bytes of it |
@@ -20,6 +21,7 @@
 //! | [`scenario`] | protocol, network, faults and seeds as data |
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
 //! | [`sweep`] | the runs of a scenario as a list, and their figures over the seeds |
+//! | [`two_level`] | the model of a published simulation, to calibrate against |
 //! | [`world`] | all nodes under one virtual clock |
 //!
 //! A run is a function of its configuration and seed: the same configuration gives the same bytes,
@@ -37,6 +39,7 @@ pub mod compute;
 pub mod core;
 pub mod fault;
 pub mod graph;
+pub mod horn;
 pub mod latency;
 pub mod net;
 pub mod network;
@@ -51,6 +54,7 @@ pub mod slot;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
+pub mod two_level;
 pub mod world;
 
 pub use progress::Progress;

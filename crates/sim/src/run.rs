@@ -141,9 +141,12 @@ pub enum RunError {
         "protocol.coding = \"ideal\": ranks are counted by the code's own rows, give \"exact\""
     )]
     Ideal,
-    /// A slot of Horn is not run here yet.
-    #[error("protocol horn is not run by this command")]
-    Horn,
+    /// A slot of Horn cannot be run.
+    #[error(transparent)]
+    Horn(#[from] crate::horn::HornError),
+    /// The two-level model cannot be run.
+    #[error(transparent)]
+    TwoLevel(#[from] crate::two_level::TwoLevelError),
     /// A bound of the world was passed.
     #[error(transparent)]
     World(#[from] WorldError),
@@ -193,7 +196,8 @@ pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<
         },
         Protocol::Direct(_) => floods::direct(scenario, seed, observe),
         Protocol::Grid(_) => floods::grid(scenario, seed, observe),
-        Protocol::Horn(_) => Err(RunError::Horn),
+        Protocol::Horn(horn) => Ok(crate::horn::run(scenario, horn, seed, observe)?.outcome),
+        Protocol::TwoLevel(model) => Ok(crate::two_level::run(scenario, model, seed, observe)?),
     }
 }
 
@@ -367,7 +371,7 @@ where
 }
 
 /// The name of a fault in the scenario.
-fn fault_name(kind: FaultKind) -> &'static str {
+pub(crate) fn fault_name(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::Crash => "crash",
         FaultKind::SlowCpu => "slow_cpu",

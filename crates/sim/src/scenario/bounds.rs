@@ -253,6 +253,11 @@ fn protocol(scenario: &Scenario) -> Checked {
             Ok(())
         }
         Protocol::Horn(parameters) => horn(parameters),
+        Protocol::TwoLevel(model) => {
+            let why = |error: crate::two_level::TwoLevelError| error.to_string();
+            let checked = model.check(scenario.sim.nodes).map_err(why);
+            checked.map_err(|why| invalid("protocol.kind", "two_level", why))
+        }
         Protocol::Direct(_) | Protocol::Grid(_) => Ok(()),
     }
 }

@@ -328,6 +328,8 @@ pub enum Protocol {
     Grid(Grid),
     /// Votes, aggregates, collections, block.
     Horn(Horn),
+    /// The two-level model of a published simulation.
+    TwoLevel(crate::two_level::TwoLevel),
 }
 
 impl Protocol {
@@ -339,6 +341,7 @@ impl Protocol {
             Protocol::Direct(_) => "direct",
             Protocol::Grid(_) => "grid",
             Protocol::Horn(_) => "horn",
+            Protocol::TwoLevel(_) => "two_level",
         }
     }
 }

@@ -1,0 +1,156 @@
+//! Horn end to end over the simulated network: votes, aggregates, collections, the block.
+//!
+//! A node hosts validators and does their duties above one state machine of dissemination
+//! ([`alphorn_proto::gossip`]) for each topic that it is a member of. Contents are exact and dense:
+//! bits for votes, multiplicities for collections, the very encoders for their bytes; signatures have
+//! no content, and what they cost is charged from a table. Who serves, when, which aggregates are
+//! summed, in which batches messages are verified, and which collections are forwarded follows
+//! [`alphorn_proto::horn`]: selection, cover, sizes and times are its functions. What it keeps for
+//! forks and equivocation (several vote data, the fork choice, evidence) is left out: with honest
+//! signers and one head it changes nothing, and at 10^4 nodes it alone would take 10^4 tables of 2^20
+//! latest votes.
+//!
+//! Votes go to a cell's aggregators, by default directly: what it costs otherwise is the first row
+//! below. Events of a slot with N = 2^20 votes, 32 committees of 64 cells, 16 aggregators and 16
+//! collectors each, n nodes, about 7 copies in a mesh of degree 8; a delivery is up to three events
+//! (uplink, arrival, delivery):
+//!
+//! | what | deliveries |
+//! |---|---|
+//! | votes by a mesh of 16 aggregators and 32 relays | N · 48 · 7 = 3.5·10^8 |
+//! | votes directly to 16 aggregators | N · 16 = 1.7·10^7 |
+//! | aggregates by a mesh of 16 collectors and 32 relays | 32 · 1024 · 48 · 7 = 1.1·10^7 |
+//! | collections to all, each forwarded | 512 · 7 · n = 3.6·10^7 at n = 10^4, 3.6·10^9 at 10^6 |
+//! | collections to all, only those forwarded that add a signer | 32 to 512 · 7 · n |
+//!
+//! | file | role |
+//! |---|---|
+//! | `plan` | what all nodes know |
+//! | `message`, `work` | what is sent, what is computed |
+//! | `station` | a topic at a node |
+//! | [`node`] | a node |
+//! | `build` | the graph |
+//! | `watch` | who checks and measures a run |
+//! | `run` | from a scenario to an outcome |
+
+pub(crate) mod build;
+mod message;
+pub mod node;
+mod plan;
+mod run;
+mod station;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod work;
+
+pub use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item};
+pub use plan::{Plan, Server, Topic, TopicId, Way};
+pub use run::{HornRun, run};
+pub use station::{LINKS_MAX, Pending, Station};
+pub use watch::{Milestones, Violation};
+pub use work::HornWork;
+
+use crate::graph::GraphError;
+use crate::world::WorldError;
+use alphorn_proto::horn::ConfigError;
+use alphorn_proto::slot::TimingError;
+use alphorn_scheme::model::TableError;
+use alphorn_types::LayoutError;
+
+/// Why a slot cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum HornError {
+    /// Several slots.
+    #[error("protocol.slots = {value}: a run has one slot")]
+    Slots {
+        /// How many.
+        value: u32,
+    },
+    /// Who votes is given by a file.
+    #[error("protocol.participation_file: a run draws who votes, give protocol.participation_ppm")]
+    ParticipationFile,
+    /// A topic travels in a way that there is not.
+    #[error("{key} = {value}: Horn's topics travel by gossip, direct or grid")]
+    Dissemination {
+        /// Dotted path of the key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A fault that nodes cannot have.
+    #[error("fault {fault} does not exist for protocol horn")]
+    Fault {
+        /// The fault.
+        fault: &'static str,
+    },
+    /// A selection that there is not.
+    #[error("protocol.selection = {value}: {why}")]
+    Selection {
+        /// The value.
+        value: String,
+        /// What is allowed.
+        why: String,
+    },
+    /// Phases that are none.
+    #[error("protocol.offsets_ms has {given} numbers, a slot has 5 phases")]
+    Offsets {
+        /// How many numbers.
+        given: usize,
+    },
+    /// The table of costs was not handed over with the scenario.
+    #[error("compute.costs = {path:?} was not read")]
+    MissingCosts {
+        /// The file.
+        path: String,
+    },
+    /// There is no table of costs.
+    #[error("compute.costs is absent: protocol horn needs the costs of a scheme")]
+    NoCosts,
+    /// The table of costs is none.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// Validators that do not fit committees.
+    #[error("protocol: {0}")]
+    Layout(#[from] LayoutError),
+    /// Phases that no slot can have.
+    #[error("protocol: {0}")]
+    Timing(#[from] TimingError),
+    /// Parameters that no network can have.
+    #[error("protocol: {0}")]
+    Config(#[from] ConfigError),
+    /// The graph cannot be made.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// A node has more neighbours than a mesh can have.
+    #[error("node {node} has {value} neighbours on a topic, must be at most {max}")]
+    Links {
+        /// The node.
+        node: u32,
+        /// Its neighbours.
+        value: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The run cannot go on.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// A rule was broken: an error of the simulator or of the protocol.
+    #[error("seed {seed}, event {event}: {violation}")]
+    Violation {
+        /// The seed.
+        seed: u64,
+        /// The number of the event.
+        event: u64,
+        /// The rule.
+        violation: Violation,
+    },
+    /// Whoever watched the run ended it.
+    #[error("stopped after {events} events at {at_ns} ns of virtual time")]
+    Stopped {
+        /// Events so far.
+        events: u64,
+        /// Virtual time.
+        at_ns: u64,
+    },
+}

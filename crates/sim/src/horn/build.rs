@@ -1,0 +1,274 @@
+//! Connections: those of each topic among its members, and those of publishers who are none.
+
+use super::HornError;
+use super::message::Item;
+use super::node::HornNode;
+use super::plan::{Plan, Topic, TopicId, Way};
+use super::station::{LINKS_MAX, Neighbours, Station};
+use crate::graph::Graph;
+use crate::latency::mix;
+use crate::scenario::Scenario;
+use alphorn_proto::gossip::Links;
+use std::sync::Arc;
+
+const RING: u64 = 0x686f_726e_0010;
+const MESH: u64 = 0x686f_726e_0011;
+const SEED: u64 = 0x686f_726e_0012;
+
+/// One end of a connection of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct End {
+    pub(crate) node: u32,
+    pub(crate) topic: TopicId,
+    pub(crate) peer: u32,
+    /// Part of the mesh; or, in a grid, of the row.
+    pub(crate) marked: bool,
+}
+
+/// The graph of all topics and the nodes on it.
+///
+/// # Errors
+/// [`HornError::Graph`], and [`HornError::Links`] for a graph that no mesh can be made of.
+pub(super) fn build(
+    plan: Arc<Plan>,
+    scenario: &Scenario,
+    seed: u64,
+    regions: &[u8],
+) -> Result<(Arc<Graph>, Vec<HornNode>), HornError> {
+    let globals = [plan.collection_topic(), plan.block_topic()];
+    let mut ends: Vec<End> = Vec::new();
+    for (topic, about) in (0..).map(TopicId).zip(&plan.topics) {
+        if !globals.contains(&topic) {
+            among_members(&mut ends, topic, about, plan.gossip.degree, seed);
+        }
+    }
+    for topic in globals {
+        among_all(&mut ends, topic, &plan, (scenario, seed, regions))?;
+    }
+    let mut edges: Vec<(u32, u32)> = ends
+        .iter()
+        .filter(|end| end.node < end.peer)
+        .map(|end| (end.node, end.peer))
+        .collect();
+    for_publishers(&mut edges, &plan);
+    let graph = Arc::new(Graph::from_edges(plan.nodes, edges)?);
+    order(&mut ends);
+    let mut members: Vec<(u32, TopicId)> = Vec::new();
+    for (topic, about) in (0..).map(TopicId).zip(&plan.topics) {
+        members.extend(about.members.iter().map(|node| (*node, topic)));
+        if about.members.is_empty() && globals.contains(&topic) {
+            members.extend((0..plan.nodes).map(|node| (node, topic)));
+        }
+    }
+    members.sort_unstable();
+    let mut stations: Vec<Vec<Station<Item>>> = (0..plan.nodes).map(|_| Vec::new()).collect();
+    let mut rest = &ends[..];
+    for (node, topic) in members {
+        let own = rest.partition_point(|end| (end.node, end.topic) <= (node, topic));
+        let (own, others) = rest.split_at(own);
+        rest = others;
+        let way = plan.topics[topic.0 as usize].way;
+        let neighbours = neighbours(own, &graph, way)?;
+        let key = mix([seed, SEED, node.into(), topic.0.into()]);
+        stations[node as usize].push(Station::new(topic, way, neighbours, &plan.gossip, key));
+    }
+    let nodes = (0..).zip(stations);
+    let node = |(node, stations)| HornNode::new(plan.clone(), graph.clone(), node, stations);
+    Ok((graph.clone(), nodes.map(node).collect()))
+}
+
+/// By node, topic and neighbour, each once: a ring may repeat a connection of another one.
+pub(crate) fn order(ends: &mut Vec<End>) {
+    ends.sort_unstable_by_key(|end| (end.node, end.topic, end.peer, !end.marked));
+    ends.dedup_by_key(|end| (end.node, end.topic, end.peer));
+}
+
+/// The neighbours of a node on a topic, from its ends there.
+///
+/// # Errors
+/// [`HornError::Links`].
+pub(crate) fn neighbours(own: &[End], graph: &Graph, way: Way) -> Result<Neighbours, HornError> {
+    let number = |end: &End| graph.number_of(end.node, end.peer);
+    let all: Vec<u32> = own.iter().filter_map(number).collect();
+    let Some(first) = own.first() else {
+        return Ok(Neighbours::default());
+    };
+    if way == Way::Gossip && all.len() > LINKS_MAX {
+        return Err(HornError::Links {
+            node: first.node,
+            value: all.len(),
+            max: LINKS_MAX,
+        });
+    }
+    let places = |marked: bool| {
+        let of_kind = (0u32..)
+            .zip(own)
+            .filter(move |(_, end)| end.marked == marked);
+        of_kind.map(|(index, _)| index)
+    };
+    Ok(Neighbours {
+        // Of a mesh there are at most LINKS_MAX.
+        mesh: match way {
+            Way::Gossip => places(true).map(|index| index as u8).collect(),
+            Way::Direct | Way::Grid => Vec::new(),
+        },
+        grid: (way == Way::Grid).then(|| Links {
+            row: places(true).collect(),
+            column: places(false).collect(),
+        }),
+        all,
+    })
+}
+
+fn connect(ends: &mut Vec<End>, topic: TopicId, (a, b): (u32, u32), marked: bool) {
+    if a != b {
+        for (node, peer) in [(a, b), (b, a)] {
+            ends.push(End {
+                node,
+                topic,
+                peer,
+                marked,
+            });
+        }
+    }
+}
+
+/// The connections of a topic among its members; a mesh of this degree has twice as many neighbours.
+pub(crate) fn among_members(
+    ends: &mut Vec<End>,
+    topic: TopicId,
+    about: &Topic,
+    degree: u8,
+    seed: u64,
+) {
+    let members = &about.members;
+    let degree = usize::from(degree);
+    match about.way {
+        Way::Direct => {
+            for (i, a) in members.iter().enumerate() {
+                for b in &members[..i] {
+                    connect(ends, topic, (*a, *b), true);
+                }
+            }
+        }
+        Way::Gossip if members.len() <= 2 * degree + 1 => {
+            // Everybody is a neighbour; with few, everybody is in the mesh.
+            for (i, a) in members.iter().enumerate() {
+                for (distance, b) in (1..).zip(members[..i].iter().rev()) {
+                    let around = members.len() - distance;
+                    let marked = distance.min(around) <= degree.div_ceil(2);
+                    connect(ends, topic, (*a, *b), marked);
+                }
+            }
+        }
+        Way::Gossip => {
+            // Twice as many neighbours as the mesh has: rings in drawn orders, half of them mesh.
+            for ring in 0..degree as u64 {
+                let key =
+                    |node: u32| mix([seed, RING, u64::from(topic.0) << 8 | ring, node.into()]);
+                let mut order = members.clone();
+                order.sort_unstable_by_key(|node| (key(*node), *node));
+                let marked = ring < (degree as u64).div_ceil(2);
+                for (i, node) in order.iter().enumerate() {
+                    connect(ends, topic, (*node, order[(i + 1) % order.len()]), marked);
+                }
+            }
+        }
+        Way::Grid => in_grid(ends, topic, members),
+    }
+}
+
+fn in_grid(ends: &mut Vec<End>, topic: TopicId, members: &[u32]) {
+    // Fewer members than nodes, which are 32-bit.
+    for index in 0..members.len() as u32 {
+        let links = Links::of(index, members.len() as u32);
+        let node = members[index as usize];
+        for (list, marked) in [(&links.row, true), (&links.column, false)] {
+            ends.extend(list.iter().map(|peer| End {
+                node,
+                topic,
+                peer: members[*peer as usize],
+                marked,
+            }));
+        }
+    }
+}
+
+/// The connections of a topic of all nodes.
+fn among_all(
+    ends: &mut Vec<End>,
+    topic: TopicId,
+    plan: &Plan,
+    (scenario, seed, regions): (&Scenario, u64, &[u8]),
+) -> Result<(), HornError> {
+    match plan.topics[topic.0 as usize].way {
+        Way::Gossip => {
+            let graph = Graph::of(scenario, seed, regions)?;
+            let mut edges: Vec<(u64, u32, u32)> = Vec::with_capacity(graph.ends() / 2);
+            for node in 0..plan.nodes {
+                let later = graph.peers(node).iter().filter(|&&peer| peer > node);
+                edges.extend(later.map(|&peer| {
+                    let edge = u64::from(node) << 32 | u64::from(peer);
+                    (mix([seed, MESH, topic.0.into(), edge]), node, peer)
+                }));
+            }
+            edges.sort_unstable();
+            // Connections in a drawn order, each in the mesh while both ends have room.
+            let mut degrees = vec![0_u8; plan.nodes as usize];
+            for (_, a, b) in edges {
+                let has_room = |node: u32| degrees[node as usize] < plan.gossip.degree;
+                let marked = has_room(a) && has_room(b);
+                if marked {
+                    degrees[a as usize] += 1;
+                    degrees[b as usize] += 1;
+                }
+                connect(ends, topic, (a, b), marked);
+            }
+        }
+        Way::Grid => {
+            let nodes: Vec<u32> = (0..plan.nodes).collect();
+            in_grid(ends, topic, &nodes);
+        }
+        Way::Direct => {
+            let servers = plan.collectors.iter().flatten();
+            let mut sources: Vec<u32> = match topic == plan.collection_topic() {
+                true => servers.map(|server| plan.host(server.validator)).collect(),
+                false => vec![plan.host(plan.proposer())],
+            };
+            sources.sort_unstable();
+            sources.dedup();
+            for source in sources {
+                for node in 0..plan.nodes {
+                    connect(ends, topic, (source, node), true);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The connections of those who publish where they are no members.
+fn for_publishers(edges: &mut Vec<(u32, u32)>, plan: &Plan) {
+    let is_member = |topic: TopicId, node: u32| {
+        let members = &plan.topics[topic.0 as usize].members;
+        members.contains(&node)
+    };
+    let mut enter = |topic: TopicId, validator: u32| {
+        let node = plan.host(validator);
+        if !is_member(topic, node) {
+            edges.extend(plan.entries(topic, validator).map(|entry| (node, entry)));
+        }
+    };
+    let layout = &plan.config.layout;
+    for (cell, servers) in layout.cells().zip(&plan.aggregators) {
+        let topic = plan.vote_topic(plan.cell_number(cell));
+        let members = plan.assignment.cell_members(cell).iter().copied();
+        members
+            .filter(|validator| plan.votes(*validator))
+            .for_each(|validator| enter(topic, validator));
+        let topic = plan.aggregate_topic(cell.committee);
+        servers
+            .iter()
+            .for_each(|server| enter(topic, server.validator));
+    }
+}

@@ -1,0 +1,400 @@
+//! One node of a Horn network: the duties of the validators that it hosts, above one state machine of
+//! dissemination for each topic that it is a member of.
+
+mod duties;
+mod gate;
+
+use super::message::{BlockBody, CollectionBody, HornMessage, Item};
+use super::plan::{Plan, SLOT, TopicId, Way};
+use super::station::Station;
+use super::work::HornWork;
+use crate::graph::Graph;
+use crate::role::{Input, Output, Role};
+use alphorn_proto::gossip::{self, DenseId, Message, Peers};
+use alphorn_proto::slot::Phase;
+use alphorn_proto::{JobId, Peer};
+use alphorn_scheme::{Group, Op, SessionId};
+use alphorn_types::Time;
+use alphorn_worker::{Class, End, Request};
+use duties::{Aggregating, Collecting};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a node shows of the slot.
+#[derive(Clone, Debug)]
+pub enum HornDelivery {
+    /// Hosted validators have signed votes: so many.
+    Voted(u32),
+    /// A hosted aggregator publishes.
+    Aggregated(Arc<super::message::AggregateBody>),
+    /// A hosted collector publishes.
+    Collected(Arc<CollectionBody>),
+    /// A collection was accepted.
+    Accepted(Arc<CollectionBody>),
+    /// The hosted proposer publishes.
+    Proposed(Arc<BlockBody>),
+    /// A block was accepted.
+    Imported(Arc<BlockBody>),
+}
+
+/// What is done at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Validators vote.
+    Vote,
+    /// Aggregators sum what is verified when all of it is.
+    Aggregate,
+    /// They do with what they have.
+    HurryAggregates,
+    /// Collectors cover their committee when all aggregates are verified.
+    Collect,
+    /// They do with what they have.
+    HurryCollections,
+    /// The next slot begins.
+    Propose,
+}
+
+impl Step {
+    const ALL: [Step; 6] = [
+        Step::Vote,
+        Step::Aggregate,
+        Step::HurryAggregates,
+        Step::Collect,
+        Step::HurryCollections,
+        Step::Propose,
+    ];
+
+    /// When; the waits end in the middle of their phases, as in the roles of the protocol.
+    pub(super) fn time(self, plan: &Plan) -> Time {
+        let start = |phase| plan.phase_start(phase);
+        let middle = |phase, next| {
+            let start = plan.phase_start(phase);
+            start.saturating_add_ns(plan.phase_start(next).since_ns(start) / 2)
+        };
+        match self {
+            Step::Vote => start(Phase::Vote),
+            Step::Aggregate => start(Phase::Aggregate),
+            Step::HurryAggregates => middle(Phase::Aggregate, Phase::Collect),
+            Step::Collect => start(Phase::Collect),
+            Step::HurryCollections => middle(Phase::Collect, Phase::Decide),
+            Step::Propose => plan.clock.slot_start(super::plan::NEXT),
+        }
+    }
+}
+
+/// What a job is for: the upper half of its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Purpose {
+    SignVotes,
+    Verify,
+    Aggregate,
+    SignAggregates,
+    Collect,
+    SignCollections,
+    SignBlock,
+}
+
+impl Purpose {
+    const ALL: [Purpose; 7] = [
+        Purpose::SignVotes,
+        Purpose::Verify,
+        Purpose::Aggregate,
+        Purpose::SignAggregates,
+        Purpose::Collect,
+        Purpose::SignCollections,
+        Purpose::SignBlock,
+    ];
+
+    fn job(self, index: usize) -> JobId {
+        JobId((self as u64) << 32 | index as u64)
+    }
+
+    fn of(job: JobId) -> Option<(Purpose, usize)> {
+        let purpose = Purpose::ALL.get((job.0 >> 32) as usize)?;
+        Some((*purpose, job.0 as u32 as usize))
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct HornNode {
+    pub(super) plan: Arc<Plan>,
+    graph: Arc<Graph>,
+    node: u32,
+    now: Time,
+    /// By topic.
+    stations: Vec<Station<Item>>,
+    /// The earliest deadline of a station, and whose.
+    beat: Option<(Time, usize)>,
+    /// Stations whose batch is due.
+    due: Vec<u32>,
+    aggregating: Vec<Aggregating>,
+    collecting: Vec<Collecting>,
+    /// Accepted collections by committee, in the order of acceptance.
+    accepted: Vec<Vec<Arc<CollectionBody>>>,
+    /// The block that waits for its signature.
+    proposal: Option<Arc<BlockBody>>,
+    /// Steps that were taken.
+    steps: usize,
+    out: VecDeque<Output<Self>>,
+}
+
+impl HornNode {
+    /// A node with its topics, ascending.
+    pub fn new(
+        plan: Arc<Plan>,
+        graph: Arc<Graph>,
+        node: u32,
+        stations: Vec<Station<Item>>,
+    ) -> Self {
+        let committees = usize::from(plan.config.layout.committees());
+        let mut node = HornNode {
+            aggregating: Vec::new(),
+            collecting: Vec::new(),
+            accepted: vec![Vec::new(); committees],
+            proposal: None,
+            steps: 0,
+            out: VecDeque::new(),
+            now: Time::ZERO,
+            beat: None,
+            due: Vec::new(),
+            plan,
+            graph,
+            node,
+            stations,
+        };
+        node.take_posts();
+        node.find_beat();
+        node
+    }
+
+    fn find(&self, topic: TopicId) -> Option<usize> {
+        let found = self
+            .stations
+            .binary_search_by_key(&topic, |station| station.id);
+        found.ok()
+    }
+
+    fn find_beat(&mut self) {
+        let stations = self.stations.iter().enumerate();
+        let due = stations.filter_map(|(i, station)| Some((station.next_deadline()?, i)));
+        self.beat = due.min();
+    }
+
+    /// Carries out what the state machine of a topic wants.
+    fn drain(&mut self, index: usize) {
+        let topic = self.stations[index].id;
+        while let Some(output) = self.stations[index].poll_output() {
+            match output {
+                gossip::Output::Send { to, message, class } => {
+                    let to = self.stations[index].neighbours(&to);
+                    if !to.is_empty() {
+                        let inner = message;
+                        self.out.push_back(Output::Send {
+                            to,
+                            message: HornMessage { topic, inner },
+                            class: class as u8,
+                        });
+                    }
+                }
+                gossip::Output::Cancel { peer, id } => {
+                    if let Some(peer) = self.stations[index].neighbour(peer) {
+                        let what = (topic, id);
+                        self.out.push_back(Output::Cancel { peer, what });
+                    }
+                }
+                gossip::Output::Validate {
+                    token, id, payload, ..
+                } => self.admit(index, token, id, payload),
+                gossip::Output::Deliver { payload, .. } => self.accept(topic, payload),
+                gossip::Output::Report { peer, reason } => {
+                    if let Some(peer) = self.stations[index].neighbour(peer) {
+                        let reason = reason.name();
+                        self.out.push_back(Output::Report { peer, reason });
+                    }
+                }
+            }
+        }
+        let due = self.stations[index].next_deadline();
+        match (due, self.beat) {
+            (Some(due), Some((at, _))) if due < at => self.beat = Some((due, index)),
+            (Some(due), None) => self.beat = Some((due, index)),
+            (due, Some((at, whose))) if whose == index && due != Some(at) => self.find_beat(),
+            _ => {}
+        }
+    }
+
+    /// Publishes a message of a hosted validator.
+    fn publish(&mut self, topic: TopicId, publisher: u32, id: DenseId, item: Item) {
+        if let Some(index) = self.find(topic) {
+            self.stations[index].publish(self.now, id, item.clone());
+            self.drain(index);
+            return self.accept(topic, item);
+        }
+        let number = |node: u32| self.graph.number_of(self.node, node);
+        let entries = self.plan.entries(topic, publisher);
+        let to: Arc<[Peer]> = entries
+            .filter_map(number)
+            .map(|number| Peer(number.into()))
+            .collect();
+        if to.is_empty() {
+            return;
+        }
+        let way: Way = self.plan.topics[topic.0 as usize].way;
+        let inner = Station::<Item>::handed_in(way, id, item);
+        self.out.push_back(Output::Send {
+            to: Peers::List(to),
+            message: HornMessage { topic, inner },
+            class: gossip::Class::Own as u8,
+        });
+    }
+
+    fn spawn(&mut self, job: JobId, class: Class, op: Op, (n, m): (u64, u64)) {
+        let work = HornWork {
+            op,
+            inputs: u32::try_from(n).unwrap_or(u32::MAX),
+            cost_ns: self.plan.cost_ns(op, n, m),
+        };
+        self.spawn_work(job, class, work);
+    }
+
+    fn spawn_work(&mut self, job: JobId, class: Class, work: HornWork) {
+        let request = Request {
+            session: SessionId { slot: SLOT, seq: 0 },
+            group: Group {
+                slot: SLOT,
+                message: [0; 32],
+                committee: None,
+                subcommittee: None,
+            },
+            replaces: None,
+            class,
+            soft: Time::MAX,
+            hard: Time::MAX,
+            votes: 0,
+            bytes: 0,
+            work,
+        };
+        self.out.push_back(Output::Spawn { job, request });
+    }
+
+    fn show(&mut self, delivery: HornDelivery) {
+        self.out.push_back(Output::Deliver(delivery));
+    }
+
+    /// Whether a step was taken.
+    fn is_past(&self, step: Step) -> bool {
+        Step::ALL[..self.steps].contains(&step)
+    }
+
+    fn keep_time(&mut self) {
+        while let Some(step) = Step::ALL.get(self.steps).copied()
+            && step.time(&self.plan) <= self.now
+        {
+            self.steps += 1;
+            match step {
+                Step::Vote => self.sign_votes(),
+                Step::Aggregate | Step::HurryAggregates => self.advance_aggregators(),
+                Step::Collect | Step::HurryCollections => self.advance_collectors(),
+                Step::Propose => self.propose(),
+            }
+        }
+        while let Some((at, index)) = self.beat
+            && at <= self.now
+        {
+            self.stations[index].deadline(self.now);
+            self.beat = None;
+            self.drain(index);
+            self.find_beat();
+        }
+        self.advance_stages();
+        for index in std::mem::take(&mut self.due) {
+            self.verify(index as usize);
+        }
+    }
+
+    fn finished(&mut self, job: JobId, end: End) {
+        let ran = end == End::Ran;
+        let Some((purpose, index)) = Purpose::of(job) else {
+            return;
+        };
+        match purpose {
+            Purpose::Verify => self.verified(index, ran),
+            // A job that gave way has no result, and its duty is missed.
+            _ if !ran => {}
+            Purpose::SignVotes => self.votes_signed(),
+            Purpose::Aggregate => self.aggregate_made(index),
+            Purpose::SignAggregates => self.aggregates_signed(index),
+            Purpose::Collect => self.collection_made(index),
+            Purpose::SignCollections => self.collections_signed(index),
+            Purpose::SignBlock => self.block_signed(),
+        }
+    }
+
+    /// Aggregates of hosted aggregators that are not made yet, or will never be.
+    pub fn unfinished(&self) -> usize {
+        let aggregates = self.aggregating.iter().filter(|post| !post.is_done());
+        aggregates.count()
+            + self
+                .collecting
+                .iter()
+                .filter(|post| !post.is_done())
+                .count()
+    }
+}
+
+impl Role for HornNode {
+    type Message = HornMessage;
+    type Command = std::convert::Infallible;
+    type Cancel = (TopicId, DenseId);
+    type Work = HornWork;
+    type Delivery = HornDelivery;
+
+    fn handle(&mut self, now: Time, input: Input<Self>) {
+        self.now = self.now.max(now);
+        match input {
+            Input::Message { from, message } => {
+                let HornMessage { topic, inner } = message;
+                // A graph has fewer than 2^32 ends.
+                if let Some(index) = self.find(topic) {
+                    self.stations[index].receive(self.now, from.0 as u32, inner);
+                    self.drain(index);
+                    self.call(index);
+                }
+            }
+            Input::Finished { job, end, .. } => self.finished(job, end),
+            Input::Deadline => self.keep_time(),
+            // Connections are those of the plan, for the whole slot.
+            Input::PeerUp { .. } | Input::PeerDown { .. } | Input::SendReady { .. } => {}
+            Input::Command(never) => match never {},
+        }
+    }
+
+    #[inline]
+    fn poll_output(&mut self) -> Option<Output<Self>> {
+        self.out.pop_front()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        if !self.due.is_empty() {
+            return Some(self.now);
+        }
+        let step = Step::ALL.get(self.steps).map(|step| step.time(&self.plan));
+        let beat = self.beat.map(|(at, _)| at);
+        [step, beat, self.next_stage()].into_iter().flatten().min()
+    }
+
+    fn cancels((topic, id): &Self::Cancel, message: &Self::Message) -> bool {
+        let named = matches!(&message.inner, Message::Data { id: named, .. } if named == id);
+        message.topic == *topic && named
+    }
+
+    fn is_proof(reason: &str) -> bool {
+        ["malformed", "invalid", "beyond"].contains(&reason)
+    }
+
+    fn duplicate_bytes(&self) -> u64 {
+        self.stations.iter().map(Station::duplicate_bytes).sum()
+    }
+}

@@ -1,0 +1,520 @@
+//! What all nodes of a simulated Horn network know: committees, duties, topics, sizes, costs.
+//!
+//! It is fixed before the run and shared. Who serves, when phases begin, which cover a collector takes
+//! and how long messages are is asked of [`alphorn_proto`]; nothing of it is decided here.
+
+use super::HornError;
+use super::message::{AggregateBody, BlockBody, CollectionBody};
+use crate::latency::mix;
+use crate::random;
+use crate::scenario;
+use alphorn_proto::gossip;
+use alphorn_proto::horn::selection::{self, Post};
+use alphorn_proto::horn::{Config, SchemeInfo, Selection, committee};
+use alphorn_proto::slot::{Phase, SlotClock, Timing};
+use alphorn_proto::wire::{self, Kind, WireFormat, digest, no_references};
+use alphorn_scheme::model::{CostTable, Model};
+use alphorn_scheme::{Evidence, Layer, Op};
+use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Layout, Slot, Support, Time, Validator};
+use std::sync::Arc;
+
+/// The slot whose votes are followed; its block is genesis.
+pub(super) const SLOT: Slot = Slot(0);
+/// The slot whose block carries them.
+pub(super) const NEXT: Slot = Slot(1);
+
+/// What is drawn from the seed.
+mod draw {
+    pub(super) const VOTER: u64 = 0x686f_726e_0001;
+    pub(super) const TICKET: u64 = 0x686f_726e_0002;
+    pub(super) const BACKBONE: u64 = 0x686f_726e_0003;
+    pub(super) const ENTRY: u64 = 0x686f_726e_0004;
+    pub(super) const ORDER: u64 = 0x686f_726e_0005;
+}
+
+/// A topic: the cells' in their order, then the committees', then collections, then blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicId(pub u32);
+
+/// How a topic's messages travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By a mesh among the members; publishers that are none hand a message to some of them.
+    Gossip,
+    /// From the publisher to each member.
+    Direct,
+    /// Along rows and columns of the members; publishers that are none hand a message to one.
+    Grid,
+}
+
+impl Way {
+    fn of(key: &'static str, text: &str) -> Result<Way, HornError> {
+        match text {
+            "gossip" => Ok(Way::Gossip),
+            "direct" => Ok(Way::Direct),
+            "grid" => Ok(Way::Grid),
+            other => Err(HornError::Dissemination {
+                key,
+                value: other.into(),
+            }),
+        }
+    }
+}
+
+/// A validator that serves at a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// The validator.
+    pub validator: u32,
+    /// How many are expected to serve before it.
+    pub rank: u32,
+}
+
+/// A topic and who is in it.
+#[derive(Debug)]
+pub struct Topic {
+    /// How its messages travel.
+    pub way: Way,
+    /// Its nodes in a drawn order; none listed = all nodes.
+    pub members: Vec<u32>,
+}
+
+/// What is the same for all nodes.
+#[derive(Debug)]
+pub struct Plan {
+    /// The parameters of the protocol.
+    pub config: Config,
+    /// Fields on the wire.
+    pub format: WireFormat,
+    /// Phases.
+    pub clock: SlotClock,
+    /// Who sits where.
+    pub assignment: Assignment,
+    /// Topics by number.
+    pub topics: Vec<Topic>,
+    /// Aggregators by cell.
+    pub aggregators: Vec<Vec<Server>>,
+    /// Collectors by committee.
+    pub collectors: Vec<Vec<Server>>,
+    /// The mesh.
+    pub gossip: Arc<gossip::Config>,
+    /// Number of nodes.
+    pub nodes: u32,
+    table: CostTable,
+    overlap: alphorn_scheme::Overlap,
+    voters: Bitfield,
+    seed: u64,
+}
+
+impl Plan {
+    /// The plan of a scenario.
+    ///
+    /// # Errors
+    /// [`HornError`] for parameters that no network can have.
+    pub fn new(
+        scenario: &scenario::Scenario,
+        horn: &scenario::Horn,
+        table: CostTable,
+        seed: u64,
+    ) -> Result<Plan, HornError> {
+        if horn.slots != 1 {
+            return Err(HornError::Slots { value: horn.slots });
+        }
+        if horn.participation_file.is_some() {
+            return Err(HornError::ParticipationFile);
+        }
+        let model = Model::new(table.clone())?;
+        let layout = layout(horn, table.abilities.committee_max)?;
+        let info = SchemeInfo::of(&model, &layout);
+        let config = config(horn, layout, &info, seed)?;
+        let mix_in = random::bytes(seed, "horn/mix", 0);
+        let assignment = committee::assignment(Epoch(0), &mix_in, layout);
+        let mut plan = Plan {
+            format: config.format(&info),
+            clock: SlotClock::new(config.genesis, config.timing),
+            config,
+            assignment,
+            topics: Vec::new(),
+            aggregators: Vec::new(),
+            collectors: Vec::new(),
+            gossip: Arc::new(gossip::Config::default()),
+            nodes: scenario.sim.nodes,
+            table,
+            overlap: info.overlap(),
+            voters: Bitfield::new(layout.validators() as usize),
+            seed,
+        };
+        for validator in 0..layout.validators() {
+            let draw = mix([seed, draw::VOTER, validator.into(), 0]) % 1_000_000;
+            if draw < u64::from(horn.participation_ppm) {
+                plan.voters.set(validator as usize);
+            }
+        }
+        let epoch_seed = digest::epoch_seed(Epoch(0), &mix_in);
+        let cells = layout.cells().map(Post::Aggregator);
+        plan.aggregators = cells.map(|post| plan.servers(post, &epoch_seed)).collect();
+        let committees = (0..layout.committees()).map(Post::Collector);
+        plan.collectors = committees
+            .map(|post| plan.servers(post, &epoch_seed))
+            .collect();
+        plan.topics = plan.draw_topics(horn)?;
+        Ok(plan)
+    }
+
+    /// Who serves at a post, by rank.
+    fn servers(&self, post: Post, epoch_seed: &[u8; 32]) -> Vec<Server> {
+        let layout = &self.config.layout;
+        let (positions, target) = match post {
+            Post::Aggregator(_) => (post.positions(layout), self.config.aggregators_target),
+            Post::Collector(_) => (post.positions(layout), self.config.collectors_target),
+        };
+        let member = |position: u32| self.assignment.member(position).0;
+        if self.config.selection == Selection::Rank {
+            let ranked = selection::ranked(epoch_seed, SLOT, post, layout, target.into());
+            let server = |(rank, position): (u32, u32)| Server {
+                validator: member(positions.start + position),
+                rank,
+            };
+            return (0..).zip(ranked).map(server).collect();
+        }
+        let members = positions.end - positions.start;
+        let role = post.kind() as u64;
+        let winner = |position: u32| {
+            let validator = member(position);
+            // A signature of the model is no secret, so a ticket is as good a draw as any.
+            let ticket = mix([self.seed, draw::TICKET, role, validator.into()]);
+            selection::selected(ticket, target.into(), members).then(|| Server {
+                validator,
+                rank: selection::expected_rank(ticket, members),
+            })
+        };
+        let mut servers: Vec<Server> = positions.filter_map(winner).collect();
+        servers.sort_by_key(|server| (server.rank, server.validator));
+        servers
+    }
+
+    fn draw_topics(&self, horn: &scenario::Horn) -> Result<Vec<Topic>, HornError> {
+        let vote = Way::of("protocol.vote_dissemination", &horn.vote_dissemination)?;
+        let aggregate = Way::of(
+            "protocol.aggregate_dissemination",
+            &horn.aggregate_dissemination,
+        )?;
+        let collection = Way::of(
+            "protocol.collection_dissemination",
+            &horn.collection_dissemination,
+        )?;
+        let block = Way::of("protocol.block_dissemination", &horn.block_dissemination)?;
+        let posts = self.aggregators.iter().map(|servers| (vote, servers));
+        let posts = posts.chain(self.collectors.iter().map(|servers| (aggregate, servers)));
+        let mut topics: Vec<Topic> = Vec::new();
+        for (way, servers) in posts {
+            let topic = topics.len() as u64;
+            let mut members: Vec<u32> = servers
+                .iter()
+                .map(|server| self.host(server.validator))
+                .collect();
+            if way != Way::Direct {
+                let relay = |i: u32| {
+                    mix([self.seed, draw::BACKBONE, topic, i.into()]) % u64::from(self.nodes)
+                };
+                members.extend((0..horn.backbone).map(|i| relay(i) as u32));
+            }
+            members.sort_unstable();
+            members.dedup();
+            members.sort_by_key(|member| mix([self.seed, draw::ORDER, topic, (*member).into()]));
+            topics.push(Topic { way, members });
+        }
+        for way in [collection, block] {
+            topics.push(Topic {
+                way,
+                members: Vec::new(),
+            });
+        }
+        Ok(topics)
+    }
+
+    /// The node that hosts a validator.
+    #[inline]
+    pub fn host(&self, validator: u32) -> u32 {
+        validator % self.nodes
+    }
+
+    /// The validators of a node.
+    pub fn hosted(&self, node: u32) -> impl Iterator<Item = u32> + use<> {
+        (node..self.config.layout.validators()).step_by(self.nodes as usize)
+    }
+
+    /// Whether a validator votes.
+    pub fn votes(&self, validator: u32) -> bool {
+        self.voters.get(validator as usize)
+    }
+
+    /// How many vote.
+    pub fn votes_count(&self) -> u64 {
+        self.voters.count_ones() as u64
+    }
+
+    /// Who proposes the block that carries the votes.
+    pub fn proposer(&self) -> u32 {
+        // The rule of the chain: validator s mod N in slot s.
+        (NEXT.0 % u64::from(self.config.layout.validators())) as u32
+    }
+
+    /// The topic of a cell's votes; cells are numbered committee by committee.
+    pub fn vote_topic(&self, cell: u32) -> TopicId {
+        TopicId(cell)
+    }
+
+    /// The number of a cell.
+    pub fn cell_number(&self, cell: Cell) -> u32 {
+        u32::from(cell.committee) * u32::from(self.config.layout.subcommittees())
+            + u32::from(cell.subcommittee)
+    }
+
+    /// The cell of a number.
+    pub fn cell(&self, number: u32) -> Cell {
+        let subcommittees = u32::from(self.config.layout.subcommittees());
+        // Below C and S, which are 16-bit.
+        Cell {
+            committee: (number / subcommittees) as u16,
+            subcommittee: (number % subcommittees) as u16,
+        }
+    }
+
+    /// The topic of a committee's aggregates.
+    pub fn aggregate_topic(&self, committee: u16) -> TopicId {
+        TopicId(self.aggregators.len() as u32 + u32::from(committee))
+    }
+
+    /// The topic of all collections.
+    pub fn collection_topic(&self) -> TopicId {
+        TopicId((self.aggregators.len() + self.collectors.len()) as u32)
+    }
+
+    /// The topic of blocks.
+    pub fn block_topic(&self) -> TopicId {
+        TopicId(self.collection_topic().0 + 1)
+    }
+
+    /// What a topic carries.
+    pub fn kind(&self, topic: TopicId) -> Kind {
+        let cells = self.aggregators.len() as u32;
+        match topic.0 {
+            number if number < cells => Kind::Vote,
+            _ if topic < self.collection_topic() => Kind::Aggregate,
+            _ if topic == self.collection_topic() => Kind::Collection,
+            _ => Kind::Block,
+        }
+    }
+
+    /// The number of an aggregate on its topic: who serves is numbered cell by cell.
+    pub fn aggregate_id(&self, cell: u32, index: u32) -> gossip::DenseId {
+        let width = self.aggregators.iter().map(Vec::len).max().unwrap_or(1) as u32;
+        gossip::DenseId(u32::from(self.cell(cell).subcommittee) * width + index)
+    }
+
+    /// The number of a collection on its topic.
+    pub fn collection_id(&self, committee: u16, index: u32) -> gossip::DenseId {
+        let width = self.collectors.iter().map(Vec::len).max().unwrap_or(1) as u32;
+        gossip::DenseId(u32::from(committee) * width + index)
+    }
+
+    /// The nodes that get a message of this publisher first, if it is no member.
+    pub fn entries(&self, topic: TopicId, publisher: u32) -> impl Iterator<Item = u32> + '_ {
+        let Topic { way, members } = &self.topics[topic.0 as usize];
+        let count = match way {
+            Way::Direct => members.len(),
+            Way::Gossip => members.len().min(self.gossip.degree.into()),
+            Way::Grid => members.len().min(1),
+        };
+        let draw = mix([self.seed, draw::ENTRY, topic.0.into(), publisher.into()]);
+        let first = draw as usize % members.len().max(1);
+        members.iter().cycle().skip(first).take(count).copied()
+    }
+
+    /// When a phase begins.
+    pub fn phase_start(&self, phase: Phase) -> Time {
+        self.clock.phase_start(SLOT, phase)
+    }
+
+    /// Nanoseconds of one core for an operation, by the table.
+    pub fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64 {
+        self.table.cost(op, n, m).ns
+    }
+
+    /// Whether a validator that stands in several aggregates counts once in their sum.
+    pub fn merges_by_union(&self) -> bool {
+        self.overlap == alphorn_scheme::Overlap::Union
+    }
+
+    /// The rule and the number of picks of a cover.
+    pub fn cover(&self) -> (alphorn_proto::horn::Cover, usize) {
+        let most = self.config.multiplicity_max;
+        self.config.cover.under(self.overlap, most)
+    }
+
+    /// What kind of figures the costs are, and of which scheme.
+    pub fn costs_label(&self) -> String {
+        let kind = match self.table.kind {
+            alphorn_scheme::model::FigureKind::Measured => "measured",
+            alphorn_scheme::model::FigureKind::Modelled => "modelled",
+            alphorn_scheme::model::FigureKind::Cited => "cited",
+        };
+        format!("{kind} costs of {}", self.table.scheme)
+    }
+
+    /// Bytes of a vote.
+    pub fn vote_bytes(&self) -> u32 {
+        // At most 8 KiB.
+        self.format.bytes_max(Kind::Vote) as u32
+    }
+
+    fn proof(&self) -> Option<alphorn_scheme::Bytes> {
+        let bytes = self.format.selection_proof_bytes?;
+        Some(vec![0; bytes].into())
+    }
+
+    fn envelope(&self) -> alphorn_scheme::Bytes {
+        vec![0; self.format.duty_signature_bytes].into()
+    }
+
+    fn evidence(&self, layer: Layer, support: Support) -> Evidence {
+        let bytes = self
+            .table
+            .evidence_bytes(layer, support.signer_count() as u64);
+        Evidence {
+            support: Arc::new(support),
+            bytes: vec![0; bytes as usize].into(),
+        }
+    }
+
+    /// An aggregate of these votes, with the bytes of its encoding.
+    pub fn aggregate(&self, cell: u32, sender: u32, signers: Bitfield) -> AggregateBody {
+        let message = wire::Aggregate {
+            vote: wire::Vote::default(),
+            cell: self.cell(cell),
+            sender: Validator(sender),
+            proof: self.proof(),
+            evidence: self.evidence(Layer::Aggregate, Support::from_bits(signers.clone())),
+            envelope: self.envelope(),
+        };
+        let encoded = message.encode(&self.format, &no_references);
+        AggregateBody {
+            cell,
+            sender,
+            signers,
+            // Without a context no reference can be missing.
+            bytes: encoded.map_or(0, |bytes| bytes.len() as u64),
+        }
+    }
+
+    /// A collection of these aggregates, with the bytes of its encoding.
+    pub fn collection(
+        &self,
+        committee: u16,
+        sender: u32,
+        support: Support,
+        parts: Vec<Arc<AggregateBody>>,
+    ) -> CollectionBody {
+        let signers = support.signers();
+        let votes = signers.count_ones() as u32;
+        let message = wire::Collection {
+            vote: wire::Vote::default(),
+            committee,
+            sender: Validator(sender),
+            proof: self.proof(),
+            evidence: self.evidence(Layer::Collection, support.clone()),
+            envelope: self.envelope(),
+        };
+        let encoded = message.encode(&self.format, &no_references);
+        let bytes = encoded.map_or(0, |bytes| bytes.len() as u64);
+        // An entry has neither version, kind, sender and proof nor the envelope.
+        let around = 2 + 4 + self.format.selection_proof_bytes.unwrap_or(0);
+        let around = (around + self.format.duty_signature_bytes) as u64;
+        CollectionBody {
+            committee,
+            sender,
+            support,
+            signers,
+            votes,
+            parts,
+            bytes,
+            entry_bytes: bytes.saturating_sub(around),
+        }
+    }
+
+    /// A block of these collections.
+    pub fn block(&self, entries: Vec<Arc<CollectionBody>>) -> BlockBody {
+        let content: u64 = entries.iter().map(|entry| entry.entry_bytes).sum();
+        BlockBody {
+            bytes: self.block_bytes(content),
+            entries,
+        }
+    }
+
+    /// Bytes of a block whose entries have so many.
+    pub fn block_bytes(&self, entries_bytes: u64) -> u64 {
+        let around = 2 + wire::HEADER_BYTES + 4 + 4 + self.format.duty_signature_bytes;
+        around as u64 + entries_bytes
+    }
+}
+
+/// Validators, committees and cells.
+fn layout(horn: &scenario::Horn, committee_max: Option<u32>) -> Result<Layout, HornError> {
+    let default = Layout::default_for(horn.validators, committee_max)?;
+    let number = |given: Option<u32>, default: u16| {
+        given.map_or(default, |value| u16::try_from(value).unwrap_or(u16::MAX))
+    };
+    let committees = number(horn.committees, default.committees());
+    let subcommittees = number(horn.subcommittees, default.subcommittees());
+    Ok(Layout::new(horn.validators, committees, subcommittees)?)
+}
+
+/// The parameters of the protocol: the defaults of the scheme, and what the scenario names.
+fn config(
+    horn: &scenario::Horn,
+    layout: Layout,
+    info: &SchemeInfo,
+    seed: u64,
+) -> Result<Config, HornError> {
+    let small = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
+    let mut config = Config::new(layout, info);
+    config.network_id = random::bytes(seed, "genesis", 0);
+    config.timing = timing(horn)?;
+    if let Some(target) = horn.aggregators {
+        config.aggregators_target = small(target);
+    }
+    if let Some(target) = horn.collectors {
+        config.collectors_target = small(target);
+    }
+    if let Some(most) = horn.multiplicity_max {
+        config.multiplicity_max = u8::try_from(most).unwrap_or(u8::MAX);
+        if most == 1 {
+            config.cover = alphorn_proto::horn::Cover::Best1;
+        }
+    }
+    if let Some(selection) = &horn.selection {
+        config.selection =
+            selection
+                .parse()
+                .map_err(|error: alphorn_proto::horn::config::ParseChoiceError| {
+                    HornError::Selection {
+                        value: selection.clone(),
+                        why: error.to_string(),
+                    }
+                })?;
+    }
+    config.validate(info)?;
+    Ok(config)
+}
+
+fn timing(horn: &scenario::Horn) -> Result<Timing, HornError> {
+    let Some(slot_ms) = horn.slot_ms else {
+        let name = horn.slot.as_deref().unwrap_or("horn");
+        return Ok(name.parse()?);
+    };
+    let given = horn.offsets_ms.len();
+    let offsets_ms = horn.offsets_ms.clone().try_into();
+    let offsets_ms = offsets_ms.map_err(|_| HornError::Offsets { given })?;
+    Ok(Timing::custom(slot_ms, offsets_ms)?)
+}

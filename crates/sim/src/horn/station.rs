@@ -1,0 +1,226 @@
+//! A topic at a node that is a member: the state machine of its dissemination, and what waits for
+//! verification.
+
+use super::plan::{TopicId, Way};
+use alphorn_proto::gossip::{
+    self, DenseId, Direct, Gossip, Grid, Input, Links, Message, Output, PEERS_MAX, Payload,
+    PeerSet, Peers,
+};
+use alphorn_proto::{Peer, Token, Verdict};
+use alphorn_types::Time;
+use std::sync::Arc;
+
+/// Most neighbours of a member of a mesh: one number is left for those who are no members.
+pub const LINKS_MAX: usize = PEERS_MAX - 1;
+
+/// Whoever is no member: in a mesh they share one number, which is never in it.
+const OUTSIDE: Peer = Peer(LINKS_MAX as u64);
+
+#[derive(Debug)]
+enum Machine<P> {
+    Gossip(Box<Gossip<DenseId, P>>),
+    Direct(Box<Direct<DenseId, P>>),
+    Grid(Box<Grid<DenseId, P>>),
+}
+
+/// A message that waits for verification.
+#[derive(Clone, Debug)]
+pub struct Pending<P> {
+    /// Names it to the state machine; none for one that a publisher handed in.
+    pub token: Option<Token>,
+    /// Its number on the topic.
+    pub id: DenseId,
+    /// The message.
+    pub item: P,
+}
+
+/// Messages that wait, and those in the running job; batches form by load, not by a timer.
+#[derive(Debug)]
+pub struct Batch<P> {
+    /// In the order of arrival.
+    pub waiting: Vec<Pending<P>>,
+    /// In the job.
+    pub running: Vec<Pending<P>>,
+    /// A job is due at the end of the instant.
+    pub due: bool,
+}
+
+impl<P> Default for Batch<P> {
+    fn default() -> Self {
+        Batch {
+            waiting: Vec::new(),
+            running: Vec::new(),
+            due: false,
+        }
+    }
+}
+
+impl<P> Batch<P> {
+    /// Whether nothing waits and nothing runs.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+}
+
+/// Neighbours of a member on its topic, by the node's numbers for them, ascending.
+#[derive(Clone, Debug, Default)]
+pub struct Neighbours {
+    /// All of them.
+    pub all: Vec<u32>,
+    /// Which of them are in the mesh, by index; of a mesh only.
+    pub mesh: Vec<u8>,
+    /// Indices of those in the same row and column; of a grid only.
+    pub grid: Option<Links<u32>>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Station<P> {
+    /// The topic.
+    pub id: TopicId,
+    machine: Machine<P>,
+    links: Vec<u32>,
+    /// What waits for verification.
+    pub batch: Batch<P>,
+}
+
+impl<P: Payload> Station<P> {
+    /// A member with these neighbours.
+    ///
+    /// # Panics
+    /// If a mesh has more than [`LINKS_MAX`] neighbours.
+    pub fn new(
+        id: TopicId,
+        way: Way,
+        neighbours: Neighbours,
+        config: &Arc<gossip::Config>,
+        seed: u64,
+    ) -> Station<P> {
+        let Neighbours { all, mesh, grid } = neighbours;
+        let numbers = |count: usize| (0..count as u64).map(Peer);
+        let machine = match way {
+            Way::Direct => {
+                let receivers = numbers(all.len()).collect();
+                Machine::Direct(Box::new(Direct::new(config.clone(), receivers)))
+            }
+            Way::Grid => {
+                let links = grid.unwrap_or(Links {
+                    row: Arc::from([]),
+                    column: Arc::from([]),
+                });
+                let links = links.map(|index| Peer(u64::from(*index)));
+                Machine::Grid(Box::new(Grid::new(config.clone(), links)))
+            }
+            Way::Gossip => {
+                assert!(all.len() <= LINKS_MAX, "{} neighbours", all.len());
+                let mut machine = Gossip::new(config.clone(), seed);
+                for peer in numbers(all.len()).chain([OUTSIDE]) {
+                    machine.handle(Time::ZERO, Input::PeerUp { peer });
+                }
+                let adopted = mesh.into_iter().map(|index| Peer(index.into()));
+                let adopted = adopted.fold(PeerSet::EMPTY, |set, peer| set.or(PeerSet::one(peer)));
+                machine.adopt(adopted);
+                Machine::Gossip(Box::new(machine))
+            }
+        };
+        Station {
+            id,
+            machine,
+            links: all,
+            batch: Batch::default(),
+        }
+    }
+
+    fn input(&mut self, now: Time, input: Input<DenseId, P>) {
+        match &mut self.machine {
+            Machine::Gossip(machine) => machine.handle(now, input),
+            Machine::Direct(machine) => machine.handle(now, input),
+            Machine::Grid(machine) => machine.handle(now, input),
+        }
+    }
+
+    /// Takes a message of a neighbour, or of somebody who is no member.
+    pub fn receive(&mut self, now: Time, from: u32, message: Message<DenseId, P>) {
+        let found = self.links.binary_search(&from).ok();
+        let from = found.map(|index| Peer(index as u64));
+        if let (Machine::Grid(_), None, Message::Relay { id, payload }) =
+            (&self.machine, from, &message)
+        {
+            self.batch.waiting.push(Pending {
+                token: None,
+                id: *id,
+                item: payload.clone(),
+            });
+            return;
+        }
+        let from = from.unwrap_or(OUTSIDE);
+        self.input(now, Input::Message { from, message });
+    }
+
+    /// What a publisher who is no member sends to those that take it in.
+    pub fn handed_in(way: Way, id: DenseId, payload: P) -> Message<DenseId, P> {
+        match way {
+            Way::Grid => Message::Relay { id, payload },
+            Way::Gossip | Way::Direct => Message::Data { id, payload },
+        }
+    }
+
+    /// Publishes a message of this node.
+    pub fn publish(&mut self, now: Time, id: DenseId, payload: P) {
+        self.input(now, Input::Publish { id, payload });
+    }
+
+    /// Decides on a message.
+    pub fn decide(&mut self, now: Time, token: Token, verdict: Verdict) {
+        self.input(now, Input::Verdict { token, verdict });
+    }
+
+    /// The time that was asked for has come.
+    pub fn deadline(&mut self, now: Time) {
+        if self.next_deadline().is_some_and(|due| due <= now) {
+            self.input(now, Input::Deadline);
+        }
+    }
+
+    /// When a deadline is due.
+    pub fn next_deadline(&self) -> Option<Time> {
+        match &self.machine {
+            Machine::Gossip(machine) => machine.next_deadline(),
+            Machine::Direct(machine) => machine.next_deadline(),
+            Machine::Grid(machine) => machine.next_deadline(),
+        }
+    }
+
+    /// The next effect of the state machine.
+    pub fn poll_output(&mut self) -> Option<Output<DenseId, P>> {
+        match &mut self.machine {
+            Machine::Gossip(machine) => machine.poll_output(),
+            Machine::Direct(machine) => machine.poll_output(),
+            Machine::Grid(machine) => machine.poll_output(),
+        }
+    }
+
+    /// Bytes of copies.
+    pub fn duplicate_bytes(&self) -> u64 {
+        match &self.machine {
+            Machine::Gossip(machine) => machine.duplicates().bytes,
+            Machine::Direct(machine) => machine.duplicates().bytes,
+            Machine::Grid(machine) => machine.duplicates().bytes,
+        }
+    }
+
+    /// The node's number for a neighbour; none for those who are no members.
+    pub fn neighbour(&self, peer: Peer) -> Option<Peer> {
+        let number = self.links.get(usize::try_from(peer.0).ok()?)?;
+        Some(Peer(u64::from(*number)))
+    }
+
+    /// The node's numbers for some neighbours, in their order.
+    pub fn neighbours(&self, peers: &Peers) -> Peers {
+        let mut named = peers.iter().filter_map(|peer| self.neighbour(peer));
+        match peers.len() {
+            1 => named.next().map_or(Peers::List(Arc::from([])), Peers::One),
+            _ => Peers::List(named.collect()),
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Who looks at a slot: checks that votes are counted exactly, and measures when they are where.
+//!
+//! It sees what nodes publish and accept, and none of their state. Nothing is invented: a signer of an
+//! aggregate has voted. Multiplicities are exact: a collection is the sum of published aggregates of
+//! its committee. A vote is counted once: a block credits each position once, and a node accepts a
+//! collection once.
+
+use super::message::{AggregateBody, BlockBody, CollectionBody};
+use super::node::{HornDelivery, HornNode};
+use super::plan::Plan;
+use crate::world::Witness;
+use alphorn_types::{Bitfield, MULTIPLICITY_LIMIT, Support};
+use std::sync::Arc;
+
+/// Shares of all votes that are timed, in thousandths.
+pub(super) const SHARES_PERMILLE: [u64; 3] = [667, 900, 990];
+
+/// What no slot may show.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// An aggregate counts a vote that nobody cast.
+    #[error("the aggregate of validator {sender} counts {votes} votes that nobody cast")]
+    Invented {
+        /// The aggregator.
+        sender: u32,
+        /// How many.
+        votes: usize,
+    },
+    /// A collection is not the sum of published aggregates of its committee.
+    #[error("the collection of validator {sender} is not the sum of published aggregates")]
+    Sum {
+        /// The collector.
+        sender: u32,
+    },
+    /// Something was accepted that nobody published, or twice.
+    #[error("node {node} accepted a collection of validator {sender} that was not published to it")]
+    Foreign {
+        /// The node.
+        node: u32,
+        /// The collector.
+        sender: u32,
+    },
+    /// A block has a collection that its proposer did not accept, or one that credits nobody.
+    #[error("the block has a collection of validator {sender} that credits nobody anew")]
+    Credit {
+        /// The collector.
+        sender: u32,
+    },
+    /// An honest node has proof against another one.
+    #[error("node {node} reports the honest node {about}: {reason}")]
+    Accused {
+        /// Who reports.
+        node: u32,
+        /// Whom.
+        about: u32,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+/// When a node had which share of the votes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Milestones {
+    /// When it had 2/3, 90 % and 99 % of them, from the begin of the slot; absent if never.
+    pub at_ns: [Option<u64>; SHARES_PERMILLE.len()],
+}
+
+impl Milestones {
+    fn note(&mut self, now_ns: u64, votes: u64, all: u64) {
+        for (at, share) in self.at_ns.iter_mut().zip(SHARES_PERMILLE) {
+            let enough = u128::from(votes) * 1000 >= u128::from(all) * u128::from(share);
+            if at.is_none() && enough {
+                *at = Some(now_ns);
+            }
+        }
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Watch {
+    plan: Arc<Plan>,
+    proposer: u32,
+    honest: Vec<bool>,
+    cells_voted: Vec<Bitfield>,
+    /// Published aggregates by cell.
+    aggregates: Vec<Vec<Arc<AggregateBody>>>,
+    /// Votes in published aggregates, by cell.
+    aggregated: Vec<Bitfield>,
+    collections: Vec<Vec<Arc<CollectionBody>>>,
+    /// Votes in published collections, by committee.
+    collected: Vec<Bitfield>,
+    /// Votes of the best accepted collection of each committee, node by node.
+    best: Vec<u32>,
+    /// Their sums.
+    held: Vec<u64>,
+    milestones: Vec<Milestones>,
+    /// Votes that the proposer can credit, by committee; exact.
+    credited: Vec<Bitfield>,
+    /// When they grew, and to how many.
+    curve: Vec<(u64, u64)>,
+    at_proposer: Milestones,
+    block: Option<Arc<BlockBody>>,
+    imported: Vec<Option<u64>>,
+    useful_bytes: u64,
+    accepted: u64,
+    voted: u64,
+    last_ns: [u64; 3],
+    violation: Option<Violation>,
+}
+
+impl Watch {
+    pub(super) fn new(plan: Arc<Plan>, honest: Vec<bool>) -> Watch {
+        let layout = plan.config.layout;
+        let nodes = plan.nodes as usize;
+        let cells: Vec<alphorn_types::Cell> = layout.cells().collect();
+        let voted = |cell: &alphorn_types::Cell| {
+            let members = plan.assignment.cell_members(*cell);
+            let mut bits = Bitfield::new(members.len());
+            for (position, validator) in members.iter().enumerate() {
+                if plan.votes(*validator) {
+                    bits.set(position);
+                }
+            }
+            bits
+        };
+        let cells_voted: Vec<Bitfield> = cells.iter().map(voted).collect();
+        let empty = cells_voted.iter().map(|bits| Bitfield::new(bits.len()));
+        let committees = 0..layout.committees();
+        let committee = |c| Bitfield::new(layout.committee_len(c) as usize);
+        Watch {
+            proposer: plan.host(plan.proposer()),
+            honest,
+            aggregates: vec![Vec::new(); cells.len()],
+            aggregated: empty.collect(),
+            cells_voted,
+            collections: vec![Vec::new(); committees.len()],
+            collected: committees.clone().map(committee).collect(),
+            best: vec![0; nodes * committees.len()],
+            held: vec![0; nodes],
+            milestones: vec![Milestones::default(); nodes],
+            credited: committees.map(committee).collect(),
+            curve: Vec::new(),
+            at_proposer: Milestones::default(),
+            block: None,
+            imported: vec![None; nodes],
+            useful_bytes: 0,
+            accepted: 0,
+            voted: 0,
+            last_ns: [0; 3],
+            violation: None,
+            plan,
+        }
+    }
+
+    pub(super) fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Collections accepted, over all nodes.
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// When a node had which share of the votes, by the best collection of each committee.
+    pub(super) fn milestones(&self) -> &[Milestones] {
+        &self.milestones
+    }
+
+    /// When the proposer had which share, exactly.
+    pub(super) fn at_proposer(&self) -> Milestones {
+        self.at_proposer
+    }
+
+    /// When the proposer could credit more votes, and how many.
+    pub(super) fn curve(&self) -> &[(u64, u64)] {
+        &self.curve
+    }
+
+    /// When each node had the block.
+    pub(super) fn imported(&self) -> &[Option<u64>] {
+        &self.imported
+    }
+
+    pub(super) fn useful_bytes(&self) -> u64 {
+        self.useful_bytes
+    }
+
+    /// Votes signed, in aggregates, in collections, at the proposer, in the block.
+    pub(super) fn votes(&self) -> [u64; 5] {
+        let count = |bits: &[Bitfield]| bits.iter().map(|bits| bits.count_ones() as u64).sum();
+        let block = self.block.as_ref().map_or(0, |block| {
+            let mut bits: Vec<Bitfield> = self.collected.clone();
+            for bits in &mut bits {
+                *bits = Bitfield::new(bits.len());
+            }
+            for entry in &block.entries {
+                bits[usize::from(entry.committee)].union_with(&entry.signers);
+            }
+            count(&bits)
+        });
+        let stages = [&self.aggregated, &self.collected, &self.credited];
+        let [aggregated, collected, credited] = stages.map(|bits| count(bits));
+        [self.voted, aggregated, collected, credited, block]
+    }
+
+    /// Messages published: aggregates, collections; and the bytes of all collections and the block.
+    pub(super) fn published(&self) -> (u64, u64, u64) {
+        let aggregates = self.aggregates.iter().map(|row| row.len() as u64).sum();
+        let collections = self.collections.iter().flatten();
+        let bytes: u64 = collections.clone().map(|body| body.bytes).sum();
+        let block = self.block.as_ref().map_or(0, |block| block.bytes);
+        (aggregates, collections.count() as u64, bytes + block)
+    }
+
+    /// The block.
+    pub(super) fn block(&self) -> Option<&Arc<BlockBody>> {
+        self.block.as_ref()
+    }
+
+    /// When the last votes, aggregates and collections were published.
+    pub(super) fn last_ns(&self) -> [u64; 3] {
+        self.last_ns
+    }
+
+    fn violated(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
+    }
+
+    fn aggregate(&mut self, body: &Arc<AggregateBody>) {
+        let cell = body.cell as usize;
+        let votes = body.signers.count_and_not(&self.cells_voted[cell]);
+        if votes > 0 {
+            let sender = body.sender;
+            self.violated(Violation::Invented { sender, votes });
+        }
+        self.aggregated[cell].union_with(&body.signers);
+        self.aggregates[cell].push(body.clone());
+    }
+
+    fn collection(&mut self, body: &Arc<CollectionBody>) {
+        if self.sum(body).as_ref() != Some(&body.support) {
+            let sender = body.sender;
+            self.violated(Violation::Sum { sender });
+        }
+        let committee = usize::from(body.committee);
+        self.collected[committee].union_with(&body.signers);
+        self.collections[committee].push(body.clone());
+    }
+
+    /// The sum of the published aggregates that a collection names.
+    fn sum(&self, body: &CollectionBody) -> Option<Support> {
+        let layout = &self.plan.config.layout;
+        let len = layout.committee_len(body.committee) as usize;
+        let mut counts = vec![0_u8; len];
+        for part in &body.parts {
+            let cell = self.plan.cell(part.cell);
+            let published = &self.aggregates[part.cell as usize];
+            let known = published.iter().any(|other| Arc::ptr_eq(other, part));
+            if !known || cell.committee != body.committee {
+                return None;
+            }
+            let offset = layout.cell_in_committee(cell).start as usize;
+            for position in part.signers.iter_ones() {
+                let count = &mut counts[offset + position];
+                *count = match self.plan.merges_by_union() {
+                    true => 1,
+                    false => count.checked_add(1).filter(|&c| c <= MULTIPLICITY_LIMIT)?,
+                };
+            }
+        }
+        Support::from_multiplicities(&counts).ok()
+    }
+
+    fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<CollectionBody>) {
+        let committee = usize::from(body.committee);
+        let published = &self.collections[committee];
+        if !published.iter().any(|other| Arc::ptr_eq(other, body)) {
+            let sender = body.sender;
+            self.violated(Violation::Foreign { node, sender });
+        }
+        self.accepted += 1;
+        if self.plan.host(body.sender) != node {
+            self.useful_bytes += body.bytes;
+        }
+        let all = self.plan.votes_count();
+        let best = &mut self.best[node as usize * self.collections.len() + committee];
+        if body.votes > *best {
+            let held = &mut self.held[node as usize];
+            *held += u64::from(body.votes - *best);
+            *best = body.votes;
+            self.milestones[node as usize].note(now_ns, *held, all);
+        }
+        if node == self.proposer {
+            let credited = &mut self.credited[committee];
+            if body.signers.count_and_not(credited) > 0 {
+                credited.union_with(&body.signers);
+                let votes = self.credited.iter().map(|bits| bits.count_ones() as u64);
+                let votes = votes.sum();
+                self.curve.push((now_ns, votes));
+                self.at_proposer.note(now_ns, votes, all);
+            }
+        }
+    }
+
+    fn propose(&mut self, block: &Arc<BlockBody>) {
+        let mut seen: Vec<Option<Bitfield>> = vec![None; self.collections.len()];
+        for entry in &block.entries {
+            let committee = usize::from(entry.committee);
+            let row = seen[committee].get_or_insert_with(|| Bitfield::new(entry.signers.len()));
+            let known = self.collections[committee]
+                .iter()
+                .any(|other| Arc::ptr_eq(other, entry));
+            if !known || entry.signers.count_and_not(row) == 0 {
+                let sender = entry.sender;
+                self.violation.get_or_insert(Violation::Credit { sender });
+            }
+            row.union_with(&entry.signers);
+        }
+        self.block = Some(block.clone());
+    }
+}
+
+impl Witness<HornNode> for Watch {
+    fn delivered(&mut self, now_ns: u64, node: u32, delivery: &HornDelivery) {
+        match delivery {
+            HornDelivery::Voted(count) => {
+                self.voted += u64::from(*count);
+                self.last_ns[0] = now_ns;
+            }
+            HornDelivery::Aggregated(body) => {
+                self.last_ns[1] = now_ns;
+                self.aggregate(body);
+            }
+            HornDelivery::Collected(body) => {
+                self.last_ns[2] = now_ns;
+                self.collection(body);
+            }
+            HornDelivery::Accepted(body) => self.accept(now_ns, node, body),
+            HornDelivery::Proposed(block) => self.propose(block),
+            HornDelivery::Imported(block) => {
+                self.imported[node as usize] = Some(now_ns);
+                if node != self.proposer {
+                    self.useful_bytes += block.bytes;
+                }
+            }
+        }
+    }
+
+    fn reported(&mut self, _: u64, node: u32, about: u32, reason: &'static str) {
+        use crate::role::Role;
+        let honest = self.honest[node as usize] && self.honest[about as usize];
+        if honest && HornNode::is_proof(reason) {
+            self.violated(Violation::Accused {
+                node,
+                about,
+                reason,
+            });
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.violation.is_some()
+    }
+}

@@ -1,0 +1,41 @@
+//! Jobs of a Horn node: an operation, its size, its cost.
+
+use crate::role::Labour;
+use alphorn_scheme::{Features, Op};
+
+/// What a job does; its result is that it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HornWork {
+    /// The operation.
+    pub op: Op,
+    /// Its inputs.
+    pub inputs: u32,
+    /// Nanoseconds of one core.
+    pub cost_ns: u64,
+}
+
+impl alphorn_worker::Work for HornWork {
+    fn features(&self) -> Features {
+        Features {
+            kind: self.op.kind(),
+            class: 0,
+            inputs: self.inputs,
+            prior_ns: self.cost_ns,
+            memory_bytes: 0,
+        }
+    }
+
+    fn prefix(&self, _: u32) -> Option<Self> {
+        None
+    }
+}
+
+impl Labour for HornWork {
+    type Product = ();
+
+    fn cost_ns(&self) -> u64 {
+        self.cost_ns
+    }
+
+    fn run(self) {}
+}
