@@ -246,7 +246,8 @@ impl HornNode {
                 .iter()
                 .filter(of_committee)
                 .all(Aggregating::is_done);
-            if !(verified && made) && !self.is_past(Step::HurryCollections) {
+            let settled = verified && made;
+            if !settled && !self.is_past(Step::HurryCollections) {
                 continue;
             }
             let (support, parts) = self.cover(index);
