@@ -8,7 +8,7 @@ mod setup;
 mod tests;
 
 use crate::bounds;
-use crate::calendar::EventQueue;
+use crate::calendar::{Calendar, EventQueue};
 use crate::check::{DELAYS_MAX, Ledger, Violation};
 use crate::fault::Adversary;
 use crate::graph::GraphError;
@@ -43,6 +43,9 @@ pub struct Progress {
 
 /// Waits for a run.
 pub trait Observe {
+    /// The nodes stand, the first event is next.
+    fn begins(&mut self) {}
+
     /// Called every quarter million events; a break ends the run with [`RunError::Stopped`], as when
     /// its real time is over, which only the caller knows.
     fn progress(&mut self, progress: &Progress) -> ControlFlow<()>;
@@ -181,6 +184,18 @@ fn policies() -> String {
 /// # Errors
 /// [`RunError`].
 pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<Outcome, RunError> {
+    run_in::<Calendar>(scenario, seed, observe)
+}
+
+/// The same with another queue of events, to compare; it changes the speed and nothing else.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run_in<Q: EventQueue>(
+    scenario: &Scenario,
+    seed: u64,
+    observe: &mut dyn Observe,
+) -> Result<Outcome, RunError> {
     if scenario.sim.mode == Mode::Bytes && scenario.sim.nodes > BYTES_NODES_MAX {
         return Err(RunError::BytesNodes {
             value: scenario.sim.nodes,
@@ -188,14 +203,14 @@ pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<
         });
     }
     match &scenario.protocol {
-        Protocol::Gossip(parameters) => floods::gossip(scenario, parameters, seed, observe),
+        Protocol::Gossip(parameters) => floods::gossip::<Q>(scenario, parameters, seed, observe),
         Protocol::Broadcast(parameters) => match parameters.strategy {
-            Strategy::Gossip => floods::gossip(scenario, &Default::default(), seed, observe),
+            Strategy::Gossip => floods::gossip::<Q>(scenario, &Default::default(), seed, observe),
             _ if parameters.coding == Coding::Ideal => Err(RunError::Ideal),
-            Strategy::Rlnc | Strategy::Rs => coded::run(scenario, parameters, seed, observe),
+            Strategy::Rlnc | Strategy::Rs => coded::run::<Q>(scenario, parameters, seed, observe),
         },
-        Protocol::Direct(_) => floods::direct(scenario, seed, observe),
-        Protocol::Grid(_) => floods::grid(scenario, seed, observe),
+        Protocol::Direct(_) => floods::direct::<Q>(scenario, seed, observe),
+        Protocol::Grid(_) => floods::grid::<Q>(scenario, seed, observe),
         Protocol::Horn(horn) => Ok(crate::horn::run(scenario, horn, seed, observe)?.outcome),
         Protocol::TwoLevel(model) => Ok(crate::two_level::run(scenario, model, seed, observe)?),
     }
@@ -280,6 +295,7 @@ where
         Stop::TimeMs(ms) => Time::from_millis(ms),
         _ => Time::MAX,
     };
+    observe.begins();
     let deliveries_max = u64::from(scenario.traffic.count) * u64::from(scenario.sim.nodes - 1);
     let pause = loop {
         let pause = world.run_until(until, LOOK_EVENTS)?;

@@ -2,7 +2,7 @@
 
 use super::setup::{Setup, duty};
 use super::{Observe, RunError, finish, prepare};
-use crate::calendar::Calendar;
+use crate::calendar::EventQueue;
 use crate::fault::Spoil;
 use crate::graph::Graph;
 use crate::random;
@@ -21,7 +21,7 @@ const REGIONS_LATENCY_MS: u64 = 70;
 /// Bytes of an authenticator without a table of costs.
 const AUTH_BYTES: usize = 96;
 
-pub(super) fn run(
+pub(super) fn run<Q: EventQueue>(
     scenario: &Scenario,
     broadcast: &Broadcast,
     seed: u64,
@@ -36,8 +36,10 @@ pub(super) fn run(
     };
     match (broadcast.strategy, scenario.sim.mode) {
         // Indices of shards are as small as a model of them would be: the code itself runs.
-        (Strategy::Rs, _) => with(scenario, broadcast, seed, observe, Rs::new(len), true),
-        (_, Mode::Rank) => with(scenario, broadcast, seed, observe, Model16::new(len), false),
+        (Strategy::Rs, _) => with::<Q, _>(scenario, broadcast, seed, observe, Rs::new(len), true),
+        (_, Mode::Rank) => {
+            with::<Q, _>(scenario, broadcast, seed, observe, Model16::new(len), false)
+        }
         (_, Mode::Bytes) => {
             let cut = cut(scenario, broadcast, len)?;
             let pieces = u64::from(cut.chunks) * u64::from(cut.generations);
@@ -48,7 +50,7 @@ pub(super) fn run(
                 .min(rlnc::ELEMENTS_MAX);
             let generators = Generators::new(Backend::portable(), elements);
             let code = Ristretto::new(generators, len);
-            with(scenario, broadcast, seed, observe, code, true)
+            with::<Q, _>(scenario, broadcast, seed, observe, code, true)
         }
     }
 }
@@ -65,7 +67,7 @@ fn cut(scenario: &Scenario, broadcast: &Broadcast, len: u32) -> Result<Cut, RunE
     })
 }
 
-fn with<C: rlnc::Coding + Spoil>(
+fn with<Q: EventQueue, C: rlnc::Coding + Spoil>(
     scenario: &Scenario,
     broadcast: &Broadcast,
     seed: u64,
@@ -96,7 +98,7 @@ fn with<C: rlnc::Coding + Spoil>(
     }
     let chunks = u64::from(cut(scenario, broadcast, len)?.chunks);
     let degree = setup.mean_degree();
-    let mut ready = prepare::<_, Calendar>(scenario, setup, roles, (degree, chunks))?;
+    let mut ready = prepare::<_, Q>(scenario, setup, roles, (degree, chunks))?;
     ready.world.connect();
     finish(scenario, ready, observe)
 }

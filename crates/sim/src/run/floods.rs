@@ -2,7 +2,7 @@
 
 use super::setup::{Setup, duty};
 use super::{Observe, RunError, finish, prepare};
-use crate::calendar::Calendar;
+use crate::calendar::EventQueue;
 use crate::fault::needs_validation;
 use crate::graph::Graph;
 use crate::report::Outcome;
@@ -47,7 +47,7 @@ fn config(scenario: &Scenario, gossip: &Gossip, validates: bool) -> Result<Confi
     Ok(config)
 }
 
-pub(super) fn gossip(
+pub(super) fn gossip<Q: EventQueue>(
     scenario: &Scenario,
     parameters: &Gossip,
     seed: u64,
@@ -61,11 +61,11 @@ pub(super) fn gossip(
     })?;
     let roles = meshes(&setup.graph, &config, validation_ns, seed)?;
     let degree = u64::from(config.degree).min(setup.mean_degree());
-    let ready = prepare::<_, Calendar>(scenario, setup, roles, (degree, 1))?;
+    let ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
     finish(scenario, ready, observe)
 }
 
-pub(super) fn direct(
+pub(super) fn direct<Q: EventQueue>(
     scenario: &Scenario,
     seed: u64,
     observe: &mut dyn Observe,
@@ -78,11 +78,11 @@ pub(super) fn direct(
     })?;
     let roles = directs(&setup.graph, &config, validation_ns);
     let degree = u64::from(scenario.sim.nodes);
-    let ready = prepare::<_, Calendar>(scenario, setup, roles, (degree, 1))?;
+    let ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
     finish(scenario, ready, observe)
 }
 
-pub(super) fn grid(
+pub(super) fn grid<Q: EventQueue>(
     scenario: &Scenario,
     seed: u64,
     observe: &mut dyn Observe,
@@ -93,6 +93,6 @@ pub(super) fn grid(
     let setup = Setup::draw(scenario, seed, |_, _| Ok(Graph::grid(scenario.sim.nodes)?))?;
     let roles = grids(&setup.graph, &config, validation_ns);
     let degree = setup.mean_degree();
-    let ready = prepare::<_, Calendar>(scenario, setup, roles, (degree, 1))?;
+    let ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
     finish(scenario, ready, observe)
 }
