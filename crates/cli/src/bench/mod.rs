@@ -7,6 +7,7 @@ mod bls_verify;
 mod broadcast;
 mod codec;
 mod columns;
+mod sim;
 mod targets;
 
 pub(crate) use columns::Participation;
@@ -31,6 +32,8 @@ enum What {
     Targets(targets::Args),
     /// Coding, verifying and decoding the chunks of a broadcast
     Broadcast(broadcast::Args),
+    /// Events a second of the simulator, beside a binary heap
+    Sim(sim::Args),
 }
 
 #[derive(clap::Args, Debug)]
@@ -59,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Codec(args) => return codec::run(args),
         What::Targets(args) => return targets::run(args),
         What::Broadcast(args) => return broadcast::run(args),
+        What::Sim(args) => return sim::run(args),
     };
     match &bls.what {
         BlsWhat::Sums(args) => bls_sums::run(args),

@@ -1,0 +1,245 @@
+//! `alphorn bench sim`: events a second of the simulator, beside a binary heap in the same run.
+
+use crate::error::{Error, Result};
+use crate::machine::{Machine, peak_rss_bytes};
+use crate::report::{Report, Sink, json_target, table};
+use crate::text;
+use alphorn_sim::calendar::{Calendar, EventQueue, Heap};
+use alphorn_sim::report::Outcome;
+use alphorn_sim::run::{Observe, Progress, run_in};
+use alphorn_sim::scenario::Scenario;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Events a second of the simulator, beside a binary heap
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn bench sim
+  alphorn bench sim --nodes 1000 --runs 3
+  alphorn bench sim --large --json sim.json
+
+One thread. An event is one that is taken from the queue; making the graph and the nodes is not in the
+time. naive is the same run with a binary heap in place of the calendar: same events, same hash. The
+targets are for 10,000 nodes (--large: 100,000 too); other numbers have none. A target that is missed is
+no failure: exit code 1 is for a run that delivers less than everything or differs between the queues.")]
+pub(crate) struct Args {
+    /// Nodes
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(200..=1_000_000))]
+    nodes: u32,
+    /// Runs with the calendar; the least time counts
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    runs: u16,
+    /// Also 100,000 nodes with a code
+    #[arg(long)]
+    large: bool,
+    /// Seed of graphs, latencies and choices
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write the figures as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    json: Option<PathBuf>,
+}
+
+/// What a workload should reach.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Target {
+    EventsPerSecond(f64),
+    Seconds(f64),
+}
+
+/// A scenario that is timed.
+struct Workload {
+    name: String,
+    scenario: Scenario,
+    target: Option<Target>,
+}
+
+/// A workload and its figures.
+struct Case {
+    workload: Workload,
+    events: u64,
+    event_hash: u64,
+    wall_s: f64,
+    naive_s: f64,
+    holds: bool,
+}
+
+impl Case {
+    fn events_per_s(&self) -> f64 {
+        self.events as f64 / self.wall_s
+    }
+
+    fn met(&self) -> Option<bool> {
+        self.workload.target.map(|target| match target {
+            Target::EventsPerSecond(least) => self.events_per_s() >= least,
+            Target::Seconds(most) => self.wall_s <= most,
+        })
+    }
+
+    fn json(&self) -> Value {
+        let target = self.workload.target.map(|target| match target {
+            Target::EventsPerSecond(least) => json!({ "events_per_s_min": least }),
+            Target::Seconds(most) => json!({ "wall_ms_max": most * 1e3 }),
+        });
+        json!({
+            "workload": self.workload.name,
+            "events": self.events,
+            "event_hash": format!("{:016x}", self.event_hash),
+            "events_per_s": self.events_per_s(),
+            "wall_ms": self.wall_s * 1e3,
+            "naive_ms": self.naive_s * 1e3,
+            "faster": self.naive_s / self.wall_s,
+            "rss_bytes": peak_rss_bytes(),
+            "target": target,
+            "met": self.met(),
+        })
+    }
+}
+
+/// A workload from the tables that differ; 160 Mbit/s both ways, 70 ms.
+fn workload(name: String, nodes: u32, tables: &str, target: Option<Target>) -> Result<Workload> {
+    let text = format!(
+        "name = \"bench\"\nschema = 1\n[sim]\nnodes = {nodes}\n\
+         [[class]]\nname = \"uniform20\"\nshare_pct = 100\ndown_mbps = 160\nup_mbps = 160\n{tables}"
+    );
+    let scenario = Scenario::parse(&text, &[])?;
+    Ok(Workload {
+        name,
+        scenario,
+        target,
+    })
+}
+
+fn gossip(nodes: u32) -> Result<Workload> {
+    let tables = "[graph]\nkind = \"permutations\"\ndegree = 16\n\
+                  [protocol]\nkind = \"gossip\"\nmesh = 8\n\
+                  [traffic]\nbytes = 1000\ncount = 100\ninterval_ms = 10\n";
+    let target = (nodes == 10_000).then_some(Target::EventsPerSecond(10e6));
+    workload(
+        format!("gossip D=8, {nodes} nodes, 100 messages"),
+        nodes,
+        tables,
+        target,
+    )
+}
+
+fn coded(nodes: u32, chunks: u32) -> Result<Workload> {
+    let tables = format!(
+        "[graph]\nkind = \"permutations\"\ndegree = 80\n\
+         [protocol]\nkind = \"broadcast\"\nstrategy = \"rlnc\"\nchunks = {chunks}\nburst = 80\n\
+         source_chunks = {}\n[traffic]\nbytes = 118750\n",
+        8 * chunks
+    );
+    let target = match (nodes, chunks) {
+        (10_000, 10) => Some(0.5),
+        (10_000, 64) => Some(2.0),
+        (100_000, 10) => Some(6.0),
+        _ => None,
+    };
+    let name = format!("rlnc N={chunks} D=80, {nodes} nodes, one payload");
+    workload(name, nodes, &tables, target.map(Target::Seconds))
+}
+
+/// Looks at the clock when the nodes stand.
+struct Clock(Instant);
+
+impl Observe for Clock {
+    fn begins(&mut self) {
+        self.0 = Instant::now();
+    }
+
+    fn progress(&mut self, _: &Progress) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+fn timed<Q: EventQueue>(scenario: &Scenario, seed: u64) -> Result<(f64, Outcome)> {
+    let mut clock = Clock(Instant::now());
+    let outcome = run_in::<Q>(scenario, seed, &mut clock)?;
+    Ok((clock.0.elapsed().as_secs_f64(), outcome))
+}
+
+fn measure(workload: Workload, args: &Args) -> Result<Case> {
+    let (naive_s, naive) = timed::<Heap>(&workload.scenario, args.seed)?;
+    let (mut wall_s, outcome) = timed::<Calendar>(&workload.scenario, args.seed)?;
+    for _ in 1..args.runs {
+        wall_s = wall_s.min(timed::<Calendar>(&workload.scenario, args.seed)?.0);
+    }
+    let holds = outcome == naive && outcome.delays_ns.iter().all(Option::is_some);
+    Ok(Case {
+        events: outcome.events,
+        event_hash: outcome.event_hash,
+        workload,
+        wall_s,
+        naive_s,
+        holds,
+    })
+}
+
+fn print(cases: &[Case]) -> String {
+    let row = |case: &Case| {
+        let met = match case.met() {
+            None => "-",
+            Some(true) => "met",
+            Some(false) => "missed",
+        };
+        let target = match case.workload.target {
+            None => "-".into(),
+            Some(Target::EventsPerSecond(least)) => format!("{:.0} M/s", least / 1e6),
+            Some(Target::Seconds(most)) => text::seconds(most),
+        };
+        vec![
+            case.workload.name.clone(),
+            text::count(case.events),
+            format!("{:.2} M/s", case.events_per_s() / 1e6),
+            text::seconds(case.wall_s),
+            text::seconds(case.naive_s),
+            text::ratio(case.naive_s / case.wall_s),
+            target,
+            met.into(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
+    let head = [
+        "workload", "events", "rate", "time", "naive", "faster", "target", "",
+    ];
+    table(&head, &rows)
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("bench sim", args.seed);
+    let machine = Machine::here(1, BTreeMap::new());
+    let sink = Sink::new(args.json.clone());
+    sink.say(&machine.line());
+    let mut workloads = vec![
+        gossip(args.nodes)?,
+        coded(args.nodes, 10)?,
+        coded(args.nodes, 64)?,
+    ];
+    if args.large {
+        workloads.push(coded(100_000, 10)?);
+    }
+    let cases = workloads
+        .into_iter()
+        .map(|workload| measure(workload, args));
+    let cases: Vec<Case> = cases.collect::<Result<_>>()?;
+    sink.say(&print(&cases));
+    sink.say(&format!("peak memory {}", text::bytes(peak_rss_bytes())));
+    let fields = Map::from_iter([
+        ("bench".to_owned(), json!("sim")),
+        ("cases".to_owned(), cases.iter().map(Case::json).collect()),
+    ]);
+    let config = json!({ "nodes": args.nodes, "runs": args.runs, "large": args.large });
+    sink.write(&report.object(&machine, "measured", &config, fields)?)?;
+    match cases.iter().find(|case| !case.holds) {
+        None => Ok(()),
+        Some(case) => Err(Error::Check(format!(
+            "{}: not everything was delivered, or the queues differ",
+            case.workload.name
+        ))),
+    }
+}
