@@ -38,7 +38,8 @@ pub enum SourcePrivacy {
     /// Nothing: true hop and rank.
     None,
     /// First hop from {1, 2}; in the first chunk to a peer the rank and the row of a relay of rank
-    /// one, later those of a relay whose rank rises.
+    /// one, later those of a relay whose rank rises. A hop of one is said by sources alone, so half
+    /// of the broadcasts are hidden, and the other half are not.
     #[default]
     Blend,
     /// All pieces of a generation go to one peer, which acts as the source. All nodes of a network

@@ -1,20 +1,21 @@
 //! The node: its peers, its broadcasts, and what happens to them.
 
 mod gate;
+mod peers;
 mod relay;
 mod send;
 mod sink;
 mod source;
 
 use super::config::{Config, Schedule};
-use super::live::{Link, Live, PeerIndex, Stats};
+use super::live::{Live, PeerIndex, Stats};
 use super::message::{Known, Message};
 use super::orphans::Orphans;
-use super::reject::{Blame, Refused, Reject};
+use super::reject::{Refused, Reject};
 use super::work::{Product, Work};
 use super::{Class, Input, Output, Step, Unpublished};
 use crate::rlnc::{Coding, Header, Id, Published, Subject};
-use crate::{JobId, Peer};
+use crate::JobId;
 use alphorn_types::Time;
 use gate::Gate;
 use rand_chacha::ChaCha20Rng;
@@ -268,18 +269,6 @@ impl<C: Coding> Broadcast<C> {
     }
 
     #[inline]
-    fn peer_index(&mut self, peer: Peer) -> Option<PeerIndex> {
-        let index = usize::try_from(peer.0).ok();
-        match index.and_then(|index| self.peers.get(index)) {
-            Some(state) if state.up && !state.banned => Some(peer.0 as PeerIndex),
-            _ => {
-                self.refused.add(Reject::Stranger);
-                None
-            }
-        }
-    }
-
-    #[inline]
     fn on_message(&mut self, now: Time, from: PeerIndex, message: Message<C>) {
         match message {
             Message::Piece {
@@ -367,79 +356,6 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Counts a refused message and holds it against its sender.
-    fn refuse(&mut self, peer: PeerIndex, reason: Reject) {
-        self.refused.add(reason);
-        let blame = reason.blame();
-        if blame == Blame::None || peer == NOBODY || self.peers[usize::from(peer)].banned {
-            return;
-        }
-        self.out.push_back(Output::Report {
-            peer: Peer(peer.into()),
-            reason,
-        });
-        if blame == Blame::Ban {
-            self.peers[usize::from(peer)].banned = true;
-            self.drop_waiting(peer);
-        }
-    }
-
-    /// Drops everything of a peer that waits for something.
-    fn drop_waiting(&mut self, peer: PeerIndex) {
-        self.orphans.forget(peer);
-        let state = &mut self.peers[usize::from(peer)];
-        (state.orphans, state.notes) = (0, 0);
-        for index in 0..self.live.len() {
-            self.drop_unverified(index, peer);
-        }
-        self.forget_headers(peer);
-    }
-
-    fn on_peer_up(&mut self, peer: Peer) {
-        if peer.0 >= u64::from(self.config.peers_max) {
-            return self.refused.add(Reject::Stranger);
-        }
-        let index = peer.0 as usize;
-        if index >= self.peers.len() {
-            self.peers.resize(index + 1, PeerState::default());
-        }
-        if self.peers[index].up {
-            return;
-        }
-        self.peers[index] = PeerState {
-            up: true,
-            ..PeerState::default()
-        };
-        for live in &mut self.live {
-            live.order.push(peer.0 as PeerIndex);
-            live.flows.iter_mut().for_each(|flow| flow.stuck = false);
-        }
-        self.wake = true;
-    }
-
-    fn on_peer_down(&mut self, peer: Peer) {
-        let index = usize::try_from(peer.0).unwrap_or(usize::MAX);
-        let Some(state) = self.peers.get(index).copied().filter(|state| state.up) else {
-            return self.refused.add(Reject::Stranger);
-        };
-        let peer = peer.0 as PeerIndex;
-        self.in_flight -= u32::from(state.in_flight);
-        self.in_flight_bytes -= u64::from(state.in_flight_bytes);
-        self.drop_waiting(peer);
-        for index in 0..self.live.len() {
-            self.leave(index, peer);
-        }
-        for pending in &mut self.jobs {
-            if let Task::Recode { peer: to, .. } = &mut pending.task
-                && *to == peer
-            {
-                *to = NOBODY;
-            }
-        }
-        self.peers[index] = PeerState::default();
-        self.wake = true;
-    }
-
     fn spawn(&mut self, expires: Time, task: Task<C>, work: Work<C>) -> u64 {
         self.jobs_begun += 1;
         let seq = self.jobs_begun;
@@ -525,14 +441,6 @@ impl<C: Coding> Broadcast<C> {
         self.out.push_back(Output::Progress { id, step });
     }
 
-    /// The peers that can be spoken to, in a fresh random order.
-    fn shuffled_peers(&mut self) -> Vec<PeerIndex> {
-        let up = |(index, state): (usize, &PeerState)| state.up.then_some(index as PeerIndex);
-        let mut order: Vec<PeerIndex> = self.peers.iter().enumerate().filter_map(up).collect();
-        shuffle(&mut order, &mut self.rng);
-        order
-    }
-
     fn unpublished(&mut self, subject: Subject, why: Unpublished) {
         self.out.push_back(Output::Unpublished { subject, why });
     }
@@ -562,11 +470,4 @@ impl<C: Coding> Known for Broadcast<C> {
             Err(Reject::NotScheduled)
         }
     }
-}
-
-/// Whether a peer has sent so much for nothing that no more is taken.
-fn is_useless(link: &Link) -> bool {
-    const RECEIVED_MIN: u16 = 10;
-    let judged = link.innovative.saturating_add(link.dependent);
-    link.told && judged >= RECEIVED_MIN && u32::from(link.innovative) * 5 < u32::from(judged)
 }

@@ -1,6 +1,7 @@
 //! Pieces: from cheap to dear, and nothing unverified goes further.
 
-use super::{Broadcast, NOBODY, Task, is_useless};
+use super::peers::is_useless;
+use super::{Broadcast, NOBODY, Task};
 use crate::broadcast::live::{Link, Live, PeerIndex, Phase, Waiting};
 use crate::broadcast::reject::Reject;
 use crate::broadcast::work::{Product, Work};

@@ -1,0 +1,110 @@
+//! Who is there, who is to blame, and who is not heard any more.
+
+use super::{Broadcast, NOBODY, PeerState, Task, shuffle};
+use crate::Peer;
+use crate::broadcast::Output;
+use crate::broadcast::live::{Link, PeerIndex};
+use crate::broadcast::reject::{Blame, Reject};
+use crate::rlnc::Coding;
+
+impl<C: Coding> Broadcast<C> {
+    #[inline]
+    pub(super) fn peer_index(&mut self, peer: Peer) -> Option<PeerIndex> {
+        let index = usize::try_from(peer.0).ok();
+        match index.and_then(|index| self.peers.get(index)) {
+            Some(state) if state.up && !state.banned => Some(peer.0 as PeerIndex),
+            _ => {
+                self.refused.add(Reject::Stranger);
+                None
+            }
+        }
+    }
+
+    /// Counts a refused message and holds it against its sender.
+    pub(super) fn refuse(&mut self, peer: PeerIndex, reason: Reject) {
+        self.refused.add(reason);
+        let blame = reason.blame();
+        if blame == Blame::None || peer == NOBODY || self.peers[usize::from(peer)].banned {
+            return;
+        }
+        self.out.push_back(Output::Report {
+            peer: Peer(peer.into()),
+            reason,
+        });
+        if blame == Blame::Ban {
+            self.peers[usize::from(peer)].banned = true;
+            self.drop_waiting(peer);
+        }
+    }
+
+    /// Drops everything of a peer that waits for something.
+    pub(super) fn drop_waiting(&mut self, peer: PeerIndex) {
+        self.orphans.forget(peer);
+        let state = &mut self.peers[usize::from(peer)];
+        (state.orphans, state.notes) = (0, 0);
+        for index in 0..self.live.len() {
+            self.drop_unverified(index, peer);
+        }
+        self.forget_headers(peer);
+    }
+
+    pub(super) fn on_peer_up(&mut self, peer: Peer) {
+        if peer.0 >= u64::from(self.config.peers_max) {
+            return self.refused.add(Reject::Stranger);
+        }
+        let index = peer.0 as usize;
+        if index >= self.peers.len() {
+            self.peers.resize(index + 1, PeerState::default());
+        }
+        if self.peers[index].up {
+            return;
+        }
+        self.peers[index] = PeerState {
+            up: true,
+            ..PeerState::default()
+        };
+        for live in &mut self.live {
+            live.order.push(peer.0 as PeerIndex);
+            live.flows.iter_mut().for_each(|flow| flow.stuck = false);
+        }
+        self.wake = true;
+    }
+
+    pub(super) fn on_peer_down(&mut self, peer: Peer) {
+        let index = usize::try_from(peer.0).unwrap_or(usize::MAX);
+        let Some(state) = self.peers.get(index).copied().filter(|state| state.up) else {
+            return self.refused.add(Reject::Stranger);
+        };
+        let peer = peer.0 as PeerIndex;
+        self.in_flight -= u32::from(state.in_flight);
+        self.in_flight_bytes -= u64::from(state.in_flight_bytes);
+        self.drop_waiting(peer);
+        for index in 0..self.live.len() {
+            self.leave(index, peer);
+        }
+        for pending in &mut self.jobs {
+            if let Task::Recode { peer: to, .. } = &mut pending.task
+                && *to == peer
+            {
+                *to = NOBODY;
+            }
+        }
+        self.peers[index] = PeerState::default();
+        self.wake = true;
+    }
+
+    /// The peers that can be spoken to, in a fresh random order.
+    pub(super) fn shuffled_peers(&mut self) -> Vec<PeerIndex> {
+        let up = |(index, state): (usize, &PeerState)| state.up.then_some(index as PeerIndex);
+        let mut order: Vec<PeerIndex> = self.peers.iter().enumerate().filter_map(up).collect();
+        shuffle(&mut order, &mut self.rng);
+        order
+    }
+}
+
+/// Whether a peer has sent so much for nothing that no more is taken.
+pub(super) fn is_useless(link: &Link) -> bool {
+    const RECEIVED_MIN: u16 = 10;
+    let judged = link.innovative.saturating_add(link.dependent);
+    link.told && judged >= RECEIVED_MIN && u32::from(link.innovative) * 5 < u32::from(judged)
+}
