@@ -210,11 +210,11 @@ mod tests {
             let Some(pivot) = pivot else { return false };
             rows.swap(column, pivot);
             let inverse = rows[column][column].inverse().unwrap();
-            for i in column + 1..DEGREE {
-                let factor = rows[i][column] * inverse;
-                for j in 0..DEGREE {
-                    let delta = factor * rows[column][j];
-                    rows[i][j] -= delta;
+            let top = rows[column];
+            for row in &mut rows[column + 1..] {
+                let factor = row[column] * inverse;
+                for (x, y) in row.iter_mut().zip(top) {
+                    *x -= factor * y;
                 }
             }
         }
