@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bls;
+mod broadcast;
 mod gossip;
 mod ipa;
 mod key_cache;
@@ -15,6 +16,7 @@ mod proto;
 mod types;
 
 pub use bls::bls_bytes;
+pub use broadcast::{broadcast_message, broadcast_roles};
 pub use gossip::gossip_message;
 pub use ipa::ipa_proof;
 pub use key_cache::key_cache;
@@ -42,6 +44,18 @@ pub const TARGETS: &[Target] = &[
         run: bls_bytes,
         seeds: bls::bls_bytes_seeds,
         mutations: 100_000,
+    },
+    Target {
+        name: "broadcast_message",
+        run: broadcast_message,
+        seeds: broadcast::broadcast_message_seeds,
+        mutations: 4_000,
+    },
+    Target {
+        name: "broadcast_roles",
+        run: broadcast_roles,
+        seeds: broadcast::broadcast_roles_seeds,
+        mutations: 20_000,
     },
     Target {
         name: "codec_reader",
