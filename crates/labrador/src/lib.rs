@@ -1,11 +1,32 @@
 //! Proves that short vectors satisfy linear and quadratic equations, in a few tens of kilobytes.
+#![doc = include_str!("LECTURE.md")]
 #![forbid(unsafe_code)]
 
+pub mod adversary;
 pub mod challenge;
 pub mod digits;
+mod error;
+mod folded;
+mod form;
 pub mod key;
+mod principal;
 pub mod projection;
+mod prove;
 pub mod ring;
 pub mod schedule;
 pub mod sis;
+mod system;
 pub mod transcript;
+mod verify;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{Invalid, ProveError, Reject, StatementError};
+pub use folded::{Folded, Keys};
+pub use principal::{EQUATIONS_MAX, Equation, Kind, LinearTerm, QuadraticTerm, Statement};
+pub use prove::Prover;
+pub use system::{FrontEnd, System};
+pub use verify::Verifier;
+pub use wire::{HEADER_BYTES, MAGIC, PROOF_BYTES_MAX};

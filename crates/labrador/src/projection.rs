@@ -47,7 +47,7 @@ impl Projection {
                 let nibble = |plane: &[u8]| plane[bit / 8] >> (bit % 8);
                 let (x, y) = (nibble(plus), nibble(minus));
                 for (k, row) in rows.iter_mut().enumerate() {
-                    row[coefficient] = (x >> k & 1) as i8 - (y >> k & 1) as i8;
+                    row[coefficient] = ((x >> k & 1) as i8).wrapping_sub((y >> k & 1) as i8);
                 }
             }
         }
@@ -62,9 +62,9 @@ impl Projection {
             let signs = self.signs(index);
             for (o, row) in out.iter_mut().zip(signs.iter()) {
                 // 64 terms below 2^15 each.
-                let sum: i32 = (row.iter().zip(&element.0))
-                    .map(|(&e, &c)| i32::from(e) * i32::from(c))
-                    .sum();
+                let sum = (row.iter().zip(&element.0)).fold(0i32, |sum, (&e, &c)| {
+                    sum.wrapping_add(i32::from(e).wrapping_mul(i32::from(c)))
+                });
                 *o += i64::from(sum);
             }
         }
@@ -83,7 +83,7 @@ impl Projection {
                 for (limb, part) in limbs.iter_mut().zip(parts) {
                     // 256 terms below 2^12 each.
                     for (sum, &e) in limb.iter_mut().zip(row) {
-                        *sum += i32::from(e) * part;
+                        *sum = sum.wrapping_add(i32::from(e).wrapping_mul(part));
                     }
                 }
             }

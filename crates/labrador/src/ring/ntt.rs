@@ -48,11 +48,20 @@ impl Ntt {
     /// The centred representative of a residue class.
     #[must_use]
     pub fn from_rq(x: &Rq) -> Self {
-        let centred = x.centred();
+        Self::from_integers(&x.centred(), Q / 2)
+    }
+
+    /// An integer polynomial whose coefficients are at most `bound` in absolute value.
+    ///
+    /// # Panics
+    /// If the bound is not below `2^47`, or a coefficient exceeds it.
+    #[must_use]
+    pub fn from_integers(centred: &[i64; DEGREE], bound: u64) -> Self {
+        assert!(bound < 1 << 47 && centred.iter().all(|c| c.unsigned_abs() <= bound));
         let mut out = Self::zero();
-        out.bound = u128::from(Q / 2);
+        out.bound = u128::from(bound);
         for (plane, t) in out.planes.iter_mut().zip(&TABLES) {
-            *plane = portable::residues_of_centred(&centred, t);
+            *plane = portable::residues_of_centred(centred, t);
             portable::forward(plane, t);
         }
         out

@@ -4,7 +4,8 @@
 //! Montgomery product of `|a| <= A` and a centred constant is at most `A p / 2^17 + p/2 + 1`, so
 //! a layer of butterflies turns a bound `A` into `1.1045 A + 6850`: 6858, 14425, 22783, 32014,
 //! which is why the forward transform reduces after three layers. The inverse doubles sums:
-//! 6858, 13716, 27432, so it reduces after two.
+//! 6858, 13716, 27432, so it reduces after two. With the bounds shown, arithmetic is wrapping:
+//! checks would keep builds that test from using vectors.
 
 use super::residues::{MODULI, PRIMES, PRODUCT_MOD_Q, TABLES, Tables};
 use super::{DEGREE, Small, reduce};
@@ -16,7 +17,7 @@ pub(super) type Plane = [i16; DEGREE];
 pub(super) const PRODUCTS_MAX: usize = 32;
 
 fn high(a: i16, b: i16) -> i16 {
-    ((i32::from(a) * i32::from(b)) >> 16) as i16
+    (i32::from(a).wrapping_mul(i32::from(b)) >> 16) as i16
 }
 
 /// `a b / 2^16` modulo `p`, for `|a b| < 2^15 p`.
@@ -28,7 +29,7 @@ fn mont(a: i16, b: i16, t: &Tables) -> i16 {
 
 /// A representative at most `p/2 + 10` in absolute value, of any `i16`.
 fn barrett(a: i16, t: &Tables) -> i16 {
-    let quotient = (high(a, t.barrett) + (1 << 10)) >> 11;
+    let quotient = high(a, t.barrett).wrapping_add(1 << 10) >> 11;
     a.wrapping_sub(quotient.wrapping_mul(t.p))
 }
 
@@ -49,8 +50,8 @@ pub(super) fn forward(plane: &mut Plane, t: &Tables) {
             let (low, upper) = block.split_at_mut(length);
             for (a, b) in low.iter_mut().zip(upper) {
                 let product = mont(*b, zeta, t);
-                *b = *a - product;
-                *a += product;
+                *b = a.wrapping_sub(product);
+                *a = a.wrapping_add(product);
             }
         }
         if length == 8 {
@@ -72,8 +73,8 @@ pub(super) fn inverse(plane: &mut Plane, t: &Tables) {
             root -= 1;
             let (low, upper) = block.split_at_mut(length);
             for (a, b) in low.iter_mut().zip(upper) {
-                let difference = *b - *a;
-                *a += *b;
+                let difference = b.wrapping_sub(*a);
+                *a = a.wrapping_add(*b);
                 *b = mont(difference, zeta, t);
             }
         }
@@ -101,9 +102,9 @@ pub(super) fn residues_of_centred(x: &[i64; DEGREE], t: &Tables) -> Plane {
     for (r, &c) in out.iter_mut().zip(x) {
         let limb = |k: u32| ((c >> (12 * k)) & 0xfff) as i16;
         let sum = limb(0)
-            + mont(limb(1), t.limbs[0], t)
-            + mont(limb(2), t.limbs[1], t)
-            + mont((c >> 36) as i16, t.limbs[2], t);
+            .wrapping_add(mont(limb(1), t.limbs[0], t))
+            .wrapping_add(mont(limb(2), t.limbs[1], t))
+            .wrapping_add(mont((c >> 36) as i16, t.limbs[2], t));
         *r = barrett(sum, t);
     }
     out
@@ -121,7 +122,7 @@ pub(super) fn multiply(a: &Plane, b: &Plane, t: &Tables) -> Plane {
 /// Adds the products of two planes to an accumulator.
 pub(super) fn accumulate(sums: &mut [i32; DEGREE], a: &Plane, b: &Plane) {
     for ((s, &x), &y) in sums.iter_mut().zip(a).zip(b) {
-        *s += i32::from(x) * i32::from(y);
+        *s = s.wrapping_add(i32::from(x).wrapping_mul(i32::from(y)));
     }
 }
 
@@ -133,14 +134,14 @@ pub(super) fn settle(plane: &mut Plane, sums: &[i32; DEGREE], t: &Tables) {
     for (x, &sum) in plane.iter_mut().zip(sums) {
         let quotient = (sum as i16).wrapping_mul(t.p_inv);
         let once = ((sum >> 16) as i16).wrapping_sub(high(quotient, t.p));
-        *x = barrett(*x + mont(once, t.square, t), t);
+        *x = barrett(x.wrapping_add(mont(once, t.square, t)), t);
     }
 }
 
 /// The sum of two reduced planes, reduced.
 pub(super) fn add(a: &mut Plane, b: &Plane, t: &Tables) {
     for (x, y) in a.iter_mut().zip(b) {
-        *x = barrett(*x + *y, t);
+        *x = barrett(x.wrapping_add(*y), t);
     }
 }
 
@@ -155,8 +156,8 @@ pub(super) fn lift(planes: &[Plane; PRIMES]) -> [u64; DEGREE] {
     for (plane, t) in planes.iter().zip(&TABLES) {
         for ((sum, quotient), &x) in sums.iter_mut().zip(&mut quotients).zip(plane) {
             let digit = i64::from(barrett(mont(x, t.crt, t), t));
-            *sum += digit * t.cofactor;
-            *quotient += digit * t.reciprocal;
+            *sum = sum.wrapping_add(digit.wrapping_mul(t.cofactor));
+            *quotient = quotient.wrapping_add(digit.wrapping_mul(t.reciprocal));
         }
     }
     let mut out = [0; DEGREE];

@@ -222,9 +222,10 @@ impl Level {
         self.digits() - self.t_digits * self.cut.pairs()
     }
 
-    /// How the next level may divide the output into `2 z_pieces` and more pieces.
-    pub(super) fn cut_output(&self, z_pieces: usize) -> Cut {
-        let rank = self.cut.rank.div_ceil(z_pieces);
+    /// How the next level may divide the output: each half of `z` into `z_pieces`, and a rank
+    /// such that `v` fills at most `v_pieces_max`.
+    pub(super) fn cut_output(&self, z_pieces: usize, v_pieces_max: usize) -> Cut {
+        let rank = (self.cut.rank.div_ceil(z_pieces)).max(self.digits().div_ceil(v_pieces_max));
         Cut {
             z_pieces,
             pieces: 2 * z_pieces + self.digits().div_ceil(rank),

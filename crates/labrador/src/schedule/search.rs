@@ -2,7 +2,7 @@
 //! and the base of `z`, level by level. Deterministic, in integers.
 
 use super::row::{Input, Level, Tail, norm_is_legal};
-use super::{Cut, PIECES_MAX, PublicBounds, Schedule};
+use super::{Cut, PublicBounds, Schedule};
 use crate::projection::{LIFTS, ROWS};
 use crate::ring::{DEGREE, RESIDUE_BYTES};
 
@@ -14,6 +14,15 @@ const WIDTH: usize = 10;
 
 /// `z` is cut into at most this many pieces.
 const Z_PIECES_MAX: usize = 16;
+
+/// Bits of the lower half of `z`: with fewer, digits outnumber what they save; with more, the
+/// inner commitment needs too many rows.
+const BASE_MIN: u32 = 3;
+const BASE_MAX: u32 = 12;
+
+/// Pieces of a later level are at most this many: a little over those of the smallest proofs, and
+/// the garbage of a level grows with their square.
+const LATER_PIECES_MAX: usize = 20;
 
 /// Bytes of one element of `R_Q`.
 const ELEMENT_BYTES: u64 = (DEGREE * RESIDUE_BYTES) as u64;
@@ -53,10 +62,12 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
         inputs: vec![first],
         estimate: 0,
     }];
-    for _ in 0..=LEVELS_MAX {
+    for depth in 0..=LEVELS_MAX {
         let mut next = Vec::new();
         for node in &beam {
-            if let Some((tail, bytes)) = best_tail(&node.inputs, bounds) {
+            // The first row belongs to the front end, which leaves its relation to a second one.
+            let end = best_tail(&node.inputs, bounds).filter(|_| depth > 0);
+            if let Some((tail, bytes)) = end {
                 let total = node.bytes + bytes;
                 if best.as_ref().is_none_or(|b| total < b.bytes) {
                     best = Some(Schedule {
@@ -89,19 +100,21 @@ fn best_tail(inputs: &[Input], bounds: &PublicBounds) -> Option<(Tail, u64)> {
 fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
     for input in &node.inputs {
         let balanced = balanced_base(input);
-        for base in balanced.saturating_sub(1).max(3)..=(balanced + 1).min(12) {
+        for base in (balanced - 1).max(BASE_MIN)..=(balanced + 1).min(BASE_MAX) {
             let Some((level, energy, variance)) = Level::plan(input, base, bounds.profile) else {
                 continue;
             };
-            let inputs: Vec<Input> = (1..=Z_PIECES_MAX)
-                .map(|z_pieces| Input {
-                    cut: level.cut_output(z_pieces),
+            let natural = (1..=Z_PIECES_MAX).map(|z_pieces| (z_pieces, LATER_PIECES_MAX));
+            let inputs: Vec<Input> = natural
+                .chain([(1, 2), (1, 4), (1, 8)])
+                .map(|(z_pieces, v_pieces_max)| Input {
+                    cut: level.cut_output(z_pieces, v_pieces_max),
                     norm_sq: level.norm_sq_out,
                     energy,
                     variance: Some(variance),
                     quadratic: input.quadratic,
                 })
-                .filter(|input| input.cut.pieces <= PIECES_MAX)
+                .filter(|input| input.cut.pieces <= LATER_PIECES_MAX)
                 .collect();
             let Some((_, estimate)) = best_tail(&inputs, bounds) else {
                 continue;
@@ -121,7 +134,7 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
 
 /// The base that makes both halves of `z` equally long: `2^(4 b) = 12 var(z)`.
 fn balanced_base(input: &Input) -> u32 {
-    (u128::ilog2(12 * input.z_variance()) + 2) / 4
+    ((u128::ilog2(12 * input.z_variance()) + 2) / 4).clamp(BASE_MIN, BASE_MAX)
 }
 
 /// Hundredths of a bit of `log2(x) / 2`, rounded down: by repeated squaring of the mantissa.

@@ -1,0 +1,139 @@
+//! Why a proof is not made or not accepted.
+
+use thiserror::Error;
+
+use crate::schedule::ParamError;
+
+/// Why a verifier rejects; one variant for each check.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Reject {
+    /// The statement has no parameters, so nothing proves it.
+    #[error("no parameters for this statement: {0}")]
+    Parameters(#[from] ParamError),
+    /// The statement names a vector, a place or a value that does not exist.
+    #[error("the statement is malformed: {0}")]
+    Statement(#[from] StatementError),
+    /// The first bytes name another format, front end or profile.
+    #[error("byte {offset} of the header is not that of this format, front end and profile")]
+    Header {
+        /// The first byte that differs.
+        offset: usize,
+    },
+    /// The proof ends early or late.
+    #[error("the proof has {bytes} bytes, and its fields end elsewhere")]
+    Length {
+        /// Bytes of the proof.
+        bytes: usize,
+    },
+    /// A value is not written in its only form.
+    #[error("field {field} of level {level} is not in its canonical form")]
+    NonCanonical {
+        /// The level, from 1.
+        level: usize,
+        /// The name of the field.
+        field: &'static str,
+    },
+    /// A projection is longer than that of a short vector.
+    #[error("the projection of level {level} is too long")]
+    ProjectionLong {
+        /// The level, from 1.
+        level: usize,
+    },
+    /// The last response is too long.
+    #[error("the last response is too long")]
+    NormBound,
+    /// The last response does not open the inner commitments.
+    #[error("the last response does not open the inner commitments")]
+    InnerOpening,
+    /// The quadratic garbage does not belong to the last response.
+    #[error("the quadratic garbage does not belong to the last response")]
+    QuadraticGarbage,
+    /// The linear garbage does not belong to the last response.
+    #[error("the linear garbage does not belong to the last response")]
+    LinearGarbage,
+    /// The sum of all equations, those of the statement and those of every level, does not hold.
+    #[error("the sum of all equations does not hold")]
+    Equations,
+}
+
+/// What is wrong with a statement itself.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StatementError {
+    /// An equation names a vector beyond the last.
+    #[error("equation {equation} names vector {piece} of {pieces}")]
+    Piece {
+        /// The equation.
+        equation: usize,
+        /// The vector it names.
+        piece: usize,
+        /// Vectors of the statement.
+        pieces: usize,
+    },
+    /// An equation has more coefficients for a vector than the vector has elements.
+    #[error("equation {equation} reaches element {end} of vectors of {rank}")]
+    Rank {
+        /// The equation.
+        equation: usize,
+        /// The end of the coefficients.
+        end: usize,
+        /// Elements of a vector.
+        rank: usize,
+    },
+    /// There are more equations than a statement may have.
+    #[error("{equations} equations are more than {max}")]
+    Equations {
+        /// Equations of the statement.
+        equations: usize,
+        /// The most it may have.
+        max: usize,
+    },
+}
+
+/// Why a witness does not satisfy a statement.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Invalid {
+    /// The witness has other dimensions than the statement.
+    #[error("the witness has {elements} ring elements instead of {expected}")]
+    Shape {
+        /// Elements of the witness.
+        elements: usize,
+        /// Elements that the statement asks for.
+        expected: usize,
+    },
+    /// The witness is too long.
+    #[error("the squared norm {norm_sq} is above {max}")]
+    Norm {
+        /// The squared norm of the witness.
+        norm_sq: u128,
+        /// The bound of the statement.
+        max: u128,
+    },
+    /// An equation does not hold.
+    #[error("equation {equation} does not hold")]
+    Equation {
+        /// The first equation that fails.
+        equation: usize,
+    },
+}
+
+/// Why no proof was made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProveError {
+    /// The statement has no parameters.
+    #[error("no parameters for this statement: {0}")]
+    Parameters(#[from] ParamError),
+    /// The statement is malformed.
+    #[error("the statement is malformed: {0}")]
+    Statement(#[from] StatementError),
+    /// The witness does not satisfy the statement.
+    #[error("the witness does not satisfy the statement: {0}")]
+    Witness(#[from] Invalid),
+    /// A predicted size was exceeded in every attempt: an error of the parameters, by definition.
+    #[error("{step} of level {level} exceeded its predicted size in every attempt")]
+    ScheduleMargin {
+        /// The level, from 1.
+        level: usize,
+        /// What grew too large.
+        step: &'static str,
+    },
+}

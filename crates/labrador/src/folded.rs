@@ -1,0 +1,197 @@
+//! The relation that a level leaves to the next one.
+
+use crate::challenge::weight;
+use crate::form::{Equations, Form, Quadratic, pairs, shifted};
+use crate::key::Key;
+use crate::ring::{Ntt, Rq};
+use crate::schedule::{Cut, Level};
+use crate::transcript::Stream;
+
+/// The commitment keys of a schedule.
+pub struct Keys {
+    /// Commits to pieces.
+    pub(crate) inner: Key,
+    /// Commits to the digits of `t` and `g`.
+    pub(crate) outer: Key,
+    /// Commits to the digits of `h`.
+    pub(crate) garbage: Key,
+}
+
+/// What is public after a level: its commitments, challenges and amortised form. The witness is
+/// `z_0, z_1` of the level's rank, then `v`, the digits of `t`, `g` and `h`:
+///
+/// 1. the squared norm of all is at most `norm_sq_out`;
+/// 2. `B1 (t digits | g digits) = u1`;
+/// 3. `B2 (h digits) = u2`;
+/// 4. `A z = sum c_i t_i`;
+/// 5. `sum a_ij g_ij + sum h_ii = b`;
+/// 6. `<z, z> = sum c_i^2 g_ii + 2 sum_{i<j} c_i c_j g_ij`, if any equation is quadratic;
+/// 7. `<phi, z> = sum_{i<=j} c_i c_j h_ij`.
+pub struct Folded<'a> {
+    pub(crate) level: &'a Level,
+    pub(crate) keys: &'a Keys,
+    /// `c_1 .. c_r`.
+    pub(crate) challenges: Vec<Ntt>,
+    /// `sum c_i phi_i`.
+    pub(crate) phi: Vec<Rq>,
+    /// `a_ij`.
+    pub(crate) quadratic: Quadratic,
+    /// `b`.
+    pub(crate) rhs: Rq,
+    pub(crate) u1: Vec<Rq>,
+    pub(crate) u2: Vec<Rq>,
+}
+
+/// The weights of the equations (2) to (6); (7) has weight 1.
+struct Weights {
+    outer: Vec<Ntt>,
+    garbage: Vec<Ntt>,
+    inner: Vec<Ntt>,
+    norm: Ntt,
+    sum: Ntt,
+}
+
+impl Weights {
+    fn draw(level: &Level, stream: &mut Stream) -> Self {
+        let mut one = || Ntt::from_small_bounded(&weight(stream), 2);
+        Self {
+            outer: (0..level.kappa_outer).map(|_| one()).collect(),
+            garbage: (0..level.kappa_outer).map(|_| one()).collect(),
+            inner: (0..level.kappa).map(|_| one()).collect(),
+            norm: one(),
+            sum: one(),
+        }
+    }
+}
+
+/// The place of element `index` of `(z_0 | z_1 | v)` in the cut witness.
+pub(crate) fn place(cut: &Cut, rank: usize, index: usize) -> usize {
+    let span = cut.z_pieces * cut.rank;
+    match index {
+        i if i < rank => i,
+        i if i < 2 * rank => span + i - rank,
+        i => 2 * (span - rank) + i,
+    }
+}
+
+impl Folded<'_> {
+    /// Elements of `(z_0 | z_1 | v)`.
+    fn length(&self) -> usize {
+        2 * self.level.cut.rank + self.level.digits()
+    }
+
+    /// Equations (4) and (7) on both halves of `z`.
+    fn add_response(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
+        let rank = self.level.cut.rank;
+        for (k, phi) in self.phi.iter().enumerate() {
+            let mut factor = Rq::ZERO;
+            factor.sub(phi);
+            factor.sub(&self.keys.inner.transposed(&weights.inner, k).to_rq());
+            form.phi[place(cut, rank, rank + k)].add(&shifted(&factor, self.level.z_base));
+            form.phi[place(cut, rank, k)].add(&factor);
+        }
+    }
+
+    /// Equations (2) and (4) on the digits of `t`.
+    fn add_inner(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
+        let level = self.level;
+        let mut column = 0;
+        for challenge in &self.challenges {
+            for inner in &weights.inner {
+                let factor = challenge.times(inner).to_rq();
+                for digit in 0..level.t_digits {
+                    let shift = level.t_base * digit as u32;
+                    let place = place(cut, level.cut.rank, 2 * level.cut.rank + column);
+                    let key = self.keys.outer.transposed(&weights.outer, column);
+                    form.phi[place].add(&key.to_rq());
+                    form.phi[place].add(&shifted(&factor, shift));
+                    column += 1;
+                }
+            }
+        }
+    }
+
+    /// Equations (2), (5) and (6) on the digits of `g`, (3), (5) and (7) on those of `h`.
+    fn add_garbage(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
+        let level = self.level;
+        let g_start = level.digits_outer() - level.g_digits * level.cut.pairs();
+        let offset = |column: usize| place(cut, level.cut.rank, 2 * level.cut.rank + column);
+        for (pair, (i, j)) in pairs(level.cut.pieces).enumerate() {
+            let product = self.challenges[i].times(&self.challenges[j]);
+            if level.g_digits > 0 {
+                let mut factor = product.times(&weights.norm).to_rq();
+                if i != j {
+                    factor = factor.scaled(2);
+                }
+                if let Some(a) = self.quadratic.get(&(i, j)) {
+                    factor.add(&Ntt::from_rq(a).times(&weights.sum).to_rq());
+                }
+                for digit in 0..level.g_digits {
+                    let column = g_start + pair * level.g_digits + digit;
+                    let key = self.keys.outer.transposed(&weights.outer, column);
+                    form.phi[offset(column)].add(&key.to_rq());
+                    let shift = level.g_base * digit as u32;
+                    form.phi[offset(column)].add(&shifted(&factor, shift));
+                }
+            }
+            let mut factor = product;
+            if i == j {
+                factor.add(&weights.sum);
+            }
+            let factor = factor.to_rq();
+            for digit in 0..level.t_digits {
+                let column = pair * level.t_digits + digit;
+                let key = self.keys.garbage.transposed(&weights.garbage, column);
+                let place = offset(level.digits_outer() + column);
+                form.phi[place].add(&key.to_rq());
+                form.phi[place].add(&shifted(&factor, level.t_base * digit as u32));
+            }
+        }
+    }
+
+    /// Equation (6) on the pieces of `z = z_0 + 2^base z_1`.
+    fn add_norm(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
+        let mut square = Rq::ZERO;
+        square.sub(&weights.norm.to_rq());
+        let base = self.level.z_base;
+        let mixed = shifted(&square, base + 1);
+        let upper = shifted(&square, 2 * base);
+        for low in 0..cut.z_pieces {
+            let high = cut.z_pieces + low;
+            form.add_quadratic(low, low, &square);
+            form.add_quadratic(low, high, &mixed);
+            form.add_quadratic(high, high, &upper);
+        }
+    }
+}
+
+impl Equations for Folded<'_> {
+    fn aggregate(&self, cut: &Cut, stream: &mut Stream, form: &mut Form) {
+        let weights = Weights::draw(self.level, stream);
+        self.add_response(cut, &weights, form);
+        self.add_inner(cut, &weights, form);
+        self.add_garbage(cut, &weights, form);
+        if self.level.g_digits > 0 {
+            self.add_norm(cut, &weights, form);
+        }
+        let u1: Vec<Ntt> = self.u1.iter().map(Ntt::from_rq).collect();
+        let u2: Vec<Ntt> = self.u2.iter().map(Ntt::from_rq).collect();
+        let openings = (weights.outer.iter().zip(&u1)).chain(weights.garbage.iter().zip(&u2));
+        form.rhs.add(&Ntt::dot(openings).to_rq());
+        form.rhs
+            .add(&Ntt::from_rq(&self.rhs).times(&weights.sum).to_rq());
+    }
+
+    fn lift(&self, _: &Cut, _: &mut Stream, _: &mut Form) {}
+
+    /// The places behind the halves of `z` and behind `v`. If they could be chosen freely, the
+    /// sum (6) would run over them and any norm could be forged.
+    fn padding(&self, cut: &Cut) -> Vec<usize> {
+        let rank = self.level.cut.rank;
+        let mut used = vec![false; cut.pieces * cut.rank];
+        for index in 0..self.length() {
+            used[place(cut, rank, index)] = true;
+        }
+        (0..used.len()).filter(|&index| !used[index]).collect()
+    }
+}

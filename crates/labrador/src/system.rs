@@ -1,0 +1,241 @@
+//! The parameters and keys for statements with the same bounds, and the two sides over them.
+
+use crate::adversary::{Honest, Tamper};
+use crate::error::{Invalid, ProveError, Reject};
+use crate::folded::{Folded, Keys};
+use crate::key::{GARBAGE, INNER, Key, OUTER};
+use crate::principal::Statement;
+use crate::prove::{Prover, cut_witness};
+use crate::ring::Small;
+use crate::schedule::{Level, ParamError, PublicBounds, Schedule};
+use crate::transcript::Transcript;
+use crate::verify::Verifier;
+use crate::wire::{Receiver, Sender, transcript};
+
+/// A language of statements and the first level that reduces one to the relation that all later
+/// levels share.
+///
+/// The methods take the prover or verifier with its transcript at the first level; [`Folded`] is
+/// what they leave to the recursion. A front end decides its own messages.
+pub trait FrontEnd {
+    /// What is secret.
+    type Witness: ?Sized;
+
+    /// The byte on the wire; a different one for every front end.
+    const ID: u8;
+
+    /// What decides the parameters, from public data only.
+    fn bounds(&self) -> PublicBounds;
+
+    /// Absorbs all of the statement.
+    fn absorb(&self, transcript: &mut Transcript);
+
+    /// Checks a witness plainly.
+    ///
+    /// # Errors
+    /// The first thing that does not hold.
+    fn check(&self, witness: &Self::Witness) -> Result<(), Invalid>;
+
+    /// The first level of the prover: the relation and its witness `(z_0 | z_1 | v)`.
+    ///
+    /// # Errors
+    /// If a predicted size is exceeded in every attempt.
+    fn prove<'k>(
+        &self,
+        prover: &mut Prover<'_>,
+        keys: &'k Keys,
+        level: &'k Level,
+        witness: &Self::Witness,
+    ) -> Result<(Folded<'k>, Vec<Small>), ProveError>;
+
+    /// The first level of the verifier.
+    ///
+    /// # Errors
+    /// If a message is malformed or a check of this level fails.
+    fn reduce<'k>(
+        &self,
+        verifier: &mut Verifier<'_>,
+        keys: &'k Keys,
+        level: &'k Level,
+    ) -> Result<Folded<'k>, Reject>;
+}
+
+impl FrontEnd for Statement {
+    type Witness = [Small];
+
+    const ID: u8 = 0;
+
+    fn bounds(&self) -> PublicBounds {
+        Statement::bounds(self)
+    }
+
+    fn absorb(&self, transcript: &mut Transcript) {
+        Statement::absorb(self, transcript);
+    }
+
+    fn check(&self, witness: &[Small]) -> Result<(), Invalid> {
+        Statement::check(self, witness)
+    }
+
+    fn prove<'k>(
+        &self,
+        prover: &mut Prover<'_>,
+        keys: &'k Keys,
+        level: &'k Level,
+        witness: &[Small],
+    ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
+        prover.level(keys, level, self, witness.to_vec())
+    }
+
+    fn reduce<'k>(
+        &self,
+        verifier: &mut Verifier<'_>,
+        keys: &'k Keys,
+        level: &'k Level,
+    ) -> Result<Folded<'k>, Reject> {
+        verifier.level(keys, level, self)
+    }
+}
+
+/// Parameters and keys for all statements with the same bounds.
+pub struct System {
+    bounds: PublicBounds,
+    schedule: Schedule,
+    keys: Keys,
+}
+
+impl System {
+    /// Derives the parameters and draws the keys.
+    ///
+    /// # Errors
+    /// If the bounds have no parameters.
+    pub fn new(bounds: &PublicBounds) -> Result<Self, ParamError> {
+        let schedule = Schedule::derive(bounds)?;
+        let (inner, outer) = schedule.key_lengths();
+        Ok(Self {
+            bounds: bounds.clone(),
+            schedule,
+            keys: Keys {
+                inner: Key::expand(INNER, inner),
+                outer: Key::expand(OUTER, outer),
+                garbage: Key::expand(GARBAGE, outer),
+            },
+        })
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Proves a statement. The witness is checked first: there is no proof of a false statement.
+    ///
+    /// # Errors
+    /// If the witness does not satisfy the statement, or a predicted size is exceeded in every
+    /// attempt.
+    ///
+    /// # Panics
+    /// If the system was made for other bounds.
+    pub fn prove<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        witness: &F::Witness,
+    ) -> Result<Vec<u8>, ProveError> {
+        front_end.check(witness)?;
+        self.prove_with(front_end, witness, &mut Honest)
+    }
+
+    /// Proves as [`System::prove`] does, without looking at the witness, and lets `tamper` change
+    /// every step: for tests of verifiers.
+    ///
+    /// # Errors
+    /// If a size is exceeded in every attempt.
+    ///
+    /// # Panics
+    /// If the system was made for other bounds.
+    pub fn prove_with<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        witness: &F::Witness,
+        tamper: &mut dyn Tamper,
+    ) -> Result<Vec<u8>, ProveError> {
+        let transcript = self.start(front_end);
+        let mut prover = Prover {
+            sender: Sender::new(transcript, F::ID, &self.schedule),
+            tamper,
+            number: 1,
+        };
+        let (first, later) = self.levels();
+        let (mut folded, mut s) = front_end.prove(&mut prover, &self.keys, first, witness)?;
+        for level in later {
+            prover.number += 1;
+            let cut = cut_witness(&level.cut, folded.level.cut.rank, s);
+            (folded, s) = prover.level(&self.keys, level, &folded, cut)?;
+        }
+        prover.number += 1;
+        let cut = cut_witness(&self.schedule.tail.cut, folded.level.cut.rank, s);
+        prover.tail(&self.keys, &self.schedule.tail, &folded, cut)?;
+        Ok(prover.sender.finish())
+    }
+
+    /// Verifies a proof of a statement.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    ///
+    /// # Panics
+    /// If the system was made for other bounds.
+    pub fn verify<F: FrontEnd>(&self, front_end: &F, proof: &[u8]) -> Result<(), Reject> {
+        let transcript = self.start(front_end);
+        let receiver = Receiver::new(transcript, F::ID, &self.schedule, proof)?;
+        self.run(front_end, receiver)
+    }
+
+    /// Verifies without one check: an attack must pass here, or its test shows nothing.
+    #[cfg(test)]
+    pub(crate) fn verify_weakly<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        proof: &[u8],
+        without: Reject,
+    ) -> Result<(), Reject> {
+        let transcript = self.start(front_end);
+        let mut receiver = Receiver::new(transcript, F::ID, &self.schedule, proof)?;
+        receiver.weak = Some(without);
+        self.run(front_end, receiver)
+    }
+
+    /// Divides the bound of the last response, which both sides then absorb.
+    #[cfg(test)]
+    pub(crate) fn shorten_tail(&mut self, divisor: u128) {
+        self.schedule.tail.norm_sq_out /= divisor;
+    }
+
+    fn run<F: FrontEnd>(&self, front_end: &F, receiver: Receiver<'_>) -> Result<(), Reject> {
+        let mut verifier = Verifier { receiver };
+        let (first, later) = self.levels();
+        let mut folded = front_end.reduce(&mut verifier, &self.keys, first)?;
+        for level in later {
+            folded = verifier.level(&self.keys, level, &folded)?;
+        }
+        verifier.tail(&self.keys, &self.schedule.tail, &folded)?;
+        verifier.receiver.finish()
+    }
+
+    fn levels(&self) -> (&Level, &[Level]) {
+        let split = self.schedule.levels.split_first();
+        split.expect("every schedule has a first level")
+    }
+
+    fn start<F: FrontEnd>(&self, front_end: &F) -> Transcript {
+        assert_eq!(
+            self.bounds,
+            front_end.bounds(),
+            "a system has one set of bounds"
+        );
+        let mut transcript = transcript(F::ID, &self.schedule);
+        front_end.absorb(&mut transcript);
+        transcript
+    }
+}

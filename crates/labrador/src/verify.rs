@@ -1,0 +1,211 @@
+//! The verifier: it derives what the prover derived, and checks the last response.
+
+use crate::error::Reject;
+use crate::folded::{Folded, Keys};
+use crate::form::{Equations, Form, Garbage, lifts, pairs};
+use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, weigh, weights};
+use crate::prove::{PROJECTION_FACTOR, amortise, combine, draw_challenge, draw_challenges};
+use crate::ring::{DEGREE, Ntt, Rq};
+use crate::schedule::{Cut, Level, Tail};
+use crate::wire::Receiver;
+
+/// Coefficients of the last response must be below this whatever the norm, so that its products
+/// fit the residues. Every bound of its squared norm is below `2^45`.
+const RESPONSE_MAX: u64 = 1 << 32;
+
+/// What runs through all levels.
+pub struct Verifier<'a> {
+    pub(crate) receiver: Receiver<'a>,
+}
+
+/// What the tail received before its equation is checked.
+struct Response {
+    t: Vec<Ntt>,
+    g: Garbage,
+    /// The garbage of each piece: that with the pieces before, and its own.
+    h: Vec<(Rq, Rq)>,
+    challenges: Vec<Ntt>,
+    z: Vec<Ntt>,
+}
+
+impl Verifier<'_> {
+    /// From the commitments of a level to its one remaining equation.
+    fn aggregate(
+        &mut self,
+        equations: &dyn Equations,
+        cut: &Cut,
+        bound: u128,
+    ) -> Result<Form, Reject> {
+        let receiver = &mut self.receiver;
+        // The matrix depends on the state before its nonce is absorbed.
+        let before = receiver.transcript.clone();
+        let nonce = receiver.byte("projection nonce")?;
+        let projection = Projection::new(before.seed("projection", u64::from(nonce)));
+        let image = receiver.gaussian("projection", ROWS, bound / 2)?;
+        let image: [i64; ROWS] = image.try_into().map_err(|_| Reject::NormBound)?;
+        receiver.require(
+            image_norm_sq(&image) <= PROJECTION_FACTOR * bound,
+            Reject::ProjectionLong {
+                level: receiver.level,
+            },
+        )?;
+        let transcript = &receiver.transcript;
+        let omegas = weights(&mut transcript.seed("lift projection", 0).stream());
+        let mut streams =
+            std::array::from_fn(|l| transcript.seed("lift equations", l as u64).stream());
+        let images = std::array::from_fn(|l| weigh(&omegas[l], &image));
+        let mut forms = lifts(equations, cut, &projection, &omegas, images, &mut streams);
+        let constants: [u64; LIFTS] = std::array::from_fn(|l| forms[l].rhs.coefficients()[0]);
+        let values = receiver.elements_with_constants("lifts", &constants)?;
+        for (form, value) in forms.iter_mut().zip(values) {
+            form.rhs = value;
+        }
+        Ok(combine(&receiver.transcript, equations, cut, &forms))
+    }
+
+    /// One level: from equations to the relation of the next.
+    pub(crate) fn level<'k>(
+        &mut self,
+        keys: &'k Keys,
+        level: &'k Level,
+        equations: &dyn Equations,
+    ) -> Result<Folded<'k>, Reject> {
+        let u1 = self.receiver.elements("u1", level.kappa_outer)?;
+        let form = self.aggregate(equations, &level.cut, level.norm_sq)?;
+        let u2 = self.receiver.elements("u2", level.kappa_outer)?;
+        self.receiver.byte("challenge nonce")?;
+        let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces);
+        let phi: Vec<Ntt> = form.phi.iter().map(Ntt::from_rq).collect();
+        let phi = amortise(&level.cut, &challenges, &phi);
+        self.receiver.level += 1;
+        Ok(Folded {
+            level,
+            keys,
+            challenges,
+            phi: phi.iter().map(Ntt::to_rq).collect(),
+            quadratic: form.quadratic,
+            rhs: form.rhs,
+            u1,
+            u2,
+        })
+    }
+
+    /// The last level and its checks.
+    pub(crate) fn tail(
+        &mut self,
+        keys: &Keys,
+        tail: &Tail,
+        equations: &dyn Equations,
+    ) -> Result<(), Reject> {
+        let cut = &tail.cut;
+        let t = self.receiver.elements("t", tail.kappa * cut.pieces)?;
+        let pairs = if tail.quadratic { cut.pairs() } else { 0 };
+        let flat = self
+            .receiver
+            .gaussian("g", pairs * DEGREE, tail.g_variance)?;
+        let g = if tail.quadratic {
+            polynomials(&flat).map(|g| Rq::from_integers(&g)).collect()
+        } else {
+            vec![Rq::ZERO; cut.pairs()]
+        };
+        let form = self.aggregate(equations, cut, tail.norm_sq)?;
+        let (h, challenges, z) = self.receive_response(tail)?;
+        let response = Response {
+            t: t.iter().map(Ntt::from_rq).collect(),
+            g: Garbage::new(cut.pieces, g),
+            h,
+            challenges,
+            z,
+        };
+        self.check(keys, tail, &form, &response)
+    }
+
+    /// The linear garbage with the challenge after each step, and the response.
+    #[allow(clippy::type_complexity)]
+    fn receive_response(
+        &mut self,
+        tail: &Tail,
+    ) -> Result<(Vec<(Rq, Rq)>, Vec<Ntt>, Vec<Ntt>), Reject> {
+        let receiver = &mut self.receiver;
+        receiver.byte("challenge nonce")?;
+        let (mut h, mut challenges) = (Vec::new(), Vec::new());
+        for i in 0..tail.cut.pieces {
+            let mut step = receiver
+                .elements("h", if i == 0 { 1 } else { 2 })?
+                .into_iter();
+            let mixed = if i == 0 { None } else { step.next() };
+            h.push((mixed.unwrap_or(Rq::ZERO), step.next().unwrap_or(Rq::ZERO)));
+            challenges.push(draw_challenge(&receiver.transcript, i));
+        }
+        let flat = receiver.gaussian("z", tail.cut.rank * DEGREE, tail.z_variance)?;
+        if flat.iter().any(|c| c.unsigned_abs() >= RESPONSE_MAX) {
+            return Err(Reject::NormBound);
+        }
+        let norm = flat
+            .iter()
+            .map(|&c| u128::from(c.unsigned_abs()).pow(2))
+            .sum::<u128>();
+        receiver.require(norm <= tail.norm_sq_out, Reject::NormBound)?;
+        let z = polynomials(&flat)
+            .map(|z| Ntt::from_integers(&z, RESPONSE_MAX))
+            .collect();
+        Ok((h, challenges, z))
+    }
+
+    fn check(
+        &self,
+        keys: &Keys,
+        tail: &Tail,
+        form: &Form,
+        response: &Response,
+    ) -> Result<(), Reject> {
+        let (cut, c, z) = (&tail.cut, &response.challenges, &response.z);
+        let opened = keys.inner.commit(tail.kappa, z);
+        let opens = opened.iter().enumerate().all(|(row, left)| {
+            let column = (0..cut.pieces).map(|i| &response.t[i * tail.kappa + row]);
+            *left == Ntt::dot(c.iter().zip(column)).to_rq()
+        });
+        self.receiver.require(opens, Reject::InnerOpening)?;
+        if tail.quadratic {
+            let left = Ntt::dot(z.iter().zip(z)).to_rq();
+            let right = double_sum(c, &response.g);
+            self.receiver
+                .require(left == right, Reject::QuadraticGarbage)?;
+        }
+        let phi: Vec<Ntt> = form.phi.iter().map(Ntt::from_rq).collect();
+        let phi: Vec<Ntt> = (amortise(cut, c, &phi).iter())
+            .map(Ntt::refreshed)
+            .collect();
+        let left = Ntt::dot(phi.iter().zip(z)).to_rq();
+        let mut right = Rq::ZERO;
+        for ((mixed, own), c) in response.h.iter().zip(c) {
+            right.add(&Ntt::from_rq(mixed).times(c).to_rq());
+            right.add(&Ntt::from_rq(own).times(&c.times(c)).to_rq());
+        }
+        self.receiver
+            .require(left == right, Reject::LinearGarbage)?;
+        let mut sum = form.evaluate(&response.g, &[]);
+        for (_, own) in &response.h {
+            sum.add(own);
+        }
+        self.receiver.require(sum == form.rhs, Reject::Equations)
+    }
+}
+
+/// `sum c_i^2 g_ii + 2 sum_{i<j} c_i c_j g_ij`.
+fn double_sum(challenges: &[Ntt], g: &Garbage) -> Rq {
+    let mut sum = Rq::ZERO;
+    for ((i, j), element) in pairs(challenges.len()).zip(&g.elements) {
+        let product = challenges[i].times(&challenges[j]);
+        let term = Ntt::from_rq(element).times(&product).to_rq();
+        sum.add(&term);
+        if i != j {
+            sum.add(&term);
+        }
+    }
+    sum
+}
+
+fn polynomials(flat: &[i64]) -> impl Iterator<Item = [i64; DEGREE]> {
+    flat.as_chunks::<DEGREE>().0.iter().copied()
+}

@@ -1,0 +1,245 @@
+//! The two ends of a proof: each message is absorbed by the transcript as the bytes that travel.
+//!
+//! A proof is a header and the messages in order; their lengths come from the schedule, so there
+//! is no length field and nothing to lie about. Elements of `R_Q` take six bytes a coefficient,
+//! little endian, below `Q`; projections, garbage and the response an entropy code.
+
+mod bits;
+mod gauss;
+
+use bits::{BitReader, BitWriter};
+use gauss::GaussianCode;
+
+use crate::error::Reject;
+use crate::ring::{DEGREE, RESIDUE_BYTES, Rq};
+use crate::schedule::Schedule;
+use crate::transcript::Transcript;
+
+/// The first bytes of every proof: the format and its version.
+pub const MAGIC: [u8; 5] = *b"ALPR\x01";
+
+/// Bytes before the first message: magic, front end, profile.
+pub const HEADER_BYTES: usize = MAGIC.len() + 2;
+
+/// A proof has at most this many bytes.
+pub const PROOF_BYTES_MAX: usize = 1 << 20;
+
+const ELEMENT_BYTES: usize = DEGREE * RESIDUE_BYTES;
+
+/// The header of a proof.
+fn header(front_end: u8, schedule: &Schedule) -> [u8; HEADER_BYTES] {
+    let mut out = [0; HEADER_BYTES];
+    out[..MAGIC.len()].copy_from_slice(&MAGIC);
+    out[MAGIC.len()] = front_end;
+    out[MAGIC.len() + 1] = schedule.profile.id();
+    out
+}
+
+/// The transcript of a proof before the statement is absorbed.
+pub(crate) fn transcript(front_end: u8, schedule: &Schedule) -> Transcript {
+    let mut transcript = Transcript::new("alphorn/labrador/v1");
+    transcript.absorb("header", &header(front_end, schedule));
+    transcript.absorb("schedule", &schedule.encode());
+    transcript
+}
+
+/// The prover's end: writes and absorbs.
+#[derive(Clone)]
+pub(crate) struct Sender {
+    pub(crate) transcript: Transcript,
+    bytes: Vec<u8>,
+}
+
+impl Sender {
+    pub(crate) fn new(transcript: Transcript, front_end: u8, schedule: &Schedule) -> Self {
+        Self {
+            transcript,
+            bytes: header(front_end, schedule).to_vec(),
+        }
+    }
+
+    fn send(&mut self, field: &'static str, data: &[u8]) {
+        self.transcript.absorb(field, data);
+        self.bytes.extend_from_slice(data);
+    }
+
+    pub(crate) fn byte(&mut self, field: &'static str, value: u8) {
+        self.send(field, &[value]);
+    }
+
+    pub(crate) fn elements(&mut self, field: &'static str, elements: &[Rq]) {
+        let mut data = Vec::with_capacity(elements.len() * ELEMENT_BYTES);
+        for element in elements {
+            for c in element.coefficients() {
+                data.extend_from_slice(&c.to_le_bytes()[..RESIDUE_BYTES]);
+            }
+        }
+        self.send(field, &data);
+    }
+
+    /// All coefficients but the constant ones.
+    pub(crate) fn elements_without_constant(&mut self, field: &'static str, elements: &[Rq]) {
+        let mut data = Vec::with_capacity(elements.len() * ELEMENT_BYTES);
+        for element in elements {
+            for c in &element.coefficients()[1..] {
+                data.extend_from_slice(&c.to_le_bytes()[..RESIDUE_BYTES]);
+            }
+        }
+        self.send(field, &data);
+    }
+
+    pub(crate) fn gaussian(&mut self, field: &'static str, values: &[i64], variance: u128) {
+        let code = GaussianCode::new(variance);
+        let mut out = BitWriter::default();
+        for &x in values {
+            code.write(x, &mut out);
+        }
+        self.send(field, &out.finish());
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// The verifier's end: reads and absorbs.
+pub(crate) struct Receiver<'a> {
+    pub(crate) transcript: Transcript,
+    /// The level whose messages are read, from 1.
+    pub(crate) level: usize,
+    bytes: &'a [u8],
+    position: usize,
+    /// The check that a deliberately weak verifier leaves out.
+    #[cfg(test)]
+    pub(crate) weak: Option<Reject>,
+}
+
+impl<'a> Receiver<'a> {
+    /// Checks the header.
+    pub(crate) fn new(
+        transcript: Transcript,
+        front_end: u8,
+        schedule: &Schedule,
+        bytes: &'a [u8],
+    ) -> Result<Self, Reject> {
+        if !(HEADER_BYTES..=PROOF_BYTES_MAX).contains(&bytes.len()) {
+            return Err(Reject::Length { bytes: bytes.len() });
+        }
+        let expected = header(front_end, schedule);
+        if let Some(offset) = (0..HEADER_BYTES).find(|&i| bytes[i] != expected[i]) {
+            return Err(Reject::Header { offset });
+        }
+        Ok(Self {
+            transcript,
+            level: 1,
+            bytes,
+            position: HEADER_BYTES,
+            #[cfg(test)]
+            weak: None,
+        })
+    }
+
+    /// Rejects unless a check holds.
+    pub(crate) fn require(&self, holds: bool, otherwise: Reject) -> Result<(), Reject> {
+        #[cfg(test)]
+        if self.weak.as_ref() == Some(&otherwise) {
+            return Ok(());
+        }
+        if holds { Ok(()) } else { Err(otherwise) }
+    }
+
+    fn length(&self) -> Reject {
+        Reject::Length {
+            bytes: self.bytes.len(),
+        }
+    }
+
+    fn canonical<T>(&self, field: &'static str, value: Option<T>) -> Result<T, Reject> {
+        value.ok_or(Reject::NonCanonical {
+            level: self.level,
+            field,
+        })
+    }
+
+    fn receive(&mut self, field: &'static str, count: usize) -> Result<&'a [u8], Reject> {
+        let rest = &self.bytes[self.position..];
+        let data = rest.get(..count).ok_or_else(|| self.length())?;
+        self.position += count;
+        self.transcript.absorb(field, data);
+        Ok(data)
+    }
+
+    pub(crate) fn byte(&mut self, field: &'static str) -> Result<u8, Reject> {
+        Ok(self.receive(field, 1)?[0])
+    }
+
+    pub(crate) fn elements(
+        &mut self,
+        field: &'static str,
+        count: usize,
+    ) -> Result<Vec<Rq>, Reject> {
+        let data = self.receive(field, count * ELEMENT_BYTES)?;
+        let elements = data.chunks_exact(ELEMENT_BYTES).map(|chunk| {
+            let mut coefficients = [0; DEGREE];
+            fill(&mut coefficients, chunk);
+            self.canonical(field, Rq::from_canonical(coefficients))
+        });
+        elements.collect()
+    }
+
+    /// Elements whose constant coefficients the verifier knows.
+    pub(crate) fn elements_with_constants(
+        &mut self,
+        field: &'static str,
+        constants: &[u64],
+    ) -> Result<Vec<Rq>, Reject> {
+        let size = ELEMENT_BYTES - RESIDUE_BYTES;
+        let data = self.receive(field, constants.len() * size)?;
+        let elements = data.chunks_exact(size).zip(constants).map(|(chunk, &c)| {
+            let mut coefficients = [c; DEGREE];
+            fill(&mut coefficients[1..], chunk);
+            self.canonical(field, Rq::from_canonical(coefficients))
+        });
+        elements.collect()
+    }
+
+    pub(crate) fn gaussian(
+        &mut self,
+        field: &'static str,
+        count: usize,
+        variance: u128,
+    ) -> Result<Vec<i64>, Reject> {
+        let code = GaussianCode::new(variance);
+        let rest = &self.bytes[self.position..];
+        let mut input = BitReader::new(rest);
+        let read: Option<Vec<i64>> = (0..count).map(|_| code.read(&mut input)).collect();
+        if read.is_none() && input.consumed() == rest.len() {
+            return Err(self.length());
+        }
+        let values = self.canonical(field, read)?;
+        let consumed = input.consumed();
+        self.canonical(field, input.finish().then_some(()))?;
+        self.receive(field, consumed)?;
+        Ok(values)
+    }
+
+    /// Checks that nothing is left.
+    pub(crate) fn finish(self) -> Result<(), Reject> {
+        if self.position == self.bytes.len() {
+            Ok(())
+        } else {
+            Err(self.length())
+        }
+    }
+}
+
+fn fill(coefficients: &mut [u64], data: &[u8]) {
+    for (c, chunk) in coefficients
+        .iter_mut()
+        .zip(data.chunks_exact(RESIDUE_BYTES))
+    {
+        let mut word = [0; 8];
+        word[..RESIDUE_BYTES].copy_from_slice(chunk);
+        *c = u64::from_le_bytes(word);
+    }
+}
