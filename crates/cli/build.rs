@@ -1,4 +1,4 @@
-//! Tells the binary which commit it was built from, so that every figure can name it.
+//! Tells the binary which commit and compiler it was built from, so that every figure can name them.
 
 use std::process::Command;
 
@@ -15,6 +15,13 @@ fn main() {
         "cargo::rustc-env=ALPHORN_COMMIT={commit}{}",
         if dirty { "-dirty" } else { "" }
     );
+    // Cargo names the compiler that it uses.
+    let compiler = std::env::var("RUSTC").ok().and_then(|rustc| {
+        let output = Command::new(rustc).arg("--version").output().ok()?;
+        String::from_utf8(output.stdout).ok()
+    });
+    let compiler = compiler.unwrap_or_else(|| "unknown".into());
+    println!("cargo::rustc-env=ALPHORN_COMPILER={}", compiler.trim());
     println!("cargo::rerun-if-changed=../../.git/HEAD");
     println!("cargo::rerun-if-changed=../../.git/refs/heads");
     println!("cargo::rerun-if-changed=src");

@@ -7,13 +7,17 @@
 mod bounds;
 mod overrides;
 mod parts;
+mod shadow;
+mod shrink;
 
 pub use overrides::{Override, parse_override};
 pub use parts::{
     Broadcast, Class, Coding, Compute, Expect, Fault, FaultKind, Gossip, Graph, Grid, Horn,
     Latency, Link, Mode, Output, Protocol, Sim, Stop, Strategy, TraceLevel, Traffic, TrafficKind,
-    Transport, Uplink,
+    Seeds, Transport, Uplink,
 };
+pub use shadow::{HOSTS_MAX, Program, Shadow, ShadowError, shadow};
+pub use shrink::{Shrunk, TRIES_MAX, shrink};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -191,7 +195,25 @@ impl Scenario {
         let costs = compute.into_iter().filter_map(|path| path.as_deref());
         costs.chain(graph).chain(participation).collect()
     }
+
+    /// The same, with those of all points of its sweep.
+    pub fn files_swept(&self) -> Vec<&str> {
+        let swept = self
+            .sweep
+            .iter()
+            .filter(|(path, _)| FILE_KEYS.contains(&path.as_str()))
+            .flat_map(|(_, values)| values.iter().filter_map(toml::Value::as_str));
+        self.files().into_iter().chain(swept).collect()
+    }
 }
+
+/// Paths whose values are names of files.
+const FILE_KEYS: [&str; 4] = [
+    "compute.costs",
+    "compute.code_costs",
+    "graph.path",
+    "protocol.participation_file",
+];
 
 /// Bytes in lower-case hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {

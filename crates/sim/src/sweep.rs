@@ -50,6 +50,14 @@ pub struct Item {
     pub set: BTreeMap<String, toml::Value>,
 }
 
+impl Item {
+    /// The values that it has, as they are written in a scenario.
+    pub fn texts(&self) -> BTreeMap<String, String> {
+        let text = |(path, value): (&String, &toml::Value)| (path.clone(), value.to_string());
+        self.set.iter().map(text).collect()
+    }
+}
+
 /// All runs of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -152,7 +160,11 @@ impl Plan {
             error,
         })?;
         scenario.sweep.clear();
-        scenario.inputs = self.head.files.clone();
+        let named = scenario.files().into_iter();
+        let files = named.filter_map(|name| self.head.files.get_key_value(name));
+        scenario.inputs = files
+            .map(|(name, text)| (name.clone(), text.clone()))
+            .collect();
         Ok(scenario)
     }
 

@@ -120,9 +120,20 @@ impl Span {
             _ => &[1.0, 2.0, 5.0],
         };
         let decades = (first as i32)..=(last as i32);
-        decades
+        let inside = |value: &f64| (self.from..=self.to).contains(value);
+        let ticks: Vec<f64> = decades
             .flat_map(|decade| digits.iter().map(move |digit| digit * 10f64.powi(decade)))
-            .filter(|value| (self.from..=self.to).contains(value))
+            .filter(inside)
+            .collect();
+        if ticks.len() > 2 {
+            return ticks;
+        }
+        // So narrow that a logarithm is nearly straight.
+        let step = step(self.to - self.from);
+        let from = (self.from / step).ceil();
+        (0..20)
+            .map(|i| (from + f64::from(i)) * step)
+            .filter(inside)
             .collect()
     }
 }
@@ -180,6 +191,12 @@ mod tests {
         let log = Span::of(&Axis::log("bytes"), [1.0, 100.0, 0.0, -4.0].into_iter());
         assert_eq!(log.ticks(), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
         assert!((log.place(10.0) - 0.5).abs() < 1e-9);
+        let narrow = Span::of(&Axis::log("ms"), [460.0, 463.0].into_iter());
+        assert!(
+            [450.0, 500.0]
+                .iter()
+                .all(|tick| narrow.ticks().contains(tick))
+        );
     }
 
     #[test]

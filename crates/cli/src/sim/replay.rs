@@ -1,0 +1,172 @@
+//! `alphorn sim replay`: a run again, the same to the last event, or up to one.
+
+use super::folder;
+use super::print::print;
+use super::source::shell;
+use super::work::{self, Ran};
+use crate::error::{Error, Result};
+use crate::machine::COMMIT;
+use crate::report::table;
+use alphorn_sim::report::manifest::Manifest;
+use alphorn_sim::report::plot::number;
+use alphorn_sim::report::{NodeRecord, Outcome};
+use alphorn_sim::run::RunError;
+use alphorn_sim::scenario::{Scenario, Stop};
+use alphorn_sim::sweep::{Item, Merged};
+use alphorn_sim::world::WorldError;
+use anyhow::anyhow;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A run again from its manifest; fails if one event differs
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Manifest or folder of the run
+    manifest: PathBuf,
+    /// Only up to this event, and to the end of its millisecond
+    #[arg(long, value_name = "EVENT", value_parser = clap::value_parser!(u64).range(1..))]
+    until: Option<u64>,
+    /// Show what this node did
+    #[arg(long, value_name = "I")]
+    node: Option<u32>,
+    /// Folder for the tables, trace and page of the run as it is now
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// The run of a manifest.
+pub(super) fn item(manifest: &Manifest) -> Item {
+    Item {
+        id: manifest.id.clone(),
+        index: 0,
+        seed: manifest.seed,
+        set: BTreeMap::new(),
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let manifest = folder::manifest(&args.manifest)?;
+    let mut scenario = folder::scenario(&folder::of(&args.manifest), &manifest)?;
+    if let Some(node) = args.node.filter(|&node| node >= scenario.sim.nodes) {
+        let nodes = scenario.sim.nodes;
+        return Err(anyhow!("--node {node}: the run has nodes 0 to {}", nodes - 1).into());
+    }
+    let made = &manifest.host.commit;
+    if !COMMIT.starts_with(made.as_str()) {
+        println!("made by commit {made}, this is {COMMIT}: other code may give other events\n");
+    }
+    if let Some(event) = args.until {
+        until(&mut scenario, manifest.seed, event)?;
+    }
+    let command = format!(
+        "alphorn sim replay {}",
+        shell(&args.manifest.display().to_string())
+    );
+    let mut ran = work::one(&scenario, &item(&manifest), command, None)?;
+    ran.manifest.set.clone_from(&manifest.set);
+    println!("{}", print(&Merged::of(vec![ran.manifest.clone()])));
+    if let (Some(node), Some(outcome)) = (args.node, &ran.outcome) {
+        println!("\n{}", account(&scenario, outcome, node));
+    }
+    if let Some(out) = &args.out {
+        work::keep(out, &scenario, &ran)?;
+    }
+    for failure in &ran.manifest.failures {
+        println!("does not hold: {failure}");
+    }
+    match args.until {
+        Some(_) => Ok(()),
+        None => same(&manifest, &ran),
+    }
+}
+
+/// Lets the run end with the millisecond of an event.
+fn until(scenario: &mut Scenario, seed: u64, event: u64) -> Result<()> {
+    let mut cut = scenario.clone();
+    cut.sim.events_max = event;
+    let at_ns = match alphorn_sim::run::run(&cut, seed, &mut ()) {
+        Err(RunError::World(WorldError::Events { at_ns, .. })) => at_ns,
+        // It ends before that event, as it did.
+        Ok(_) => return Ok(()),
+        Err(error) => return Err(anyhow!("before event {event}: {error}").into()),
+    };
+    let ms = (at_ns / 1_000_000 + 1).min(scenario.sim.sim_time_max_ms);
+    println!(
+        "event {event} is at {} ms of virtual time\n",
+        number(at_ns as f64 / 1e6)
+    );
+    scenario.sim.stop = Stop::TimeMs(ms);
+    Ok(())
+}
+
+/// Whether the run is what its manifest says.
+fn same(manifest: &Manifest, ran: &Ran) -> Result<()> {
+    let hash = |manifest: &Manifest| manifest.figures.as_ref().map(|f| f.event_hash.clone());
+    let (then, now) = (hash(manifest), hash(&ran.manifest));
+    let text = |hash: Option<String>, manifest: &Manifest| {
+        hash.unwrap_or_else(|| manifest.failures.join("; "))
+    };
+    let same = then == now && manifest.failures == ran.manifest.failures;
+    let (then, now) = (text(then, manifest), text(now, &ran.manifest));
+    match same {
+        true => {
+            println!("\nThe same run: {now}");
+            Ok(())
+        }
+        false => Err(Error::Check(format!(
+            "another run: {now}, the manifest has {then}"
+        ))),
+    }
+}
+
+/// What one node did, a line each.
+fn account(scenario: &Scenario, outcome: &Outcome, node: u32) -> String {
+    let Some(record) = outcome.nodes.get(node as usize) else {
+        return String::new();
+    };
+    let NodeRecord {
+        node,
+        class,
+        role,
+        first_ns,
+        done_ns,
+        bytes_up,
+        bytes_down,
+        msgs,
+        dup_bytes,
+        cpu_ns,
+        queue_peak_bytes,
+        peak_1s_up_bps,
+        ..
+    } = record;
+    let ms = |ns: &Option<u64>| {
+        ns.map_or("none".into(), |ns| {
+            format!("{} ms", number(ns as f64 / 1e6))
+        })
+    };
+    let class = scenario.class.get(usize::from(*class));
+    let rows = [
+        (
+            "class",
+            class.map_or(String::new(), |class| class.name.clone()),
+        ),
+        ("role", (*role).to_owned()),
+        ("first received", ms(first_ns)),
+        ("delivered", ms(done_ns)),
+        ("bytes sent", number(*bytes_up as f64)),
+        ("messages sent", number(*msgs as f64)),
+        ("bytes received", number(*bytes_down as f64)),
+        ("of them in vain", number(*dup_bytes as f64)),
+        (
+            "time of cores",
+            format!("{} ms", number(*cpu_ns as f64 / 1e6)),
+        ),
+        ("most bytes queued", number(*queue_peak_bytes as f64)),
+        (
+            "most sent in a second",
+            format!("{} Mbit/s", number(*peak_1s_up_bps as f64 / 1e6)),
+        ),
+    ];
+    let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
+    table(&[&format!("node {node}"), ""], &rows)
+}

@@ -1,0 +1,163 @@
+//! Scenarios by their file or by the name of a preset, with the files that they name.
+
+use super::presets;
+use crate::error::Result;
+use alphorn_sim::scenario::{Override, Scenario, Seeds, TEXT_BYTES_MAX, parse_override};
+use anyhow::{Context, anyhow, bail};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a file that a scenario names.
+const INPUT_BYTES_MAX: u64 = 256 << 20;
+
+/// What a user asks for: a scenario and values in place of its own.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Asked {
+    /// File of a scenario, or name of a preset (alphorn sim list)
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenario: String,
+    /// One seed, in place of the scenario's
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    pub(crate) seed: Option<u64>,
+    /// A range of seeds, as 1..20 with both ends
+    #[arg(long, value_name = "A..B")]
+    pub(crate) seeds: Option<Seeds>,
+    /// A value in place of the scenario's, as traffic.bytes=1000000; may be given many times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// What is really computed: rank (sizes and ranks) or bytes (all bytes, few nodes)
+    #[arg(long, value_name = "MODE", value_parser = ["rank", "bytes"])]
+    pub(crate) mode: Option<String>,
+}
+
+impl Asked {
+    /// The scenario with its files.
+    pub(crate) fn load(&self) -> Result<Scenario> {
+        let mut changes = Vec::new();
+        for text in &self.set {
+            changes.push(parse_override(text).with_context(|| format!("--set {text}"))?);
+        }
+        if let Some(mode) = &self.mode {
+            changes.push(parse_override(&format!("sim.mode={mode}"))?);
+        }
+        let mut scenario = load(&self.scenario, &changes)?;
+        if let Some(seeds) = self.seeds.or(self.seed.map(Seeds::one)) {
+            scenario.sim.seeds = seeds;
+            scenario.check()?;
+        }
+        Ok(scenario)
+    }
+
+    /// The command that makes one of the runs again.
+    pub(crate) fn command(&self, seed: u64, set: &BTreeMap<String, String>) -> String {
+        let mut words = vec![
+            "alphorn".to_owned(),
+            "sim".into(),
+            "run".into(),
+            shell(&self.scenario),
+        ];
+        words.extend(["--seed".into(), seed.to_string()]);
+        for text in &self.set {
+            words.extend(["--set".into(), shell(text)]);
+        }
+        for (path, value) in set {
+            words.extend(["--set".into(), shell(&format!("{path}={value}"))]);
+        }
+        if let Some(mode) = &self.mode {
+            words.extend(["--mode".into(), mode.clone()]);
+        }
+        words.join(" ")
+    }
+}
+
+/// A word that a shell reads as it is.
+pub(crate) fn shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%@".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// The scenario of a file or a preset.
+pub(crate) fn load(name: &str, changes: &[Override]) -> Result<Scenario> {
+    let path = Path::new(name);
+    let (text, place) = if path.is_file() {
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        (read(path, TEXT_BYTES_MAX as u64)?, Place::Folder(folder))
+    } else if let Some(preset) = presets::find(name) {
+        (preset.text.to_owned(), Place::Presets)
+    } else {
+        let known = "neither a file nor a preset; presets are listed by: alphorn sim list";
+        return Err(anyhow!("{name:?} is {known}").into());
+    };
+    let mut scenario = Scenario::parse(&text, changes).with_context(|| name.to_owned())?;
+    scenario.inputs = inputs(&scenario, &place)?;
+    Ok(scenario)
+}
+
+/// Where the files of a scenario are.
+enum Place {
+    Folder(PathBuf),
+    Presets,
+}
+
+/// The texts of all files that a scenario or a point of its sweep names.
+fn inputs(scenario: &Scenario, place: &Place) -> Result<BTreeMap<String, String>> {
+    let mut inputs = BTreeMap::new();
+    for name in scenario.files_swept() {
+        let text = match place {
+            Place::Folder(folder) => read(&folder.join(name), INPUT_BYTES_MAX)?,
+            Place::Presets => match presets::file(name) {
+                Some(text) => text.to_owned(),
+                None => read(Path::new(name), INPUT_BYTES_MAX)?,
+            },
+        };
+        inputs.insert(name.to_owned(), text);
+    }
+    Ok(inputs)
+}
+
+/// A text of a file, of a bounded size.
+pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<String> {
+    let text = || -> anyhow::Result<String> {
+        let mut text = String::new();
+        let file = std::fs::File::open(path)?;
+        file.take(bytes_max + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > bytes_max {
+            bail!("more than {bytes_max} bytes");
+        }
+        Ok(text)
+    };
+    Ok(text().with_context(|| format!("cannot read {}", path.display()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_as_a_shell_reads_them() {
+        assert_eq!(shell("traffic.bytes=5"), "traffic.bytes=5");
+        assert_eq!(shell("a b"), "'a b'");
+        assert_eq!(shell("it's"), "'it'\\''s'");
+        assert_eq!(shell(""), "''");
+    }
+
+    #[test]
+    fn files_lie_beside_their_scenario() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let text = "name = \"t\"\nschema = 1\n[sim]\nnodes = 9\n[[class]]\nname = \"full\"\nshare_pct = 100\n\
+                    down_mbps = 50\nup_mbps = 15\n[protocol]\nkind = \"gossip\"\n[graph]\nkind = \"file\"\npath = \"g.txt\"\n";
+        std::fs::write(at("t.toml"), text).unwrap();
+        let name = at("t.toml").to_str().unwrap().to_owned();
+        let missing = load(&name, &[]).unwrap_err().to_string();
+        assert!(missing.contains("g.txt"), "{missing}");
+        std::fs::write(at("g.txt"), "0 1\n").unwrap();
+        assert_eq!(load(&name, &[]).unwrap().inputs["g.txt"], "0 1\n");
+        let unknown = load("no-such-preset", &[]).unwrap_err().to_string();
+        assert!(unknown.contains("alphorn sim list"), "{unknown}");
+    }
+}

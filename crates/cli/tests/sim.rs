@@ -1,0 +1,375 @@
+//! The simulator through the binary: each command, its exit codes, its files.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn alphorn(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_alphorn"));
+    command.current_dir(folder).arg("sim").args(args);
+    command
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run alphorn: {error}"))
+}
+
+/// What a command prints that ends with this code: standard output, standard error.
+fn ends(folder: &Path, code: i32, args: &[&str]) -> (String, String) {
+    let output = alphorn(folder, args);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {out}{errors}");
+    (out, errors)
+}
+
+fn json(folder: &Path, args: &[&str]) -> Value {
+    let args = [args, &["--json", "-"]].concat();
+    let (out, _) = ends(folder, 0, &args);
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{args:?}: {error}"))
+}
+
+/// A small network whose runs take milliseconds.
+const SMALL: &str = r#"
+name = "small"
+schema = 1
+about = "a test"
+[sim]
+nodes = 40
+seeds = "1..2"
+[graph]
+kind = "permutations"
+degree = 8
+[[class]]
+name = "full"
+share_pct = 100
+down_mbps = 50
+up_mbps = 15
+[protocol]
+kind = "gossip"
+[traffic]
+bytes = 5000
+[expect]
+delivered_pct_min = 100
+"#;
+
+fn place() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    folder
+}
+
+#[test]
+fn rounds_prints_the_published_table() {
+    let folder = place();
+    let object = json(
+        folder.path(),
+        &["run", "rounds", "--seeds", "1", "--nodes", "500"],
+    );
+    assert_eq!(object["command"], "sim run rounds");
+    assert_eq!(object["cases"].as_array().unwrap().len(), 10);
+    assert_eq!(object["cases"][0]["published"]["hops"], 7);
+}
+
+#[test]
+fn list_names_every_preset() {
+    let folder = place();
+    let object = json(folder.path(), &["list"]);
+    let names: Vec<&str> = object["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| case["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        names.contains(&"broadcast-20") && names.contains(&"regress-gossip"),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn every_preset_runs_in_a_reduced_form() {
+    let folder = place();
+    let list = json(folder.path(), &["list"]);
+    for case in list["cases"].as_array().unwrap() {
+        // Models of a slot have their own sizes; they are run by their own tests.
+        let protocol = case["protocol"].as_str().unwrap();
+        if !["gossip", "broadcast", "direct", "grid"].contains(&protocol) {
+            continue;
+        }
+        let name = case["name"].as_str().unwrap();
+        let nodes = case["nodes"].as_u64().unwrap().min(130);
+        let nodes = format!("sim.nodes={nodes}");
+        let args = [
+            "run",
+            name,
+            "--seed",
+            "1",
+            "--set",
+            &nodes,
+            "--set",
+            "traffic.bytes=20000",
+        ];
+        let object = json(folder.path(), &args);
+        let cases = match object["cases"].as_array() {
+            Some(cases) => cases.clone(),
+            None => vec![object.clone()],
+        };
+        for case in cases {
+            assert_eq!(case["delivered_pct"], 100.0, "{name}: {case}");
+            assert!(
+                case["t100_ms"].as_f64().unwrap() >= case["lb"]["lb1_ms"].as_f64().unwrap(),
+                "{name}"
+            );
+            assert_eq!(case["holds"], true, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_run_leaves_its_folder_and_replays_to_the_last_event() {
+    let folder = place();
+    let at = folder.path();
+    let object = json(at, &["run", "small.toml", "--seed", "3", "--out", "r"]);
+    assert_eq!(object["kind"], "modelled");
+    assert_eq!(object["seed"], 3);
+    assert_eq!(object["sent_truncated"], false);
+    assert_eq!(object["replay"], "alphorn sim run small.toml --seed 3");
+    let files = [
+        "manifest.json",
+        "scenario.toml",
+        "nodes.csv",
+        "summary.csv",
+        "cdf.csv",
+        "series.csv",
+        "trace.jsonl",
+        "report.html",
+    ];
+    for name in files {
+        assert!(at.join("r").join(name).is_file(), "{name}");
+    }
+    let nodes = fs::read_to_string(at.join("r/nodes.csv")).unwrap();
+    assert_eq!(nodes.lines().count(), 41);
+    let hash = object["event_hash"].as_str().unwrap();
+    let (out, _) = ends(at, 0, &["replay", "r"]);
+    assert!(out.contains(hash), "{out}");
+    let (out, _) = ends(
+        at,
+        0,
+        &["replay", "r/manifest.json", "--until", "200", "--node", "7"],
+    );
+    assert!(
+        out.contains("event 200 is at") && out.contains("node 7"),
+        "{out}"
+    );
+    let (_, errors) = ends(at, 2, &["replay", "r", "--node", "40"]);
+    assert!(errors.contains("nodes 0 to 39"), "{errors}");
+    // The command of the manifest gives the same run.
+    let again = json(at, &["run", "small.toml", "--seed", "3"]);
+    assert_eq!(again["event_hash"], hash);
+    let path = at.join("r/manifest.json");
+    let other = fs::read_to_string(&path)
+        .unwrap()
+        .replace(hash, "0123456789abcdef");
+    fs::write(&path, other).unwrap();
+    let (_, errors) = ends(at, 1, &["replay", "r"]);
+    assert!(errors.contains("another run"), "{errors}");
+}
+
+#[test]
+fn what_does_not_hold_fails_says_how_to_replay_it_and_shrinks() {
+    let folder = place();
+    let at = folder.path();
+    let faults = "\n[[fault]]\nkind = \"slow_cpu\"\nshare_pct = 5\n[[fault]]\nkind = \"slow_link\"\nshare_pct = 5\nfactor_pct = 50\n";
+    fs::write(
+        at.join("strict.toml"),
+        SMALL.replace("\"small\"", "\"strict\"") + faults,
+    )
+    .unwrap();
+    let args = [
+        "run",
+        "strict.toml",
+        "--seed",
+        "1",
+        "--set",
+        "expect.sent_max=0.5",
+        "--out",
+        "bad",
+    ];
+    let (_, errors) = ends(at, 1, &args);
+    assert!(
+        errors.contains("replay: alphorn sim run strict.toml --seed 1 --set expect.sent_max=0.5"),
+        "{errors}"
+    );
+    assert!(errors.contains("sent = "), "{errors}");
+    let (out, _) = ends(
+        at,
+        0,
+        &["shrink", "bad/manifest.json", "--out", "smaller.toml"],
+    );
+    assert!(out.contains("all fail by: sent"), "{out}");
+    let smaller = fs::read_to_string(at.join("smaller.toml")).unwrap();
+    assert!(
+        !smaller.contains("[[fault]]") && smaller.contains("name = \"smaller\""),
+        "{smaller}"
+    );
+    ends(at, 1, &["run", "smaller.toml"]);
+    json(at, &["run", "small.toml", "--seed", "1", "--out", "good"]);
+    let (_, errors) = ends(at, 2, &["shrink", "good", "--out", "x.toml"]);
+    assert!(errors.contains("nothing to shrink"), "{errors}");
+}
+
+#[test]
+fn sweeps_are_planned_sharded_resumed_and_merged() {
+    let folder = place();
+    let at = folder.path();
+    let sweep = "\n[sweep]\n\"traffic.bytes\" = [1000, 2000]\n";
+    fs::write(
+        at.join("two.toml"),
+        SMALL.replace("\"small\"", "\"two\"") + sweep,
+    )
+    .unwrap();
+    ends(at, 0, &["plan", "two.toml", "--out", "plan.jsonl"]);
+    assert_eq!(
+        fs::read_to_string(at.join("plan.jsonl"))
+            .unwrap()
+            .lines()
+            .count(),
+        5
+    );
+    json(at, &["run", "two.toml", "--jobs", "2", "--out", "whole"]);
+    for shard in ["0/2", "1/2"] {
+        let out = format!("part{}", &shard[..1]);
+        json(
+            at,
+            &[
+                "run",
+                "--plan",
+                "plan.jsonl",
+                "--shard",
+                shard,
+                "--out",
+                &out,
+            ],
+        );
+    }
+    json(
+        at,
+        &[
+            "run",
+            "--plan",
+            "plan.jsonl",
+            "--index",
+            "0",
+            "--out",
+            "part0",
+        ],
+    );
+    ends(at, 0, &["merge", "part0", "part1"]);
+    for table in ["runs.csv", "points.csv"] {
+        let read = |folder: &str| fs::read_to_string(at.join(folder).join(table)).unwrap();
+        assert_eq!(read("whole"), read("part0"), "{table}");
+    }
+    assert!(
+        fs::read_to_string(at.join("part0/report.html"))
+            .unwrap()
+            .contains("4 runs at 2 points")
+    );
+    // What is there is not done again: a manifest of other figures stays.
+    let runs = at.join("whole/runs");
+    let one = fs::read_dir(&runs)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+        .join("manifest.json");
+    let marked = fs::read_to_string(&one)
+        .unwrap()
+        .replace("\"verdict\": \"\"", "\"verdict\": \"kept\"");
+    fs::write(&one, &marked).unwrap();
+    json(at, &["run", "two.toml", "--out", "whole"]);
+    assert_eq!(fs::read_to_string(&one).unwrap(), marked);
+    let (_, errors) = ends(at, 2, &["run", "--plan", "plan.jsonl", "--index", "4"]);
+    assert!(errors.contains("4 runs, from 0"), "{errors}");
+    ends(at, 2, &["run", "--plan", "plan.jsonl", "--shard", "2/2"]);
+    ends(at, 2, &["merge", "nowhere"]);
+}
+
+#[test]
+fn two_runs_are_compared() {
+    let folder = place();
+    let at = folder.path();
+    for (name, bytes) in [("a", "5000"), ("b", "5000"), ("c", "500000")] {
+        let set = format!("traffic.bytes={bytes}");
+        json(
+            at,
+            &[
+                "run",
+                "small.toml",
+                "--seed",
+                "1",
+                "--set",
+                &set,
+                "--out",
+                name,
+            ],
+        );
+    }
+    let (out, _) = ends(at, 0, &["compare", "a", "b"]);
+    assert!(out.contains("the same order of events"), "{out}");
+    let (_, errors) = ends(at, 1, &["compare", "a", "c"]);
+    assert!(errors.contains("more than 15 % apart: t50_ms"), "{errors}");
+}
+
+#[test]
+fn the_network_is_exported_for_shadow() {
+    let folder = place();
+    let at = folder.path();
+    let args = [
+        "export-shadow",
+        "small.toml",
+        "out",
+        "--program",
+        "/bin/true",
+        "--args",
+        "--node {node}",
+    ];
+    ends(at, 0, &args);
+    let yaml = fs::read_to_string(at.join("out/shadow.yaml")).unwrap();
+    assert!(yaml.contains("args: \"--node 39\""), "{yaml}");
+    assert!(at.join("out/graph.gml").is_file());
+    assert_eq!(fs::read_dir(at.join("out/peers")).unwrap().count(), 40);
+    let (_, errors) = ends(at, 2, &args);
+    assert!(errors.contains("is there already"), "{errors}");
+}
+
+#[test]
+fn wrong_questions_are_named() {
+    let folder = place();
+    let at = folder.path();
+    let cases: [(&[&str], &str); 7] = [
+        (&["run"], "SCENARIO"),
+        (&["run", "no-such"], "alphorn sim list"),
+        (
+            &["run", "small.toml", "--set", "sim.nodes=1"],
+            "sim.nodes = 1, allowed 2 to",
+        ),
+        (&["run", "small.toml", "--set", "sim.nods=1"], "nods"),
+        (&["run", "small.toml", "--seeds", "5..2"], "5..2"),
+        (&["run", "small.toml", "--plan", "x"], "cannot be used with"),
+        (&["run", "--plan", "missing"], "cannot read missing"),
+    ];
+    for (args, part) in cases {
+        let (_, errors) = ends(at, 2, args);
+        assert!(errors.contains(part), "{args:?}: {errors}");
+    }
+    fs::create_dir(at.join("mine")).unwrap();
+    fs::write(at.join("mine/notes"), "").unwrap();
+    let (_, errors) = ends(
+        at,
+        2,
+        &["run", "small.toml", "--seed", "1", "--out", "mine"],
+    );
+    assert!(errors.contains("folder of other things"), "{errors}");
+    assert!(at.join("mine/notes").is_file());
+}
