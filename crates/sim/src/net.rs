@@ -10,11 +10,14 @@
 //! Everything is an integer, products are wide, quotients are rounded up.
 
 mod launch;
+mod parts;
 mod queue;
 #[cfg(test)]
 mod tests;
 mod window;
 
+pub(crate) use parts::{BIN_NS, Cut, Hot, Parcel, Sent};
+pub use parts::{Balance, NetConfig, Rate, Tally};
 pub use queue::CLASSES;
 
 use crate::calendar::{ARG_MAX, Event, EventQueue, Slab};
@@ -49,199 +52,6 @@ pub(crate) mod event {
     pub(crate) const READY: u8 = 4;
     /// The first kind of an event of somebody else.
     pub(crate) const OTHERS: u8 = 5;
-}
-
-/// Bandwidth of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// Bits a second that it sends.
-    pub up_bps: u64,
-    /// Bits a second that it receives.
-    pub down_bps: u64,
-}
-
-impl Rate {
-    /// Nanoseconds that `bytes` take at a rate of bits a second, rounded up.
-    #[inline]
-    pub fn wire_ns(bytes: u64, bps: u64) -> u64 {
-        const BIT_NANOS: u64 = 8_000_000_000;
-        let bps = bps.max(1);
-        match bytes.checked_mul(BIT_NANOS) {
-            Some(product) => product.div_ceil(bps),
-            None => {
-                let wide = u128::from(bytes) * u128::from(BIT_NANOS);
-                u64::try_from(wide.div_ceil(u128::from(bps))).unwrap_or(u64::MAX)
-            }
-        }
-    }
-}
-
-/// What an event of a node reads and writes: one cache line.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Hot {
-    pub(crate) up_free_ns: u64,
-    pub(crate) down_free_ns: u64,
-    /// When the processor that handles messages is free.
-    pub(crate) cpu_free_ns: u64,
-    /// The time that a timer is set to; `u64::MAX` = none.
-    pub(crate) armed_ns: u64,
-    pub(crate) queue: Queue,
-    /// Tells the timer that counts from those before it.
-    pub(crate) timer: u32,
-    pub(crate) rate: u16,
-    /// Whether an event comes when the uplink is free.
-    pub(crate) called: bool,
-    /// Neither sends nor receives.
-    pub(crate) down: bool,
-    /// A wrapper stands before its state machine.
-    pub(crate) wrapped: bool,
-    /// Whether two different messages were in the queue since it was empty: only then can a peer have
-    /// two, and a train be made.
-    mixed: bool,
-}
-
-const _: () = assert!(size_of::<Hot>() == 64, "a node is one cache line");
-
-/// What a node has sent and received: one cache line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C, align(64))]
-pub struct Tally {
-    /// Bytes put on the wire.
-    pub bytes_up: u64,
-    /// Bytes received.
-    pub bytes_down: u64,
-    /// Time of its cores.
-    pub cpu_ns: u64,
-    /// Bytes that wait in the uplink.
-    pub queue_bytes: u64,
-    /// Most of them.
-    pub queue_peak_bytes: u64,
-    second_bytes: u64,
-    peak_bytes: u64,
-    second: u32,
-    /// Messages sent.
-    pub messages: u32,
-}
-
-impl Tally {
-    /// Most bits sent in a second of the clock.
-    pub fn peak_1s_up_bps(&self) -> u64 {
-        self.peak_bytes.max(self.second_bytes).saturating_mul(8)
-    }
-
-    /// Counts a transmission into the seconds in which it is on the wire.
-    #[inline]
-    fn transmit(&mut self, start_ns: u64, wire_ns: u64, bytes: u64) {
-        const SECOND: u64 = 1_000_000_000;
-        self.bytes_up += bytes;
-        let second = start_ns / SECOND;
-        if u64::from(self.second) != second {
-            self.begin_second(second);
-        }
-        let left_ns = (second + 1) * SECOND - start_ns;
-        if wire_ns <= left_ns {
-            self.second_bytes += bytes;
-            return;
-        }
-        let share = |ns: u64| (u128::from(bytes) * u128::from(ns) / u128::from(wire_ns)) as u64;
-        self.second_bytes += share(left_ns);
-        let end_ns = start_ns.saturating_add(wire_ns);
-        if wire_ns - left_ns >= SECOND {
-            self.peak_bytes = self.peak_bytes.max(share(SECOND));
-        }
-        self.begin_second(end_ns / SECOND);
-        self.second_bytes = share(end_ns % SECOND);
-    }
-
-    fn begin_second(&mut self, second: u64) {
-        self.peak_bytes = self.peak_bytes.max(self.second_bytes);
-        self.second_bytes = 0;
-        self.second = u32::try_from(second).unwrap_or(u32::MAX);
-    }
-}
-
-/// Bytes by what became of them. At any time what was offered is the sum of all others, of what waits
-/// and of what flies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Balance {
-    /// Handed over by nodes.
-    pub offered: u64,
-    /// Put on the wire.
-    pub started: u64,
-    /// Arrived.
-    pub delivered: u64,
-    /// Lost on the way, or arrived at a node that is down.
-    pub lost: u64,
-    /// Taken back from a queue by their sender.
-    pub cancelled: u64,
-    /// Not queued because the queue was full, or the sender down.
-    pub dropped: u64,
-}
-
-/// A message to be sent to one peer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Parcel {
-    pub(crate) message: u32,
-    /// Bytes of the message alone.
-    pub(crate) bytes: u64,
-    pub(crate) class: u8,
-    pub(crate) kind: u8,
-    pub(crate) paced: bool,
-}
-
-/// An interval in which some nodes do not reach some others.
-#[derive(Clone, Debug)]
-pub(crate) struct Cut {
-    pub(crate) side: Vec<bool>,
-    /// Those outside of `side` reach nobody but those in it; without, the sides do not reach each
-    /// other.
-    pub(crate) eclipse: bool,
-    pub(crate) from_ns: u64,
-    pub(crate) until_ns: u64,
-    /// Streams break after it: what would arrive later is lost.
-    pub(crate) break_ns: u64,
-}
-
-impl Cut {
-    /// Whether two nodes do not reach each other.
-    pub(crate) fn parts(&self, a: u32, b: u32) -> bool {
-        let (a, b) = (self.side[a as usize], self.side[b as usize]);
-        if self.eclipse { !a && !b } else { a != b }
-    }
-}
-
-/// What was sent of one kind in one bin of time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
-    pub(crate) messages: u64,
-    pub(crate) bytes: u64,
-}
-
-/// Bins of the series, in nanoseconds.
-pub(crate) const BIN_NS: u64 = 10_000_000;
-
-/// What the network is made of.
-#[derive(Clone, Debug)]
-pub struct NetConfig {
-    /// Who is connected to whom.
-    pub graph: Graph,
-    /// How long a bit is on its way.
-    pub latency: Latency,
-    /// Queues, transport and loss.
-    pub link: Link,
-    /// Bandwidths.
-    pub rates: Vec<Rate>,
-    /// Index of each node's bandwidth.
-    pub rate: Vec<u16>,
-    /// What handling a message takes at its receiver.
-    pub handle_ns: u64,
-    /// Keys what is drawn.
-    pub seed: u64,
-    /// Kinds of messages.
-    pub kinds: usize,
-    /// Whether arrivals are events even where nothing can overtake: only to compare.
-    pub arrivals_always: bool,
 }
 
 /// The network and all that is in it.

@@ -5,6 +5,7 @@
 
 mod change;
 mod effects;
+mod hash;
 #[cfg(test)]
 mod tests;
 mod witness;
@@ -19,10 +20,9 @@ use crate::net::{Balance, Net, NetConfig, Tally, event as net};
 use crate::role::{Input, Role, Wire};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
+use hash::EventHash;
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 use std::hint::black_box;
-use twox_hash::XxHash3_64;
 
 /// Kinds of events of the world itself.
 mod kind {
@@ -127,50 +127,6 @@ pub struct World<R: Role, W = (), Q = Calendar> {
     /// When a part of a payload was last sent, a job ended, or something was asked for.
     active_ns: u64,
     hash: EventHash,
-}
-
-/// xxh3 over (time, seq, node, kind, size) of every event, in order.
-struct EventHash {
-    state: XxHash3_64,
-    bytes: Vec<u8>,
-}
-
-impl std::fmt::Debug for EventHash {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:016x}", self.value())
-    }
-}
-
-impl EventHash {
-    const BUFFER_BYTES: usize = 4096;
-
-    fn new() -> Self {
-        EventHash {
-            state: XxHash3_64::with_seed(0),
-            bytes: Vec::with_capacity(Self::BUFFER_BYTES + 32),
-        }
-    }
-
-    #[inline]
-    fn add(&mut self, event: &Event, size: u64) {
-        let mut record = [0; 29];
-        record[..8].copy_from_slice(&event.time_ns.to_le_bytes());
-        record[8..16].copy_from_slice(&event.seq.to_le_bytes());
-        record[16..20].copy_from_slice(&event.node.to_le_bytes());
-        record[20..28].copy_from_slice(&size.to_le_bytes());
-        record[28] = event.kind();
-        self.bytes.extend_from_slice(&record);
-        if self.bytes.len() >= Self::BUFFER_BYTES {
-            self.state.write(&self.bytes);
-            self.bytes.clear();
-        }
-    }
-
-    fn value(&self) -> u64 {
-        let mut state = self.state.clone();
-        state.write(&self.bytes);
-        state.finish()
-    }
 }
 
 impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
