@@ -30,7 +30,7 @@ enum What {
     /// Run a scenario with its seeds and its sweep, a preset by its name, or the runs of a plan
     #[command(after_help = "Examples:
   alphorn sim run regress-gossip
-  alphorn sim run broadcast-20 --seed 7 --out run7
+  alphorn sim run classes-mixed --seed 7 --out run7
   alphorn sim run broadcast-20 --set sim.nodes=500 --seeds 1..5 --jobs 2 --out sweep
   alphorn sim run scenario.toml --json -
   alphorn sim run --plan plan.jsonl --index 3 --out sweep
