@@ -17,6 +17,25 @@ pub const LIFTS: usize = 3;
 /// Bytes of the stream that hold the entries of one ring element: two bits an entry.
 const ELEMENT_BYTES: usize = ROWS * DEGREE / 4;
 
+/// Bits of a limb of a weight, and limbs that hold 48 bits.
+const LIMB_BITS: u32 = 7;
+const LIMBS: u32 = 48u32.div_ceil(LIMB_BITS);
+
+/// The four signs of a byte: the bits of its lower half less those of its upper half.
+const SIGNS: [[i16; 4]; 256] = {
+    let mut table = [[0; 4]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut k = 0;
+        while k < 4 {
+            table[byte][k] = (byte >> k & 1) as i16 - (byte >> (k + 4) & 1) as i16;
+            k += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
 /// One random residue for each row.
 pub type Weights = [u64; ROWS];
 
@@ -35,19 +54,20 @@ impl Projection {
     /// The stream holds two planes of 2048 bytes; an entry is the difference of the bits
     /// `(row / 4) 256 + 4 coefficient + row mod 4` of both, least significant bit first, so a
     /// word of 64 bits covers 16 coefficients in four rows.
-    fn signs(&self, index: usize) -> Box<[[i8; DEGREE]; ROWS]> {
+    fn signs(&self, index: usize) -> Box<[[i16; DEGREE]; ROWS]> {
         let mut bytes = [0u8; ELEMENT_BYTES];
         let mut stream = self.0.stream_at((index * ELEMENT_BYTES) as u64);
         stream.fill(&mut bytes);
         let (plus, minus) = bytes.split_at(ELEMENT_BYTES / 2);
-        let mut signs = Box::new([[0i8; DEGREE]; ROWS]);
-        for (quad, rows) in signs.chunks_exact_mut(4).enumerate() {
-            for coefficient in 0..DEGREE {
-                let bit = quad * 256 + 4 * coefficient;
-                let nibble = |plane: &[u8]| plane[bit / 8] >> (bit % 8);
-                let (x, y) = (nibble(plus), nibble(minus));
+        let mut signs = Box::new([[0i16; DEGREE]; ROWS]);
+        let planes = plus.chunks_exact(32).zip(minus.chunks_exact(32));
+        for (rows, (plus, minus)) in signs.as_chunks_mut::<4>().0.iter_mut().zip(planes) {
+            for (pair, (&x, &y)) in plus.iter().zip(minus).enumerate() {
+                let low = &SIGNS[usize::from(x & 15 | y << 4)];
+                let high = &SIGNS[usize::from(x >> 4 | y & 0xf0)];
                 for (k, row) in rows.iter_mut().enumerate() {
-                    row[coefficient] = ((x >> k & 1) as i8).wrapping_sub((y >> k & 1) as i8);
+                    row[2 * pair] = low[k];
+                    row[2 * pair + 1] = high[k];
                 }
             }
         }
@@ -77,21 +97,32 @@ impl Projection {
     pub fn collapse(&self, index: usize, weights: &[Weights; LIFTS]) -> [Rq; LIFTS] {
         let signs = self.signs(index);
         std::array::from_fn(|lift| {
-            let mut limbs = [[0i32; DEGREE]; 4];
-            for (row, &weight) in signs.iter().zip(&weights[lift]) {
-                let parts: [i32; 4] = std::array::from_fn(|k| (weight >> (12 * k) & 0xfff) as i32);
-                for (limb, part) in limbs.iter_mut().zip(parts) {
-                    // 256 terms below 2^12 each.
-                    for (sum, &e) in limb.iter_mut().zip(row) {
-                        *sum = sum.wrapping_add(i32::from(e).wrapping_mul(part));
-                    }
+            let mut sums = [0i64; DEGREE];
+            for limb in 0..LIMBS {
+                let shift = LIMB_BITS * limb;
+                for (sum, part) in sums
+                    .iter_mut()
+                    .zip(limb_sums(&signs, &weights[lift], shift))
+                {
+                    *sum += i64::from(part) << shift;
                 }
             }
-            let sums: [i64; DEGREE] =
-                std::array::from_fn(|c| (0..4).map(|k| i64::from(limbs[k][c]) << (12 * k)).sum());
             Rq::from_integers(&sums).sigma()
         })
     }
+}
+
+/// `sum_row signs[row] (weights[row] >> shift mod 2^7)`: 256 terms below `2^7` each stay below
+/// `2^15`, so sixteen bits suffice.
+fn limb_sums(signs: &[[i16; DEGREE]; ROWS], weights: &Weights, shift: u32) -> [i16; DEGREE] {
+    let mut sums = [0i16; DEGREE];
+    for (row, &weight) in signs.iter().zip(weights) {
+        let part = (weight >> shift & ((1 << LIMB_BITS) - 1)) as i16;
+        for (sum, &e) in sums.iter_mut().zip(row) {
+            *sum = sum.wrapping_add(e.wrapping_mul(part));
+        }
+    }
+    sums
 }
 
 /// The squared norm of an image.
@@ -171,7 +202,7 @@ mod tests {
     fn entries_are_ternary_with_half_zeros() {
         let projection = Projection::new(Seed::of_name("entries"));
         let signs = projection.signs(3);
-        let count = |value: i8| signs.iter().flatten().filter(|&&e| e == value).count();
+        let count = |value: i16| signs.iter().flatten().filter(|&&e| e == value).count();
         assert_eq!(count(0) + count(1) + count(-1), ROWS * DEGREE);
         assert!((7800..8600).contains(&count(0)), "{}", count(0));
         assert!((3700..4500).contains(&count(1)), "{}", count(1));
@@ -183,7 +214,7 @@ mod tests {
         let half = centred(Q.div_ceil(2));
         let projection = Projection::new(Seed::of_name("halves"));
         let signs = projection.signs(0);
-        let long = |row: &[i8; DEGREE]| {
+        let long = |row: &[i16; DEGREE]| {
             let sum = row
                 .iter()
                 .fold(0i128, |s, &e| s + i128::from(e) * i128::from(half));

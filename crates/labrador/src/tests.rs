@@ -2,6 +2,7 @@
 
 mod cheating;
 mod complete;
+mod known;
 
 use crate::ring::{Ntt, Rq, Small};
 use crate::sis::Profile;
