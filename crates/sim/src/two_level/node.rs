@@ -96,7 +96,9 @@ enum Task {
         from: Peer,
         signers: u32,
     },
-    ProveAll,
+    ProveAll {
+        signers: u32,
+    },
 }
 
 impl alphorn_worker::Work for TwoLevelWork {
@@ -291,8 +293,7 @@ impl TwoLevelNode {
                 from,
                 signers,
             } => self.pulled(group, Some(from), signers),
-            Task::ProveAll => {
-                let signers = self.held.iter().sum();
+            Task::ProveAll { signers } => {
                 self.out.push_back(Output::Deliver(Finished { signers }));
             }
         }
@@ -386,12 +387,12 @@ impl TwoLevelNode {
         *held = signers;
         let config = &self.place.config;
         let needed = u64::from(self.place.nodes) * u64::from(config.final_pct) / 100;
-        let signers: u64 = self.held.iter().map(|held| u64::from(*held)).sum();
-        if !self.finishing && signers >= needed.max(1) {
+        let signers: u32 = self.held.iter().sum();
+        if !self.finishing && u64::from(signers) >= needed.max(1) {
             self.finishing = true;
             let proofs = self.held.iter().filter(|held| **held > 0).count() as u64;
             let cost_ns = proofs * 1_000_000_000 / config.proofs_per_s;
-            self.task(cost_ns, Task::ProveAll);
+            self.task(cost_ns, Task::ProveAll { signers });
         }
     }
 
