@@ -37,16 +37,28 @@ impl Form {
             .add(coefficient);
     }
 
-    /// Adds `other` times a short weight.
-    pub(crate) fn add_weighted(&mut self, weight: &Ntt, other: &Self) {
-        let times = |x: &Rq| Ntt::from_rq(x).times(weight).to_rq();
-        for (&(i, j), coefficient) in &other.quadratic {
-            self.add_quadratic(i, j, &times(coefficient));
+    /// The sum of the forms, each times a short weight.
+    pub(crate) fn weighted<const N: usize>(
+        cut: &Cut,
+        weights: &[Ntt; N],
+        forms: &[Self; N],
+    ) -> Self {
+        let sum = |elements: [&Rq; N]| {
+            let elements = elements.map(Ntt::from_rq);
+            Ntt::dot(weights.iter().zip(&elements)).to_rq()
+        };
+        let mut out = Self::zero(cut);
+        for (index, phi) in out.phi.iter_mut().enumerate() {
+            *phi = sum(forms.each_ref().map(|form| &form.phi[index]));
         }
-        for (x, y) in self.phi.iter_mut().zip(&other.phi) {
-            x.add(&times(y));
+        out.rhs = sum(forms.each_ref().map(|form| &form.rhs));
+        for (weight, form) in weights.iter().zip(forms) {
+            for (&(i, j), coefficient) in &form.quadratic {
+                let product = Ntt::from_rq(coefficient).times(weight);
+                out.add_quadratic(i, j, &product.to_rq());
+            }
         }
-        self.rhs.add(&times(&other.rhs));
+        out
     }
 
     /// The value of the left side, given the inner products `<s_i, s_j>` and the residues of all
@@ -57,9 +69,11 @@ impl Form {
             let product = Ntt::from_rq(coefficient).times(&Ntt::from_rq(garbage.get(i, j)));
             sum.add(&product.to_rq());
         }
+        let mut linear = Ntt::zero();
         for (phi, s) in self.phi.iter().zip(witness) {
-            sum.add(&Ntt::from_rq(phi).times(s).to_rq());
+            linear.add(&Ntt::from_rq(phi).times(s));
         }
+        sum.add(&linear.to_rq());
         sum
     }
 }

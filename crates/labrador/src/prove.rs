@@ -342,11 +342,9 @@ pub(crate) fn combine(
     lifts: &[Form; LIFTS],
 ) -> Form {
     let mut stream = transcript.seed("weights", 0).stream();
-    let mut form = Form::zero(cut);
-    for lift in lifts {
-        let weight = Ntt::from_small_bounded(&weight(&mut stream), 2);
-        form.add_weighted(&weight, lift);
-    }
+    let weights: [Ntt; LIFTS] =
+        std::array::from_fn(|_| Ntt::from_small_bounded(&weight(&mut stream), 2));
+    let mut form = Form::weighted(cut, &weights, lifts);
     equations.aggregate(cut, &mut stream, &mut form);
     form
 }
