@@ -97,7 +97,8 @@ impl GaussianCode {
             let raw = input.take(ESCAPE_BITS)? as i64;
             let high = raw << (64 - ESCAPE_BITS) >> (64 - ESCAPE_BITS);
             let far = !(-HIGH_MAX..HIGH_MAX).contains(&high);
-            let fits = high.unsigned_abs() < 1 << (60 - self.low_bits.min(30));
+            // Numbers stay below 2^60, so that 256 of their squares have a sum in 128 bits.
+            let fits = high.unsigned_abs() < 1 << 60u32.saturating_sub(self.low_bits);
             (far && fits).then_some(high)?
         } else {
             symbol as i64 - HIGH_MAX
@@ -231,18 +232,25 @@ mod tests {
     }
 
     #[test]
-    fn a_number_with_a_symbol_is_not_read_from_an_escape() {
-        let code = GaussianCode::new(1 << 20);
-        for (high, legal) in [(HIGH_MAX, true), (HIGH_MAX - 1, false)] {
+    fn escapes_hold_numbers_without_a_symbol_below_the_limit() {
+        let edges = [
+            (20, HIGH_MAX, true),
+            (20, HIGH_MAX - 1, false),
+            (80, (1 << 22) - 1, true),
+            (80, 1 << 22, false),
+            (80, -(1 << 22), false),
+        ];
+        for (variance_log, high, legal) in edges {
+            let code = GaussianCode::new(1 << variance_log);
             let mut out = BitWriter::default();
             out.push(0, code.low_bits);
             for bit in (0..code.lengths[ESCAPE]).rev() {
                 out.push(code.words[ESCAPE] >> bit & 1, 1);
             }
-            out.push(high as u64, ESCAPE_BITS);
+            out.push(high as u64 & ((1 << ESCAPE_BITS) - 1), ESCAPE_BITS);
             let bytes = out.finish();
             let read = code.read(&mut BitReader::new(&bytes));
-            assert_eq!(read.is_some(), legal);
+            assert_eq!(read.is_some(), legal, "{high} at 2^{variance_log}");
         }
     }
 
