@@ -3,6 +3,7 @@
 mod griefing;
 mod json;
 mod print;
+mod xmss;
 
 use crate::bench::Participation as Voters;
 use crate::error::{Error, Result};
@@ -15,10 +16,11 @@ use crate::report::Report;
 use alphorn_bls::{Bls, Costs, EpochKeys, Exec, Signers, peer};
 use alphorn_proto::horn::{Config, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
-use alphorn_scheme::{Claim, MemoryWatermark};
+use alphorn_scheme::{Claim, MemoryWatermark, Scheme};
 use alphorn_sim::compute::CrossCheck;
 use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, run_slot};
 use alphorn_types::{Coding, Layout};
+use alphorn_xmss::{COMMITTEE_MAX, Set};
 use print::{header, result_table, steps_table, verdict};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use std::time::Instant;
   alphorn slot
   alphorn slot --validators 32768 --selection rank
   alphorn slot --participation 0.95 --seed 7 --json slot.json
+  alphorn slot --scheme xmss --set prod --validators 512
   alphorn slot --participation vectors/goerli-epoch-148260
   alphorn slot --griefing --validators 32768 --cover best1,quorum3 --split 1,3
 
@@ -50,9 +53,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
     /// Signature scheme
-    #[arg(long, default_value = "bls", value_parser = ["bls"])]
+    #[arg(long, default_value = "bls", value_parser = [BLS, XMSS])]
     scheme: String,
-    /// Number of validators, as 1048576 or 2^20; a record brings its own
+    /// Parameter set of XMSS: compact, prod or test
+    #[arg(long, default_value_t = Set::Compact)]
+    set: Set,
+    /// Number of validators, as 1048576 or 2^20; 2^20 with BLS and 1000 with XMSS by default; a
+    /// record brings its own
     #[arg(long, value_parser = options::validators)]
     validators: Option<u32>,
     /// Committees; as many as the number of validators needs by default
@@ -93,6 +100,11 @@ pub(crate) struct Args {
     griefing: griefing::Options,
 }
 
+/// Name of the scheme on the command line.
+const BLS: &str = "bls";
+/// Name of the scheme on the command line.
+const XMSS: &str = "xmss";
+
 /// Decides a sample of all claims by blst alone.
 struct BlstAlone;
 
@@ -125,7 +137,8 @@ impl Args {
     pub(crate) fn sized(common: Common, validators: u32) -> Self {
         Args {
             common,
-            scheme: "bls".into(),
+            scheme: BLS.into(),
+            set: Set::Compact,
             validators: Some(validators),
             committees: None,
             subcommittees: None,
@@ -178,6 +191,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 pub(crate) fn run_as(args: &Args, command: &'static str) -> Result<()> {
     let report = Report::begin(command, args.common.seed);
     if args.griefing.griefing {
+        if args.scheme != BLS {
+            return Err(anyhow::anyhow!(
+                "--griefing --scheme {}: the attack is on sums, only {BLS} has them",
+                args.scheme
+            )
+            .into());
+        }
         return griefing::run(args, &report);
     }
     let executed = execute(args)?;
@@ -195,11 +215,14 @@ pub(crate) fn run_as(args: &Args, command: &'static str) -> Result<()> {
 
 /// Runs the slot of the options.
 pub(crate) fn execute(args: &Args) -> Result<Executed> {
+    if args.scheme == XMSS {
+        return xmss::execute(args);
+    }
     let kernel = args.common.bls_kernel()?;
     let machine = args.common.machine(kernel)?;
     let plan = plan(args)?;
     let scheme = Arc::new(Bls::new(kernel, Costs::measure(kernel)));
-    let horn = horn_config(args, &plan, &scheme)?;
+    let horn = horn_config(args, &plan, scheme.as_ref())?;
     let mut bars = Bars::new();
     let clock = Instant::now();
     let validators = plan.layout.validators();
@@ -237,7 +260,10 @@ pub(crate) fn execute(args: &Args) -> Result<Executed> {
 }
 
 fn plan(args: &Args) -> Result<Plan> {
-    const DEFAULT_VALIDATORS: u32 = 1 << 20;
+    let (default_validators, committee_max) = match args.scheme == XMSS {
+        true => (1000, Some(COMMITTEE_MAX)),
+        false => (1 << 20, None),
+    };
     let (share, record) = match &args.participation {
         Voters::Share(share) => (*share, None),
         Voters::File(path) => (1.0, Some(Record::read(path, &args.flag)?)),
@@ -252,9 +278,9 @@ fn plan(args: &Args) -> Result<Plan> {
             .into());
         }
         (Some(record), _) => record.validators,
-        (None, asked) => asked.unwrap_or(DEFAULT_VALIDATORS),
+        (None, asked) => asked.unwrap_or(default_validators),
     };
-    let default = Layout::default_for(validators, None)?;
+    let default = Layout::default_for(validators, committee_max)?;
     let shape = record
         .as_ref()
         .map_or((default.committees(), default.subcommittees()), |record| {
@@ -285,7 +311,7 @@ fn plan(args: &Args) -> Result<Plan> {
     })
 }
 
-fn horn_config(args: &Args, plan: &Plan, scheme: &Bls) -> Result<Config> {
+fn horn_config<S: Scheme>(args: &Args, plan: &Plan, scheme: &S) -> Result<Config> {
     let mut horn = Config::new(plan.layout, &SchemeInfo::of(scheme, &plan.layout));
     horn.timing = args.timing;
     horn.coding = if args.coding == "raw" {

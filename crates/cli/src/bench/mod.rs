@@ -9,6 +9,7 @@ mod codec;
 mod columns;
 mod sim;
 mod targets;
+mod xmss;
 
 pub(crate) use columns::Participation;
 
@@ -34,6 +35,8 @@ enum What {
     Broadcast(broadcast::Args),
     /// Events a second of the simulator, beside a binary heap
     Sim(sim::Args),
+    /// XMSS: hashing, keys, signatures, verification
+    Xmss(xmss::Args),
 }
 
 #[derive(clap::Args, Debug)]
@@ -63,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Targets(args) => return targets::run(args),
         What::Broadcast(args) => return broadcast::run(args),
         What::Sim(args) => return sim::run(args),
+        What::Xmss(args) => return xmss::run(args),
     };
     match &bls.what {
         BlsWhat::Sums(args) => bls_sums::run(args),

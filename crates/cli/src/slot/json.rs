@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 pub(super) fn config_json(args: &Args, plan: &Plan) -> Value {
     json!({
         "scheme": args.scheme,
+        "set": (args.scheme == super::XMSS).then(|| args.set.name()),
         "validators": plan.layout.validators(),
         "committees": plan.layout.committees(),
         "subcommittees": plan.layout.subcommittees(),
