@@ -11,8 +11,10 @@ mod broadcast;
 mod gossip;
 mod ipa;
 mod key_cache;
+mod locate;
 mod mutate;
 mod proto;
+mod sums;
 mod types;
 
 pub use bls::bls_bytes;
@@ -20,8 +22,10 @@ pub use broadcast::{broadcast_message, broadcast_roles};
 pub use gossip::gossip_message;
 pub use ipa::ipa_proof;
 pub use key_cache::key_cache;
+pub use locate::bad_items;
 pub use mutate::Mutator;
 pub use proto::{proto_message, topic_name};
+pub use sums::sum_methods;
 pub use types::{codec_reader, support_code};
 
 /// One fuzz target.
@@ -39,6 +43,12 @@ pub struct Target {
 
 /// All targets, sorted by name.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "bad_items",
+        run: bad_items,
+        seeds: locate::bad_items_seeds,
+        mutations: 100,
+    },
     Target {
         name: "bls_bytes",
         run: bls_bytes,
@@ -86,6 +96,12 @@ pub const TARGETS: &[Target] = &[
         run: proto_message,
         seeds: proto::proto_message_seeds,
         mutations: 200_000,
+    },
+    Target {
+        name: "sum_methods",
+        run: sum_methods,
+        seeds: sums::sum_methods_seeds,
+        mutations: 500,
     },
     Target {
         name: "support_code",

@@ -13,8 +13,8 @@ mod shrink;
 pub use overrides::{Override, parse_override};
 pub use parts::{
     Broadcast, Class, Coding, Compute, Expect, Fault, FaultKind, Gossip, Graph, Grid, Horn,
-    Latency, Link, Mode, Output, Protocol, Sim, Stop, Strategy, TraceLevel, Traffic, TrafficKind,
-    Seeds, Transport, Uplink,
+    Latency, Link, Mode, Output, Protocol, Seeds, Sim, Stop, Strategy, TraceLevel, Traffic,
+    TrafficKind, Transport, Uplink,
 };
 pub use shadow::{HOSTS_MAX, Program, Shadow, ShadowError, shadow};
 pub use shrink::{Shrunk, TRIES_MAX, shrink};
