@@ -11,22 +11,26 @@ mod broadcast;
 mod gossip;
 mod ipa;
 mod key_cache;
+mod lattice;
 mod locate;
 mod mutate;
 mod proto;
 mod sums;
 mod types;
+mod xmss;
 
 pub use bls::bls_bytes;
 pub use broadcast::{broadcast_message, broadcast_roles};
 pub use gossip::gossip_message;
 pub use ipa::ipa_proof;
 pub use key_cache::key_cache;
+pub use lattice::lattice_proof;
 pub use locate::bad_items;
 pub use mutate::Mutator;
 pub use proto::{proto_message, topic_name};
 pub use sums::sum_methods;
 pub use types::{codec_reader, support_code};
+pub use xmss::{xmss_bytes, xmss_files};
 
 /// One fuzz target.
 #[derive(Clone, Copy)]
@@ -92,6 +96,12 @@ pub const TARGETS: &[Target] = &[
         mutations: 50_000,
     },
     Target {
+        name: "lattice_proof",
+        run: lattice_proof,
+        seeds: lattice::lattice_proof_seeds,
+        mutations: 60,
+    },
+    Target {
         name: "proto_message",
         run: proto_message,
         seeds: proto::proto_message_seeds,
@@ -114,5 +124,17 @@ pub const TARGETS: &[Target] = &[
         run: topic_name,
         seeds: proto::topic_name_seeds,
         mutations: 200_000,
+    },
+    Target {
+        name: "xmss_bytes",
+        run: xmss_bytes,
+        seeds: xmss::xmss_bytes_seeds,
+        mutations: 50_000,
+    },
+    Target {
+        name: "xmss_files",
+        run: xmss_files,
+        seeds: xmss::xmss_files_seeds,
+        mutations: 5_000,
     },
 ];

@@ -18,12 +18,23 @@ macro_rules! presets {
 
 /// All of them, in the order of names.
 pub(crate) const PRESETS: &[Preset] = presets![
+    "beamsim-8192",
+    "beamsim-8192-direct",
+    "beamsim-8192-grid",
     "broadcast-20",
     "broadcast-20-16mb",
     "broadcast-20-1mb",
     "classes-mixed",
     "classes-regions",
+    "coded-20",
+    "coded-20-16mb",
+    "coded-20-1mb",
     "direct-uplink",
+    "horn-1m-10k",
+    "horn-collectors",
+    "horn-committees",
+    "horn-dissemination",
+    "horn-slot-time",
     "regress-crash",
     "regress-gossip",
     "regress-grid",
@@ -32,10 +43,16 @@ pub(crate) const PRESETS: &[Preset] = presets![
 ];
 
 /// Files that presets name.
-const FILES: &[(&str, &str)] = &[(
-    "costs/codes-sapphire-rapids.json",
-    include_str!("../../../../scenarios/costs/codes-sapphire-rapids.json"),
-)];
+const FILES: &[(&str, &str)] = &[
+    (
+        "costs/bls-formula.json",
+        include_str!("../../../../scenarios/costs/bls-formula.json"),
+    ),
+    (
+        "costs/codes-sapphire-rapids.json",
+        include_str!("../../../../scenarios/costs/codes-sapphire-rapids.json"),
+    ),
+];
 
 /// The preset of a name.
 pub(crate) fn find(name: &str) -> Option<&'static Preset> {
