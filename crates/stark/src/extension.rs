@@ -1,4 +1,4 @@
-//! The field of challenges, F = F_p[X] / (X^5 + X^2 − 1).
+//! The field of challenges, F = F_p\[X\] / (X^5 + X^2 − 1).
 //!
 //! It has 2^154.9 elements, so a random point misses the few roots of a polynomial with far more
 //! than 120 bits of certainty. X^5 + X^2 − 1 is irreducible over F_p (the tests show it), and 3 does not

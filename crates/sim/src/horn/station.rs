@@ -73,7 +73,7 @@ pub struct Neighbours {
     pub grid: Option<Links<u32>>,
 }
 
-/// See the [module](self).
+/// A topic at a member: its state machine, its neighbours, and what waits for verification.
 #[derive(Debug)]
 pub struct Station<P> {
     /// The topic.
