@@ -1,6 +1,6 @@
 //! Proves that short vectors satisfy linear and quadratic equations, in a few tens of kilobytes.
 #![doc = include_str!("LECTURE.md")]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod adversary;
 pub mod challenge;
@@ -8,6 +8,7 @@ pub mod digits;
 mod error;
 mod folded;
 mod form;
+pub mod kernel;
 pub mod key;
 mod principal;
 pub mod projection;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use error::{Invalid, ProveError, Reject, StatementError};
 pub use folded::{Folded, Keys};
+pub use kernel::{Backend, BackendError, Pass};
 pub use principal::{EQUATIONS_MAX, Equation, Kind, LinearTerm, QuadraticTerm, Statement};
 pub use prove::Prover;
 pub use system::{FrontEnd, System};

@@ -1,0 +1,45 @@
+//! Signs and verifies Falcon-512, whole batches at once, and states what an aggregate of its signatures proves.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`ring`] | polynomials modulo 12289, many beside each other |
+//! | [`flavour`] | the two encodings and hashes in use: original Falcon and the FN-DSA draft |
+//! | [`codec`] | keys and signatures from bytes and back, every bound checked |
+//! | [`key`] | secret keys, and public keys ready for products |
+//! | [`plain`] | verification, one by one and of whole batches: what an aggregate has to beat |
+//!
+//! The relation of a signature, over the integers: `s1 + s2 h = c` modulo `q = 12289` in
+//! `Z[Y]/(Y^512 + 1)` and `||s1||^2 + ||s2||^2 <= 34,034,726`, where `h` is the key and `c` the
+//! hash of salt and message (Falcon specification, version 1.2, section 3).
+#![forbid(unsafe_code)]
+
+pub mod codec;
+pub mod flavour;
+pub mod key;
+pub mod plain;
+pub mod ring;
+
+pub use flavour::Flavour;
+pub use key::{KeyError, PublicKey, SecretKey};
+pub use plain::{Item, Refused, verify, verify_batch};
+
+/// Degree of the ring of Falcon-512.
+pub const DEGREE: usize = 512;
+
+/// The modulus of Falcon.
+pub const MODULUS: u16 = 12_289;
+
+/// The bound of `||s1||^2 + ||s2||^2` (Falcon specification, table 3.3).
+pub const NORM_SQ_MAX: u64 = 34_034_726;
+
+/// Bytes of a public key: a header, 512 coefficients of 14 bits.
+pub const PUBLIC_KEY_BYTES: usize = 897;
+
+/// Bytes of a signature: a header, the salt, `s2` in a compressed code, zeros to this length.
+pub const SIGNATURE_BYTES: usize = 666;
+
+/// Bytes of a salt.
+pub const SALT_BYTES: usize = 40;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,334 @@
+//! Polynomials of `Z_q[Y] / (Y^512 + 1)`, `q = 12289`, `L` of them side by side: coefficient `k` of
+//! all lies in row `k`, so every operation acts on whole rows and the compiler makes vectors of
+//! them.
+//!
+//! Numbers are signed 16-bit representatives. *Reduced* means at most [`REDUCED`] in absolute
+//! value. A Montgomery product of `|a| < 2^15` and a constant of at most `q/2` is at most
+//! `2^15 q / 2^17 + q/2 + 1 < 9220`; for `|a| <= A` it is at most `0.0938 A + 6146`. So a layer
+//! turns a bound `A` into `1.0938 A + 6146`: 6150, 12873, 20227, 28271, which is why the forward
+//! transform reduces after every third layer. The inverse doubles sums: 6150, 12300, 24600, so it
+//! reduces after every second. With the bounds shown, arithmetic is wrapping.
+
+use crate::{DEGREE, MODULUS};
+
+/// Bound of a reduced number.
+pub const REDUCED: i16 = 6150;
+
+/// Polynomials that a batch works on at once: a row fills one register of AVX-512, and a batch
+/// half of a first-level cache.
+pub const LANES: usize = 32;
+
+const Q: i16 = MODULUS as i16;
+
+/// `q^-1` modulo `2^16`.
+const Q_INVERSE: i16 = {
+    let mut inverse = 1i16;
+    let mut step = 0;
+    // Newton's iteration doubles the correct bits: 1, 2, 4, 8, 16.
+    while step < 4 {
+        inverse = inverse.wrapping_mul(2i16.wrapping_sub(Q.wrapping_mul(inverse)));
+        step += 1;
+    }
+    inverse
+};
+
+/// `round(2^27 / q)`.
+const BARRETT: i16 = (((1 << 27) + Q as i32 / 2) / Q as i32) as i16;
+
+const fn power(base: i64, exponent: i64) -> i64 {
+    let (mut result, mut square, mut left) = (1, base % Q as i64, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result = result * square % Q as i64;
+        }
+        square = square * square % Q as i64;
+        left >>= 1;
+    }
+    result
+}
+
+/// A number in `[0, q)` times `2^16`, centred.
+const fn montgomery(x: i64) -> i16 {
+    let product = (x % Q as i64) * ((1 << 16) % Q as i64) % Q as i64;
+    (if product > Q as i64 / 2 {
+        product - Q as i64
+    } else {
+        product
+    }) as i16
+}
+
+/// A root of order 1024, the square of 7: the root under which the draft of FN-DSA writes keys as
+/// values.
+const ROOT: i64 = 49;
+
+/// Powers of the root in the order of the butterflies, in Montgomery form.
+static ROOTS: [i16; DEGREE] = {
+    let mut roots = [0; DEGREE];
+    let mut i = 0;
+    while i < DEGREE {
+        let reversed = (i as u16).reverse_bits() >> 7;
+        roots[i] = montgomery(power(ROOT, reversed as i64));
+        i += 1;
+    }
+    roots
+};
+
+/// `512^-1 2^16`, and `2^16` itself, in Montgomery form.
+const DEGREE_INVERSE: i16 = montgomery(power(DEGREE as i64, Q as i64 - 2));
+const SQUARE: i16 = montgomery(1 << 16);
+
+/// `L` polynomials side by side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(64))]
+pub struct Polys<const L: usize>(pub [[i16; L]; DEGREE]);
+
+#[inline(always)]
+fn high(a: i16, b: i16) -> i16 {
+    (i32::from(a).wrapping_mul(i32::from(b)) >> 16) as i16
+}
+
+/// `a b / 2^16` modulo `q`, for `|a b| < 2^15 q`.
+#[inline(always)]
+fn mont(a: i16, b: i16) -> i16 {
+    let quotient = a.wrapping_mul(b).wrapping_mul(Q_INVERSE);
+    // The low halves of a b and quotient q agree, so the high halves subtract exactly.
+    high(a, b).wrapping_sub(high(quotient, Q))
+}
+
+/// A reduced representative of any number of 16 bits.
+#[inline(always)]
+fn barrett(a: i16) -> i16 {
+    let quotient = high(a, BARRETT).wrapping_add(1 << 10) >> 11;
+    a.wrapping_sub(quotient.wrapping_mul(Q))
+}
+
+/// The representative in `[-(q-1)/2, (q-1)/2]` of a reduced number.
+#[inline(always)]
+fn centre(a: i16) -> i16 {
+    let half = Q / 2;
+    a - if a > half { Q } else { 0 } + if a < -half { Q } else { 0 }
+}
+
+impl<const L: usize> Polys<L> {
+    /// All zero.
+    #[must_use]
+    pub fn zero() -> Box<Self> {
+        Box::new(Polys([[0; L]; DEGREE]))
+    }
+
+    /// Sets polynomial `lane` to these coefficients, any numbers of 16 bits that `reduce` takes.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    #[inline(always)]
+    pub fn load(&mut self, lane: usize, coefficients: &[i16; DEGREE]) {
+        assert!(lane < L, "a lane below {L}");
+        for (row, &c) in self.0.iter_mut().zip(coefficients) {
+            row[lane] = c;
+        }
+    }
+
+    /// The coefficients of polynomial `lane`.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    #[inline(always)]
+    pub fn store(&self, lane: usize, coefficients: &mut [i16; DEGREE]) {
+        assert!(lane < L, "a lane below {L}");
+        for (row, c) in self.0.iter().zip(coefficients) {
+            *c = row[lane];
+        }
+    }
+
+    /// Applies a function to each number.
+    #[inline(always)]
+    fn each(&mut self, f: impl Fn(i16) -> i16) {
+        for row in &mut self.0 {
+            for x in row {
+                *x = f(*x);
+            }
+        }
+    }
+
+    /// Replaces numbers by reduced ones.
+    #[inline(always)]
+    pub fn reduce(&mut self) {
+        self.each(barrett);
+    }
+
+    /// Replaces reduced numbers by those in `[-(q-1)/2, (q-1)/2]`.
+    #[inline(always)]
+    pub fn centre(&mut self) {
+        self.each(centre);
+    }
+
+    /// Evaluates reduced polynomials at the 512 roots of `Y^512 + 1`; the values are reduced.
+    #[inline(always)]
+    pub fn forward(&mut self) {
+        let mut length = DEGREE / 2;
+        let mut root = 1;
+        let mut layer = 0;
+        while length > 0 {
+            for block in self.0.chunks_exact_mut(2 * length) {
+                let zeta = ROOTS[root];
+                root += 1;
+                let (low, upper) = block.split_at_mut(length);
+                for (a, b) in low.iter_mut().zip(upper) {
+                    for (a, b) in a.iter_mut().zip(b) {
+                        let product = mont(*b, zeta);
+                        *b = a.wrapping_sub(product);
+                        *a = a.wrapping_add(product);
+                    }
+                }
+            }
+            layer += 1;
+            if layer % 3 == 0 {
+                self.reduce();
+            }
+            length /= 2;
+        }
+    }
+
+    /// Recovers reduced polynomials from reduced values.
+    #[inline(always)]
+    pub fn inverse(&mut self) {
+        let mut length = 1;
+        let mut root = DEGREE - 1;
+        let mut layer = 0;
+        while length < DEGREE {
+            // The roots of a layer, walked backwards, are the negated inverses of its forward
+            // roots.
+            for block in self.0.chunks_exact_mut(2 * length) {
+                let zeta = ROOTS[root];
+                root -= 1;
+                let (low, upper) = block.split_at_mut(length);
+                for (a, b) in low.iter_mut().zip(upper) {
+                    for (a, b) in a.iter_mut().zip(b) {
+                        let difference = b.wrapping_sub(*a);
+                        *a = a.wrapping_add(*b);
+                        *b = mont(difference, zeta);
+                    }
+                }
+            }
+            layer += 1;
+            if layer % 2 == 0 {
+                self.reduce();
+            }
+            length *= 2;
+        }
+        self.each(|x| barrett(mont(x, DEGREE_INVERSE)));
+    }
+
+    /// Multiplies reduced values by reduced values, row by row; reduced.
+    #[inline(always)]
+    pub fn multiply(&mut self, other: &Self) {
+        for (row, by) in self.0.iter_mut().zip(&other.0) {
+            for (x, &y) in row.iter_mut().zip(by) {
+                *x = barrett(mont(mont(*x, y), SQUARE));
+            }
+        }
+    }
+
+    /// Subtracts reduced numbers from reduced numbers; reduced.
+    #[inline(always)]
+    pub fn subtract(&mut self, other: &Self) {
+        for (row, by) in self.0.iter_mut().zip(&other.0) {
+            for (x, &y) in row.iter_mut().zip(by) {
+                *x = barrett(*x - y);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn schoolbook(a: &[i16; DEGREE], b: &[i16; DEGREE]) -> [i16; DEGREE] {
+        let mut out = [0i64; DEGREE];
+        for (i, &x) in a.iter().enumerate() {
+            for (j, &y) in b.iter().enumerate() {
+                let product = i64::from(x) * i64::from(y);
+                if i + j < DEGREE {
+                    out[i + j] += product;
+                } else {
+                    out[i + j - DEGREE] -= product;
+                }
+            }
+        }
+        out.map(|c| {
+            let residue = c.rem_euclid(i64::from(Q)) as i16;
+            if residue > Q / 2 {
+                residue - Q
+            } else {
+                residue
+            }
+        })
+    }
+
+    fn polynomial() -> impl Strategy<Value = [i16; DEGREE]> {
+        let coefficient = prop_oneof![
+            -6144i16..=6144,
+            Just(6144),
+            Just(-6144),
+            Just(i16::MAX),
+            Just(i16::MIN),
+            any::<i16>(),
+        ];
+        proptest::collection::vec(coefficient, DEGREE)
+            .prop_map(|v| v.try_into().expect("512 coefficients"))
+    }
+
+    fn product<const L: usize>(lane: usize, a: &[i16; DEGREE], b: &[i16; DEGREE]) -> [i16; DEGREE] {
+        let (mut x, mut y) = (Polys::<L>::zero(), Polys::<L>::zero());
+        x.load(lane, a);
+        y.load(lane, b);
+        for polys in [&mut x, &mut y] {
+            polys.reduce();
+            polys.forward();
+        }
+        x.multiply(&y);
+        x.inverse();
+        x.centre();
+        let mut out = [0; DEGREE];
+        x.store(lane, &mut out);
+        out
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+
+        #[test]
+        fn products_match_the_schoolbook(a in polynomial(), b in polynomial(), lane in 0..LANES) {
+            let expected = schoolbook(&a, &b);
+            prop_assert_eq!(product::<LANES>(lane, &a, &b), expected);
+            prop_assert_eq!(product::<1>(0, &a, &b), expected);
+        }
+    }
+
+    #[test]
+    fn extreme_numbers_keep_their_bounds() {
+        for extreme in [REDUCED, -REDUCED] {
+            let mut polys = Box::new(Polys([[extreme; 2]; DEGREE]));
+            let before = polys.clone();
+            polys.forward();
+            assert!(polys.0.iter().flatten().all(|x| x.abs() <= REDUCED));
+            polys.inverse();
+            assert!(polys.0.iter().flatten().all(|x| x.abs() <= REDUCED));
+            for (x, y) in polys.0.iter().flatten().zip(before.0.iter().flatten()) {
+                assert_eq!((x - y) % Q, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn every_number_is_reduced_to_its_residue() {
+        for a in i16::MIN..=i16::MAX {
+            let reduced = barrett(a);
+            assert!(reduced.abs() <= REDUCED, "{a}");
+            assert_eq!((i32::from(a) - i32::from(reduced)) % i32::from(Q), 0, "{a}");
+            assert!(centre(reduced).abs() <= Q / 2, "{a}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! One source, compiled for each instruction set, and the proof that this machine has it.
+//!
+//! The loops of this crate are written in plain Rust over rows of 16-bit numbers, so that a
+//! compiler can make vectors of them. [`Backend::run`] enters a function that is compiled for an
+//! instruction set and runs a whole [`Pass`] inside; so all that a pass calls is
+//! `#[inline(always)]`. Whatever the level, the values are the same: it is the same source.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::ring::{Ntt, Rq};
+use crate::transcript::Seed;
+
+/// A computation that gains from vectors.
+pub trait Pass {
+    /// What it returns.
+    type Output;
+
+    /// Runs it; must be `#[inline(always)]`, as must all that it calls.
+    fn run(self) -> Self::Output;
+}
+
+/// Proof that this machine can run one level of kernels: only a check of the CPU makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backend(Kernel);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kernel {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Avx512),
+}
+
+/// Why a name gives no [`Backend`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BackendError {
+    /// There is no such level.
+    #[error("unknown kernel level {0:?}: expected auto, portable, avx2 or avx512")]
+    Unknown(String),
+    /// This machine lacks the instructions of the level.
+    #[error("kernel level {0} needs instructions that this machine lacks")]
+    Unavailable(String),
+}
+
+impl Backend {
+    /// The portable level, which every machine has.
+    #[must_use]
+    pub fn portable() -> Backend {
+        Backend(Kernel::Portable)
+    }
+
+    /// All levels that this machine can run, the portable one first.
+    #[must_use]
+    pub fn available() -> Vec<Backend> {
+        let mut kernels = vec![Kernel::Portable];
+        #[cfg(target_arch = "x86_64")]
+        {
+            kernels.extend(avx2::Avx2::detect().map(Kernel::Avx2));
+            kernels.extend(avx512::Avx512::detect().map(Kernel::Avx512));
+        }
+        kernels.into_iter().map(Backend).collect()
+    }
+
+    /// The fastest level here, by measurements of a few milliseconds in all.
+    #[must_use]
+    pub fn measured() -> Backend {
+        Backend::available()
+            .into_iter()
+            .min_by_key(|backend| backend.measure())
+            .unwrap_or_else(Backend::portable)
+    }
+
+    /// `portable`, `avx2` or `avx512`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kernel::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(_) => "avx512",
+        }
+    }
+
+    /// The least time of 64 transforms there and back, to compare levels by.
+    #[must_use]
+    pub fn measure(self) -> Duration {
+        struct Transforms<'a>(&'a [Rq]);
+        impl Pass for Transforms<'_> {
+            type Output = Rq;
+
+            #[inline(always)]
+            fn run(self) -> Rq {
+                let mut sum = Rq::ZERO;
+                for x in self.0 {
+                    sum.add(&Ntt::from_rq(x).to_rq());
+                }
+                sum
+            }
+        }
+        let mut stream = Seed::of_name("alphorn/labrador/measure").stream();
+        let elements: Vec<Rq> = (0..64).map(|_| stream.element()).collect();
+        let once = || {
+            let start = Instant::now();
+            std::hint::black_box(self.run(Transforms(&elements)));
+            start.elapsed()
+        };
+        (0..8).map(|_| once()).min().unwrap_or(Duration::MAX)
+    }
+
+    /// Runs a pass inside a function that is compiled for the instruction set of this level.
+    #[inline]
+    pub fn run<P: Pass>(self, pass: P) -> P::Output {
+        match self.0 {
+            Kernel::Portable => pass.run(),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2(token) => token.run(pass),
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512(token) => token.run(pass),
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Backend {
+    type Err = BackendError;
+
+    fn from_str(name: &str) -> Result<Backend, BackendError> {
+        match name {
+            "auto" => Ok(Backend::measured()),
+            "portable" | "avx2" | "avx512" => Backend::available()
+                .into_iter()
+                .find(|backend| backend.name() == name)
+                .ok_or_else(|| BackendError::Unavailable(name.to_owned())),
+            _ => Err(BackendError::Unknown(name.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_levels() {
+        for backend in Backend::available() {
+            assert_eq!(backend.name().parse(), Ok(backend));
+        }
+        let unknown = "sse9".parse::<Backend>();
+        assert_eq!(unknown, Err(BackendError::Unknown("sse9".to_owned())));
+        assert!(Backend::available().contains(&Backend::measured()));
+    }
+}
