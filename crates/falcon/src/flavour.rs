@@ -4,7 +4,7 @@
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 
-use crate::{DEGREE, MODULUS, SALT_BYTES};
+use crate::{DEGREE, MODULUS, PublicKey, SALT_BYTES};
 
 /// Words of the hash below this are uniform modulo `q`: five times `q`.
 const WORD_MAX: u16 = 61_445;
@@ -103,6 +103,25 @@ impl Flavour {
             }
         }
         out
+    }
+}
+
+impl Flavour {
+    /// [`Flavour::target`] of a key, each coefficient in `[-(q-1)/2, (q-1)/2]`.
+    #[must_use]
+    pub fn centred_target(
+        self,
+        key: &PublicKey,
+        salt: &[u8; SALT_BYTES],
+        message: &[u8],
+    ) -> [i16; DEGREE] {
+        self.target(key.digest(), salt, message).map(|c| {
+            if c > MODULUS / 2 {
+                c as i16 - MODULUS as i16
+            } else {
+                c as i16
+            }
+        })
     }
 }
 

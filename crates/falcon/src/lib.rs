@@ -6,6 +6,7 @@
 //! | [`flavour`] | the two encodings and hashes in use: original Falcon and the FN-DSA draft |
 //! | [`codec`] | keys and signatures from bytes and back, every bound checked |
 //! | [`key`] | secret keys, and public keys ready for products |
+//! | [`aggregate`] | one proof for many signatures |
 //! | [`plain`] | verification, one by one and of whole batches: what an aggregate has to beat |
 //!
 //! The relation of a signature, over the integers: `s1 + s2 h = c` modulo `q = 12289` in
@@ -13,12 +14,15 @@
 //! hash of salt and message (Falcon specification, version 1.2, section 3).
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
 pub mod codec;
 pub mod flavour;
+mod forms;
 pub mod key;
 pub mod plain;
 pub mod ring;
 
+pub use aggregate::{AggregateError, Aggregator, Signed};
 pub use flavour::Flavour;
 pub use key::{KeyError, PublicKey, SecretKey};
 pub use plain::{Item, Refused, verify, verify_batch};

@@ -140,6 +140,14 @@ impl<const L: usize> Polys<L> {
         }
     }
 
+    /// Sets all polynomials to the same coefficients.
+    #[inline(always)]
+    pub fn broadcast(&mut self, coefficients: &[i16; DEGREE]) {
+        for (row, &c) in self.0.iter_mut().zip(coefficients) {
+            *row = [c; L];
+        }
+    }
+
     /// Applies a function to each number.
     #[inline(always)]
     fn each(&mut self, f: impl Fn(i16) -> i16) {
@@ -225,6 +233,17 @@ impl<const L: usize> Polys<L> {
         for (row, by) in self.0.iter_mut().zip(&other.0) {
             for (x, &y) in row.iter_mut().zip(by) {
                 *x = barrett(mont(mont(*x, y), SQUARE));
+            }
+        }
+    }
+
+    /// Multiplies reduced polynomial `lane` by reduced `scalars[lane]`; reduced.
+    #[inline(always)]
+    pub fn multiply_lanes(&mut self, scalars: &[i16; L]) {
+        let factors = scalars.map(|x| barrett(mont(x, SQUARE)));
+        for row in &mut self.0 {
+            for (x, &y) in row.iter_mut().zip(&factors) {
+                *x = barrett(mont(*x, y));
             }
         }
     }

@@ -11,6 +11,14 @@ pub enum Step<'a> {
     Commitments(&'a mut Vec<Rq>, &'a mut Vec<Rq>),
     /// The first outer commitment.
     Outer(&'a mut Vec<Rq>),
+    /// The first commitment of a front end that makes two.
+    First(&'a mut Vec<Rq>),
+    /// The images of all blocks, before their digits are taken.
+    Images(&'a mut Vec<[i64; ROWS]>),
+    /// The part of the witness that depends on challenges: `S2`, and the digits of images.
+    Second(&'a mut [Small]),
+    /// The quotients of the linear forms.
+    Quotients(&'a mut [i64]),
     /// The image under the projection.
     Projection(&'a mut [i64; ROWS]),
     /// The lifts.

@@ -87,8 +87,9 @@ fn operator_norm_holds(c: &Small) -> bool {
     })
 }
 
-/// One arrangement: 20 zeros, 32 of `+-1`, 12 of `+-2` at uniform places with uniform signs.
-fn arrangement(stream: &mut Stream) -> Small {
+/// One of `2^132.42` arrangements: 20 zeros, 32 of `+-1`, 12 of `+-2` at uniform places with
+/// uniform signs.
+pub(crate) fn arrangement(stream: &mut Stream) -> Small {
     let mut signs = [0; 8];
     stream.fill(&mut signs[..6]);
     let signs = u64::from_le_bytes(signs);

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::joint::{COLUMN_NORM_SQ_MAX, COLUMNS_MAX, FORMS_MAX};
 use crate::schedule::ParamError;
 
 /// Why a verifier rejects; one variant for each check.
@@ -38,6 +39,12 @@ pub enum Reject {
     ProjectionLong {
         /// The level, from 1.
         level: usize,
+    },
+    /// The quotient of a linear form is larger than any witness allows.
+    #[error("the quotient of form {form} is beyond its range")]
+    FormRange {
+        /// The form.
+        form: usize,
     },
     /// The last response is too long.
     #[error("the last response is too long")]
@@ -79,6 +86,42 @@ pub enum StatementError {
         /// Elements of a vector.
         rank: usize,
     },
+    /// There is no column, or there are too many.
+    #[error("{columns} columns are not 1 to {COLUMNS_MAX}")]
+    Columns {
+        /// Columns of the statement.
+        columns: usize,
+    },
+    /// A column has no element, or too many.
+    #[error("{rows} elements of a column are not 1 to 63")]
+    Rows {
+        /// Elements of a column.
+        rows: usize,
+    },
+    /// Columns may be longer than their digits allow.
+    #[error("a squared norm of {norm_sq} for each column is above {COLUMN_NORM_SQ_MAX}")]
+    ColumnNorm {
+        /// The bound of the squared norm of a column.
+        norm_sq: u64,
+    },
+    /// There is no form, or there are too many.
+    #[error("{forms} linear forms are not 1 to {FORMS_MAX}")]
+    Forms {
+        /// Forms of the statement.
+        forms: usize,
+    },
+    /// The modulus of the forms is even, or has no place in 15 bits.
+    #[error("the modulus {modulus} of the forms is not odd and below 2^15")]
+    FormModulus {
+        /// The modulus.
+        modulus: u64,
+    },
+    /// Norms, images or forms of so many columns might wrap around the modulus of the proof.
+    #[error("norms or forms of {columns} such columns might wrap around the modulus")]
+    Wraps {
+        /// Columns of the statement.
+        columns: usize,
+    },
     /// There are more equations than a statement may have.
     #[error("{equations} equations are more than {max}")]
     Equations {
@@ -107,6 +150,23 @@ pub enum Invalid {
         norm_sq: u128,
         /// The bound of the statement.
         max: u128,
+    },
+    /// A column of the witness is too long.
+    #[error("the squared norm of column {column} is {norm_sq}, above {max}")]
+    Column {
+        /// The first column that is too long.
+        column: usize,
+        /// Its squared norm.
+        norm_sq: u128,
+        /// The bound.
+        max: u64,
+    },
+    /// A linear form, for fixed random weights, does not have the value that it must have: the
+    /// columns do not satisfy the relation behind the forms.
+    #[error("form {form} does not hold")]
+    Form {
+        /// The first form that fails.
+        form: usize,
     },
     /// An equation does not hold.
     #[error("equation {equation} does not hold")]

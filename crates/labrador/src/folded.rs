@@ -11,7 +11,9 @@ use crate::transcript::Stream;
 pub struct Keys {
     /// Commits to pieces.
     pub(crate) inner: Key,
-    /// Commits to the digits of `t` and `g`.
+    /// Commits to the digits of the first part of `t`; empty if there is one commitment.
+    pub(crate) first: Key,
+    /// Commits to the other digits of `t` and to those of `g`.
     pub(crate) outer: Key,
     /// Commits to the digits of `h`.
     pub(crate) garbage: Key,
@@ -21,7 +23,8 @@ pub struct Keys {
 /// `z_0, z_1` of the level's rank, then `v`, the digits of `t`, `g` and `h`:
 ///
 /// 1. the squared norm of all is at most `norm_sq_out`;
-/// 2. `B1 (t digits | g digits) = u1`;
+/// 2. `B1 (t digits | g digits) = u1`, or `B0 (first t digits) = u0` and
+///    `B1 (other t digits | g digits) = u1`;
 /// 3. `B2 (h digits) = u2`;
 /// 4. `A z = sum c_i t_i`;
 /// 5. `sum a_ij g_ij + sum h_ii = b`;
@@ -38,12 +41,33 @@ pub struct Folded<'a> {
     pub(crate) quadratic: Quadratic,
     /// `b`.
     pub(crate) rhs: Rq,
-    pub(crate) u1: Vec<Rq>,
+    pub(crate) openings: Openings,
     pub(crate) u2: Vec<Rq>,
+}
+
+/// The commitments to the digits of `t` and `g`.
+pub(crate) struct Openings {
+    /// Empty if `u1` opens all digits of `t`.
+    pub(crate) u0: Vec<Rq>,
+    /// Digits of `t` under `u0`.
+    pub(crate) first_digits: usize,
+    pub(crate) u1: Vec<Rq>,
+}
+
+impl Openings {
+    /// One commitment to everything.
+    pub(crate) fn one(u1: Vec<Rq>) -> Self {
+        Self {
+            u0: Vec::new(),
+            first_digits: 0,
+            u1,
+        }
+    }
 }
 
 /// The weights of the equations (2) to (6); (7) has weight 1.
 struct Weights {
+    first: Vec<Ntt>,
     outer: Vec<Ntt>,
     garbage: Vec<Ntt>,
     inner: Vec<Ntt>,
@@ -52,9 +76,10 @@ struct Weights {
 }
 
 impl Weights {
-    fn draw(level: &Level, stream: &mut Stream) -> Self {
+    fn draw(level: &Level, first: usize, stream: &mut Stream) -> Self {
         let mut one = || Ntt::from_small_bounded(&weight(stream), 2);
         Self {
+            first: (0..first).map(|_| one()).collect(),
             outer: (0..level.kappa_outer).map(|_| one()).collect(),
             garbage: (0..level.kappa_outer).map(|_| one()).collect(),
             inner: (0..level.kappa).map(|_| one()).collect(),
@@ -102,7 +127,10 @@ impl Folded<'_> {
                 for digit in 0..level.t_digits {
                     let shift = level.t_base * digit as u32;
                     let place = place(cut, level.cut.rank, 2 * level.cut.rank + column);
-                    let key = self.keys.outer.transposed(&weights.outer, column);
+                    let key = match column.checked_sub(self.openings.first_digits) {
+                        Some(column) => self.keys.outer.transposed(&weights.outer, column),
+                        None => self.keys.first.transposed(&weights.first, column),
+                    };
                     form.phi[place].add(&key.to_rq());
                     form.phi[place].add(&shifted(&factor, shift));
                     column += 1;
@@ -128,7 +156,8 @@ impl Folded<'_> {
                 }
                 for digit in 0..level.g_digits {
                     let column = g_start + pair * level.g_digits + digit;
-                    let key = self.keys.outer.transposed(&weights.outer, column);
+                    let under = column - self.openings.first_digits;
+                    let key = self.keys.outer.transposed(&weights.outer, under);
                     form.phi[offset(column)].add(&key.to_rq());
                     let shift = level.g_base * digit as u32;
                     form.phi[offset(column)].add(&shifted(&factor, shift));
@@ -167,16 +196,19 @@ impl Folded<'_> {
 
 impl Equations for Folded<'_> {
     fn aggregate(&self, cut: &Cut, stream: &mut Stream, form: &mut Form) {
-        let weights = Weights::draw(self.level, stream);
+        let weights = Weights::draw(self.level, self.openings.u0.len(), stream);
         self.add_response(cut, &weights, form);
         self.add_inner(cut, &weights, form);
         self.add_garbage(cut, &weights, form);
         if self.level.g_digits > 0 {
             self.add_norm(cut, &weights, form);
         }
-        let u1: Vec<Ntt> = self.u1.iter().map(Ntt::from_rq).collect();
+        let u0: Vec<Ntt> = self.openings.u0.iter().map(Ntt::from_rq).collect();
+        let u1: Vec<Ntt> = self.openings.u1.iter().map(Ntt::from_rq).collect();
         let u2: Vec<Ntt> = self.u2.iter().map(Ntt::from_rq).collect();
-        let openings = (weights.outer.iter().zip(&u1)).chain(weights.garbage.iter().zip(&u2));
+        let openings = (weights.first.iter().zip(&u0))
+            .chain(weights.outer.iter().zip(&u1))
+            .chain(weights.garbage.iter().zip(&u2));
         form.rhs.add(&Ntt::dot(openings).to_rq());
         form.rhs
             .add(&Ntt::from_rq(&self.rhs).times(&weights.sum).to_rq());

@@ -5,6 +5,8 @@ use crate::transcript::Seed;
 
 /// The names of the streams of the keys, pairwise different so that no key repeats another.
 pub const INNER: &str = "alphorn/labrador/key/v1/A";
+/// The key of the commitment to the first part of `t`, where a front end makes two.
+pub const FIRST: &str = "alphorn/labrador/key/v1/B0";
 /// The key of the outer commitment to `t` and `g`.
 pub const OUTER: &str = "alphorn/labrador/key/v1/B1";
 /// The key of the outer commitment to `h`.
@@ -161,12 +163,12 @@ mod tests {
     #[test]
     fn no_key_repeats_another() {
         let mut seen = std::collections::BTreeSet::new();
-        for name in [INNER, OUTER, GARBAGE] {
+        for name in [INNER, FIRST, OUTER, GARBAGE] {
             let mut stream = Seed::of_name(name).stream();
             for _ in 0..2500 {
                 assert!(seen.insert(*stream.element().coefficients()), "{name}");
             }
         }
-        assert_eq!(seen.len(), 7500);
+        assert_eq!(seen.len(), 10_000);
     }
 }

@@ -8,6 +8,7 @@ pub mod digits;
 mod error;
 mod folded;
 mod form;
+pub mod joint;
 pub mod kernel;
 pub mod key;
 mod principal;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use error::{Invalid, ProveError, Reject, StatementError};
 pub use folded::{Folded, Keys};
+pub use joint::{DachshundJoint, DrawnForms, Forms};
 pub use kernel::{Backend, BackendError, Pass};
 pub use principal::{EQUATIONS_MAX, Equation, Kind, LinearTerm, QuadraticTerm, Statement};
 pub use prove::Prover;

@@ -110,6 +110,8 @@ impl Statement {
             pieces: self.pieces,
             rank: self.rank,
             norm_sq: self.norm_sq,
+            extracted_norm_sq: None,
+            openings: 1,
             quadratic: self.equations.iter().any(|e| !e.quadratic.is_empty()),
             profile: self.profile,
         }

@@ -77,15 +77,35 @@ impl Projection {
     /// The product of the matrix and `vector`, as integers.
     #[must_use]
     pub fn project(&self, vector: &[Small]) -> [i64; ROWS] {
+        self.project_from(0, vector)
+    }
+
+    /// The product of the matrix from the columns of ring element `first` on and `vector`.
+    #[must_use]
+    pub fn project_from(&self, first: usize, vector: &[Small]) -> [i64; ROWS] {
         let mut out = [0i64; ROWS];
         for (index, element) in vector.iter().enumerate() {
+            add_image(&mut out, &self.signs(first + index), element);
+        }
+        out
+    }
+
+    /// The images of all blocks of a vector under one copy of the matrix each: the vector is cut
+    /// into pieces of `rank`, and each piece into blocks of `block`, the last of them shorter.
+    ///
+    /// # Panics
+    /// If rank or block is zero.
+    #[must_use]
+    pub fn project_blocks(&self, vector: &[Small], rank: usize, block: usize) -> Vec<[i64; ROWS]> {
+        let pieces = vector.chunks(rank).flat_map(|piece| piece.chunks(block));
+        let blocks: Vec<&[Small]> = pieces.collect();
+        let mut out = vec![[0i64; ROWS]; blocks.len()];
+        for index in 0..block.min(rank) {
             let signs = self.signs(index);
-            for (o, row) in out.iter_mut().zip(signs.iter()) {
-                // 64 terms below 2^15 each.
-                let sum = (row.iter().zip(&element.0)).fold(0i32, |sum, (&e, &c)| {
-                    sum.wrapping_add(i32::from(e).wrapping_mul(i32::from(c)))
-                });
-                *o += i64::from(sum);
+            for (image, block) in out.iter_mut().zip(&blocks) {
+                if let Some(element) = block.get(index) {
+                    add_image(image, &signs, element);
+                }
             }
         }
         out
@@ -109,6 +129,16 @@ impl Projection {
             }
             Rq::from_integers(&sums).sigma()
         })
+    }
+}
+
+fn add_image(image: &mut [i64; ROWS], signs: &[[i16; DEGREE]; ROWS], element: &Small) {
+    for (out, row) in image.iter_mut().zip(signs) {
+        // 64 terms below 2^15 each.
+        let sum = (row.iter().zip(&element.0)).fold(0i32, |sum, (&e, &c)| {
+            sum.wrapping_add(i32::from(e).wrapping_mul(i32::from(c)))
+        });
+        *out += i64::from(sum);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::adversary::{Step, Tamper};
 use crate::challenge::{challenge, weight};
 use crate::digits::decompose;
 use crate::error::ProveError;
-use crate::folded::{Folded, Keys, place};
+use crate::folded::{Folded, Keys, Openings, place};
 use crate::form::{Equations, Form, Garbage, lifts, pairs, residues};
 use crate::principal::inner_products;
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, weigh, weights};
@@ -61,7 +61,7 @@ fn linear_garbage(cut: &Cut, phi: &[Ntt], s: &[Ntt]) -> Vec<Rq> {
 }
 
 impl Prover<'_> {
-    fn margin(&self, step: &'static str) -> ProveError {
+    pub(crate) fn margin(&self, step: &'static str) -> ProveError {
         ProveError::ScheduleMargin {
             level: self.number,
             step,
@@ -69,7 +69,7 @@ impl Prover<'_> {
     }
 
     /// The digits of all elements, element by element.
-    fn digits(
+    pub(crate) fn digits(
         &self,
         elements: &[Rq],
         base: u32,
@@ -105,6 +105,18 @@ impl Prover<'_> {
         Err(self.margin("the projection"))
     }
 
+    /// Sends the lifts and completes their right sides.
+    pub(crate) fn send_lifts(&mut self, forms: &mut [Form; LIFTS], g: &Garbage, s_ntt: &[Ntt]) {
+        let mut values: Vec<Rq> = forms.iter().map(|f| f.evaluate(g, s_ntt)).collect();
+        self.tamper.at(self.number, Step::Lifts(&mut values));
+        self.sender.elements_without_constant("lifts", &values);
+        for (form, value) in forms.iter_mut().zip(values) {
+            let constant = form.rhs.coefficients()[0];
+            form.rhs = value;
+            form.rhs.set_constant(constant);
+        }
+    }
+
     /// From the commitments of a level to its one remaining equation.
     fn aggregate(
         &mut self,
@@ -122,14 +134,7 @@ impl Prover<'_> {
             std::array::from_fn(|l| transcript.seed("lift equations", l as u64).stream());
         let images = std::array::from_fn(|l| weigh(&omegas[l], &image));
         let mut forms = lifts(equations, cut, &projection, &omegas, images, &mut streams);
-        let mut values: Vec<Rq> = forms.iter().map(|f| f.evaluate(g, s_ntt)).collect();
-        self.tamper.at(self.number, Step::Lifts(&mut values));
-        self.sender.elements_without_constant("lifts", &values);
-        for (form, value) in forms.iter_mut().zip(values) {
-            let constant = form.rhs.coefficients()[0];
-            form.rhs = value;
-            form.rhs.set_constant(constant);
-        }
+        self.send_lifts(&mut forms, g, s_ntt);
         Ok(combine(&self.sender.transcript, equations, cut, &forms))
     }
 
@@ -159,16 +164,30 @@ impl Prover<'_> {
         self.sender.elements("u1", &u1);
         let g = garbage_or_zero(cut, g);
         let form = self.aggregate(equations, cut, &s, &s_ntt, &g, level.norm_sq)?;
+        self.fold_level(keys, level, form, &s_ntt, v, Openings::one(u1))
+    }
 
+    /// The second half of a level: from its one remaining equation to the relation of the next.
+    /// `v` are the digits of `t` and `g`.
+    pub(crate) fn fold_level<'k>(
+        &mut self,
+        keys: &'k Keys,
+        level: &'k Level,
+        form: Form,
+        s_ntt: &[Ntt],
+        mut v: Vec<Small>,
+        openings: Openings,
+    ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
+        let cut = &level.cut;
         let phi_ntt: Vec<Ntt> = form.phi.iter().map(Ntt::from_rq).collect();
-        let mut h = linear_garbage(cut, &phi_ntt, &s_ntt);
+        let mut h = linear_garbage(cut, &phi_ntt, s_ntt);
         self.tamper.at(self.number, Step::Garbage(&mut h));
         let h = self.digits(&h, level.t_base, level.t_digits, "linear garbage")?;
         let mut u2 = keys.garbage.commit(level.kappa_outer, &residues(&h));
         self.tamper.at(self.number, Step::OuterGarbage(&mut u2));
         self.sender.elements("u2", &u2);
         v.extend(h);
-        let (challenges, witness) = self.respond(level, &s_ntt, v)?;
+        let (challenges, witness) = self.respond(level, s_ntt, v)?;
         let phi = amortise(cut, &challenges, &phi_ntt);
         let folded = Folded {
             level,
@@ -177,7 +196,7 @@ impl Prover<'_> {
             phi: phi.iter().map(Ntt::to_rq).collect(),
             quadratic: form.quadratic,
             rhs: form.rhs,
-            u1,
+            openings,
             u2,
         };
         Ok((folded, witness))
@@ -309,7 +328,7 @@ impl Prover<'_> {
 }
 
 /// `A s_i` for every piece, piece by piece.
-fn commit_pieces(keys: &Keys, cut: &Cut, rows: usize, s_ntt: &[Ntt]) -> Vec<Rq> {
+pub(crate) fn commit_pieces(keys: &Keys, cut: &Cut, rows: usize, s_ntt: &[Ntt]) -> Vec<Rq> {
     s_ntt
         .chunks_exact(cut.rank)
         .flat_map(|piece| keys.inner.commit(rows, piece))

@@ -25,6 +25,13 @@ pub struct PublicBounds {
     pub rank: usize,
     /// The bound of the squared norm of all vectors together.
     pub norm_sq: u128,
+    /// The squared norm that the first level's checks guarantee of an extracted witness. None if
+    /// they are one projection of everything: then it is `128/30 norm_sq` and must not wrap around
+    /// the modulus. A front end that gives a number argues for both itself.
+    pub extracted_norm_sq: Option<u128>,
+    /// Commitments to the first level's inner ones, 1 or 2: some front ends draw challenges in
+    /// between.
+    pub openings: usize,
     /// Whether any equation has a quadratic term.
     pub quadratic: bool,
     /// How hard breaking a commitment must be.

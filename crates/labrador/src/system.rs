@@ -3,7 +3,7 @@
 use crate::adversary::{Honest, Tamper};
 use crate::error::{Invalid, ProveError, Reject};
 use crate::folded::{Folded, Keys};
-use crate::key::{GARBAGE, INNER, Key, OUTER};
+use crate::key::{FIRST, GARBAGE, INNER, Key, OUTER};
 use crate::principal::Statement;
 use crate::prove::{Prover, cut_witness};
 use crate::ring::Small;
@@ -117,6 +117,7 @@ impl System {
             schedule,
             keys: Keys {
                 inner: Key::expand(INNER, inner),
+                first: Key::expand(FIRST, if bounds.openings > 1 { outer } else { 0 }),
                 outer: Key::expand(OUTER, outer),
                 garbage: Key::expand(GARBAGE, outer),
             },

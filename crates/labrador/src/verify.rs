@@ -1,7 +1,7 @@
 //! The verifier: it derives what the prover derived, and checks the last response.
 
 use crate::error::Reject;
-use crate::folded::{Folded, Keys};
+use crate::folded::{Folded, Keys, Openings};
 use crate::form::{Equations, Form, Garbage, lifts, pairs};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, weigh, weights};
 use crate::prove::{PROJECTION_FACTOR, amortise, combine, draw_challenge, draw_challenges};
@@ -55,12 +55,18 @@ impl Verifier<'_> {
             std::array::from_fn(|l| transcript.seed("lift equations", l as u64).stream());
         let images = std::array::from_fn(|l| weigh(&omegas[l], &image));
         let mut forms = lifts(equations, cut, &projection, &omegas, images, &mut streams);
+        self.receive_lifts(&mut forms)?;
+        Ok(combine(&self.receiver.transcript, equations, cut, &forms))
+    }
+
+    /// The right sides of the lifts, whose constants are known.
+    pub(crate) fn receive_lifts(&mut self, forms: &mut [Form; LIFTS]) -> Result<(), Reject> {
         let constants: [u64; LIFTS] = std::array::from_fn(|l| forms[l].rhs.coefficients()[0]);
-        let values = receiver.elements_with_constants("lifts", &constants)?;
+        let values = (self.receiver).elements_with_constants("lifts", &constants)?;
         for (form, value) in forms.iter_mut().zip(values) {
             form.rhs = value;
         }
-        Ok(combine(&receiver.transcript, equations, cut, &forms))
+        Ok(())
     }
 
     /// One level: from equations to the relation of the next.
@@ -72,6 +78,17 @@ impl Verifier<'_> {
     ) -> Result<Folded<'k>, Reject> {
         let u1 = self.receiver.elements("u1", level.kappa_outer)?;
         let form = self.aggregate(equations, &level.cut, level.norm_sq)?;
+        self.fold_level(keys, level, &form, Openings::one(u1))
+    }
+
+    /// The second half of a level: from its one remaining equation to the relation of the next.
+    pub(crate) fn fold_level<'k>(
+        &mut self,
+        keys: &'k Keys,
+        level: &'k Level,
+        form: &Form,
+        openings: Openings,
+    ) -> Result<Folded<'k>, Reject> {
         let u2 = self.receiver.elements("u2", level.kappa_outer)?;
         self.receiver.byte("challenge nonce")?;
         let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces);
@@ -83,9 +100,9 @@ impl Verifier<'_> {
             keys,
             challenges,
             phi: phi.iter().map(Ntt::to_rq).collect(),
-            quadratic: form.quadratic,
-            rhs: form.rhs,
-            u1,
+            quadratic: form.quadratic.clone(),
+            rhs: form.rhs.clone(),
+            openings,
             u2,
         })
     }

@@ -66,9 +66,13 @@ pub fn reduce_wide(x: u128) -> u64 {
 
 /// The residue in `[0, Q)` of any `i64`.
 #[must_use]
+#[inline(always)]
 pub fn reduce(x: i64) -> u64 {
-    // 2^16 Q exceeds 2^63: the shifted number is not negative.
-    reduce_wide((i128::from(x) + (i128::from(Q) << 16)) as u128)
+    let modulus = Q as i64;
+    // 2^48 = 59 modulo Q: the fold lies in [-59 * 2^15, 2^48 + 59 * 2^15).
+    let fold = (x & ((1 << 48) - 1)) + 59 * (x >> 48);
+    let shifted = fold + if fold < 0 { modulus } else { 0 };
+    (shifted - if shifted >= modulus { modulus } else { 0 }) as u64
 }
 
 /// The product of two residues in `[0, Q)`.

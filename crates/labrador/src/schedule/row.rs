@@ -34,6 +34,8 @@ pub(super) struct Input {
     pub(super) cut: Cut,
     /// The bound that the verifier may rely on.
     pub(super) norm_sq: u128,
+    /// What an extracted witness may have.
+    pub(super) extracted_sq: u128,
     /// The squared norm that is expected of an honest witness; at the first level the bound.
     pub(super) energy: u128,
     /// The largest expected square of a coefficient. None at the first level, whose witness may
@@ -93,7 +95,7 @@ fn uniform_twelfths(bits: u32) -> u128 {
 
 /// What an extracted witness may have more than an honest one: an image of squared norm
 /// `128 betasq` belongs to a vector of squared norm `128/30 betasq`.
-fn with_slack(norm_sq: u128) -> u128 {
+pub(super) fn with_slack(norm_sq: u128) -> u128 {
     norm_sq.saturating_mul(128).div_ceil(30)
 }
 
@@ -166,7 +168,7 @@ impl Level {
             }
             let slack = with_slack(level.norm_sq_out);
             let z_sq = slack.saturating_mul(1 + (1 << (2 * z_base)));
-            if rows_inner(profile, z_sq, with_slack(input.norm_sq)).is_some_and(|k| k <= kappa) {
+            if rows_inner(profile, z_sq, input.extracted_sq).is_some_and(|k| k <= kappa) {
                 level.kappa_outer = profile.rows_for(slack.saturating_mul(4))?;
                 return Some((level, energy, variance));
             }
@@ -273,7 +275,7 @@ impl Tail {
             z_variance: input.z_variance(),
             g_variance: input.garbage_variance(),
             quadratic: input.quadratic,
-            kappa: rows_inner(profile, norm_sq_out, with_slack(input.norm_sq))?,
+            kappa: rows_inner(profile, norm_sq_out, input.extracted_sq)?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! The search for the schedule with the least predicted bytes: a beam over the number of pieces
 //! and the base of `z`, level by level. Deterministic, in integers.
 
-use super::row::{Input, Level, Tail, norm_is_legal};
+use super::row::{Input, Level, Tail, norm_is_legal, with_slack};
 use super::{Cut, PublicBounds, Schedule};
 use crate::projection::{LIFTS, ROWS};
 use crate::ring::{DEGREE, RESIDUE_BYTES};
@@ -41,7 +41,8 @@ struct Node {
 
 /// The best schedule. None if there is none.
 pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
-    if !norm_is_legal(bounds.norm_sq) {
+    let legal = bounds.extracted_norm_sq.is_some() || norm_is_legal(bounds.norm_sq);
+    if !legal || !(1..=2).contains(&bounds.openings) {
         return None;
     }
     let first = Input {
@@ -51,6 +52,8 @@ pub(super) fn best(bounds: &PublicBounds) -> Option<Schedule> {
             rank: bounds.rank,
         },
         norm_sq: bounds.norm_sq.max(1),
+        extracted_sq: (bounds.extracted_norm_sq)
+            .unwrap_or_else(|| with_slack(bounds.norm_sq.max(1))),
         energy: bounds.norm_sq.max(1),
         variance: None,
         quadratic: bounds.quadratic,
@@ -110,6 +113,7 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
                 .map(|(z_pieces, v_pieces_max)| Input {
                     cut: level.cut_output(z_pieces, v_pieces_max),
                     norm_sq: level.norm_sq_out,
+                    extracted_sq: with_slack(level.norm_sq_out),
                     energy,
                     variance: Some(variance),
                     quadratic: input.quadratic,
@@ -120,7 +124,12 @@ fn extend(node: &Node, bounds: &PublicBounds, next: &mut Vec<Node>) {
                 continue;
             };
             let mut levels = node.levels.clone();
-            let bytes = node.bytes + level_bytes(&level);
+            let openings = if levels.is_empty() {
+                bounds.openings
+            } else {
+                1
+            };
+            let bytes = node.bytes + level_bytes(&level, openings);
             levels.push(level);
             next.push(Node {
                 levels,
@@ -168,8 +177,9 @@ fn projection_and_lift_bytes(norm_sq: u128) -> u64 {
     gaussian_bytes(ROWS, norm_sq / 2) + lifts + 2
 }
 
-fn level_bytes(level: &Level) -> u64 {
-    2 * level.kappa_outer as u64 * ELEMENT_BYTES + projection_and_lift_bytes(level.norm_sq)
+fn level_bytes(level: &Level, openings: usize) -> u64 {
+    (1 + openings as u64) * level.kappa_outer as u64 * ELEMENT_BYTES
+        + projection_and_lift_bytes(level.norm_sq)
 }
 
 fn tail_bytes(tail: &Tail) -> u64 {

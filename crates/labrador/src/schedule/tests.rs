@@ -5,6 +5,8 @@ fn bounds(pieces: usize, rank: usize, norm_sq: u128) -> PublicBounds {
         pieces,
         rank,
         norm_sq,
+        extracted_norm_sq: None,
+        openings: 1,
         quadratic: true,
         profile: Profile::Core128,
     }

@@ -37,6 +37,8 @@ fn schedules_are_frozen() {
             pieces,
             rank,
             norm_sq,
+            extracted_norm_sq: None,
+            openings: 1,
             quadratic: true,
             profile: Profile::Core128,
         };

@@ -26,6 +26,15 @@ pub const PROOF_BYTES_MAX: usize = 1 << 20;
 
 const ELEMENT_BYTES: usize = DEGREE * RESIDUE_BYTES;
 
+/// Bytes of the quotient of a linear form.
+pub(crate) const INTEGER_BYTES: usize = 5;
+
+/// The number of which the lowest [`INTEGER_BYTES`] are the two's complement.
+fn sign_extended(x: i64) -> i64 {
+    let unused = 64 - 8 * INTEGER_BYTES as u32;
+    x << unused >> unused
+}
+
 /// The header of a proof.
 fn header(front_end: u8, schedule: &Schedule) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
@@ -65,6 +74,19 @@ impl Sender {
 
     pub(crate) fn byte(&mut self, field: &'static str, value: u8) {
         self.send(field, &[value]);
+    }
+
+    /// Integers of [`INTEGER_BYTES`] in two's complement.
+    ///
+    /// # Panics
+    /// If one does not fit.
+    pub(crate) fn integers(&mut self, field: &'static str, values: &[i64]) {
+        let mut data = Vec::with_capacity(values.len() * INTEGER_BYTES);
+        for &x in values {
+            assert!(sign_extended(x) == x, "an integer of 40 bits");
+            data.extend_from_slice(&x.to_le_bytes()[..INTEGER_BYTES]);
+        }
+        self.send(field, &data);
     }
 
     pub(crate) fn elements(&mut self, field: &'static str, elements: &[Rq]) {
@@ -171,6 +193,22 @@ impl<'a> Receiver<'a> {
 
     pub(crate) fn byte(&mut self, field: &'static str) -> Result<u8, Reject> {
         Ok(self.receive(field, 1)?[0])
+    }
+
+    pub(crate) fn integers(
+        &mut self,
+        field: &'static str,
+        count: usize,
+    ) -> Result<Vec<i64>, Reject> {
+        let data = self.receive(field, count * INTEGER_BYTES)?;
+        let chunks = data.as_chunks::<INTEGER_BYTES>().0.iter();
+        Ok(chunks
+            .map(|chunk| {
+                let mut word = [0; 8];
+                word[..INTEGER_BYTES].copy_from_slice(chunk);
+                sign_extended(i64::from_le_bytes(word))
+            })
+            .collect())
     }
 
     pub(crate) fn elements(

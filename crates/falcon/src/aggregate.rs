@@ -1,0 +1,233 @@
+//! One proof for many signatures.
+#![doc = include_str!("LECTURE.md")]
+
+use alphorn_labrador::ring::Small;
+use alphorn_labrador::schedule::{ParamError, Schedule};
+use alphorn_labrador::sis::Profile;
+use alphorn_labrador::{Backend, DachshundJoint, ProveError, Reject, StatementError, System};
+use sha3::Shake256;
+use sha3::digest::{ExtendableOutput, Update, XofReader};
+use thiserror::Error;
+
+use crate::forms::Relation;
+use crate::plain::{Opened, Refused, open_batch};
+use crate::{DEGREE, Flavour, Item, NORM_SQ_MAX, PublicKey, SALT_BYTES};
+
+/// Ring elements of `s1` and `s2`.
+const ROWS: usize = 2 * DEGREE / alphorn_labrador::ring::DEGREE;
+
+/// What a proof says of one signature, beside that it exists.
+#[derive(Clone, Copy, Debug)]
+pub struct Signed<'a> {
+    /// Who signed.
+    pub key: &'a PublicKey,
+    /// What was signed.
+    pub message: &'a [u8],
+    /// The salt of the signature: part of the statement, since it decides the hash.
+    pub salt: &'a [u8; SALT_BYTES],
+}
+
+/// Why there is no aggregate, or it is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AggregateError {
+    /// A key of another flavour stands among the signatures.
+    #[error("signature {index} is of flavour {found}, the first is of flavour {expected}")]
+    Flavours {
+        /// The first signature of another flavour.
+        index: usize,
+        /// Its flavour.
+        found: &'static str,
+        /// The flavour of the first signature.
+        expected: &'static str,
+    },
+    /// Another number of signatures than the aggregator was made for.
+    #[error("{signatures} signatures, the aggregator is for {expected}")]
+    Count {
+        /// Signatures given.
+        signatures: usize,
+        /// Signatures of the aggregator.
+        expected: usize,
+    },
+    /// A signature that is not valid by itself.
+    #[error("signature {index} is not valid: {reason}")]
+    Invalid {
+        /// Which signature.
+        index: usize,
+        /// What is wrong with it.
+        reason: Refused,
+    },
+    /// There are no parameters for so many signatures.
+    #[error(transparent)]
+    Statement(#[from] StatementError),
+    /// There are no parameters for so many signatures.
+    #[error(transparent)]
+    Parameters(#[from] ParamError),
+    /// The prover failed.
+    #[error(transparent)]
+    Prove(#[from] ProveError),
+    /// The verifier rejects.
+    #[error(transparent)]
+    Reject(#[from] Reject),
+}
+
+/// Parameters and commitment keys for proofs over one number of signatures.
+pub struct Aggregator {
+    system: System,
+    signatures: usize,
+    profile: Profile,
+    backend: Backend,
+}
+
+impl Aggregator {
+    /// For proofs over `signatures` signatures, 1 to
+    /// [`alphorn_labrador::joint::COLUMNS_MAX`].
+    ///
+    /// # Errors
+    /// If there are no parameters for so many.
+    pub fn new(
+        signatures: usize,
+        profile: Profile,
+        backend: Backend,
+    ) -> Result<Self, AggregateError> {
+        let bounds = DachshundJoint::bounds_for(signatures, ROWS, NORM_SQ_MAX, profile)?;
+        Ok(Self {
+            system: System::new(&bounds)?,
+            signatures,
+            profile,
+            backend,
+        })
+    }
+
+    /// The parameters of the proofs.
+    #[must_use]
+    pub fn schedule(&self) -> &Schedule {
+        self.system.schedule()
+    }
+
+    /// Verifies every signature plainly and proves that they exist: the salts in order, and the
+    /// proof. `context` is bound to the proof; who verifies must know it.
+    ///
+    /// # Errors
+    /// The first signature that is not valid, or why there is no proof.
+    pub fn prove(
+        &self,
+        items: &[Item<'_>],
+        context: &[u8],
+    ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
+        let opened: Vec<Opened> = (open_batch(items, self.backend).into_iter().enumerate())
+            .map(|(index, opened)| {
+                opened.map_err(|reason| AggregateError::Invalid { index, reason })
+            })
+            .collect::<Result<_, _>>()?;
+        let salts: Vec<[u8; SALT_BYTES]> = opened.iter().map(|opened| opened.salt).collect();
+        let signed: Vec<Signed<'_>> = (items.iter().zip(&salts))
+            .map(|(item, salt)| Signed {
+                key: item.key,
+                message: item.message,
+                salt,
+            })
+            .collect();
+        let (relation, digest) = self.relation(&signed, context)?;
+        let statement = self.statement(&relation, digest)?;
+        let columns = opened
+            .iter()
+            .flat_map(|o| o.s1.iter().chain(&o.s2).copied());
+        let flat: Vec<i16> = columns.collect();
+        let elements = flat.as_chunks().0.iter().map(|&c| Small(c));
+        let witness: Vec<Small> = elements.collect();
+        let proof = self.system.prove(&statement, &witness[..])?;
+        Ok((salts, proof))
+    }
+
+    /// Verifies a proof that each key signed its message with its salt.
+    ///
+    /// # Errors
+    /// [`AggregateError::Reject`] with the check that fails; the other errors are of the
+    /// statement itself.
+    pub fn verify(
+        &self,
+        signed: &[Signed<'_>],
+        context: &[u8],
+        proof: &[u8],
+    ) -> Result<(), AggregateError> {
+        let (relation, digest) = self.relation(signed, context)?;
+        let statement = self.statement(&relation, digest)?;
+        Ok(self.system.verify(&statement, proof)?)
+    }
+
+    /// The relation of the signatures, and a digest of everything public.
+    fn relation<'a>(
+        &self,
+        signed: &[Signed<'a>],
+        context: &[u8],
+    ) -> Result<(Relation<'a>, Vec<u8>), AggregateError> {
+        let expected = self.signatures;
+        if signed.len() != expected {
+            let signatures = signed.len();
+            return Err(AggregateError::Count {
+                signatures,
+                expected,
+            });
+        }
+        let flavour = signed
+            .first()
+            .map_or(Flavour::default(), |s| s.key.flavour());
+        let other = signed.iter().position(|s| s.key.flavour() != flavour);
+        if let Some(index) = other {
+            return Err(AggregateError::Flavours {
+                index,
+                found: signed[index].key.flavour().name(),
+                expected: flavour.name(),
+            });
+        }
+        let targets = (signed.iter())
+            .map(|s| flavour.centred_target(s.key, s.salt, s.message))
+            .collect();
+        let relation = Relation {
+            keys: signed.iter().map(|s| s.key).collect(),
+            targets,
+            backend: self.backend,
+        };
+        Ok((relation, digest(flavour, signed, context)))
+    }
+
+    fn statement<'a>(
+        &self,
+        relation: &'a Relation<'a>,
+        digest: Vec<u8>,
+    ) -> Result<DachshundJoint<'a>, AggregateError> {
+        Ok(DachshundJoint::new(
+            self.signatures,
+            ROWS,
+            NORM_SQ_MAX,
+            self.profile,
+            relation,
+            digest,
+        )?)
+    }
+}
+
+/// SHAKE256 of flavour, context and the ordered list of keys, salts and messages, each part with
+/// its length.
+fn digest(flavour: Flavour, signed: &[Signed<'_>], context: &[u8]) -> Vec<u8> {
+    let mut hash = Shake256::default();
+    let mut part = |data: &[u8]| {
+        hash.update(&(data.len() as u64).to_le_bytes());
+        hash.update(data);
+    };
+    part(b"alphorn/falcon/aggregate/v1");
+    part(&[flavour.id()]);
+    part(context);
+    part(&(signed.len() as u64).to_le_bytes());
+    for signed in signed {
+        part(signed.key.digest());
+        part(signed.salt);
+        part(signed.message);
+    }
+    let mut out = vec![0; 64];
+    hash.finalize_xof().read(&mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests;

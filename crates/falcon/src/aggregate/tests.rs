@@ -1,0 +1,172 @@
+//! Proofs over real signatures.
+
+use super::*;
+use crate::{SIGNATURE_BYTES, SecretKey};
+use alphorn_labrador::ProveError;
+
+struct World {
+    keys: Vec<SecretKey>,
+    messages: Vec<Vec<u8>>,
+    signatures: Vec<[u8; SIGNATURE_BYTES]>,
+}
+
+impl World {
+    /// `n` signatures of a few keys over two messages.
+    fn new(n: usize) -> Self {
+        let keys: Vec<SecretKey> = (0..n.min(5) as u64).map(SecretKey::interop).collect();
+        let messages = (0..n).map(|i| vec![(i % 2) as u8; 32]).collect::<Vec<_>>();
+        let signatures = (0..n)
+            .map(|i| keys[i % keys.len()].sign(&messages[i], &[i as u8; 32]))
+            .collect();
+        Self {
+            keys,
+            messages,
+            signatures,
+        }
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        (0..self.signatures.len())
+            .map(|i| Item {
+                key: self.keys[i % self.keys.len()].public(),
+                message: &self.messages[i],
+                signature: &self.signatures[i],
+            })
+            .collect()
+    }
+
+    fn signed<'a>(&'a self, salts: &'a [[u8; SALT_BYTES]]) -> Vec<Signed<'a>> {
+        (self.items().iter().zip(salts))
+            .map(|(item, salt)| Signed {
+                key: item.key,
+                message: item.message,
+                salt,
+            })
+            .collect()
+    }
+}
+
+fn aggregator(n: usize) -> Aggregator {
+    Aggregator::new(n, Profile::Core128, Backend::measured()).expect("within limits")
+}
+
+#[test]
+fn aggregates_of_few_and_of_many_verify() {
+    for n in [1, 2, 17, 100] {
+        let world = World::new(n);
+        let aggregator = aggregator(n);
+        let (salts, proof) = aggregator.prove(&world.items(), b"c").expect("valid");
+        let verdict = aggregator.verify(&world.signed(&salts), b"c", &proof);
+        assert_eq!(verdict, Ok(()), "{n}");
+        assert!(proof.len() < 75_000, "{n}: {} bytes", proof.len());
+    }
+}
+
+/// Whatever is public is bound: any change of it is a rejection.
+#[test]
+fn everything_public_is_bound() {
+    let world = World::new(6);
+    let aggregator = aggregator(6);
+    let (salts, proof) = aggregator.prove(&world.items(), b"c").expect("valid");
+    let signed = world.signed(&salts);
+    let rejected = |signed: &[Signed<'_>], context: &[u8], proof: &[u8]| {
+        matches!(
+            aggregator.verify(signed, context, proof),
+            Err(AggregateError::Reject(_))
+        )
+    };
+    assert!(!rejected(&signed, b"c", &proof));
+    assert!(rejected(&signed, b"d", &proof));
+    let mut other = signed.clone();
+    other.swap(0, 2);
+    assert!(rejected(&other, b"c", &proof), "two signatures swapped");
+    let mut other = signed.clone();
+    (other[0].salt, other[1].salt) = (signed[1].salt, signed[0].salt);
+    assert!(rejected(&other, b"c", &proof), "two salts swapped");
+    let mut other = signed.clone();
+    other[3].message = b"another";
+    assert!(rejected(&other, b"c", &proof), "a message");
+    let mut other = signed.clone();
+    other[4].key = signed[0].key;
+    assert!(rejected(&other, b"c", &proof), "a key");
+    let mut changed = proof.clone();
+    changed[proof.len() / 2] ^= 4;
+    assert!(rejected(&signed, b"c", &changed), "a bit of the proof");
+    let count = AggregateError::Count {
+        signatures: 5,
+        expected: 6,
+    };
+    assert_eq!(aggregator.verify(&signed[1..], b"c", &proof), Err(count));
+}
+
+#[test]
+fn flavours_do_not_mix_in_one_aggregate() {
+    let world = World::new(2);
+    let zero = crate::codec::encode_key(Flavour::Original, &[0; DEGREE]);
+    let zero = PublicKey::from_bytes(Flavour::Original, &zero).expect("zero is a key");
+    let salts = [[0; SALT_BYTES]; 2];
+    let mut signed = world.signed(&salts);
+    signed[1].key = &zero;
+    let expected = AggregateError::Flavours {
+        index: 1,
+        found: "original",
+        expected: "fn-dsa",
+    };
+    assert_eq!(aggregator(2).verify(&signed, b"", &[]), Err(expected));
+}
+
+#[test]
+fn bad_signatures_are_named_before_any_work() {
+    let mut world = World::new(9);
+    world.signatures[4][200] ^= 1;
+    let refused = aggregator(9).prove(&world.items(), b"");
+    assert!(
+        matches!(refused, Err(AggregateError::Invalid { index: 4, .. })),
+        "{refused:?}"
+    );
+}
+
+/// A prover that skips admission gets no proof of a signature of another message.
+#[test]
+fn false_relations_have_no_proof() {
+    let world = World::new(3);
+    let aggregator = aggregator(3);
+    let items = world.items();
+    let opened: Vec<Opened> = open_batch(&items, Backend::portable())
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .expect("valid");
+    let signed: Vec<Signed<'_>> = (items.iter().zip(&opened))
+        .map(|(item, opened)| Signed {
+            key: item.key,
+            message: if item.message[0] == 1 {
+                b"other"
+            } else {
+                item.message
+            },
+            salt: &opened.salt,
+        })
+        .collect();
+    let (relation, digest) = aggregator.relation(&signed, b"").expect("one flavour");
+    let statement = aggregator.statement(&relation, digest).expect("legal");
+    let columns = opened
+        .iter()
+        .flat_map(|o| o.s1.iter().chain(&o.s2).copied());
+    let flat: Vec<i16> = columns.collect();
+    let witness: Vec<Small> = flat.as_chunks().0.iter().map(|&c| Small(c)).collect();
+    let honest = aggregator.system.prove(&statement, &witness[..]);
+    assert!(matches!(honest, Err(ProveError::Witness(_))), "{honest:?}");
+    let mut nothing = alphorn_labrador::adversary::Honest;
+    let proof = (aggregator.system).prove_with(&statement, &witness[..], &mut nothing);
+    let verdict = aggregator.verify(&signed, b"", &proof.expect("a proof"));
+    assert_eq!(verdict, Err(AggregateError::Reject(Reject::Equations)));
+}
+
+#[test]
+fn numbers_beyond_the_limits_have_no_aggregator() {
+    for n in [0, alphorn_labrador::joint::COLUMNS_MAX + 1] {
+        let refused = Aggregator::new(n, Profile::Core128, Backend::portable()).err();
+        let expected = StatementError::Columns { columns: n };
+        assert_eq!(refused, Some(AggregateError::Statement(expected)));
+    }
+}
