@@ -1,8 +1,11 @@
 //! A key as two files: the resident part of its tree, and the secret seed.
 //!
 //! The tree file holds the nodes of the lowest resident level, so a start hashes a few hundred
-//! nodes and no leaf. It is no secret. The secret file holds 32 bytes that restore everything.
-//! Both end with a SHA-256 checksum: it finds damage, it proves nothing.
+//! nodes and no leaf. It is no secret. The secret file holds a seed and the active indices, which
+//! restore everything: a lost tree file costs the time of a key generation. Both end with a SHA-256
+//! checksum: it finds damage, it proves nothing.
+
+use std::ops::Range;
 
 use alphorn_stark::{Backend, Fp};
 use alphorn_types::{DecodeError, Reader};
@@ -10,8 +13,9 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::durable::{CHECKSUM_BYTES, seal, unseal};
+use crate::exec::Exec;
 use crate::hash::Digest;
-use crate::key::{Purpose, SecretKey};
+use crate::key::{KeyError, Purpose, SecretKey};
 use crate::params::Set;
 use crate::prf::Prf;
 use crate::tree::Source;
@@ -19,11 +23,15 @@ use crate::tree::Source;
 const TREE_MAGIC: &[u8; 4] = b"AXT1";
 const SECRET_MAGIC: &[u8; 4] = b"AXS1";
 
-/// Active indices of a key whose tree file is read: 2^28 indices are 2^20 nodes, 32 MiB.
+/// Active indices of a key in files: 2^28 indices are 2^20 nodes, 32 MiB.
 pub const FILE_INDICES_MAX: u64 = 1 << 28;
 
 /// Bytes of a secret file.
-pub const SECRET_FILE_BYTES: usize = 4 + 2 + 32 + CHECKSUM_BYTES;
+pub const SECRET_FILE_BYTES: usize = 4 + 2 + 2 * 8 + 32 + CHECKSUM_BYTES;
+
+/// Bytes of the largest tree file.
+pub const TREE_FILE_BYTES_MAX: usize =
+    4 + 2 + 2 * 8 + 4 * 5 + 32 * ((FILE_INDICES_MAX >> 8) as usize + 1) + CHECKSUM_BYTES;
 
 /// Why files are no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -37,9 +45,12 @@ pub enum KeyFileError {
     /// A field is out of bounds.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The two files are of different sets or purposes.
-    #[error("the secret file belongs to another key")]
+    /// The two files differ in set, purpose or active indices.
+    #[error("the tree file belongs to another key than the secret file")]
     Mismatch,
+    /// The tree cannot be made again.
+    #[error(transparent)]
+    Key(#[from] KeyError),
 }
 
 impl SecretKey {
@@ -61,8 +72,11 @@ impl SecretKey {
     pub fn to_secret_file(&self) -> Zeroizing<Vec<u8>> {
         let mut out = Vec::with_capacity(SECRET_FILE_BYTES);
         out.extend_from_slice(SECRET_MAGIC);
-        out.extend([self.source().set as u8, self.purpose() as u8]);
-        out.extend_from_slice(self.source().prf.seed());
+        let source = self.source();
+        out.extend([source.set as u8, self.purpose() as u8]);
+        out.extend(source.active.start.to_le_bytes());
+        out.extend(source.active.end.to_le_bytes());
+        out.extend_from_slice(source.prf.seed());
         Zeroizing::new(seal(out))
     }
 
@@ -75,30 +89,18 @@ impl SecretKey {
         secret: &[u8],
         backend: Backend,
     ) -> Result<SecretKey, KeyFileError> {
-        let mut reader = open(secret, SECRET_MAGIC, "secret key")?;
-        let (set, purpose) = kind(&mut reader)?;
-        let seed = Zeroizing::new(reader.array::<32>()?);
-        end(&reader)?;
-        let prf = Prf::new(set, &seed);
+        let Secret { about, seed } = read_secret(secret)?;
         let mut reader = open(tree, TREE_MAGIC, "key tree")?;
-        if kind(&mut reader)? != (set, purpose) {
+        if About::read(&mut reader)? != about {
             return Err(KeyFileError::Mismatch);
         }
-        let (start, end_index) = (reader.u64()?, reader.u64()?);
-        let max = set.params().lifetime();
-        out_of_range("end of the active indices", end_index, max)?;
-        out_of_range(
-            "start of the active indices",
-            start.saturating_add(1),
-            end_index,
-        )?;
-        out_of_range("active indices", end_index - start, FILE_INDICES_MAX)?;
+        let About { set, .. } = about;
         let parameter = elements::<5>(&mut reader, set.params().parameter)?;
         let source = Source {
             set,
-            prf,
+            prf: Prf::new(set, &seed),
             parameter,
-            active: start..end_index,
+            active: about.active,
         };
         let digest = set.params().digest;
         let count = usize::try_from(source.resident()).unwrap_or(usize::MAX);
@@ -111,8 +113,65 @@ impl SecretKey {
             (0..count).map(|_| elements(&mut reader, digest)).collect();
         end(&reader)?;
         let resident = source.restore(backend, nodes?);
-        Ok(SecretKey::of(purpose, source, resident))
+        Ok(SecretKey::of(about.purpose, source, resident))
     }
+
+    /// The key of its secret file alone: its tree is made again, which takes as long as a new key.
+    /// `progress` is told how many indices are done.
+    ///
+    /// # Errors
+    /// [`KeyFileError`].
+    pub fn from_secret_file(
+        secret: &[u8],
+        exec: Exec<'_>,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<SecretKey, KeyFileError> {
+        let Secret { about, seed } = read_secret(secret)?;
+        let About {
+            set,
+            purpose,
+            active,
+        } = about;
+        Ok(SecretKey::generate(
+            set, purpose, &seed, active, exec, progress,
+        )?)
+    }
+}
+
+/// What both files begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct About {
+    set: Set,
+    purpose: Purpose,
+    active: Range<u64>,
+}
+
+impl About {
+    fn read(reader: &mut Reader<'_>) -> Result<About, KeyFileError> {
+        let (set, purpose) = kind(reader)?;
+        let (start, end) = (reader.u64()?, reader.u64()?);
+        out_of_range("end of the active indices", end, set.params().lifetime())?;
+        out_of_range("start of the active indices", start.saturating_add(1), end)?;
+        out_of_range("active indices", end - start, FILE_INDICES_MAX)?;
+        Ok(About {
+            set,
+            purpose,
+            active: start..end,
+        })
+    }
+}
+
+struct Secret {
+    about: About,
+    seed: Zeroizing<[u8; 32]>,
+}
+
+fn read_secret(bytes: &[u8]) -> Result<Secret, KeyFileError> {
+    let mut reader = open(bytes, SECRET_MAGIC, "secret key")?;
+    let about = About::read(&mut reader)?;
+    let seed = Zeroizing::new(reader.array::<32>()?);
+    end(&reader)?;
+    Ok(Secret { about, seed })
 }
 
 fn open<'a>(
@@ -194,6 +253,9 @@ mod tests {
             assert_eq!(back.public_key(), key.public_key());
             assert_eq!((back.purpose(), back.active()), (Purpose::Duty, active));
             assert_eq!(back.resident(), key.resident());
+            let exec = Exec::new(Backend::measured(), None);
+            let again = SecretKey::from_secret_file(&secret, exec, &|_| ()).unwrap();
+            assert_eq!(again.to_tree_file(), tree);
         }
     }
 
@@ -223,15 +285,17 @@ mod tests {
     fn fields_have_bounds() {
         let key = key(Set::Test, 0..16);
         let (tree, secret) = (key.to_tree_file(), key.to_secret_file());
-        let changed = |at: usize, bytes: &[u8]| {
-            let mut content = unseal(&tree).unwrap().to_vec();
+        let patched = |file: &[u8], at: usize, bytes: &[u8]| {
+            let mut content = unseal(file).unwrap().to_vec();
             content[at..at + bytes.len()].copy_from_slice(bytes);
-            read(&seal(content), &secret).err()
+            seal(content)
         };
-        assert_eq!(
-            changed(5, &[Purpose::Vote as u8]),
-            Some(KeyFileError::Mismatch)
-        );
+        // A tree of another purpose or range than the secret's, well-formed.
+        for (at, byte) in [(5, 0), (6, 1), (14, 15), (14, 17)] {
+            let refused = read(&patched(&tree, at, &[byte]), &secret).err();
+            assert_eq!(refused, Some(KeyFileError::Mismatch), "{at} {byte}");
+        }
+        // Both files agree in a field that is out of bounds, or in a range that the nodes are not of.
         for (at, bytes) in [
             (4, vec![9]),
             (5, vec![2]),
@@ -242,14 +306,14 @@ mod tests {
             (14, vec![1, 1]),
             (14, vec![17]),
             (14, vec![15]),
-            (22, vec![0xff; 4]),
-            (42, vec![0xff; 4]),
         ] {
-            let refused = changed(at, &bytes);
-            assert!(
-                matches!(refused, Some(KeyFileError::Decode(_))),
-                "{at} {bytes:?} {refused:?}"
-            );
+            let refused = read(&patched(&tree, at, &bytes), &patched(&secret, at, &bytes)).err();
+            let decode = matches!(refused, Some(KeyFileError::Decode(_)));
+            assert!(decode, "{at} {bytes:?} {refused:?}");
+        }
+        for at in [22, 42] {
+            let refused = read(&patched(&tree, at, &[0xff; 4]), &secret).err();
+            assert!(matches!(refused, Some(KeyFileError::Decode(_))), "{at}");
         }
         // 2^32 indices would be a file of half a gigabyte.
         let compact = crate::tests::compact_key(0..1);

@@ -7,13 +7,14 @@
 //! | `tree`, `key`, `keyfile` | keys in little memory and in files |
 //! | `signature`, `verify` | bytes, and verification of many at once |
 //! | `watermark`, `durable` | no slot twice, also after a crash |
-//! | `scheme` | the scheme of the protocol, in list mode |
+//! | `registry`, `claims`, `scheme` | the scheme of the protocol, in list mode |
 //!
 //! The lecture: why it holds, and what is claimed.
 //!
 #![doc = include_str!("LECTURE.md")]
 #![forbid(unsafe_code)]
 
+mod claims;
 mod durable;
 mod exec;
 mod hash;
@@ -21,6 +22,7 @@ mod key;
 mod keyfile;
 mod params;
 mod prf;
+mod registry;
 mod scheme;
 mod shake;
 mod signature;
@@ -31,9 +33,10 @@ mod watermark;
 pub use durable::write_durably;
 pub use exec::Exec;
 pub use key::{KeyError, Purpose, SecretKey, SignError, TRIES_MAX, one_time_index};
-pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES};
+pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES, TREE_FILE_BYTES_MAX};
 pub use params::{BASE, Params, Set, UnknownSet};
-pub use scheme::{COMMITTEE_MAX, EpochKeys, Registry, Signers, Verdicts, Xmss};
+pub use registry::{EpochKeys, Registry, Signers};
+pub use scheme::{COMMITTEE_MAX, Verdicts, Xmss};
 pub use signature::{BytesError, PublicKey, Signature};
 pub use verify::{Item, verify, verify_batch};
 pub use watermark::{FileWatermark, Marks, MarksError, WatermarkError};

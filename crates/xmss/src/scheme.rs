@@ -1,22 +1,21 @@
 //! XMSS as a scheme of the protocol, in list mode: an aggregate is its signatures.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
     Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
-    Reservation, Role, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement, list,
+    Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement, list,
 };
 use alphorn_stark::Backend;
 use alphorn_types::{Assignment, Slot, Validator};
 
+use crate::claims::{Wanted, hold, wanted};
 use crate::exec::Exec;
-use crate::key::{KeyError, Purpose, SecretKey, SignError, one_time_index};
+use crate::key::{Purpose, SignError};
 use crate::params::Set;
-use crate::signature::{PublicKey, Signature};
-use crate::verify::{Item, verify_batch};
+use crate::registry::{EpochKeys, Registry, Signers};
 
 /// Largest committee: the registry of a statement.
 pub const COMMITTEE_MAX: u32 = 1 << 15;
@@ -38,112 +37,8 @@ pub struct Xmss {
     backend: Backend,
 }
 
-/// The public keys of all validators, of votes and of duties.
-#[derive(Clone, Debug)]
-pub struct Registry {
-    votes: Vec<PublicKey>,
-    duties: Vec<PublicKey>,
-}
-
-impl Registry {
-    /// A registry of one vote key and one duty key for each validator.
-    ///
-    /// # Panics
-    /// If there are not as many of one as of the other.
-    pub fn new(votes: Vec<PublicKey>, duties: Vec<PublicKey>) -> Registry {
-        assert_eq!(votes.len(), duties.len(), "two keys for each validator");
-        Registry { votes, duties }
-    }
-
-    /// Number of validators.
-    pub fn len(&self) -> usize {
-        self.votes.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.votes.is_empty()
-    }
-
-    fn key(&self, purpose: Purpose, validator: Validator) -> Option<&PublicKey> {
-        let keys = match purpose {
-            Purpose::Vote => &self.votes,
-            Purpose::Duty => &self.duties,
-        };
-        keys.get(validator.0 as usize)
-    }
-}
-
-/// The secret keys held here, two for each validator.
-#[derive(Default)]
-pub struct Signers(BTreeMap<(u32, Purpose), SecretKey>);
-
-impl Signers {
-    /// No key.
-    pub fn new() -> Signers {
-        Signers::default()
-    }
-
-    /// Adds a key; one of the same validator and purpose is replaced.
-    pub fn insert(&mut self, validator: Validator, key: SecretKey) {
-        self.0.insert((validator.0, key.purpose()), key);
-    }
-
-    /// The key of a validator for a purpose.
-    pub fn key(&self, validator: Validator, purpose: Purpose) -> Option<&SecretKey> {
-        self.0.get(&(validator.0, purpose))
-    }
-
-    /// Interop keys of validators `0..validators`, active in `slots`, and their registry.
-    ///
-    /// # Errors
-    /// [`KeyError`].
-    pub fn interop(
-        set: Set,
-        validators: u32,
-        slots: Range<u64>,
-        exec: Exec<'_>,
-    ) -> Result<(Signers, Registry), KeyError> {
-        let one_thread = Exec::new(exec.backend(), None);
-        let duties = slots.start.saturating_mul(8)..slots.end.saturating_mul(8);
-        let pairs = exec.map(validators as usize, |i| {
-            if exec.stopped() {
-                return Err(KeyError::Stopped);
-            }
-            let make = |purpose, active: &Range<u64>| {
-                SecretKey::interop(set, purpose, i as u32, active.clone(), one_thread)
-            };
-            Ok([make(Purpose::Vote, &slots)?, make(Purpose::Duty, &duties)?])
-        });
-        let (mut signers, mut votes, mut duties) = (Signers::new(), Vec::new(), Vec::new());
-        for (i, pair) in pairs.into_iter().enumerate() {
-            let [vote, duty] = pair?;
-            votes.push(*vote.public_key());
-            duties.push(*duty.public_key());
-            signers.insert(Validator(i as u32), vote);
-            signers.insert(Validator(i as u32), duty);
-        }
-        Ok((signers, Registry::new(votes, duties)))
-    }
-}
-
-/// The keys of an epoch: lists need them in no other order than the registry's.
-pub struct EpochKeys {
-    registry: Arc<Registry>,
-    assignment: Arc<Assignment>,
-}
-
 /// Whether each claim holds.
 pub struct Verdicts(Vec<bool>);
-
-/// A signature to verify for a claim.
-struct Wanted<'a> {
-    claim: usize,
-    key: &'a PublicKey,
-    index: u32,
-    message: &'a [u8; 32],
-    bytes: &'a [u8],
-}
 
 impl Xmss {
     /// The scheme of a set on a kernel.
@@ -154,95 +49,6 @@ impl Xmss {
     /// The set.
     pub fn set(&self) -> Set {
         self.set
-    }
-
-    /// The signatures that a claim needs; none if it cannot hold.
-    fn wanted<'a>(
-        &self,
-        keys: &'a EpochKeys,
-        claim: &'a Claim,
-        number: usize,
-    ) -> Option<Vec<Wanted<'a>>> {
-        let one = |role, validator, slot: Slot, message: &'a [u8; 32], bytes: &'a [u8]| {
-            Some(Wanted {
-                claim: number,
-                key: keys.registry.key(Purpose::of(role), validator)?,
-                index: one_time_index(role, slot.0)?,
-                message,
-                bytes,
-            })
-        };
-        match claim {
-            Claim::One {
-                validator,
-                role,
-                slot,
-                message,
-                signature,
-            } => Some(vec![one(*role, *validator, *slot, message, signature)?]),
-            Claim::Selected { .. } => None,
-            Claim::Group {
-                statement,
-                evidence,
-            } => self.wanted_of_group(keys, statement, evidence, one),
-        }
-    }
-
-    fn wanted_of_group<'a>(
-        &self,
-        keys: &'a EpochKeys,
-        statement: &'a Statement,
-        evidence: &'a Evidence,
-        one: impl Fn(Role, Validator, Slot, &'a [u8; 32], &'a [u8]) -> Option<Wanted<'a>>,
-    ) -> Option<Vec<Wanted<'a>>> {
-        let support = &evidence.support;
-        let members = keys.assignment.members();
-        let end = u64::from(statement.first) + u64::from(statement.len);
-        let fits = support.len() == statement.len as usize && end <= members.len() as u64;
-        if !fits || support.is_empty() || support.max_multiplicity() > 1 {
-            return None;
-        }
-        let each = self.set.params().signature_bytes;
-        let signatures = list::split(&evidence.bytes, support.signer_count(), each).ok()?;
-        support
-            .iter()
-            .zip(signatures)
-            .map(|((position, _), bytes)| {
-                let validator = Validator(members[statement.first as usize + position]);
-                one(
-                    Role::Vote,
-                    validator,
-                    statement.slot,
-                    &statement.message,
-                    bytes,
-                )
-            })
-            .collect()
-    }
-
-    /// Which of some signatures hold.
-    fn verify(&self, wanted: &[Wanted<'_>]) -> Vec<bool> {
-        let decoded: Vec<Option<Signature>> = wanted
-            .iter()
-            .map(|wanted| Signature::from_bytes(self.set, wanted.bytes).ok())
-            .collect();
-        let pairs = wanted.iter().zip(&decoded);
-        let items: Vec<Item<'_>> = pairs
-            .filter_map(|(wanted, signature)| {
-                Some(Item {
-                    key: wanted.key,
-                    index: wanted.index,
-                    message: wanted.message,
-                    signature: signature.as_ref()?,
-                })
-            })
-            .collect();
-        let mut verdicts =
-            verify_batch(self.set, &items, Exec::new(self.backend, None)).into_iter();
-        decoded
-            .iter()
-            .map(|signature| signature.is_some() && verdicts.next().unwrap_or(false))
-            .collect()
     }
 
     /// Hashes of one verification, about.
@@ -444,19 +250,19 @@ impl Scheme for Xmss {
         let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_pulse(&pulse);
         let mut verdicts = vec![true; claims.len()];
-        let mut wanted = Vec::new();
+        let mut all = Vec::new();
         for (i, claim) in claims.iter().enumerate() {
-            match self.wanted(keys, claim, i) {
-                Some(list) => wanted.extend(list),
+            match wanted(self.set, keys, claim, i) {
+                Some(list) => all.extend(list),
                 None => verdicts[i] = false,
             }
         }
-        let chunks: Vec<&[Wanted<'_>]> = wanted.chunks(CHUNK).collect();
+        let chunks: Vec<&[Wanted<'_>]> = all.chunks(CHUNK).collect();
         let held = exec.map(chunks.len(), |i| match exec.stopped() {
             true => vec![false; chunks[i].len()],
-            false => self.verify(chunks[i]),
+            false => hold(self.set, self.backend, chunks[i]),
         });
-        for (wanted, holds) in wanted.iter().zip(held.concat()) {
+        for (wanted, holds) in all.iter().zip(held.concat()) {
             verdicts[wanted.claim] &= holds;
         }
         Verdicts(verdicts)
@@ -532,7 +338,11 @@ mod tests {
         fn registry(&self, validators: u32) -> Registry {
             assert!(validators <= VALIDATORS, "the fixture has fewer keys");
             let n = validators as usize;
-            Registry::new(PUBLIC.votes[..n].to_vec(), PUBLIC.duties[..n].to_vec())
+            let keys = |purpose| {
+                let key = |i| *PUBLIC.key(purpose, Validator(i as u32)).unwrap();
+                (0..n).map(key).collect()
+            };
+            Registry::new(keys(Purpose::Vote), keys(Purpose::Duty))
         }
 
         fn signers(&self, validators: u32) -> Signers {
@@ -548,7 +358,7 @@ mod tests {
         let layout = alphorn_types::Layout::new(validators, 1, 1).unwrap();
         let members = (0..validators).collect();
         let assignment = Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap();
-        let keys = vec![PUBLIC.votes[0]; validators as usize];
+        let keys = vec![*PUBLIC.key(Purpose::Vote, Validator(0)).unwrap(); validators as usize];
         let registry = Arc::new(Registry::new(keys.clone(), keys));
         let scheme = Xmss::new(Set::Compact, Backend::portable());
         let refused = scheme.keys(&registry, &Arc::new(assignment), &mut Ctx::single(&mut ()));

@@ -84,7 +84,7 @@ pub struct Marks {
 
 impl Marks {
     /// The marks of a key that signs nothing below `floor`.
-    fn new(key: &PublicKey, floor: Slot) -> Marks {
+    pub fn new(key: &PublicKey, floor: Slot) -> Marks {
         let mark = Mark {
             slot_next: floor.0,
             ..Mark::default()
@@ -93,6 +93,16 @@ impl Marks {
             key: Sha256::digest(key.to_bytes()).into(),
             marks: [mark; Role::ALL.len()],
         }
+    }
+
+    /// The least slot that is free in a role.
+    pub fn slot_next(&self, role: Role) -> Slot {
+        Slot(self.marks[role as usize].slot_next)
+    }
+
+    /// Whether they are the marks of a key.
+    pub fn belong_to(&self, key: &PublicKey) -> bool {
+        self.key[..] == Sha256::digest(key.to_bytes())[..]
     }
 
     /// The content of the file.
@@ -177,13 +187,9 @@ impl FileWatermark {
     ) -> Result<FileWatermark, WatermarkError> {
         let lock = lock(path)?;
         let bytes = std::fs::read(path).map_err(|error| io_error(path, error))?;
-        let marks = Marks::from_bytes(&bytes).and_then(|marks| {
-            let key: [u8; 32] = Sha256::digest(key.to_bytes()).into();
-            if marks.key == key {
-                Ok(marks)
-            } else {
-                Err(MarksError::OtherKey)
-            }
+        let marks = Marks::from_bytes(&bytes).and_then(|marks| match marks.belong_to(key) {
+            true => Ok(marks),
+            false => Err(MarksError::OtherKey),
         });
         match marks {
             Ok(marks) => Ok(FileWatermark::of(path, validator, marks, lock)),
@@ -206,9 +212,24 @@ impl FileWatermark {
     /// The least slot that is free in a role; none if the store is of no use any more.
     pub fn slot_next(&self, role: Role) -> Option<Slot> {
         let marks = self.marks.lock().ok()?;
-        marks
-            .as_ref()
-            .map(|marks| Slot(marks.marks[role as usize].slot_next))
+        marks.as_ref().map(|marks| marks.slot_next(role))
+    }
+
+    /// Gives out nothing any more, in no role: the key moves elsewhere. Returns the least slot above
+    /// all that were given out, which is the floor of the new store.
+    ///
+    /// # Errors
+    /// [`Refused::NotDurable`]: the file may or may not be retired.
+    pub fn retire(&self) -> Result<Slot, Refused> {
+        let mut known = self.marks.lock().map_err(|_| Refused::NotDurable)?;
+        let mut marks = known.take().ok_or(Refused::NotDurable)?;
+        let floor = marks.marks.iter().map(|mark| mark.slot_next).max();
+        for mark in &mut marks.marks {
+            (mark.slot_next, mark.last) = (u64::MAX, [0; 32]);
+        }
+        write_durably(&self.path, &marks.to_bytes()).map_err(|_| Refused::NotDurable)?;
+        *known = Some(marks);
+        Ok(Slot(floor.unwrap_or(u64::MAX)))
     }
 
     /// [`Watermark::reserve`] for a message: the last slot is given out again for the same message,
@@ -403,6 +424,22 @@ mod tests {
         std::fs::rename(&beside, &path).unwrap();
         let store = FileWatermark::open(&path, ME, &key()).unwrap();
         assert_eq!(store.slot_next(VOTE), Some(Slot(9)));
+    }
+
+    #[test]
+    fn a_retired_store_gives_out_nothing() {
+        let (_folder, path) = folder();
+        let store = FileWatermark::create(&path, ME, &key(), Slot(3)).unwrap();
+        assert!(store.reserve_message(VOTE, Slot(6), &[1; 32]).is_ok());
+        assert_eq!(store.retire(), Ok(Slot(7)));
+        for slot in [6, 7, u64::MAX - 1, u64::MAX] {
+            let refused = store.reserve_message(VOTE, Slot(slot), &[1; 32]);
+            assert!(refused.is_err(), "{slot}");
+        }
+        drop(store);
+        let store = FileWatermark::open(&path, ME, &key()).unwrap();
+        assert_eq!(store.slot_next(VOTE), Some(Slot(u64::MAX)));
+        assert_eq!(store.slot_next(Role::Block), Some(Slot(u64::MAX)));
     }
 
     #[test]

@@ -1,0 +1,109 @@
+//! What a claim of the protocol comes to: single signatures, each verified under its own key.
+
+use alphorn_scheme::{Claim, Evidence, Role, Statement, list};
+use alphorn_stark::Backend;
+use alphorn_types::{Slot, Validator};
+
+use crate::exec::Exec;
+use crate::key::{Purpose, one_time_index};
+use crate::params::Set;
+use crate::registry::EpochKeys;
+use crate::signature::{PublicKey, Signature};
+use crate::verify::{Item, verify_batch};
+
+/// A signature to verify for a claim.
+pub(crate) struct Wanted<'a> {
+    pub(crate) claim: usize,
+    key: &'a PublicKey,
+    index: u32,
+    message: &'a [u8; 32],
+    bytes: &'a [u8],
+}
+
+/// The signatures that a claim needs; none if it cannot hold.
+pub(crate) fn wanted<'a>(
+    set: Set,
+    keys: &'a EpochKeys,
+    claim: &'a Claim,
+    number: usize,
+) -> Option<Vec<Wanted<'a>>> {
+    let one = |role, validator, slot: Slot, message: &'a [u8; 32], bytes: &'a [u8]| {
+        Some(Wanted {
+            claim: number,
+            key: keys.registry.key(Purpose::of(role), validator)?,
+            index: one_time_index(role, slot.0)?,
+            message,
+            bytes,
+        })
+    };
+    match claim {
+        Claim::One {
+            validator,
+            role,
+            slot,
+            message,
+            signature,
+        } => Some(vec![one(*role, *validator, *slot, message, signature)?]),
+        Claim::Selected { .. } => None,
+        Claim::Group {
+            statement,
+            evidence,
+        } => wanted_of_group(set, keys, statement, evidence, one),
+    }
+}
+
+fn wanted_of_group<'a>(
+    set: Set,
+    keys: &'a EpochKeys,
+    statement: &'a Statement,
+    evidence: &'a Evidence,
+    one: impl Fn(Role, Validator, Slot, &'a [u8; 32], &'a [u8]) -> Option<Wanted<'a>>,
+) -> Option<Vec<Wanted<'a>>> {
+    let support = &evidence.support;
+    let members = keys.assignment.members();
+    let end = u64::from(statement.first) + u64::from(statement.len);
+    let fits = support.len() == statement.len as usize && end <= members.len() as u64;
+    if !fits || support.is_empty() || support.max_multiplicity() > 1 {
+        return None;
+    }
+    let each = set.params().signature_bytes;
+    let signatures = list::split(&evidence.bytes, support.signer_count(), each).ok()?;
+    support
+        .iter()
+        .zip(signatures)
+        .map(|((position, _), bytes)| {
+            let validator = Validator(members[statement.first as usize + position]);
+            one(
+                Role::Vote,
+                validator,
+                statement.slot,
+                &statement.message,
+                bytes,
+            )
+        })
+        .collect()
+}
+
+/// Which of some signatures hold.
+pub(crate) fn hold(set: Set, backend: Backend, wanted: &[Wanted<'_>]) -> Vec<bool> {
+    let decoded: Vec<Option<Signature>> = wanted
+        .iter()
+        .map(|wanted| Signature::from_bytes(set, wanted.bytes).ok())
+        .collect();
+    let pairs = wanted.iter().zip(&decoded);
+    let items: Vec<Item<'_>> = pairs
+        .filter_map(|(wanted, signature)| {
+            Some(Item {
+                key: wanted.key,
+                index: wanted.index,
+                message: wanted.message,
+                signature: signature.as_ref()?,
+            })
+        })
+        .collect();
+    let mut verdicts = verify_batch(set, &items, Exec::new(backend, None)).into_iter();
+    decoded
+        .iter()
+        .map(|signature| signature.is_some() && verdicts.next().unwrap_or(false))
+        .collect()
+}
