@@ -2,6 +2,7 @@
 
 mod gate;
 mod peers;
+mod rejoin;
 mod relay;
 mod send;
 mod sink;

@@ -4,4 +4,5 @@ mod attacks;
 mod delivery;
 mod net;
 mod privacy;
+mod rejoin;
 mod sources;

@@ -443,4 +443,60 @@ mod tests {
         let hot = std::mem::offset_of!(Hot<super::super::SeenBits>, seen);
         assert!(hot + super::super::id::HOT_BYTES <= 64, "seen set at {hot}");
     }
+
+    #[test]
+    fn who_was_away_hears_of_what_can_still_be_asked_for() {
+        let config = Config {
+            validate: false,
+            ..Config::default()
+        };
+        let beat_ns = config.heartbeat_ns;
+        let beats = u64::from(config.history_beats);
+        let config = Arc::new(config);
+        let mut node: Gossip<DenseId, Bytes> = Gossip::new(config, 1);
+        let peer = Peer(0);
+        let ids = [DenseId(3), DenseId(5)];
+        let payload: Bytes = vec![7; 2000].into();
+        for id in ids {
+            let payload = payload.clone();
+            node.handle(Time::ZERO, Input::Publish { id, payload });
+        }
+        // Later than heartbeats announce them, for nobody was there to hear it.
+        let back = Time::from_nanos((beats - 1) * beat_ns);
+        let drain = |node: &mut Gossip<DenseId, Bytes>| {
+            std::iter::from_fn(|| node.poll_output()).collect::<Vec<_>>()
+        };
+        while let Some(due) = node.next_deadline().filter(|due| *due < back) {
+            node.handle(due, Input::Deadline);
+        }
+        drain(&mut node);
+        node.handle(back, Input::PeerUp { peer });
+        let told = drain(&mut node);
+        let have = Message::IHave(Ids::new(ids.to_vec()).expect("two names"));
+        let tells = |output: &Output<DenseId, Bytes>| matches!(output, Output::Send { message, .. } if *message == have);
+        assert!(told.iter().any(tells), "{told:?}");
+        let message = Message::IWant(Ids::one(ids[1]));
+        node.handle(
+            back,
+            Input::Message {
+                from: peer,
+                message,
+            },
+        );
+        let answer = Message::Data {
+            id: ids[1],
+            payload,
+        };
+        let answers = |output: &Output<DenseId, Bytes>| matches!(output, Output::Send { message, .. } if *message == answer);
+        assert!(drain(&mut node).iter().any(answers));
+        // What is forgotten is not announced.
+        node.handle(back, Input::PeerDown { peer });
+        let late = Time::from_nanos((beats + 3) * beat_ns);
+        while let Some(due) = node.next_deadline().filter(|due| *due < late) {
+            node.handle(due, Input::Deadline);
+        }
+        drain(&mut node);
+        node.handle(late, Input::PeerUp { peer });
+        assert!(!drain(&mut node).iter().any(tells));
+    }
 }

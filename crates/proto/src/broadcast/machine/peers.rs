@@ -67,6 +67,7 @@ impl<C: Coding> Broadcast<C> {
             live.order.push(peer.0 as PeerIndex);
             live.flows.iter_mut().for_each(|flow| flow.stuck = false);
         }
+        self.welcome(peer.0 as PeerIndex);
         self.wake = true;
     }
 

@@ -1,6 +1,8 @@
 //! What a peer has used up, and what it has to answer for.
 
-use super::super::{Config, MessageId, Output, PEERS_MAX, Payload, PeerSet, Reject};
+use super::super::{
+    Class, Config, Ids, Message, MessageId, Output, PEERS_MAX, Payload, PeerSet, Reject,
+};
 use super::Gossip;
 use crate::Peer;
 use alphorn_types::Time;
@@ -81,6 +83,19 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         self.hot.taken = self.hot.taken.or(one);
         if self.mesh.len() < usize::from(self.config.degree_low) {
             self.wake();
+        }
+        self.introduce(one);
+    }
+
+    /// Tells a new peer of everything that it can still ask for: heartbeats announce what is new, and
+    /// who was away would never hear of the rest.
+    fn introduce(&mut self, peer: PeerSet) {
+        if self.history.is_empty() {
+            return;
+        }
+        let max = usize::from(self.config.limits.ids_max);
+        if let Some(ids) = Ids::new(self.history.announce(0, max)) {
+            self.send(peer, Message::IHave(ids), Class::Answer);
         }
     }
 
