@@ -1,10 +1,12 @@
 //! One proof for many signatures.
 #![doc = include_str!("LECTURE.md")]
 
+use std::sync::Arc;
+
 use alphorn_labrador::ring::Small;
 use alphorn_labrador::schedule::{ParamError, Schedule};
 use alphorn_labrador::sis::Profile;
-use alphorn_labrador::{Backend, DachshundJoint, ProveError, Reject, StatementError, System};
+use alphorn_labrador::{Backend, DachshundJoint, Keys, ProveError, Reject, StatementError, System};
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 use thiserror::Error;
@@ -89,13 +91,40 @@ impl Aggregator {
         profile: Profile,
         backend: Backend,
     ) -> Result<Self, AggregateError> {
+        Self::with_keys(signatures, profile, backend, None)
+    }
+
+    /// The same, over commitment keys of another aggregator where these are long enough.
+    ///
+    /// # Errors
+    /// If there are no parameters for so many.
+    pub fn with_keys(
+        signatures: usize,
+        profile: Profile,
+        backend: Backend,
+        keys: Option<&Arc<Keys>>,
+    ) -> Result<Self, AggregateError> {
         let bounds = DachshundJoint::bounds_for(signatures, ROWS, NORM_SQ_MAX, profile)?;
+        let schedule = Schedule::derive(&bounds)?;
+        let keys = match keys.filter(|keys| keys.serve(&schedule, bounds.openings)) {
+            Some(keys) => keys.clone(),
+            None => {
+                let (inner, outer) = schedule.key_lengths();
+                Arc::new(Keys::expand(inner, outer, bounds.openings))
+            }
+        };
         Ok(Self {
-            system: System::new(&bounds)?,
+            system: System::with_keys(&bounds, schedule, keys),
             signatures,
             profile,
             backend,
         })
+    }
+
+    /// The commitment keys, for aggregators over fewer signatures.
+    #[must_use]
+    pub fn keys(&self) -> &Arc<Keys> {
+        self.system.keys()
     }
 
     /// The parameters of the proofs.

@@ -8,6 +8,7 @@
 //! | [`key`] | secret keys, and public keys ready for products |
 //! | [`aggregate`] | one proof for many signatures |
 //! | [`plain`] | verification, one by one and of whole batches: what an aggregate has to beat |
+//! | `scheme` | the scheme of the protocol: [`Falcon`] |
 //!
 //! The relation of a signature, over the integers: `s1 + s2 h = c` modulo `q = 12289` in
 //! `Z[Y]/(Y^512 + 1)` and `||s1||^2 + ||s2||^2 <= 34,034,726`, where `h` is the key and `c` the
@@ -20,12 +21,17 @@ pub mod flavour;
 mod forms;
 pub mod key;
 pub mod plain;
+mod registry;
 pub mod ring;
+mod scheme;
 
 pub use aggregate::{AggregateError, Aggregator, Signed};
 pub use flavour::Flavour;
 pub use key::{KeyError, PublicKey, SecretKey};
 pub use plain::{Item, Refused, verify, verify_batch};
+
+pub use registry::{EpochKeys, Registry, Signers};
+pub use scheme::{COMMITTEE_MAX, Collections, Falcon, PROOF_BYTES_MAX, Verdicts};
 
 /// Degree of the ring of Falcon-512.
 pub const DEGREE: usize = 512;

@@ -2,9 +2,9 @@
 
 use crate::challenge::weight;
 use crate::form::{Equations, Form, Quadratic, pairs, shifted};
-use crate::key::Key;
+use crate::key::{FIRST, GARBAGE, INNER, Key, OUTER};
 use crate::ring::{Ntt, Rq};
-use crate::schedule::{Cut, Level};
+use crate::schedule::{Cut, Level, Schedule};
 use crate::transcript::Stream;
 
 /// The commitment keys of a schedule.
@@ -17,6 +17,42 @@ pub struct Keys {
     pub(crate) outer: Key,
     /// Commits to the digits of `h`.
     pub(crate) garbage: Key,
+}
+
+impl Keys {
+    /// Keys for proofs with one or two openings at the first level, pieces of up to `inner`
+    /// elements and up to `outer` digits. Longer keys begin with the same elements, so one set
+    /// serves every schedule that is shorter.
+    #[must_use]
+    pub fn expand(inner: usize, outer: usize, openings: usize) -> Self {
+        Self {
+            inner: Key::expand(INNER, inner),
+            first: Key::expand(FIRST, if openings > 1 { outer } else { 0 }),
+            outer: Key::expand(OUTER, outer),
+            garbage: Key::expand(GARBAGE, outer),
+        }
+    }
+
+    /// Bytes of memory of the keys.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let keys = [&self.inner, &self.first, &self.outer, &self.garbage];
+        keys.iter().map(|key| key.bytes()).sum()
+    }
+
+    /// Whether the keys are long enough for a schedule.
+    #[must_use]
+    pub fn serve(&self, schedule: &Schedule, openings: usize) -> bool {
+        let (inner, outer) = schedule.key_lengths();
+        let first = if openings > 1 { outer } else { 0 };
+        let lengths = [
+            (&self.inner, inner),
+            (&self.first, first),
+            (&self.outer, outer),
+            (&self.garbage, outer),
+        ];
+        lengths.iter().all(|(key, length)| key.length() >= *length)
+    }
 }
 
 /// What is public after a level: its commitments, challenges and amortised form. The witness is

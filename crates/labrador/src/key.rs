@@ -46,6 +46,18 @@ impl Key {
         key
     }
 
+    /// The longest vector that the key commits to.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// Bytes of memory of the key.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        (self.elements.len() + self.turned.len()) * size_of::<Ntt>()
+    }
+
     /// The entry of the matrix in `row` and `column`, for a commitment of `rows` rows.
     fn entry(&self, rows: usize, row: usize, column: usize) -> &Ntt {
         let group = rows.next_power_of_two();

@@ -1,9 +1,10 @@
 //! The parameters and keys for statements with the same bounds, and the two sides over them.
 
+use std::sync::Arc;
+
 use crate::adversary::{Honest, Tamper};
 use crate::error::{Invalid, ProveError, Reject};
 use crate::folded::{Folded, Keys};
-use crate::key::{FIRST, GARBAGE, INNER, Key, OUTER};
 use crate::principal::Statement;
 use crate::prove::{Prover, cut_witness};
 use crate::ring::Small;
@@ -101,7 +102,7 @@ impl FrontEnd for Statement {
 pub struct System {
     bounds: PublicBounds,
     schedule: Schedule,
-    keys: Keys,
+    keys: Arc<Keys>,
 }
 
 impl System {
@@ -113,21 +114,39 @@ impl System {
         let schedule = Schedule::derive(bounds)?;
         let (inner, outer) = schedule.key_lengths();
         Ok(Self {
+            keys: Arc::new(Keys::expand(inner, outer, bounds.openings)),
             bounds: bounds.clone(),
             schedule,
-            keys: Keys {
-                inner: Key::expand(INNER, inner),
-                first: Key::expand(FIRST, if bounds.openings > 1 { outer } else { 0 }),
-                outer: Key::expand(OUTER, outer),
-                garbage: Key::expand(GARBAGE, outer),
-            },
         })
+    }
+
+    /// A system over keys that are already drawn. The schedule must be the one that follows from
+    /// the bounds, else proofs and verifiers of others do not fit.
+    ///
+    /// # Panics
+    /// If the keys do not [serve](Keys::serve) the schedule.
+    pub fn with_keys(bounds: &PublicBounds, schedule: Schedule, keys: Arc<Keys>) -> Self {
+        assert!(
+            keys.serve(&schedule, bounds.openings),
+            "keys are long enough"
+        );
+        Self {
+            bounds: bounds.clone(),
+            schedule,
+            keys,
+        }
     }
 
     /// The parameters.
     #[must_use]
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
+    }
+
+    /// The commitment keys.
+    #[must_use]
+    pub fn keys(&self) -> &Arc<Keys> {
+        &self.keys
     }
 
     /// Proves a statement. The witness is checked first: there is no proof of a false statement.

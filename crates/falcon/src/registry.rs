@@ -1,0 +1,89 @@
+//! The keys of many validators: public ones of all, secret ones of those held here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alphorn_types::{Assignment, Validator};
+use rayon::prelude::*;
+
+use crate::{PublicKey, SecretKey};
+
+/// The public keys of all validators.
+#[derive(Clone, Debug)]
+pub struct Registry(Vec<PublicKey>);
+
+impl Registry {
+    /// A registry of one key for each validator.
+    #[must_use]
+    pub fn new(keys: Vec<PublicKey>) -> Registry {
+        Registry(keys)
+    }
+
+    /// Number of validators.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The key of a validator.
+    #[must_use]
+    pub fn key(&self, validator: Validator) -> Option<&PublicKey> {
+        self.0.get(validator.0 as usize)
+    }
+}
+
+/// The secret keys held here; votes and duties share a key.
+#[derive(Default)]
+pub struct Signers(BTreeMap<u32, SecretKey>);
+
+impl Signers {
+    /// No key.
+    #[must_use]
+    pub fn new() -> Signers {
+        Signers::default()
+    }
+
+    /// Adds a key; one of the same validator is replaced.
+    pub fn insert(&mut self, validator: Validator, key: SecretKey) {
+        self.0.insert(validator.0, key);
+    }
+
+    /// The key of a validator.
+    #[must_use]
+    pub fn key(&self, validator: Validator) -> Option<&SecretKey> {
+        self.0.get(&validator.0)
+    }
+
+    /// Interop keys of validators `0..validators`, and their registry.
+    #[must_use]
+    pub fn interop(validators: u32, pool: Option<&rayon::ThreadPool>) -> (Signers, Registry) {
+        let keys = map(pool, validators as usize, |i| SecretKey::interop(i as u64));
+        let registry = keys.iter().map(|key| key.public().clone()).collect();
+        let signers = (0..validators).zip(keys).collect();
+        (Signers(signers), Registry(registry))
+    }
+}
+
+/// The keys of an epoch.
+pub struct EpochKeys {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) assignment: Arc<Assignment>,
+}
+
+/// `f(0), f(1), ...` by all threads.
+pub(crate) fn map<T: Send>(
+    pool: Option<&rayon::ThreadPool>,
+    count: usize,
+    f: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
+    match pool {
+        Some(pool) => pool.install(|| (0..count).into_par_iter().map(&f).collect()),
+        None => (0..count).map(f).collect(),
+    }
+}
