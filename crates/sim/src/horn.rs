@@ -51,7 +51,7 @@ mod work;
 pub use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item};
 pub use plan::{Plan, Server, Topic, TopicId, Way};
 pub use run::{HornRun, run};
-pub use station::{LINKS_MAX, Pending, Station};
+pub use station::{LINKS_MAX, Origin, Pending, Station};
 pub use watch::{Milestones, Violation};
 pub use work::HornWork;
 

@@ -15,13 +15,15 @@
 //! each with uplink, arrival, delivery and acknowledgement.
 
 mod config;
+mod message;
 mod node;
 mod run;
 #[cfg(test)]
 mod tests;
 
 pub use config::TwoLevel;
-pub use node::{Finished, TwoLevelMessage, TwoLevelNode, TwoLevelWork};
+pub use message::{Content, TwoLevelMessage, TwoLevelWork};
+pub use node::{Finished, TwoLevelNode};
 pub use run::run;
 
 use crate::graph::GraphError;

@@ -19,6 +19,8 @@ struct Run<W> {
     left_ns: u64,
     since_ns: u64,
     begun_ns: u64,
+    /// When it ends at the present speed, as scheduled; none while no core is free.
+    due_ns: Option<u64>,
 }
 
 /// The scheduler and the lanes of a node.
@@ -182,29 +184,43 @@ impl<W: Labour> Lanes<W> {
             }
             if let Some(start) = self.plan.next(time(now), lane) {
                 let time_ns = processor.time_ns(start.work.cost_ns());
+                self.generations[lane] = self.generations[lane].wrapping_add(1);
                 self.runs[lane] = Some(Run {
                     work: start.work,
                     time_ns,
                     left_ns: time_ns,
                     since_ns: now,
                     begun_ns: now,
+                    due_ns: None,
                 });
             }
         }
+        self.schedule(now, node, queue);
+        self.arm(now, node, queue);
+    }
+
+    /// Schedules the ends that are new, and anew those that moved with the speed.
+    fn schedule<Q: EventQueue>(&mut self, now: u64, node: u32, queue: &mut Q) {
+        let prove = self.prove_speed();
         for lane in 0..self.runs.len() {
-            let (share, among) = self.speed(lane);
-            let Some(run) = &self.runs[lane] else {
+            let (share, among) = self.speed(lane, prove);
+            let Some(run) = &mut self.runs[lane] else {
                 continue;
             };
-            self.generations[lane] = self.generations[lane].wrapping_add(1);
-            if share > 0 {
+            let due_ns = (share > 0).then(|| {
                 let wide = (u128::from(run.left_ns) * u128::from(among)).div_ceil(share.into());
-                let rest_ns = u64::try_from(wide).unwrap_or(u64::MAX);
+                now.saturating_add(u64::try_from(wide).unwrap_or(u64::MAX))
+            });
+            if run.due_ns == due_ns {
+                continue;
+            }
+            run.due_ns = due_ns;
+            self.generations[lane] = self.generations[lane].wrapping_add(1);
+            if let Some(due_ns) = due_ns {
                 let arg = lane_arg(lane, self.generations[lane]);
-                queue.push(now.saturating_add(rest_ns), node, kind::LANE, arg);
+                queue.push(due_ns, node, kind::LANE, arg);
             }
         }
-        self.arm(now, node, queue);
     }
 
     fn arm<Q: EventQueue>(&mut self, now: u64, node: u32, queue: &mut Q) {
@@ -217,11 +233,16 @@ impl<W: Labour> Lanes<W> {
         }
     }
 
-    /// The cores of a lane: so many, shared with so many lanes.
-    fn speed(&self, lane: usize) -> (u64, u64) {
-        if self.plan.lane_kind(lane) == LaneKind::Fast {
-            return (1, 1);
+    /// The cores of a lane: so many, shared with so many lanes; `prove` are those of a prove lane.
+    fn speed(&self, lane: usize, prove: (u64, u64)) -> (u64, u64) {
+        match self.plan.lane_kind(lane) {
+            LaneKind::Fast => (1, 1),
+            LaneKind::Prove => prove,
         }
+    }
+
+    /// The cores of each prove lane now.
+    fn prove_speed(&self) -> (u64, u64) {
         let (fast, prove) = self.runs.split_at(usize::from(self.config.fast_lanes));
         let busy = |runs: &[Option<Run<W>>]| runs.iter().flatten().count() as u64;
         let proving = busy(prove).max(1);
@@ -231,8 +252,9 @@ impl<W: Labour> Lanes<W> {
 
     /// Counts what was done since the last change of speed.
     fn advance(&mut self, now: u64) {
+        let prove = self.prove_speed();
         for lane in 0..self.runs.len() {
-            let (share, among) = self.speed(lane);
+            let (share, among) = self.speed(lane, prove);
             if let Some(run) = &mut self.runs[lane] {
                 let wide = u128::from(now - run.since_ns) * u128::from(share) / u128::from(among);
                 run.left_ns = run

@@ -70,7 +70,11 @@ pub(super) fn build(
         let way = plan.topics[topic.0 as usize].way;
         let neighbours = neighbours(own, &graph, way)?;
         let key = mix([seed, SEED, node.into(), topic.0.into()]);
-        stations[node as usize].push(Station::new(topic, way, neighbours, &plan.gossip, key));
+        let config = match way {
+            Way::Direct => &plan.direct,
+            Way::Gossip | Way::Grid => &plan.gossip,
+        };
+        stations[node as usize].push(Station::new(topic, way, neighbours, config, key));
     }
     let nodes = (0..).zip(stations);
     let node = |(node, stations)| HornNode::new(plan.clone(), graph.clone(), node, stations);

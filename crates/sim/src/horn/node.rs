@@ -6,7 +6,7 @@ mod gate;
 
 use super::message::{BlockBody, CollectionBody, HornMessage, Item};
 use super::plan::{Plan, SLOT, TopicId, Way};
-use super::station::Station;
+use super::station::{Origin, Station};
 use super::work::HornWork;
 use crate::graph::Graph;
 use crate::role::{Input, Output, Role};
@@ -123,10 +123,15 @@ pub struct HornNode {
     graph: Arc<Graph>,
     node: u32,
     now: Time,
-    /// By topic.
+    /// Topics, ascending, and their stations.
+    topics: Vec<TopicId>,
     stations: Vec<Station<Item>>,
     /// The earliest deadline of a station, and whose.
     beat: Option<(Time, usize)>,
+    /// When the next step is taken.
+    step_at: Option<Time>,
+    /// When the next collector's turn comes whose collection is made.
+    stage_at: Option<Time>,
     /// Stations whose batch is due.
     due: Vec<u32>,
     aggregating: Vec<Aggregating>,
@@ -158,10 +163,13 @@ impl HornNode {
             out: VecDeque::new(),
             now: Time::ZERO,
             beat: None,
+            step_at: Step::ALL.first().map(|step| step.time(&plan)),
+            stage_at: None,
             due: Vec::new(),
             plan,
             graph,
             node,
+            topics: stations.iter().map(|station| station.id).collect(),
             stations,
         };
         node.take_posts();
@@ -170,10 +178,7 @@ impl HornNode {
     }
 
     fn find(&self, topic: TopicId) -> Option<usize> {
-        let found = self
-            .stations
-            .binary_search_by_key(&topic, |station| station.id);
-        found.ok()
+        self.topics.binary_search(&topic).ok()
     }
 
     fn find_beat(&mut self) {
@@ -188,7 +193,7 @@ impl HornNode {
         while let Some(output) = self.stations[index].poll_output() {
             match output {
                 gossip::Output::Send { to, message, class } => {
-                    let to = self.stations[index].neighbours(&to);
+                    let to = self.stations[index].neighbours(to);
                     if !to.is_empty() {
                         let inner = message;
                         self.out.push_back(Output::Send {
@@ -206,7 +211,10 @@ impl HornNode {
                 }
                 gossip::Output::Validate {
                     token, id, payload, ..
-                } => self.admit(index, token, id, payload),
+                } => self.admit(index, Origin::Machine(token), id, payload),
+                gossip::Output::Deliver { id, payload } if self.stations[index].is_direct() => {
+                    self.admit(index, Origin::Direct, id, payload);
+                }
                 gossip::Output::Deliver { payload, .. } => self.accept(topic, payload),
                 gossip::Output::Report { peer, reason } => {
                     if let Some(peer) = self.stations[index].neighbour(peer) {
@@ -290,9 +298,11 @@ impl HornNode {
 
     fn keep_time(&mut self) {
         while let Some(step) = Step::ALL.get(self.steps).copied()
-            && step.time(&self.plan) <= self.now
+            && self.step_at.is_some_and(|at| at <= self.now)
         {
             self.steps += 1;
+            let next = Step::ALL.get(self.steps);
+            self.step_at = next.map(|step| step.time(&self.plan));
             match step {
                 Step::Vote => self.sign_votes(),
                 Step::Aggregate | Step::HurryAggregates => self.advance_aggregators(),
@@ -309,9 +319,6 @@ impl HornNode {
             self.find_beat();
         }
         self.advance_stages();
-        for index in std::mem::take(&mut self.due) {
-            self.verify(index as usize);
-        }
     }
 
     fn finished(&mut self, job: JobId, end: End) {
@@ -369,6 +376,10 @@ impl Role for HornNode {
             Input::PeerUp { .. } | Input::PeerDown { .. } | Input::SendReady { .. } => {}
             Input::Command(never) => match never {},
         }
+        // A job begins when what came together is here: messages leave a downlink one by one.
+        while let Some(index) = self.due.pop() {
+            self.verify(index as usize);
+        }
     }
 
     #[inline]
@@ -377,12 +388,11 @@ impl Role for HornNode {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        if !self.due.is_empty() {
-            return Some(self.now);
-        }
-        let step = Step::ALL.get(self.steps).map(|step| step.time(&self.plan));
         let beat = self.beat.map(|(at, _)| at);
-        [step, beat, self.next_stage()].into_iter().flatten().min()
+        [self.step_at, beat, self.stage_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn cancels((topic, id): &Self::Cancel, message: &Self::Message) -> bool {

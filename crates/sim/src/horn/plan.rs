@@ -3,19 +3,21 @@
 //! It is fixed before the run and shared. Who serves, when phases begin, which cover a collector takes
 //! and how long messages are is asked of [`alphorn_proto`]; nothing of it is decided here.
 
+mod config;
+mod sizes;
+
 use super::HornError;
-use super::message::{AggregateBody, BlockBody, CollectionBody};
 use crate::latency::mix;
 use crate::random;
 use crate::scenario;
 use alphorn_proto::gossip;
 use alphorn_proto::horn::selection::{self, Post};
 use alphorn_proto::horn::{Config, SchemeInfo, Selection, committee};
-use alphorn_proto::slot::{Phase, SlotClock, Timing};
-use alphorn_proto::wire::{self, Kind, WireFormat, digest, no_references};
+use alphorn_proto::slot::{Phase, SlotClock};
+use alphorn_proto::wire::{Kind, WireFormat, digest};
+use alphorn_scheme::Op;
 use alphorn_scheme::model::{CostTable, Model};
-use alphorn_scheme::{Evidence, Layer, Op};
-use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Layout, Slot, Support, Time, Validator};
+use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Time};
 use std::sync::Arc;
 
 /// The slot whose votes are followed; its block is genesis.
@@ -96,8 +98,10 @@ pub struct Plan {
     pub aggregators: Vec<Vec<Server>>,
     /// Collectors by committee.
     pub collectors: Vec<Vec<Server>>,
-    /// The mesh.
+    /// The mesh, and grids.
     pub gossip: Arc<gossip::Config>,
+    /// Direct sending: nothing is forwarded, so nobody but the node waits for a verdict.
+    pub direct: Arc<gossip::Config>,
     /// Number of nodes.
     pub nodes: u32,
     table: CostTable,
@@ -124,9 +128,9 @@ impl Plan {
             return Err(HornError::ParticipationFile);
         }
         let model = Model::new(table.clone())?;
-        let layout = layout(horn, table.abilities.committee_max)?;
+        let layout = config::layout(horn, table.abilities.committee_max)?;
         let info = SchemeInfo::of(&model, &layout);
-        let config = config(horn, layout, &info, seed)?;
+        let config = config::config(horn, layout, &info, seed)?;
         let mix_in = random::bytes(seed, "horn/mix", 0);
         let assignment = committee::assignment(Epoch(0), &mix_in, layout);
         let mut plan = Plan {
@@ -138,6 +142,10 @@ impl Plan {
             aggregators: Vec::new(),
             collectors: Vec::new(),
             gossip: Arc::new(gossip::Config::default()),
+            direct: Arc::new(gossip::Config {
+                validate: false,
+                ..gossip::Config::default()
+            }),
             nodes: scenario.sim.nodes,
             table,
             overlap: info.overlap(),
@@ -362,159 +370,4 @@ impl Plan {
         };
         format!("{kind} costs of {}", self.table.scheme)
     }
-
-    /// Bytes of a vote.
-    pub fn vote_bytes(&self) -> u32 {
-        // At most 8 KiB.
-        self.format.bytes_max(Kind::Vote) as u32
-    }
-
-    fn proof(&self) -> Option<alphorn_scheme::Bytes> {
-        let bytes = self.format.selection_proof_bytes?;
-        Some(vec![0; bytes].into())
-    }
-
-    fn envelope(&self) -> alphorn_scheme::Bytes {
-        vec![0; self.format.duty_signature_bytes].into()
-    }
-
-    fn evidence(&self, layer: Layer, support: Support) -> Evidence {
-        let bytes = self
-            .table
-            .evidence_bytes(layer, support.signer_count() as u64);
-        Evidence {
-            support: Arc::new(support),
-            bytes: vec![0; bytes as usize].into(),
-        }
-    }
-
-    /// An aggregate of these votes, with the bytes of its encoding.
-    pub fn aggregate(&self, cell: u32, sender: u32, signers: Bitfield) -> AggregateBody {
-        let message = wire::Aggregate {
-            vote: wire::Vote::default(),
-            cell: self.cell(cell),
-            sender: Validator(sender),
-            proof: self.proof(),
-            evidence: self.evidence(Layer::Aggregate, Support::from_bits(signers.clone())),
-            envelope: self.envelope(),
-        };
-        let encoded = message.encode(&self.format, &no_references);
-        AggregateBody {
-            cell,
-            sender,
-            signers,
-            // Without a context no reference can be missing.
-            bytes: encoded.map_or(0, |bytes| bytes.len() as u64),
-        }
-    }
-
-    /// A collection of these aggregates, with the bytes of its encoding.
-    pub fn collection(
-        &self,
-        committee: u16,
-        sender: u32,
-        support: Support,
-        parts: Vec<Arc<AggregateBody>>,
-    ) -> CollectionBody {
-        let signers = support.signers();
-        let votes = signers.count_ones() as u32;
-        let message = wire::Collection {
-            vote: wire::Vote::default(),
-            committee,
-            sender: Validator(sender),
-            proof: self.proof(),
-            evidence: self.evidence(Layer::Collection, support.clone()),
-            envelope: self.envelope(),
-        };
-        let encoded = message.encode(&self.format, &no_references);
-        let bytes = encoded.map_or(0, |bytes| bytes.len() as u64);
-        // An entry has neither version, kind, sender and proof nor the envelope.
-        let around = 2 + 4 + self.format.selection_proof_bytes.unwrap_or(0);
-        let around = (around + self.format.duty_signature_bytes) as u64;
-        CollectionBody {
-            committee,
-            sender,
-            support,
-            signers,
-            votes,
-            parts,
-            bytes,
-            entry_bytes: bytes.saturating_sub(around),
-        }
-    }
-
-    /// A block of these collections.
-    pub fn block(&self, entries: Vec<Arc<CollectionBody>>) -> BlockBody {
-        let content: u64 = entries.iter().map(|entry| entry.entry_bytes).sum();
-        BlockBody {
-            bytes: self.block_bytes(content),
-            entries,
-        }
-    }
-
-    /// Bytes of a block whose entries have so many.
-    pub fn block_bytes(&self, entries_bytes: u64) -> u64 {
-        let around = 2 + wire::HEADER_BYTES + 4 + 4 + self.format.duty_signature_bytes;
-        around as u64 + entries_bytes
-    }
-}
-
-/// Validators, committees and cells.
-fn layout(horn: &scenario::Horn, committee_max: Option<u32>) -> Result<Layout, HornError> {
-    let default = Layout::default_for(horn.validators, committee_max)?;
-    let number = |given: Option<u32>, default: u16| {
-        given.map_or(default, |value| u16::try_from(value).unwrap_or(u16::MAX))
-    };
-    let committees = number(horn.committees, default.committees());
-    let subcommittees = number(horn.subcommittees, default.subcommittees());
-    Ok(Layout::new(horn.validators, committees, subcommittees)?)
-}
-
-/// The parameters of the protocol: the defaults of the scheme, and what the scenario names.
-fn config(
-    horn: &scenario::Horn,
-    layout: Layout,
-    info: &SchemeInfo,
-    seed: u64,
-) -> Result<Config, HornError> {
-    let small = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
-    let mut config = Config::new(layout, info);
-    config.network_id = random::bytes(seed, "genesis", 0);
-    config.timing = timing(horn)?;
-    if let Some(target) = horn.aggregators {
-        config.aggregators_target = small(target);
-    }
-    if let Some(target) = horn.collectors {
-        config.collectors_target = small(target);
-    }
-    if let Some(most) = horn.multiplicity_max {
-        config.multiplicity_max = u8::try_from(most).unwrap_or(u8::MAX);
-        if most == 1 {
-            config.cover = alphorn_proto::horn::Cover::Best1;
-        }
-    }
-    if let Some(selection) = &horn.selection {
-        config.selection =
-            selection
-                .parse()
-                .map_err(|error: alphorn_proto::horn::config::ParseChoiceError| {
-                    HornError::Selection {
-                        value: selection.clone(),
-                        why: error.to_string(),
-                    }
-                })?;
-    }
-    config.validate(info)?;
-    Ok(config)
-}
-
-fn timing(horn: &scenario::Horn) -> Result<Timing, HornError> {
-    let Some(slot_ms) = horn.slot_ms else {
-        let name = horn.slot.as_deref().unwrap_or("horn");
-        return Ok(name.parse()?);
-    };
-    let given = horn.offsets_ms.len();
-    let offsets_ms = horn.offsets_ms.clone().try_into();
-    let offsets_ms = offsets_ms.map_err(|_| HornError::Offsets { given })?;
-    Ok(Timing::custom(slot_ms, offsets_ms)?)
 }

@@ -23,11 +23,22 @@ enum Machine<P> {
     Grid(Box<Grid<DenseId, P>>),
 }
 
+/// Who waits for the verdict on a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The state machine, which may forward it.
+    Machine(Token),
+    /// Nobody: it was sent directly, and is forwarded to nobody.
+    Direct,
+    /// Nobody yet: a publisher handed it in, and it is published if it is valid.
+    HandedIn,
+}
+
 /// A message that waits for verification.
 #[derive(Clone, Debug)]
 pub struct Pending<P> {
-    /// Names it to the state machine; none for one that a publisher handed in.
-    pub token: Option<Token>,
+    /// Who waits for the verdict.
+    pub origin: Origin,
     /// Its number on the topic.
     pub id: DenseId,
     /// The message.
@@ -41,7 +52,7 @@ pub struct Batch<P> {
     pub waiting: Vec<Pending<P>>,
     /// In the job.
     pub running: Vec<Pending<P>>,
-    /// A job is due at the end of the instant.
+    /// A job is due at the end of the input.
     pub due: bool,
 }
 
@@ -79,6 +90,7 @@ pub struct Station<P> {
     /// The topic.
     pub id: TopicId,
     machine: Machine<P>,
+    /// The neighbours' numbers; a mesh has numbers of its own for them, their places here.
     links: Vec<u32>,
     /// What waits for verification.
     pub batch: Batch<P>,
@@ -97,24 +109,23 @@ impl<P: Payload> Station<P> {
         seed: u64,
     ) -> Station<P> {
         let Neighbours { all, mesh, grid } = neighbours;
-        let numbers = |count: usize| (0..count as u64).map(Peer);
+        let number = |index: &u32| Peer(u64::from(all[*index as usize]));
         let machine = match way {
             Way::Direct => {
-                let receivers = numbers(all.len()).collect();
-                Machine::Direct(Box::new(Direct::new(config.clone(), receivers)))
+                let receivers = all.iter().map(|number| Peer(u64::from(*number)));
+                Machine::Direct(Box::new(Direct::new(config.clone(), receivers.collect())))
             }
             Way::Grid => {
                 let links = grid.unwrap_or(Links {
                     row: Arc::from([]),
                     column: Arc::from([]),
                 });
-                let links = links.map(|index| Peer(u64::from(*index)));
-                Machine::Grid(Box::new(Grid::new(config.clone(), links)))
+                Machine::Grid(Box::new(Grid::new(config.clone(), links.map(number))))
             }
             Way::Gossip => {
                 assert!(all.len() <= LINKS_MAX, "{} neighbours", all.len());
                 let mut machine = Gossip::new(config.clone(), seed);
-                for peer in numbers(all.len()).chain([OUTSIDE]) {
+                for peer in (0..all.len() as u64).map(Peer).chain([OUTSIDE]) {
                     machine.handle(Time::ZERO, Input::PeerUp { peer });
                 }
                 let adopted = mesh.into_iter().map(|index| Peer(index.into()));
@@ -140,21 +151,32 @@ impl<P: Payload> Station<P> {
     }
 
     /// Takes a message of a neighbour, or of somebody who is no member.
+    #[inline]
     pub fn receive(&mut self, now: Time, from: u32, message: Message<DenseId, P>) {
-        let found = self.links.binary_search(&from).ok();
-        let from = found.map(|index| Peer(index as u64));
-        if let (Machine::Grid(_), None, Message::Relay { id, payload }) =
-            (&self.machine, from, &message)
-        {
-            self.batch.waiting.push(Pending {
-                token: None,
-                id: *id,
-                item: payload.clone(),
-            });
-            return;
+        match &mut self.machine {
+            Machine::Gossip(machine) => {
+                let found = self.links.binary_search(&from).ok();
+                let from = found.map_or(OUTSIDE, |index| Peer(index as u64));
+                machine.handle(now, Input::Message { from, message });
+            }
+            Machine::Direct(machine) => {
+                let from = Peer(from.into());
+                machine.handle(now, Input::Message { from, message });
+            }
+            Machine::Grid(machine) => match message {
+                Message::Relay { id, payload } if self.links.binary_search(&from).is_err() => {
+                    self.batch.waiting.push(Pending {
+                        origin: Origin::HandedIn,
+                        id,
+                        item: payload,
+                    });
+                }
+                message => {
+                    let from = Peer(from.into());
+                    machine.handle(now, Input::Message { from, message });
+                }
+            },
         }
-        let from = from.unwrap_or(OUTSIDE);
-        self.input(now, Input::Message { from, message });
     }
 
     /// What a publisher who is no member sends to those that take it in.
@@ -163,6 +185,11 @@ impl<P: Payload> Station<P> {
             Way::Grid => Message::Relay { id, payload },
             Way::Gossip | Way::Direct => Message::Data { id, payload },
         }
+    }
+
+    /// Whether messages come directly: what it delivers is not verified yet.
+    pub fn is_direct(&self) -> bool {
+        matches!(self.machine, Machine::Direct(_))
     }
 
     /// Publishes a message of this node.
@@ -209,14 +236,22 @@ impl<P: Payload> Station<P> {
         }
     }
 
-    /// The node's number for a neighbour; none for those who are no members.
+    /// The node's number for a neighbour; none for those who are no members of a mesh.
     pub fn neighbour(&self, peer: Peer) -> Option<Peer> {
-        let number = self.links.get(usize::try_from(peer.0).ok()?)?;
-        Some(Peer(u64::from(*number)))
+        match self.machine {
+            Machine::Gossip(_) => {
+                let number = self.links.get(usize::try_from(peer.0).ok()?)?;
+                Some(Peer(u64::from(*number)))
+            }
+            Machine::Direct(_) | Machine::Grid(_) => Some(peer),
+        }
     }
 
     /// The node's numbers for some neighbours, in their order.
-    pub fn neighbours(&self, peers: &Peers) -> Peers {
+    pub fn neighbours(&self, peers: Peers) -> Peers {
+        if !matches!(self.machine, Machine::Gossip(_)) {
+            return peers;
+        }
         let mut named = peers.iter().filter_map(|peer| self.neighbour(peer));
         match peers.len() {
             1 => named.next().map_or(Peers::List(Arc::from([])), Peers::One),

@@ -82,6 +82,8 @@ pub(super) struct Watch {
     plan: Arc<Plan>,
     proposer: u32,
     honest: Vec<bool>,
+    /// Votes in all.
+    votes: u64,
     cells_voted: Vec<Bitfield>,
     /// Published aggregates by cell.
     aggregates: Vec<Vec<Arc<AggregateBody>>>,
@@ -130,6 +132,7 @@ impl Watch {
         let committee = |c| Bitfield::new(layout.committee_len(c) as usize);
         Watch {
             proposer: plan.host(plan.proposer()),
+            votes: plan.votes_count(),
             honest,
             aggregates: vec![Vec::new(); cells.len()],
             aggregated: empty.collect(),
@@ -283,7 +286,7 @@ impl Watch {
         if self.plan.host(body.sender) != node {
             self.useful_bytes += body.bytes;
         }
-        let all = self.plan.votes_count();
+        let all = self.votes;
         let best = &mut self.best[node as usize * self.collections.len() + committee];
         if body.votes > *best {
             let held = &mut self.held[node as usize];

@@ -1,11 +1,12 @@
 //! A node of the two-level model.
 
 use super::TwoLevel;
-use crate::horn::{Pending, Station, TopicId, Way};
-use crate::role::{Input, Labour, Output, Role, Wire};
-use alphorn_proto::gossip::{self, DenseId, Message, Payload, Peers};
+use super::message::{Content, TwoLevelMessage, TwoLevelWork};
+use crate::horn::{Origin, Pending, Station, TopicId, Way};
+use crate::role::{Input, Output, Role};
+use alphorn_proto::gossip::{self, DenseId, Message, Peers};
 use alphorn_proto::{JobId, Peer, Verdict};
-use alphorn_scheme::{Features, Group, SessionId};
+use alphorn_scheme::{Group, SessionId};
 use alphorn_types::{Slot, Time};
 use alphorn_worker::{Class, Request};
 use std::collections::VecDeque;
@@ -13,75 +14,6 @@ use std::sync::Arc;
 
 /// The topic of proofs; those of groups are numbered below.
 pub(super) const PROOFS: TopicId = TopicId(u32::MAX);
-
-/// What is sent as a whole: a signature, or a proof of so many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Content {
-    /// Bytes.
-    pub bytes: u64,
-    /// Signers.
-    pub signers: u32,
-}
-
-impl Payload for Content {
-    fn wire_bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-/// What nodes send each other.
-#[derive(Clone, Debug)]
-pub enum TwoLevelMessage {
-    /// A signature in its group, numbered by the signer's place there.
-    Signature(Message<DenseId, Content>),
-    /// A proof among global aggregators, numbered by its group.
-    Proof(Message<DenseId, Content>),
-    /// The sender has the proof of a group.
-    Announce {
-        /// The group.
-        group: u32,
-        /// Bytes of the announcement.
-        bytes: u32,
-    },
-    /// The sender asks for the proof of a group.
-    Want {
-        /// The group.
-        group: u32,
-        /// Bytes of the request.
-        bytes: u32,
-    },
-}
-
-impl Wire for TwoLevelMessage {
-    const KINDS: &'static [&'static str] = &["signature", "proof", "announce", "want", "control"];
-
-    fn wire_bytes(&self) -> u64 {
-        match self {
-            Self::Signature(message) | Self::Proof(message) => message.wire_bytes(),
-            Self::Announce { bytes, .. } | Self::Want { bytes, .. } => (*bytes).into(),
-        }
-    }
-
-    fn kind(&self) -> usize {
-        match self {
-            Self::Signature(Message::Data { .. } | Message::Relay { .. }) => 0,
-            Self::Proof(Message::Data { .. } | Message::Relay { .. }) => 1,
-            Self::Announce { .. } => 2,
-            Self::Want { .. } => 3,
-            Self::Signature(_) | Self::Proof(_) => 4,
-        }
-    }
-
-    fn has_payload(&self) -> bool {
-        self.kind() < 2
-    }
-}
-
-/// What the processor of a node does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TwoLevelWork {
-    cost_ns: u64,
-}
 
 #[derive(Debug)]
 enum Task {
@@ -99,32 +31,6 @@ enum Task {
     ProveAll {
         signers: u32,
     },
-}
-
-impl alphorn_worker::Work for TwoLevelWork {
-    fn features(&self) -> Features {
-        Features {
-            kind: u16::MAX,
-            class: 0,
-            inputs: 1,
-            prior_ns: self.cost_ns,
-            memory_bytes: 0,
-        }
-    }
-
-    fn prefix(&self, _: u32) -> Option<Self> {
-        None
-    }
-}
-
-impl Labour for TwoLevelWork {
-    type Product = ();
-
-    fn cost_ns(&self) -> u64 {
-        self.cost_ns
-    }
-
-    fn run(self) {}
 }
 
 /// A global aggregator has finished.
@@ -280,8 +186,8 @@ impl TwoLevelNode {
             }
             Task::ProveGroup => self.give_proof(),
             Task::VerifyProof(pending) => {
-                match (pending.token, &mut self.proofs) {
-                    (Some(token), Some(station)) => {
+                match (pending.origin, &mut self.proofs) {
+                    (Origin::Machine(token), Some(station)) => {
                         station.decide(self.now, token, Verdict::Accept);
                     }
                     _ => self.spread(pending.id.0, pending.item.signers),
@@ -489,9 +395,7 @@ impl TwoLevelNode {
         while let Some(output) = self.signatures.as_mut().and_then(Station::poll_output) {
             match output {
                 gossip::Output::Send { to, message, class } => {
-                    let station = self.signatures.as_ref();
-                    let to = station.map(|station| station.neighbours(&to));
-                    let to = to.unwrap_or(Peers::List(Arc::from([])));
+                    let to = numbered(&self.signatures, to);
                     self.send(to, TwoLevelMessage::Signature(message), class);
                 }
                 gossip::Output::Deliver { .. } => self.count_signature(),
@@ -501,16 +405,14 @@ impl TwoLevelNode {
         while let Some(output) = self.proofs.as_mut().and_then(Station::poll_output) {
             match output {
                 gossip::Output::Send { to, message, class } => {
-                    let station = self.proofs.as_ref();
-                    let to = station.map(|station| station.neighbours(&to));
-                    let to = to.unwrap_or(Peers::List(Arc::from([])));
+                    let to = numbered(&self.proofs, to);
                     self.send(to, TwoLevelMessage::Proof(message), class);
                 }
                 gossip::Output::Validate {
                     token, id, payload, ..
                 } => {
                     let pending = Pending {
-                        token: Some(token),
+                        origin: Origin::Machine(token),
                         id,
                         item: payload,
                     };
@@ -536,6 +438,14 @@ impl TwoLevelNode {
 
     fn stations(&mut self) -> impl Iterator<Item = &mut Station<Content>> {
         self.signatures.iter_mut().chain(self.proofs.iter_mut())
+    }
+}
+
+/// The node's numbers for those whom a station sends to.
+fn numbered(station: &Option<Station<Content>>, to: Peers) -> Peers {
+    match station {
+        Some(station) => station.neighbours(to),
+        None => Peers::List(Arc::from([])),
     }
 }
 

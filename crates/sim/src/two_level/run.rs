@@ -1,6 +1,7 @@
 //! From a scenario and a seed to the time of the first global aggregator.
 
-use super::node::{Finished, PROOFS, Place, ProofTo, TwoLevelMessage, TwoLevelNode};
+use super::message::TwoLevelMessage;
+use super::node::{Finished, PROOFS, Place, ProofTo, TwoLevelNode};
 use super::{TwoLevel, TwoLevelError};
 use crate::calendar::Calendar;
 use crate::charge::Processor;

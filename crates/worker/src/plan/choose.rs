@@ -30,6 +30,9 @@ impl<T: Work> Plan<T> {
     pub fn next(&mut self, now: Time, lane: usize) -> Option<Start<T>> {
         assert!(self.lanes[lane].is_none(), "lane {lane} runs a job");
         self.expire(now);
+        if self.queue.len() == 0 {
+            return None;
+        }
         let mut probe = None;
         let candidate = [
             Class::Duty,

@@ -320,7 +320,7 @@ impl HornNode {
     }
 
     /// The next turn of a collector whose collection is made.
-    pub(super) fn next_stage(&self) -> Option<Time> {
+    fn next_stage(&self) -> Option<Time> {
         let made = self
             .collecting
             .iter()
@@ -359,6 +359,7 @@ impl HornNode {
                 self.spawn(job, Class::Current, Op::DutySign, (count, 0));
             }
         }
+        self.stage_at = self.next_stage();
     }
 
     fn adds_enough(&self, post: &Collecting) -> bool {
@@ -399,6 +400,7 @@ impl HornNode {
             self.show(HornDelivery::Collected(body.clone()));
             self.publish(topic, validator, id, Item::Collection(body));
         }
+        self.stage_at = self.next_stage();
     }
 
     /// Makes the block, if its proposer is hosted here: again and again the collection that credits

@@ -2,13 +2,13 @@
 
 use super::super::message::{CollectionBody, Item};
 use super::super::plan::TopicId;
-use super::super::station::Pending;
+use super::super::station::{Origin, Pending};
 use super::super::work::HornWork;
 use super::{HornDelivery, HornNode, Purpose};
+use alphorn_proto::Verdict;
 use alphorn_proto::gossip::DenseId;
 use alphorn_proto::horn::SubsetRule;
 use alphorn_proto::wire::Kind;
-use alphorn_proto::{Token, Verdict};
 use alphorn_scheme::Op;
 use alphorn_worker::Class;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ const ITEMS_PER_JOB_MAX: usize = 4_096;
 
 impl HornNode {
     /// A message that is here for the first time.
-    pub(super) fn admit(&mut self, index: usize, token: Token, id: DenseId, item: Item) {
+    pub(super) fn admit(&mut self, index: usize, origin: Origin, id: DenseId, item: Item) {
         if let Item::Collection(body) = &item
             && self.is_useless(body)
         {
-            return self.stations[index].decide(self.now, token, Verdict::Ignore);
+            if let Origin::Machine(token) = origin {
+                self.stations[index].decide(self.now, token, Verdict::Ignore);
+            }
+            return;
         }
-        self.stations[index].batch.waiting.push(Pending {
-            token: Some(token),
-            id,
-            item,
-        });
+        let pending = Pending { origin, id, item };
+        self.stations[index].batch.waiting.push(pending);
         self.call(index);
     }
 
-    /// Asks for a job at the end of the instant if messages wait and none runs.
+    /// Asks for a job at the end of this input if messages wait and none runs.
     pub(super) fn call(&mut self, index: usize) {
         let batch = &mut self.stations[index].batch;
         if !batch.due && batch.running.is_empty() && !batch.waiting.is_empty() {
@@ -59,7 +59,9 @@ impl HornNode {
         let batch = &mut self.stations[index].batch;
         batch.due = false;
         let count = batch.waiting.len().min(ITEMS_PER_JOB_MAX);
-        batch.running = batch.waiting.drain(..count).collect();
+        // Both lists keep their memory: most often all that waits goes.
+        std::mem::swap(&mut batch.running, &mut batch.waiting);
+        batch.waiting.extend(batch.running.drain(count..));
         let items = batch.running.iter();
         let signers = |pending: &Pending<Item>| match &pending.item {
             Item::Vote { .. } => 1,
@@ -117,8 +119,8 @@ impl HornNode {
 
     /// The job of a batch has ended.
     pub(super) fn verified(&mut self, index: usize, ran: bool) {
-        let batch = &mut self.stations[index].batch;
-        for Pending { token, id, item } in std::mem::take(&mut batch.running) {
+        let mut running = std::mem::take(&mut self.stations[index].batch.running);
+        for Pending { origin, id, item } in running.drain(..) {
             let useless = match &item {
                 Item::Collection(body) => self.is_useless(body),
                 _ => false,
@@ -128,18 +130,23 @@ impl HornNode {
                 false => Verdict::Ignore,
             };
             let station = &mut self.stations[index];
-            match token {
-                Some(token) => station.decide(self.now, token, verdict),
-                None if verdict == Verdict::Accept => {
-                    let topic = station.id;
+            let topic = station.id;
+            match origin {
+                Origin::Machine(token) => station.decide(self.now, token, verdict),
+                _ if verdict != Verdict::Accept => continue,
+                Origin::Direct => {
+                    self.accept(topic, item);
+                    continue;
+                }
+                Origin::HandedIn => {
                     station.publish(self.now, id, item.clone());
                     self.accept(topic, item);
                 }
-                None => {}
             }
             // One after the other: what is accepted decides on what comes next.
             self.drain(index);
         }
+        self.stations[index].batch.running = running;
         self.call(index);
         self.advance_aggregators();
         self.advance_collectors();

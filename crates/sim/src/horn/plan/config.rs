@@ -1,0 +1,71 @@
+//! The parameters of the protocol: the defaults of the scheme, and what the scenario names.
+
+use crate::horn::HornError;
+use crate::random;
+use crate::scenario;
+use alphorn_proto::horn::{Config, SchemeInfo};
+use alphorn_proto::slot::Timing;
+use alphorn_types::Layout;
+
+/// Validators, committees and cells.
+pub(super) fn layout(
+    horn: &scenario::Horn,
+    committee_max: Option<u32>,
+) -> Result<Layout, HornError> {
+    let default = Layout::default_for(horn.validators, committee_max)?;
+    let number = |given: Option<u32>, default: u16| {
+        given.map_or(default, |value| u16::try_from(value).unwrap_or(u16::MAX))
+    };
+    let committees = number(horn.committees, default.committees());
+    let subcommittees = number(horn.subcommittees, default.subcommittees());
+    Ok(Layout::new(horn.validators, committees, subcommittees)?)
+}
+
+/// The parameters of the protocol: the defaults of the scheme, and what the scenario names.
+pub(super) fn config(
+    horn: &scenario::Horn,
+    layout: Layout,
+    info: &SchemeInfo,
+    seed: u64,
+) -> Result<Config, HornError> {
+    let small = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
+    let mut config = Config::new(layout, info);
+    config.network_id = random::bytes(seed, "genesis", 0);
+    config.timing = timing(horn)?;
+    if let Some(target) = horn.aggregators {
+        config.aggregators_target = small(target);
+    }
+    if let Some(target) = horn.collectors {
+        config.collectors_target = small(target);
+    }
+    if let Some(most) = horn.multiplicity_max {
+        config.multiplicity_max = u8::try_from(most).unwrap_or(u8::MAX);
+        if most == 1 {
+            config.cover = alphorn_proto::horn::Cover::Best1;
+        }
+    }
+    if let Some(selection) = &horn.selection {
+        config.selection =
+            selection
+                .parse()
+                .map_err(|error: alphorn_proto::horn::config::ParseChoiceError| {
+                    HornError::Selection {
+                        value: selection.clone(),
+                        why: error.to_string(),
+                    }
+                })?;
+    }
+    config.validate(info)?;
+    Ok(config)
+}
+
+fn timing(horn: &scenario::Horn) -> Result<Timing, HornError> {
+    let Some(slot_ms) = horn.slot_ms else {
+        let name = horn.slot.as_deref().unwrap_or("horn");
+        return Ok(name.parse()?);
+    };
+    let given = horn.offsets_ms.len();
+    let offsets_ms = horn.offsets_ms.clone().try_into();
+    let offsets_ms = offsets_ms.map_err(|_| HornError::Offsets { given })?;
+    Ok(Timing::custom(slot_ms, offsets_ms)?)
+}
