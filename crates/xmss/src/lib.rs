@@ -43,3 +43,5 @@ pub use watermark::{FileWatermark, Marks, MarksError, WatermarkError};
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
