@@ -12,6 +12,29 @@ use crate::field::{Fp, P};
 /// Degree of the extension.
 pub const DEGREE: usize = 5;
 
+/// (2·p^5 − 1)/3 in little-endian words.
+const CUBE_ROOT: [u64; 3] = {
+    let mut words = [2u128, 0, 0];
+    let mut factor = 0;
+    while factor < DEGREE {
+        let (mut i, mut carry) = (0, 0);
+        while i < 3 {
+            let product = words[i] * P as u128 + carry;
+            (words[i], carry) = (product & u64::MAX as u128, product >> 64);
+            i += 1;
+        }
+        factor += 1;
+    }
+    words[0] -= 1;
+    let (mut out, mut rest, mut i) = ([0; 3], 0, 3);
+    while i > 0 {
+        i -= 1;
+        let value = rest << 64 | words[i];
+        (out[i], rest) = ((value / 3) as u64, value % 3);
+    }
+    out
+};
+
 /// An element: the coefficients of 1, X, X^2, X^3 and X^4.
 ///
 /// ```
@@ -53,6 +76,12 @@ impl Ext {
     /// self^p, the automorphism that fixes the base field.
     pub fn frobenius(self) -> Ext {
         self.pow(&[u64::from(P)])
+    }
+
+    /// The one element whose cube this is: x^e, where 3·e = 1 modulo p^5 − 1.
+    pub fn cube_root(self) -> Ext {
+        // e = (2·p^5 − 1)/3, for p^5 − 1 = 1 modulo 3.
+        self.pow(&CUBE_ROOT)
     }
 
     /// 1/x; none for 0.
@@ -113,6 +142,14 @@ impl Mul for Ext {
             product[k + 2] -= high;
         }
         Ext(std::array::from_fn(|i| product[i]))
+    }
+}
+
+impl Mul<Fp> for Ext {
+    type Output = Ext;
+    #[inline]
+    fn mul(self, factor: Fp) -> Ext {
+        self.scale(factor)
     }
 }
 
@@ -244,6 +281,7 @@ mod tests {
                 prop_assert_eq!(a, Ext::ZERO);
             }
             prop_assert_eq!(a.scale(b.0[0]), a * Ext::from(b.0[0]));
+            prop_assert_eq!((a * a * a).cube_root(), a);
             prop_assert_eq!((a * b).frobenius(), a.frobenius() * b.frobenius());
             prop_assert_eq!([a, b, c].into_iter().sum::<Ext>(), a + b + c);
             prop_assert_eq!(a.pow(&[3, 1]), a.pow(&[3]) * a.pow(&[0, 1]));

@@ -2,20 +2,53 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`field`] | KoalaBear, F_p with p = 2^31 − 2^24 + 1 |
-//! | [`extension`] | its extension of degree 5, from which challenges are drawn |
-//! | [`kernel`] | vectors of elements for each instruction set, and the witness that the CPU has it |
-//! | [`poseidon`] | the permutations of widths 16 and 24 on many states at once |
+//! | [`field`], [`extension`] | KoalaBear, F_p with p = 2^31 − 2^24 + 1, and the extension of degree 5 that challenges are drawn from |
+//! | [`kernel`], [`exec`] | vectors of elements for each instruction set, the witness that the CPU has it, and threads |
+//! | [`poseidon`], [`merkle`] | the permutations on many states at once, trees and commitments of them |
+//! | [`arith`], [`transcript`] | what a verifier may do, so that one source is verifier and circuit; what was said so far |
+//! | [`multilinear`], [`sumcheck`], [`logup`] | polynomials by their values on the cube, rounds of sumcheck, sums of fractions |
+//! | `poseidon_gkr` | many permutations, from random sums of outputs to random points of inputs |
+//! | [`relation`], [`claims`] | what is proved, as data; what is left to open |
+//! | [`proof`] | prover and verifier of a relation over the transparent commitment |
+//! | [`statement`], [`chains`] | what is stated of a slot, and the relation of hash chains under trees |
+//! | [`security`] | the error of each step in bits, computed from the sizes |
 //!
 //! One binary serves all x86-64 machines: a [`Backend`] is chosen at run time and given to whatever
-//! computes; no level gives other values than the portable one.
+//! computes; no level gives other values than the portable one, and no number of threads does.
+//!
+//! A proof shows all its cells: it is sound, as long as its cells, and not zero-knowledge. A
+//! commitment that hides their length, and recursion, are not here.
+//!
+//! The lecture: what is proved, why it holds, and how sure that is.
+//!
+#![doc = include_str!("LECTURE.md")]
 #![deny(unsafe_code)]
 
+pub mod arith;
+pub mod chains;
+pub mod claims;
+pub mod error;
+pub mod exec;
 pub mod extension;
 pub mod field;
 pub mod kernel;
+pub mod logup;
+pub mod merkle;
+pub mod multilinear;
 pub mod poseidon;
+mod poseidon_gkr;
+pub mod proof;
+pub mod relation;
+pub mod security;
+pub mod statement;
+pub mod sumcheck;
+#[cfg(test)]
+mod test_random;
+pub mod transcript;
+mod vector;
 
+pub use error::{ProveError, VerifyError};
+pub use exec::Exec;
 pub use extension::Ext;
 pub use field::Fp;
 pub use kernel::{Backend, BackendError, Packed, Pass};

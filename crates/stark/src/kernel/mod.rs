@@ -137,6 +137,19 @@ impl Backend {
         }
     }
 
+    /// Elements of a vector of this level.
+    pub fn lanes(self) -> usize {
+        struct Lanes;
+        impl Pass for Lanes {
+            type Output = usize;
+            #[inline(always)]
+            fn run<V: Packed>(self) -> usize {
+                V::LANES
+            }
+        }
+        self.run(Lanes)
+    }
+
     /// The least time of 128 permutations of width 16, to compare levels by.
     pub fn measure(self) -> Duration {
         let mut states = [[Fp::ONE; WIDTH_16]; 128];

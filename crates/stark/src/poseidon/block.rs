@@ -47,6 +47,10 @@ fn words(elements: &[Fp]) -> Vec<u64> {
     elements.iter().map(|x| u64::from(x.word())).collect()
 }
 
+fn elements(words: &[u64]) -> Vec<Fp> {
+    words.iter().map(|w| Fp::from_word(*w as u32)).collect()
+}
+
 impl<const T: usize> Block<T> {
     /// The block of a matrix and the constants of the partial rounds.
     pub(super) fn new(matrix: &[[Fp; T]; T], rounds: &[[Fp; T]]) -> Block<T> {
@@ -94,9 +98,23 @@ impl<const T: usize> Block<T> {
         block
     }
 
-    /// Applies all partial rounds.
+    /// a_k, b_k and e_k of what enters the S-box of each partial round.
+    pub(super) fn enters(&self) -> impl Iterator<Item = (Vec<Fp>, Vec<Fp>, Fp)> {
+        let forms = self.enters.rows.iter().zip(&self.enters.constants);
+        forms
+            .zip(&self.cubes)
+            .map(|((a, e), b)| (elements(a), elements(b), *e))
+    }
+
+    /// A_j followed by B_j, and f_j, for each lane.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = (Vec<Fp>, Fp)> {
+        let forms = self.leaves.rows.iter().zip(&self.leaves.constants);
+        forms.map(|(row, f)| (elements(row), *f))
+    }
+
+    /// Applies all partial rounds; returns what entered the S-box of each.
     #[inline(always)]
-    pub(super) fn apply<V: Packed>(&self, state: &mut [V; T]) {
+    pub(super) fn apply<V: Packed>(&self, state: &mut [V; T]) -> [V; DOT_MAX] {
         let zero = V::splat(Fp::ZERO);
         let mut known = [zero.split(); DOT_MAX];
         for (split, x) in known.iter_mut().zip(state.iter()) {
@@ -106,9 +124,11 @@ impl<const T: usize> Block<T> {
         self.enters.evaluate(&known[..T], &mut enters);
         for (k, row) in self.cubes.iter().enumerate() {
             let [sum] = V::dot(&known[T..T + k], [row]);
-            known[T + k] = enters[k].add(sum).cube().split();
+            enters[k] = enters[k].add(sum);
+            known[T + k] = enters[k].cube().split();
         }
         self.leaves.evaluate(&known[..T + self.cubes.len()], state);
+        enters
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod block;
 mod grain;
+mod trace;
 
 use std::sync::LazyLock;
 
@@ -18,6 +19,9 @@ use crate::field::Fp;
 use crate::kernel::{Backend, DOT_MAX, Packed, Pass, SMALL_SUM_MAX};
 
 use block::{Block, ROWS};
+pub(crate) use trace::{
+    CUBES, PARTIAL_ROUNDS, STATES, Trace, forms_16, full_round_16, rest_16, trace_16,
+};
 
 /// Lanes of the narrow permutation.
 pub const WIDTH_16: usize = 16;
@@ -146,7 +150,8 @@ impl<const T: usize> Tables<T> {
     }
 }
 
-static TABLES_16: LazyLock<Tables<WIDTH_16>> = LazyLock::new(|| Tables::new(ROW_16, 20));
+static TABLES_16: LazyLock<Tables<WIDTH_16>> =
+    LazyLock::new(|| Tables::new(ROW_16, PARTIAL_ROUNDS));
 static TABLES_24: LazyLock<Tables<WIDTH_24>> = LazyLock::new(|| Tables::new(ROW_24, 23));
 
 /// Widest vector of all kernels.

@@ -1,0 +1,145 @@
+//! The arithmetic that a verifier is written over.
+//!
+//! A verifier here is one source: it reads, hashes, computes and asserts through [`Arith`], and never
+//! branches on a value. [`Native`] runs it on field elements; an interpreter that records the same
+//! calls as rows of a circuit is the circuit of the verifier by construction.
+
+use std::ops::{Add, Mul, Sub};
+
+use crate::error::VerifyError;
+use crate::extension::{DEGREE, Ext};
+use crate::field::Fp;
+use crate::kernel::Backend;
+
+/// Elements of a digest.
+pub const DIGEST: usize = 8;
+
+/// What a verifier may do.
+pub trait Arith {
+    /// An element of F_p, or what stands for one.
+    type Base: Copy + Add<Output = Self::Base> + Sub<Output = Self::Base> + Mul<Output = Self::Base>;
+
+    /// An element of the extension, or what stands for one.
+    type Ext: Copy
+        + Add<Output = Self::Ext>
+        + Sub<Output = Self::Ext>
+        + Mul<Output = Self::Ext>
+        + Mul<Self::Base, Output = Self::Ext>;
+
+    /// A constant of F_p.
+    fn base(&self, value: Fp) -> Self::Base;
+
+    /// A constant of the extension.
+    fn ext(&self, value: Ext) -> Self::Ext;
+
+    /// The element of the extension with these coefficients.
+    fn join(&self, coefficients: [Self::Base; DEGREE]) -> Self::Ext;
+
+    /// C(left, right): the first half of the compression of width 16.
+    fn compress(
+        &mut self,
+        left: [Self::Base; DIGEST],
+        right: [Self::Base; DIGEST],
+    ) -> [Self::Base; DIGEST];
+
+    /// The next element of the proof.
+    ///
+    /// # Errors
+    /// [`VerifyError::Length`] if the proof ends here.
+    fn read(&mut self) -> Result<Self::Base, VerifyError>;
+
+    /// Demands that a value be zero.
+    ///
+    /// # Errors
+    /// The given one, if it is not.
+    fn assert_zero(&mut self, value: Self::Ext, error: VerifyError) -> Result<(), VerifyError>;
+
+    /// Demands that a value be other than zero.
+    ///
+    /// # Errors
+    /// The given one, if it is zero.
+    fn assert_nonzero(&mut self, value: Self::Ext, error: VerifyError) -> Result<(), VerifyError>;
+}
+
+/// C(left, right) of field elements.
+pub fn compress(left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] {
+    let mut states = [std::array::from_fn(|i| match i < DIGEST {
+        true => left[i],
+        false => right[i - DIGEST],
+    })];
+    // One state does not fill a vector: the portable kernel has the least latency.
+    Backend::portable().compress_16(&mut states);
+    std::array::from_fn(|i| states[0][i])
+}
+
+/// Runs a verifier on the elements of a proof.
+#[derive(Debug)]
+pub struct Native<'a> {
+    proof: &'a [Fp],
+    read: usize,
+}
+
+impl<'a> Native<'a> {
+    /// A verifier's arithmetic that reads these elements.
+    pub fn new(proof: &'a [Fp]) -> Native<'a> {
+        Native { proof, read: 0 }
+    }
+
+    /// Demands that everything has been read.
+    ///
+    /// # Errors
+    /// [`VerifyError::Length`] if elements are left.
+    pub fn finish(&self) -> Result<(), VerifyError> {
+        match self.read == self.proof.len() {
+            true => Ok(()),
+            false => Err(VerifyError::Length {
+                want: self.read,
+                got: self.proof.len(),
+            }),
+        }
+    }
+}
+
+impl Arith for Native<'_> {
+    type Base = Fp;
+    type Ext = Ext;
+
+    fn base(&self, value: Fp) -> Fp {
+        value
+    }
+
+    fn ext(&self, value: Ext) -> Ext {
+        value
+    }
+
+    fn join(&self, coefficients: [Fp; DEGREE]) -> Ext {
+        Ext(coefficients)
+    }
+
+    fn compress(&mut self, left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] {
+        compress(left, right)
+    }
+
+    fn read(&mut self) -> Result<Fp, VerifyError> {
+        let element = self.proof.get(self.read).ok_or(VerifyError::Length {
+            want: self.read + 1,
+            got: self.proof.len(),
+        })?;
+        self.read += 1;
+        Ok(*element)
+    }
+
+    fn assert_zero(&mut self, value: Ext, error: VerifyError) -> Result<(), VerifyError> {
+        match value == Ext::ZERO {
+            true => Ok(()),
+            false => Err(error),
+        }
+    }
+
+    fn assert_nonzero(&mut self, value: Ext, error: VerifyError) -> Result<(), VerifyError> {
+        match value == Ext::ZERO {
+            true => Err(error),
+            false => Ok(()),
+        }
+    }
+}

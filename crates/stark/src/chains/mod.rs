@@ -1,0 +1,47 @@
+//! The relation of one-time keys: chains of hashes that end in the leaf of a tree, whose root is in
+//! a registry.
+//!
+//! An instance is an *opening* at the slot of the statement. A message and randomness are hashed to
+//! 64 digits of base 8 and eight quotients; each of the first v digits says where on its chain
+//! of eight positions the given *tip* lies. All chains are walked to their ends, the ends are
+//! hashed to a leaf, the leaf to a root. Root and parameter are a row of the registry.
+//!
+//! The hashes are those of the compact set of `alphorn-xmss`: one compression of width 16 for
+//! everything, told apart by tweaks (types: chain 0, leaf 1, node 2, encoding 3).
+//!
+//! A chain step is a row at *place* q = 8·chain + position. Rows take (instance, q, digest) off the bus
+//! and put (instance, q + 1, next digest) on it; tips are put on at 8i + digit, ends taken off at
+//! 8i + 7. So rows form paths, and the lecture shows that chain i is walked exactly from its digit
+//! to 7, and that the number of rows enforces the sum of the digits.
+
+pub(crate) mod fill;
+mod layout;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use fill::Opening;
+pub use layout::{Chains, Parameters};
+
+/// Field elements of a digest on a chain or in the tree, of a parameter, of a root.
+pub const HALF: usize = 4;
+
+/// Field elements of an encoding's randomness.
+pub const RANDOMNESS: usize = 6;
+
+/// Elements of the encoding's hash, each eight digits and a quotient.
+pub const LIMBS: usize = 8;
+
+/// Digits of an element.
+pub const LIMB_DIGITS: usize = 8;
+
+/// Kinds of tuples on the bus.
+pub mod kind {
+    /// (instance, place, digest).
+    pub const CHAIN: u32 = 1;
+    /// A digit.
+    pub const OCTAL: u32 = 2;
+    /// A quotient below 127.
+    pub const QUOTIENT: u32 = 3;
+    /// (index, root, parameter).
+    pub const REGISTRY: u32 = 4;
+}

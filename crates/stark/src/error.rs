@@ -1,0 +1,98 @@
+//! Why a proof is refused, or cannot be made.
+
+use thiserror::Error;
+
+use crate::claims::Claimed;
+
+/// Why a verifier refuses: one variant for each check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum VerifyError {
+    /// The proof has another number of elements than its shape says.
+    #[error("the proof has {got} elements, its shape needs {want}")]
+    Length {
+        /// Elements that were, or were to be, read.
+        want: usize,
+        /// Elements that are there.
+        got: usize,
+    },
+    /// The proof has more groups than the shape.
+    #[error("the proof has {got} groups of instances, at most {max} are possible")]
+    Groups {
+        /// Groups of the proof.
+        got: usize,
+        /// Groups of the shape.
+        max: usize,
+    },
+    /// Registry or bitfield have another length than the shape's column.
+    #[error("registry or bitfield have {got} rows, the relation needs {want}")]
+    StatementSize {
+        /// Rows that are there.
+        got: usize,
+        /// Rows of the relation.
+        want: usize,
+    },
+    /// The statement claims nothing.
+    #[error("the bitfield is empty")]
+    EmptySet,
+    /// The statement claims a row that the registry does not have.
+    #[error("bit {bit} is set, and the registry has {size} rows")]
+    BitBeyondRegistry {
+        /// The bit.
+        bit: usize,
+        /// Rows of the registry.
+        size: usize,
+    },
+    /// The fractions of the bus do not sum up to zero.
+    #[error("the fractions of the bus do not sum up to zero")]
+    BusSum,
+    /// A denominator of the bus is zero.
+    #[error("a denominator of the bus is zero")]
+    BusZeroDenominator,
+    /// A layer of the sum of fractions does not follow from the one below.
+    #[error("layer {0} of the sum of fractions does not follow from the next")]
+    BusLayer(usize),
+    /// A round of the permutations does not follow from the next.
+    #[error("round {0} of the permutations does not follow from the next")]
+    PoseidonLayer(usize),
+    /// The bitfield does not follow from the counts.
+    #[error("the bitfield does not follow from the counts of the registry's rows")]
+    Union,
+    /// The registry has other values than the proof says.
+    #[error("the registry has other values than the proof says")]
+    Registry,
+    /// The bitfield has another value than the proof says.
+    #[error("the bitfield has another value than the proof says")]
+    Bitfield,
+    /// What the proof shows is not what it committed to.
+    #[error("what the proof shows is not what it committed to")]
+    Commitment,
+    /// A claim on what is committed is false.
+    #[error("the claim {0:?} on what is committed is false")]
+    Claim(Claimed),
+}
+
+/// Why a prover refuses.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProveError {
+    /// The statement is one that no proof is accepted for.
+    #[error("the statement cannot be proved: {0}")]
+    Statement(#[from] VerifyError),
+    /// There is more of something than fits.
+    #[error("{got} {what}, at most {max} fit")]
+    Capacity {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        got: usize,
+        /// How many fit.
+        max: usize,
+    },
+    /// The witness has cells of another number than the relation.
+    #[error("a group has {got} cells, the relation needs {want}")]
+    Cells {
+        /// Cells of the group.
+        got: usize,
+        /// Cells of the relation.
+        want: usize,
+    },
+}

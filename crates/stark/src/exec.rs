@@ -1,0 +1,42 @@
+//! Where a computation runs: the kernel and the threads.
+
+use rayon::prelude::*;
+
+use crate::kernel::Backend;
+
+/// Kernel and thread pool of a computation; neither changes what it computes.
+#[derive(Clone, Copy, Debug)]
+pub struct Exec<'a> {
+    backend: Backend,
+    pool: Option<&'a rayon::ThreadPool>,
+}
+
+impl<'a> Exec<'a> {
+    /// On the calling thread if there is no pool.
+    pub fn new(backend: Backend, pool: Option<&'a rayon::ThreadPool>) -> Exec<'a> {
+        Exec { backend, pool }
+    }
+
+    /// The kernel.
+    pub fn backend(self) -> Backend {
+        self.backend
+    }
+
+    /// The kernel for vectors of `len` elements: the portable one where they do not fill a vector.
+    pub(crate) fn backend_for(self, len: usize) -> Backend {
+        match len.is_multiple_of(self.backend.lanes()) {
+            true => self.backend,
+            false => Backend::portable(),
+        }
+    }
+
+    /// f(0), f(1), …, by all threads, in order.
+    pub fn map<T: Send>(self, count: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        match self.pool {
+            Some(pool) if count > 1 => {
+                pool.install(|| (0..count).into_par_iter().map(&f).collect())
+            }
+            _ => (0..count).map(f).collect(),
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! The prover of the layers below the output.
+
+use super::output::prove_output;
+use super::passes::{Columns, CubeSums, FoldRows, LinearSums, Outer, SkipSums, Words, words};
+use super::skip::{ROWS, domain, lagrange};
+use super::verifier::partial_weights;
+use super::{Leaves, OutputClaim, Point, SKIP_DEGREE, Units, Values};
+use crate::arith::Native;
+use crate::exec::Exec;
+use crate::extension::Ext;
+use crate::field::Fp;
+use crate::multilinear::{eq_table, powers};
+use crate::poseidon::{CUBES, PARTIAL_ROUNDS, Trace, WIDTH_16, full_round_16, rest_16};
+use crate::sumcheck::{cubic, send_round};
+use crate::transcript::Sender;
+use crate::vector::Planes;
+
+/// Blocks that one task goes through.
+const TASK_BLOCKS: usize = 4;
+
+/// Elements of a column that one task goes through.
+const TASK_ELEMENTS: usize = 256;
+
+/// Adds the results of tasks over ranges of `count` items.
+pub(super) fn sum_tasks(
+    exec: Exec<'_>,
+    count: usize,
+    size: usize,
+    task: impl Fn(std::ops::Range<usize>) -> Values + Sync,
+) -> Values {
+    let results = exec.map(count.div_ceil(size), |i| {
+        task(i * size..count.min((i + 1) * size))
+    });
+    let mut results = results.into_iter();
+    let first = results.next().unwrap_or_default();
+    results.fold(first, |mut sums, result| {
+        sums.iter_mut().zip(result).for_each(|(a, b)| *a += b);
+        sums
+    })
+}
+
+/// Common state of the layers.
+pub(super) struct Prover<'a> {
+    pub(super) exec: Exec<'a>,
+    pub(super) units: &'a Units,
+    pub(super) trace: &'a Trace,
+}
+
+/// What is bound by a skip message, ready for the rounds over units.
+pub(super) struct Folded {
+    /// For each column `[lane][block]`, blocks filled up to full vectors.
+    pub(super) columns: Vec<Planes>,
+    pub(super) linear: Option<Planes>,
+    /// What an unused unit has in each column.
+    pub(super) rest: Values,
+    pub(super) rest_linear: Ext,
+}
+
+impl<'a> Prover<'a> {
+    pub(super) fn columns(&self, values: &'a [Fp], count: usize) -> Columns<'a> {
+        Columns {
+            values,
+            count,
+            instances: self.trace.instances,
+        }
+    }
+
+    /// Blocks in a column after the fold.
+    pub(super) fn width(&self) -> usize {
+        let lanes = self.exec.backend().lanes();
+        self.units.blocks().next_multiple_of(lanes)
+    }
+
+    /// The values of a skip polynomial's sums of cubes.
+    pub(super) fn skip_sums(
+        &self,
+        columns: Columns<'a>,
+        constants: &[Fp],
+        weights: &[Vec<Words>],
+        [eq, block_weights]: [&[Ext]; 2],
+        cosets: usize,
+    ) -> Values {
+        let backend = self.exec.backend_for(columns.instances);
+        let eq = Planes::from_exts(eq);
+        let sums = sum_tasks(self.exec, self.units.blocks(), TASK_BLOCKS, |blocks| {
+            backend.run(SkipSums {
+                columns,
+                constants,
+                weights,
+                eq: &eq,
+                block_weights,
+                cosets,
+                blocks,
+            })
+        });
+        match sums.is_empty() {
+            true => vec![Ext::ZERO; cosets * ROWS],
+            false => sums,
+        }
+    }
+
+    /// Sums of each column and row: `[column][row]`.
+    fn linear_sums(&self, columns: Columns<'a>, [eq, block_weights]: [&[Ext]; 2]) -> Values {
+        let backend = self.exec.backend_for(columns.instances);
+        let eq = Planes::from_exts(eq);
+        let sums = sum_tasks(self.exec, self.units.blocks(), TASK_BLOCKS, |blocks| {
+            backend.run(LinearSums {
+                columns,
+                eq: &eq,
+                block_weights,
+                blocks,
+            })
+        });
+        match sums.is_empty() {
+            true => vec![Ext::ZERO; columns.count * ROWS],
+            false => sums,
+        }
+    }
+
+    /// Folds the rows of each block; `weights` and `constants` are given for each kind of block.
+    pub(super) fn fold_rows(
+        &self,
+        columns: Columns<'a>,
+        weights: &[Vec<Words>],
+        constants: &[Values],
+    ) -> Vec<Planes> {
+        let backend = self.exec.backend_for(columns.instances);
+        let blocks = self.exec.map(self.units.blocks(), |block| {
+            backend.run(FoldRows {
+                columns,
+                weights: &weights[block % weights.len()],
+                constants: &constants[block % constants.len()],
+                block,
+            })
+        });
+        let width = self.width();
+        self.exec.map(columns.count, |i| {
+            let mut out = Planes::zero(columns.instances * width);
+            for (block, folded) in blocks.iter().enumerate() {
+                out.scatter(&folded[i], block, width);
+            }
+            out
+        })
+    }
+
+    /// eq(high, ·) of each block.
+    pub(super) fn block_weights(&self, high: &[Ext]) -> Values {
+        let table = eq_table(Ext::ONE, high);
+        let weight = |block| table[self.units.high(block)];
+        (0..self.units.blocks()).map(weight).collect()
+    }
+
+    /// Rounds that bind all coordinates of a point by polynomials of degree 3; `inner` weighs what
+    /// stands beside each index.
+    pub(super) fn rounds(
+        &self,
+        sender: &mut Sender,
+        point: &[Ext],
+        inner: &Planes,
+        columns: &mut [Planes],
+        mut linear: Option<&mut Planes>,
+    ) -> Values {
+        let mut challenges = Vec::with_capacity(point.len());
+        for round in 0..point.len() {
+            let rest = eq_table(Ext::ONE, &point[round + 1..]);
+            let weights = self.exec.backend_for(inner.len()).run(Outer(&rest, inner));
+            let backend = self.exec.backend_for(weights.len());
+            let sums = sum_tasks(self.exec, weights.len(), TASK_ELEMENTS, |range| {
+                let sums = backend.run(CubeSums {
+                    columns,
+                    linear: linear.as_deref(),
+                    weights: &weights,
+                    range,
+                });
+                sums.to_vec()
+            });
+            let sums = match sums[..] {
+                [zero, one, minus, leading] => [zero, one, minus, leading],
+                _ => [Ext::ZERO; 4],
+            };
+            let x = send_round(sender, &cubic(sums));
+            let folded = self
+                .exec
+                .map(columns.len(), |i| columns[i].fold(backend, x));
+            columns.clone_from_slice(&folded);
+            if let Some(linear) = &mut linear {
+                **linear = linear.fold(backend, x);
+            }
+            challenges.push(x);
+        }
+        challenges
+    }
+
+    /// Binds first the instances, then the high coordinates; returns both and the columns' values.
+    fn bind_units(
+        &self,
+        sender: &mut Sender,
+        point: &Point<Ext>,
+        mut folded: Folded,
+    ) -> (Values, Values, Values) {
+        let mut inner = self.block_weights(&point.high);
+        inner.resize(self.width(), Ext::ZERO);
+        let inner = Planes::from_exts(&inner);
+        let lanes = self.rounds(
+            sender,
+            &point.lanes,
+            &inner,
+            &mut folded.columns,
+            folded.linear.as_mut(),
+        );
+        let spread = |planes: &Planes, rest: Ext| {
+            let mut dense = vec![rest; 1 << self.units.high_log2()];
+            for block in 0..self.units.blocks() {
+                dense[self.units.high(block)] = planes.get(block);
+            }
+            Planes::from_exts(&dense)
+        };
+        let columns = folded.columns.iter().zip(&folded.rest);
+        let mut columns: Vec<Planes> = columns.map(|(c, rest)| spread(c, *rest)).collect();
+        let mut linear = folded.linear.map(|l| spread(&l, folded.rest_linear));
+        let one = Planes::from_exts(&[Ext::ONE]);
+        let high = self.rounds(sender, &point.high, &one, &mut columns, linear.as_mut());
+        (high, lanes, columns.iter().map(|c| c.get(0)).collect())
+    }
+
+    /// A full round.
+    fn full(
+        &self,
+        sender: &mut Sender,
+        round: usize,
+        values: &'a [Fp],
+        point: &Point<Ext>,
+    ) -> (Point<Ext>, Values) {
+        let alpha = sender.challenge();
+        let (constants, _) = full_round_16(round);
+        let weights = full_weights(round, &powers(Ext::ONE, alpha, WIDTH_16));
+        let columns = self.columns(values, WIDTH_16);
+        let eq = eq_table(Ext::ONE, &point.lanes);
+        let block_weights = self.block_weights(&point.high);
+        let by_point = [vec![words(&weights)]];
+        let sums = self.skip_sums(columns, &constants, &by_point, [&eq, &block_weights], 3);
+        let z = send_skip(sender, domain().interpolate(&sums), SKIP_DEGREE);
+        let basis = lagrange(&Native::new(&[]), z);
+        let roots: Values = weights.iter().map(|w| w.cube_root()).collect();
+        let rest = rest_16().states[round + usize::from(round >= 4)].iter();
+        let folded = Folded {
+            columns: self.fold_rows(
+                columns,
+                &[roots.iter().map(|root| scaled(&basis, *root)).collect()],
+                &[roots
+                    .iter()
+                    .zip(constants)
+                    .map(|(root, c)| *root * c)
+                    .collect()],
+            ),
+            linear: None,
+            rest: roots
+                .iter()
+                .zip(rest.zip(constants))
+                .map(|(root, (rest, c))| *root * (*rest + c))
+                .collect(),
+            rest_linear: Ext::ZERO,
+        };
+        let (high, lanes, last) = self.bind_units(sender, point, folded);
+        let states = unscaled(&last, &roots, &constants);
+        sender.send(&states);
+        (Point { z, high, lanes }, states)
+    }
+
+    /// All partial rounds; claims on the state before them and on the committed cubes.
+    fn partial(&self, sender: &mut Sender, point: &Point<Ext>) -> (Point<Ext>, Values) {
+        let (alpha, delta) = (sender.challenge(), sender.challenge());
+        let weights = partial_weights(&Native::new(&[]), alpha, delta);
+        let enters = self.columns(&self.trace.enters, PARTIAL_ROUNDS);
+        let eq = eq_table(Ext::ONE, &point.lanes);
+        let block_weights = self.block_weights(&point.high);
+        let by_point = [vec![words(&weights.cubes)]];
+        let zeros = [Fp::ZERO; PARTIAL_ROUNDS];
+        let sums = self.skip_sums(enters, &zeros, &by_point, [&eq, &block_weights], 3);
+        let mut coefficients = domain().interpolate(&sums);
+        let linear_sums = self.all_linear_sums([&eq, &block_weights]);
+        let on_h: [Ext; ROWS] = std::array::from_fn(|h| {
+            let terms = weights.linear.iter().enumerate();
+            terms.map(|(c, w)| *w * linear_sums[c * ROWS + h]).sum()
+        });
+        let linear = domain().interpolate(&on_h);
+        coefficients
+            .iter_mut()
+            .zip(linear)
+            .for_each(|(a, b)| *a += b);
+        let z = send_skip(sender, coefficients, SKIP_DEGREE);
+
+        let basis = lagrange(&Native::new(&[]), z);
+        let roots: Values = weights.cubes.iter().map(|w| w.cube_root()).collect();
+        let rest = rest_16();
+        let rest_linear = rest.states[4].iter().chain(&rest.cubes);
+        let rest_linear = rest_linear.zip(&weights.linear).map(|(x, w)| *w * *x).sum();
+        let folded = Folded {
+            columns: self.fold_rows(
+                enters,
+                &[roots.iter().map(|root| scaled(&basis, *root)).collect()],
+                &[vec![Ext::ZERO; PARTIAL_ROUNDS]],
+            ),
+            linear: Some(self.fold_linear(&basis, &weights.linear)),
+            rest: roots
+                .iter()
+                .zip(&rest.enters)
+                .map(|(root, x)| *root * *x)
+                .collect(),
+            rest_linear,
+        };
+        let (high, lanes, _) = self.bind_units(sender, point, folded);
+        let point = Point { z, high, lanes };
+        let values = self.at_point(&point, &basis);
+        sender.send(&values);
+        (point, values)
+    }
+
+    /// The linear sums of state and committed cubes.
+    fn all_linear_sums(&self, weights: [&[Ext]; 2]) -> Values {
+        let states = self.columns(&self.trace.states[4], WIDTH_16);
+        let cubes = self.columns(&self.trace.cubes, CUBES);
+        let mut sums = self.linear_sums(states, weights);
+        sums.extend(self.linear_sums(cubes, weights));
+        sums
+    }
+
+    /// Σ_c w_c·column_c at z, for state and committed cubes.
+    fn fold_linear(&self, basis: &[Ext], weights: &[Ext]) -> Planes {
+        let (of_states, of_cubes) = weights.split_at(WIDTH_16);
+        let parts = [
+            (self.columns(&self.trace.states[4], WIDTH_16), of_states),
+            (self.columns(&self.trace.cubes, CUBES), of_cubes),
+        ];
+        let mut out = Planes::zero(self.trace.instances * self.width());
+        for (columns, weights) in parts {
+            let rows = [weights.iter().map(|w| scaled(basis, *w)).collect()];
+            let zeros = [vec![Ext::ZERO; columns.count]];
+            for folded in self.fold_rows(columns, &rows, &zeros) {
+                out.add_assign(&folded);
+            }
+        }
+        out
+    }
+
+    /// State and committed cubes at a point.
+    fn at_point(&self, point: &Point<Ext>, basis: &[Ext]) -> Values {
+        let eq = eq_table(Ext::ONE, &point.lanes);
+        let block_weights = self.block_weights(&point.high);
+        let unused = Ext::ONE - block_weights.iter().copied().sum();
+        let rest = rest_16();
+        let rest = rest.states[4].iter().chain(&rest.cubes);
+        let sums = self.all_linear_sums([&eq, &block_weights]);
+        let used = sums.chunks_exact(ROWS).map(|rows| -> Ext {
+            rows.iter()
+                .zip(basis)
+                .map(|(sum, weight)| *sum * *weight)
+                .sum()
+        });
+        used.zip(rest)
+            .map(|(used, rest)| used + unused * *rest)
+            .collect()
+    }
+}
+
+/// w_i = Σ_j α_j·M_ji: the weights of the cubes of a full round.
+pub(super) fn full_weights(round: usize, alphas: &[Ext]) -> Values {
+    let (_, matrix) = full_round_16(round);
+    let weight = |i: usize| alphas.iter().zip(&matrix).map(|(a, row)| *a * row[i]).sum();
+    (0..WIDTH_16).map(weight).collect()
+}
+
+/// Words of weights times a factor.
+pub(super) fn scaled(weights: &[Ext], factor: Ext) -> Words {
+    let scaled: Values = weights.iter().map(|w| *w * factor).collect();
+    words(&scaled)
+}
+
+/// States from root·(state + constant).
+pub(super) fn unscaled(values: &[Ext], roots: &[Ext], constants: &[Fp]) -> Values {
+    let terms = values.iter().zip(roots.iter().zip(constants));
+    // A weight is zero with probability 2^-150; then the proof fails, and another message helps.
+    let inverse = |root: &Ext| root.inverse().unwrap_or_default();
+    terms
+        .map(|(value, (root, c))| *value * inverse(root) - Ext::from(*c))
+        .collect()
+}
+
+/// Sends c_1 … c_degree; returns the challenge z.
+pub(super) fn send_skip(sender: &mut Sender, coefficients: Values, degree: usize) -> Ext {
+    debug_assert!(coefficients[degree + 1..].iter().all(|c| *c == Ext::ZERO));
+    sender.send(&coefficients[1..=degree]);
+    sender.challenge()
+}
+
+/// Proves an output claim, down to claims on cubes and inputs.
+pub(crate) fn prove(
+    sender: &mut Sender,
+    exec: Exec<'_>,
+    units: &Units,
+    trace: &Trace,
+    claim: &OutputClaim<Ext>,
+) -> Leaves<Ext> {
+    let prover = Prover { exec, units, trace };
+    let (mut point, _) = prove_output(&prover, sender, claim);
+    for round in [6, 5, 4] {
+        (point, _) = prover.full(sender, round, &trace.states[round + 1], &point);
+    }
+    let (cubes_at, values) = prover.partial(sender, &point);
+    let (mut point, mut inputs) = (cubes_at.clone(), Vec::new());
+    for round in [3, 2, 1, 0] {
+        (point, inputs) = prover.full(sender, round, &trace.states[round], &point);
+    }
+    Leaves {
+        cubes_at,
+        cubes: values[WIDTH_16..].to_vec(),
+        inputs_at: point,
+        inputs,
+    }
+}
+
+/// The cube u_k of an unused permutation.
+pub(crate) fn rest_value(k: usize) -> Fp {
+    rest_16().cubes[k]
+}

@@ -1,0 +1,126 @@
+//! Many permutations of width 16, from random sums of their outputs to random points of their
+//! inputs and of the committed cubes.
+//!
+//! Permutations are numbered by a row h in H, the sixteenth roots of unity, and a unit y on a cube.
+//! A unit has *high* coordinates (its group, its place within an instance) and *lane* coordinates
+//! (the instance within the group). A point is (z, high, lanes) with the weights
+//! L_h(z)·eq(high, ·)·eq(lanes, ·). The used units are *blocks*: all lanes of one group and place. A
+//! unit that is not used permutes zeros, and its states are constants.
+//!
+//! From the last round to the first, a layer takes claims on all lanes of the state at one point to
+//! claims at another: one *skip* message binds the row by a polynomial of degree 45, and
+//! sumcheck binds the coordinates of the unit. All partial rounds are one layer, whose claims
+//! include the cubes u_0 … u_18, which are committed.
+
+mod layers;
+mod output;
+mod passes;
+pub(crate) mod skip;
+#[cfg(test)]
+mod tests;
+mod verifier;
+
+pub(crate) use layers::{prove, rest_value};
+pub(crate) use verifier::verify;
+
+use crate::extension::Ext;
+use crate::poseidon::CUBES;
+
+/// Coefficients of a skip message without c_0: degree 45.
+const SKIP_DEGREE: usize = 45;
+
+/// The same in the output layer, whose weights have degree 15 themselves.
+const OUTPUT_SKIP_DEGREE: usize = 60;
+
+/// Degree of the rounds that bind the high coordinates in the output layer.
+const OUTPUT_ROUND_DEGREE: usize = 4;
+
+/// Degree of all other rounds.
+const ROUND_DEGREE: usize = 3;
+
+/// Which units are used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Units {
+    /// Coordinates of an instance within its group.
+    pub(crate) lanes_log2: usize,
+    /// Coordinates of a unit within an instance.
+    pub(crate) places_log2: usize,
+    /// Coordinates of a group.
+    pub(crate) groups_log2: usize,
+    /// The first group that may be used.
+    pub(crate) first_group: usize,
+    /// Groups that are used.
+    pub(crate) groups: usize,
+    /// Units of an instance that are used.
+    pub(crate) places: Vec<usize>,
+}
+
+impl Units {
+    pub(crate) fn blocks(&self) -> usize {
+        self.groups * self.places.len()
+    }
+
+    pub(crate) fn high_log2(&self) -> usize {
+        self.groups_log2 + self.places_log2
+    }
+
+    /// The high coordinates of a block as an index.
+    pub(crate) fn high(&self, block: usize) -> usize {
+        let group = self.first_group + block / self.places.len();
+        group << self.places_log2 | self.places[block % self.places.len()]
+    }
+}
+
+/// Where states are claimed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Point<E> {
+    /// In place of the row.
+    pub(crate) z: E,
+    /// Coordinates of group and place.
+    pub(crate) high: Vec<E>,
+    /// Coordinates of the instance.
+    pub(crate) lanes: Vec<E>,
+}
+
+/// A sum of outputs of permutations, Σ weight(row, lane)·κ(group)·eq(lanes, ·)·output = value.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputClaim<E> {
+    /// Weights of the lanes of each row: 16 rows for each place, used or not.
+    pub(crate) weights: Vec<[E; 16]>,
+    /// κ for each used group.
+    pub(crate) groups: Vec<E>,
+    /// The point of the instances.
+    pub(crate) lanes: Vec<E>,
+    /// The sum.
+    pub(crate) value: E,
+}
+
+/// What is left to check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Leaves<E> {
+    /// Where the cubes are claimed.
+    pub(crate) cubes_at: Point<E>,
+    /// u_0 … u_18.
+    pub(crate) cubes: Vec<E>,
+    /// Where the inputs are claimed.
+    pub(crate) inputs_at: Point<E>,
+    /// The sixteen lanes of the inputs.
+    pub(crate) inputs: Vec<E>,
+}
+
+/// Weights of the partial layer: of the twenty cubes, and of state and committed cubes.
+struct PartialWeights<E> {
+    cubes: Vec<E>,
+    linear: Vec<E>,
+}
+
+/// Elements of the extension that [`prove`] sends.
+pub(crate) fn sent(units: &Units) -> usize {
+    let rounds = units.lanes_log2 * ROUND_DEGREE;
+    let full = SKIP_DEGREE + rounds + units.high_log2() * ROUND_DEGREE + 16;
+    let output = OUTPUT_SKIP_DEGREE + rounds + units.high_log2() * OUTPUT_ROUND_DEGREE + 16;
+    output + 8 * full + CUBES
+}
+
+/// The field whose elements the prover computes with.
+type Values = Vec<Ext>;

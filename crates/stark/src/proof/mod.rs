@@ -1,0 +1,219 @@
+//! Proofs that instances fulfil a relation, over a transparent commitment.
+//!
+//! The prover commits to all cells by a tree of hashes, argues by the bus, the permutations and the
+//! union, and is left with [claims](crate::claims) on what it committed to. With the transparent
+//! commitment it then shows everything: the verifier recomputes the root and each claim. So these
+//! proofs are as long as the cells, and every argument in them is the final one.
+
+mod prover;
+mod reduce;
+#[cfg(test)]
+mod tests;
+mod weights;
+mod witness;
+
+pub use prover::prove;
+use reduce::UNION_DEGREE;
+pub use reduce::{Deferred, Known, Reduced, reduce};
+pub use witness::{Violation, Witness, check};
+
+use crate::arith::{DIGEST, Native};
+use crate::claims::Committed;
+use crate::error::{ProveError, VerifyError};
+use crate::exec::Exec;
+use crate::extension::{DEGREE, Ext};
+use crate::field::Fp;
+use crate::merkle::{Digest, commit};
+use crate::multilinear::eq_table;
+use crate::poseidon_gkr;
+use crate::relation::{REGISTRY_WIDTH, Relation};
+
+/// Public rows that tuples are looked up in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registry {
+    columns: Vec<Vec<Fp>>,
+    size: usize,
+}
+
+impl Registry {
+    /// Rows, filled up with zeros to 2^`rows_log2`.
+    ///
+    /// # Errors
+    /// [`ProveError::Capacity`] if there are more rows.
+    pub fn new(rows: &[[Fp; REGISTRY_WIDTH]], rows_log2: usize) -> Result<Registry, ProveError> {
+        if rows.len() > 1 << rows_log2 {
+            return Err(ProveError::Capacity {
+                what: "registry rows",
+                got: rows.len(),
+                max: 1 << rows_log2,
+            });
+        }
+        let column = |k: usize| {
+            let mut column: Vec<Fp> = rows.iter().map(|row| row[k]).collect();
+            column.resize(1 << rows_log2, Fp::ZERO);
+            column
+        };
+        Ok(Registry {
+            columns: (0..REGISTRY_WIDTH).map(column).collect(),
+            size: rows.len(),
+        })
+    }
+
+    /// Rows that are not filling.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Rows with the filling: a power of two.
+    pub fn rows(&self) -> usize {
+        self.columns[0].len()
+    }
+
+    /// Row i.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn row(&self, i: usize) -> [Fp; REGISTRY_WIDTH] {
+        std::array::from_fn(|k| self.columns[k][i])
+    }
+
+    fn column(&self, k: usize) -> &[Fp] {
+        &self.columns[k]
+    }
+}
+
+/// A statement, as a relation sees it.
+#[derive(Clone, Debug)]
+pub struct Public<'a> {
+    /// Binds all that follows, and what the public values are made of.
+    pub digest: Digest,
+    /// The public values of the relation.
+    pub values: Vec<Fp>,
+    /// The registry.
+    pub registry: &'a Registry,
+    /// For each row of the registry whether it is claimed to be used.
+    pub bitfield: &'a [bool],
+}
+
+/// A proof over the transparent commitment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Groups of instances.
+    pub groups: usize,
+    /// What the prover says, in the order of the transcript.
+    pub elements: Vec<Fp>,
+    /// What it commits to.
+    pub slices: Vec<Vec<Fp>>,
+}
+
+/// Demands that a bitfield belong to the registry and claim something.
+fn check_statement(relation: &Relation, public: &Public<'_>) -> Result<(), VerifyError> {
+    let rows = 1 << relation.shape.column_log2();
+    let sizes = [public.registry.rows(), public.bitfield.len()];
+    if let Some(got) = sizes.into_iter().find(|got| *got != rows) {
+        return Err(VerifyError::StatementSize { got, want: rows });
+    }
+    if !public.bitfield.contains(&true) {
+        return Err(VerifyError::EmptySet);
+    }
+    match public.bitfield.iter().rposition(|bit| *bit) {
+        Some(last) if last >= public.registry.size() => Err(VerifyError::BitBeyondRegistry {
+            bit: last,
+            size: public.registry.size(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The value of a public column at a point.
+fn column_at(weights: &[Ext], column: impl Iterator<Item = Fp>) -> Ext {
+    weights.iter().zip(column).map(|(w, x)| *w * x).sum()
+}
+
+fn bits(bitfield: &[bool]) -> impl Iterator<Item = Fp> {
+    bitfield.iter().map(|bit| Fp::new(u32::from(*bit)))
+}
+
+/// Verifies a proof.
+///
+/// # Errors
+/// [`VerifyError`] of the first check that fails.
+pub fn verify(
+    exec: Exec<'_>,
+    relation: &Relation,
+    public: &Public<'_>,
+    proof: &Proof,
+) -> Result<(), VerifyError> {
+    check_statement(relation, public)?;
+    if proof.groups > relation.shape.groups_max() {
+        return Err(VerifyError::Groups {
+            got: proof.groups,
+            max: relation.shape.groups_max(),
+        });
+    }
+    check_lengths(relation, proof)?;
+    let known = Known {
+        digest: public.digest,
+        publics: public.values.clone(),
+    };
+    let arith = Native::new(&proof.elements);
+    let (reduced, arith) = reduce(arith, relation, &known, proof.groups)?;
+    arith.finish()?;
+    check_public(public, &reduced.deferred)?;
+    if commit(exec, &proof.slices, 0) != reduced.root {
+        return Err(VerifyError::Commitment);
+    }
+    let committed = Committed {
+        shape: relation.shape,
+        slices: &proof.slices,
+    };
+    reduced.ledger.open(|claim| {
+        let sum: Ext = claim.parts.iter().map(|part| committed.sum(part)).sum();
+        match sum == claim.value {
+            true => Ok(()),
+            false => Err(VerifyError::Claim(claim.name)),
+        }
+    })
+}
+
+/// Elements of F_p that a proof says: the root, and elements of the extension for bus, registry,
+/// two sums of outputs, permutations and union.
+pub fn elements_said(relation: &Relation) -> usize {
+    let rows_log2 = relation.shape.column_log2();
+    let bus = relation.shape.bus().sent() + REGISTRY_WIDTH + 2;
+    // The number of used groups changes nothing: the shape is fixed.
+    let permutations = poseidon_gkr::sent(&relation.units(0));
+    let union = 1 + UNION_DEGREE * rows_log2 + 2;
+    DIGEST + DEGREE * (bus + permutations + union)
+}
+
+fn check_lengths(relation: &Relation, proof: &Proof) -> Result<(), VerifyError> {
+    let want = relation.slices(proof.groups) * relation.shape.slice();
+    let got = proof.slices.iter().map(Vec::len).sum();
+    let whole = proof
+        .slices
+        .iter()
+        .all(|s| s.len() == relation.shape.slice());
+    match whole && got == want {
+        true => Ok(()),
+        false => Err(VerifyError::Length { want, got }),
+    }
+}
+
+/// Checks what the proof says about registry and bitfield.
+fn check_public(public: &Public<'_>, deferred: &Deferred<Ext>) -> Result<(), VerifyError> {
+    let weights = eq_table(Ext::ONE, &deferred.registry_at);
+    for (k, value) in deferred.registry.iter().enumerate() {
+        let column = public.registry.column(k).iter().copied();
+        if column_at(&weights, column) != *value {
+            return Err(VerifyError::Registry);
+        }
+    }
+    let weights = eq_table(Ext::ONE, &deferred.bitfield_at);
+    match column_at(&weights, bits(public.bitfield)) == deferred.bitfield {
+        true => Ok(()),
+        false => Err(VerifyError::Bitfield),
+    }
+}
+
+const _: () = assert!(DIGEST == REGISTRY_WIDTH, "a registry row is one block");

@@ -1,0 +1,256 @@
+//! The prover.
+
+use super::reduce::{header, parameters};
+use super::weights::{BusWeights, Denominators, RowWeights, Setting, total};
+use super::witness::{Run, Witness};
+use super::{Proof, Public, check_statement, column_at};
+use crate::arith::{DIGEST, Native};
+use crate::claims::{Column, Committed, Part};
+use crate::error::ProveError;
+use crate::exec::Exec;
+use crate::extension::Ext;
+use crate::field::Fp;
+use crate::logup::{self, Group};
+use crate::merkle::commit;
+use crate::multilinear::{eq_table, powers};
+use crate::poseidon_gkr::{self, OutputClaim};
+use crate::relation::{REGISTRY_WIDTH, Relation};
+use crate::sumcheck::{prove_small, quadratic};
+use crate::transcript::Sender;
+use crate::vector::Planes;
+
+/// Proves a statement.
+///
+/// The witness is not checked: from a wrong one a proof is made that the verifier refuses.
+/// [`super::check`] names what is wrong.
+///
+/// # Errors
+/// [`ProveError::Statement`] for a statement that no proof is accepted for.
+pub fn prove(
+    exec: Exec<'_>,
+    relation: &Relation,
+    public: &Public<'_>,
+    witness: &Witness,
+) -> Result<Proof, ProveError> {
+    check_statement(relation, public)?;
+    let run = Run::new(exec, relation, &public.values, witness);
+    let slices = run.slices(public.bitfield);
+    let sides = Sides {
+        bus: &slices,
+        union: &slices,
+        committed: &slices,
+    };
+    let sender = Sender::new(parameters(relation));
+    let elements = prove_sides(exec, public, &run, sides, sender);
+    Ok(Proof {
+        groups: run.groups.len(),
+        elements,
+        slices,
+    })
+}
+
+/// The slices that each argument is about: all the same, but for provers that lie.
+#[derive(Clone, Copy)]
+pub(super) struct Sides<'a> {
+    pub(super) bus: &'a [Vec<Fp>],
+    pub(super) union: &'a [Vec<Fp>],
+    pub(super) committed: &'a [Vec<Fp>],
+}
+
+/// Everything that is said, on a transcript that has only begun.
+pub(super) fn prove_sides(
+    exec: Exec<'_>,
+    public: &Public<'_>,
+    run: &Run<'_>,
+    sides: Sides<'_>,
+    mut sender: Sender,
+) -> Vec<Fp> {
+    let (relation, groups) = (run.relation, run.groups.len());
+    sender.absorb(&[Fp::ZERO; DIGEST]);
+    sender.absorb(&public.digest);
+    sender.absorb(&header(groups));
+    sender.send_base(&commit(exec, sides.committed, 0));
+    let argued = |slices| Committed {
+        shape: relation.shape,
+        slices,
+    };
+    let prover = Prover {
+        exec,
+        public,
+        committed: argued(sides.bus),
+        setting: Setting {
+            relation,
+            publics: &public.values,
+            groups,
+        },
+        run,
+    };
+    let claim = prover.bus(&mut sender);
+    poseidon_gkr::prove(&mut sender, exec, &run.units, &run.trace, &claim);
+    // The verifier combines cubes and inputs; nothing is said about it.
+    sender.challenge();
+    let prover = Prover {
+        committed: argued(sides.union),
+        ..prover
+    };
+    prover.union(&mut sender);
+    sender.finish()
+}
+
+struct Prover<'a> {
+    exec: Exec<'a>,
+    public: &'a Public<'a>,
+    committed: Committed<'a>,
+    setting: Setting<'a, Native<'a>>,
+    run: &'a Run<'a>,
+}
+
+impl Prover<'_> {
+    /// The bus; returns the claim on outputs.
+    fn bus(&self, sender: &mut Sender) -> OutputClaim<Ext> {
+        let arith = Native::new(&[]);
+        let denominators = Denominators {
+            alpha: sender.challenge(),
+            beta: sender.challenge(),
+        };
+        let cube = self.setting.relation.shape.bus();
+        let leaves = logup::prove(sender, self.exec, cube, self.fractions(denominators));
+        let weights = self.setting.bus(&arith, &leaves, denominators);
+        let eq = eq_table(Ext::ONE, &leaves.within);
+        let columns = self.exec.map(REGISTRY_WIDTH, |k| {
+            column_at(&eq, self.public.registry.column(k).iter().copied())
+        });
+        sender.send(&columns);
+        let outputs = self.outputs_sum(&weights, &weights.outputs);
+        sender.send(&[outputs]);
+        let tau = sender.challenge();
+        let (functional, rows) = self.setting.outputs(&arith, weights.outputs, tau);
+        let constant = functional.constant * total(&arith, &weights.groups);
+        let part = Part::Groups {
+            groups: weights.groups.clone(),
+            cells: functional.cells,
+            lanes: weights.lanes.clone(),
+        };
+        let wired = self.committed.sum(&part) + constant;
+        sender.send(&[wired]);
+        OutputClaim {
+            weights: rows,
+            groups: weights.groups,
+            lanes: weights.lanes,
+            value: outputs + wired,
+        }
+    }
+
+    /// Σ weight·κ·eq·output.
+    fn outputs_sum(&self, weights: &BusWeights<Ext>, rows: &RowWeights<Ext>) -> Ext {
+        let eq = eq_table(Ext::ONE, &weights.lanes);
+        let sums = self.exec.map(weights.groups.len(), |g| {
+            let mut sum = Ext::ZERO;
+            for (row, lanes) in rows.iter().enumerate() {
+                let used = lanes.iter().enumerate().filter(|(_, w)| **w != Ext::ZERO);
+                for (lane, weight) in used {
+                    let values = (0..eq.len()).map(|x| self.run.output(g, row, lane, x));
+                    sum += *weight * column_at(&eq, values);
+                }
+            }
+            weights.groups[g] * sum
+        });
+        sums.into_iter().sum()
+    }
+
+    /// The fractions of all used groups of the bus.
+    fn fractions(&self, denominators: Denominators<Ext>) -> Vec<Group> {
+        let betas = powers(denominators.beta, denominators.beta, REGISTRY_WIDTH + 1);
+        let fixed = [
+            self.registry_fractions(denominators, &betas),
+            self.table_fractions(denominators),
+        ];
+        let groups = self.exec.map(self.setting.groups, |g| {
+            self.instance_fractions(g, denominators.alpha, &betas)
+        });
+        fixed.into_iter().chain(groups).collect()
+    }
+
+    fn registry_fractions(&self, denominators: Denominators<Ext>, betas: &[Ext]) -> Group {
+        let relation = self.setting.relation;
+        let rows = 1 << relation.shape.column_log2();
+        let counts = self.committed.column(Column::Counts);
+        let tag = Ext::from(Fp::new(relation.registry_tag));
+        let mut group = empty_group(rows);
+        for (i, count) in counts.iter().enumerate() {
+            let row = self.public.registry.row(i);
+            let terms = betas[1..].iter().zip(row).map(|(b, x)| *b * x);
+            let tuple = tag + betas[0] * Fp::new(i as u32) + terms.sum();
+            group.p.set(i, Ext::from(-*count));
+            group.q.set(i, denominators.alpha - tuple);
+        }
+        group
+    }
+
+    fn table_fractions(&self, Denominators { alpha, beta }: Denominators<Ext>) -> Group {
+        let relation = self.setting.relation;
+        let counts = self.committed.column(Column::Tables);
+        let mut group = empty_group(counts.len());
+        for table in &relation.tables {
+            let tag = Ext::from(Fp::new(table.tag));
+            for x in 0..table.size {
+                let at = table.offset + x;
+                group.p.set(at, Ext::from(-counts[at]));
+                group.q.set(at, alpha - tag - beta * Fp::new(x as u32));
+            }
+        }
+        group
+    }
+
+    fn instance_fractions(&self, g: usize, alpha: Ext, betas: &[Ext]) -> Group {
+        let relation = self.setting.relation;
+        let lanes = relation.shape.lanes();
+        let slices = relation.group_slices();
+        let cells = self.committed.slices[2 + g * slices..][..slices].concat();
+        let mut group = empty_group(1 << relation.shape.column_log2());
+        for (position, tuple) in relation.bus.iter().enumerate() {
+            let Some(tuple) = tuple else { continue };
+            let tag = alpha - Ext::from(Fp::new(tuple.tag));
+            let mut denominators = vec![tag; lanes];
+            for (entry, beta) in tuple.entries.iter().zip(betas) {
+                let values = self.run.entry(g, &cells, entry);
+                for (denominator, value) in denominators.iter_mut().zip(values) {
+                    *denominator -= *beta * value;
+                }
+            }
+            let numerator = if tuple.taken { -Ext::ONE } else { Ext::ONE };
+            for (x, denominator) in denominators.into_iter().enumerate() {
+                group.p.set(position * lanes + x, numerator);
+                group.q.set(position * lanes + x, denominator);
+            }
+        }
+        group
+    }
+
+    /// The bitfield as the product of counts and inverses.
+    fn union(&self, sender: &mut Sender) {
+        let rows = self.setting.relation.shape.column_log2();
+        let point = sender.challenges(rows);
+        let columns = [Column::Counts, Column::Inverses];
+        let mut columns = columns.map(|column| -> Vec<Ext> {
+            let values = self.committed.column(column).iter();
+            values.map(|x| Ext::from(*x)).collect()
+        });
+        let weights = eq_table(Ext::ONE, &point);
+        sender.send(&[column_at(&weights, super::bits(self.public.bitfield))]);
+        let values = |pairs: &[[Ext; 2]]| {
+            let [[a0, a1], [b0, b1]] = [pairs[0], pairs[1]];
+            [a0 * b0, a1 * b1, (a1 - a0) * (b1 - b0)]
+        };
+        prove_small(sender, &point, &mut columns, values, quadratic);
+        sender.send(&columns.map(|values| values[0]));
+    }
+}
+
+/// A group of fractions 0/1.
+fn empty_group(size: usize) -> Group {
+    Group {
+        p: Planes::zero(size),
+        q: Planes::from_exts(&vec![Ext::ONE; size]),
+    }
+}

@@ -1,0 +1,192 @@
+//! The verifier over any arithmetic: from a proof to claims on what is committed, and to values of
+//! what is public.
+
+use super::weights::{Denominators, Setting, total};
+use crate::arith::{Arith, DIGEST};
+use crate::claims::{Claim, Claimed, Column, Ledger, Part};
+use crate::error::VerifyError;
+use crate::extension::Ext;
+use crate::field::Fp;
+use crate::logup;
+use crate::poseidon_gkr::{self, OutputClaim};
+use crate::relation::{REGISTRY_WIDTH, Relation};
+use crate::sumcheck::read_round;
+use crate::transcript::Channel;
+
+/// Degree of a round of the union.
+pub(super) const UNION_DEGREE: usize = 2;
+
+/// The kind of a proof that unites instances: the only one.
+const KIND_UNION: u32 = 0;
+
+/// The block that a transcript begins with: the relation, and the commitment's preset, 0 for the
+/// transparent one.
+pub(super) fn parameters(relation: &Relation) -> [Fp; DIGEST] {
+    let mut block = [Fp::ZERO; DIGEST];
+    block[0] = Fp::new(relation.id);
+    block
+}
+
+/// The header as it is absorbed: groups, children (none), kind.
+pub(super) fn header(groups: usize) -> [Fp; DIGEST] {
+    let mut block = [Fp::ZERO; DIGEST];
+    block[0] = Fp::new(groups as u32);
+    block[2] = Fp::new(KIND_UNION);
+    block
+}
+
+/// What the verifier knows.
+#[derive(Clone, Debug)]
+pub struct Known<B> {
+    /// The digest of the statement.
+    pub digest: [B; DIGEST],
+    /// The public values of the relation.
+    pub publics: Vec<B>,
+}
+
+/// Values of public polynomials that are left to check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a public value that is not checked proves nothing"]
+pub struct Deferred<E> {
+    /// A point of the registry's rows.
+    pub registry_at: Vec<E>,
+    /// The columns of the registry there.
+    pub registry: Vec<E>,
+    /// A point of the bitfield.
+    pub bitfield_at: Vec<E>,
+    /// The bitfield there.
+    pub bitfield: E,
+}
+
+/// What is left when a proof has been read.
+#[derive(Debug)]
+#[must_use = "claims that are not opened prove nothing"]
+pub struct Reduced<A: Arith> {
+    /// The root of the commitment.
+    pub root: [A::Base; DIGEST],
+    /// The claims on what is committed.
+    pub ledger: Ledger<A::Ext>,
+    /// The public values.
+    pub deferred: Deferred<A::Ext>,
+}
+
+/// Reads a proof that `groups` groups of instances fulfil a relation.
+///
+/// # Errors
+/// [`VerifyError`] of the first check that fails.
+pub fn reduce<A: Arith>(
+    arith: A,
+    relation: &Relation,
+    known: &Known<A::Base>,
+    groups: usize,
+) -> Result<(Reduced<A>, A), VerifyError> {
+    let mut channel = Channel::new(arith, parameters(relation));
+    // In place of the digest of a verification key, which only recursion has.
+    let none = [channel.arith.base(Fp::ZERO); DIGEST];
+    channel.absorb(&none);
+    channel.absorb(&known.digest);
+    let header = header(groups).map(|x| channel.arith.base(x));
+    channel.absorb(&header);
+    let root = channel.read_base(DIGEST)?;
+    let root = std::array::from_fn(|i| root[i]);
+    let setting = Setting {
+        relation,
+        publics: &known.publics,
+        groups,
+    };
+    let mut ledger = Ledger::new();
+    let (registry_at, registry, claim) = read_bus(&mut channel, &setting, &mut ledger)?;
+    let units = relation.units(groups);
+    let leaves = poseidon_gkr::verify(&mut channel, &units, &claim)?;
+    let eta = channel.challenge();
+    let arith = &channel.arith;
+    ledger.enter(setting.cubes(arith, &units, &leaves.cubes_at, &leaves.cubes, eta));
+    ledger.enter(setting.inputs(arith, &units, &leaves.inputs_at, &leaves.inputs, eta));
+    let (bitfield_at, bitfield) = read_union(&mut channel, relation, &mut ledger)?;
+    let reduced = Reduced {
+        root,
+        ledger,
+        deferred: Deferred {
+            registry_at,
+            registry,
+            bitfield_at,
+            bitfield,
+        },
+    };
+    Ok((reduced, channel.arith))
+}
+
+type BusRead<E> = (Vec<E>, Vec<E>, OutputClaim<E>);
+
+/// The bus; returns the registry's point and columns, and the claim on outputs.
+fn read_bus<A: Arith>(
+    channel: &mut Channel<A>,
+    setting: &Setting<'_, A>,
+    ledger: &mut Ledger<A::Ext>,
+) -> Result<BusRead<A::Ext>, VerifyError> {
+    let denominators = Denominators {
+        alpha: channel.challenge(),
+        beta: channel.challenge(),
+    };
+    let leaves = logup::verify(channel, setting.relation.shape.bus())?;
+    let bus = setting.bus(&channel.arith, &leaves, denominators);
+    let registry = channel.read(REGISTRY_WIDTH)?;
+    let outputs = channel.read_one()?;
+    let zero = channel.arith.ext(Ext::ZERO);
+    ledger.enter(bus.numerator_claim(zero, leaves.numerator));
+    ledger.enter(bus.cell_claim(leaves.denominator, &registry, outputs));
+    let tau = channel.challenge();
+    let wired = channel.read_one()?;
+    let arith = &channel.arith;
+    let (functional, weights) = setting.outputs(arith, bus.outputs, tau);
+    ledger.enter(Claim {
+        name: Claimed::Outputs,
+        value: wired - functional.constant * total(arith, &bus.groups),
+        parts: vec![Part::Groups {
+            groups: bus.groups.clone(),
+            cells: functional.cells,
+            lanes: bus.lanes.clone(),
+        }],
+    });
+    let claim = OutputClaim {
+        weights,
+        groups: bus.groups,
+        lanes: bus.lanes,
+        value: outputs + wired,
+    };
+    Ok((leaves.within, registry, claim))
+}
+
+/// Σ eq(r, x)·inverse(x)·count(x) is the bitfield at r; returns the point and the value.
+fn read_union<A: Arith>(
+    channel: &mut Channel<A>,
+    relation: &Relation,
+    ledger: &mut Ledger<A::Ext>,
+) -> Result<(Vec<A::Ext>, A::Ext), VerifyError> {
+    let bitfield_at = channel.challenges(relation.shape.column_log2());
+    let bitfield = channel.read_one()?;
+    let (mut claim, mut point) = (bitfield, bitfield_at.clone());
+    for coordinate in &mut point {
+        (claim, *coordinate) = read_round(channel, claim, *coordinate, UNION_DEGREE)?;
+    }
+    let values = channel.read(2)?;
+    let excess = claim - values[0] * values[1];
+    channel.arith.assert_zero(excess, VerifyError::Union)?;
+    let one = channel.arith.ext(Ext::ONE);
+    let columns = [
+        (Claimed::UnionCounts, Column::Counts),
+        (Claimed::UnionInverses, Column::Inverses),
+    ];
+    for ((name, column), value) in columns.into_iter().zip(values) {
+        ledger.enter(Claim {
+            name,
+            value,
+            parts: vec![Part::Point {
+                column,
+                scale: one,
+                point: point.clone(),
+            }],
+        });
+    }
+    Ok((bitfield_at, bitfield))
+}

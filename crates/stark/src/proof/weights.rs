@@ -1,0 +1,351 @@
+//! What claims weigh which cell: the same for prover and verifier, over any arithmetic.
+
+use crate::arith::Arith;
+use crate::claims::{Claim, Claimed, Column, Part};
+use crate::extension::Ext;
+use crate::field::Fp;
+use crate::logup;
+use crate::multilinear::{eq_table, powers};
+use crate::poseidon::{CUBES, WIDTH_16};
+use crate::poseidon_gkr::skip::{ROWS, lagrange};
+use crate::poseidon_gkr::{Point, Units, rest_value};
+use crate::relation::{BUS_GROUPS_FIXED, Entry, Functional, REGISTRY_WIDTH, Relation, Tuple};
+
+/// Weights of the lanes of each row's output.
+pub(super) type RowWeights<E> = Vec<[E; WIDTH_16]>;
+
+/// A relation with the public values of a statement.
+pub(super) struct Setting<'a, A: Arith> {
+    pub(super) relation: &'a Relation,
+    pub(super) publics: &'a [A::Base],
+    pub(super) groups: usize,
+}
+
+/// α and β: the tuple (tag; x_1, x_2, …) has the denominator α − tag − β·x_1 − β²·x_2 − ….
+#[derive(Clone, Copy)]
+pub(super) struct Denominators<E> {
+    pub(super) alpha: E,
+    pub(super) beta: E,
+}
+
+/// Most components of a tuple: registry index and row.
+const ENTRIES_MAX: usize = 1 + REGISTRY_WIDTH;
+
+/// The leaves of the bus as weights of cells and outputs.
+pub(super) struct BusWeights<E> {
+    /// eq(ρ, group) of each group of instances.
+    pub(super) groups: Vec<E>,
+    /// The point of the instances.
+    pub(super) lanes: Vec<E>,
+    /// The cells in the denominators.
+    pub(super) cells: Functional<E>,
+    /// The outputs in the denominators, with the opposite sign.
+    pub(super) outputs: RowWeights<E>,
+    /// Numerators of instances.
+    numerators: E,
+    /// All of the denominators that is public, but the registry's rows.
+    denominators: E,
+    /// eq(ρ, registry) and, for each column of the registry, its factor.
+    registry: E,
+    registry_factors: Vec<E>,
+    /// Weights of the counts of the tables.
+    tables: Vec<E>,
+    /// The point within a group.
+    within: Vec<E>,
+}
+
+fn sum<A: Arith>(arith: &A, terms: impl IntoIterator<Item = A::Ext>) -> A::Ext {
+    terms
+        .into_iter()
+        .fold(arith.ext(Ext::ZERO), |sum, x| sum + x)
+}
+
+/// The value at a point of the function that numbers the vertices.
+fn number_at<A: Arith>(arith: &A, point: &[A::Ext]) -> A::Ext {
+    let zero = arith.ext(Ext::ZERO);
+    point.iter().fold(zero, |value, r| value + value + *r)
+}
+
+/// Σ of the weights of instances over all groups.
+pub(super) fn total<A: Arith>(arith: &A, groups: &[A::Ext]) -> A::Ext {
+    sum(arith, groups.iter().copied())
+}
+
+impl<A: Arith> Setting<'_, A> {
+    /// Weights of the bus' leaves.
+    pub(super) fn bus(
+        &self,
+        arith: &A,
+        leaves: &logup::Leaves<A::Ext>,
+        Denominators { alpha, beta }: Denominators<A::Ext>,
+    ) -> BusWeights<A::Ext> {
+        let relation = self.relation;
+        let (zero, one) = (arith.ext(Ext::ZERO), arith.ext(Ext::ONE));
+        let of_groups = eq_table(one, &leaves.groups);
+        let (positions, lanes) = leaves.within.split_at(relation.shape.positions_log2);
+        let groups = of_groups[BUS_GROUPS_FIXED..][..self.groups].to_vec();
+        let all = total(arith, &groups);
+        let numbers = groups
+            .iter()
+            .enumerate()
+            .map(|(g, weight)| *weight * arith.base(Fp::new((g * relation.shape.lanes()) as u32)));
+        let instances = sum(arith, numbers) + all * number_at(arith, lanes);
+        let betas = powers(beta, beta, ENTRIES_MAX);
+        let mut weights = BusWeights {
+            groups,
+            lanes: lanes.to_vec(),
+            cells: Functional::zero(arith, relation.cells),
+            outputs: vec![[zero; WIDTH_16]; relation.rows.len()],
+            numerators: zero,
+            denominators: zero,
+            registry: of_groups[0],
+            registry_factors: betas[1..].iter().map(|b| of_groups[0] * *b).collect(),
+            tables: Vec::new(),
+            within: leaves.within.clone(),
+        };
+        let mut used = of_groups[0];
+        let eq = eq_table(one, positions);
+        for (weight, tuple) in eq.iter().zip(&relation.bus) {
+            let Some(tuple) = tuple else { continue };
+            let here = *weight * all;
+            used = used + here;
+            weights.numerators = match tuple.taken {
+                true => weights.numerators - here,
+                false => weights.numerators + here,
+            };
+            let tag = arith.ext(Ext::from(Fp::new(tuple.tag)));
+            weights.denominators = weights.denominators + here * (alpha - tag);
+            self.tuple(arith, tuple, [*weight, instances], &betas, &mut weights);
+        }
+        weights.denominators = weights.denominators + weights.cells.constant * all;
+        let tag = arith.ext(Ext::from(Fp::new(relation.registry_tag)));
+        let index = number_at(arith, &leaves.within);
+        weights.denominators = weights.denominators + of_groups[0] * (alpha - tag - beta * index);
+        used = used
+            + self.tables(
+                arith,
+                of_groups[1],
+                Denominators { alpha, beta },
+                &mut weights,
+            );
+        weights.denominators = weights.denominators + one - used;
+        weights
+    }
+
+    /// Adds the components of a tuple at a position of some weight.
+    fn tuple(
+        &self,
+        arith: &A,
+        tuple: &Tuple,
+        [weight, instances]: [A::Ext; 2],
+        betas: &[A::Ext],
+        weights: &mut BusWeights<A::Ext>,
+    ) {
+        let zero = arith.ext(Ext::ZERO);
+        for (entry, beta) in tuple.entries.iter().zip(betas) {
+            let factor = weight * *beta;
+            match entry {
+                Entry::Form(form) => {
+                    weights.cells.add(arith, self.publics, zero - factor, form);
+                }
+                Entry::Output { row, lane } => {
+                    let output = &mut weights.outputs[*row][*lane];
+                    *output = *output + factor;
+                }
+                Entry::Instance => {
+                    weights.denominators = weights.denominators - factor * instances;
+                }
+            }
+        }
+    }
+
+    /// The tables' part of the leaves; returns the weight of all their fractions.
+    fn tables(
+        &self,
+        arith: &A,
+        group: A::Ext,
+        Denominators { alpha, beta }: Denominators<A::Ext>,
+        weights: &mut BusWeights<A::Ext>,
+    ) -> A::Ext {
+        let (zero, one) = (arith.ext(Ext::ZERO), arith.ext(Ext::ONE));
+        let ends = self.relation.tables.iter().map(|t| t.offset + t.size);
+        let size = ends.max().unwrap_or(1).next_power_of_two();
+        let low = weights.within.len() - size.ilog2() as usize;
+        let high = weights.within[..low]
+            .iter()
+            .fold(group, |w, r| w * (one - *r));
+        let eq = eq_table(high, &weights.within[low..]);
+        weights.tables = vec![zero; size];
+        let mut used = zero;
+        for table in &self.relation.tables {
+            let tag = arith.ext(Ext::from(Fp::new(table.tag)));
+            for x in 0..table.size {
+                let weight = eq[table.offset + x];
+                let value = beta * arith.base(Fp::new(x as u32));
+                weights.denominators = weights.denominators + weight * (alpha - tag - value);
+                weights.tables[table.offset + x] = zero - weight;
+                used = used + weight;
+            }
+        }
+        used
+    }
+
+    /// The functional T·(random weights) − Σ Ω·input of the wires, and Ω = outputs + those weights.
+    pub(super) fn outputs(
+        &self,
+        arith: &A,
+        mut outputs: RowWeights<A::Ext>,
+        tau: A::Ext,
+    ) -> (Functional<A::Ext>, RowWeights<A::Ext>) {
+        let relation = self.relation;
+        let mut functional = Functional::zero(arith, relation.cells);
+        let mut used = vec![[false; WIDTH_16]; relation.rows.len()];
+        let entries = relation.bus.iter().flatten().flat_map(|t| &t.entries);
+        for entry in entries {
+            if let Entry::Output { row, lane } = entry {
+                used[*row][*lane] = true;
+            }
+        }
+        let weights = powers(tau, tau, relation.wires.len());
+        for (wire, weight) in relation.wires.iter().zip(weights) {
+            let output = &mut outputs[wire.row][wire.lane];
+            *output = *output + weight;
+            used[wire.row][wire.lane] = true;
+            functional.add(arith, self.publics, weight, &wire.form);
+        }
+        let zero = arith.ext(Ext::ZERO);
+        for (row, (used, weights)) in relation.rows.iter().zip(used.iter().zip(&outputs)) {
+            let Some(row) = row else { continue };
+            for (lane, form) in row.inputs.iter().enumerate() {
+                if used[lane] {
+                    functional.add(arith, self.publics, zero - weights[lane], form);
+                }
+            }
+        }
+        (functional, outputs)
+    }
+
+    /// The claim on the committed cubes, combined by powers of η.
+    pub(super) fn cubes(
+        &self,
+        arith: &A,
+        units: &Units,
+        point: &Point<A::Ext>,
+        values: &[A::Ext],
+        eta: A::Ext,
+    ) -> Claim<A::Ext> {
+        let one = arith.ext(Ext::ONE);
+        let etas = powers(one, eta, CUBES);
+        let (groups, rows) = self.unit_weights(arith, units, point);
+        let mut cells = Functional::zero(arith, self.relation.cells).cells;
+        let mut active = arith.ext(Ext::ZERO);
+        for (row, weight) in self.relation.rows.iter().zip(&rows) {
+            let Some(row) = row else { continue };
+            active = active + *weight;
+            for (cell, eta) in row.cubes.iter().zip(&etas) {
+                cells[*cell] = cells[*cell] + *weight * *eta;
+            }
+        }
+        let rest = etas.iter().enumerate();
+        let rest = sum(arith, rest.map(|(k, eta)| *eta * arith.base(rest_value(k))));
+        let unused = one - total(arith, &groups) * active;
+        let combined = sum(arith, etas.iter().zip(values).map(|(e, v)| *e * *v));
+        Claim {
+            name: Claimed::Cubes,
+            value: combined - unused * rest,
+            parts: vec![Part::Groups {
+                groups,
+                cells,
+                lanes: point.lanes.clone(),
+            }],
+        }
+    }
+
+    /// The claim on the inputs of rows, combined by powers of η.
+    pub(super) fn inputs(
+        &self,
+        arith: &A,
+        units: &Units,
+        point: &Point<A::Ext>,
+        values: &[A::Ext],
+        eta: A::Ext,
+    ) -> Claim<A::Ext> {
+        let etas = powers(arith.ext(Ext::ONE), eta, WIDTH_16);
+        let (groups, rows) = self.unit_weights(arith, units, point);
+        let mut functional = Functional::zero(arith, self.relation.cells);
+        for (row, weight) in self.relation.rows.iter().zip(&rows) {
+            let Some(row) = row else { continue };
+            for (form, eta) in row.inputs.iter().zip(&etas) {
+                functional.add(arith, self.publics, *weight * *eta, form);
+            }
+        }
+        let combined = sum(arith, etas.iter().zip(values).map(|(e, v)| *e * *v));
+        let constant = functional.constant * total(arith, &groups);
+        Claim {
+            name: Claimed::Inputs,
+            value: combined - constant,
+            parts: vec![Part::Groups {
+                groups,
+                cells: functional.cells,
+                lanes: point.lanes.clone(),
+            }],
+        }
+    }
+
+    /// Weights of groups and of rows at a point.
+    fn unit_weights(
+        &self,
+        arith: &A,
+        units: &Units,
+        point: &Point<A::Ext>,
+    ) -> (Vec<A::Ext>, Vec<A::Ext>) {
+        let one = arith.ext(Ext::ONE);
+        let (of_group, of_place) = point.high.split_at(units.groups_log2);
+        let groups = eq_table(one, of_group);
+        let places = eq_table(one, of_place);
+        let basis = lagrange(arith, point.z);
+        let row = |row: usize| places[row / ROWS] * basis[row % ROWS];
+        (
+            groups[units.first_group..][..units.groups].to_vec(),
+            (0..self.relation.rows.len()).map(row).collect(),
+        )
+    }
+}
+
+impl<E: crate::multilinear::Scalar> BusWeights<E> {
+    /// The claim on the counts.
+    pub(super) fn numerator_claim(&self, zero: E, numerator: E) -> Claim<E> {
+        Claim {
+            name: Claimed::BusNumerators,
+            value: numerator - self.numerators,
+            parts: vec![
+                Part::Point {
+                    column: Column::Counts,
+                    scale: zero - self.registry,
+                    point: self.within.clone(),
+                },
+                Part::Weights {
+                    column: Column::Tables,
+                    weights: self.tables.clone(),
+                },
+            ],
+        }
+    }
+
+    /// The claim on the cells, from the denominator, the registry's columns and the outputs' sum.
+    pub(super) fn cell_claim(&self, denominator: E, registry: &[E], outputs: E) -> Claim<E> {
+        let terms = self.registry_factors.iter().zip(registry);
+        let value = terms.fold(denominator - self.denominators + outputs, |v, (f, x)| {
+            v + *f * *x
+        });
+        Claim {
+            name: Claimed::BusCells,
+            value,
+            parts: vec![Part::Groups {
+                groups: self.groups.clone(),
+                cells: self.cells.cells.clone(),
+                lanes: self.lanes.clone(),
+            }],
+        }
+    }
+}

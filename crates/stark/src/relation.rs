@@ -1,0 +1,346 @@
+//! What is proved, as data: permutations whose inputs and outputs are linear forms of cells, and a
+//! bus of tuples that must balance.
+//!
+//! An *instance* has cells. Its rows permute linear forms of them; an output of a row, which is
+//! permutation + input, is *wired* to a form. At each bus position an instance puts a tuple on the
+//! bus or takes one off. Fixed tables and a registry of public rows take tuples off too, as often as
+//! committed counts say. Last, each set bit of a public bitfield needs a registry row that was used.
+//!
+//! Instances lie in *groups*, side by side: the lanes of vectors. Coefficients may be values that
+//! the statement makes public, so that the relation itself is one for all statements.
+
+use crate::arith::Arith;
+use crate::extension::Ext;
+use crate::field::Fp;
+use crate::logup::Cube;
+use crate::poseidon::{CUBES, WIDTH_16};
+use crate::poseidon_gkr::Units;
+use crate::poseidon_gkr::skip::ROWS;
+
+/// Rows of a unit.
+pub const UNIT_ROWS: usize = ROWS;
+
+/// Committed cubes of a row.
+pub const ROW_CUBES: usize = CUBES;
+
+/// Field elements of a registry row beside its index.
+pub const REGISTRY_WIDTH: usize = 8;
+
+/// Groups of the bus that come before those of instances: registry and tables.
+pub const BUS_GROUPS_FIXED: usize = 2;
+
+/// The sizes of cubes. Those of the protocol are [`Shape::STANDARD`]; tests take smaller ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Coordinates of an instance within its group.
+    pub lanes_log2: usize,
+    /// Coordinates of a bus position.
+    pub positions_log2: usize,
+    /// Coordinates of a group on the bus.
+    pub bus_groups_log2: usize,
+    /// Coordinates of a unit of an instance.
+    pub places_log2: usize,
+    /// Coordinates of a group of units.
+    pub unit_groups_log2: usize,
+    /// The first group of units that instances may use; those before are for recursion.
+    pub first_unit_group: usize,
+}
+
+impl Shape {
+    /// 64 instances a group, up to 24 groups, a registry of 2^15 rows.
+    pub const STANDARD: Shape = Shape {
+        lanes_log2: 6,
+        positions_log2: 9,
+        bus_groups_log2: 5,
+        places_log2: 4,
+        unit_groups_log2: 5,
+        first_unit_group: 8,
+    };
+
+    /// Instances of a group.
+    pub fn lanes(&self) -> usize {
+        1 << self.lanes_log2
+    }
+
+    /// Rows of the registry, of a committed column, and fractions of a bus group: a power of two.
+    pub fn column_log2(&self) -> usize {
+        self.positions_log2 + self.lanes_log2
+    }
+
+    /// Elements of a slice: two columns.
+    pub fn slice(&self) -> usize {
+        2 << self.column_log2()
+    }
+
+    /// Most groups of instances.
+    pub fn groups_max(&self) -> usize {
+        let units = (1 << self.unit_groups_log2) - self.first_unit_group;
+        units.min((1 << self.bus_groups_log2) - BUS_GROUPS_FIXED)
+    }
+
+    pub(crate) fn bus(&self) -> Cube {
+        Cube {
+            groups_log2: self.bus_groups_log2,
+            within_log2: self.column_log2(),
+        }
+    }
+}
+
+/// scale · public value · cell, where a missing factor is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// The cell.
+    pub cell: Option<usize>,
+    /// Which public value.
+    pub public: Option<usize>,
+    /// The constant.
+    pub scale: Fp,
+}
+
+/// A sum of terms.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Form(pub Vec<Term>);
+
+impl Form {
+    /// A cell.
+    pub fn cell(cell: usize) -> Form {
+        Form(vec![Term {
+            cell: Some(cell),
+            public: None,
+            scale: Fp::ONE,
+        }])
+    }
+
+    /// A constant.
+    pub fn constant(scale: Fp) -> Form {
+        Form(vec![Term {
+            cell: None,
+            public: None,
+            scale,
+        }])
+    }
+
+    /// A public value.
+    pub fn public(public: usize) -> Form {
+        Form(vec![Term {
+            cell: None,
+            public: Some(public),
+            scale: Fp::ONE,
+        }])
+    }
+
+    /// The sum of two forms.
+    #[must_use]
+    pub fn plus(mut self, other: Form) -> Form {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// The form times a constant.
+    #[must_use]
+    pub fn times(mut self, factor: Fp) -> Form {
+        self.0.iter_mut().for_each(|term| term.scale *= factor);
+        self
+    }
+
+    /// The form, which has no public factor, times a public value.
+    #[must_use]
+    pub fn times_public(mut self, public: usize) -> Form {
+        for term in &mut self.0 {
+            term.public = Some(public);
+        }
+        self
+    }
+
+    /// The value for cells and public values.
+    pub fn value(&self, publics: &[Fp], cell: impl Fn(usize) -> Fp) -> Fp {
+        let term = |term: &Term| {
+            let public = term.public.map_or(Fp::ONE, |i| publics[i]);
+            term.scale * public * term.cell.map_or(Fp::ONE, &cell)
+        };
+        self.0.iter().map(term).sum()
+    }
+}
+
+/// A row: a permutation of sixteen forms.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What is permuted.
+    pub inputs: Vec<Form>,
+    /// The cells of the cubes of its partial rounds but the last.
+    pub cubes: [usize; ROW_CUBES],
+}
+
+/// Output `lane` of `row` equals a form.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    /// The row.
+    pub row: usize,
+    /// The lane of its output.
+    pub lane: usize,
+    /// What it equals.
+    pub form: Form,
+}
+
+/// A component of a tuple.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A form of cells.
+    Form(Form),
+    /// An output of a row.
+    Output {
+        /// The row.
+        row: usize,
+        /// The lane.
+        lane: usize,
+    },
+    /// The number of the instance.
+    Instance,
+}
+
+/// A tuple on the bus.
+#[derive(Clone, Debug)]
+pub struct Tuple {
+    /// Whether it is taken off; otherwise it is put on.
+    pub taken: bool,
+    /// Tells kinds of tuples apart.
+    pub tag: u32,
+    /// The components.
+    pub entries: Vec<Entry>,
+}
+
+/// A table of the numbers below `size`, each a tuple of one component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The kind of its tuples.
+    pub tag: u32,
+    /// How many numbers.
+    pub size: usize,
+    /// Where its counts lie in the column of counts, and its fractions in their bus group.
+    pub offset: usize,
+}
+
+/// A relation.
+#[derive(Clone, Debug)]
+pub struct Relation {
+    /// The sizes.
+    pub shape: Shape,
+    /// Tells relations apart in the transcript.
+    pub id: u32,
+    /// Cells of an instance: full slices in each group.
+    pub cells: usize,
+    /// 16 rows for each place; none is a permutation of zeros that nobody reads.
+    pub rows: Vec<Option<Row>>,
+    /// The wired outputs.
+    pub wires: Vec<Wire>,
+    /// The tuple of each bus position.
+    pub bus: Vec<Option<Tuple>>,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// The kind of tuples (index, row) that the registry takes off.
+    pub registry_tag: u32,
+    /// How many public values a statement has.
+    pub publics: usize,
+}
+
+impl Relation {
+    /// Slices of a group.
+    pub fn group_slices(&self) -> usize {
+        self.cells * self.shape.lanes() / self.shape.slice()
+    }
+
+    /// Slices of a commitment to `groups` groups.
+    pub fn slices(&self, groups: usize) -> usize {
+        2 + groups * self.group_slices()
+    }
+
+    pub(crate) fn units(&self, groups: usize) -> Units {
+        let used = |place: &usize| {
+            let rows = &self.rows[place * UNIT_ROWS..][..UNIT_ROWS];
+            rows.iter().any(Option::is_some)
+        };
+        Units {
+            lanes_log2: self.shape.lanes_log2,
+            places_log2: self.shape.places_log2,
+            groups_log2: self.shape.unit_groups_log2,
+            first_group: self.shape.first_unit_group,
+            groups,
+            places: (0..1 << self.shape.places_log2).filter(used).collect(),
+        }
+    }
+
+    /// Demands that the parts fit the shape.
+    ///
+    /// # Panics
+    /// If they do not: the relation is wrong as a program.
+    pub fn assert_consistent(&self) {
+        assert_eq!(self.rows.len(), UNIT_ROWS << self.shape.places_log2);
+        assert_eq!(self.bus.len(), 1 << self.shape.positions_log2);
+        assert_eq!(self.cells * self.shape.lanes() % self.shape.slice(), 0);
+        let mut forms: Vec<&Form> = self.wires.iter().map(|wire| &wire.form).collect();
+        for row in self.rows.iter().flatten() {
+            assert_eq!(row.inputs.len(), WIDTH_16);
+            assert!(row.cubes.iter().all(|cell| *cell < self.cells));
+            forms.extend(&row.inputs);
+        }
+        let wired = self.wires.iter().map(|wire| (wire.row, wire.lane));
+        let mut outputs: Vec<_> = wired.collect();
+        for entry in self.bus.iter().flatten().flat_map(|tuple| &tuple.entries) {
+            match entry {
+                Entry::Form(form) => forms.push(form),
+                Entry::Output { row, lane } => outputs.push((*row, *lane)),
+                Entry::Instance => {}
+            }
+        }
+        for (row, lane) in outputs {
+            assert!(self.rows[row].is_some() && lane < WIDTH_16);
+        }
+        for term in forms.into_iter().flat_map(|form| &form.0) {
+            assert!(term.cell.is_none_or(|cell| cell < self.cells));
+            assert!(term.public.is_none_or(|public| public < self.publics));
+        }
+        for table in &self.tables {
+            assert!(table.offset + table.size <= 1 << self.shape.column_log2());
+        }
+    }
+}
+
+/// A weighted sum of forms as a functional of the cells of an instance, and a constant.
+#[derive(Clone, Debug)]
+pub(crate) struct Functional<E> {
+    pub(crate) cells: Vec<E>,
+    pub(crate) constant: E,
+}
+
+impl<E: crate::multilinear::Scalar> Functional<E> {
+    pub(crate) fn zero<A: Arith<Ext = E>>(arith: &A, cells: usize) -> Functional<E> {
+        let zero = arith.ext(Ext::ZERO);
+        Functional {
+            cells: vec![zero; cells],
+            constant: zero,
+        }
+    }
+
+    /// Adds weight · form.
+    pub(crate) fn add<A: Arith<Ext = E>>(
+        &mut self,
+        arith: &A,
+        publics: &[A::Base],
+        weight: E,
+        form: &Form,
+    ) where
+        E: std::ops::Mul<A::Base, Output = E>,
+    {
+        for term in &form.0 {
+            let mut coefficient = arith.base(term.scale);
+            if let Some(public) = term.public {
+                coefficient = coefficient * publics[public];
+            }
+            let target = match term.cell {
+                Some(cell) => &mut self.cells[cell],
+                None => &mut self.constant,
+            };
+            *target = *target + weight * coefficient;
+        }
+    }
+}

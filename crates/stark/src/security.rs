@@ -1,0 +1,156 @@
+//! How sure a verifier can be: the error of each step, in bits, computed from the sizes.
+//!
+//! The proof is a chain of random questions. The table has one row for each kind of question with
+//! the probability that it turns some false claim into a true one, as bits: −log2 of it. A
+//! cheating prover must be lucky in one question of its choice, so the least row counts if
+//! questions are asked of a random oracle, which it may ask again and again (round-by-round soundness;
+//! Canetti et al., STOC 2019). The sum of all errors bounds the interactive protocol.
+//!
+//! Whatever is assumed beside is in [`ASSUMPTIONS`].
+
+use crate::logup::Cube;
+use crate::relation::{REGISTRY_WIDTH, Relation};
+
+/// log2 of the size of the field of challenges, p^5.
+pub const FIELD_BITS: f64 = 154.943_423_437_246_3;
+
+/// Bits that each row must have.
+pub const TARGET_BITS: f64 = 120.0;
+
+/// Collisions of eight elements of F_p, found by the birthday bound.
+const DIGEST_BITS: f64 = FIELD_BITS * 8.0 / 5.0 / 2.0;
+
+/// What the table supposes.
+pub const ASSUMPTIONS: [&str; 5] = [
+    "Poseidon1 of width 16 over KoalaBear (8 full, 20 partial rounds) is a collision-resistant \
+     compression, and a random oracle for challenges; it is younger than SHA-2 and under study",
+    "Fiat-Shamir: challenges are hashes. Circuits that compute the transcript's own hash can break it \
+     (Khovratovich, Rothblum, Soukhanov 2025); here the circuit is fixed, the cells are committed \
+     before the first challenge, and rows have lanes that a call of the transcript does not have. \
+     This is a reason, not a proof",
+    "the hash chains and trees are as strong as their set says; the compact set claims about 124 bits \
+     classically and 62 against quantum search, without a complete proof",
+    "quantum attackers halve the bits of hashes by generic search; no structural attack is known",
+    "no zero knowledge: a proof over the transparent commitment shows all cells",
+];
+
+/// A kind of question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Term {
+    /// What is asked.
+    pub name: &'static str,
+    /// How often it is asked in one proof.
+    pub rounds: usize,
+    /// −log2 of the probability that one answer hides a lie.
+    pub bits: f64,
+}
+
+/// All kinds of questions of a proof.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The terms.
+    pub terms: Vec<Term>,
+}
+
+impl Table {
+    /// The least bits of all terms: round-by-round soundness.
+    pub fn least_bits(&self) -> f64 {
+        let bits = self.terms.iter().map(|term| term.bits);
+        bits.fold(f64::INFINITY, f64::min)
+    }
+
+    /// The bits of the sum of all errors but collisions: the interactive protocol.
+    pub fn sum_bits(&self) -> f64 {
+        let questions = self.terms.iter().filter(|term| term.rounds > 0);
+        let errors = questions.map(|term| term.rounds as f64 * (-term.bits).exp2());
+        -errors.sum::<f64>().log2()
+    }
+}
+
+/// The term of a polynomial of some degree, in a random point.
+fn term(name: &'static str, rounds: usize, degree: usize) -> Term {
+    Term {
+        name,
+        rounds,
+        bits: FIELD_BITS - (degree as f64).log2(),
+    }
+}
+
+/// The table of a relation over the transparent commitment.
+pub fn table(relation: &Relation) -> Table {
+    let shape = relation.shape;
+    let Cube {
+        groups_log2,
+        within_log2,
+    } = shape.bus();
+    let layers = groups_log2 + within_log2;
+    let fractions = 1 << layers;
+    let entries = relation.bus.iter().flatten().map(|t| t.entries.len());
+    let width = entries.max().unwrap_or(0).max(1 + REGISTRY_WIDTH);
+    let units = shape.unit_groups_log2 + shape.places_log2 + shape.lanes_log2;
+    let output_rounds = shape.unit_groups_log2 + shape.places_log2;
+    Table {
+        terms: vec![
+            // A tuple is a polynomial of degree `width` in β, and two tuples of all that differ
+            // must not meet; a sum of fractions is a polynomial of as many roots in α.
+            term("tuples: alpha, beta", 1, fractions * width),
+            // λ joins numerator and denominator, µ two halves: both of degree 1.
+            term("bus: joining claims", 2 * layers, 1),
+            // The sum itself has the weight eq, one degree more than what is sent.
+            term("bus: rounds of sumcheck", layers * (layers - 1) / 2, 3),
+            term("wires: tau", 1, relation.wires.len() + 1),
+            term("permutations: lanes of a state", 8, 15),
+            term("permutations: cubes of partial rounds", 1, 19),
+            term("permutations: skipped rows, last round", 1, 60),
+            term("permutations: skipped rows", 8, 45 + 15),
+            term("permutations: rounds of sumcheck", 9 * units, 4),
+            term(
+                "permutations: last round, high coordinates",
+                output_rounds,
+                4,
+            ),
+            term("claims on cubes and inputs: eta", 1, 18),
+            term("union: point of the bitfield", 1, shape.column_log2()),
+            term("union: rounds of sumcheck", shape.column_log2(), 3),
+            Term {
+                name: "collisions of digests",
+                rounds: 0,
+                bits: DIGEST_BITS,
+            },
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chains::{Chains, Parameters};
+    use crate::field::P;
+
+    #[test]
+    fn the_compact_set_has_120_bits_in_each_round() {
+        let chains = Chains::new(Parameters::COMPACT);
+        let table = table(chains.relation());
+        for term in &table.terms {
+            println!(
+                "{:45} {:4} x {:6.1} bits",
+                term.name, term.rounds, term.bits
+            );
+            assert!(term.bits >= TARGET_BITS, "{}", term.name);
+        }
+        // 2^20 fractions of ten components: 154.94 − 23.17.
+        assert!((table.terms[0].bits - 131.77).abs() < 0.01);
+        assert!((table.least_bits() - 123.95).abs() < 0.01);
+        assert!((table.sum_bits() - 131.77).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_field_has_its_size() {
+        assert!((FIELD_BITS - 5.0 * f64::from(P).log2()).abs() < 1e-9);
+        let longer = Table {
+            terms: vec![term("a", 1, 2), term("b", 2, 1)],
+        };
+        assert!((longer.sum_bits() - (FIELD_BITS - 2.0)).abs() < 1e-9);
+        assert!((longer.least_bits() - (FIELD_BITS - 1.0)).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,154 @@
+//! What is stated about a slot, a message, a registry and a bitfield, as one digest.
+//!
+//! A statement says: for each set bit there is an opening of that registry row, at this slot and
+//! for this message. All of it goes into the transcript first, so a proof of one statement is no
+//! proof of another.
+
+use crate::arith::{DIGEST, compress};
+use crate::exec::Exec;
+use crate::field::Fp;
+use crate::merkle::{Digest, chain, compress_all, root};
+use crate::proof::Registry;
+use crate::transcript::tag;
+
+/// Bits of the bitfield in one element of its digest.
+const WORD_BITS: usize = 16;
+
+/// What the public parts of a statement are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Tells parameter sets apart.
+    pub set: u32,
+    /// The slot.
+    pub slot: u32,
+    /// The message as it is hashed.
+    pub message: [Fp; DIGEST],
+    /// The committee, whose registry it is.
+    pub committee: u32,
+    /// How many merges deep the proof may be: 0 for proofs of instances only.
+    pub level: u32,
+    /// The digest of the registry.
+    pub registry: Digest,
+    /// For each row of the registry whether it is claimed.
+    pub bitfield: Vec<bool>,
+}
+
+/// The digest R of a registry: its Merkle root over leaves C(row, "key1", i), with its size and
+/// whose it is.
+pub fn registry_digest(exec: Exec<'_>, registry: &Registry, set: u32, committee: u32) -> Digest {
+    let leaves = compress_all(exec, registry.rows(), |i| {
+        let place = [tag(b"key1"), Fp::new(i as u32)];
+        (registry.row(i), padded(&place))
+    });
+    let names = [
+        tag(b"reg1"),
+        Fp::new(registry.size() as u32),
+        Fp::new(committee),
+        Fp::new(set),
+    ];
+    compress(root(exec, leaves), padded(&names))
+}
+
+fn padded(elements: &[Fp]) -> Digest {
+    std::array::from_fn(|i| elements.get(i).copied().unwrap_or_default())
+}
+
+impl Statement {
+    /// The digest of the bitfield: words of sixteen bits, the first bit lowest, eight to a block.
+    pub fn bitfield_digest(&self) -> Digest {
+        let word = |bits: &[bool]| {
+            let bits = bits.iter().rev();
+            Fp::new(bits.fold(0, |word, bit| word << 1 | u32::from(*bit)))
+        };
+        let words: Vec<Fp> = self.bitfield.chunks(WORD_BITS).map(word).collect();
+        let start = [tag(b"bits"), Fp::new(self.bitfield.len() as u32)];
+        chain(padded(&start), words.chunks(DIGEST).map(padded))
+    }
+
+    /// The digest e of the entry: slot, message, registry and bitfield.
+    pub fn entry_digest(&self) -> Digest {
+        let start = [
+            tag(b"ent1"),
+            Fp::new(self.set),
+            Fp::new(self.slot & 0xffff),
+            Fp::new(self.slot >> 16),
+            Fp::new(self.committee),
+        ];
+        let blocks = [self.message, self.registry, self.bitfield_digest()];
+        chain(padded(&start), blocks)
+    }
+
+    /// The digest that the transcript begins with.
+    pub fn digest(&self) -> Digest {
+        let start = [tag(b"one1"), Fp::new(self.level)];
+        chain(padded(&start), [self.entry_digest()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Backend;
+
+    fn example() -> Statement {
+        Statement {
+            set: 3,
+            slot: 0x0001_0002,
+            message: std::array::from_fn(|i| Fp::new(i as u32)),
+            committee: 5,
+            level: 0,
+            registry: [Fp::new(7); DIGEST],
+            bitfield: (0..256).map(|i| i % 3 == 0).collect(),
+        }
+    }
+
+    #[test]
+    fn each_part_of_a_statement_changes_its_digest() {
+        let honest = example().digest();
+        let changes: [fn(&mut Statement); 8] = [
+            |s| s.set += 1,
+            |s| s.slot += 1,
+            |s| s.slot += 1 << 16,
+            |s| s.message[7] += Fp::ONE,
+            |s| s.committee += 1,
+            |s| s.level += 1,
+            |s| s.registry[0] += Fp::ONE,
+            |s| s.bitfield.truncate(128),
+        ];
+        for (i, change) in changes.iter().enumerate() {
+            let mut changed = example();
+            change(&mut changed);
+            assert_ne!(changed.digest(), honest, "change {i}");
+        }
+        for bit in 0..256 {
+            let mut changed = example();
+            changed.bitfield[bit] ^= true;
+            assert_ne!(changed.digest(), honest, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_registry_is_bound_with_the_places_of_its_rows() {
+        let exec = Exec::new(Backend::portable(), None);
+        let row = |i: u32| [Fp::new(i); DIGEST];
+        let rows: Vec<_> = (1..6).map(row).collect();
+        let digest = |rows: &[[Fp; DIGEST]], set, committee| {
+            let registry = Registry::new(rows, 3).unwrap();
+            registry_digest(exec, &registry, set, committee)
+        };
+        let honest = digest(&rows, 1, 2);
+        let mut swapped = rows.clone();
+        swapped.swap(1, 2);
+        assert_ne!(digest(&swapped, 1, 2), honest);
+        assert_ne!(digest(&rows[..4], 1, 2), honest);
+        assert_ne!(digest(&rows, 2, 2), honest);
+        assert_ne!(digest(&rows, 1, 3), honest);
+        let with_zero = [rows.clone(), vec![row(0)]].concat();
+        assert_ne!(
+            digest(&with_zero, 1, 2),
+            honest,
+            "a zero row is not filling"
+        );
+        assert!(Registry::new(&[row(1); 9], 3).is_err());
+    }
+}

@@ -1,0 +1,275 @@
+//! The transcript: what was said so far, as eight field elements.
+//!
+//! Absorbing puts the state on the left of C, squeezing on the right: s ← C(s, block), and a
+//! challenge is C((`0x5143`, j, 0, …), s), where j counts challenges since the last block. Blocks have
+//! eight elements, the last is filled with zeros; lengths follow from the public shape, so the
+//! filling is not ambiguous. Whatever a verifier reads is absorbed by the act of reading.
+
+use crate::arith::{Arith, DIGEST, compress};
+use crate::error::VerifyError;
+use crate::extension::{DEGREE, Ext};
+use crate::field::Fp;
+
+/// Stands before the counter when a challenge is squeezed.
+const SQUEEZE: u32 = 0x5143;
+
+/// The protocol's name.
+const NAME: &[u8] = b"alphorn/stark/1";
+
+/// ASCII letters, three to an element and the first most significant, in one block.
+pub fn ascii(text: &[u8]) -> [Fp; DIGEST] {
+    let mut block = [Fp::ZERO; DIGEST];
+    for (out, letters) in block.iter_mut().zip(text.chunks(3)) {
+        *out = Fp::new(letters.iter().fold(0, |word, x| word << 8 | u32::from(*x)));
+    }
+    block
+}
+
+/// Four ASCII letters as one element, the first most significant.
+pub fn tag(letters: &[u8; 4]) -> Fp {
+    Fp::new(u32::from_be_bytes(*letters))
+}
+
+/// The state of both sides.
+#[derive(Clone, Debug)]
+struct State<B> {
+    digest: [B; DIGEST],
+    squeezed: u32,
+}
+
+/// A verifier's side: reads through its arithmetic, and absorbs all it reads.
+#[derive(Debug)]
+pub struct Channel<A: Arith> {
+    /// The arithmetic.
+    pub arith: A,
+    state: State<A::Base>,
+}
+
+impl<A: Arith> Channel<A> {
+    /// A transcript that begins with the protocol's name and a block of parameters.
+    pub fn new(mut arith: A, parameters: [Fp; DIGEST]) -> Channel<A> {
+        let name = ascii(NAME).map(|x| arith.base(x));
+        let parameters = parameters.map(|x| arith.base(x));
+        let digest = arith.compress(name, parameters);
+        let state = State {
+            digest,
+            squeezed: 0,
+        };
+        Channel { arith, state }
+    }
+
+    /// Absorbs elements that the verifier knows.
+    pub fn absorb(&mut self, elements: &[A::Base]) {
+        for chunk in elements.chunks(DIGEST) {
+            let mut block = [self.arith.base(Fp::ZERO); DIGEST];
+            block[..chunk.len()].copy_from_slice(chunk);
+            self.state.digest = self.arith.compress(self.state.digest, block);
+            self.state.squeezed = 0;
+        }
+    }
+
+    /// Reads elements of F_p.
+    ///
+    /// # Errors
+    /// [`VerifyError::Length`] if the proof ends before.
+    pub fn read_base(&mut self, count: usize) -> Result<Vec<A::Base>, VerifyError> {
+        let elements = (0..count)
+            .map(|_| self.arith.read())
+            .collect::<Result<Vec<_>, _>>()?;
+        self.absorb(&elements);
+        Ok(elements)
+    }
+
+    /// Reads elements of the extension.
+    ///
+    /// # Errors
+    /// [`VerifyError::Length`] if the proof ends before.
+    pub fn read(&mut self, count: usize) -> Result<Vec<A::Ext>, VerifyError> {
+        let elements = self.read_base(count * DEGREE)?;
+        let (groups, _) = elements.as_chunks::<DEGREE>();
+        Ok(groups.iter().map(|x| self.arith.join(*x)).collect())
+    }
+
+    /// Reads one element of the extension.
+    ///
+    /// # Errors
+    /// [`VerifyError::Length`] if the proof ends before.
+    pub fn read_one(&mut self) -> Result<A::Ext, VerifyError> {
+        self.read(1).map(|list| list[0])
+    }
+
+    /// A random element of the extension.
+    pub fn challenge(&mut self) -> A::Ext {
+        let mut left = [self.arith.base(Fp::ZERO); DIGEST];
+        left[0] = self.arith.base(Fp::new(SQUEEZE));
+        left[1] = self.arith.base(Fp::new(self.state.squeezed));
+        self.state.squeezed += 1;
+        let out = self.arith.compress(left, self.state.digest);
+        self.arith.join(std::array::from_fn(|i| out[i]))
+    }
+
+    /// Random elements of the extension.
+    pub fn challenges(&mut self, count: usize) -> Vec<A::Ext> {
+        (0..count).map(|_| self.challenge()).collect()
+    }
+}
+
+/// A lie that tests make a prover tell: `delta` is added to the sent element `index`, and the
+/// prover goes on honestly from the challenges that follow.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lie {
+    pub(crate) index: usize,
+    pub(crate) delta: Fp,
+}
+
+/// A prover's side: writes the proof, and absorbs all it writes.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    state: State<Fp>,
+    proof: Vec<Fp>,
+    #[cfg(test)]
+    pub(crate) lies: Vec<Lie>,
+}
+
+impl Sender {
+    /// See [`Channel::new`].
+    pub fn new(parameters: [Fp; DIGEST]) -> Sender {
+        Sender {
+            state: State {
+                digest: compress(ascii(NAME), parameters),
+                squeezed: 0,
+            },
+            proof: Vec::new(),
+            #[cfg(test)]
+            lies: Vec::new(),
+        }
+    }
+
+    /// Absorbs elements that the verifier knows.
+    pub fn absorb(&mut self, elements: &[Fp]) {
+        for chunk in elements.chunks(DIGEST) {
+            let mut block = [Fp::ZERO; DIGEST];
+            block[..chunk.len()].copy_from_slice(chunk);
+            self.state.digest = compress(self.state.digest, block);
+            self.state.squeezed = 0;
+        }
+    }
+
+    /// Writes elements of F_p.
+    pub fn send_base(&mut self, elements: &[Fp]) {
+        let start = self.proof.len();
+        self.proof.extend_from_slice(elements);
+        #[cfg(test)]
+        for lie in &self.lies {
+            if let Some(told) = self.proof[start..].get_mut(lie.index.wrapping_sub(start)) {
+                *told += lie.delta;
+            }
+        }
+        let said = self.proof[start..].to_vec();
+        self.absorb(&said);
+    }
+
+    /// Writes elements of the extension.
+    pub fn send(&mut self, elements: &[Ext]) {
+        let coefficients: Vec<Fp> = elements.iter().flat_map(|x| x.0).collect();
+        self.send_base(&coefficients);
+    }
+
+    /// See [`Channel::challenge`].
+    pub fn challenge(&mut self) -> Ext {
+        let mut left = [Fp::ZERO; DIGEST];
+        left[0] = Fp::new(SQUEEZE);
+        left[1] = Fp::new(self.state.squeezed);
+        self.state.squeezed += 1;
+        let out = compress(left, self.state.digest);
+        Ext(std::array::from_fn(|i| out[i]))
+    }
+
+    /// See [`Channel::challenges`].
+    pub fn challenges(&mut self, count: usize) -> Vec<Ext> {
+        (0..count).map(|_| self.challenge()).collect()
+    }
+
+    /// Elements written so far.
+    pub fn written(&self) -> usize {
+        self.proof.len()
+    }
+
+    /// Everything that was written.
+    pub fn finish(self) -> Vec<Fp> {
+        self.proof
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arith::Native;
+
+    fn parameters() -> [Fp; DIGEST] {
+        std::array::from_fn(|i| Fp::new(i as u32))
+    }
+
+    /// Ten elements written one way, with a challenge after each block of sends.
+    fn conversation(change: Option<usize>) -> (Vec<Fp>, Vec<Ext>) {
+        let mut sender = Sender::new(parameters());
+        sender.lies = change
+            .map(|index| Lie {
+                index,
+                delta: Fp::ONE,
+            })
+            .into_iter()
+            .collect();
+        sender.absorb(&[Fp::new(7)]);
+        let mut challenges = sender.challenges(2);
+        for start in [0, 5, 10] {
+            let block: Vec<Fp> = (start..start + 5).map(Fp::new).collect();
+            sender.send_base(&block);
+            challenges.push(sender.challenge());
+        }
+        assert_eq!(sender.written(), 15);
+        (sender.finish(), challenges)
+    }
+
+    #[test]
+    fn both_sides_draw_the_same_challenges() {
+        let (proof, expected) = conversation(None);
+        let mut channel = Channel::new(Native::new(&proof), parameters());
+        channel.absorb(&[Fp::new(7)]);
+        let mut challenges = channel.challenges(2);
+        assert_eq!(channel.read_base(5).unwrap(), proof[..5]);
+        challenges.push(channel.challenge());
+        let element = channel.read_one().unwrap();
+        assert_eq!(element.0[..], proof[5..10]);
+        challenges.push(channel.challenge());
+        channel.read(1).unwrap();
+        challenges.push(channel.challenge());
+        assert_eq!(challenges, expected);
+        channel.arith.finish().unwrap();
+        let end = channel.read_one().unwrap_err();
+        assert_eq!(end, VerifyError::Length { want: 16, got: 15 });
+    }
+
+    #[test]
+    fn each_element_said_changes_all_later_challenges_and_no_earlier_one() {
+        let (_, honest) = conversation(None);
+        for index in 0..15 {
+            let (_, lied) = conversation(Some(index));
+            let before = 2 + index / 5;
+            assert_eq!(honest[..before], lied[..before]);
+            let later = honest[before..].iter().zip(&lied[before..]);
+            assert!(later.clone().count() > 0 && later.clone().all(|(a, b)| a != b));
+        }
+    }
+
+    #[test]
+    fn challenges_of_one_state_differ() {
+        let mut sender = Sender::new(parameters());
+        let challenges = sender.challenges(8);
+        let distinct: std::collections::HashSet<_> = challenges.iter().collect();
+        assert_eq!(distinct.len(), 8);
+        assert_eq!(tag(b"ent1"), Fp::new(0x656e_7431));
+        assert_eq!(ascii(b"alp")[0], Fp::new(0x0061_6c70));
+    }
+}
