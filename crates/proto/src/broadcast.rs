@@ -5,6 +5,7 @@ mod live;
 mod machine;
 mod message;
 mod orphans;
+mod place;
 mod policy;
 mod reject;
 mod shards;
@@ -23,6 +24,7 @@ pub use config::{
 pub use live::Stats;
 pub use machine::Broadcast;
 pub use message::{Announce, Known, Limits, MESSAGE_BYTES_MAX, Message, Ranks, Unread, Want};
+pub use place::Place;
 pub use policy::{CREDIT_ONE, Policy, PolicyChoice};
 pub use reject::{Blame, Refused, Reject};
 pub use shards::ShardSet;
@@ -33,7 +35,7 @@ pub use work::{CodeSize, Product, Work};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Class {
-    /// HEADER, COMMITS, RANK, DONE and NEED: small, and what follows is worthless without.
+    /// HEADER, COMMITS, RANK, DONE, NEED and ASK: small, and what follows is worthless without.
     Control,
     /// A piece that was asked for.
     Answer,
@@ -90,6 +92,14 @@ pub enum Input<C: Coding> {
     PeerDown {
         /// The peer.
         peer: Peer,
+    },
+    /// A peer that is connected told in its handshake where this node stands in its order
+    /// ([`Broadcast::place_of`] on the other side). Holds for broadcasts that begin later.
+    Placed {
+        /// The peer.
+        peer: Peer,
+        /// The place.
+        place: Place,
     },
     /// A job ended; each [`Output::Spawn`] is answered by exactly one.
     Finished {

@@ -68,6 +68,9 @@ pub struct Config {
     pub source_privacy: SourcePrivacy,
     /// Peers, at most; they are numbered below.
     pub peers_max: u16,
+    /// Places that this node deals to its peers, see [`Place`](super::Place): as many as it seeks to
+    /// have, at most [`PEERS_MAX`]. Peers beyond have none.
+    pub places: u16,
     /// Broadcasts alive, at most.
     pub live_max: u16,
     /// Broadcasts of one (kind, slot, source, index) alive, at most: the second is evidence.
@@ -80,6 +83,8 @@ pub struct Config {
     pub orphans_max: u16,
     /// Nanoseconds that a message waits for its header.
     pub orphan_ttl_ns: u64,
+    /// A piece that has waited so long for its header has its sender asked for it, in ns.
+    pub header_after_ns: u64,
     /// Pieces in one verification, at most.
     pub verify_batch_max: u8,
     /// Unverified pieces of one peer and broadcast, at most. An honest peer sends several in a row;
@@ -128,12 +133,14 @@ impl Default for Config {
             reference_latency_ns: 70_000_000,
             source_privacy: SourcePrivacy::Blend,
             peers_max: 256,
+            places: 100,
             live_max: 64,
             live_subject_max: 2,
             memory_bytes_max: 4 << 30,
             orphans_peer_max: 4,
             orphans_max: 64,
             orphan_ttl_ns: 500_000_000,
+            header_after_ns: 50_000_000,
             verify_batch_max: 64,
             unverified_peer_max: 8,
             sends_in_flight_peer_max: 2,
@@ -234,6 +241,8 @@ impl Config {
         range("orphans_peer_max", self.orphans_peer_max.into(), 0, 64)?;
         range("orphans_max", self.orphans_max.into(), 0, 4096)?;
         range("orphan_ttl_ns", self.orphan_ttl_ns, 1, hour_ns)?;
+        range("header_after_ns", self.header_after_ns, 1, hour_ns)?;
+        range("places", self.places.into(), 0, PEERS_MAX.into())?;
         range("verify_batch_max", self.verify_batch_max.into(), 1, 64)?;
         range(
             "unverified_peer_max",

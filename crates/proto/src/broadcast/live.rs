@@ -36,6 +36,12 @@ pub(super) struct Link {
     pub(super) demoted: bool,
     /// It was told the rank here, so that it could know what adds nothing.
     pub(super) told: bool,
+    /// It sent a piece although everything was here.
+    pub(super) surplus: bool,
+    /// It was told that nothing more is needed here.
+    pub(super) told_done: bool,
+    /// It asked for the header.
+    pub(super) asked: bool,
     /// It was reported for sending too much.
     pub(super) reported: bool,
     /// Pieces of it that wait for verification.
@@ -73,8 +79,14 @@ pub(super) struct Flow<C: Coding> {
     pub(super) burst_hop: u8,
     /// Hop that pieces carry for which credit pays.
     pub(super) credit_hop: u8,
+    /// The burst waits for a second piece.
+    pub(super) gathering: bool,
     /// Pieces of the burst that are not sent yet.
     pub(super) burst_owed: u32,
+    /// The burst goes to so many peers, the first in order.
+    pub(super) burst_peers: u32,
+    /// A peer may get more than one piece of the burst: that of a source.
+    pub(super) burst_repeats: bool,
     /// Thousandths of pieces that credit pays for and are not sent yet.
     pub(super) credit_milli: u32,
     /// No peer can take a piece until something changes.
@@ -142,8 +154,10 @@ pub(super) struct Live<C: Coding> {
     pub(super) links: Vec<Link>,
     /// Peer by peer the generations, or empty while no peer is known.
     pub(super) shares: Vec<Share>,
-    /// The peers in the order in which they are served.
+    /// The peers in the order in which they are served, and how many come before this node in the
+    /// order of each.
     pub(super) order: Vec<PeerIndex>,
+    pub(super) ranks_there: Vec<u16>,
     /// Shards held here, and peer by peer those it has; empty for the random linear code.
     pub(super) held_shards: Vec<u64>,
     pub(super) peer_shards: Vec<u64>,
@@ -166,6 +180,8 @@ pub(super) struct Live<C: Coding> {
     pub(super) need_at: Time,
     pub(super) need_rounds: u8,
     pub(super) need_cursor: u32,
+    /// Bursts that wait for a second piece go at that time.
+    pub(super) burst_at: Time,
     /// RANK is due at that time.
     pub(super) rank_at: Time,
     /// No RANK before that time.
@@ -202,7 +218,10 @@ impl<C: Coding> Live<C> {
             rank: code.rank(&basket, generation),
             burst_hop: 0,
             credit_hop: 0,
+            gathering: false,
             burst_owed: 0,
+            burst_peers: 0,
+            burst_repeats: false,
             credit_milli: 0,
             stuck: false,
             cursor: 0,
@@ -220,6 +239,7 @@ impl<C: Coding> Live<C> {
             links: Vec::new(),
             shares: Vec::new(),
             order: Vec::new(),
+            ranks_there: Vec::new(),
             held_shards: vec![0; words(total)],
             peer_shards: Vec::new(),
             shard_sends: vec![0; usize::from(total)],
@@ -235,6 +255,7 @@ impl<C: Coding> Live<C> {
             need_at: Time::MAX,
             need_rounds: 0,
             need_cursor: 0,
+            burst_at: Time::MAX,
             rank_at: Time::MAX,
             rank_after: now,
             coy: false,
@@ -295,9 +316,13 @@ impl<C: Coding> Live<C> {
 
     /// Forgets a peer, whose number may come back as another's.
     pub(super) fn forget(&mut self, peer: PeerIndex) {
-        self.order.retain(|&other| other != peer);
-        for flow in &mut self.flows {
-            flow.cursor = 0;
+        if let Some(at) = self.order.iter().position(|&other| other == peer) {
+            self.order.remove(at);
+            self.ranks_there.remove(at);
+            for flow in &mut self.flows {
+                flow.cursor = 0;
+                flow.burst_peers -= u32::from((at as u32) < flow.burst_peers);
+            }
         }
         self.answers.retain(|&(other, _)| other != peer);
         if usize::from(peer) >= self.links.len() {
@@ -310,9 +335,19 @@ impl<C: Coding> Live<C> {
         self.shards_of(peer).fill(0);
     }
 
+    /// How many peers a burst goes to: those in whose order this node is among the first `burst`,
+    /// and not many more if many claim so.
+    pub(super) fn burst_peers(&self, burst: u16) -> u32 {
+        let count = self.ranks_there.partition_point(|&rank| rank < burst);
+        count.min(2 * usize::from(burst)) as u32
+    }
+
     /// The earliest time at which something is due.
     #[inline]
     pub(super) fn due(&self) -> Time {
-        self.expires.min(self.need_at).min(self.rank_at)
+        self.expires
+            .min(self.need_at)
+            .min(self.rank_at)
+            .min(self.burst_at)
     }
 }

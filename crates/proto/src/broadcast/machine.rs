@@ -12,6 +12,7 @@ use super::config::{Config, Schedule};
 use super::live::{Live, PeerIndex, Stats};
 use super::message::{Known, Message};
 use super::orphans::Orphans;
+use super::place::{self, Place};
 use super::reject::{Refused, Reject};
 use super::work::{Product, Work};
 use super::{Class, Input, Output, Step, Unpublished};
@@ -43,6 +44,8 @@ struct PeerState {
     /// What it has among the orphans.
     orphans: u8,
     notes: u8,
+    /// Where this node stands in its order.
+    place: Option<Place>,
     /// Headers of it that wait for verification.
     headers: u8,
 }
@@ -93,6 +96,8 @@ pub struct Broadcast<C: Coding> {
     config: Arc<Config>,
     schedule: Arc<dyn Schedule>,
     secret: [u8; 32],
+    /// The places that are dealt to the peers, by number.
+    places: Vec<u16>,
     rng: ChaCha20Rng,
     ids: Vec<Id>,
     live: Vec<Live<C>>,
@@ -138,6 +143,7 @@ impl<C: Coding> Broadcast<C> {
             code,
             schedule,
             secret,
+            places: place::deal(&secret, config.places),
             rng: ChaCha20Rng::from_seed(hash.finalize().into()),
             ids: Vec::new(),
             live: Vec::new(),
@@ -178,6 +184,7 @@ impl<C: Coding> Broadcast<C> {
             }
             Input::PeerUp { peer } => self.on_peer_up(peer),
             Input::PeerDown { peer } => self.on_peer_down(peer),
+            Input::Placed { peer, place } => self.on_placed(peer, place),
             Input::Publish { subject, payload } => self.on_publish(now, subject, payload),
         }
         if self.wake {
@@ -187,9 +194,10 @@ impl<C: Coding> Broadcast<C> {
         if self.due_changed {
             self.due_changed = false;
             let lives = self.live.iter().map(|live| live.due()).min();
-            self.due = lives
-                .unwrap_or(Time::MAX)
-                .min(self.orphans.due(self.config.orphan_ttl_ns));
+            self.due = lives.unwrap_or(Time::MAX).min(
+                self.orphans
+                    .due(self.config.orphan_ttl_ns, self.config.header_after_ns),
+            );
         }
     }
 
@@ -288,6 +296,10 @@ impl<C: Coding> Broadcast<C> {
                 }
             },
             Message::Header(announce) => self.on_header(now, from, announce),
+            Message::Ask { id } => match self.find(&id) {
+                Some(index) => self.on_ask(index, from),
+                None => self.refused.add(Reject::UnknownId),
+            },
             other => match self.find(&other.id()) {
                 Some(index) => self.on_control(now, index, from, other),
                 None => self.orphan(now, from, other),
@@ -313,7 +325,7 @@ impl<C: Coding> Broadcast<C> {
                 Err(reason) => self.refuse(from, reason),
             },
             // Handled before.
-            Message::Header(_) | Message::Piece { .. } => {}
+            Message::Header(_) | Message::Piece { .. } | Message::Ask { .. } => {}
         }
     }
 
@@ -401,6 +413,7 @@ impl<C: Coding> Broadcast<C> {
         let (peers, ttl_ns) = (&mut self.peers, self.config.orphan_ttl_ns);
         self.orphans
             .expire(now, ttl_ns, |from| peers[usize::from(from)].orphans -= 1);
+        self.ask_for_headers(now);
         for index in (0..self.live.len()).rev() {
             let live = &self.live[index];
             if live.due() > now {
@@ -410,7 +423,10 @@ impl<C: Coding> Broadcast<C> {
                 self.close(index);
                 continue;
             }
-            if live.rank_at <= now {
+            if live.burst_at <= now {
+                self.end_gathering(index);
+            }
+            if self.live[index].rank_at <= now {
                 self.send_ranks(now, index);
             }
             if self.live[index].need_at <= now {
@@ -452,7 +468,7 @@ fn below(bound: usize, rng: &mut ChaCha20Rng) -> usize {
     ((u64::from(rng.next_u32()) * bound as u64) >> 32) as usize
 }
 
-fn shuffle<T>(items: &mut [T], rng: &mut ChaCha20Rng) {
+pub(super) fn shuffle<T>(items: &mut [T], rng: &mut ChaCha20Rng) {
     for last in (1..items.len()).rev() {
         items.swap(last, below(last + 1, rng));
     }

@@ -11,15 +11,18 @@
 //! | 5 | RANK | id 16, one u16 a generation, or the held shards, one bit each |
 //! | 6 | DONE | id 16 |
 //! | 7 | NEED | id 16, generation u16, pieces u16 or the wanted shards, one bit each |
+//! | 8 | ASK | id 16 |
 //!
-//! All lengths but the authenticator's follow from the header, so every message but HEADER and DONE
-//! is read only where its header is known; what comes earlier is kept as bytes, see [`Unread`].
+//! All lengths but the authenticator's follow from the header, so every message but HEADER, DONE and
+//! ASK is read only where its header is known; what comes earlier is kept as bytes, see [`Unread`].
+
+mod read;
 
 use super::reject::Reject;
 use super::shards::ShardSet;
 use crate::rlnc::{Coding, HEADER_BYTES, Hash, Header, Id, Strategy};
 use alphorn_scheme::Bytes;
-use alphorn_types::{Reader, Writer};
+use alphorn_types::Writer;
 use std::sync::Arc;
 
 /// Bytes of the longest message: a chunk has up to 258 KiB, a shard 257.
@@ -35,6 +38,7 @@ const TAG_SHARD: u8 = 4;
 const TAG_RANK: u8 = 5;
 const TAG_DONE: u8 = 6;
 const TAG_NEED: u8 = 7;
+const TAG_ASK: u8 = 8;
 
 /// A signed header with what travels beside it.
 #[derive(Clone, Debug)]
@@ -162,6 +166,11 @@ pub enum Message<C: Coding> {
         /// What it asks for.
         want: Want,
     },
+    /// The sender holds pieces and asks for the header.
+    Ask {
+        /// Name of the broadcast.
+        id: Id,
+    },
     /// Bytes that wait for their header.
     Unread(Arc<Unread>),
 }
@@ -231,7 +240,7 @@ impl<C: Coding> Message<C> {
                         Ranks::Shards(shards) => shards.wire_bytes() as u64,
                     }
             }
-            Message::Done { .. } => HEAD_BYTES,
+            Message::Done { .. } | Message::Ask { .. } => HEAD_BYTES,
             Message::Need { want, .. } => {
                 HEAD_BYTES
                     + 2
@@ -254,6 +263,7 @@ impl<C: Coding> Message<C> {
             | Message::Piece { id, .. }
             | Message::Rank { id, .. }
             | Message::Done { id }
+            | Message::Ask { id }
             | Message::Need { id, .. } => *id,
         }
     }
@@ -267,6 +277,7 @@ impl<C: Coding> Message<C> {
             Message::Rank { .. } => "rank",
             Message::Done { .. } => "done",
             Message::Need { .. } => "need",
+            Message::Ask { .. } => "ask",
             Message::Unread(_) => "unread",
         }
     }
@@ -313,6 +324,7 @@ impl<C: Coding> Message<C> {
                 }
             }
             Message::Done { id } => head(TAG_DONE, id),
+            Message::Ask { id } => head(TAG_ASK, id),
             Message::Need {
                 id,
                 generation,
@@ -329,64 +341,6 @@ impl<C: Coding> Message<C> {
         writer.bytes(&body);
         writer.into_vec()
     }
-
-    /// The message that `bytes` encode. What needs a header that is not known comes back as
-    /// [`Message::Unread`].
-    ///
-    /// # Errors
-    ///
-    /// Why the bytes are no message; trailing bytes are refused, and nothing is allocated before a
-    /// length is checked.
-    pub fn decode(
-        bytes: &[u8],
-        code: &C,
-        limits: &Limits,
-        known: &(impl Known + ?Sized),
-    ) -> Result<Message<C>, Reject> {
-        if bytes.len() > MESSAGE_BYTES_MAX {
-            return Err(Reject::TooLong);
-        }
-        let mut reader = Reader::new(bytes);
-        let tag = reader.u8().map_err(|_| Reject::Malformed)?;
-        if tag == TAG_HEADER {
-            return decode_header(reader, code, limits, known);
-        }
-        let needs_anchors = matches!(tag, TAG_COMMITS) && code.strategy() == Strategy::Rlnc;
-        if !(matches!(tag, TAG_RANK | TAG_DONE | TAG_NEED) || needs_anchors)
-            && tag != piece_tag(code)
-        {
-            return Err(Reject::Malformed);
-        }
-        let id = Id(reader.array().map_err(|_| Reject::BadLength)?);
-        if tag == TAG_DONE {
-            reader.finish().map_err(|_| Reject::BadLength)?;
-            return Ok(Message::Done { id });
-        }
-        match known.header(&id) {
-            Some(header) => decode_body(tag, id, reader, code, header),
-            None => Ok(Message::Unread(Arc::new(Unread {
-                id,
-                bytes: bytes.into(),
-            }))),
-        }
-    }
-}
-
-impl Unread {
-    /// Reads the message now that its header is known.
-    ///
-    /// # Errors
-    ///
-    /// Why the bytes are no message of that broadcast.
-    pub fn read<C: Coding>(&self, code: &C, header: &Header) -> Result<Message<C>, Reject> {
-        let mut reader = Reader::new(&self.bytes);
-        let tag = reader.u8().map_err(|_| Reject::Malformed)?;
-        let id = Id(reader.array().map_err(|_| Reject::BadLength)?);
-        if id != self.id {
-            return Err(Reject::Malformed);
-        }
-        decode_body(tag, id, reader, code, header)
-    }
 }
 
 fn piece_tag<C: Coding>(code: &C) -> u8 {
@@ -400,105 +354,6 @@ fn write_signed(writer: &mut Writer, header: &Header, auth: &[u8]) {
     writer.bytes(&header.encode());
     writer.u16(auth.len() as u16);
     writer.bytes(auth);
-}
-
-fn decode_header<C: Coding>(
-    mut reader: Reader<'_>,
-    code: &C,
-    limits: &Limits,
-    known: &(impl Known + ?Sized),
-) -> Result<Message<C>, Reject> {
-    let fixed = reader.bytes(HEADER_BYTES).map_err(|_| Reject::BadLength)?;
-    let header = code.decode_header(fixed).map_err(|e| Reject::from(&e))?;
-    let auth_len = reader.u16().map_err(|_| Reject::BadLength)?;
-    if auth_len > limits.header_auth_bytes_max {
-        return Err(Reject::TooLong);
-    }
-    let auth = reader
-        .bytes(usize::from(auth_len))
-        .map_err(|_| Reject::BadLength)?;
-    let along = rides_along(code, &header);
-    let expected = if along { code.anchor_bytes(&header) } else { 0 };
-    if reader.left() != expected {
-        return Err(Reject::BadLength);
-    }
-    let id = header.id(&limits.network_id);
-    // A header comes once from each neighbour; only the first is worth decoding points.
-    let anchor = if known.header(&id).is_some() || !along {
-        None
-    } else {
-        known.admits(&header)?;
-        let anchor = code.decode_anchor(&header, 0, reader.rest());
-        Some(anchor.map_err(|e| Reject::from(&e))?)
-    };
-    let announce = Announce::new(code, id, header, auth.into(), anchor);
-    Ok(Message::Header(Arc::new(announce)))
-}
-
-fn decode_body<C: Coding>(
-    tag: u8,
-    id: Id,
-    mut reader: Reader<'_>,
-    code: &C,
-    header: &Header,
-) -> Result<Message<C>, Reject> {
-    let short = |_| Reject::BadLength;
-    let message = match tag {
-        TAG_COMMITS => {
-            let generation = reader.u16().map_err(short)?;
-            let anchor = code.decode_anchor(header, generation, reader.rest());
-            let anchor = anchor.map_err(|e| Reject::from(&e))?;
-            return Ok(Message::commits(code, header, id, generation, anchor));
-        }
-        TAG_CHUNK | TAG_SHARD if tag == piece_tag(code) => {
-            let piece = code.decode_piece(header, reader.rest());
-            let piece = piece.map_err(|e| Reject::from(&e))?;
-            return Ok(Message::piece(code, header, id, piece));
-        }
-        TAG_RANK => Message::Rank {
-            id,
-            ranks: decode_ranks(&mut reader, header)?,
-        },
-        TAG_NEED => {
-            let generation = reader.u16().map_err(short)?;
-            let want = match header.strategy {
-                Strategy::Rlnc => Want::Count(reader.u16().map_err(short)?),
-                Strategy::Rs => Want::Shards(ShardSet::read(&mut reader, header.shards_total)?),
-            };
-            if generation >= header.generations {
-                return Err(Reject::BadLength);
-            }
-            Message::Need {
-                id,
-                generation,
-                want,
-            }
-        }
-        _ => return Err(Reject::Malformed),
-    };
-    reader.finish().map_err(|_| Reject::BadLength)?;
-    Ok(message)
-}
-
-fn decode_ranks(reader: &mut Reader<'_>, header: &Header) -> Result<Ranks, Reject> {
-    if header.strategy == Strategy::Rs {
-        return Ok(Ranks::Shards(ShardSet::read(reader, header.shards_total)?));
-    }
-    let generations = usize::from(header.generations);
-    if reader.left() != 2 * generations {
-        return Err(Reject::BadLength);
-    }
-    let ranks: Vec<u16> = (0..generations)
-        .map(|_| reader.u16())
-        .collect::<Result<_, _>>()
-        .map_err(|_| Reject::BadLength)?;
-    if ranks.iter().any(|&rank| rank > header.chunks) {
-        return Err(Reject::BadLength);
-    }
-    Ok(match ranks[..] {
-        [rank] => Ranks::One(rank),
-        _ => Ranks::Many(ranks.into()),
-    })
 }
 
 #[cfg(test)]

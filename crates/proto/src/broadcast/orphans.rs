@@ -17,6 +17,8 @@ struct Orphan<C: Coding> {
     from: PeerIndex,
     at: Time,
     message: Message<C>,
+    /// Its sender was asked for the header, or another.
+    asked: bool,
 }
 
 /// Two bounded lists: pieces and anchors, which go after a time, and short notes, which go when
@@ -48,7 +50,12 @@ impl<C: Coding> Orphans<C> {
 
     /// Keeps a note; `held` is how many of the peer are here.
     pub(super) fn note(&mut self, from: PeerIndex, at: Time, message: Message<C>, held: &mut u8) {
-        let orphan = Orphan { from, at, message };
+        let orphan = Orphan {
+            from,
+            at,
+            message,
+            asked: true,
+        };
         if usize::from(*held) < NOTES_PEER_MAX {
             *held += 1;
             self.notes.push(orphan);
@@ -71,7 +78,12 @@ impl<C: Coding> Orphans<C> {
             return false;
         }
         *held += 1;
-        self.pieces.push_back(Orphan { from, at, message });
+        self.pieces.push_back(Orphan {
+            from,
+            at,
+            message,
+            asked: false,
+        });
         true
     }
 
@@ -119,10 +131,27 @@ impl<C: Coding> Orphans<C> {
         }
     }
 
-    /// When the oldest piece has to go.
-    pub(super) fn due(&self, ttl_ns: u64) -> Time {
-        let oldest = self.pieces.front();
-        oldest.map_or(Time::MAX, |orphan| orphan.at.saturating_add_ns(ttl_ns))
+    /// Senders and broadcasts of the pieces that came `after_ns` ago or earlier, each named once.
+    pub(super) fn unasked(&mut self, now: Time, after_ns: u64) -> Vec<(PeerIndex, Id)> {
+        let mut due = Vec::new();
+        for orphan in &mut self.pieces {
+            if orphan.at.saturating_add_ns(after_ns) > now {
+                break;
+            }
+            if !std::mem::replace(&mut orphan.asked, true) {
+                due.push((orphan.from, orphan.message.id()));
+            }
+        }
+        due
+    }
+
+    /// When the oldest piece has to go, or a header has to be asked for.
+    pub(super) fn due(&self, ttl_ns: u64, after_ns: u64) -> Time {
+        let after = |orphan: Option<&Orphan<C>>, wait_ns| {
+            orphan.map_or(Time::MAX, |orphan| orphan.at.saturating_add_ns(wait_ns))
+        };
+        let unasked = self.pieces.iter().find(|orphan| !orphan.asked);
+        after(self.pieces.front(), ttl_ns).min(after(unasked, after_ns))
     }
 
     /// How many messages wait.

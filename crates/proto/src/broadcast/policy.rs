@@ -8,8 +8,9 @@ pub const CREDIT_ONE: u32 = 1000;
 /// How far pieces are pushed without being asked for.
 ///
 /// A piece carries its hop h, the number of transmissions so far. On its first new piece a node
-/// sends one piece to `burst[min(h, 3) - 1]` peers, and for every later new piece `credit_milli`
-/// thousandths of one more. The source sends `source_pieces` round robin and stops.
+/// sends one piece to each peer in whose order it is among the first `burst[min(h, 3) - 1]` (see
+/// [`Place`](super::Place)), and for every later new piece `credit_milli` thousandths of one more. The
+/// source sends `source_pieces` round robin and stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Source chunks of a generation N, or data shards k; 0 = by size, see [`Cut::auto`].
@@ -20,6 +21,17 @@ pub struct Policy {
     pub credit_milli: u32,
     /// Pieces that the source sends of each generation.
     pub source_pieces: u16,
+    /// How many peers bring a node the header unasked once a piece was transmitted three times: as
+    /// many of the first in its order. 0 = all of them. Earlier pieces always come with the header.
+    pub headers: u16,
+    /// How long a node whose first piece was transmitted twice or more waits for a second one before
+    /// its burst, in ns: a mix of two pieces is hardly ever what another node sends as well, a
+    /// forwarded piece often is.
+    pub gather_ns: u64,
+    /// Whether ranks are told to all peers at the first piece and at half the rank, and at full rank
+    /// that nothing more is needed. Without, only peers are told that send for nothing: where all
+    /// bursts are on the way before an answer can come, telling everybody has a price and no use.
+    pub feedback: bool,
 }
 
 impl Policy {
@@ -29,6 +41,9 @@ impl Policy {
         burst: [100, 80, 8],
         credit_milli: 0,
         source_pieces: 120,
+        headers: 3,
+        gather_ns: 8_000_000,
+        feedback: false,
     };
     /// [`Policy::SMALL`] with more and shorter chunks, for 150 peers.
     pub const SMALL_MANY_PEERS: Policy = Policy {
@@ -36,6 +51,9 @@ impl Policy {
         burst: [150, 110, 0],
         credit_milli: 0,
         source_pieces: 450,
+        headers: 3,
+        gather_ns: 8_000_000,
+        feedback: false,
     };
     /// Transfer and latency alike.
     pub const MEDIUM: Policy = Policy {
@@ -43,6 +61,9 @@ impl Policy {
         burst: [80, 80, 80],
         credit_milli: 300,
         source_pieces: 480,
+        headers: 3,
+        gather_ns: 0,
+        feedback: true,
     };
     /// [`Policy::MEDIUM`] with fewer bytes and more time.
     pub const MEDIUM_FRUGAL: Policy = Policy {
@@ -50,6 +71,9 @@ impl Policy {
         burst: [60, 60, 60],
         credit_milli: 500,
         source_pieces: 320,
+        headers: 3,
+        gather_ns: 0,
+        feedback: true,
     };
     /// Transfer far above the latency: a pipeline of short bursts.
     pub const LARGE: Policy = Policy {
@@ -57,6 +81,9 @@ impl Policy {
         burst: [4, 4, 4],
         credit_milli: 2000,
         source_pieces: 96,
+        headers: 3,
+        gather_ns: 0,
+        feedback: true,
     };
     /// One chunk to each of `degree` peers, once: what the proposal calls "single chunk"
     /// (ethresear.ch 21370).
@@ -66,6 +93,9 @@ impl Policy {
             burst: [degree; 3],
             credit_milli: 0,
             source_pieces: degree,
+            headers: 0,
+            gather_ns: 0,
+            feedback: true,
         }
     }
 

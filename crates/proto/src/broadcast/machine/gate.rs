@@ -173,7 +173,7 @@ impl<C: Coding> Broadcast<C> {
         let first = self.live.iter().position(same);
         let basket = self.code.basket(&announce.header);
         let mut live = Live::new(&self.code, &self.config, announce, basket, now);
-        live.order = self.shuffled_peers();
+        self.order_peers(&mut live);
         live.convicted = first.is_some();
         if !live.convicted {
             live.need_at = now.saturating_add_ns(self.config.need_after_quiet_ns);
@@ -214,6 +214,41 @@ impl<C: Coding> Broadcast<C> {
             announce.auth.clone(),
             candidate.anchor.clone(),
         ))
+    }
+
+    /// A peer that holds pieces asks for the header: it gets it once.
+    pub(super) fn on_ask(&mut self, index: usize, from: PeerIndex) {
+        let link = self.live[index].link(from);
+        if std::mem::replace(&mut link.asked, true) {
+            return self.refused.add(Reject::BudgetExceeded);
+        }
+        link.header = true;
+        let message = Message::Header(self.live[index].announce.clone());
+        self.out.push_back(Output::Send {
+            peer: Peer(from.into()),
+            message,
+            class: Class::Control,
+            drawn: 0,
+        });
+    }
+
+    /// Asks for the headers that pieces have waited for too long: one sender of each.
+    pub(super) fn ask_for_headers(&mut self, now: Time) {
+        let gate = &self.gate;
+        let due = self.orphans.unasked(now, self.config.header_after_ns);
+        let mut asked: Vec<Id> = Vec::new();
+        for (from, id) in due {
+            if asked.contains(&id) || gate.header(&id).is_some() {
+                continue;
+            }
+            asked.push(id);
+            self.out.push_back(Output::Send {
+                peer: Peer(from.into()),
+                message: Message::Ask { id },
+                class: Class::Control,
+                drawn: 0,
+            });
+        }
     }
 
     /// Sends a header to every peer that may not know it.

@@ -3,7 +3,8 @@
 use super::{Broadcast, NOBODY, PeerState, Task, shuffle};
 use crate::Peer;
 use crate::broadcast::Output;
-use crate::broadcast::live::{Link, PeerIndex};
+use crate::broadcast::live::{Link, Live, PeerIndex};
+use crate::broadcast::place::Place;
 use crate::broadcast::reject::{Blame, Reject};
 use crate::rlnc::Coding;
 
@@ -48,6 +49,18 @@ impl<C: Coding> Broadcast<C> {
         self.forget_headers(peer);
     }
 
+    /// The place that is dealt to a peer; told to it when it connects.
+    pub fn place_of(&self, peer: Peer) -> Option<Place> {
+        let index = self.places.get(usize::try_from(peer.0).ok()?)?;
+        Place::new(*index, self.config.places)
+    }
+
+    pub(super) fn on_placed(&mut self, peer: Peer, place: Place) {
+        if let Some(index) = self.peer_index(peer) {
+            self.peers[usize::from(index)].place = Some(place);
+        }
+    }
+
     pub(super) fn on_peer_up(&mut self, peer: Peer) {
         if peer.0 >= u64::from(self.config.peers_max) {
             return self.refused.add(Reject::Stranger);
@@ -65,6 +78,7 @@ impl<C: Coding> Broadcast<C> {
         };
         for live in &mut self.live {
             live.order.push(peer.0 as PeerIndex);
+            live.ranks_there.push(u16::MAX);
             live.flows.iter_mut().for_each(|flow| flow.stuck = false);
         }
         self.welcome(peer.0 as PeerIndex);
@@ -94,18 +108,28 @@ impl<C: Coding> Broadcast<C> {
         self.wake = true;
     }
 
-    /// The peers that can be spoken to, in a fresh random order.
-    pub(super) fn shuffled_peers(&mut self) -> Vec<PeerIndex> {
+    /// Sets the order in which the peers of a broadcast are served: those first that deal this node
+    /// a place in front; whoever deals none has a random place.
+    pub(super) fn order_peers(&mut self, live: &mut Live<C>) {
         let up = |(index, state): (usize, &PeerState)| state.up.then_some(index as PeerIndex);
         let mut order: Vec<PeerIndex> = self.peers.iter().enumerate().filter_map(up).collect();
         shuffle(&mut order, &mut self.rng);
-        order
+        let mut ranked: Vec<(u16, PeerIndex)> = (0..)
+            .zip(order)
+            .map(|(at, peer)| {
+                let place = self.peers[usize::from(peer)].place;
+                (place.map_or(at, |place| place.rank(&live.id)), peer)
+            })
+            .collect();
+        // Stable: equals stay in random order.
+        ranked.sort_by_key(|(rank, _)| *rank);
+        (live.ranks_there, live.order) = ranked.into_iter().unzip();
     }
 }
 
-/// Whether a peer has sent so much for nothing that no more is taken.
+/// Whether a peer has sent so much for nothing that no more is taken once it is told the rank.
 pub(super) fn is_useless(link: &Link) -> bool {
     const RECEIVED_MIN: u16 = 10;
     let judged = link.innovative.saturating_add(link.dependent);
-    link.told && judged >= RECEIVED_MIN && u32::from(link.innovative) * 5 < u32::from(judged)
+    judged >= RECEIVED_MIN && u32::from(link.innovative) * 5 < u32::from(judged)
 }

@@ -3,7 +3,7 @@
 use super::{Broadcast, NOBODY};
 use crate::Peer;
 use crate::broadcast::config::SourcePrivacy;
-use crate::broadcast::live::PeerIndex;
+use crate::broadcast::live::{Live, PeerIndex};
 use crate::broadcast::message::{Message, Ranks, Want};
 use crate::broadcast::reject::Reject;
 use crate::broadcast::shards::{self, ShardSet};
@@ -17,8 +17,8 @@ impl<C: Coding> Broadcast<C> {
     pub(super) fn on_rank_raised(&mut self, now: Time, index: usize, generation: u16, hop: u8) {
         let live = &mut self.live[index];
         let needed = live.needed();
-        let peers = live.order.len() as u32;
         let policy = live.policy;
+        let burst_peers = live.burst_peers(policy.burst_after(hop));
         if hop == 0 && self.config.source_privacy == SourcePrivacy::Stem {
             live.stem_of = true;
         }
@@ -29,8 +29,15 @@ impl<C: Coding> Broadcast<C> {
             let next_hop = hop.max(1).saturating_add(1);
             if flow.rank == 1 {
                 flow.burst_hop = next_hop;
-                flow.burst_owed = u32::from(policy.burst_after(hop)).min(peers);
+                flow.burst_owed = burst_peers;
+                flow.burst_peers = burst_peers;
+                if hop > 1 && policy.gather_ns > 0 && needed > 1 {
+                    flow.gathering = true;
+                    live.burst_at = live.burst_at.min(now.saturating_add_ns(policy.gather_ns));
+                    self.due_changed = true;
+                }
             } else {
+                flow.gathering = false;
                 flow.credit_hop = next_hop;
                 flow.credit_milli = flow.credit_milli.saturating_add(policy.credit_milli);
             }
@@ -42,7 +49,9 @@ impl<C: Coding> Broadcast<C> {
             if live.is_full() {
                 // What was answered before may have been little worth.
                 live.links.iter_mut().for_each(|link| link.answered = 0);
-                self.send_done(index);
+                if policy.feedback {
+                    self.send_done(index);
+                }
                 return self.begin_decoding(now, index);
             }
         }
@@ -51,12 +60,23 @@ impl<C: Coding> Broadcast<C> {
             Strategy::Rlnc => rank == 1 || rank == half || rank == needed,
             Strategy::Rs => rank >= half,
         };
-        if telling && live.rank_at == Time::MAX {
+        if telling && policy.feedback && live.rank_at == Time::MAX {
             live.rank_at = live.rank_after.max(now);
             if live.rank_at <= now {
                 self.send_ranks(now, index);
             }
         }
+    }
+
+    /// Nothing more is waited for: bursts go with what is here.
+    pub(super) fn end_gathering(&mut self, index: usize) {
+        let live = &mut self.live[index];
+        live.burst_at = Time::MAX;
+        for flow in &mut live.flows {
+            flow.gathering = false;
+            flow.stuck = false;
+        }
+        self.wake = true;
     }
 
     /// Tells every peer that still needs pieces what is here.
@@ -65,16 +85,7 @@ impl<C: Coding> Broadcast<C> {
         live.rank_at = Time::MAX;
         live.rank_after = now.saturating_add_ns(self.config.feedback_interval_ns);
         self.due_changed = true;
-        let ranks = match live.header.strategy {
-            Strategy::Rs => Ranks::Shards(ShardSet::from_words(
-                live.header.shards_total,
-                &live.held_shards,
-            )),
-            Strategy::Rlnc => match &live.flows[..] {
-                [flow] => Ranks::One(flow.rank),
-                flows => Ranks::Many(flows.iter().map(|flow| flow.rank).collect()),
-            },
-        };
+        let ranks = live.ranks();
         for at in 0..live.order.len() {
             let peer = live.order[at];
             let link = live.link(peer);
@@ -94,6 +105,39 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
+    /// Tells one peer what is here, because what it sends adds nothing.
+    pub(super) fn tell_rank(&mut self, index: usize, peer: PeerIndex) {
+        let live = &mut self.live[index];
+        live.link(peer).told = true;
+        let (id, ranks) = (live.id, live.ranks());
+        self.out.push_back(Output::Send {
+            peer: Peer(peer.into()),
+            message: Message::Rank { id, ranks },
+            class: Class::Control,
+            drawn: 0,
+        });
+    }
+
+    /// A piece came although everything is here: whoever sends a second one is told.
+    pub(super) fn on_surplus(&mut self, index: usize, from: PeerIndex) {
+        let live = &mut self.live[index];
+        let link = live.link(from);
+        if !link.surplus {
+            link.surplus = true;
+        } else if !link.told_done {
+            link.told_done = true;
+            if !link.done && !live.coy {
+                let id = live.id;
+                self.out.push_back(Output::Send {
+                    peer: Peer(from.into()),
+                    message: Message::Done { id },
+                    class: Class::Control,
+                    drawn: 0,
+                });
+            }
+        }
+    }
+
     /// Tells every peer that may still send that nothing is needed.
     pub(super) fn send_done(&mut self, index: usize) {
         let live = &mut self.live[index];
@@ -102,6 +146,7 @@ impl<C: Coding> Broadcast<C> {
             if live.link(peer).done || self.peers[usize::from(peer)].banned {
                 continue;
             }
+            live.link(peer).told_done = true;
             self.out.push_back(Output::Send {
                 peer: Peer(peer.into()),
                 message: Message::Done { id: live.id },
@@ -284,6 +329,22 @@ impl<C: Coding> Broadcast<C> {
         if live.stem == Some(peer) {
             live.stem = None;
             self.push_as_source(index, 1);
+        }
+    }
+}
+
+impl<C: Coding> Live<C> {
+    /// What is here.
+    fn ranks(&self) -> Ranks {
+        match self.header.strategy {
+            Strategy::Rs => {
+                let total = self.header.shards_total;
+                Ranks::Shards(ShardSet::from_words(total, &self.held_shards))
+            }
+            Strategy::Rlnc => match &self.flows[..] {
+                [flow] => Ranks::One(flow.rank),
+                flows => Ranks::Many(flows.iter().map(|flow| flow.rank).collect()),
+            },
         }
     }
 }

@@ -11,6 +11,9 @@ use crate::broadcast::{CREDIT_ONE, Class, Output};
 use crate::rlnc::{Coding, Header, Id, Law, Strategy};
 use rand_chacha::rand_core::Rng;
 
+/// From this transmission on most receivers have the header already.
+const HOP_INTRODUCED: u8 = 3;
+
 /// What a piece says of its sender.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
@@ -115,42 +118,58 @@ impl<C: Coding> Broadcast<C> {
     }
 
     fn push_generation(&mut self, index: usize, generation: u16) -> bool {
-        let live = &mut self.live[index];
-        let flow = &live.flows[usize::from(generation)];
-        let burst = flow.burst_owed > 0;
-        if flow.stuck || flow.rank == 0 || !(burst || flow.credit_milli >= CREDIT_ONE) {
+        let flow = &self.live[index].flows[usize::from(generation)];
+        if flow.stuck || flow.rank == 0 {
             return false;
         }
-        let hop = if burst {
-            flow.burst_hop
+        let burst = flow.burst_owed > 0 && !flow.gathering;
+        let credit = flow.credit_milli >= CREDIT_ONE;
+        let (hop, paid) = if burst && let Some(peer) = self.next_peer(index, generation, true) {
+            let flow = &mut self.live[index].flows[usize::from(generation)];
+            flow.burst_owed -= 1;
+            (flow.burst_hop, peer)
+        } else if credit && let Some(peer) = self.next_peer(index, generation, false) {
+            let flow = &mut self.live[index].flows[usize::from(generation)];
+            flow.credit_milli -= CREDIT_ONE;
+            (flow.credit_hop, peer)
         } else {
-            flow.credit_hop
+            let flow = &mut self.live[index].flows[usize::from(generation)];
+            flow.stuck = burst || credit;
+            return false;
         };
-        let count = live.order.len();
-        let mut cursor = flow.cursor as usize;
-        for _ in 0..count {
-            let peer = live.order[cursor % count];
-            cursor = (cursor + 1) % count;
+        let first = self.live[index].share(paid, generation).sent == 0;
+        let class = if first { Class::First } else { Class::Rest };
+        self.send_piece(index, generation, paid, hop, class);
+        true
+    }
+
+    /// The next peer that can take a piece of the burst or of the credit, and moves behind it.
+    fn next_peer(&mut self, index: usize, generation: u16, burst: bool) -> Option<PeerIndex> {
+        let live = &mut self.live[index];
+        let flow = &live.flows[usize::from(generation)];
+        let repeats = !burst || flow.burst_repeats;
+        let count = if burst {
+            flow.burst_peers as usize
+        } else {
+            live.order.len()
+        };
+        let from = flow.cursor as usize;
+        for step in 0..count {
+            let at = (from + step) % count;
+            let peer = live.order[at];
             let state = &self.peers[usize::from(peer)];
             let free = !state.banned && state.in_flight < self.config.sends_in_flight_peer_max;
-            if !free || live.stem.is_some_and(|stem| stem != peer) || !live.wants(peer, generation)
+            let ours = live.stem.is_none_or(|stem| stem == peer);
+            if free
+                && ours
+                && live.wants(peer, generation)
+                && (repeats || live.share(peer, generation).sent == 0)
             {
-                continue;
+                live.flows[usize::from(generation)].cursor = (at + 1) as u32;
+                return Some(peer);
             }
-            let flow = &mut live.flows[usize::from(generation)];
-            flow.cursor = cursor as u32;
-            if burst {
-                flow.burst_owed -= 1;
-            } else {
-                flow.credit_milli -= CREDIT_ONE;
-            }
-            let first = live.share(peer, generation).sent == 0;
-            let class = if first { Class::First } else { Class::Rest };
-            self.send_piece(index, generation, peer, hop, class);
-            return true;
         }
-        live.flows[usize::from(generation)].stuck = true;
-        false
+        None
     }
 
     #[inline]
@@ -168,7 +187,7 @@ impl<C: Coding> Broadcast<C> {
         hop: u8,
         class: Class,
     ) {
-        self.introduce(index, generation, peer);
+        self.introduce(index, generation, peer, hop);
         let live = &mut self.live[index];
         let claim = live.claim(peer, generation, hop);
         let nominal_bytes = nominal_bytes(&live.header);
@@ -273,9 +292,17 @@ impl<C: Coding> Broadcast<C> {
         }
     }
 
-    /// Sends a peer what it needs before its first piece.
-    fn introduce(&mut self, index: usize, generation: u16, peer: PeerIndex) {
+    /// Sends a peer what it needs before its first piece, unless enough others do.
+    fn introduce(&mut self, index: usize, generation: u16, peer: PeerIndex, hop: u8) {
         let live = &mut self.live[index];
+        let headers = live.policy.headers;
+        let along = live.flows.len() == 1;
+        if let Some(place) = self.peers[usize::from(peer)].place
+            && hop >= HOP_INTRODUCED
+            && (along && headers > 0 && place.rank(&live.id) >= headers)
+        {
+            return;
+        }
         let send = |message| Output::Send {
             peer: Peer(peer.into()),
             message,

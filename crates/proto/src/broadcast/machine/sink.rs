@@ -47,6 +47,9 @@ impl<C: Coding> Broadcast<C> {
             return self.refused.add(Reject::Equivocation);
         }
         if live.flows[usize::from(generation)].rank == needed {
+            if live.is_full() {
+                self.on_surplus(index, from);
+            }
             return self.refused.add(Reject::GenerationFull);
         }
         if demoted {
@@ -71,9 +74,12 @@ impl<C: Coding> Broadcast<C> {
                 self.refused.add(Reject::Dependent);
                 let link = live.link(from);
                 link.dependent = link.dependent.saturating_add(1);
-                if is_useless(link) {
+                if !is_useless(link) {
+                } else if link.told {
                     link.demoted = true;
                     self.refuse(from, Reject::Useless);
+                } else {
+                    self.tell_rank(index, from);
                 }
             }
             Standing::Innovative => {

@@ -99,7 +99,7 @@ impl<C: Coding> Broadcast<C> {
         }
         live.hold_all(basket);
         super::shuffle(&mut live.shard_ties, &mut self.rng);
-        live.order = self.shuffled_peers();
+        self.order_peers(&mut live);
         self.insert(live);
         self.out.push_back(Output::Published { id, subject });
         self.progress(id, Step::Header);
@@ -135,9 +135,7 @@ impl<C: Coding> Broadcast<C> {
                     return self.push_as_source(index, 1);
                 }
                 let needed = u32::from(live.needed());
-                for flow in &mut live.flows {
-                    (flow.burst_hop, flow.burst_owed) = (0, needed);
-                }
+                live.owe_rounds(0, needed);
                 self.wake = true;
             }
         }
@@ -146,11 +144,7 @@ impl<C: Coding> Broadcast<C> {
     /// Owes the source's pieces of every generation.
     pub(super) fn push_as_source(&mut self, index: usize, hop: u8) {
         let live = &mut self.live[index];
-        for flow in &mut live.flows {
-            flow.burst_hop = hop;
-            flow.burst_owed = u32::from(live.policy.source_pieces);
-            flow.stuck = false;
-        }
+        live.owe_rounds(hop, u32::from(live.policy.source_pieces));
         self.wake = true;
     }
 
@@ -160,6 +154,20 @@ impl<C: Coding> Broadcast<C> {
             self.push_as_source(index, 1);
         } else {
             self.wake = true;
+        }
+    }
+}
+
+impl<C: Coding> Live<C> {
+    /// Owes so many pieces of every generation to all peers, round by round.
+    fn owe_rounds(&mut self, hop: u8, pieces: u32) {
+        let peers = self.order.len() as u32;
+        for flow in &mut self.flows {
+            flow.burst_hop = hop;
+            flow.burst_owed = pieces;
+            flow.burst_peers = peers;
+            flow.burst_repeats = true;
+            flow.stuck = false;
         }
     }
 }

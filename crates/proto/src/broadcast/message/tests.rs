@@ -159,7 +159,7 @@ fn limits_are_checked_before_anything_is_read() {
     );
     assert_eq!(decode(&[]), Err(Reject::Malformed));
     assert_eq!(decode(&[0; 17]), Err(Reject::Malformed));
-    assert_eq!(decode(&[8; 17]), Err(Reject::Malformed));
+    assert_eq!(decode(&[9; 17]), Err(Reject::Malformed));
     assert_eq!(decode(&[6; 16]), Err(Reject::BadLength));
     // Chunks and commitments are of the other code.
     assert_eq!(decode(&[3; 40]), Err(Reject::Malformed));

@@ -18,6 +18,9 @@ const POLICY: Policy = Policy {
     burst: [12, 12, 12],
     credit_milli: 500,
     source_pieces: 24,
+    headers: 0,
+    gather_ns: 0,
+    feedback: true,
 };
 const CODE_BYTES_MAX: u32 = 1 << 20;
 

@@ -11,6 +11,9 @@ const POLICY: Policy = Policy {
     burst: [12, 12, 12],
     credit_milli: 500,
     source_pieces: 24,
+    headers: 0,
+    gather_ns: 0,
+    feedback: true,
 };
 
 fn ristretto() -> Ristretto {

@@ -10,6 +10,9 @@ const POLICY: Policy = Policy {
     burst: [12, 12, 8],
     credit_milli: 0,
     source_pieces: 40,
+    headers: 0,
+    gather_ns: 0,
+    feedback: true,
 };
 const BROADCASTS: u64 = 40;
 

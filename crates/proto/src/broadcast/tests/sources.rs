@@ -13,6 +13,9 @@ const POLICY: Policy = Policy {
     burst: [12, 12, 12],
     credit_milli: 500,
     source_pieces: 24,
+    headers: 0,
+    gather_ns: 0,
+    feedback: true,
 };
 
 /// Trap 12: the source committed to what is no payload.
