@@ -110,7 +110,7 @@ impl Aggregator {
             Some(keys) => keys.clone(),
             None => {
                 let (inner, outer) = schedule.key_lengths();
-                Arc::new(Keys::expand(inner, outer, bounds.openings))
+                Arc::new(Keys::expand(inner, outer, bounds.openings, backend))
             }
         };
         Ok(Self {

@@ -12,7 +12,7 @@
 
 use alphorn_labrador::joint::TILE;
 use alphorn_labrador::transcript::{Seed, Stream};
-use alphorn_labrador::{Backend, DrawnForms, Forms, Pass};
+use alphorn_labrador::{Backend, DrawnForms, Forms, Pass, Vectors};
 
 use crate::ring::{LANES, Polys};
 use crate::{DEGREE, MODULUS, PublicKey};
@@ -126,7 +126,7 @@ impl Pass for Targets<'_> {
     type Output = Vec<u64>;
 
     #[inline(always)]
-    fn run(self) -> Vec<u64> {
+    fn run<V: Vectors>(self) -> Vec<u64> {
         let mut sums = [0i64; FORMS];
         for (a, target) in self.a.iter().zip(self.targets) {
             for ((sum, b), &a) in sums.iter_mut().zip(self.b).zip(a) {
@@ -177,7 +177,7 @@ impl Pass for Weights<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<V: Vectors>(self) {
         let mut keys = Polys::<LANES>::zero();
         for (lane, key) in self.keys.iter().enumerate() {
             // The root of index 511 - i is the inverse of that of index i.

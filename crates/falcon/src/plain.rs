@@ -1,7 +1,7 @@
 //! Verification without any proof, one signature or many: the baseline of every aggregate, and
 //! what a prover asks of each signature before it begins.
 
-use alphorn_labrador::{Backend, Pass};
+use alphorn_labrador::{Backend, Pass, Vectors};
 use thiserror::Error;
 
 use crate::codec::{DecodeError, decode_signature};
@@ -140,7 +140,7 @@ impl Pass for Products<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<V: Vectors>(self) {
         subtract_products::<LANES>(self.keys, self.decoded);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::challenge::weight;
 use crate::form::{Equations, Form, Quadratic, pairs, shifted};
+use crate::kernel::{Backend, Pass, Vectors};
 use crate::key::{FIRST, GARBAGE, INNER, Key, OUTER};
 use crate::ring::{Ntt, Rq};
 use crate::schedule::{Cut, Level, Schedule};
@@ -17,6 +18,8 @@ pub struct Keys {
     pub(crate) outer: Key,
     /// Commits to the digits of `h`.
     pub(crate) garbage: Key,
+    /// What everything over these keys is computed with.
+    pub(crate) backend: Backend,
 }
 
 impl Keys {
@@ -24,12 +27,13 @@ impl Keys {
     /// elements and up to `outer` digits. Longer keys begin with the same elements, so one set
     /// serves every schedule that is shorter.
     #[must_use]
-    pub fn expand(inner: usize, outer: usize, openings: usize) -> Self {
+    pub fn expand(inner: usize, outer: usize, openings: usize, backend: Backend) -> Self {
         Self {
-            inner: Key::expand(INNER, inner),
-            first: Key::expand(FIRST, if openings > 1 { outer } else { 0 }),
-            outer: Key::expand(OUTER, outer),
-            garbage: Key::expand(GARBAGE, outer),
+            inner: Key::expand(INNER, inner, backend),
+            first: Key::expand(FIRST, if openings > 1 { outer } else { 0 }, backend),
+            outer: Key::expand(OUTER, outer, backend),
+            garbage: Key::expand(GARBAGE, outer, backend),
+            backend,
         }
     }
 
@@ -142,32 +146,40 @@ impl Folded<'_> {
     }
 
     /// Equations (4) and (7) on both halves of `z`.
-    fn add_response(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
+    #[inline(always)]
+    fn add_response<V: Vectors>(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
         let rank = self.level.cut.rank;
         for (k, phi) in self.phi.iter().enumerate() {
             let mut factor = Rq::ZERO;
             factor.sub(phi);
-            factor.sub(&self.keys.inner.transposed(&weights.inner, k).to_rq());
+            factor.sub(
+                &self
+                    .keys
+                    .inner
+                    .transposed_in::<V>(&weights.inner, k)
+                    .to_rq_in::<V>(),
+            );
             form.phi[place(cut, rank, rank + k)].add(&shifted(&factor, self.level.z_base));
             form.phi[place(cut, rank, k)].add(&factor);
         }
     }
 
     /// Equations (2) and (4) on the digits of `t`.
-    fn add_inner(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
+    #[inline(always)]
+    fn add_inner<V: Vectors>(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
         let level = self.level;
         let mut column = 0;
         for challenge in &self.challenges {
             for inner in &weights.inner {
-                let factor = challenge.times(inner).to_rq();
+                let factor = challenge.times_in::<V>(inner).to_rq_in::<V>();
                 for digit in 0..level.t_digits {
                     let shift = level.t_base * digit as u32;
                     let place = place(cut, level.cut.rank, 2 * level.cut.rank + column);
                     let key = match column.checked_sub(self.openings.first_digits) {
-                        Some(column) => self.keys.outer.transposed(&weights.outer, column),
-                        None => self.keys.first.transposed(&weights.first, column),
+                        Some(column) => self.keys.outer.transposed_in::<V>(&weights.outer, column),
+                        None => self.keys.first.transposed_in::<V>(&weights.first, column),
                     };
-                    form.phi[place].add(&key.to_rq());
+                    form.phi[place].add(&key.to_rq_in::<V>());
                     form.phi[place].add(&shifted(&factor, shift));
                     column += 1;
                 }
@@ -176,48 +188,57 @@ impl Folded<'_> {
     }
 
     /// Equations (2), (5) and (6) on the digits of `g`, (3), (5) and (7) on those of `h`.
-    fn add_garbage(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
+    #[inline(always)]
+    fn add_garbage<V: Vectors>(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
         let level = self.level;
         let g_start = level.digits_outer() - level.g_digits * level.cut.pairs();
         let offset = |column: usize| place(cut, level.cut.rank, 2 * level.cut.rank + column);
         for (pair, (i, j)) in pairs(level.cut.pieces).enumerate() {
-            let product = self.challenges[i].times(&self.challenges[j]);
+            let product = self.challenges[i].times_in::<V>(&self.challenges[j]);
             if level.g_digits > 0 {
-                let mut factor = product.times(&weights.norm).to_rq();
+                let mut factor = product.times_in::<V>(&weights.norm).to_rq_in::<V>();
                 if i != j {
                     factor = factor.scaled(2);
                 }
                 if let Some(a) = self.quadratic.get(&(i, j)) {
-                    factor.add(&Ntt::from_rq(a).times(&weights.sum).to_rq());
+                    factor.add(
+                        &Ntt::from_rq_in::<V>(a)
+                            .times_in::<V>(&weights.sum)
+                            .to_rq_in::<V>(),
+                    );
                 }
                 for digit in 0..level.g_digits {
                     let column = g_start + pair * level.g_digits + digit;
                     let under = column - self.openings.first_digits;
-                    let key = self.keys.outer.transposed(&weights.outer, under);
-                    form.phi[offset(column)].add(&key.to_rq());
+                    let key = self.keys.outer.transposed_in::<V>(&weights.outer, under);
+                    form.phi[offset(column)].add(&key.to_rq_in::<V>());
                     let shift = level.g_base * digit as u32;
                     form.phi[offset(column)].add(&shifted(&factor, shift));
                 }
             }
             let mut factor = product;
             if i == j {
-                factor.add(&weights.sum);
+                factor.add_in::<V>(&weights.sum);
             }
-            let factor = factor.to_rq();
+            let factor = factor.to_rq_in::<V>();
             for digit in 0..level.t_digits {
                 let column = pair * level.t_digits + digit;
-                let key = self.keys.garbage.transposed(&weights.garbage, column);
+                let key = self
+                    .keys
+                    .garbage
+                    .transposed_in::<V>(&weights.garbage, column);
                 let place = offset(level.digits_outer() + column);
-                form.phi[place].add(&key.to_rq());
+                form.phi[place].add(&key.to_rq_in::<V>());
                 form.phi[place].add(&shifted(&factor, level.t_base * digit as u32));
             }
         }
     }
 
     /// Equation (6) on the pieces of `z = z_0 + 2^base z_1`.
-    fn add_norm(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
+    #[inline(always)]
+    fn add_norm<V: Vectors>(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
         let mut square = Rq::ZERO;
-        square.sub(&weights.norm.to_rq());
+        square.sub(&weights.norm.to_rq_in::<V>());
         let base = self.level.z_base;
         let mixed = shifted(&square, base + 1);
         let upper = shifted(&square, 2 * base);
@@ -230,24 +251,46 @@ impl Folded<'_> {
     }
 }
 
+struct Aggregate<'a> {
+    folded: &'a Folded<'a>,
+    cut: &'a Cut,
+    weights: Weights,
+    form: &'a mut Form,
+}
+
+impl Pass for Aggregate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let (folded, cut, weights, form) = (self.folded, self.cut, &self.weights, self.form);
+        folded.add_response::<V>(cut, weights, form);
+        folded.add_inner::<V>(cut, weights, form);
+        folded.add_garbage::<V>(cut, weights, form);
+        if folded.level.g_digits > 0 {
+            folded.add_norm::<V>(cut, weights, form);
+        }
+        let open = |weights: &[Ntt], u: &[Rq]| {
+            let u: Vec<Ntt> = u.iter().map(Ntt::from_rq_in::<V>).collect();
+            Ntt::dot_in::<V>(weights.iter().zip(&u)).to_rq_in::<V>()
+        };
+        form.rhs.add(&open(&weights.first, &folded.openings.u0));
+        form.rhs.add(&open(&weights.outer, &folded.openings.u1));
+        form.rhs.add(&open(&weights.garbage, &folded.u2));
+        let sum = Ntt::from_rq_in::<V>(&folded.rhs).times_in::<V>(&weights.sum);
+        form.rhs.add(&sum.to_rq_in::<V>());
+    }
+}
+
 impl Equations for Folded<'_> {
     fn aggregate(&self, cut: &Cut, stream: &mut Stream, form: &mut Form) {
         let weights = Weights::draw(self.level, self.openings.u0.len(), stream);
-        self.add_response(cut, &weights, form);
-        self.add_inner(cut, &weights, form);
-        self.add_garbage(cut, &weights, form);
-        if self.level.g_digits > 0 {
-            self.add_norm(cut, &weights, form);
-        }
-        let u0: Vec<Ntt> = self.openings.u0.iter().map(Ntt::from_rq).collect();
-        let u1: Vec<Ntt> = self.openings.u1.iter().map(Ntt::from_rq).collect();
-        let u2: Vec<Ntt> = self.u2.iter().map(Ntt::from_rq).collect();
-        let openings = (weights.first.iter().zip(&u0))
-            .chain(weights.outer.iter().zip(&u1))
-            .chain(weights.garbage.iter().zip(&u2));
-        form.rhs.add(&Ntt::dot(openings).to_rq());
-        form.rhs
-            .add(&Ntt::from_rq(&self.rhs).times(&weights.sum).to_rq());
+        self.keys.backend.run(Aggregate {
+            folded: self,
+            cut,
+            weights,
+            form,
+        });
     }
 
     fn lift(&self, _: &Cut, _: &mut Stream, _: &mut Form) {}

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::kernel::{Backend, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, Weights};
-use crate::ring::{Ntt, Rq, Small, mul_mod};
+use crate::ring::{Ntt, Rq, mul_mod};
 use crate::schedule::Cut;
 use crate::transcript::Stream;
 
@@ -38,20 +39,17 @@ impl Form {
     }
 
     /// The sum of the forms, each times a short weight.
-    pub(crate) fn weighted<const N: usize>(
+    pub(crate) fn weighted(
         cut: &Cut,
-        weights: &[Ntt; N],
-        forms: &[Self; N],
+        weights: &[Ntt; LIFTS],
+        forms: &[Self; LIFTS],
+        backend: Backend,
     ) -> Self {
-        let sum = |elements: [&Rq; N]| {
-            let elements = elements.map(Ntt::from_rq);
-            Ntt::dot(weights.iter().zip(&elements)).to_rq()
-        };
         let mut out = Self::zero(cut);
-        for (index, phi) in out.phi.iter_mut().enumerate() {
-            *phi = sum(forms.each_ref().map(|form| &form.phi[index]));
-        }
-        out.rhs = sum(forms.each_ref().map(|form| &form.rhs));
+        let phis = forms.each_ref().map(|form| &form.phi[..]);
+        out.phi = backend.run(Weighted(weights, phis));
+        let sides = forms.each_ref().map(|form| std::slice::from_ref(&form.rhs));
+        out.rhs = backend.run(Weighted(weights, sides)).remove(0);
         for (weight, form) in weights.iter().zip(forms) {
             for (&(i, j), coefficient) in &form.quadratic {
                 let product = Ntt::from_rq(coefficient).times(weight);
@@ -63,20 +61,52 @@ impl Form {
 
     /// The value of the left side, given the inner products `<s_i, s_j>` and the residues of all
     /// elements.
-    pub(crate) fn evaluate(&self, garbage: &Garbage, witness: &[Ntt]) -> Rq {
-        let mut sum = Rq::ZERO;
+    pub(crate) fn evaluate(&self, garbage: &Garbage, witness: &[Ntt], backend: Backend) -> Rq {
+        let mut sum = backend.run(Linear(&self.phi[..witness.len()], witness));
         for (&(i, j), coefficient) in &self.quadratic {
             let product = Ntt::from_rq(coefficient).times(&Ntt::from_rq(garbage.get(i, j)));
             sum.add(&product.to_rq());
         }
-        let mut linear = Ntt::zero();
-        for (phi, s) in self.phi.iter().zip(witness) {
-            linear.add(&Ntt::from_rq(phi).times(s));
-        }
-        sum.add(&linear.to_rq());
         sum
     }
 }
+
+/// Sums of elements with the same index, each times its weight.
+struct Weighted<'a>(&'a [Ntt; LIFTS], [&'a [Rq]; LIFTS]);
+
+impl Pass for Weighted<'_> {
+    type Output = Vec<Rq>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<Rq> {
+        let sum = |index: usize| {
+            let elements: [Ntt; LIFTS] =
+                std::array::from_fn(|l| Ntt::from_rq_in::<V>(&self.1[l][index]));
+            Ntt::dot_in::<V>(self.0.iter().zip(&elements)).to_rq_in::<V>()
+        };
+        (0..self.1[0].len()).map(sum).collect()
+    }
+}
+
+/// `sum phi_k s_k`.
+struct Linear<'a>(&'a [Rq], &'a [Ntt]);
+
+impl Pass for Linear<'_> {
+    type Output = Rq;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Rq {
+        let mut sum = Ntt::zero();
+        for (phi, s) in self.0.chunks(PRODUCTS).zip(self.1.chunks(PRODUCTS)) {
+            let phi: Vec<Ntt> = phi.iter().map(Ntt::from_rq_in::<V>).collect();
+            sum.add_dot_in::<V>(phi.iter().zip(s));
+        }
+        sum.to_rq_in::<V>()
+    }
+}
+
+/// Products that are summed at a time.
+const PRODUCTS: usize = 32;
 
 /// A symmetric matrix of elements over the pairs of pieces, upper triangle by rows.
 #[derive(Clone)]
@@ -126,13 +156,15 @@ pub(crate) fn lifts(
     weights: &[Weights; LIFTS],
     images: [u64; LIFTS],
     streams: &mut [Stream; LIFTS],
+    backend: Backend,
 ) -> [Form; LIFTS] {
     let mut forms: [Form; LIFTS] = std::array::from_fn(|_| Form::zero(cut));
-    for index in 0..cut.pieces * cut.rank {
-        let collapsed = projection.collapse(index, weights);
-        for (form, phi) in forms.iter_mut().zip(collapsed) {
-            form.phi[index] = phi;
-        }
+    for (l, phi) in projection
+        .collapse(0..cut.pieces * cut.rank, weights, backend)
+        .into_iter()
+        .enumerate()
+    {
+        forms[l].phi = phi;
     }
     let padding = equations.padding(cut);
     for ((form, stream), image) in forms.iter_mut().zip(streams).zip(images) {
@@ -148,9 +180,4 @@ pub(crate) fn lifts(
 /// `2^bits x`.
 pub(crate) fn shifted(x: &Rq, bits: u32) -> Rq {
     x.scaled(mul_mod(1 << (bits / 2), 1 << (bits - bits / 2)))
-}
-
-/// The residues of a vector of short elements.
-pub(crate) fn residues(vector: &[Small]) -> Vec<Ntt> {
-    vector.iter().map(Ntt::from_small).collect()
 }

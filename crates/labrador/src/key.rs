@@ -1,5 +1,6 @@
 //! Structured commitment keys: Ajtai commitments whose matrix is made of few random elements.
 
+use crate::kernel::{Backend, Pass, Vectors};
 use crate::ring::{Ntt, Rq};
 use crate::transcript::Seed;
 
@@ -31,19 +32,15 @@ pub const ROWS_MAX: usize = 32;
 impl Key {
     /// Draws the key named `name` for vectors of up to `length` elements.
     #[must_use]
-    pub fn expand(name: &str, length: usize) -> Self {
+    pub fn expand(name: &str, length: usize, backend: Backend) -> Self {
         let padded = length.next_multiple_of(ROWS_MAX);
         let mut stream = Seed::of_name(name).stream();
-        let mut key = Self {
-            elements: Vec::with_capacity(padded),
-            turned: Vec::with_capacity(padded),
-        };
-        for _ in 0..padded {
-            let element = stream.element();
-            key.turned.push(Ntt::from_rq(&times_x(&element)));
-            key.elements.push(Ntt::from_rq(&element));
+        let elements: Vec<Rq> = (0..padded).map(|_| stream.element()).collect();
+        let turned: Vec<Rq> = elements.iter().map(times_x).collect();
+        Self {
+            elements: backend.transforms(&elements),
+            turned: backend.transforms(&turned),
         }
-        key
     }
 
     /// The longest vector that the key commits to.
@@ -59,6 +56,7 @@ impl Key {
     }
 
     /// The entry of the matrix in `row` and `column`, for a commitment of `rows` rows.
+    #[inline(always)]
     fn entry(&self, rows: usize, row: usize, column: usize) -> &Ntt {
         let group = rows.next_power_of_two();
         let (start, within) = (column / group * group, column % group);
@@ -74,14 +72,10 @@ impl Key {
     /// # Panics
     /// If the vector is longer than the key, or there are more than [`ROWS_MAX`] rows.
     #[must_use]
-    pub fn commit(&self, rows: usize, vector: &[Ntt]) -> Vec<Rq> {
+    pub fn commit(&self, rows: usize, vector: &[Ntt], backend: Backend) -> Vec<Rq> {
         assert!(rows <= ROWS_MAX && vector.len() <= self.elements.len());
-        (0..rows)
-            .map(|row| {
-                let entries = (0..vector.len()).map(|column| self.entry(rows, row, column));
-                Ntt::dot(entries.zip(vector)).to_rq()
-            })
-            .collect()
+        let key = self;
+        backend.run(Commit { key, rows, vector })
     }
 
     /// `sum_row weights[row] entry(row, column)`: one column of the transposed matrix times short
@@ -90,10 +84,37 @@ impl Key {
     /// # Panics
     /// If the column is beyond the key, or there are more than [`ROWS_MAX`] weights.
     #[must_use]
-    pub fn transposed(&self, weights: &[Ntt], column: usize) -> Ntt {
+    #[inline(always)]
+    pub fn transposed_in<V: Vectors>(&self, weights: &[Ntt], column: usize) -> Ntt {
         let rows = weights.len();
         assert!(rows <= ROWS_MAX && column < self.elements.len());
-        Ntt::dot((weights.iter().enumerate()).map(|(row, w)| (self.entry(rows, row, column), w)))
+        Ntt::dot_in::<V>(
+            (weights.iter().enumerate()).map(|(row, w)| (self.entry(rows, row, column), w)),
+        )
+    }
+}
+
+struct Commit<'a> {
+    key: &'a Key,
+    rows: usize,
+    vector: &'a [Ntt],
+}
+
+impl Pass for Commit<'_> {
+    type Output = Vec<Rq>;
+
+    /// Columns a few at a time, so that they stay in the cache for all rows.
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<Rq> {
+        let mut sums = vec![Ntt::zero(); self.rows];
+        for (tile, elements) in self.vector.chunks(ROWS_MAX).enumerate() {
+            for (row, sum) in sums.iter_mut().enumerate() {
+                let first = tile * ROWS_MAX;
+                let entry = |k: usize| self.key.entry(self.rows, row, first + k);
+                sum.add_dot_in::<V>(elements.iter().enumerate().map(|(k, s)| (entry(k), s)));
+            }
+        }
+        sums.iter().map(Ntt::to_rq_in::<V>).collect()
     }
 }
 
@@ -146,9 +167,9 @@ mod tests {
         for (rows, length) in [(1, 3), (5, 20), (8, 8), (19, 41)] {
             let vector = vector(length);
             let residues: Vec<Ntt> = vector.iter().map(Ntt::from_small).collect();
-            let key = Key::expand(INNER, length);
+            let key = Key::expand(INNER, length, Backend::measured());
             assert_eq!(
-                key.commit(rows, &residues),
+                key.commit(rows, &residues, Backend::measured()),
                 by_definition(INNER, rows, &vector)
             );
         }
@@ -159,16 +180,24 @@ mod tests {
         let (rows, vector) = (5, vector(11));
         let residues: Vec<Ntt> = vector.iter().map(Ntt::from_small).collect();
         let weights: Vec<Ntt> = self::vector(rows).iter().map(Ntt::from_small).collect();
-        let key = Key::expand(OUTER, vector.len());
+        let key = Key::expand(OUTER, vector.len(), Backend::portable());
         let commitment: Vec<Ntt> = key
-            .commit(rows, &residues)
+            .commit(rows, &residues, Backend::portable())
             .iter()
             .map(Ntt::from_rq)
             .collect();
         let left = Ntt::dot(weights.iter().zip(&commitment)).to_rq();
-        let columns: Vec<Ntt> = (0..vector.len())
-            .map(|column| key.transposed(&weights, column))
-            .collect();
+        struct Columns<'a>(&'a Key, &'a [Ntt], usize);
+        impl Pass for Columns<'_> {
+            type Output = Vec<Ntt>;
+
+            #[inline(always)]
+            fn run<V: Vectors>(self) -> Vec<Ntt> {
+                let column = |c| self.0.transposed_in::<V>(self.1, c);
+                (0..self.2).map(column).collect()
+            }
+        }
+        let columns = Backend::measured().run(Columns(&key, &weights, vector.len()));
         assert_eq!(left, Ntt::dot(columns.iter().zip(&residues)).to_rq());
     }
 

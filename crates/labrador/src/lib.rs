@@ -28,7 +28,7 @@ mod tests;
 pub use error::{Invalid, ProveError, Reject, StatementError};
 pub use folded::{Folded, Keys};
 pub use joint::{DachshundJoint, DrawnForms, Forms};
-pub use kernel::{Backend, BackendError, Pass};
+pub use kernel::{Backend, BackendError, Pass, Vector, Vectors};
 pub use principal::{EQUATIONS_MAX, Equation, Kind, LinearTerm, QuadraticTerm, Statement};
 pub use prove::Prover;
 pub use system::{FrontEnd, System};

@@ -2,7 +2,8 @@
 
 use crate::challenge::weight;
 use crate::error::{Invalid, StatementError};
-use crate::form::{Equations, Form, Garbage, pairs, residues};
+use crate::form::{Equations, Form, Garbage, pairs};
+use crate::kernel::{Backend, Pass, Vectors};
 use crate::ring::{Ntt, Rq, Small, add_mod, mul_mod, norm_sq};
 use crate::schedule::{Cut, PublicBounds};
 use crate::sis::Profile;
@@ -136,7 +137,7 @@ impl Statement {
                 max: self.norm_sq,
             });
         }
-        let residues = residues(witness);
+        let residues = Backend::portable().residues(witness);
         let piece = |i: usize| &residues[i * self.rank..(i + 1) * self.rank];
         for (index, equation) in self.equations.iter().enumerate() {
             let mut sum = Rq::ZERO;
@@ -264,10 +265,52 @@ impl Equations for Statement {
 }
 
 /// The inner products of all pairs of pieces.
-pub(crate) fn inner_products(cut: &Cut, witness: &[Ntt]) -> Garbage {
-    let piece = |i: usize| &witness[i * cut.rank..(i + 1) * cut.rank];
-    let elements = pairs(cut.pieces)
-        .map(|(i, j)| Ntt::dot(piece(i).iter().zip(piece(j))).to_rq())
-        .collect();
+pub(crate) fn inner_products(cut: &Cut, witness: &[Ntt], backend: Backend) -> Garbage {
+    let none = &[];
+    let elements = backend.run(Products {
+        cut,
+        phi: none,
+        witness,
+    });
     Garbage::new(cut.pieces, elements)
+}
+
+/// `<s_i, s_j>`, or where there is a form `<phi_i, s_i>` and `<phi_i, s_j> + <phi_j, s_i>`.
+pub(crate) struct Products<'a> {
+    pub(crate) cut: &'a Cut,
+    /// Empty if there is no form.
+    pub(crate) phi: &'a [Ntt],
+    pub(crate) witness: &'a [Ntt],
+}
+
+/// Elements of all pieces that are multiplied at a time, so that they stay in the cache for all
+/// pairs.
+const TILE: usize = 8;
+
+impl Pass for Products<'_> {
+    type Output = Vec<Rq>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<Rq> {
+        let (cut, s) = (self.cut, self.witness);
+        let left = if self.phi.is_empty() { s } else { self.phi };
+        let mut sums = vec![Ntt::zero(); cut.pairs()];
+        for first in (0..cut.rank).step_by(TILE) {
+            let end = (first + TILE).min(cut.rank);
+            for (sum, (i, j)) in sums.iter_mut().zip(pairs(cut.pieces)) {
+                let (at, and) = (i * cut.rank, j * cut.rank);
+                let straight = left[at + first..at + end]
+                    .iter()
+                    .zip(&s[and + first..and + end]);
+                if i == j || self.phi.is_empty() {
+                    sum.add_dot_in::<V>(straight);
+                } else {
+                    let crossed = left[and + first..and + end].iter();
+                    let crossed = crossed.zip(&s[at + first..at + end]);
+                    sum.add_dot_in::<V>(straight.chain(crossed));
+                }
+            }
+        }
+        sums.iter().map(Ntt::to_rq_in::<V>).collect()
+    }
 }

@@ -5,6 +5,9 @@
 //! do: modulo `Q` the vector `(1/2, ..., 1/2)` has 64 halves in each element, any signed sum of
 //! them is a small integer, and a vector that is far from short would pass.
 
+use std::ops::Range;
+
+use crate::kernel::{Backend, Pass, Vectors};
 use crate::ring::{DEGREE, RESIDUE_BYTES, Rq, Small, centred, reduce};
 use crate::transcript::{Seed, Stream};
 
@@ -54,6 +57,7 @@ impl Projection {
     /// The stream holds two planes of 2048 bytes; an entry is the difference of the bits
     /// `(row / 4) 256 + 4 coefficient + row mod 4` of both, least significant bit first, so a
     /// word of 64 bits covers 16 coefficients in four rows.
+    #[inline(always)]
     fn signs(&self, index: usize) -> Box<[[i16; DEGREE]; ROWS]> {
         let mut bytes = [0u8; ELEMENT_BYTES];
         let mut stream = self.0.stream_at((index * ELEMENT_BYTES) as u64);
@@ -76,18 +80,20 @@ impl Projection {
 
     /// The product of the matrix and `vector`, as integers.
     #[must_use]
-    pub fn project(&self, vector: &[Small]) -> [i64; ROWS] {
-        self.project_from(0, vector)
+    pub fn project(&self, vector: &[Small], backend: Backend) -> [i64; ROWS] {
+        self.project_from(0, vector, backend)
     }
 
     /// The product of the matrix from the columns of ring element `first` on and `vector`.
     #[must_use]
-    pub fn project_from(&self, first: usize, vector: &[Small]) -> [i64; ROWS] {
-        let mut out = [0i64; ROWS];
-        for (index, element) in vector.iter().enumerate() {
-            add_image(&mut out, &self.signs(first + index), element);
-        }
-        out
+    pub fn project_from(&self, first: usize, vector: &[Small], backend: Backend) -> [i64; ROWS] {
+        let blocks = [vector];
+        let images = backend.run(Project {
+            projection: self,
+            first,
+            blocks: &blocks,
+        });
+        images[0]
     }
 
     /// The images of all blocks of a vector under one copy of the matrix each: the vector is cut
@@ -96,13 +102,55 @@ impl Projection {
     /// # Panics
     /// If rank or block is zero.
     #[must_use]
-    pub fn project_blocks(&self, vector: &[Small], rank: usize, block: usize) -> Vec<[i64; ROWS]> {
+    pub fn project_blocks(
+        &self,
+        vector: &[Small],
+        rank: usize,
+        block: usize,
+        backend: Backend,
+    ) -> Vec<[i64; ROWS]> {
         let pieces = vector.chunks(rank).flat_map(|piece| piece.chunks(block));
         let blocks: Vec<&[Small]> = pieces.collect();
-        let mut out = vec![[0i64; ROWS]; blocks.len()];
-        for index in 0..block.min(rank) {
-            let signs = self.signs(index);
-            for (image, block) in out.iter_mut().zip(&blocks) {
+        backend.run(Project {
+            projection: self,
+            first: 0,
+            blocks: &blocks,
+        })
+    }
+
+    /// For each lift and each index the ring element `phi` with `ct(phi s) = <weights, M s>` for
+    /// every `s`, where `M` are the 64 columns of ring element `index`.
+    #[must_use]
+    pub fn collapse(
+        &self,
+        indices: Range<usize>,
+        weights: &[Weights; LIFTS],
+        backend: Backend,
+    ) -> [Vec<Rq>; LIFTS] {
+        backend.run(Collapse {
+            projection: self,
+            indices,
+            weights,
+        })
+    }
+}
+
+struct Project<'a> {
+    projection: &'a Projection,
+    first: usize,
+    blocks: &'a [&'a [Small]],
+}
+
+impl Pass for Project<'_> {
+    type Output = Vec<[i64; ROWS]>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<[i64; ROWS]> {
+        let mut out = vec![[0i64; ROWS]; self.blocks.len()];
+        let longest = self.blocks.iter().map(|block| block.len()).max();
+        for index in 0..longest.unwrap_or(0) {
+            let signs = self.projection.signs(self.first + index);
+            for (image, block) in out.iter_mut().zip(self.blocks) {
                 if let Some(element) = block.get(index) {
                     add_image(image, &signs, element);
                 }
@@ -110,28 +158,46 @@ impl Projection {
         }
         out
     }
+}
 
-    /// For each lift the ring element `phi` with `ct(phi s) = <weights, M_index s>` for every
-    /// `s`, where `M_index` are the 64 columns of ring element `index`.
-    #[must_use]
-    pub fn collapse(&self, index: usize, weights: &[Weights; LIFTS]) -> [Rq; LIFTS] {
-        let signs = self.signs(index);
-        std::array::from_fn(|lift| {
-            let mut sums = [0i64; DEGREE];
-            for limb in 0..LIMBS {
-                let shift = LIMB_BITS * limb;
-                for (sum, part) in sums
-                    .iter_mut()
-                    .zip(limb_sums(&signs, &weights[lift], shift))
-                {
-                    *sum += i64::from(part) << shift;
+struct Collapse<'a> {
+    projection: &'a Projection,
+    indices: Range<usize>,
+    weights: &'a [Weights; LIFTS],
+}
+
+impl Pass for Collapse<'_> {
+    type Output = [Vec<Rq>; LIFTS];
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> [Vec<Rq>; LIFTS] {
+        let mut limbs = Box::new([[[0i16; ROWS]; LIMBS as usize]; LIFTS]);
+        for (limbs, weights) in limbs.iter_mut().zip(self.weights) {
+            for (limb, part) in limbs.iter_mut().enumerate() {
+                for (part, weight) in part.iter_mut().zip(weights) {
+                    *part = (weight >> (LIMB_BITS * limb as u32) & ((1 << LIMB_BITS) - 1)) as i16;
                 }
             }
-            Rq::from_integers(&sums).sigma()
-        })
+        }
+        let mut out = [const { Vec::new() }; LIFTS];
+        for index in self.indices {
+            let signs = self.projection.signs(index);
+            for (out, limbs) in out.iter_mut().zip(limbs.iter()) {
+                let mut sums = [0i64; DEGREE];
+                for (limb, parts) in limbs.iter().enumerate() {
+                    let shift = LIMB_BITS * limb as u32;
+                    for (sum, part) in sums.iter_mut().zip(limb_sums(&signs, parts)) {
+                        *sum += i64::from(part) << shift;
+                    }
+                }
+                out.push(Rq::from_integers(&sums).sigma());
+            }
+        }
+        out
     }
 }
 
+#[inline(always)]
 fn add_image(image: &mut [i64; ROWS], signs: &[[i16; DEGREE]; ROWS], element: &Small) {
     for (out, row) in image.iter_mut().zip(signs) {
         // 64 terms below 2^15 each.
@@ -142,12 +208,12 @@ fn add_image(image: &mut [i64; ROWS], signs: &[[i16; DEGREE]; ROWS], element: &S
     }
 }
 
-/// `sum_row signs[row] (weights[row] >> shift mod 2^7)`: 256 terms below `2^7` each stay below
-/// `2^15`, so sixteen bits suffice.
-fn limb_sums(signs: &[[i16; DEGREE]; ROWS], weights: &Weights, shift: u32) -> [i16; DEGREE] {
+/// `sum_row signs[row] parts[row]`: 256 terms below `2^7` each stay below `2^15`, so sixteen bits
+/// suffice.
+#[inline(always)]
+fn limb_sums(signs: &[[i16; DEGREE]; ROWS], parts: &[i16; ROWS]) -> [i16; DEGREE] {
     let mut sums = [0i16; DEGREE];
-    for (row, &weight) in signs.iter().zip(weights) {
-        let part = (weight >> shift & ((1 << LIMB_BITS) - 1)) as i16;
+    for (row, &part) in signs.iter().zip(parts) {
         for (sum, &e) in sums.iter_mut().zip(row) {
             *sum = sum.wrapping_add(e.wrapping_mul(part));
         }
@@ -206,10 +272,12 @@ mod tests {
         let projection = Projection::new(Seed::of_name("projection"));
         let vector = vector(7);
         let weights = weights(&mut Seed::of_name("weights").stream());
-        let image = projection.project(&vector);
+        let backend = Backend::measured();
+        let image = projection.project(&vector, backend);
         for (lift, weight) in weights.iter().enumerate() {
+            let collapsed = projection.collapse(0..vector.len(), &weights, backend);
             let sum = vector.iter().enumerate().fold(0, |sum, (i, s)| {
-                let phi = &projection.collapse(i, &weights)[lift];
+                let phi = &collapsed[lift][i];
                 add_mod(sum, inner_product(&phi.sigma(), s))
             });
             assert_eq!(sum, weigh(weight, &image));
@@ -222,7 +290,8 @@ mod tests {
         let norm = norm_sq(&vector) as f64;
         for i in 0..8 {
             let projection = Projection::new(Seed::of_name(&format!("projection {i}")));
-            let ratio = image_norm_sq(&projection.project(&vector)) as f64 / norm;
+            let ratio =
+                image_norm_sq(&projection.project(&vector, Backend::portable())) as f64 / norm;
             // 128 with a standard deviation of 11.
             assert!((70.0..190.0).contains(&ratio), "ratio {ratio}");
         }

@@ -5,8 +5,9 @@ use crate::challenge::{challenge, weight};
 use crate::digits::decompose;
 use crate::error::ProveError;
 use crate::folded::{Folded, Keys, Openings, place};
-use crate::form::{Equations, Form, Garbage, lifts, pairs, residues};
-use crate::principal::inner_products;
+use crate::form::{Equations, Form, Garbage, lifts};
+use crate::kernel::{Backend, Pass, Vectors};
+use crate::principal::{Products, inner_products};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, weigh, weights};
 use crate::ring::{DEGREE, Ntt, Rq, Small, norm_sq};
 use crate::schedule::{Cut, Level, Tail};
@@ -36,28 +37,37 @@ pub(crate) fn draw_challenges(transcript: &Transcript, count: usize) -> Vec<Ntt>
 }
 
 /// `sum c_i x_i` over the pieces of a vector.
-pub(crate) fn amortise(cut: &Cut, challenges: &[Ntt], vector: &[Ntt]) -> Vec<Ntt> {
-    (0..cut.rank)
-        .map(|k| {
-            Ntt::dot((challenges.iter().enumerate()).map(|(i, c)| (c, &vector[i * cut.rank + k])))
-        })
-        .collect()
+pub(crate) fn amortise(
+    cut: &Cut,
+    challenges: &[Ntt],
+    vector: &[Ntt],
+    backend: Backend,
+) -> Vec<Ntt> {
+    backend.run(Amortise {
+        cut,
+        challenges,
+        vector,
+    })
 }
 
-/// The linear garbage: `<phi_i, s_i>`, and `<phi_i, s_j> + <phi_j, s_i>` for `i < j`.
-fn linear_garbage(cut: &Cut, phi: &[Ntt], s: &[Ntt]) -> Vec<Rq> {
-    fn piece<'a>(cut: &Cut, x: &'a [Ntt], i: usize) -> &'a [Ntt] {
-        &x[i * cut.rank..(i + 1) * cut.rank]
+struct Amortise<'a> {
+    cut: &'a Cut,
+    challenges: &'a [Ntt],
+    vector: &'a [Ntt],
+}
+
+impl Pass for Amortise<'_> {
+    type Output = Vec<Ntt>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<Ntt> {
+        let rank = self.cut.rank;
+        let element = |k: usize| {
+            let pieces = self.challenges.iter().enumerate();
+            Ntt::dot_in::<V>(pieces.map(|(i, c)| (c, &self.vector[i * rank + k])))
+        };
+        (0..rank).map(element).collect()
     }
-    pairs(cut.pieces)
-        .map(|(i, j)| {
-            let mut sum = Ntt::dot(piece(cut, phi, i).iter().zip(piece(cut, s, j))).to_rq();
-            if i != j {
-                sum.add(&Ntt::dot(piece(cut, phi, j).iter().zip(piece(cut, s, i))).to_rq());
-            }
-            sum
-        })
-        .collect()
 }
 
 impl Prover<'_> {
@@ -89,11 +99,12 @@ impl Prover<'_> {
         &mut self,
         s: &[Small],
         bound: u128,
+        backend: Backend,
     ) -> Result<(Projection, [i64; ROWS]), ProveError> {
         for nonce in 0..=u8::MAX {
             let seed = self.sender.transcript.seed("projection", u64::from(nonce));
             let projection = Projection::new(seed);
-            let mut image = projection.project(s);
+            let mut image = projection.project(s, backend);
             self.tamper.at(self.number, Step::Projection(&mut image));
             if image_norm_sq(&image) <= PROJECTION_FACTOR * bound || self.tamper.forces(self.number)
             {
@@ -106,8 +117,15 @@ impl Prover<'_> {
     }
 
     /// Sends the lifts and completes their right sides.
-    pub(crate) fn send_lifts(&mut self, forms: &mut [Form; LIFTS], g: &Garbage, s_ntt: &[Ntt]) {
-        let mut values: Vec<Rq> = forms.iter().map(|f| f.evaluate(g, s_ntt)).collect();
+    pub(crate) fn send_lifts(
+        &mut self,
+        forms: &mut [Form; LIFTS],
+        g: &Garbage,
+        s_ntt: &[Ntt],
+        backend: Backend,
+    ) {
+        let evaluate = |form: &Form| form.evaluate(g, s_ntt, backend);
+        let mut values: Vec<Rq> = forms.iter().map(evaluate).collect();
         self.tamper.at(self.number, Step::Lifts(&mut values));
         self.sender.elements_without_constant("lifts", &values);
         for (form, value) in forms.iter_mut().zip(values) {
@@ -118,6 +136,7 @@ impl Prover<'_> {
     }
 
     /// From the commitments of a level to its one remaining equation.
+    #[allow(clippy::too_many_arguments)]
     fn aggregate(
         &mut self,
         equations: &dyn Equations,
@@ -126,16 +145,31 @@ impl Prover<'_> {
         s_ntt: &[Ntt],
         g: &Garbage,
         bound: u128,
+        backend: Backend,
     ) -> Result<Form, ProveError> {
-        let (projection, image) = self.project(s, bound)?;
+        let (projection, image) = self.project(s, bound, backend)?;
         let transcript = &self.sender.transcript;
         let omegas = weights(&mut transcript.seed("lift projection", 0).stream());
         let mut streams =
             std::array::from_fn(|l| transcript.seed("lift equations", l as u64).stream());
         let images = std::array::from_fn(|l| weigh(&omegas[l], &image));
-        let mut forms = lifts(equations, cut, &projection, &omegas, images, &mut streams);
-        self.send_lifts(&mut forms, g, s_ntt);
-        Ok(combine(&self.sender.transcript, equations, cut, &forms))
+        let mut forms = lifts(
+            equations,
+            cut,
+            &projection,
+            &omegas,
+            images,
+            &mut streams,
+            backend,
+        );
+        self.send_lifts(&mut forms, g, s_ntt, backend);
+        Ok(combine(
+            &self.sender.transcript,
+            equations,
+            cut,
+            &forms,
+            backend,
+        ))
     }
 
     /// One level: from equations and a cut witness to the relation of the next.
@@ -148,10 +182,11 @@ impl Prover<'_> {
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
         let cut = &level.cut;
         self.tamper.at(self.number, Step::Witness(&mut s));
-        let s_ntt = residues(&s);
+        let backend = keys.backend;
+        let s_ntt = backend.residues(&s);
         let mut t = commit_pieces(keys, cut, level.kappa, &s_ntt);
         let mut g = if level.g_digits > 0 {
-            inner_products(cut, &s_ntt).elements
+            inner_products(cut, &s_ntt, backend).elements
         } else {
             Vec::new()
         };
@@ -159,11 +194,11 @@ impl Prover<'_> {
             .at(self.number, Step::Commitments(&mut t, &mut g));
         let mut v = self.digits(&t, level.t_base, level.t_digits, "a commitment")?;
         v.extend(self.digits(&g, level.g_base, level.g_digits.max(1), "quadratic garbage")?);
-        let mut u1 = keys.outer.commit(level.kappa_outer, &residues(&v));
+        let mut u1 = (keys.outer).commit(level.kappa_outer, &backend.residues(&v), backend);
         self.tamper.at(self.number, Step::Outer(&mut u1));
         self.sender.elements("u1", &u1);
         let g = garbage_or_zero(cut, g);
-        let form = self.aggregate(equations, cut, &s, &s_ntt, &g, level.norm_sq)?;
+        let form = self.aggregate(equations, cut, &s, &s_ntt, &g, level.norm_sq, backend)?;
         self.fold_level(keys, level, form, &s_ntt, v, Openings::one(u1))
     }
 
@@ -179,21 +214,26 @@ impl Prover<'_> {
         openings: Openings,
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
         let cut = &level.cut;
-        let phi_ntt: Vec<Ntt> = form.phi.iter().map(Ntt::from_rq).collect();
-        let mut h = linear_garbage(cut, &phi_ntt, s_ntt);
+        let backend = keys.backend;
+        let phi_ntt = backend.transforms(&form.phi);
+        let mut h = backend.run(Products {
+            cut,
+            phi: &phi_ntt,
+            witness: s_ntt,
+        });
         self.tamper.at(self.number, Step::Garbage(&mut h));
         let h = self.digits(&h, level.t_base, level.t_digits, "linear garbage")?;
-        let mut u2 = keys.garbage.commit(level.kappa_outer, &residues(&h));
+        let mut u2 = (keys.garbage).commit(level.kappa_outer, &backend.residues(&h), backend);
         self.tamper.at(self.number, Step::OuterGarbage(&mut u2));
         self.sender.elements("u2", &u2);
         v.extend(h);
-        let (challenges, witness) = self.respond(level, s_ntt, v)?;
-        let phi = amortise(cut, &challenges, &phi_ntt);
+        let (challenges, witness) = self.respond(level, s_ntt, v, backend)?;
+        let phi = amortise(cut, &challenges, &phi_ntt, backend);
         let folded = Folded {
             level,
             keys,
             challenges,
-            phi: phi.iter().map(Ntt::to_rq).collect(),
+            phi: backend.elements(&phi),
             quadratic: form.quadratic,
             rhs: form.rhs,
             openings,
@@ -208,13 +248,14 @@ impl Prover<'_> {
         level: &Level,
         s_ntt: &[Ntt],
         v: Vec<Small>,
+        backend: Backend,
     ) -> Result<(Vec<Ntt>, Vec<Small>), ProveError> {
         let before = self.sender.transcript.clone();
         for nonce in 0..=u8::MAX {
             let mut transcript = before.clone();
             transcript.absorb("challenge nonce", &[nonce]);
             let challenges = draw_challenges(&transcript, level.cut.pieces);
-            let Some(mut witness) = self.response_digits(level, &challenges, s_ntt) else {
+            let Some(mut witness) = self.response_digits(level, &challenges, s_ntt, backend) else {
                 continue;
             };
             witness.extend_from_slice(&v);
@@ -231,10 +272,10 @@ impl Prover<'_> {
         level: &Level,
         challenges: &[Ntt],
         s_ntt: &[Ntt],
+        backend: Backend,
     ) -> Option<Vec<Small>> {
-        let mut z: Vec<[i64; DEGREE]> = (amortise(&level.cut, challenges, s_ntt).iter())
-            .map(|z| z.to_rq().centred())
-            .collect();
+        let z = backend.elements(&amortise(&level.cut, challenges, s_ntt, backend));
+        let mut z: Vec<[i64; DEGREE]> = z.iter().map(Rq::centred).collect();
         self.tamper.at(self.number, Step::Response(&mut z));
         let mut low = Vec::with_capacity(2 * z.len());
         let mut high = Vec::with_capacity(z.len());
@@ -257,10 +298,11 @@ impl Prover<'_> {
     ) -> Result<(), ProveError> {
         let cut = &tail.cut;
         self.tamper.at(self.number, Step::Witness(&mut s));
-        let s_ntt = residues(&s);
+        let backend = keys.backend;
+        let s_ntt = backend.residues(&s);
         let mut t = commit_pieces(keys, cut, tail.kappa, &s_ntt);
         let mut g = if tail.quadratic {
-            inner_products(cut, &s_ntt).elements
+            inner_products(cut, &s_ntt, backend).elements
         } else {
             Vec::new()
         };
@@ -270,8 +312,8 @@ impl Prover<'_> {
         let flat: Vec<i64> = g.iter().flat_map(Rq::centred).collect();
         self.sender.gaussian("g", &flat, tail.g_variance);
         let g = garbage_or_zero(cut, g);
-        let form = self.aggregate(equations, cut, &s, &s_ntt, &g, tail.norm_sq)?;
-        let phi: Vec<Ntt> = form.phi.iter().map(Ntt::from_rq).collect();
+        let form = self.aggregate(equations, cut, &s, &s_ntt, &g, tail.norm_sq, backend)?;
+        let phi = backend.transforms(&form.phi);
         self.respond_in_clear(tail, &phi, &s_ntt)
     }
 
@@ -331,7 +373,7 @@ impl Prover<'_> {
 pub(crate) fn commit_pieces(keys: &Keys, cut: &Cut, rows: usize, s_ntt: &[Ntt]) -> Vec<Rq> {
     s_ntt
         .chunks_exact(cut.rank)
-        .flat_map(|piece| keys.inner.commit(rows, piece))
+        .flat_map(|piece| keys.inner.commit(rows, piece, keys.backend))
         .collect()
 }
 
@@ -359,11 +401,12 @@ pub(crate) fn combine(
     equations: &dyn Equations,
     cut: &Cut,
     lifts: &[Form; LIFTS],
+    backend: Backend,
 ) -> Form {
     let mut stream = transcript.seed("weights", 0).stream();
     let weights: [Ntt; LIFTS] =
         std::array::from_fn(|_| Ntt::from_small_bounded(&weight(&mut stream), 2));
-    let mut form = Form::weighted(cut, &weights, lifts);
+    let mut form = Form::weighted(cut, &weights, lifts, backend);
     equations.aggregate(cut, &mut stream, &mut form);
     form
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::adversary::{Honest, Tamper};
 use crate::error::{Invalid, ProveError, Reject};
 use crate::folded::{Folded, Keys};
+use crate::kernel::Backend;
 use crate::principal::Statement;
 use crate::prove::{Prover, cut_witness};
 use crate::ring::Small;
@@ -106,15 +107,23 @@ pub struct System {
 }
 
 impl System {
-    /// Derives the parameters and draws the keys.
+    /// Derives the parameters and draws the keys, for portable kernels.
     ///
     /// # Errors
     /// If the bounds have no parameters.
     pub fn new(bounds: &PublicBounds) -> Result<Self, ParamError> {
+        Self::on(bounds, Backend::portable())
+    }
+
+    /// The same on a backend.
+    ///
+    /// # Errors
+    /// If the bounds have no parameters.
+    pub fn on(bounds: &PublicBounds, backend: Backend) -> Result<Self, ParamError> {
         let schedule = Schedule::derive(bounds)?;
         let (inner, outer) = schedule.key_lengths();
         Ok(Self {
-            keys: Arc::new(Keys::expand(inner, outer, bounds.openings)),
+            keys: Arc::new(Keys::expand(inner, outer, bounds.openings, backend)),
             bounds: bounds.clone(),
             schedule,
         })

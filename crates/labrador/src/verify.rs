@@ -3,6 +3,7 @@
 use crate::error::Reject;
 use crate::folded::{Folded, Keys, Openings};
 use crate::form::{Equations, Form, Garbage, lifts, pairs};
+use crate::kernel::Backend;
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, weigh, weights};
 use crate::prove::{PROJECTION_FACTOR, amortise, combine, draw_challenge, draw_challenges};
 use crate::ring::{DEGREE, Ntt, Rq};
@@ -35,6 +36,7 @@ impl Verifier<'_> {
         equations: &dyn Equations,
         cut: &Cut,
         bound: u128,
+        backend: Backend,
     ) -> Result<Form, Reject> {
         let receiver = &mut self.receiver;
         // The matrix depends on the state before its nonce is absorbed.
@@ -54,9 +56,23 @@ impl Verifier<'_> {
         let mut streams =
             std::array::from_fn(|l| transcript.seed("lift equations", l as u64).stream());
         let images = std::array::from_fn(|l| weigh(&omegas[l], &image));
-        let mut forms = lifts(equations, cut, &projection, &omegas, images, &mut streams);
+        let mut forms = lifts(
+            equations,
+            cut,
+            &projection,
+            &omegas,
+            images,
+            &mut streams,
+            backend,
+        );
         self.receive_lifts(&mut forms)?;
-        Ok(combine(&self.receiver.transcript, equations, cut, &forms))
+        Ok(combine(
+            &self.receiver.transcript,
+            equations,
+            cut,
+            &forms,
+            backend,
+        ))
     }
 
     /// The right sides of the lifts, whose constants are known.
@@ -77,7 +93,7 @@ impl Verifier<'_> {
         equations: &dyn Equations,
     ) -> Result<Folded<'k>, Reject> {
         let u1 = self.receiver.elements("u1", level.kappa_outer)?;
-        let form = self.aggregate(equations, &level.cut, level.norm_sq)?;
+        let form = self.aggregate(equations, &level.cut, level.norm_sq, keys.backend)?;
         self.fold_level(keys, level, &form, Openings::one(u1))
     }
 
@@ -92,14 +108,15 @@ impl Verifier<'_> {
         let u2 = self.receiver.elements("u2", level.kappa_outer)?;
         self.receiver.byte("challenge nonce")?;
         let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces);
-        let phi: Vec<Ntt> = form.phi.iter().map(Ntt::from_rq).collect();
-        let phi = amortise(&level.cut, &challenges, &phi);
+        let backend = keys.backend;
+        let phi = backend.transforms(&form.phi);
+        let phi = amortise(&level.cut, &challenges, &phi, backend);
         self.receiver.level += 1;
         Ok(Folded {
             level,
             keys,
             challenges,
-            phi: phi.iter().map(Ntt::to_rq).collect(),
+            phi: backend.elements(&phi),
             quadratic: form.quadratic.clone(),
             rhs: form.rhs.clone(),
             openings,
@@ -125,7 +142,7 @@ impl Verifier<'_> {
         } else {
             vec![Rq::ZERO; cut.pairs()]
         };
-        let form = self.aggregate(equations, cut, tail.norm_sq)?;
+        let form = self.aggregate(equations, cut, tail.norm_sq, keys.backend)?;
         let (h, challenges, z) = self.receive_response(tail)?;
         let response = Response {
             t: t.iter().map(Ntt::from_rq).collect(),
@@ -177,7 +194,8 @@ impl Verifier<'_> {
         response: &Response,
     ) -> Result<(), Reject> {
         let (cut, c, z) = (&tail.cut, &response.challenges, &response.z);
-        let opened = keys.inner.commit(tail.kappa, z);
+        let backend = keys.backend;
+        let opened = keys.inner.commit(tail.kappa, z, backend);
         let opens = opened.iter().enumerate().all(|(row, left)| {
             let column = (0..cut.pieces).map(|i| &response.t[i * tail.kappa + row]);
             *left == Ntt::dot(c.iter().zip(column)).to_rq()
@@ -189,10 +207,8 @@ impl Verifier<'_> {
             self.receiver
                 .require(left == right, Reject::QuadraticGarbage)?;
         }
-        let phi: Vec<Ntt> = form.phi.iter().map(Ntt::from_rq).collect();
-        let phi: Vec<Ntt> = (amortise(cut, c, &phi).iter())
-            .map(Ntt::refreshed)
-            .collect();
+        let phi = amortise(cut, c, &backend.transforms(&form.phi), backend);
+        let phi = backend.transforms(&backend.elements(&phi));
         let left = Ntt::dot(phi.iter().zip(z)).to_rq();
         let mut right = Rq::ZERO;
         for ((mixed, own), c) in response.h.iter().zip(c) {
@@ -201,7 +217,7 @@ impl Verifier<'_> {
         }
         self.receiver
             .require(left == right, Reject::LinearGarbage)?;
-        let mut sum = form.evaluate(&response.g, &[]);
+        let mut sum = form.evaluate(&response.g, &[], backend);
         for (_, own) in &response.h {
             sum.add(own);
         }

@@ -15,6 +15,7 @@
 use super::layout::{BASE, BLOCK, FORMS_MAX, Layout, PRODUCT_DIGITS};
 use super::{DrawnForms, TILE};
 use crate::form::Form;
+use crate::kernel::Backend;
 use crate::projection::{LIFTS, Projection, ROWS, Weights, weigh, weights};
 use crate::ring::{DEGREE, Ntt, Q, Rq, add_mod, centred, mul_mod, reduce};
 use crate::schedule::Cut;
@@ -94,10 +95,10 @@ impl Public<'_> {
     }
 
     /// All lifts as forms over the whole witness.
-    pub(crate) fn forms(&self, cut: &Cut, lifts: &Lifts) -> [Form; LIFTS] {
+    pub(crate) fn forms(&self, cut: &Cut, lifts: &Lifts, backend: Backend) -> [Form; LIFTS] {
         let mut forms: [Form; LIFTS] = std::array::from_fn(|_| Form::zero(cut));
-        self.add_blocks(lifts, &mut forms);
-        self.add_images(lifts, &mut forms);
+        self.add_blocks(lifts, &mut forms, backend);
+        self.add_images(lifts, &mut forms, backend);
         for (l, form) in forms.iter_mut().enumerate() {
             self.add_conjugation(&lifts.each[l], form);
             self.add_products(&lifts.each[l], form);
@@ -109,11 +110,12 @@ impl Public<'_> {
     }
 
     /// `- e_(p,b) <omega, J s_(p,b)>` on `S0` and `S1`.
-    fn add_blocks(&self, lifts: &Lifts, forms: &mut [Form; LIFTS]) {
+    fn add_blocks(&self, lifts: &Lifts, forms: &mut [Form; LIFTS], backend: Backend) {
         let rank = self.layout.rank();
         let rows = lifts.each.each_ref().map(|lift| lift.rows);
-        for offset in 0..BLOCK.min(rank) {
-            let collapsed = self.blocks.collapse(offset, &rows);
+        let span = BLOCK.min(rank);
+        let collapsed = self.blocks.collapse(0..span, &rows, backend);
+        for offset in 0..span {
             for block in 0..self.layout.blocks() {
                 let (piece, within) = (
                     block / self.layout.piece_blocks(),
@@ -122,8 +124,8 @@ impl Public<'_> {
                 if within >= rank {
                     continue;
                 }
-                for ((form, lift), element) in forms.iter_mut().zip(&lifts.each).zip(&collapsed) {
-                    let element = element.scaled(lift.blocks[block]);
+                for ((form, lift), elements) in forms.iter_mut().zip(&lifts.each).zip(&collapsed) {
+                    let element = elements[offset].scaled(lift.blocks[block]);
                     form.phi[piece * rank + within].sub(&element);
                 }
             }
@@ -131,21 +133,19 @@ impl Public<'_> {
     }
 
     /// `e_(p,b) <omega, y_(p,b)> + <omega', Pi (y; y_0; y_1)>` on `Y`, where `y = y_0 + 2^9 y_1`.
-    fn add_images(&self, lifts: &Lifts, forms: &mut [Form; LIFTS]) {
+    fn add_images(&self, lifts: &Lifts, forms: &mut [Form; LIFTS], backend: Backend) {
         let (start, count) = (self.layout.image_start(), self.layout.image_elements());
         let base = 1 << BASE;
-        for index in 0..count {
-            let place = |digit: usize| start + digit * count + index;
-            let column =
-                |part: usize| (self.projection).collapse(part * count + index, &lifts.projection);
-            let (low, high, whole) = (column(0), column(1), column(2));
-            for (l, form) in forms.iter_mut().enumerate() {
+        let columns = (self.projection).collapse(0..3 * count, &lifts.projection, backend);
+        for (l, form) in forms.iter_mut().enumerate() {
+            for index in 0..count {
                 let mut image = self.image_weights(&lifts.each[l], index);
-                image.add(&whole[l]);
-                form.phi[place(0)].add(&low[l]);
-                form.phi[place(0)].add(&image);
-                form.phi[place(1)].add(&high[l]);
-                form.phi[place(1)].add(&image.scaled(base));
+                image.add(&columns[l][2 * count + index]);
+                let (low, high) = (start + index, start + count + index);
+                form.phi[low].add(&columns[l][index]);
+                form.phi[low].add(&image);
+                form.phi[high].add(&columns[l][count + index]);
+                form.phi[high].add(&image.scaled(base));
             }
         }
     }

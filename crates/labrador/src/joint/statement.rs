@@ -6,7 +6,8 @@ use super::{DrawnForms, Forms, TILE, witness};
 use crate::adversary::Step;
 use crate::error::{Invalid, ProveError, Reject, StatementError};
 use crate::folded::{Folded, Keys, Openings};
-use crate::form::{Equations, Form, Garbage, residues};
+use crate::form::{Equations, Form, Garbage};
+use crate::kernel::Backend;
 use crate::principal::inner_products;
 use crate::projection::{Projection, ROWS, image_norm_sq};
 use crate::prove::{Prover, combine, commit_pieces};
@@ -109,13 +110,19 @@ impl<'a> DachshundJoint<'a> {
     }
 
     /// Draws challenges until `S2` and the images are short enough, and fills in both.
-    fn second_part(&self, prover: &mut Prover<'_>, s: &mut [Small]) -> Result<Drawn, ProveError> {
+    fn second_part(
+        &self,
+        prover: &mut Prover<'_>,
+        s: &mut [Small],
+        backend: Backend,
+    ) -> Result<Drawn, ProveError> {
         let layout = &self.layout;
         let first = layout.first_pieces() * layout.rank();
         let before = prover.sender.transcript.clone();
         for nonce in 0..=u8::MAX {
             let drawn = Drawn::new(layout, &before, nonce);
-            let mut images = (drawn.blocks).project_blocks(&s[..first], layout.rank(), BLOCK);
+            let mut images =
+                (drawn.blocks).project_blocks(&s[..first], layout.rank(), BLOCK, backend);
             prover.tamper.at(prover.number, Step::Images(&mut images));
             let forced = prover.tamper.forces(prover.number);
             let long: u128 = images.iter().map(image_norm_sq).sum();
@@ -142,6 +149,7 @@ impl<'a> DachshundJoint<'a> {
         &self,
         prover: &mut Prover<'_>,
         s: &[Small],
+        backend: Backend,
     ) -> Result<(Projection, [i64; ROWS]), ProveError> {
         let (start, count) = (self.layout.image_start(), self.layout.image_elements());
         let (low, high) = s[start..start + 2 * count].split_at(count);
@@ -152,9 +160,9 @@ impl<'a> DachshundJoint<'a> {
                 .transcript
                 .seed("projection", u64::from(nonce));
             let projection = Projection::new(seed);
-            let digits = projection.project(&s[start..start + 2 * count]);
-            let whole = projection.project_from(2 * count, low);
-            let upper = projection.project_from(2 * count, high);
+            let digits = projection.project(&s[start..start + 2 * count], backend);
+            let whole = projection.project_from(2 * count, low, backend);
+            let upper = projection.project_from(2 * count, high, backend);
             let mut image = std::array::from_fn(|i| digits[i] + whole[i] + (upper[i] << BASE));
             prover
                 .tamper
@@ -285,30 +293,34 @@ impl FrontEnd for DachshundJoint<'_> {
         level: &'k Level,
         columns: &[Small],
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        let (layout, cut) = (&self.layout, &level.cut);
+        let (layout, cut, backend) = (&self.layout, &level.cut, keys.backend);
         let first = layout.first_pieces() * layout.rank();
         let mut s = witness::columns(layout, columns);
         witness::products(layout, &mut s).ok_or_else(|| prover.margin("a product"))?;
         prover.tamper.at(prover.number, Step::Witness(&mut s));
-        let mut s_ntt = residues(&s[..first]);
+        let mut s_ntt = backend.residues(&s[..first]);
         let t = commit_pieces(keys, cut, level.kappa, &s_ntt);
         let mut v = prover.digits(&t, level.t_base, level.t_digits, "a commitment")?;
-        let mut u0 = keys.first.commit(level.kappa_outer, &residues(&v));
+        let mut u0 = (keys.first).commit(level.kappa_outer, &backend.residues(&v), backend);
         prover.tamper.at(prover.number, Step::First(&mut u0));
         prover.sender.elements("u0", &u0);
         let first_digits = v.len();
 
         let forms = self.forms.draw(&prover.sender.transcript.seed("forms", 0));
-        let drawn = self.second_part(prover, &mut s)?;
-        s_ntt = residues(&s);
+        let drawn = self.second_part(prover, &mut s, backend)?;
+        s_ntt = backend.residues(&s);
         let mut t = commit_pieces(keys, cut, level.kappa, &s_ntt[first..]);
-        let mut g = inner_products(cut, &s_ntt).elements;
+        let mut g = inner_products(cut, &s_ntt, backend).elements;
         prover
             .tamper
             .at(prover.number, Step::Commitments(&mut t, &mut g));
         v.extend(prover.digits(&t, level.t_base, level.t_digits, "a commitment")?);
         v.extend(prover.digits(&g, level.g_base, level.g_digits, "quadratic garbage")?);
-        let mut u1 = (keys.outer).commit(level.kappa_outer, &residues(&v[first_digits..]));
+        let mut u1 = (keys.outer).commit(
+            level.kappa_outer,
+            &backend.residues(&v[first_digits..]),
+            backend,
+        );
         prover.tamper.at(prover.number, Step::Outer(&mut u1));
         prover.sender.elements("u1", &u1);
         let mut quotients = self.quotients(forms.as_ref(), &s);
@@ -317,7 +329,7 @@ impl FrontEnd for DachshundJoint<'_> {
             .at(prover.number, Step::Quotients(&mut quotients));
         prover.sender.integers("quotients", &quotients);
 
-        let (projection, image) = self.project(prover, &s)?;
+        let (projection, image) = self.project(prover, &s, backend)?;
         let public = Public {
             layout: *layout,
             modulus: self.forms.modulus(),
@@ -330,11 +342,11 @@ impl FrontEnd for DachshundJoint<'_> {
         };
         let g = Garbage::new(cut.pieces, g);
         let lifts = Lifts::draw(layout, self.forms.count(), &prover.sender.transcript);
-        let mut lifted = public.forms(cut, &lifts);
-        prover.send_lifts(&mut lifted, &g, &s_ntt);
+        let mut lifted = public.forms(cut, &lifts, keys.backend);
+        prover.send_lifts(&mut lifted, &g, &s_ntt, backend);
         let alphas = &public.alphas;
         let norms = Norms { layout, alphas };
-        let form = combine(&prover.sender.transcript, &norms, cut, &lifted);
+        let form = combine(&prover.sender.transcript, &norms, cut, &lifted, backend);
         let openings = Openings {
             u0,
             first_digits,
@@ -380,11 +392,17 @@ impl FrontEnd for DachshundJoint<'_> {
             image,
         };
         let lifts = Lifts::draw(layout, self.forms.count(), &receiver.transcript);
-        let mut lifted = public.forms(cut, &lifts);
+        let mut lifted = public.forms(cut, &lifts, keys.backend);
         verifier.receive_lifts(&mut lifted)?;
         let alphas = &public.alphas;
         let norms = Norms { layout, alphas };
-        let form = combine(&verifier.receiver.transcript, &norms, cut, &lifted);
+        let form = combine(
+            &verifier.receiver.transcript,
+            &norms,
+            cut,
+            &lifted,
+            keys.backend,
+        );
         let first_pieces = layout.first_pieces();
         let openings = Openings {
             u0,

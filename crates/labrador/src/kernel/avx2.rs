@@ -1,7 +1,9 @@
-//! Passes compiled for AVX2.
+//! Vectors of 128 and 256 bits.
 #![allow(unsafe_code)]
 
-use super::Pass;
+use core::arch::x86_64::*;
+
+use super::{Pass, Vector, Vectors};
 
 /// Proof that this CPU has AVX2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,5 +24,237 @@ impl Avx2 {
 
 #[target_feature(enable = "avx2")]
 fn enter<P: Pass>(pass: P) -> P::Output {
-    pass.run()
+    pass.run::<Lanes>()
+}
+
+/// The vectors of this level. Only [`Avx2::run`] and the level above name it, so methods of its
+/// types run on CPUs that have the instructions.
+struct Lanes;
+
+impl Vectors for Lanes {
+    type Wide = Half;
+    type Half = Half;
+    type Row = Row;
+}
+
+/// Eight numbers; see [`Lanes`].
+#[derive(Clone, Copy)]
+pub(super) struct Row(__m128i);
+
+/// Sixteen numbers; see [`Lanes`].
+#[derive(Clone, Copy)]
+pub(super) struct Half(__m256i);
+
+/// Sums of 32 bits: those of the lower and of the upper half of each 128 bits.
+#[derive(Clone, Copy)]
+pub(super) struct RowSums([__m128i; 2]);
+
+/// See [`RowSums`].
+#[derive(Clone, Copy)]
+pub(super) struct HalfSums([__m256i; 2]);
+
+impl Vector for Row {
+    type Sums = RowSums;
+
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    fn load(values: &[i16]) -> Self {
+        let values: &[i16; 8] = values[..8].try_into().expect("eight numbers");
+        // SAFETY: eight numbers are 16 bytes; the load needs no alignment. See `Lanes`.
+        Row(unsafe { _mm_loadu_si128(values.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn store(self, values: &mut [i16]) {
+        let values: &mut [i16; 8] = (&mut values[..8]).try_into().expect("eight numbers");
+        // SAFETY: eight numbers are 16 bytes; the store needs no alignment. See `Lanes`.
+        unsafe { _mm_storeu_si128(values.as_mut_ptr().cast(), self.0) }
+    }
+
+    #[inline(always)]
+    fn repeat(row: &[i16; 8]) -> Self {
+        Self::load(row)
+    }
+
+    #[inline(always)]
+    fn spread(values: &[i16]) -> Self {
+        // SAFETY: see `Lanes`.
+        Row(unsafe { _mm_set1_epi16(values[0]) })
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Row(unsafe { _mm_add_epi16(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Row(unsafe { _mm_sub_epi16(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn mul_low(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Row(unsafe { _mm_mullo_epi16(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn mul_high(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Row(unsafe { _mm_mulhi_epi16(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn shift_right_11(self) -> Self {
+        // SAFETY: see `Lanes`.
+        Row(unsafe { _mm_srai_epi16::<11>(self.0) })
+    }
+
+    #[inline(always)]
+    fn madd(self, other: Self, out: &mut [i32]) {
+        let out: &mut [i32; 4] = (&mut out[..4]).try_into().expect("four sums");
+        // SAFETY: four sums are 16 bytes; the store needs no alignment. See `Lanes`.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_madd_epi16(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    fn no_sums() -> RowSums {
+        // SAFETY: see `Lanes`.
+        RowSums([unsafe { _mm_setzero_si128() }; 2])
+    }
+
+    #[inline(always)]
+    fn accumulate(sums: RowSums, a: Self, b: Self) -> RowSums {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            let (low, high) = (a.mul_low(b).0, a.mul_high(b).0);
+            RowSums([
+                _mm_add_epi32(sums.0[0], _mm_unpacklo_epi16(low, high)),
+                _mm_add_epi32(sums.0[1], _mm_unpackhi_epi16(low, high)),
+            ])
+        }
+    }
+
+    #[inline(always)]
+    fn halves(sums: RowSums) -> (Self, Self) {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            let low = sums
+                .0
+                .map(|x| _mm_srai_epi32::<16>(_mm_slli_epi32::<16>(x)));
+            let high = sums.0.map(|x| _mm_srai_epi32::<16>(x));
+            // Packing saturates, and all numbers have 16 bits.
+            (
+                Row(_mm_packs_epi32(low[0], low[1])),
+                Row(_mm_packs_epi32(high[0], high[1])),
+            )
+        }
+    }
+}
+
+impl Vector for Half {
+    type Sums = HalfSums;
+
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    fn load(values: &[i16]) -> Self {
+        let values: &[i16; 16] = values[..16].try_into().expect("sixteen numbers");
+        // SAFETY: sixteen numbers are 32 bytes; the load needs no alignment. See `Lanes`.
+        Half(unsafe { _mm256_loadu_si256(values.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn store(self, values: &mut [i16]) {
+        let values: &mut [i16; 16] = (&mut values[..16]).try_into().expect("sixteen numbers");
+        // SAFETY: sixteen numbers are 32 bytes; the store needs no alignment. See `Lanes`.
+        unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), self.0) }
+    }
+
+    #[inline(always)]
+    fn repeat(row: &[i16; 8]) -> Self {
+        // SAFETY: see `Lanes`.
+        Half(unsafe { _mm256_broadcastsi128_si256(Row::load(row).0) })
+    }
+
+    #[inline(always)]
+    fn spread(values: &[i16]) -> Self {
+        // SAFETY: see `Lanes`.
+        Half(unsafe { _mm256_set_m128i(_mm_set1_epi16(values[1]), _mm_set1_epi16(values[0])) })
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Half(unsafe { _mm256_add_epi16(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Half(unsafe { _mm256_sub_epi16(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn mul_low(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Half(unsafe { _mm256_mullo_epi16(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn mul_high(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Half(unsafe { _mm256_mulhi_epi16(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn shift_right_11(self) -> Self {
+        // SAFETY: see `Lanes`.
+        Half(unsafe { _mm256_srai_epi16::<11>(self.0) })
+    }
+
+    #[inline(always)]
+    fn madd(self, other: Self, out: &mut [i32]) {
+        let out: &mut [i32; 8] = (&mut out[..8]).try_into().expect("eight sums");
+        // SAFETY: eight sums are 32 bytes; the store needs no alignment. See `Lanes`.
+        unsafe {
+            let sums = _mm256_madd_epi16(self.0, other.0);
+            _mm256_storeu_si256(out.as_mut_ptr().cast(), sums);
+        }
+    }
+
+    #[inline(always)]
+    fn no_sums() -> HalfSums {
+        // SAFETY: see `Lanes`.
+        HalfSums([unsafe { _mm256_setzero_si256() }; 2])
+    }
+
+    #[inline(always)]
+    fn accumulate(sums: HalfSums, a: Self, b: Self) -> HalfSums {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            let (low, high) = (a.mul_low(b).0, a.mul_high(b).0);
+            HalfSums([
+                _mm256_add_epi32(sums.0[0], _mm256_unpacklo_epi16(low, high)),
+                _mm256_add_epi32(sums.0[1], _mm256_unpackhi_epi16(low, high)),
+            ])
+        }
+    }
+
+    #[inline(always)]
+    fn halves(sums: HalfSums) -> (Self, Self) {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            let low = (sums.0).map(|x| _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(x)));
+            let high = sums.0.map(|x| _mm256_srai_epi32::<16>(x));
+            // Packing works within 128 bits, as unpacking did, and saturates nothing.
+            (
+                Half(_mm256_packs_epi32(low[0], low[1])),
+                Half(_mm256_packs_epi32(high[0], high[1])),
+            )
+        }
+    }
 }

@@ -1,14 +1,14 @@
-//! One source, compiled for each instruction set, and the proof that this machine has it.
+//! Vectors of 16-bit numbers for each instruction set, and the proof that this machine has it.
 //!
-//! The loops of this crate are written in plain Rust over rows of 16-bit numbers, so that a
-//! compiler can make vectors of them. [`Backend::run`] enters a function that is compiled for an
-//! instruction set and runs a whole [`Pass`] inside; so all that a pass calls is
-//! `#[inline(always)]`. Whatever the level, the values are the same: it is the same source.
+//! A computation is written once, over [`Vectors`], as a [`Pass`]. [`Backend::run`] enters a
+//! function that is compiled for an instruction set and runs the whole pass inside; so all that a
+//! pass calls is `#[inline(always)]`. Whatever the level, the values are the same.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod portable;
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,16 +16,75 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use crate::ring::{Ntt, Rq};
+use crate::ring::Rq;
 use crate::transcript::Seed;
 
-/// A computation that gains from vectors.
+/// A vector of [`Vector::LANES`] numbers of 16 bits, on which every operation acts number by
+/// number and wraps.
+pub trait Vector: Copy {
+    /// One sum of 32 bits for each number.
+    type Sums: Copy;
+
+    /// Numbers of a vector: a multiple of eight.
+    const LANES: usize;
+
+    /// The first [`Vector::LANES`] numbers of a slice that has so many.
+    fn load(values: &[i16]) -> Self;
+
+    /// Writes to the first [`Vector::LANES`] numbers of a slice that has so many.
+    fn store(self, values: &mut [i16]);
+
+    /// The eight numbers of a row, again and again.
+    fn repeat(row: &[i16; 8]) -> Self;
+
+    /// Each of the first `LANES / 8` numbers of a slice eight times.
+    fn spread(values: &[i16]) -> Self;
+
+    /// self + other.
+    fn add(self, other: Self) -> Self;
+
+    /// self - other.
+    fn sub(self, other: Self) -> Self;
+
+    /// The lower 16 bits of self other.
+    fn mul_low(self, other: Self) -> Self;
+
+    /// The upper 16 bits of the signed product.
+    fn mul_high(self, other: Self) -> Self;
+
+    /// self / 2^11, rounded down.
+    fn shift_right_11(self) -> Self;
+
+    /// Writes the sums of the products of neighbours, `LANES / 2` of them.
+    fn madd(self, other: Self, out: &mut [i32]);
+
+    /// Sums that are zero.
+    fn no_sums() -> Self::Sums;
+
+    /// Sums plus the products of `a` and `b`.
+    fn accumulate(sums: Self::Sums, a: Self, b: Self) -> Self::Sums;
+
+    /// The lower and the upper 16 bits of all sums.
+    fn halves(sums: Self::Sums) -> (Self, Self);
+}
+
+/// The vectors of one level.
+pub trait Vectors {
+    /// The widest.
+    type Wide: Vector;
+    /// Of at most sixteen numbers.
+    type Half: Vector;
+    /// Of eight numbers.
+    type Row: Vector;
+}
+
+/// A computation over vectors, whatever their instruction set.
 pub trait Pass {
     /// What it returns.
     type Output;
 
     /// Runs it; must be `#[inline(always)]`, as must all that it calls.
-    fn run(self) -> Self::Output;
+    fn run<V: Vectors>(self) -> Self::Output;
 }
 
 /// Proof that this machine can run one level of kernels: only a check of the CPU makes one.
@@ -95,24 +154,11 @@ impl Backend {
     /// The least time of 64 transforms there and back, to compare levels by.
     #[must_use]
     pub fn measure(self) -> Duration {
-        struct Transforms<'a>(&'a [Rq]);
-        impl Pass for Transforms<'_> {
-            type Output = Rq;
-
-            #[inline(always)]
-            fn run(self) -> Rq {
-                let mut sum = Rq::ZERO;
-                for x in self.0 {
-                    sum.add(&Ntt::from_rq(x).to_rq());
-                }
-                sum
-            }
-        }
         let mut stream = Seed::of_name("alphorn/labrador/measure").stream();
         let elements: Vec<Rq> = (0..64).map(|_| stream.element()).collect();
         let once = || {
             let start = Instant::now();
-            std::hint::black_box(self.run(Transforms(&elements)));
+            std::hint::black_box(self.elements(&self.transforms(&elements)));
             start.elapsed()
         };
         (0..8).map(|_| once()).min().unwrap_or(Duration::MAX)
@@ -122,7 +168,7 @@ impl Backend {
     #[inline]
     pub fn run<P: Pass>(self, pass: P) -> P::Output {
         match self.0 {
-            Kernel::Portable => pass.run(),
+            Kernel::Portable => pass.run::<portable::Portable>(),
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx2(token) => token.run(pass),
             #[cfg(target_arch = "x86_64")]

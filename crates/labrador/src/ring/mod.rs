@@ -2,8 +2,8 @@
 //! computed.
 
 mod ntt;
-mod portable;
 mod residues;
+mod rows;
 
 pub use ntt::Ntt;
 

@@ -20,45 +20,66 @@ pub(super) const PRODUCT: u128 = {
 };
 
 /// Integers up to this absolute value are recovered exactly: 98 % of half the product, so that
-/// the rounding of the quotient in [`super::portable::lift`] has a distance of one hundredth from
+/// the rounding of the quotient in [`super::rows::lift`] has a distance of one hundredth from
 /// its breaking point.
 pub(super) const BOUND: u128 = PRODUCT / 100 * 49;
 
-/// Everything that the kernels need of one prime. "M" after a name: in Montgomery form, times
-/// `2^16`, centred.
+/// One number for each prime.
+pub(super) type Row = [i16; PRIMES];
+
+/// A constant of products: in Montgomery form (times `2^16`, centred), and times the inverse of
+/// the prime modulo `2^16`.
+#[derive(Clone, Copy)]
+pub(super) struct Factor {
+    pub(super) value: Row,
+    pub(super) scaled: Row,
+}
+
+/// Everything that the kernels need of the primes.
 pub(super) struct Tables {
-    /// The prime.
-    pub(super) p: i16,
-    /// Its inverse modulo `2^16`.
-    pub(super) p_inv: i16,
+    /// The primes.
+    pub(super) p: Row,
+    /// Their inverses modulo `2^16`.
+    pub(super) p_inv: Row,
     /// `round(2^27 / p)`.
-    pub(super) barrett: i16,
-    /// `2^32 mod p`, that is M of `2^16`: undoes the division of one product.
-    pub(super) square: i16,
-    /// Powers of the root in the order of the butterflies, M.
-    pub(super) roots: [i16; DEGREE],
-    /// The inverse of 64, M.
-    pub(super) degree_inv: i16,
-    /// `2^12, 2^24, 2^36`, M.
-    pub(super) limbs: [i16; 3],
-    /// The inverse of `PRODUCT / p`, M.
-    pub(super) crt: i16,
-    /// `PRODUCT / p` modulo [`Q`], centred.
-    pub(super) cofactor: i64,
-    /// `floor(2^40 / p)`.
-    pub(super) reciprocal: i64,
+    pub(super) barrett: Row,
+    /// `2^16`: undoes the division of one product.
+    pub(super) square: Factor,
+    /// Powers of the roots in the order of the butterflies.
+    pub(super) roots: [Factor; DEGREE],
+    /// The inverse of 64 and of `PRODUCT / p`.
+    pub(super) crt: Factor,
+    /// `2^12, 2^24, 2^36`.
+    pub(super) limbs: [Factor; 3],
+    /// `PRODUCT / p` modulo [`Q`] in limbs of 12 bits, the top one signed.
+    pub(super) cofactors: [Row; 4],
+    /// `round(2^25 / p)`.
+    pub(super) reciprocal: Row,
 }
 
 /// The tables of all primes.
-pub(super) static TABLES: [Tables; PRIMES] = {
-    const NONE: Tables = tables(0);
-    let mut all = [NONE; PRIMES];
-    let mut i = 1;
-    while i < PRIMES {
-        all[i] = tables(i);
-        i += 1;
+pub(super) static TABLES: Tables = {
+    const NONE: Factor = Factor {
+        value: [0; PRIMES],
+        scaled: [0; PRIMES],
+    };
+    let mut tables = Tables {
+        p: MODULI,
+        p_inv: [0; PRIMES],
+        barrett: [0; PRIMES],
+        square: NONE,
+        roots: [NONE; DEGREE],
+        crt: NONE,
+        limbs: [NONE; 3],
+        cofactors: [[0; PRIMES]; 4],
+        reciprocal: [0; PRIMES],
+    };
+    let mut k = 0;
+    while k < PRIMES {
+        fill(&mut tables, k);
+        k += 1;
     }
-    all
+    tables
 };
 
 /// The product of the primes modulo [`Q`], centred.
@@ -96,38 +117,52 @@ const fn root(p: i64) -> i64 {
     }
 }
 
-const fn tables(index: usize) -> Tables {
-    let p = MODULI[index] as i64;
-    let mut roots = [0i16; DEGREE];
-    let psi = root(p);
-    let mut i = 0;
-    while i < DEGREE {
-        let reversed = (i as u8).reverse_bits() >> 2;
-        roots[i] = montgomery(power(psi, reversed as i64, p), p);
-        i += 1;
-    }
+/// The inverse of an odd number modulo `2^16`.
+const fn inverse(p: i16) -> i16 {
     let mut inverse = 1i16;
     let mut step = 0;
     // Newton's iteration doubles the correct bits: 1, 2, 4, 8, 16.
     while step < 4 {
-        inverse = inverse.wrapping_mul(2i16.wrapping_sub((p as i16).wrapping_mul(inverse)));
+        inverse = inverse.wrapping_mul(2i16.wrapping_sub(p.wrapping_mul(inverse)));
         step += 1;
     }
-    let rest = PRODUCT / p as u128;
-    Tables {
-        p: p as i16,
-        p_inv: inverse,
-        barrett: (((1 << 27) + p / 2) / p) as i16,
-        square: montgomery(1 << 16, p),
-        roots,
-        degree_inv: montgomery(power(DEGREE as i64, p - 2, p), p),
-        limbs: [
-            montgomery(1 << 12, p),
-            montgomery(1 << 24, p),
-            montgomery(1 << 36, p),
-        ],
-        crt: montgomery(power((rest % p as u128) as i64, p - 2, p), p),
-        cofactor: centre((rest % Q as u128) as i64, Q as i64),
-        reciprocal: (1 << 40) / p,
+    inverse
+}
+
+/// Sets the constant of one prime to a number.
+const fn set(factor: &mut Factor, k: usize, number: i64) {
+    let p = MODULI[k];
+    factor.value[k] = montgomery(number, p as i64);
+    factor.scaled[k] = factor.value[k].wrapping_mul(inverse(p));
+}
+
+/// The column of one prime.
+const fn fill(tables: &mut Tables, k: usize) {
+    let p = MODULI[k] as i64;
+    tables.p_inv[k] = inverse(MODULI[k]);
+    tables.barrett[k] = (((1 << 27) + p / 2) / p) as i16;
+    tables.reciprocal[k] = (((1 << 25) + p / 2) / p) as i16;
+    set(&mut tables.square, k, 1 << 16);
+    let psi = root(p);
+    let mut i = 0;
+    while i < DEGREE {
+        let reversed = (i as u8).reverse_bits() >> 2;
+        set(&mut tables.roots[i], k, power(psi, reversed as i64, p));
+        i += 1;
     }
+    let mut i = 0;
+    while i < 3 {
+        set(&mut tables.limbs[i], k, 1 << (12 * (i + 1)));
+        i += 1;
+    }
+    let rest = PRODUCT / p as u128;
+    let product = DEGREE as i64 * (rest % p as u128) as i64 % p;
+    set(&mut tables.crt, k, power(product, p - 2, p));
+    let cofactor = centre((rest % Q as u128) as i64, Q as i64);
+    let mut i = 0;
+    while i < 3 {
+        tables.cofactors[i][k] = ((cofactor >> (12 * i)) & 0xfff) as i16;
+        i += 1;
+    }
+    tables.cofactors[3][k] = (cofactor >> 36) as i16;
 }

@@ -115,3 +115,49 @@ fn a_negative_of_the_least_integer_has_no_place() {
     assert_eq!(x.norm_sq(), 9);
     assert_eq!(norm_sq(&[x.clone(), x]), 18);
 }
+
+/// Every level computes what the portable one does, for extreme and for random elements.
+#[test]
+fn all_levels_agree() {
+    use crate::kernel::{Backend, Pass, Vectors};
+    struct Sums<'a>(&'a [Ntt], &'a [Ntt]);
+    impl Pass for Sums<'_> {
+        type Output = Vec<Rq>;
+
+        #[inline(always)]
+        fn run<V: Vectors>(self) -> Vec<Rq> {
+            let mut sum = Ntt::dot_in::<V>(self.0.iter().zip(self.1));
+            let dot = sum.to_rq_in::<V>();
+            sum.add_in::<V>(&self.0[0].times_in::<V>(&self.1[0]));
+            vec![dot, sum.to_rq_in::<V>()]
+        }
+    }
+    let mut stream = crate::transcript::Seed::of_name("levels").stream();
+    let mut elements: Vec<Rq> = (0..70).map(|_| stream.element()).collect();
+    for extreme in [0, 1, Q - 1, Q / 2, Q / 2 + 1] {
+        elements.push(Rq([extreme; DEGREE]));
+    }
+    let mut small: Vec<Small> = (elements.iter())
+        .map(|x| Small(x.0.map(|c| c as i16)))
+        .collect();
+    small.push(Small([i16::MIN; DEGREE]));
+    small.push(Small([i16::MAX; DEGREE]));
+    elements.extend_from_within(..2);
+    let portable = Backend::portable();
+    let expected: Vec<Vec<Rq>> = (0..elements.len())
+        .map(|n| {
+            let (x, y) = (&elements[n..], &small[n..]);
+            portable.run(Sums(&portable.transforms(x), &portable.residues(y)))
+        })
+        .collect();
+    for backend in Backend::available() {
+        for (n, expected) in expected.iter().enumerate() {
+            let (x, y) = (
+                backend.transforms(&elements[n..]),
+                backend.residues(&small[n..]),
+            );
+            assert_eq!(&backend.run(Sums(&x, &y)), expected, "{backend} {n}");
+            assert_eq!(backend.elements(&x), &elements[n..], "{backend} {n}");
+        }
+    }
+}

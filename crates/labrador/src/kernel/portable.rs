@@ -1,0 +1,111 @@
+//! Eight numbers in an array: what every machine has, and the oracle of the other levels.
+
+use super::{Vector, Vectors};
+
+/// The vectors of the portable level.
+pub(super) struct Portable;
+
+impl Vectors for Portable {
+    type Wide = Row;
+    type Half = Row;
+    type Row = Row;
+}
+
+/// One number for each of eight primes.
+#[derive(Clone, Copy)]
+pub(super) struct Row([i16; 8]);
+
+impl Row {
+    #[inline(always)]
+    fn with(self, other: Self, f: impl Fn(i16, i16) -> i16) -> Self {
+        let mut out = self.0;
+        for (x, y) in out.iter_mut().zip(other.0) {
+            *x = f(*x, y);
+        }
+        Row(out)
+    }
+}
+
+impl Vector for Row {
+    type Sums = [i32; 8];
+
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    fn load(values: &[i16]) -> Self {
+        let mut out = [0; 8];
+        out.copy_from_slice(&values[..8]);
+        Row(out)
+    }
+
+    #[inline(always)]
+    fn store(self, values: &mut [i16]) {
+        values[..8].copy_from_slice(&self.0);
+    }
+
+    #[inline(always)]
+    fn repeat(row: &[i16; 8]) -> Self {
+        Row(*row)
+    }
+
+    #[inline(always)]
+    fn spread(values: &[i16]) -> Self {
+        Row([values[0]; 8])
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.with(other, i16::wrapping_add)
+    }
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        self.with(other, i16::wrapping_sub)
+    }
+
+    #[inline(always)]
+    fn mul_low(self, other: Self) -> Self {
+        self.with(other, i16::wrapping_mul)
+    }
+
+    #[inline(always)]
+    fn mul_high(self, other: Self) -> Self {
+        self.with(other, |x, y| {
+            (i32::from(x).wrapping_mul(i32::from(y)) >> 16) as i16
+        })
+    }
+
+    #[inline(always)]
+    fn shift_right_11(self) -> Self {
+        Row(self.0.map(|x| x >> 11))
+    }
+
+    #[inline(always)]
+    fn madd(self, other: Self, out: &mut [i32]) {
+        for (k, out) in out[..4].iter_mut().enumerate() {
+            let product = |i: usize| i32::from(self.0[i]).wrapping_mul(i32::from(other.0[i]));
+            *out = product(2 * k).wrapping_add(product(2 * k + 1));
+        }
+    }
+
+    #[inline(always)]
+    fn no_sums() -> [i32; 8] {
+        [0; 8]
+    }
+
+    #[inline(always)]
+    fn accumulate(mut sums: [i32; 8], a: Self, b: Self) -> [i32; 8] {
+        for ((sum, x), y) in sums.iter_mut().zip(a.0).zip(b.0) {
+            *sum = sum.wrapping_add(i32::from(x).wrapping_mul(i32::from(y)));
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn halves(sums: [i32; 8]) -> (Self, Self) {
+        (
+            Row(sums.map(|x| x as i16)),
+            Row(sums.map(|x| (x >> 16) as i16)),
+        )
+    }
+}

@@ -1,0 +1,262 @@
+//! The transforms over rows: row `j` holds coefficient (or value) `j` of one polynomial modulo each
+//! of the eight primes, so one operation on a row works for all primes, and vectors of any length
+//! hold whole rows.
+//!
+//! Bounds, for `p <= 13697`: a reduced residue is at most `p/2 + 10` (6858) in absolute value. A
+//! Montgomery product of `|a| <= A` and a centred constant is at most `A p / 2^17 + p/2 + 1`, so
+//! a layer of butterflies turns a bound `A` into `1.1045 A + 6850`: 6858, 14425, 22783, 32014,
+//! which is why the forward transform reduces after three layers. The inverse doubles sums:
+//! 6858, 13716, 27432, so it reduces after two. With the bounds shown, arithmetic is wrapping.
+
+use super::residues::{Factor, MODULI, PRIMES, PRODUCT_MOD_Q, Row, TABLES};
+use super::{DEGREE, reduce};
+use crate::kernel::{Vector, Vectors};
+
+/// Numbers of a polynomial: [`PRIMES`] of each coefficient.
+pub(super) const SIZE: usize = DEGREE * PRIMES;
+
+/// All rows of a polynomial.
+#[derive(Clone)]
+#[repr(align(64))]
+pub(super) struct Rows(pub(super) [i16; SIZE]);
+
+/// At most this many products of reduced residues fit an accumulator: `32 * 6858^2 < 2^31`.
+pub(super) const PRODUCTS_MAX: usize = 32;
+
+/// `a b / 2^16` modulo `p` for a constant `b`, for `|a b| < 2^15 p`: the low halves of `a b` and of
+/// the multiple of `p` agree, so the high halves subtract exactly.
+#[inline(always)]
+fn by_factor<V: Vector>(a: V, b: &Factor) -> V {
+    let quotient = a.mul_low(V::repeat(&b.scaled));
+    let high = a.mul_high(V::repeat(&b.value));
+    high.sub(quotient.mul_high(V::repeat(&TABLES.p)))
+}
+
+/// `a b / 2^16` modulo `p`.
+#[inline(always)]
+fn mont<V: Vector>(a: V, b: V) -> V {
+    let quotient = a.mul_low(b).mul_low(V::repeat(&TABLES.p_inv));
+    a.mul_high(b).sub(quotient.mul_high(V::repeat(&TABLES.p)))
+}
+
+/// A representative at most `p/2 + 10` in absolute value, of any `i16`.
+#[inline(always)]
+fn barrett<V: Vector>(a: V) -> V {
+    let half = V::repeat(&[1 << 10; PRIMES]);
+    let high = a.mul_high(V::repeat(&TABLES.barrett));
+    let quotient = high.add(half).shift_right_11();
+    a.sub(quotient.mul_low(V::repeat(&TABLES.p)))
+}
+
+/// Applies a function to all numbers, a vector at a time.
+#[inline(always)]
+fn each<V: Vector>(rows: &mut Rows, f: impl Fn(V) -> V) {
+    for chunk in rows.0.chunks_exact_mut(V::LANES) {
+        f(V::load(chunk)).store(chunk);
+    }
+}
+
+/// One layer of the forward transform, over vectors that fit its blocks; returns the next root.
+#[inline(always)]
+fn forward_layer<V: Vector>(rows: &mut Rows, length: usize, first_root: usize) -> usize {
+    let mut root = first_root;
+    for block in rows.0.chunks_exact_mut(2 * PRIMES * length) {
+        let zeta = &TABLES.roots[root];
+        root += 1;
+        let (low, upper) = block.split_at_mut(PRIMES * length);
+        let pairs = (low.chunks_exact_mut(V::LANES)).zip(upper.chunks_exact_mut(V::LANES));
+        for (a, b) in pairs {
+            let (x, product) = (V::load(a), by_factor(V::load(b), zeta));
+            x.add(product).store(a);
+            x.sub(product).store(b);
+        }
+    }
+    root
+}
+
+/// One layer of the inverse transform; returns the next root.
+///
+/// The roots of a layer, walked backwards, are the negated inverses of its forward roots.
+#[inline(always)]
+fn inverse_layer<V: Vector>(rows: &mut Rows, length: usize, last_root: usize) -> usize {
+    let mut root = last_root;
+    for block in rows.0.chunks_exact_mut(2 * PRIMES * length) {
+        let zeta = &TABLES.roots[root];
+        root -= 1;
+        let (low, upper) = block.split_at_mut(PRIMES * length);
+        let pairs = (low.chunks_exact_mut(V::LANES)).zip(upper.chunks_exact_mut(V::LANES));
+        for (a, b) in pairs {
+            let (x, y) = (V::load(a), V::load(b));
+            x.add(y).store(a);
+            by_factor(y.sub(x), zeta).store(b);
+        }
+    }
+    root
+}
+
+/// Evaluates reduced coefficients at the 64 roots; output reduced.
+#[inline(always)]
+pub(super) fn forward<V: Vectors>(rows: &mut Rows) {
+    let mut root = 1;
+    for length in [32, 16, 8] {
+        root = forward_layer::<V::Wide>(rows, length, root);
+    }
+    each(rows, barrett::<V::Wide>);
+    root = forward_layer::<V::Wide>(rows, 4, root);
+    root = forward_layer::<V::Half>(rows, 2, root);
+    forward_layer::<V::Row>(rows, 1, root);
+    each(rows, barrett::<V::Wide>);
+}
+
+/// Recovers 64 times the coefficients of reduced values, times whatever constant `last` is; output
+/// reduced.
+#[inline(always)]
+fn inverse<V: Vectors>(rows: &mut Rows, last: &Factor) {
+    let mut root = inverse_layer::<V::Row>(rows, 1, DEGREE - 1);
+    root = inverse_layer::<V::Half>(rows, 2, root);
+    each(rows, barrett::<V::Wide>);
+    root = inverse_layer::<V::Wide>(rows, 4, root);
+    root = inverse_layer::<V::Wide>(rows, 8, root);
+    each(rows, barrett::<V::Wide>);
+    root = inverse_layer::<V::Wide>(rows, 16, root);
+    inverse_layer::<V::Wide>(rows, 32, root);
+    each(rows, |x: V::Wide| barrett(by_factor(x, last)));
+}
+
+/// The residues of short coefficients.
+#[inline(always)]
+pub(super) fn of_small<V: Vectors>(x: &[i16; DEGREE]) -> Rows {
+    let mut rows = Rows([0; SIZE]);
+    let lanes = <V::Wide as Vector>::LANES;
+    let chunks = rows.0.chunks_exact_mut(lanes);
+    for (row, values) in chunks.zip(x.chunks_exact(lanes / PRIMES)) {
+        barrett(V::Wide::spread(values)).store(row);
+    }
+    rows
+}
+
+/// The residues of centred integers below `2^47` in absolute value.
+///
+/// Four limbs of 12 bits, the top one signed: the sum is at most `4096 + 3 (429 + 6850)`, below
+/// `2^15`.
+#[inline(always)]
+pub(super) fn of_centred<V: Vectors>(x: &[i64; DEGREE]) -> Rows {
+    let mut limbs = [[0i16; DEGREE]; 4];
+    for (k, limbs) in limbs.iter_mut().enumerate() {
+        for (limb, &c) in limbs.iter_mut().zip(x) {
+            let mask = if k == 3 { -1 } else { 0xfff };
+            *limb = ((c >> (12 * k)) & mask) as i16;
+        }
+    }
+    let mut rows = Rows([0; SIZE]);
+    let lanes = <V::Wide as Vector>::LANES;
+    let each = lanes / PRIMES;
+    for (index, row) in rows.0.chunks_exact_mut(lanes).enumerate() {
+        let limb = |k: usize| V::Wide::spread(&limbs[k][index * each..]);
+        let mut sum = limb(0);
+        for (k, factor) in TABLES.limbs.iter().enumerate() {
+            sum = sum.add(by_factor(limb(k + 1), factor));
+        }
+        barrett(sum).store(row);
+    }
+    rows
+}
+
+/// The products of two reduced polynomials' values, reduced.
+#[inline(always)]
+pub(super) fn multiply<V: Vectors>(a: &Rows, b: &Rows) -> Rows {
+    let mut out = Rows([0; SIZE]);
+    let lanes = <V::Wide as Vector>::LANES;
+    for (index, row) in out.0.chunks_exact_mut(lanes).enumerate() {
+        let load = |x: &Rows| V::Wide::load(&x.0[index * lanes..]);
+        barrett(by_factor(mont(load(a), load(b)), &TABLES.square)).store(row);
+    }
+    out
+}
+
+/// Adds reduced values to reduced values, reduced.
+#[inline(always)]
+pub(super) fn add<V: Vectors>(a: &mut Rows, b: &Rows) {
+    let lanes = <V::Wide as Vector>::LANES;
+    for (x, y) in (a.0.chunks_exact_mut(lanes)).zip(b.0.chunks_exact(lanes)) {
+        barrett(V::Wide::load(x).add(V::Wide::load(y))).store(x);
+    }
+}
+
+/// Adds the products of up to [`PRODUCTS_MAX`] pairs of reduced values to reduced values; output
+/// reduced. The sums of one vector stay in registers.
+///
+/// `32 * 6858^2 / 2^16 + p/2` is below `2^15`, the second product below 10,300, the sum below
+/// 17,200.
+#[inline(always)]
+pub(super) fn add_products<V: Vectors>(out: &mut Rows, pairs: &[(&Rows, &Rows)]) {
+    debug_assert!(pairs.len() <= PRODUCTS_MAX);
+    let lanes = <V::Wide as Vector>::LANES;
+    for (index, chunk) in out.0.chunks_exact_mut(lanes).enumerate() {
+        let place = index * lanes..(index + 1) * lanes;
+        let mut sums = V::Wide::no_sums();
+        for (a, b) in pairs {
+            let (a, b) = (&a.0[place.clone()], &b.0[place.clone()]);
+            sums = V::Wide::accumulate(sums, V::Wide::load(a), V::Wide::load(b));
+        }
+        let (low, high) = V::Wide::halves(sums);
+        let quotient = low.mul_low(V::Wide::repeat(&TABLES.p_inv));
+        let once = high.sub(quotient.mul_high(V::Wide::repeat(&TABLES.p)));
+        let twice = by_factor(once, &TABLES.square);
+        barrett(V::Wide::load(chunk).add(twice)).store(chunk);
+    }
+}
+
+/// The integers modulo `Q` with these values at the roots, by the explicit Chinese remainder
+/// theorem; exact for integers up to [`super::residues::BOUND`] in absolute value.
+///
+/// Digits are below `2^12.8`, limbs of cofactors 12 bits and reciprocals below `2^13`, so eight
+/// products stay below `2^29`. The quotient has 25 fractional bits and an error of less than
+/// `8 * 6858 / 2^26 < 0.001`.
+#[inline(always)]
+pub(super) fn lift<V: Vectors>(values: &Rows) -> [u64; DEGREE] {
+    let mut rows = values.clone();
+    inverse::<V>(&mut rows, &TABLES.crt);
+    let mut out = [0; DEGREE];
+    let mut parts = [[0i32; SIZE / 2]; 5];
+    let factors: [&Row; 5] = [
+        &TABLES.cofactors[0],
+        &TABLES.cofactors[1],
+        &TABLES.cofactors[2],
+        &TABLES.cofactors[3],
+        &TABLES.reciprocal,
+    ];
+    let lanes = <V::Wide as Vector>::LANES;
+    for (index, row) in rows.0.chunks_exact(lanes).enumerate() {
+        let digits = V::Wide::load(row);
+        for (part, factor) in parts.iter_mut().zip(factors) {
+            digits.madd(V::Wide::repeat(factor), &mut part[index * lanes / 2..]);
+        }
+    }
+    let sum = |part: usize, j: usize| {
+        let four: &[i32; PRIMES / 2] = &parts[part].as_chunks().0[j];
+        i64::from(
+            four[0]
+                .wrapping_add(four[1])
+                .wrapping_add(four[2].wrapping_add(four[3])),
+        )
+    };
+    for (j, o) in out.iter_mut().enumerate() {
+        let quotient = (sum(4, j) + (1 << 24)) >> 25;
+        // The upper limbs and the multiple of the product stay below 2^53, times 2^24 reduced.
+        let low = sum(0, j) + (sum(1, j) << 12);
+        let high = sum(2, j) + (sum(3, j) << 12);
+        let shifted = ((high & 0xff_ffff) << 24) + 59 * (high >> 24);
+        *o = reduce(low + shifted - quotient * PRODUCT_MOD_Q);
+    }
+    out
+}
+
+const _: () = {
+    let mut i = 0;
+    while i < PRIMES {
+        let reduced = MODULI[i] as i64 / 2 + 10;
+        assert!(PRODUCTS_MAX as i64 * reduced * reduced < 1 << 31);
+        i += 1;
+    }
+};
