@@ -1,125 +1,15 @@
 //! The file tool from outside: the built binary, from new keys to a verdict, and what it refuses.
 
+mod file_tool;
+
+use file_tool::{Bench, changed, vote, votes};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-const ROOT: &str = "0x5656565656565656565656565656565656565656565656565656565656565656";
-
-/// A folder for one test, with a private password file in it.
-struct Bench {
-    folder: tempfile::TempDir,
-}
-
-/// How a command ended.
-struct Ended {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Ended {
-    /// Fails unless the code is as expected and standard error has the words.
-    #[track_caller]
-    fn expect(&self, code: i32, words: &str) -> &Self {
-        let text = format!("{}{}", self.stdout, self.stderr);
-        assert_eq!(self.code, code, "{text}");
-        assert!(text.contains(words), "{words:?} is not in {text}");
-        assert!(!self.stderr.contains("panicked"), "{text}");
-        self
-    }
-}
-
-impl Bench {
-    fn new() -> Self {
-        let bench = Bench {
-            folder: tempfile::tempdir().unwrap(),
-        };
-        bench.write_secret("password", "correct horse\n");
-        bench
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write_secret(&self, name: &str, text: &str) {
-        let path = self.path(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    }
-
-    fn run(&self, line: &str) -> Ended {
-        self.run_with(line, "")
-    }
-
-    /// Runs `alphorn` in the folder; words are separated by single spaces.
-    fn run_with(&self, line: &str, stdin: &str) -> Ended {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
-            .args(line.split(' '))
-            .current_dir(self.folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // A command that fails early may not read its input.
-        child.stdin.take().unwrap().write_all(stdin.as_bytes()).ok();
-        let output = child.wait_with_output().unwrap();
-        Ended {
-            code: output.status.code().unwrap(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    fn json(&self, name: &str) -> Value {
-        serde_json::from_slice(&fs::read(self.path(name)).unwrap()).unwrap()
-    }
-
-    /// A copy of a file with one field replaced.
-    fn tampered(&self, name: &str, pointer: &str, value: Value) -> &'static str {
-        let mut file = self.json(name);
-        *file.pointer_mut(pointer).unwrap() = value;
-        fs::write(self.path("tampered.json"), file.to_string()).unwrap();
-        "tampered.json"
-    }
-
-    /// Interop keys 0..8 in `keys`, their signatures over [`ROOT`] in `votes`.
-    fn votes(&self) {
-        self.run("keys new --out keys --count 8 --interop 0")
-            .expect(0, "INSECURE");
-        fs::create_dir(self.path("votes")).unwrap();
-        let keys: Vec<String> = (0..8).map(|i| format!("keys/interop-{i}.json")).collect();
-        let keys = keys.join(" ");
-        self.run(&format!(
-            "sign --key {keys} --message {ROOT} --out-dir votes"
-        ))
-        .expect(0, "votes/interop-7.signature.json");
-    }
-}
-
-fn vote(i: usize) -> String {
-    format!("votes/interop-{i}.signature.json")
-}
-
-fn votes(range: std::ops::Range<usize>) -> String {
-    range.map(vote).collect::<Vec<_>>().join(" ")
-}
+use std::path::Path;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
-}
-
-/// Another hex string of the same length: the last digit changed.
-fn changed(value: &Value) -> Value {
-    let mut text = value.as_str().unwrap().to_owned();
-    let last = text.pop().unwrap();
-    text.push(if last == '0' { '1' } else { '0' });
-    json!(text)
 }
 
 #[test]
@@ -206,7 +96,7 @@ fn signatures_are_those_of_the_consensus_specifications() {
 #[test]
 fn aggregates_merge_with_multiplicities_up_to_fifteen() {
     let bench = Bench::new();
-    bench.votes();
+    bench.votes("", "");
     for (keys, name) in [("", "listed"), (" --keys keys/public-keys.json", "placed")] {
         bench
             .run(&format!(
@@ -264,7 +154,7 @@ fn aggregates_merge_with_multiplicities_up_to_fifteen() {
 #[test]
 fn verdicts_are_exact_for_each_file() {
     let bench = Bench::new();
-    bench.votes();
+    bench.votes("", "");
     bench
         .run(&format!(
             "aggregate {} --keys keys/public-keys.json --out good.json",
@@ -299,7 +189,7 @@ fn verdicts_are_exact_for_each_file() {
 #[test]
 fn a_tampered_signature_is_noticed_in_every_field() {
     let bench = Bench::new();
-    bench.votes();
+    bench.votes("", "");
     let name = vote(2);
     let file = bench.json(&name);
     let other = bench.json(&vote(5));
@@ -387,7 +277,7 @@ fn a_tampered_signature_is_noticed_in_every_field() {
 #[test]
 fn a_tampered_aggregate_is_noticed_in_every_field() {
     let bench = Bench::new();
-    bench.votes();
+    bench.votes("", "");
     let signers = votes(0..3);
     bench
         .run(&format!("aggregate {signers} --out listed.json"))
@@ -512,7 +402,7 @@ fn a_tampered_aggregate_is_noticed_in_every_field() {
 #[test]
 fn keys_of_an_aggregate_need_proofs_of_possession() {
     let bench = Bench::new();
-    bench.votes();
+    bench.votes("", "");
     bench
         .run(&format!("aggregate {} --out a.json", votes(0..3)))
         .expect(0, "3 signers");

@@ -1,10 +1,11 @@
 //! `alphorn aggregate`: signatures over one message into one aggregate.
 
 use super::FileOptions;
-use super::bls::Bls;
 use super::combine::{About, Combination, read_as, refused};
-use super::document::{Document, PublicKeysFile, SignatureFile, Signers, registry_digest};
-use super::scheme::{Claim, FileScheme, SchemeName};
+use super::document::{
+    Document, PublicKeysFile, SignatureFile, Signed, Signers, check_signers, registry_digest,
+};
+use super::scheme::{Claim, Command, FileScheme, dispatch};
 use crate::error::{Error, Result};
 use alphorn_types::{Bitfield, Support};
 use anyhow::{anyhow, bail};
@@ -21,7 +22,8 @@ use std::path::{Path, PathBuf};
 A folder stands for its .json files. Every signature is verified first: a bad one is named, nothing
 is written, and the exit code is 1. Without --keys the aggregate lists the public keys of its
 signers; with --keys it names them by their positions in that file, as a committee does: one bit or
-less a signer. Each key counts once; `merge` adds aggregates that overlap.")]
+less a signer. Each key counts once; `merge` adds aggregates that overlap. An aggregate of XMSS is
+the list of its signatures, in the order of the signers: one slot, one message.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
@@ -39,10 +41,18 @@ pub(crate) struct Args {
     force: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    match args.options.scheme {
-        SchemeName::Bls => run_with::<Bls>(args),
+impl Command for Args {
+    fn options(&self) -> &FileOptions {
+        &self.options
     }
+
+    fn run_with<S: FileScheme>(&self) -> Result<()> {
+        run_with::<S>(self)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    dispatch(args)
 }
 
 fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
@@ -53,19 +63,15 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
         &args.out,
         args.force,
     )?;
-    let paths = &combination.paths;
+    let paths = &combination.paths.clone();
+    check_signers::<S>(paths.len())?;
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
         files.push(read_signature::<S>(path)?);
     }
     check_together(paths, &files)?;
-    let signers = match &args.keys {
-        None => Signers::Listed(
-            files
-                .iter()
-                .map(|file| (file.public_key.0.clone(), 1))
-                .collect(),
-        ),
+    let (signers, order) = match &args.keys {
+        None => listed(&files),
         Some(keys) => registered::<S>(keys, paths, &files)?,
     };
     let scheme: S = args.options.open()?;
@@ -75,9 +81,16 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
         config: json!({ "files": paths, "keys": args.keys }),
         fields: json!({}),
     };
-    let message = files[0].message.0.clone();
-    let signatures: Vec<&[u8]> = files.iter().map(|file| &file.signature.0[..]).collect();
-    combination.finish(&scheme, message, &signers, &signatures, about)
+    let part = |i: usize| (paths[i].as_path(), &files[i].signature.0[..]);
+    let parts: Vec<(&Path, &[u8])> = order.into_iter().map(part).collect();
+    combination.finish(&scheme, signed(&files[0]), &signers, &parts, about)
+}
+
+fn signed(file: &SignatureFile) -> Signed {
+    Signed {
+        slot: file.slot,
+        message: file.message.clone(),
+    }
 }
 
 fn read_signature<S: FileScheme>(path: &Path) -> Result<SignatureFile> {
@@ -91,13 +104,12 @@ fn read_signature<S: FileScheme>(path: &Path) -> Result<SignatureFile> {
 fn check_together(paths: &[PathBuf], files: &[SignatureFile]) -> anyhow::Result<()> {
     let mut firsts = BTreeMap::new();
     for (i, file) in files.iter().enumerate() {
-        if file.message != files[0].message {
+        let (here, first) = (signed(file), signed(&files[0]));
+        if here != first {
             bail!(
-                "{} signs the message {}, {} another: {}",
+                "{} signs {here}, {} something else: {first}",
                 paths[i].display(),
-                file.message,
                 paths[0].display(),
-                files[0].message
             );
         }
         if let Some(first) = firsts.insert(&file.public_key, i) {
@@ -111,12 +123,20 @@ fn check_together(paths: &[PathBuf], files: &[SignatureFile]) -> anyhow::Result<
     Ok(())
 }
 
-/// The positions of the signers in a file of public keys.
+/// The signers by their keys, and the files in that order.
+fn listed(files: &[SignatureFile]) -> (Signers, Vec<usize>) {
+    let mut order: Vec<usize> = (0..files.len()).collect();
+    order.sort_by_key(|i| &files[*i].public_key);
+    let signer = |file: &SignatureFile| (file.public_key.0.clone(), 1);
+    (Signers::Listed(files.iter().map(signer).collect()), order)
+}
+
+/// The positions of the signers in a file of public keys, and the files in that order.
 fn registered<S: FileScheme>(
     keys: &Path,
     paths: &[PathBuf],
     files: &[SignatureFile],
-) -> Result<Signers> {
+) -> Result<(Signers, Vec<usize>)> {
     let registry = read_public_keys::<S>(keys)?;
     let position_of: BTreeMap<&[u8], usize> = registry
         .keys
@@ -125,7 +145,8 @@ fn registered<S: FileScheme>(
         .map(|(i, entry)| (&entry.public_key.0[..], i))
         .collect();
     let mut signers = Bitfield::new(registry.keys.len());
-    for (path, file) in paths.iter().zip(files) {
+    let mut order = BTreeMap::new();
+    for (i, (path, file)) in paths.iter().zip(files).enumerate() {
         let position = position_of.get(&file.public_key.0[..]).ok_or_else(|| {
             anyhow!(
                 "{}: the key {} is not among the {} of {}",
@@ -136,11 +157,13 @@ fn registered<S: FileScheme>(
             )
         })?;
         signers.set(*position);
+        order.insert(*position, i);
     }
-    Ok(Signers::Registered {
+    let signers = Signers::Registered {
         digest: registry_digest(registry.keys.iter().map(|entry| &entry.public_key.0[..])),
         support: Support::from_bits(signers),
-    })
+    };
+    Ok((signers, order.into_values().collect()))
 }
 
 /// Reads a file of public keys.
@@ -162,6 +185,7 @@ fn verify_all<S: FileScheme>(scheme: &S, paths: &[PathBuf], files: &[SignatureFi
         .zip(keys)
         .map(|(file, key)| Claim::Single {
             key,
+            slot: file.slot,
             message: &file.message.0,
             signature: &file.signature.0,
         })

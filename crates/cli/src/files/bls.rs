@@ -1,9 +1,13 @@
 //! BLS12-381 in files: keys and signatures as Ethereum's consensus layer has them.
 
-use super::scheme::{Claim, FileScheme, PublicHalf, Refusal};
+use super::input::ENTRIES_MAX;
+use super::keystore::About;
+use super::output::Staged;
+use super::scheme::{Claim, FileScheme, Form, PublicHalf, Refusal, SlotLimits, ToSign};
 use super::secret::{Secret, fill_random};
 use crate::error::Result;
 use crate::options;
+use crate::progress::Bars;
 use alphorn_bls::{
     Backend, COLLECTIONS_MAX, CollectionItem, Exec, InteropKey, KEY_MATERIAL_BYTES_MIN, KeyItem,
     KeyTable, PUBLIC_KEY_BYTES, PublicKey, Registration, Registry, RegistryError, Rlc, RlcBits,
@@ -12,7 +16,10 @@ use alphorn_bls::{
 };
 use alphorn_types::MULTIPLICITY_LIMIT;
 use anyhow::Context;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
 use zeroize::Zeroizing;
 
 /// The scheme with its threads and the secret of its batch verifications.
@@ -43,6 +50,7 @@ impl Bls {
                     key,
                     message,
                     signature,
+                    slot: _,
                 } => {
                     single_places.push(place);
                     singles.push(KeyItem {
@@ -55,11 +63,12 @@ impl Bls {
                     group,
                     support,
                     message,
-                    signature,
+                    evidence,
+                    slot: _,
                 } => {
                     group_places.push(place);
                     let planes: Vec<&[u64]> = support.planes().iter().map(|p| p.words()).collect();
-                    groups.push((*group, planes, *message, *signature));
+                    groups.push((*group, planes, *message, *evidence));
                 }
             }
         }
@@ -100,9 +109,14 @@ impl FileScheme for Bls {
     const PUBLIC_KEY_BYTES: usize = PUBLIC_KEY_BYTES;
     const POSSESSION_BYTES: usize = SIGNATURE_BYTES;
     const SIGNATURE_BYTES: usize = SIGNATURE_BYTES;
+    const MESSAGE_BYTES: Option<usize> = None;
+    const FORM: Form = Form::Sum;
     const MULTIPLICITY_MAX: u8 = MULTIPLICITY_LIMIT;
+    const SIGNERS_MAX: usize = ENTRIES_MAX;
+    const SLOTS: Option<SlotLimits> = None;
 
     type Key = PublicKey;
+    type SecretKey = SecretKey;
 
     fn open(threads: usize) -> Result<Self> {
         let mut secret = Zeroizing::new([0; 32]);
@@ -118,28 +132,50 @@ impl FileScheme for Bls {
         BTreeMap::from([("bls", self.kernel.name().to_owned())])
     }
 
-    fn generate(&self) -> Result<Secret> {
+    fn generate(
+        &self,
+        _slots: Option<Range<u64>>,
+        _bars: &mut Bars,
+    ) -> Result<(Secret, SecretKey)> {
         let material = Secret::random(KEY_MATERIAL_BYTES_MIN)?;
         let key = SecretKey::key_gen(material.bytes())?;
-        Ok(Secret::new(Zeroizing::new(key.to_bytes()).to_vec()))
+        Ok((secret_of(&key), key))
     }
 
-    fn interop(&self, index: u32) -> Secret {
+    fn interop(&self, index: u32, _slots: Option<Range<u64>>) -> Result<(Secret, SecretKey)> {
         let key = InteropKey::new(u64::from(index)).to_secret_key();
-        Secret::new(key.to_bytes().to_vec())
+        Ok((secret_of(&key), key))
     }
 
-    fn public_half(&self, secret: &Secret) -> Result<PublicHalf> {
-        let key = SecretKey::from_bytes(secret.bytes()).context("not a BLS secret key")?;
-        Ok(PublicHalf {
+    fn secret_key(&self, secret: &Secret, _path: &Path, _bars: &mut Bars) -> Result<SecretKey> {
+        Ok(SecretKey::from_bytes(secret.bytes()).context("not a BLS secret key")?)
+    }
+
+    fn public_half(&self, key: &SecretKey) -> PublicHalf {
+        PublicHalf {
             public_key: key.public_key().to_bytes().to_vec(),
-            possession: pop_prove(&key).to_bytes().to_vec(),
-        })
+            possession: pop_prove(key).to_bytes().to_vec(),
+        }
     }
 
-    fn sign(&self, secret: &Secret, message: &[u8]) -> Result<Vec<u8>> {
-        let key = SecretKey::from_bytes(secret.bytes()).context("not a BLS secret key")?;
-        Ok(sign(&key, message).to_bytes().to_vec())
+    fn about(_key: &SecretKey) -> About {
+        About::default()
+    }
+
+    fn add_beside(_: &SecretKey, _: &Path, _: Option<u64>, _: &mut Staged) -> Result<()> {
+        Ok(())
+    }
+
+    fn retire(&self, _key: &SecretKey, _path: &Path) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn describe_beside(_path: &Path) -> Map<String, Value> {
+        Map::new()
+    }
+
+    fn sign(&self, key: &SecretKey, what: &ToSign<'_>) -> Result<Vec<u8>> {
+        Ok(sign(key, what.message).to_bytes().to_vec())
     }
 
     fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<PublicKey>, Refusal> {
@@ -174,9 +210,9 @@ impl FileScheme for Bls {
         }
     }
 
-    fn combine(&self, signatures: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal> {
+    fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal> {
         let decoded: std::result::Result<Vec<_>, Refusal> =
-            decode_signatures(signatures, self.kernel, &self.rlc, self.exec())
+            decode_signatures(parts, self.kernel, &self.rlc, self.exec())
                 .into_iter()
                 .enumerate()
                 .map(|(index, point)| point.map_err(|error| malformed(index, error)))
@@ -199,6 +235,10 @@ impl FileScheme for Bls {
         }
         Ok(verdicts)
     }
+}
+
+fn secret_of(key: &SecretKey) -> Secret {
+    Secret::new(Zeroizing::new(key.to_bytes()).to_vec())
 }
 
 fn malformed(index: usize, reason: impl ToString) -> Refusal {

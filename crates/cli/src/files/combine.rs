@@ -1,7 +1,7 @@
 //! What `aggregate` and `merge` have in common: files over one message into one aggregate.
 
 use super::FileOptions;
-use super::document::{AggregateFile, Document, Signers, to_json};
+use super::document::{AggregateFile, Document, Signed, Signers, to_json};
 use super::input::expand;
 use super::output::{Access, Staged};
 use super::scheme::{FileScheme, Refusal};
@@ -45,22 +45,25 @@ impl<'a> Combination<'a> {
         })
     }
 
-    /// Combines the signatures, one of each file, writes the aggregate and says so: `said` after
-    /// the number of signers, `fields` beside those that both commands have.
+    /// Combines signatures, each with its file and in the order of the signers, writes the aggregate
+    /// and says so: `said` after the number of signers, `fields` beside those that both commands
+    /// have.
     pub(super) fn finish<S: FileScheme>(
         mut self,
         scheme: &S,
-        message: Vec<u8>,
+        signed: Signed,
         signers: &Signers,
-        signatures: &[&[u8]],
+        parts: &[(&Path, &[u8])],
         about: About,
     ) -> Result<()> {
-        let sum = scheme
-            .combine(signatures)
-            .map_err(|refusal| refused(refusal, &self.paths, "signature"))?;
+        let signatures: Vec<&[u8]> = parts.iter().map(|(_, signature)| *signature).collect();
+        let sum = scheme.combine(&signatures).map_err(|refusal| {
+            let paths: Vec<&Path> = parts.iter().map(|(path, _)| *path).collect();
+            refused(refusal, &paths, "signature")
+        })?;
         let signature =
             sum.ok_or_else(|| anyhow!("the signatures cancel: their sum is the identity"))?;
-        let aggregate = AggregateFile::new::<S>(message, signers, signature);
+        let aggregate = AggregateFile::new::<S>(signed, signers, signature);
         let out = self.out;
         self.staged
             .add(out, Access::Public, &to_json(&aggregate)?)?;
@@ -71,6 +74,7 @@ impl<'a> Combination<'a> {
         let mut fields = json!({
             "signers": count,
             "message": aggregate.message,
+            "slot": aggregate.slot,
             "signature": aggregate.signature,
             "file": out,
         });
@@ -105,13 +109,14 @@ pub(super) fn read_as<S: FileScheme, T>(
 }
 
 /// A refusal with the file that it is about.
-pub(super) fn refused(refusal: Refusal, paths: &[PathBuf], what: &str) -> anyhow::Error {
+pub(super) fn refused(refusal: Refusal, paths: &[impl AsRef<Path>], what: &str) -> anyhow::Error {
+    let path = |index: usize| paths[index].as_ref().display();
     match refusal {
         Refusal::Malformed { index, reason } => {
-            anyhow!("{}: {what}: {reason}", paths[index].display())
+            anyhow!("{}: {what}: {reason}", path(index))
         }
         Refusal::Possession { index } => {
-            anyhow!("{}: no proof of possession", paths[index].display())
+            anyhow!("{}: no proof of possession", path(index))
         }
     }
 }

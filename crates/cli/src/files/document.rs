@@ -5,23 +5,32 @@
 
 use super::input::{self, ENTRIES_MAX, LIST_BYTES_MAX, Opened, check_count};
 use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
-use super::scheme::FileScheme;
+use super::scheme::{FileScheme, Form};
 use crate::error::Result;
+use alphorn_scheme::list::list_bytes;
 use alphorn_types::{Coding, Support, support_code};
+use alphorn_xmss::Marks;
 use anyhow::{Context, bail, ensure};
 use serde::de::{self, DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 
 /// Bytes of a message at most.
 pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes as hex digits; read with or without `0x`, written with it if `PREFIXED`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hex<const PREFIXED: bool>(pub(super) Vec<u8>);
+
+impl<const PREFIXED: bool> Hex<PREFIXED> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 impl<const PREFIXED: bool> fmt::Display for Hex<PREFIXED> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,6 +85,23 @@ pub(super) struct InteropKeyFile {
     pub(super) warning: String,
     pub(super) index: u32,
     pub(super) public_key: Hex<true>,
+    /// The slots that it signs in, if its scheme has slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) slots: Option<Slots>,
+}
+
+/// Successive slots.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Slots {
+    pub(super) first: u64,
+    /// The first that is not one of them.
+    pub(super) end: u64,
+}
+
+/// Slots in words.
+pub(super) fn in_slots(slots: &Range<u64>) -> String {
+    format!("slots {} to {}", slots.start, slots.end - 1)
 }
 
 /// What every file with an interop key says.
@@ -96,6 +122,8 @@ pub(super) struct PublicKeysFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct PublicKeyEntry {
     pub(super) public_key: Hex<true>,
+    /// Not there if keys of the scheme need none.
+    #[serde(default, skip_serializing_if = "Hex::is_empty")]
     pub(super) proof_of_possession: Hex<true>,
 }
 
@@ -106,22 +134,43 @@ pub(super) struct SignatureFile {
     pub(super) schema: Schema,
     pub(super) scheme: String,
     pub(super) public_key: Hex<true>,
+    /// The slot, if keys sign once in each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) slot: Option<u64>,
     pub(super) message: Hex<true>,
     pub(super) signature: Hex<true>,
 }
 
-/// One signature of many keys over one message. Either `signers` or `registry` says who they are.
+/// What many keys signed: one message. Either `signers` or `registry` says who they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AggregateFile {
     schema: Schema,
     scheme: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) slot: Option<u64>,
     pub(super) message: Hex<true>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signers: Option<Vec<SignerEntry>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     registry: Option<RegistryEntry>,
+    /// The sum of the signatures, or their list.
     pub(super) signature: Hex<true>,
+}
+
+/// What is signed: a message, and a slot if keys sign once in each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Signed {
+    pub(super) slot: Option<u64>,
+    pub(super) message: Hex<true>,
+}
+
+impl fmt::Display for Signed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the message {}", self.message)?;
+        self.slot
+            .map_or(Ok(()), |slot| write!(f, " in slot {slot}"))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -231,48 +280,59 @@ fn parse<S: FileScheme>(bytes: &[u8]) -> anyhow::Result<Document> {
         return Ok(Document::Keystore(Box::new(keystore)));
     };
     let schema: Schema = serde_json::from_value(schema.into()).context("schema")?;
-    let (document, scheme) = match schema {
+    let document = match schema {
         Schema::InteropKey => {
             let file: InteropKeyFile = json(bytes)?;
+            check_scheme::<S>(&file.scheme)?;
             check_length("the public key", &file.public_key.0, S::PUBLIC_KEY_BYTES)?;
-            let scheme = file.scheme.clone();
-            (Document::InteropKey(file), scheme)
+            check_slots::<S>(file.slots.as_ref())?;
+            Document::InteropKey(file)
         }
         Schema::PublicKeys => {
             let file: PublicKeysFile = json(bytes)?;
+            check_scheme::<S>(&file.scheme)?;
             check_public_keys::<S>(&file.keys)?;
-            let scheme = file.scheme.clone();
-            (Document::PublicKeys(file), scheme)
+            Document::PublicKeys(file)
         }
         Schema::Signature => {
             let file: SignatureFile = json(bytes)?;
+            check_scheme::<S>(&file.scheme)?;
             check_length("the public key", &file.public_key.0, S::PUBLIC_KEY_BYTES)?;
             check_length("the signature", &file.signature.0, S::SIGNATURE_BYTES)?;
-            check_message(&file.message.0)?;
-            let scheme = file.scheme.clone();
-            (Document::Signature(file), scheme)
+            check_message::<S>(&file.message.0)?;
+            check_slot::<S>(file.slot)?;
+            Document::Signature(file)
         }
         Schema::Aggregate => {
             let file: AggregateFile = json(bytes)?;
-            check_length("the signature", &file.signature.0, S::SIGNATURE_BYTES)?;
-            check_message(&file.message.0)?;
-            file.signers::<S>()?;
-            let scheme = file.scheme.clone();
-            (Document::Aggregate(file), scheme)
+            check_scheme::<S>(&file.scheme)?;
+            check_message::<S>(&file.message.0)?;
+            check_slot::<S>(file.slot)?;
+            let signers = file.signers::<S>()?.count();
+            let bytes = match S::FORM {
+                Form::Sum => S::SIGNATURE_BYTES,
+                Form::List => list_bytes(signers, S::SIGNATURE_BYTES),
+            };
+            check_length("the signature", &file.signature.0, bytes)?;
+            Document::Aggregate(file)
         }
     };
+    Ok(document)
+}
+
+fn check_scheme<S: FileScheme>(scheme: &str) -> anyhow::Result<()> {
     ensure!(
         scheme == S::NAME,
         "of scheme {scheme:?}, --scheme is {}",
         S::NAME
     );
-    Ok(document)
+    Ok(())
 }
 
 impl AggregateFile {
     /// The file of an aggregate.
     pub(super) fn new<S: FileScheme>(
-        message: Vec<u8>,
+        signed: Signed,
         signers: &Signers,
         signature: Vec<u8>,
     ) -> Self {
@@ -296,7 +356,8 @@ impl AggregateFile {
         AggregateFile {
             schema: Schema::Aggregate,
             scheme: S::NAME.to_owned(),
-            message: Hex(message),
+            slot: signed.slot,
+            message: signed.message,
             signers: listed,
             registry,
             signature: Hex(signature),
@@ -310,8 +371,18 @@ impl AggregateFile {
             (None, Some(registry)) => registry.signers::<S>()?,
             _ => bail!("an aggregate has either `signers` or `registry`"),
         };
-        ensure!(signers.count() > 0, "an aggregate of 0 signers: at least 1");
+        let count = signers.count();
+        ensure!(count > 0, "an aggregate of 0 signers: at least 1");
+        check_signers::<S>(count)?;
         Ok(signers)
+    }
+
+    /// What they signed.
+    pub(super) fn signed(&self) -> Signed {
+        Signed {
+            slot: self.slot,
+            message: self.message.clone(),
+        }
     }
 }
 
@@ -383,12 +454,61 @@ pub(super) fn registry_digest<'k>(keys: impl Iterator<Item = &'k [u8]>) -> [u8; 
 }
 
 /// Checks the length of a message.
-pub(super) fn check_message(message: &[u8]) -> anyhow::Result<()> {
+pub(super) fn check_message<S: FileScheme>(message: &[u8]) -> anyhow::Result<()> {
+    let bytes = message.len();
+    match S::MESSAGE_BYTES {
+        Some(only) => ensure!(
+            bytes == only,
+            "a message of {bytes} bytes: {} signs digests of {only}",
+            S::NAME
+        ),
+        None => ensure!(
+            bytes <= MESSAGE_BYTES_MAX,
+            "a message of {bytes} bytes: at most {MESSAGE_BYTES_MAX}"
+        ),
+    }
+    Ok(())
+}
+
+/// Checks that there is a slot if and only if keys sign once in each, and its bound.
+pub(super) fn check_slot<S: FileScheme>(slot: Option<u64>) -> anyhow::Result<()> {
+    match (slot, S::SLOTS) {
+        (None, None) => Ok(()),
+        (None, Some(_)) => bail!("no slot: {} signs once in each slot", S::NAME),
+        (Some(slot), None) => bail!("slot {slot}: {} has no slots", S::NAME),
+        (Some(slot), Some(limits)) => {
+            let end = limits.end;
+            ensure!(slot < end, "slot {slot}: must be below {end}");
+            Ok(())
+        }
+    }
+}
+
+/// Checks the slots of an interop key.
+fn check_slots<S: FileScheme>(slots: Option<&Slots>) -> anyhow::Result<()> {
+    let Some(limits) = S::SLOTS else {
+        ensure!(slots.is_none(), "slots: {} has no slots", S::NAME);
+        return Ok(());
+    };
+    let Slots { first, end } = slots.with_context(|| format!("{} has slots", S::NAME))?;
+    let max = limits.interop_max;
     ensure!(
-        message.len() <= MESSAGE_BYTES_MAX,
-        "a message of {} bytes: at most {MESSAGE_BYTES_MAX}",
-        message.len()
+        first < end && *end <= limits.end,
+        "slots {first}..{end}: must be some of 0..{}",
+        limits.end
     );
+    ensure!(
+        end - first <= max,
+        "{} slots of an interop key: at most {max}",
+        end - first
+    );
+    Ok(())
+}
+
+/// Checks the number of signers of an aggregate.
+pub(super) fn check_signers<S: FileScheme>(count: usize) -> anyhow::Result<()> {
+    let max = S::SIGNERS_MAX;
+    ensure!(count <= max, "{count} signers: at most {max}");
     Ok(())
 }
 
@@ -412,7 +532,8 @@ pub(super) fn to_json(file: &impl Serialize) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Whether a file that exists holds a key, as far as one can tell.
+/// Whether a file that exists holds a key, or what a key cannot sign without, as far as one can
+/// tell.
 pub(super) fn holds_key(path: &Path) -> bool {
     // A pipe or terminal holds no key, and reading it would wait.
     if !path.is_file() {
@@ -422,6 +543,7 @@ pub(super) fn holds_key(path: &Path) -> bool {
         return false;
     };
     json::<Head>(&opened.bytes).is_ok_and(|head| head.crypto.is_some())
+        || Marks::from_bytes(&opened.bytes).is_ok()
 }
 
 const _: () = assert!(ENTRIES_MAX <= alphorn_types::VALIDATORS_MAX as usize);

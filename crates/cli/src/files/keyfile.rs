@@ -1,26 +1,33 @@
 //! A secret key from any file that holds one: a keystore, or the file of an interop key.
 
-use super::document::{Document, Hex, INTEROP_WARNING, InteropKeyFile, Schema};
+use super::document::{Document, Hex, INTEROP_WARNING, InteropKeyFile, Schema, Slots};
 use super::input::{Opened, Permissions};
 use super::keystore::{About, KEYSTORE_BYTES_MAX, Keystore};
 use super::scheme::{FileScheme, PublicHalf};
 use super::secret::{Password, Secret};
 use crate::error::Result;
+use crate::progress::Bars;
 use anyhow::{Context, anyhow, ensure};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 /// A secret key and its public half.
-pub(super) struct KeyPair {
+pub(super) struct KeyPair<S: FileScheme> {
     pub(super) secret: Secret,
+    pub(super) key: S::SecretKey,
     pub(super) public: PublicHalf,
 }
 
-impl KeyPair {
+impl<S: FileScheme> KeyPair<S> {
     /// The pair of a secret key.
-    pub(super) fn of<S: FileScheme>(scheme: &S, secret: Secret) -> Result<Self> {
-        let public = scheme.public_half(&secret)?;
-        Ok(KeyPair { secret, public })
+    pub(super) fn of(scheme: &S, (secret, key): (Secret, S::SecretKey)) -> Self {
+        let public = scheme.public_half(&key);
+        KeyPair {
+            secret,
+            key,
+            public,
+        }
     }
 }
 
@@ -79,9 +86,10 @@ impl Located {
         scheme: &S,
         password: Option<&Password>,
         permissions: Permissions,
-    ) -> Result<KeyPair> {
+        bars: &mut Bars,
+    ) -> Result<KeyPair<S>> {
         let named = || format!("{}", self.path.display());
-        let (secret, declared) = match &self.key {
+        let (pair, declared) = match &self.key {
             KeyFile::Keystore(keystore) => {
                 if let Some(opened) = &self.opened {
                     opened.check_private(permissions)?;
@@ -92,11 +100,18 @@ impl Located {
                 let secret = keystore
                     .open(password, S::SECRET_BYTES)
                     .with_context(named)?;
-                (secret, keystore.public_key())
+                let key = scheme
+                    .secret_key(&secret, &self.path, bars)
+                    .map_err(|error| anyhow!("{}: {error}", named()))?;
+                ((secret, key), keystore.public_key())
             }
-            KeyFile::Interop(file) => (scheme.interop(file.index), Some(&file.public_key.0[..])),
+            KeyFile::Interop(file) => {
+                let slots = file.slots.as_ref().map(|slots| slots.first..slots.end);
+                let pair = scheme.interop(file.index, slots)?;
+                (pair, Some(&file.public_key.0[..]))
+            }
         };
-        let pair = KeyPair::of(scheme, secret).map_err(|error| anyhow!("{}: {error}", named()))?;
+        let pair = KeyPair::of(scheme, pair);
         if let Some(declared) = declared {
             check_public_key(declared, &pair.public.public_key).with_context(named)?;
         }
@@ -126,13 +141,21 @@ fn check_public_key(declared: &[u8], derived: &[u8]) -> anyhow::Result<()> {
 }
 
 /// The file of an interop key.
-pub(super) fn interop_file<S: FileScheme>(index: u32, public: &PublicHalf) -> InteropKeyFile {
+pub(super) fn interop_file<S: FileScheme>(
+    index: u32,
+    slots: Option<&Range<u64>>,
+    public: &PublicHalf,
+) -> InteropKeyFile {
     InteropKeyFile {
         schema: Schema::InteropKey,
         scheme: S::NAME.to_owned(),
         warning: INTEROP_WARNING.to_owned(),
         index,
         public_key: Hex(public.public_key.clone()),
+        slots: slots.map(|slots| Slots {
+            first: slots.start,
+            end: slots.end,
+        }),
     }
 }
 

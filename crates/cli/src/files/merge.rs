@@ -1,13 +1,15 @@
 //! `alphorn merge`: aggregates over one message into one, overlaps as multiplicities.
 
 use super::FileOptions;
-use super::bls::Bls;
 use super::combine::{About, Combination, read_as};
-use super::document::{AggregateFile, Document, Hex, Signers};
-use super::scheme::{FileScheme, SchemeName};
+use super::document::{AggregateFile, Document, Hex, Signed, Signers, check_signers};
+use super::scheme::{Command, FileScheme, Form, dispatch};
 use crate::error::Result;
+use alphorn_scheme::list;
+use alphorn_types::{Bitfield, Support};
 use anyhow::{Context, bail, ensure};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Merge aggregates over one message; who is in several counts several times
@@ -16,7 +18,7 @@ use std::path::{Path, PathBuf};
   alphorn merge a.json b.json --out merged.json
 
 A signer of several aggregates gets the sum of its multiplicities, at most 15 (the four bits of
-Horn's collections). Aggregates by position must name the same file of public keys; listed ones
+Horn's collections); lists of XMSS signatures merge to their union. Aggregates by position must name the same file of public keys; listed ones
 merge with listed ones. Nothing is verified here: the merged aggregate holds if all of its parts
 do, so run `verify` on the result, and on the parts if it fails.")]
 pub(crate) struct Args {
@@ -33,26 +35,46 @@ pub(crate) struct Args {
     force: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    match args.options.scheme {
-        SchemeName::Bls => run_with::<Bls>(args),
+impl Command for Args {
+    fn options(&self) -> &FileOptions {
+        &self.options
     }
+
+    fn run_with<S: FileScheme>(&self) -> Result<()> {
+        run_with::<S>(self)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    dispatch(args)
 }
 
 fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     let combination =
         Combination::begin("merge", &args.options, &args.files, &args.out, args.force)?;
-    let paths = &combination.paths;
+    let paths = &combination.paths.clone();
     check_parts(paths.len())?;
     let (first, mut signers) = read::<S>(&paths[0])?;
-    let message = first.message;
-    let mut signatures = vec![first.signature.0];
+    let signed = first.signed();
+    let mut lists = ByPlace::new();
+    let mut sums = Vec::new();
+    let mut keep = |path, signers: &Signers, evidence: Vec<u8>| match S::FORM {
+        Form::Sum => {
+            sums.push((path, evidence));
+            Ok(())
+        }
+        Form::List => add_list::<S>(&mut lists, path, signers, &evidence),
+    };
+    keep(&paths[0], &signers, first.signature.0)?;
     for path in &paths[1..] {
         let (file, more) = read::<S>(path)?;
-        check_message(path, &file.message, &paths[0], &message)?;
-        signers = add::<S>(signers, &more).with_context(|| format!("{}", path.display()))?;
-        signatures.push(file.signature.0);
+        check_signed(path, &file.signed(), &paths[0], &signed)?;
+        let named = || format!("{}", path.display());
+        signers = add::<S>(signers, &more).with_context(named)?;
+        keep(path, &more, file.signature.0)?;
     }
+    check_signers::<S>(signers.count())?;
+    sums.extend(lists.into_values());
     let scheme: S = args.options.open()?;
     let most = signers.multiplicity_max();
     let about = About {
@@ -60,8 +82,43 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
         config: json!({ "files": paths }),
         fields: json!({ "multiplicity_max": most }),
     };
-    let parts: Vec<&[u8]> = signatures.iter().map(Vec::as_slice).collect();
-    combination.finish(&scheme, message.0, &signers, &parts, about)
+    let parts: Vec<(&Path, &[u8])> = sums
+        .iter()
+        .map(|(path, bytes)| (path.as_path(), bytes.as_slice()))
+        .collect();
+    combination.finish(&scheme, signed, &signers, &parts, about)
+}
+
+/// The signatures of lists, by key or by position, each with the file that it came from first.
+type ByPlace<'a> = BTreeMap<Place, (&'a PathBuf, Vec<u8>)>;
+
+/// How an aggregate names a signer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Key(Vec<u8>),
+    Position(usize),
+}
+
+/// Adds the signatures of a list that are not there yet.
+fn add_list<'a, S: FileScheme>(
+    lists: &mut ByPlace<'a>,
+    path: &'a PathBuf,
+    signers: &Signers,
+    evidence: &[u8],
+) -> anyhow::Result<()> {
+    let places: Vec<Place> = match signers {
+        Signers::Listed(listed) => listed.keys().cloned().map(Place::Key).collect(),
+        Signers::Registered { support, .. } => {
+            support.iter().map(|(i, _)| Place::Position(i)).collect()
+        }
+    };
+    let signatures = list::split(evidence, places.len(), S::SIGNATURE_BYTES)
+        .with_context(|| format!("{}", path.display()))?;
+    for (place, signature) in places.into_iter().zip(signatures) {
+        let entry = lists.entry(place);
+        entry.or_insert_with(|| (path, signature.to_vec()));
+    }
+    Ok(())
 }
 
 fn check_parts(parts: usize) -> anyhow::Result<()> {
@@ -69,15 +126,15 @@ fn check_parts(parts: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn check_message(
+fn check_signed(
     path: &Path,
-    message: &Hex<true>,
+    signed: &Signed,
     first_path: &Path,
-    first: &Hex<true>,
+    first: &Signed,
 ) -> anyhow::Result<()> {
     ensure!(
-        message == first,
-        "{} is over the message {message}, {} over another: {first}",
+        signed == first,
+        "{} is over {signed}, {} over something else: {first}",
         path.display(),
         first_path.display()
     );
@@ -93,12 +150,25 @@ fn read<S: FileScheme>(path: &Path) -> Result<(AggregateFile, Signers)> {
     Ok((file, signers))
 }
 
-/// The sum of both, signer by signer.
+/// The signers of either.
+fn union(one: &Support, other: &Support) -> Support {
+    let mut bits = Bitfield::new(one.len());
+    for (position, _) in one.iter().chain(other.iter()) {
+        bits.set(position);
+    }
+    Support::from_bits(bits)
+}
+
+/// The sum of both, signer by signer; of lists the union.
 fn add<S: FileScheme>(signers: Signers, more: &Signers) -> anyhow::Result<Signers> {
     match (signers, more) {
         (Signers::Listed(mut signers), Signers::Listed(more)) => {
             for (key, multiplicity) in more {
                 let sum = signers.entry(key.clone()).or_insert(0);
+                if S::FORM == Form::List {
+                    *sum = 1;
+                    continue;
+                }
                 *sum = sum
                     .checked_add(*multiplicity)
                     .filter(|sum| *sum <= S::MULTIPLICITY_MAX)
@@ -127,7 +197,10 @@ fn add<S: FileScheme>(signers: Signers, more: &Signers) -> anyhow::Result<Signer
                 Hex::<true>(other.to_vec()),
                 Hex::<true>(digest.to_vec())
             );
-            let support = support.add(more, S::MULTIPLICITY_MAX)?;
+            let support = match S::FORM {
+                Form::Sum => support.add(more, S::MULTIPLICITY_MAX)?,
+                Form::List => union(&support, more),
+            };
             Ok(Signers::Registered { digest, support })
         }
         _ => bail!("names its signers in another way: by position or by key, all alike"),

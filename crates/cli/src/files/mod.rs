@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`keys`], [`sign`], [`aggregate`], [`merge`], [`verify`] | the commands |
-//! | [`scheme`], [`bls`] | what a scheme must be able to do, and BLS |
+//! | [`scheme`], [`bls`], [`xmss`] | what a scheme must be able to do, and those that do |
 //! | [`combine`] | what making an aggregate and merging have in common |
 //! | [`document`], [`keystore`] | the formats of the files |
 //! | [`keyfile`] | a secret key from any file that holds one |
@@ -23,10 +23,12 @@ mod scheme;
 mod secret;
 pub(crate) mod sign;
 pub(crate) mod verify;
+mod xmss;
 
 use crate::error::Result;
 use crate::machine::{Machine, cores};
 use crate::report::{Report, Sink, json_target};
+use alphorn_xmss::Set;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use input::Permissions;
 use scheme::{FileScheme, SchemeName};
@@ -39,6 +41,9 @@ pub(crate) struct FileOptions {
     /// Signature scheme
     #[arg(long, value_enum, default_value_t = SchemeName::Bls)]
     scheme: SchemeName,
+    /// Parameter set of XMSS: compact, prod or test; compact by default
+    #[arg(long, value_name = "SET")]
+    set: Option<Set>,
     /// Threads; all cores that this process may use by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,

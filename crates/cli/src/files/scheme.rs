@@ -1,15 +1,75 @@
 //! What the file tool asks of a signature scheme, and which schemes there are.
 
+use super::FileOptions;
+use super::bls::Bls;
+use super::keystore::About;
+use super::output::Staged;
 use super::secret::Secret;
+use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
 use crate::error::Result;
+use crate::progress::Bars;
 use alphorn_types::Support;
+use alphorn_xmss::Set;
+use anyhow::anyhow;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
 
-/// Names of the schemes on the command line. A command dispatches once, to the [`FileScheme`].
+/// Names of the schemes on the command line.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SchemeName {
     /// BLS12-381 signatures of Ethereum's consensus layer
     Bls,
+    /// XMSS, hash-based: one signature a slot, aggregates are lists
+    Xmss,
+}
+
+/// A command of the file tool, for whichever scheme.
+pub(super) trait Command {
+    /// Its options, which name the scheme.
+    fn options(&self) -> &FileOptions;
+
+    /// Runs it.
+    fn run_with<S: FileScheme>(&self) -> Result<()>;
+}
+
+/// Runs a command with the scheme that its options name: the only place that knows all of them.
+pub(super) fn dispatch(command: &impl Command) -> Result<()> {
+    let options = command.options();
+    match (options.scheme, options.set) {
+        (SchemeName::Bls, None) => command.run_with::<Bls>(),
+        (SchemeName::Bls, Some(set)) => {
+            Err(anyhow!("--set {set}: bls has no sets, xmss has").into())
+        }
+        (SchemeName::Xmss, None | Some(Set::Compact)) => command.run_with::<Xmss<CompactSet>>(),
+        (SchemeName::Xmss, Some(Set::Prod)) => command.run_with::<Xmss<ProdSet>>(),
+        (SchemeName::Xmss, Some(Set::Test)) => command.run_with::<Xmss<TestSet>>(),
+    }
+}
+
+/// What an aggregate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One signature, however many signers there are; their keys need proofs of possession.
+    Sum,
+    /// The signatures of all signers, in their order.
+    List,
+}
+
+/// The slots of a scheme whose keys sign once in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotLimits {
+    /// Slots are below.
+    pub(super) end: u64,
+    /// Slots of a key at most.
+    pub(super) key_max: u64,
+    /// Slots of an interop key at most: whoever reads its file makes its tree.
+    pub(super) interop_max: u64,
+    /// Slots of a key if nothing is said.
+    pub(super) key_default: u64,
+    /// Slots of an interop key if nothing is said.
+    pub(super) interop_default: u64,
 }
 
 /// The public half of a key.
@@ -17,7 +77,7 @@ pub(super) enum SchemeName {
 pub(super) struct PublicHalf {
     /// The public key.
     pub(super) public_key: Vec<u8>,
-    /// Proof that its owner has the secret key.
+    /// Proof that its owner has the secret key; empty if the scheme needs none.
     pub(super) possession: Vec<u8>,
 }
 
@@ -30,11 +90,12 @@ pub(super) enum Refusal {
     Possession { index: usize },
 }
 
-/// A statement that a verification decides.
+/// A statement that a verification decides. There is a slot if keys sign once in each.
 pub(super) enum Claim<'a, K> {
     /// One key signed.
     Single {
         key: K,
+        slot: Option<u64>,
         message: &'a [u8],
         signature: &'a [u8],
     },
@@ -42,31 +103,49 @@ pub(super) enum Claim<'a, K> {
     Group {
         group: usize,
         support: &'a Support,
+        slot: Option<u64>,
         message: &'a [u8],
-        signature: &'a [u8],
+        evidence: &'a [u8],
     },
 }
 
+/// What a key signs, and where its file is.
+pub(super) struct ToSign<'a> {
+    /// The file of the key.
+    pub(super) path: &'a Path,
+    /// The slot, if keys sign once in each.
+    pub(super) slot: Option<u64>,
+    /// The message.
+    pub(super) message: &'a [u8],
+}
+
 /// A scheme whose keys, signatures and aggregates lie in files.
-///
-/// Messages are byte strings. A scheme whose signatures use up an index (XMSS) takes slot and
-/// reservation with the secret, in [`FileScheme::sign`] alone: no other operation knows of them.
 pub(super) trait FileScheme: Sized {
-    /// The name in files and on the command line.
+    /// The name in files.
     const NAME: &'static str;
-    /// Bytes of a secret key.
+    /// Bytes of a secret key in a keystore.
     const SECRET_BYTES: usize;
     /// Bytes of a public key.
     const PUBLIC_KEY_BYTES: usize;
-    /// Bytes of a proof of possession.
+    /// Bytes of a proof of possession, 0 if keys need none.
     const POSSESSION_BYTES: usize;
-    /// Bytes of a signature, and of the evidence of an aggregate.
+    /// Bytes of a signature.
     const SIGNATURE_BYTES: usize;
-    /// How often one key may count in an aggregate; 1 means that only disjoint ones merge.
+    /// Bytes of a message, if only one length is signed.
+    const MESSAGE_BYTES: Option<usize>;
+    /// What an aggregate is.
+    const FORM: Form;
+    /// How often one key may count in an aggregate.
     const MULTIPLICITY_MAX: u8;
+    /// Signers of an aggregate at most.
+    const SIGNERS_MAX: usize;
+    /// The slots of a key, if it signs once in each.
+    const SLOTS: Option<SlotLimits>;
 
     /// A public key, decoded.
     type Key: Clone;
+    /// A secret key that is ready to sign.
+    type SecretKey;
 
     /// The scheme on `threads` threads.
     fn open(threads: usize) -> Result<Self>;
@@ -74,17 +153,44 @@ pub(super) trait FileScheme: Sized {
     /// Kernels in use, for reports.
     fn kernels(&self) -> BTreeMap<&'static str, String>;
 
-    /// A new key from the operating system's random generator.
-    fn generate(&self) -> Result<Secret>;
+    /// A new key from the operating system's random generator, for slots if keys have them.
+    fn generate(
+        &self,
+        slots: Option<Range<u64>>,
+        bars: &mut Bars,
+    ) -> Result<(Secret, Self::SecretKey)>;
 
     /// The key of an interop validator, which everyone can compute.
-    fn interop(&self, index: u32) -> Secret;
+    fn interop(&self, index: u32, slots: Option<Range<u64>>) -> Result<(Secret, Self::SecretKey)>;
 
-    /// The public half of a secret key; an error says why the bytes are no secret key.
-    fn public_half(&self, secret: &Secret) -> Result<PublicHalf>;
+    /// The key of a secret; an error says why the bytes are none. `path` is that of its file: what
+    /// lies beside it may save work.
+    fn secret_key(&self, secret: &Secret, path: &Path, bars: &mut Bars) -> Result<Self::SecretKey>;
 
-    /// Signs in constant time.
-    fn sign(&self, secret: &Secret, message: &[u8]) -> Result<Vec<u8>>;
+    /// The public half of a secret key.
+    fn public_half(&self, key: &Self::SecretKey) -> PublicHalf;
+
+    /// What a keystore says of its key, for a person.
+    fn about(key: &Self::SecretKey) -> About;
+
+    /// Adds the files that a key at `path` needs beside it. It signs in no slot below `floor`; none
+    /// stands for its first slot.
+    fn add_beside(
+        key: &Self::SecretKey,
+        path: &Path,
+        floor: Option<u64>,
+        staged: &mut Staged,
+    ) -> Result<()>;
+
+    /// Takes the right to sign away from a key at `path`, since it moves; returns the first slot
+    /// in which it did not sign. None if keys have no slots, or nothing is known there.
+    fn retire(&self, key: &Self::SecretKey, path: &Path) -> Result<Option<u64>>;
+
+    /// What lies beside a key says of it.
+    fn describe_beside(path: &Path) -> Map<String, Value>;
+
+    /// Signs in constant time. A slot is used up for good before the signature is returned.
+    fn sign(&self, key: &Self::SecretKey, what: &ToSign<'_>) -> Result<Vec<u8>>;
 
     /// Decodes public keys; names the first that is none.
     fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<Self::Key>, Refusal>;
@@ -95,9 +201,9 @@ pub(super) trait FileScheme: Sized {
         encoded: &[(&[u8], &[u8])],
     ) -> std::result::Result<Vec<Self::Key>, Refusal>;
 
-    /// The signature of all signers of `signatures`; `None` if they cancel, which no honest ones
-    /// do.
-    fn combine(&self, signatures: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal>;
+    /// The evidence of an aggregate from one signature or evidence of each part, in the order of
+    /// the signers; `None` if they cancel, which no honest ones do.
+    fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal>;
 
     /// Decides each claim exactly as if it were alone; `Err` says what is wrong. `groups` are the
     /// lists of keys that claims name.

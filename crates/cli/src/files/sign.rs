@@ -1,11 +1,12 @@
 //! `alphorn sign`: a message with one key or with many.
 
-use super::bls::Bls;
-use super::document::{Hex, MESSAGE_BYTES_MAX, Schema, SignatureFile, check_message, to_json};
+use super::document::{
+    Hex, MESSAGE_BYTES_MAX, Schema, SignatureFile, check_message, check_slot, to_json,
+};
 use super::input::{self, Opened, check_count};
 use super::keyfile::Located;
 use super::output::{Access, Staged};
-use super::scheme::{FileScheme, SchemeName};
+use super::scheme::{Command, FileScheme, ToSign, dispatch};
 use super::secret::Password;
 use super::{FileOptions, SecretOptions};
 use crate::error::Result;
@@ -24,9 +25,15 @@ const ROOT_BYTES: usize = 32;
   alphorn sign --key keystore-0.json --password-file password.txt --text hello --out hello.json
   alphorn sign --key keys/interop-0.json keys/interop-1.json --out-dir votes \\
       --message 0x5656565656565656565656565656565656565656565656565656565656565656
+  alphorn sign --scheme xmss --slot 7 --key keystore-0.json --password-file password.txt \\
+      --message-file digest --out vote.json
 
 The bytes of the message are signed as they are. One password opens all keystores. With --out-dir
-the signature of KEY.json goes into DIR/KEY.signature.json. BLS signs in constant time.")]
+the signature of KEY.json goes into DIR/KEY.signature.json. BLS signs in constant time.
+
+XMSS signs a digest of 32 bytes, once in each --slot, and slots only grow: before a signature leaves
+the process, KEY.mark beside KEY.json says on the disk that the slot is used. The same message in
+the last slot gives the same signature again; any other is refused with exit code 1.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
@@ -35,6 +42,9 @@ pub(crate) struct Args {
     key: Vec<PathBuf>,
     #[command(flatten)]
     message: MessageArgs,
+    /// The slot of the signature, for XMSS
+    #[arg(long, value_name = "SLOT")]
+    slot: Option<u64>,
     /// Password of the keystores (- for standard input)
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
@@ -80,9 +90,7 @@ impl MessageArgs {
         if let Some(digits) = &self.message {
             return Ok(root(digits)?);
         }
-        let text = self.text.clone().unwrap_or_default().into_bytes();
-        check_message(&text)?;
-        Ok(text)
+        Ok(self.text.clone().unwrap_or_default().into_bytes())
     }
 }
 
@@ -96,10 +104,18 @@ fn root(digits: &str) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    match args.options.scheme {
-        SchemeName::Bls => run_with::<Bls>(args),
+impl Command for Args {
+    fn options(&self) -> &FileOptions {
+        &self.options
     }
+
+    fn run_with<S: FileScheme>(&self) -> Result<()> {
+        run_with::<S>(self)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    dispatch(args)
 }
 
 fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
@@ -107,6 +123,8 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     let sink = args.options.sink()?;
     check_count("keys", args.key.len())?;
     let message = args.message.bytes()?;
+    check_message::<S>(&message)?;
+    check_slot::<S>(args.slot).context("--slot")?;
     let mut staged = Staged::new(args.force);
     let places = places(args)?;
     for place in &places {
@@ -122,13 +140,21 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     let mut signed = Vec::new();
     for (i, (key, place)) in args.key.iter().zip(&places).enumerate() {
         bars.show("signatures", i as u64, args.key.len() as u64);
-        let pair = Located::read::<S>(key)?.unlock(&scheme, password.as_ref(), permissions)?;
+        let pair =
+            Located::read::<S>(key)?.unlock(&scheme, password.as_ref(), permissions, &mut bars)?;
+        let what = ToSign {
+            path: key,
+            slot: args.slot,
+            message: &message,
+        };
+        let signature = scheme.sign(&pair.key, &what)?;
         let file = SignatureFile {
             schema: Schema::Signature,
             scheme: S::NAME.to_owned(),
             public_key: Hex(pair.public.public_key),
+            slot: args.slot,
             message: Hex(message.clone()),
-            signature: Hex(scheme.sign(&pair.secret, &message)?),
+            signature: Hex(signature),
         };
         staged.add(place, Access::Public, &to_json(&file)?)?;
         signed.push(json!({
@@ -143,7 +169,8 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     for place in &places {
         sink.say(&place.display().to_string());
     }
-    let fields = json!({ "message": Hex::<true>(message), "signatures": signed });
+    let fields =
+        json!({ "message": Hex::<true>(message), "slot": args.slot, "signatures": signed });
     let config = json!({ "keys": args.key });
     args.options.write(&scheme, &report, &sink, config, fields)
 }

@@ -1,12 +1,11 @@
 //! `alphorn verify`: signatures, aggregates and proofs of possession, a verdict for each file.
 
 use super::aggregate::read_public_keys;
-use super::bls::Bls;
 use super::document::{
     AggregateFile, Document, Hex, PublicKeysFile, SignatureFile, Signers, registry_digest,
 };
 use super::input::expand;
-use super::scheme::{Claim, FileScheme, Refusal, SchemeName};
+use super::scheme::{Claim, Command, FileScheme, Refusal, dispatch};
 use super::{FileOptions, aligned, header};
 use crate::error::{Error, Result};
 use crate::report::Report;
@@ -37,7 +36,9 @@ one is malformed or cannot be decided.
 Why an aggregate needs --keys: whoever may choose a key freely can choose X minus the keys of
 others, and then sign in their names (a rogue key). A proof of possession rules that out, so each
 signer must be in a file of --keys, and the proofs there are verified first. --trust-keys says that
-this was done elsewhere; never use it with keys from strangers. A single signature needs neither.")]
+this was done elsewhere; never use it with keys from strangers. A single signature needs neither.
+An aggregate of XMSS is a list in which each signature holds under its own key: no proofs are needed,
+and --keys only for signers that are named by positions.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
@@ -121,10 +122,18 @@ struct Work<'a, S: FileScheme> {
     verdicts: Vec<Verdict>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    match args.options.scheme {
-        SchemeName::Bls => run_with::<Bls>(args),
+impl Command for Args {
+    fn options(&self) -> &FileOptions {
+        &self.options
     }
+
+    fn run_with<S: FileScheme>(&self) -> Result<()> {
+        run_with::<S>(self)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    dispatch(args)
 }
 
 fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
@@ -185,7 +194,7 @@ impl<'a, S: FileScheme> Work<'a, S> {
     fn new(scheme: &'a S, args: &Args) -> Result<Self> {
         let mut work = Work {
             scheme,
-            trust_keys: args.trust_keys,
+            trust_keys: args.trust_keys || S::POSSESSION_BYTES == 0,
             registries: Vec::new(),
             groups: Vec::new(),
             listed_signers: 0,
@@ -194,7 +203,7 @@ impl<'a, S: FileScheme> Work<'a, S> {
         };
         for path in &args.keys {
             let file = read_public_keys::<S>(path)?;
-            let keys = if args.trust_keys {
+            let keys = if work.trust_keys {
                 let encoded: Vec<&[u8]> = public_keys(&file).collect();
                 scheme.decode_keys(&encoded)
             } else {
@@ -398,6 +407,7 @@ impl<'a, S: FileScheme> Work<'a, S> {
             .map(|(_, item)| match item {
                 Item::Single { key, file } => Claim::Single {
                     key: key.clone(),
+                    slot: file.slot,
                     message: &file.message.0,
                     signature: &file.signature.0,
                 },
@@ -408,8 +418,9 @@ impl<'a, S: FileScheme> Work<'a, S> {
                 } => Claim::Group {
                     group: *group,
                     support,
+                    slot: file.slot,
                     message: &file.message.0,
-                    signature: &file.signature.0,
+                    evidence: &file.signature.0,
                 },
             })
             .collect();

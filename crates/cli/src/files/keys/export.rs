@@ -10,6 +10,7 @@ use crate::files::output::{Access, Staged};
 use crate::files::scheme::FileScheme;
 use crate::files::secret::Password;
 use crate::files::{FileOptions, SecretOptions};
+use crate::progress::Bars;
 use crate::report::Report;
 use serde_json::json;
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ use std::path::PathBuf;
   alphorn keys export keystore-0.json --password-file old.txt --new-password-file new.txt --out copy.json
   alphorn keys export interop-7.json --new-password-file new.txt --out interop-7-keystore.json
 
-The copy is a keystore of EIP-2335 that other clients read; path, description and uuid stay.")]
+The copy is a keystore of EIP-2335 that other clients read; path, description and uuid stay. A copy
+of an XMSS key does not sign: `keys import` moves it and knows where it has signed.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
@@ -60,7 +62,9 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     };
     let new = Password::read_new(&args.new_password_file, permissions)?;
     let scheme: S = args.options.open()?;
-    let pair = located.unlock(&scheme, old.as_ref(), permissions)?;
+    let mut bars = Bars::new();
+    let pair = located.unlock(&scheme, old.as_ref(), permissions, &mut bars)?;
+    bars.clear();
     let keystore = Keystore::seal(
         &pair.secret,
         &pair.public.public_key,

@@ -2,7 +2,7 @@
 
 use super::KdfOptions;
 use crate::error::Result;
-use crate::files::document::{Hex, to_json};
+use crate::files::document::{Hex, check_slot, to_json};
 use crate::files::input::{self, is_stdin};
 use crate::files::keyfile::{KeyPair, Located, secret_from_hex};
 use crate::files::keystore::{About, KEYSTORE_BYTES_MAX, Keystore};
@@ -10,8 +10,9 @@ use crate::files::output::{Access, Staged};
 use crate::files::scheme::FileScheme;
 use crate::files::secret::Password;
 use crate::files::{FileOptions, SecretOptions};
+use crate::progress::Bars;
 use crate::report::Report;
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -24,7 +25,11 @@ use std::path::PathBuf;
       --input-password-file old.txt
 
 The input is told by its first character: a keystore begins with a brace. Its public key is checked
-against its secret.")]
+against its secret.
+
+An XMSS key moves: the mark beside the input is spent before the new one is there, so that two copies
+never sign. A key that comes without its mark, from a backup or in hex, needs --floor, a slot above
+every slot that it ever signed in.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
@@ -39,6 +44,9 @@ pub(super) struct Args {
     /// Password of the keystore that is read, if it is another one
     #[arg(long, value_name = "FILE")]
     input_password_file: Option<PathBuf>,
+    /// Sign in no slot below, for XMSS
+    #[arg(long, value_name = "SLOT")]
+    floor: Option<u64>,
     #[command(flatten)]
     kdf: KdfOptions,
     #[command(flatten)]
@@ -55,8 +63,13 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let mut staged = Staged::new(args.force);
     staged.check(&args.out)?;
     check_stdin(args)?;
+    if let Some(floor) = args.floor {
+        check_slot::<S>(Some(floor)).context("--floor")?;
+    }
     let password = Password::read_new(&args.password_file, args.secret.permissions())?;
-    let (pair, about) = read(&scheme, args, &password)?;
+    let mut bars = Bars::new();
+    let (pair, about) = read(&scheme, args, &password, &mut bars)?;
+    bars.clear();
     let keystore = Keystore::seal(
         &pair.secret,
         &pair.public.public_key,
@@ -64,6 +77,8 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
         args.kdf.protection(),
         about,
     )?;
+    let floor = floor(&scheme, args, &pair)?;
+    S::add_beside(&pair.key, &args.out, floor, &mut staged)?;
     staged.add(&args.out, Access::Private, &to_json(&keystore)?)?;
     staged.commit()?;
     let public_key = Hex::<true>(pair.public.public_key);
@@ -87,8 +102,28 @@ fn check_stdin(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The first slot of the key at its new place, if it has slots; it signs no more at the old one.
+fn floor<S: FileScheme>(scheme: &S, args: &Args, pair: &KeyPair<S>) -> Result<Option<u64>> {
+    if S::SLOTS.is_none() {
+        return Ok(None);
+    }
+    let known = scheme.retire(&pair.key, &args.input)?;
+    let floor = known.max(args.floor).with_context(|| {
+        format!(
+            "{}: no mark beside it says which slots are signed: give --floor SLOT, above all of them",
+            args.input.display()
+        )
+    })?;
+    Ok(Some(floor))
+}
+
 /// The key of the input, and what it says of it.
-fn read<S: FileScheme>(scheme: &S, args: &Args, password: &Password) -> Result<(KeyPair, About)> {
+fn read<S: FileScheme>(
+    scheme: &S,
+    args: &Args,
+    password: &Password,
+    bars: &mut Bars,
+) -> Result<(KeyPair<S>, About)> {
     let permissions = args.secret.permissions();
     let bytes = input::read_secret(&args.input, KEYSTORE_BYTES_MAX, permissions)?;
     if bytes.trim_ascii_start().first() == Some(&b'{') {
@@ -96,15 +131,17 @@ fn read<S: FileScheme>(scheme: &S, args: &Args, password: &Password) -> Result<(
         let pair = match &args.input_password_file {
             Some(file) => {
                 let old = Password::read(file, permissions)?;
-                located.unlock(scheme, Some(&old), permissions)?
+                located.unlock(scheme, Some(&old), permissions, bars)?
             }
-            None => located.unlock(scheme, Some(password), permissions)?,
+            None => located.unlock(scheme, Some(password), permissions, bars)?,
         };
         return Ok((pair, located.about()));
     }
     check_no_password(args)?;
-    let pair = KeyPair::of(scheme, secret_from_hex::<S>(&bytes, &args.input)?)?;
-    Ok((pair, About::default()))
+    let secret = secret_from_hex::<S>(&bytes, &args.input)?;
+    let key = scheme.secret_key(&secret, &args.input, bars)?;
+    let about = S::about(&key);
+    Ok((KeyPair::of(scheme, (secret, key)), about))
 }
 
 fn check_no_password(args: &Args) -> anyhow::Result<()> {

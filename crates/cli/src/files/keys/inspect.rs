@@ -8,9 +8,13 @@ use crate::files::output::{Access, Staged};
 use crate::files::scheme::{FileScheme, PublicHalf};
 use crate::files::secret::Password;
 use crate::files::{FileOptions, SecretOptions, aligned};
+use crate::progress::Bars;
 use crate::report::Report;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
+
+/// Bytes of the evidence of an aggregate that is shown whole.
+const SHOWN_BYTES_MAX: usize = 4096;
 
 /// What a file says of its key or keys; never the secret
 #[derive(clap::Args, Debug)]
@@ -21,13 +25,13 @@ use std::path::PathBuf;
 
 Without --pop nothing is decrypted: what is shown is what the file claims. With --pop the key is
 unlocked, its public key checked, and its proof of possession made; --out writes both into a file
-for `verify --keys`.")]
+for `verify --keys`. Of an XMSS key the first free slot is shown, as its mark says.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
     /// A keystore, an interop key or a file of public keys
     file: PathBuf,
-    /// Make the proof of possession
+    /// Unlock the key, check its public key and make its proof of possession, if it has one
     #[arg(long)]
     pop: bool,
     /// Password of the keystore (- for standard input)
@@ -47,17 +51,23 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let report = Report::begin("keys inspect", 0);
     let sink = args.options.sink()?;
     let scheme: S = args.options.open()?;
-    let mut fields = describe(&Document::read::<S>(&args.file)?);
+    let document = Document::read::<S>(&args.file)?;
+    let mut fields = describe(&document);
+    if matches!(document, Document::Keystore(_) | Document::InteropKey(_)) {
+        fields.extend(S::describe_beside(&args.file));
+    }
     if args.pop {
         let public = prove(&scheme, args)?;
         fields.insert(
             "public_key".into(),
             json!(Hex::<true>(public.public_key.clone())),
         );
-        fields.insert(
-            "proof_of_possession".into(),
-            json!(Hex::<true>(public.possession.clone())),
-        );
+        if S::POSSESSION_BYTES > 0 {
+            fields.insert(
+                "proof_of_possession".into(),
+                json!(Hex::<true>(public.possession.clone())),
+            );
+        }
         if let Some(out) = &args.out {
             let file = public_keys_file::<S>([public]);
             let mut staged = Staged::new(args.force);
@@ -89,9 +99,10 @@ fn prove<S: FileScheme>(scheme: &S, args: &Args) -> Result<PublicHalf> {
         Some(file) => Some(Password::read(file, permissions)?),
         None => None,
     };
-    Ok(located
-        .unlock(scheme, password.as_ref(), permissions)?
-        .public)
+    let mut bars = Bars::new();
+    let pair = located.unlock(scheme, password.as_ref(), permissions, &mut bars)?;
+    bars.clear();
+    Ok(pair.public)
 }
 
 /// What a file says of itself.
@@ -112,6 +123,7 @@ fn describe(document: &Document) -> Map<String, Value> {
         Document::InteropKey(file) => json!({
             "public_key": file.public_key,
             "index": file.index,
+            "slots": file.slots,
             "warning": INTEROP_WARNING,
         }),
         Document::PublicKeys(file) => json!({
@@ -122,17 +134,24 @@ fn describe(document: &Document) -> Map<String, Value> {
         }),
         Document::Signature(file) => json!({
             "public_key": file.public_key,
+            "slot": file.slot,
             "message": file.message,
             "signature": file.signature,
         }),
         Document::Aggregate(file) => json!({
+            "slot": file.slot,
             "message": file.message,
-            "signature": file.signature,
+            "signature": match file.signature.0.len() {
+                0..=SHOWN_BYTES_MAX => file.signature.to_string(),
+                bytes => format!("{bytes} bytes"),
+            },
         }),
     };
     let kind = json!(document.kind());
     match fields.as_object_mut() {
         Some(fields) => {
+            // Only schemes whose keys sign once in each slot have any.
+            fields.retain(|name, value| !(name.starts_with("slot") && value.is_null()));
             fields.insert("kind".into(), kind);
             fields.clone()
         }

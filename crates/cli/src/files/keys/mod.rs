@@ -6,10 +6,10 @@ mod inspect;
 mod list;
 mod new;
 
-use super::bls::Bls;
+use super::FileOptions;
 use super::document::{Hex, PublicKeyEntry, PublicKeysFile, Schema};
 use super::keystore::{COST_LOG2_DEFAULT, KdfName, Protection};
-use super::scheme::{FileScheme, PublicHalf, SchemeName};
+use super::scheme::{Command, FileScheme, PublicHalf, dispatch};
 use crate::error::Result;
 use clap::Subcommand;
 
@@ -18,6 +18,7 @@ use clap::Subcommand;
 #[command(after_help = "Examples:
   alphorn keys new --out keys --count 4 --password-file password.txt
   alphorn keys new --out test-keys --count 1000 --interop 0
+  alphorn keys new --scheme xmss --out keys --password-file password.txt
   alphorn keys list keys")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -39,22 +40,28 @@ enum What {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    match &args.what {
-        What::New(args) => match args.options.scheme {
-            SchemeName::Bls => new::run::<Bls>(args),
-        },
-        What::Import(args) => match args.options.scheme {
-            SchemeName::Bls => import::run::<Bls>(args),
-        },
-        What::Export(args) => match args.options.scheme {
-            SchemeName::Bls => export::run::<Bls>(args),
-        },
-        What::List(args) => match args.options.scheme {
-            SchemeName::Bls => list::run::<Bls>(args),
-        },
-        What::Inspect(args) => match args.options.scheme {
-            SchemeName::Bls => inspect::run::<Bls>(args),
-        },
+    dispatch(&args.what)
+}
+
+impl Command for What {
+    fn options(&self) -> &FileOptions {
+        match self {
+            What::New(args) => &args.options,
+            What::Import(args) => &args.options,
+            What::Export(args) => &args.options,
+            What::List(args) => &args.options,
+            What::Inspect(args) => &args.options,
+        }
+    }
+
+    fn run_with<S: FileScheme>(&self) -> Result<()> {
+        match self {
+            What::New(args) => new::run::<S>(args),
+            What::Import(args) => import::run::<S>(args),
+            What::Export(args) => export::run::<S>(args),
+            What::List(args) => list::run::<S>(args),
+            What::Inspect(args) => inspect::run::<S>(args),
+        }
     }
 }
 

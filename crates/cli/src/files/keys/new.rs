@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::files::document::{Hex, INTEROP_WARNING, to_json};
 use crate::files::input::check_count;
 use crate::files::keyfile::{KeyPair, interop_file};
-use crate::files::keystore::{About, Keystore};
+use crate::files::keystore::Keystore;
 use crate::files::output::{Access, Staged, create_folder};
 use crate::files::scheme::{FileScheme, PublicHalf};
 use crate::files::secret::Password;
@@ -15,7 +15,8 @@ use crate::report::Report;
 use alphorn_types::VALIDATORS_MAX;
 use anyhow::{Context, ensure};
 use serde_json::json;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 /// File with all public keys of a folder.
 const PUBLIC_KEYS: &str = "public-keys.json";
@@ -26,11 +27,16 @@ const PUBLIC_KEYS: &str = "public-keys.json";
   alphorn keys new --out keys --password-file password.txt
   pass show validators | alphorn keys new --out keys --count 4 --password-file -
   alphorn keys new --out test-keys --count 1000 --interop 0
+  alphorn keys new --scheme xmss --out keys --password-file password.txt --slots 131072
 
 Real keys come from the operating system's random generator; there is no seed. Each goes into
 DIR/keystore-<i>.json (EIP-2335, mode 0600). An interop key is computed from its index by everyone:
 DIR/interop-<index>.json holds no secret and no password, and such keys are for tests only.
-DIR/public-keys.json lists the public keys with their proofs of possession, for `verify --keys`.")]
+DIR/public-keys.json lists the public keys with their proofs of possession, for `verify --keys`.
+
+An XMSS key signs once in each of its slots, and takes time in proportion to them. Beside KEY.json lie
+KEY.tree, which can be made again, and KEY.mark, without which it does not sign: the mark says which
+slots are used. Never put back an old copy of a mark; `keys import` moves a key.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
@@ -42,6 +48,12 @@ pub(super) struct Args {
     count: usize,
     #[command(flatten)]
     origin: Origin,
+    /// First slot of an XMSS key
+    #[arg(long, value_name = "SLOT")]
+    first_slot: Option<u64>,
+    /// Slots of an XMSS key; 131072 by default, 64 of an interop key
+    #[arg(long, value_name = "N")]
+    slots: Option<u64>,
     #[command(flatten)]
     kdf: KdfOptions,
     #[command(flatten)]
@@ -67,6 +79,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let sink = args.options.sink()?;
     check_count("keys", args.count)?;
     let names = names(args)?;
+    let slots = slots::<S>(args)?;
     let password = match &args.origin.password_file {
         Some(file) => Some(Password::read_new(file, args.secret.permissions())?),
         None => None,
@@ -86,9 +99,13 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
             &scheme,
             args,
             i,
-            path,
+            Place {
+                path,
+                slots: slots.clone(),
+            },
             password.as_ref(),
             &mut staged,
+            &mut bars,
         )?);
     }
     bars.clear();
@@ -102,18 +119,28 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
 
     let insecure = args.origin.interop.is_some();
     sink.say(&format!(
-        "{} {} in {}: {} to {}, public keys and proofs of possession in {PUBLIC_KEYS}",
+        "{} {} in {}: {} to {}, public keys{} in {PUBLIC_KEYS}",
         args.count,
         if args.count == 1 { "key" } else { "keys" },
         args.out.display(),
         file_name(&names[0]),
         file_name(&names[names.len() - 1]),
+        if S::POSSESSION_BYTES > 0 {
+            " and proofs of possession"
+        } else {
+            ""
+        },
     ));
     if insecure {
         sink.say(INTEROP_WARNING);
     }
     let fields = json!({ "insecure": insecure, "public_keys": listed, "file": public_path });
-    let config = json!({ "out": args.out, "count": args.count, "interop": args.origin.interop });
+    let config = json!({
+        "out": args.out,
+        "count": args.count,
+        "interop": args.origin.interop,
+        "slots": slots.map(|slots| json!({ "first": slots.start, "end": slots.end })),
+    });
     args.options.write(&scheme, &report, &sink, config, fields)
 }
 
@@ -142,29 +169,73 @@ fn ensure_index(end: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes key `i` and adds its file.
+/// The slots of the keys, if keys of the scheme have any.
+fn slots<S: FileScheme>(args: &Args) -> anyhow::Result<Option<Range<u64>>> {
+    let Some(limits) = S::SLOTS else {
+        ensure!(
+            args.first_slot.is_none(),
+            "--first-slot: {} has no slots",
+            S::NAME
+        );
+        ensure!(args.slots.is_none(), "--slots: {} has no slots", S::NAME);
+        return Ok(None);
+    };
+    let (max, default) = match args.origin.interop {
+        Some(_) => (limits.interop_max, limits.interop_default),
+        None => (limits.key_max, limits.key_default),
+    };
+    let (first, max) = (args.first_slot.unwrap_or(0), max.min(limits.end));
+    ensure!(
+        first < limits.end,
+        "--first-slot {first}: must be below {}",
+        limits.end
+    );
+    let count = args.slots.unwrap_or(default.min(limits.end - first));
+    ensure!(
+        (1..=max).contains(&count),
+        "--slots {count}: allowed are 1 to {max}"
+    );
+    ensure!(
+        count <= limits.end - first,
+        "--slots {count} from {first} on: slots are below {}",
+        limits.end
+    );
+    Ok(Some(first..first + count))
+}
+
+/// Where a key goes, and when it signs.
+struct Place<'a> {
+    path: &'a Path,
+    slots: Option<Range<u64>>,
+}
+
+/// Makes key `i` and adds its files: what lies beside a key comes before it.
 fn add_key<S: FileScheme>(
     scheme: &S,
     args: &Args,
     i: usize,
-    path: &std::path::Path,
+    place: Place<'_>,
     password: Option<&Password>,
     staged: &mut Staged,
+    bars: &mut Bars,
 ) -> Result<PublicHalf> {
+    let Place { path, slots } = place;
     let Some(password) = password else {
         let index = args.origin.interop.unwrap_or(0) + i as u32;
-        let pair = KeyPair::of(scheme, scheme.interop(index))?;
-        let file = to_json(&interop_file::<S>(index, &pair.public))?;
+        let pair = KeyPair::of(scheme, scheme.interop(index, slots.clone())?);
+        S::add_beside(&pair.key, path, None, staged)?;
+        let file = to_json(&interop_file::<S>(index, slots.as_ref(), &pair.public))?;
         staged.add(path, Access::Public, &file)?;
         return Ok(pair.public);
     };
-    let pair = KeyPair::of(scheme, scheme.generate()?)?;
+    let pair = KeyPair::of(scheme, scheme.generate(slots, bars)?);
+    S::add_beside(&pair.key, path, None, staged)?;
     let keystore = Keystore::seal(
         &pair.secret,
         &pair.public.public_key,
         password,
         args.kdf.protection(),
-        About::default(),
+        S::about(&pair.key),
     )?;
     staged.add(path, Access::Private, &to_json(&keystore)?)?;
     Ok(pair.public)

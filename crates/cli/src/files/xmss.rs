@@ -1,0 +1,407 @@
+//! XMSS in files: a key lies beside its tree, which saves time, and its mark, which it needs.
+//!
+//! `key.json` holds the secret, `key.tree` the upper nodes of the key's tree, `key.mark` the first
+//! slot that is free. A lost tree is made again; without its mark a key does not sign.
+
+use super::document::in_slots;
+use super::input::Opened;
+use super::keystore::About;
+use super::output::{Access, Staged};
+use super::scheme::{Claim, FileScheme, Form, PublicHalf, Refusal, SlotLimits, ToSign};
+use super::secret::Secret;
+use crate::error::{Error, Result};
+use crate::options;
+use crate::progress::Bars;
+use alphorn_scheme::{Refused, Role, list};
+use alphorn_stark::Backend;
+use alphorn_types::{Slot, Validator};
+use alphorn_xmss::{
+    COMMITTEE_MAX, Exec, FILE_INDICES_MAX, FileWatermark, Item, Marks, Params, PublicKey, Purpose,
+    SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX, WatermarkError, verify,
+    verify_batch,
+};
+use anyhow::{Context, anyhow, ensure};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// A parameter set as a type: sizes of files are constants of a scheme.
+pub(super) trait SetType {
+    const SET: Set;
+    const NAME: &'static str;
+}
+
+/// The compact set.
+pub(super) struct CompactSet;
+/// The production set.
+pub(super) struct ProdSet;
+/// The test set.
+pub(super) struct TestSet;
+
+impl SetType for CompactSet {
+    const SET: Set = Set::Compact;
+    const NAME: &'static str = "xmss-compact";
+}
+
+impl SetType for ProdSet {
+    const SET: Set = Set::Prod;
+    const NAME: &'static str = "xmss-prod";
+}
+
+impl SetType for TestSet {
+    const SET: Set = Set::Test;
+    const NAME: &'static str = "xmss-test";
+}
+
+/// The scheme of a set with its threads.
+pub(super) struct Xmss<P> {
+    pool: rayon::ThreadPool,
+    kernel: Backend,
+    set: PhantomData<P>,
+}
+
+/// Bytes of a mark file at most; it has some 300.
+const MARK_BYTES_MAX: usize = 4096;
+
+/// A file tool holds one key a store.
+const OWNER: Validator = Validator(0);
+
+/// The file beside a key.
+fn beside(path: &Path, extension: &str) -> PathBuf {
+    path.with_extension(extension)
+}
+
+impl<P: SetType> Xmss<P> {
+    const PARAMS: &'static Params = P::SET.params();
+
+    fn exec(&self) -> Exec<'_> {
+        Exec::new(self.kernel, Some(&self.pool))
+    }
+
+    /// Runs what makes a tree with its progress shown.
+    fn shown<T>(bars: &mut Bars, total: u64, make: impl FnOnce(&(dyn Fn(u64) + Sync)) -> T) -> T {
+        let bars = Mutex::new(bars);
+        make(&|done| {
+            if let Ok(mut bars) = bars.lock() {
+                bars.show("slots of the key", done, total);
+            }
+        })
+    }
+
+    /// The mark of a key, for this process alone.
+    fn store(key: &SecretKey, path: &Path) -> Result<FileWatermark> {
+        let mark = beside(path, "mark");
+        let opened = FileWatermark::open(&mark, OWNER, key.public_key());
+        Ok(opened.map_err(|error| match error {
+            WatermarkError::Io { path, error } if error.kind() == std::io::ErrorKind::NotFound => {
+                anyhow!(
+                    "{}: there is no mark of the slots that are signed; if the key signs nowhere \
+                     else, `keys import --floor SLOT` makes one above every signed slot",
+                    path.display()
+                )
+            }
+            error => error.into(),
+        })?)
+    }
+
+    /// The signatures that a claim needs, or why it does not hold.
+    fn singles<'a>(
+        groups: &'a [Vec<PublicKey>],
+        claim: &'a Claim<'_, PublicKey>,
+    ) -> std::result::Result<Vec<Wanted<'a>>, String> {
+        let wanted = |key: &'a PublicKey, slot: Option<u64>, message: &'a [u8], bytes: &[u8]| {
+            let slot = slot.ok_or("no slot")?;
+            let end = Self::PARAMS.lifetime();
+            let index = u32::try_from(slot).ok().filter(|_| slot < end);
+            let signature = Signature::from_bytes(P::SET, bytes);
+            Ok(Wanted {
+                key,
+                index: index.ok_or_else(|| format!("slot {slot}: must be below {end}"))?,
+                message: message
+                    .try_into()
+                    .map_err(|_| "a message of another length")?,
+                signature: signature.map_err(|error| format!("the signature: {error}"))?,
+            })
+        };
+        match claim {
+            Claim::Single {
+                key,
+                slot,
+                message,
+                signature,
+            } => Ok(vec![wanted(key, *slot, message, signature)?]),
+            Claim::Group {
+                group,
+                support,
+                slot,
+                message,
+                evidence,
+            } => {
+                let each = Self::PARAMS.signature_bytes;
+                let signatures = list::split(evidence, support.signer_count(), each)
+                    .map_err(|error| error.to_string())?;
+                let signers = support.iter().zip(signatures);
+                let wanted = signers.map(|((position, _), bytes)| {
+                    wanted(&groups[*group][position], *slot, message, bytes)
+                        .map_err(|error: String| format!("signer {position}: {error}"))
+                });
+                wanted.collect()
+            }
+        }
+    }
+}
+
+/// A signature that is to hold.
+struct Wanted<'a> {
+    key: &'a PublicKey,
+    index: u32,
+    message: &'a [u8; 32],
+    signature: Signature,
+}
+
+impl Wanted<'_> {
+    fn item(&self) -> Item<'_> {
+        Item {
+            key: self.key,
+            index: self.index,
+            message: self.message,
+            signature: &self.signature,
+        }
+    }
+}
+
+impl<P: SetType> FileScheme for Xmss<P> {
+    const NAME: &'static str = P::NAME;
+    const SECRET_BYTES: usize = SECRET_FILE_BYTES;
+    const PUBLIC_KEY_BYTES: usize = Self::PARAMS.public_key_bytes;
+    const POSSESSION_BYTES: usize = 0;
+    const SIGNATURE_BYTES: usize = Self::PARAMS.signature_bytes;
+    const MESSAGE_BYTES: Option<usize> = Some(32);
+    const FORM: Form = Form::List;
+    const MULTIPLICITY_MAX: u8 = 1;
+    const SIGNERS_MAX: usize = COMMITTEE_MAX as usize;
+    const SLOTS: Option<SlotLimits> = Some(SlotLimits {
+        end: 1 << Self::PARAMS.log2_lifetime,
+        key_max: FILE_INDICES_MAX,
+        interop_max: 1 << 20,
+        key_default: 1 << 17,
+        interop_default: 64,
+    });
+
+    type Key = PublicKey;
+    type SecretKey = SecretKey;
+
+    fn open(threads: usize) -> Result<Self> {
+        Ok(Xmss {
+            pool: options::pool(threads)?,
+            kernel: Backend::measured(),
+            set: PhantomData,
+        })
+    }
+
+    fn kernels(&self) -> BTreeMap<&'static str, String> {
+        BTreeMap::from([("stark", self.kernel.name().to_owned())])
+    }
+
+    fn generate(&self, slots: Option<Range<u64>>, bars: &mut Bars) -> Result<(Secret, SecretKey)> {
+        let slots = slots.context("a key has slots")?;
+        let random = Secret::random(32)?;
+        let seed = random.bytes().try_into().context("a seed of 32 bytes")?;
+        let total = slots.end - slots.start;
+        let key = Self::shown(bars, total, |progress| {
+            SecretKey::generate(P::SET, Purpose::Vote, seed, slots, self.exec(), progress)
+        })?;
+        Ok((secret_of(&key), key))
+    }
+
+    fn interop(&self, index: u32, slots: Option<Range<u64>>) -> Result<(Secret, SecretKey)> {
+        let slots = slots.context("a key has slots")?;
+        let key = SecretKey::interop(P::SET, Purpose::Vote, index, slots, self.exec())?;
+        Ok((secret_of(&key), key))
+    }
+
+    fn secret_key(&self, secret: &Secret, path: &Path, bars: &mut Bars) -> Result<SecretKey> {
+        let tree = beside(path, "tree");
+        let key = if tree.exists() {
+            let opened = Opened::read(&tree, TREE_FILE_BYTES_MAX)?;
+            let key = SecretKey::from_files(&opened.bytes, secret.bytes(), self.kernel);
+            key.with_context(|| format!("{}: if it is removed, it is made again", tree.display()))?
+        } else {
+            let key = Self::shown(bars, 0, |progress| {
+                SecretKey::from_secret_file(secret.bytes(), self.exec(), progress)
+            });
+            key.context("not a secret key of XMSS")?
+        };
+        check_kind::<P>(&key)?;
+        Ok(key)
+    }
+
+    fn public_half(&self, key: &SecretKey) -> PublicHalf {
+        PublicHalf {
+            public_key: key.public_key().to_bytes(),
+            possession: Vec::new(),
+        }
+    }
+
+    fn about(key: &SecretKey) -> About {
+        About {
+            description: Some(format!("{}, {}", P::NAME, in_slots(&key.active()))),
+            ..About::default()
+        }
+    }
+
+    fn add_beside(
+        key: &SecretKey,
+        path: &Path,
+        floor: Option<u64>,
+        staged: &mut Staged,
+    ) -> Result<()> {
+        let mark = beside(path, "mark");
+        let known = Opened::read(&mark, MARK_BYTES_MAX)
+            .ok()
+            .and_then(|opened| Marks::from_bytes(&opened.bytes).ok());
+        // The mark of the same key is never put back, also not by --force.
+        if !known.is_some_and(|marks| marks.belong_to(key.public_key())) {
+            let floor = floor.unwrap_or(key.active().start);
+            let marks = Marks::new(key.public_key(), Slot(floor));
+            staged.add(&mark, Access::Private, &marks.to_bytes())?;
+        }
+        staged.add(&beside(path, "tree"), Access::Public, &key.to_tree_file())
+    }
+
+    fn retire(&self, key: &SecretKey, path: &Path) -> Result<Option<u64>> {
+        if !beside(path, "mark").exists() {
+            return Ok(None);
+        }
+        let store = Self::store(key, path)?;
+        let floor = store
+            .retire()
+            .map_err(|refused| anyhow!("{}: {refused}", beside(path, "mark").display()))?;
+        // A key that moved before left nothing here.
+        Ok(Some(floor.0).filter(|floor| *floor < u64::MAX))
+    }
+
+    fn describe_beside(path: &Path) -> Map<String, Value> {
+        let mark = beside(path, "mark");
+        let marks = Opened::read(&mark, MARK_BYTES_MAX)
+            .ok()
+            .and_then(|opened| Marks::from_bytes(&opened.bytes).ok());
+        let next = match marks.map(|marks| marks.slot_next(Role::Vote).0) {
+            None => json!("none: no mark is there, it cannot sign"),
+            Some(u64::MAX) => json!("none: the key moved elsewhere"),
+            Some(slot) => json!(slot),
+        };
+        Map::from_iter([("slot_next".to_owned(), next)])
+    }
+
+    fn sign(&self, key: &SecretKey, what: &ToSign<'_>) -> Result<Vec<u8>> {
+        let slot = what.slot.context("a signature has a slot")?;
+        let path = what.path.display();
+        let message = what.message.try_into().context("a message of 32 bytes")?;
+        let active = key.active();
+        if !active.contains(&slot) {
+            let active = in_slots(&active);
+            return Err(anyhow!("{path}: slot {slot}: the key signs in {active}").into());
+        }
+        let store = Self::store(key, what.path)?;
+        // Whatever may fail, fails before the slot is used up.
+        key.warm(slot, self.exec())?;
+        let permit = store
+            .reserve_message(Role::Vote, Slot(slot), message)
+            .map_err(|refused| Error::Check(format!("{path}: {}", reason(slot, &refused))))?;
+        let signature = key.sign(permit, message, self.exec())?;
+        let item = Item {
+            key: key.public_key(),
+            index: slot as u32,
+            message,
+            signature: &signature,
+        };
+        if !verify(item, self.kernel) {
+            let tree = beside(what.path, "tree");
+            let tree = tree.display();
+            return Err(Error::Check(format!(
+                "{path}: the signature does not hold, {tree} is damaged; if it is removed, it is \
+                 made again"
+            )));
+        }
+        Ok(signature.to_bytes())
+    }
+
+    fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<PublicKey>, Refusal> {
+        let decode = |(index, bytes): (usize, &&[u8])| {
+            PublicKey::from_bytes(P::SET, bytes).map_err(|error| Refusal::Malformed {
+                index,
+                reason: error.to_string(),
+            })
+        };
+        encoded.iter().enumerate().map(decode).collect()
+    }
+
+    fn decode_proven(
+        &self,
+        encoded: &[(&[u8], &[u8])],
+    ) -> std::result::Result<Vec<PublicKey>, Refusal> {
+        let keys: Vec<&[u8]> = encoded.iter().map(|(key, _)| *key).collect();
+        self.decode_keys(&keys)
+    }
+
+    fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal> {
+        let mut evidence = vec![list::TAG_LIST];
+        evidence.extend(parts.concat());
+        Ok(Some(evidence))
+    }
+
+    fn verify(
+        &self,
+        groups: &[Vec<PublicKey>],
+        claims: &[Claim<'_, PublicKey>],
+    ) -> Result<Vec<std::result::Result<(), String>>> {
+        let decide = |claim| {
+            let wanted = Self::singles(groups, claim)?;
+            let items: Vec<Item<'_>> = wanted.iter().map(Wanted::item).collect();
+            let verdicts = verify_batch(P::SET, &items, self.exec());
+            match (verdicts.iter().position(|holds| !holds), claim) {
+                (None, _) => Ok(()),
+                (Some(_), Claim::Single { .. }) => Err("the signature does not verify".to_owned()),
+                (Some(bad), Claim::Group { support, .. }) => {
+                    let position = support
+                        .iter()
+                        .nth(bad)
+                        .map_or(bad, |(position, _)| position);
+                    Err(format!(
+                        "the signature of signer {position} does not verify"
+                    ))
+                }
+            }
+        };
+        Ok(claims.iter().map(decide).collect())
+    }
+}
+
+fn secret_of(key: &SecretKey) -> Secret {
+    Secret::new(std::mem::take(&mut *key.to_secret_file()))
+}
+
+fn check_kind<P: SetType>(key: &SecretKey) -> anyhow::Result<()> {
+    let set = key.public_key().set();
+    ensure!(set == P::SET, "a key of the set {set}, --set is {}", P::SET);
+    ensure!(
+        key.purpose() == Purpose::Vote,
+        "a key for duties, not for votes"
+    );
+    Ok(())
+}
+
+/// Why a slot is not signed.
+fn reason(slot: u64, refused: &Refused) -> String {
+    match refused {
+        Refused::Used { next: u64::MAX, .. } => "the key moved elsewhere, it signs no more".into(),
+        Refused::Used { next, .. } => format!(
+            "slot {slot} is refused: the first free slot is {next}, and no slot is signed twice"
+        ),
+        other => format!("slot {slot} is refused: {other}"),
+    }
+}
