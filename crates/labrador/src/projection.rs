@@ -7,7 +7,9 @@
 
 use std::ops::Range;
 
-use crate::kernel::{Backend, Pass, Vectors};
+use crate::kernel::{
+    Backend, Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignWeights, Vectors, signs,
+};
 use crate::ring::{DEGREE, RESIDUE_BYTES, Rq, Small, centred, reduce};
 use crate::transcript::{Seed, Stream};
 
@@ -19,25 +21,6 @@ pub const LIFTS: usize = 3;
 
 /// Bytes of the stream that hold the entries of one ring element: two bits an entry.
 const ELEMENT_BYTES: usize = ROWS * DEGREE / 4;
-
-/// Bits of a limb of a weight, and limbs that hold 48 bits.
-const LIMB_BITS: u32 = 7;
-const LIMBS: u32 = 48u32.div_ceil(LIMB_BITS);
-
-/// The four signs of a byte: the bits of its lower half less those of its upper half.
-const SIGNS: [[i16; 4]; 256] = {
-    let mut table = [[0; 4]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut k = 0;
-        while k < 4 {
-            table[byte][k] = (byte >> k & 1) as i16 - (byte >> (k + 4) & 1) as i16;
-            k += 1;
-        }
-        byte += 1;
-    }
-    table
-};
 
 /// One random residue for each row.
 pub type Weights = [u64; ROWS];
@@ -52,30 +35,9 @@ impl Projection {
         Self(seed)
     }
 
-    /// The signs of ring element `index`: `signs[row][coefficient]`.
-    ///
-    /// The stream holds two planes of 2048 bytes; an entry is the difference of the bits
-    /// `(row / 4) 256 + 4 coefficient + row mod 4` of both, least significant bit first, so a
-    /// word of 64 bits covers 16 coefficients in four rows.
-    #[inline(always)]
-    fn signs(&self, index: usize) -> Box<[[i16; DEGREE]; ROWS]> {
-        let mut bytes = [0u8; ELEMENT_BYTES];
-        let mut stream = self.0.stream_at((index * ELEMENT_BYTES) as u64);
-        stream.fill(&mut bytes);
-        let (plus, minus) = bytes.split_at(ELEMENT_BYTES / 2);
-        let mut signs = Box::new([[0i16; DEGREE]; ROWS]);
-        let planes = plus.chunks_exact(32).zip(minus.chunks_exact(32));
-        for (rows, (plus, minus)) in signs.as_chunks_mut::<4>().0.iter_mut().zip(planes) {
-            for (pair, (&x, &y)) in plus.iter().zip(minus).enumerate() {
-                let low = &SIGNS[usize::from(x & 15 | y << 4)];
-                let high = &SIGNS[usize::from(x >> 4 | y & 0xf0)];
-                for (k, row) in rows.iter_mut().enumerate() {
-                    row[2 * pair] = low[k];
-                    row[2 * pair + 1] = high[k];
-                }
-            }
-        }
-        signs
+    /// The signs of ring elements from `first` on, as planes of bits.
+    fn planes(&self, first: usize) -> Planes {
+        Planes(self.0.stream_at((first * ELEMENT_BYTES) as u64))
     }
 
     /// The product of the matrix and `vector`, as integers.
@@ -135,6 +97,28 @@ impl Projection {
     }
 }
 
+/// The planes of one ring element after another.
+struct Planes(Stream);
+
+impl Planes {
+    #[inline(always)]
+    fn next(&mut self) -> SignPlanes {
+        let mut planes = [[0; ELEMENT_BYTES / 2]; 2];
+        self.0.fill(planes.as_flattened_mut());
+        planes
+    }
+}
+
+/// The signs of a ring element: `signs[row][coefficient]`.
+#[inline(always)]
+fn unpack(planes: &SignPlanes) -> Box<[[i16; DEGREE]; ROWS]> {
+    let mut out = Box::new([[0; DEGREE]; ROWS]);
+    for (group, rows) in out.as_chunks_mut::<SIGN_ROWS>().0.iter_mut().enumerate() {
+        *rows = signs(planes, group);
+    }
+    out
+}
+
 struct Project<'a> {
     projection: &'a Projection,
     first: usize,
@@ -148,8 +132,9 @@ impl Pass for Project<'_> {
     fn run<V: Vectors>(self) -> Vec<[i64; ROWS]> {
         let mut out = vec![[0i64; ROWS]; self.blocks.len()];
         let longest = self.blocks.iter().map(|block| block.len()).max();
+        let mut planes = self.projection.planes(self.first);
         for index in 0..longest.unwrap_or(0) {
-            let signs = self.projection.signs(self.first + index);
+            let signs = unpack(&planes.next());
             for (image, block) in out.iter_mut().zip(self.blocks) {
                 if let Some(element) = block.get(index) {
                     add_image(image, &signs, element);
@@ -171,31 +156,41 @@ impl Pass for Collapse<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> [Vec<Rq>; LIFTS] {
-        let mut limbs = Box::new([[[0i16; ROWS]; LIMBS as usize]; LIFTS]);
-        for (limbs, weights) in limbs.iter_mut().zip(self.weights) {
-            for (limb, part) in limbs.iter_mut().enumerate() {
-                for (part, weight) in part.iter_mut().zip(weights) {
-                    *part = (weight >> (LIMB_BITS * limb as u32) & ((1 << LIMB_BITS) - 1)) as i16;
-                }
-            }
-        }
+        let weights = sign_weights(self.weights);
+        let mut planes = self.projection.planes(self.indices.start);
         let mut out = [const { Vec::new() }; LIFTS];
-        for index in self.indices {
-            let signs = self.projection.signs(index);
-            for (out, limbs) in out.iter_mut().zip(limbs.iter()) {
-                let mut sums = [0i64; DEGREE];
-                for (limb, parts) in limbs.iter().enumerate() {
-                    let shift = LIMB_BITS * limb as u32;
-                    for (sum, part) in sums.iter_mut().zip(limb_sums(&signs, parts)) {
-                        *sum += i64::from(part) << shift;
+        let mut sums = [[0; DEGREE]; SIGN_PARTS];
+        for _ in self.indices {
+            V::weigh_signs(&planes.next(), &weights, &mut sums);
+            for (out, parts) in out.iter_mut().zip(sums.as_chunks::<RESIDUE_BYTES>().0) {
+                let mut whole = [0i64; DEGREE];
+                for (byte, part) in parts.iter().enumerate() {
+                    // 256 products below 2^8, times 2^40 at most.
+                    for (sum, &part) in whole.iter_mut().zip(part) {
+                        *sum += i64::from(part) << (8 * byte);
                     }
                 }
-                out.push(Rq::from_integers(&sums).sigma());
+                out.push(Rq::from_integers(&whole).sigma());
             }
         }
         out
     }
 }
+
+/// The bytes of the weights of all lifts.
+fn sign_weights(weights: &[Weights; LIFTS]) -> Box<SignWeights> {
+    let mut out = Box::new([[0; SIGN_PARTS]; SIGN_GROUPS]);
+    for (group, words) in out.iter_mut().enumerate() {
+        for (part, word) in words.iter_mut().enumerate() {
+            let (lift, byte) = (part / RESIDUE_BYTES, part % RESIDUE_BYTES);
+            let of_row = |k: usize| weights[lift][SIGN_ROWS * group + k].to_le_bytes()[byte];
+            *word = u32::from_le_bytes(std::array::from_fn(of_row));
+        }
+    }
+    out
+}
+
+const _: () = assert!(SIGN_PARTS == LIFTS * RESIDUE_BYTES && SIGN_GROUPS * SIGN_ROWS == ROWS);
 
 #[inline(always)]
 fn add_image(image: &mut [i64; ROWS], signs: &[[i16; DEGREE]; ROWS], element: &Small) {
@@ -206,19 +201,6 @@ fn add_image(image: &mut [i64; ROWS], signs: &[[i16; DEGREE]; ROWS], element: &S
         });
         *out += i64::from(sum);
     }
-}
-
-/// `sum_row signs[row] parts[row]`: 256 terms below `2^7` each stay below `2^15`, so sixteen bits
-/// suffice.
-#[inline(always)]
-fn limb_sums(signs: &[[i16; DEGREE]; ROWS], parts: &[i16; ROWS]) -> [i16; DEGREE] {
-    let mut sums = [0i16; DEGREE];
-    for (row, &part) in signs.iter().zip(parts) {
-        for (sum, &e) in sums.iter_mut().zip(row) {
-            *sum = sum.wrapping_add(e.wrapping_mul(part));
-        }
-    }
-    sums
 }
 
 /// The squared norm of an image.
@@ -272,10 +254,17 @@ mod tests {
         let projection = Projection::new(Seed::of_name("projection"));
         let vector = vector(7);
         let weights = weights(&mut Seed::of_name("weights").stream());
-        let backend = Backend::measured();
-        let image = projection.project(&vector, backend);
+        let portable = Backend::portable();
+        let image = projection.project(&vector, portable);
+        for backend in Backend::available() {
+            assert_eq!(image, projection.project(&vector, backend));
+            assert_eq!(
+                projection.collapse(2..7, &weights, backend),
+                projection.collapse(2..7, &weights, portable)
+            );
+        }
         for (lift, weight) in weights.iter().enumerate() {
-            let collapsed = projection.collapse(0..vector.len(), &weights, backend);
+            let collapsed = projection.collapse(0..vector.len(), &weights, portable);
             let sum = vector.iter().enumerate().fold(0, |sum, (i, s)| {
                 let phi = &collapsed[lift][i];
                 add_mod(sum, inner_product(&phi.sigma(), s))
@@ -300,7 +289,7 @@ mod tests {
     #[test]
     fn entries_are_ternary_with_half_zeros() {
         let projection = Projection::new(Seed::of_name("entries"));
-        let signs = projection.signs(3);
+        let signs = unpack(&projection.planes(3).next());
         let count = |value: i16| signs.iter().flatten().filter(|&&e| e == value).count();
         assert_eq!(count(0) + count(1) + count(-1), ROWS * DEGREE);
         assert!((7800..8600).contains(&count(0)), "{}", count(0));
@@ -312,7 +301,7 @@ mod tests {
     fn halves_do_not_pass_as_short() {
         let half = centred(Q.div_ceil(2));
         let projection = Projection::new(Seed::of_name("halves"));
-        let signs = projection.signs(0);
+        let signs = unpack(&projection.planes(0).next());
         let long = |row: &[i16; DEGREE]| {
             let sum = row
                 .iter()

@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Pass, Vector, Vectors};
+use super::{Pass, SignPlanes, SignSums, SignWeights, Vector, Vectors, portable};
 
 /// Proof that this CPU has AVX2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,12 @@ impl Vectors for Lanes {
     type Wide = Half;
     type Half = Half;
     type Row = Row;
+
+    /// The portable loops, over vectors of this level.
+    #[inline(always)]
+    fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
+        portable::weigh_signs(planes, weights, sums);
+    }
 }
 
 /// Eight numbers; see [`Lanes`].

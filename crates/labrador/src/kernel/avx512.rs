@@ -4,9 +4,9 @@
 use core::arch::x86_64::*;
 
 use super::avx2::{Half, Row};
-use super::{Pass, Vector, Vectors};
+use super::{Pass, SIGN_GROUPS, SIGN_PARTS, SignPlanes, SignSums, SignWeights, Vector, Vectors};
 
-/// Proof that this CPU has AVX2 and AVX-512 F, BW, DQ and VL.
+/// Proof that this CPU has AVX2 and AVX-512 F, BW, DQ, VL and VNNI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Avx512(());
 
@@ -16,7 +16,8 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl");
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vnni");
         all.then_some(Avx512(()))
     }
 
@@ -28,7 +29,7 @@ impl Avx512 {
     }
 }
 
-#[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn enter<P: Pass>(pass: P) -> P::Output {
     pass.run::<Lanes>()
 }
@@ -41,7 +42,43 @@ impl Vectors for Lanes {
     type Wide = Wide;
     type Half = Half;
     type Row = Row;
+
+    /// Sixteen columns at a time: a word of each plane is the mask of 16 columns by four rows, and
+    /// one instruction adds the products of four rows for one part.
+    #[inline(always)]
+    fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
+        let words = planes.each_ref().map(|plane| plane.as_chunks::<8>().0);
+        for columns in 0..4 {
+            // SAFETY: see `Lanes`.
+            let mut parts = [unsafe { _mm512_setzero_si512() }; SIGN_PARTS];
+            for (group, weights) in weights.iter().enumerate() {
+                let word = |k: usize| u64::from_le_bytes(words[k][4 * group + columns]);
+                // SAFETY: see `Lanes`.
+                unsafe {
+                    let ones = _mm512_set1_epi8(1);
+                    let plus = _mm512_maskz_mov_epi8(word(0), ones);
+                    let signs = _mm512_mask_sub_epi8(plus, word(1), plus, ones);
+                    for (part, &weights) in parts.iter_mut().zip(weights) {
+                        let weights = _mm512_set1_epi32(weights as i32);
+                        *part = _mm512_dpbusd_epi32(*part, weights, signs);
+                    }
+                }
+            }
+            for (sums, part) in sums.iter_mut().zip(parts) {
+                let place: &mut [i32; 16] = (&mut sums[16 * columns..16 * (columns + 1)])
+                    .try_into()
+                    .expect("sixteen sums");
+                // SAFETY: sixteen sums are 64 bytes; the store needs no alignment. See `Lanes`.
+                unsafe { _mm512_storeu_si512(place.as_mut_ptr().cast(), part) }
+            }
+        }
+    }
 }
+
+const _: () = assert!(
+    SIGN_GROUPS * 32 == 2048,
+    "a group has four words of a plane"
+);
 
 /// Thirty-two numbers; see [`Lanes`].
 #[derive(Clone, Copy)]

@@ -10,6 +10,8 @@ mod avx2;
 mod avx512;
 mod portable;
 
+pub(crate) use portable::signs;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -68,8 +70,30 @@ pub trait Vector: Copy {
     fn halves(sums: Self::Sums) -> (Self, Self);
 }
 
+/// Rows of signs that share a word of weights.
+pub const SIGN_ROWS: usize = 4;
+
+/// Groups of rows of a projection matrix.
+pub const SIGN_GROUPS: usize = 64;
+
+/// Weights of a row, of eight bits each.
+pub const SIGN_PARTS: usize = 18;
+
+/// The signs of 256 rows by 64 columns, as two planes of bits: a sign is the difference of the
+/// bits `256 (row / 4) + 4 column + row mod 4` of both.
+pub type SignPlanes = [[u8; 2048]; 2];
+
+/// For each group of rows and each part the weights of its four rows, from the lowest byte on.
+pub type SignWeights = [[u32; SIGN_PARTS]; SIGN_GROUPS];
+
+/// A sum for each part and column.
+pub type SignSums = [[i32; 64]; SIGN_PARTS];
+
 /// The vectors of one level.
 pub trait Vectors {
+    /// `sums[part][column] = sum_row sign[row][column] weight[part][row]`.
+    fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums);
+
     /// The widest.
     type Wide: Vector;
     /// Of at most sixteen numbers.

@@ -1,6 +1,8 @@
 //! Eight numbers in an array: what every machine has, and the oracle of the other levels.
 
-use super::{Vector, Vectors};
+use super::{
+    SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Vector, Vectors,
+};
 
 /// The vectors of the portable level.
 pub(super) struct Portable;
@@ -9,6 +11,65 @@ impl Vectors for Portable {
     type Wide = Row;
     type Half = Row;
     type Row = Row;
+
+    #[inline(always)]
+    fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
+        weigh_signs(planes, weights, sums);
+    }
+}
+
+/// The four signs of a byte: the bits of its lower half less those of its upper half.
+const SIGNS: [[i16; SIGN_ROWS]; 256] = {
+    let mut table = [[0; SIGN_ROWS]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut k = 0;
+        while k < SIGN_ROWS {
+            table[byte][k] = (byte >> k & 1) as i16 - (byte >> (k + 4) & 1) as i16;
+            k += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// The signs of one group of rows.
+#[inline(always)]
+pub(crate) fn signs(planes: &SignPlanes, group: usize) -> [[i16; 64]; SIGN_ROWS] {
+    let mut signs = [[0; 64]; SIGN_ROWS];
+    let plane = |k: usize| &planes[k][32 * group..32 * (group + 1)];
+    for (pair, (&x, &y)) in plane(0).iter().zip(plane(1)).enumerate() {
+        let low = &SIGNS[usize::from(x & 15 | y << 4)];
+        let high = &SIGNS[usize::from(x >> 4 | y & 0xf0)];
+        for (k, row) in signs.iter_mut().enumerate() {
+            row[2 * pair] = low[k];
+            row[2 * pair + 1] = high[k];
+        }
+    }
+    signs
+}
+
+/// See [`Vectors::weigh_signs`]: half of the groups at a time, since 128 products below `2^8` stay
+/// below `2^15`.
+#[inline(always)]
+pub(super) fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
+    *sums = [[0; 64]; SIGN_PARTS];
+    for half in 0..2 {
+        let mut parts = [[0i16; 64]; SIGN_PARTS];
+        for group in half * SIGN_GROUPS / 2..(half + 1) * SIGN_GROUPS / 2 {
+            let signs = signs(planes, group);
+            for (part, weights) in parts.iter_mut().zip(&weights[group]) {
+                for (row, weight) in signs.iter().zip(weights.to_le_bytes()) {
+                    for (sum, &sign) in part.iter_mut().zip(row) {
+                        *sum = sum.wrapping_add(sign.wrapping_mul(i16::from(weight)));
+                    }
+                }
+            }
+        }
+        for (sum, part) in sums.as_flattened_mut().iter_mut().zip(parts.as_flattened()) {
+            *sum += i32::from(*part);
+        }
+    }
 }
 
 /// One number for each of eight primes.
