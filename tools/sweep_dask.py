@@ -3,6 +3,7 @@
 
     alphorn sim plan broadcast-20 --out plan.jsonl
     python3 tools/sweep_dask.py plan.jsonl sweep --local 4
+    python3 tools/sweep_dask.py plan.jsonl sweep --dask 4
     python3 tools/sweep_dask.py plan.jsonl sweep --scheduler tcp://10.0.0.1:8786
     alphorn sim merge sweep
 
@@ -15,6 +16,7 @@ program alone, of the commit that made the plan, and its folder comes back as an
 import argparse
 import base64
 import concurrent.futures
+import contextlib
 import io
 import json
 import pathlib
@@ -99,10 +101,17 @@ def local(args, runs):
 
 
 def remote(args, runs):
-    """Does runs on the workers of a Dask scheduler."""
-    from dask.distributed import Client, as_completed
+    """Does runs on the workers of a Dask scheduler, or on workers of this machine."""
+    from dask.distributed import Client, LocalCluster, as_completed
 
-    with Client(args.scheduler) as client:
+    with contextlib.ExitStack() as stack:
+        where = args.scheduler
+        if args.dask:
+            # One run is one thread.
+            where = stack.enter_context(
+                LocalCluster(n_workers=args.dask, threads_per_worker=1, dashboard_address=None)
+            )
+        client = stack.enter_context(Client(where))
         plan = client.scatter(pathlib.Path(args.plan).read_text(encoding="utf-8"), broadcast=True)
         futures = {
             client.submit(call_remote, args.program, plan, run, retries=TRIES, pure=False): run
@@ -123,6 +132,7 @@ def main():
     parser.add_argument("--program", default="alphorn", help="the program, also on the workers")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--local", type=int, metavar="N", help="processes on this machine")
+    where.add_argument("--dask", type=int, metavar="N", help="workers of Dask on this machine")
     where.add_argument("--scheduler", metavar="ADDRESS", help="of Dask, as tcp://host:8786")
     args = parser.parse_args()
     runs = read_plan(args.plan)

@@ -9,6 +9,7 @@ mod tests;
 use crate::bounds::Laws;
 use crate::role::{Delivery, Role, Wire};
 use crate::world::Witness;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Most places for delays, one for each payload and node: 8 bytes each.
@@ -25,6 +26,9 @@ pub struct Item {
     pub bytes: u64,
     /// Index of its laws.
     pub laws: u32,
+    /// Whether its source publishes a second payload for the same duty; that one has the number of this
+    /// one and the number of all payloads.
+    pub equivocal: bool,
 }
 
 /// What no run may show.
@@ -119,8 +123,15 @@ pub struct Ledger {
     useful_bytes: u64,
     until: Until,
     violation: Option<Violation>,
-    reports: u64,
-    evidence: u64,
+    /// Which of the two payloads of an equivocal duty a node has: bit 0 and bit 1.
+    tales: BTreeMap<(u32, u32), u8>,
+    /// Nodes that have forgotten what they delivered.
+    forgetful: BTreeSet<u32>,
+    reports: BTreeMap<&'static str, u64>,
+    /// Nodes that an honest one has proof against.
+    accused: BTreeSet<u32>,
+    /// Honest nodes with proof against a source.
+    evidence: BTreeSet<u32>,
 }
 
 impl fmt::Debug for Ledger {
@@ -157,8 +168,11 @@ impl Ledger {
             useful_bytes: 0,
             until: Until::Quiet,
             violation: None,
-            reports: 0,
-            evidence: 0,
+            tales: BTreeMap::new(),
+            forgetful: BTreeSet::new(),
+            reports: BTreeMap::new(),
+            accused: BTreeSet::new(),
+            evidence: BTreeSet::new(),
         }
     }
 
@@ -203,9 +217,19 @@ impl Ledger {
         Some(self.last_ns[node as usize]).filter(|&ns| ns != NEVER)
     }
 
-    /// Reports of nodes about others, and contradictions found.
-    pub fn reports(&self) -> (u64, u64) {
-        (self.reports, self.evidence)
+    /// Reports of honest nodes about others, by reason.
+    pub fn reports(&self) -> &BTreeMap<&'static str, u64> {
+        &self.reports
+    }
+
+    /// How many nodes an honest one has proof against.
+    pub fn accused(&self) -> u32 {
+        self.accused.len() as u32
+    }
+
+    /// How many honest nodes have proof against a source.
+    pub fn evidence(&self) -> u32 {
+        self.evidence.len() as u32
     }
 
     /// From publication to delivery, for each payload and each honest node but its source; nodes that
@@ -233,18 +257,44 @@ impl Ledger {
         self.violation.get_or_insert(violation);
     }
 
+    /// Notes which of two payloads a node has; says whether it had it.
+    fn has_tale(&mut self, node: u32, item: u32, second: bool) -> bool {
+        let tales = self.tales.entry((item, node)).or_default();
+        let bit = 1 << u8::from(second);
+        let again = *tales & bit != 0;
+        *tales |= bit;
+        // Whoever has both has the proof in its hands.
+        if *tales == 3 && self.honest[node as usize] {
+            self.evidence.insert(node);
+        }
+        again
+    }
+
     /// Checks a delivery against the payloads and the laws, and enters it.
     fn deliver(&mut self, now_ns: u64, node: u32, delivery: Delivery) {
         let Delivery { item, bytes } = delivery;
-        let published = self.items.get(item as usize).copied();
-        let Some(published) = published.filter(|p| p.bytes == bytes && p.published_ns <= now_ns)
-        else {
+        let equivocal = |item: &u32| self.items.get(*item as usize).is_some_and(|p| p.equivocal);
+        let second = item.checked_sub(self.items.len() as u32).filter(equivocal);
+        let published = self.items.get(second.unwrap_or(item) as usize).copied();
+        let known = |p: &Item| (p.bytes == bytes || second.is_some()) && p.published_ns <= now_ns;
+        let Some(published) = published.filter(known) else {
             return self.accuse(Violation::Foreign { node, item, bytes });
+        };
+        let foreign = second.is_some();
+        let item = second.unwrap_or(item);
+        let again = match published.equivocal {
+            true => self.has_tale(node, item, foreign),
+            false => false,
         };
         let nodes = self.honest.len();
         let place = &mut self.delays_ns[item as usize * nodes + node as usize];
         if *place != NEVER {
-            return self.accuse(Violation::Twice { node, item });
+            // The other one of two is no repetition, nor what a node delivers that began anew.
+            let excused = self.forgetful.contains(&node) || published.equivocal && !again;
+            if !excused {
+                self.accuse(Violation::Twice { node, item });
+            }
+            return;
         }
         let value_ns = now_ns - published.published_ns;
         *place = value_ns;
@@ -255,6 +305,10 @@ impl Ledger {
         let receivers = &mut self.receivers[item as usize];
         *receivers += 1;
         let receivers = *receivers;
+        if published.equivocal {
+            // The laws are those of one payload.
+            return;
+        }
         let laws = &self.laws[published.laws as usize];
         let min_ns = laws.node_ns[node as usize];
         if value_ns < min_ns {
@@ -294,19 +348,31 @@ where
     }
 
     fn reported(&mut self, _: u64, node: u32, about: u32, reason: &'static str) {
-        self.reports += 1;
-        let honest = self.honest[node as usize] && self.honest[about as usize];
-        if honest && R::is_proof(reason) {
-            self.accuse(Violation::Accused {
+        if !self.honest[node as usize] {
+            return;
+        }
+        *self.reports.entry(reason).or_default() += 1;
+        if !R::is_proof(reason) {
+            return;
+        }
+        if self.honest[about as usize] {
+            return self.accuse(Violation::Accused {
                 node,
                 about,
                 reason,
             });
         }
+        self.accused.insert(about);
     }
 
-    fn evidence(&mut self, _: u64, _: u32) {
-        self.evidence += 1;
+    fn evidence(&mut self, _: u64, node: u32) {
+        if self.honest[node as usize] {
+            self.evidence.insert(node);
+        }
+    }
+
+    fn restarted(&mut self, _: u64, node: u32) {
+        self.forgetful.insert(node);
     }
 
     fn changed(&mut self, now_ns: u64, node: u32, _: bool) {

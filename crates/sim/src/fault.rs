@@ -8,13 +8,17 @@
 mod coded;
 mod flood;
 mod plain;
+mod source;
+mod spoil;
 
-pub use coded::{Deficient, Liar, Repeat, Spoil, Spoiler};
-pub use flood::{FalseNews, InvalidFlood, Replay};
+pub use coded::{Liar, PieceFlood, Repeat, Spoiler};
+pub use flood::{FalseNews, InvalidFlood, Replay, TwoTales};
 pub use plain::{Late, Withhold};
+pub use source::{Deficient, NoPayload, Twin};
+pub use spoil::Spoil;
 
 use crate::role::{Input, Output, Role};
-use crate::scenario::{FaultKind, Scenario};
+use crate::scenario::{FailsAt, FaultKind, Scenario};
 use alphorn_types::Time;
 use std::fmt::Debug;
 
@@ -70,8 +74,10 @@ pub struct Parameters {
     pub percent: u64,
     /// Messages a second.
     pub rate: u64,
-    /// Bytes of a message.
+    /// Bytes of a message; 0 if it does not say.
     pub bytes: u64,
+    /// What a flood fails at.
+    pub fails_at: FailsAt,
     /// How late.
     pub delay_ns: u64,
     /// Keys its choices.
@@ -90,11 +96,12 @@ pub struct Parameters {
 
 /// A role that knows its adversaries.
 pub trait Adversary: Role + 'static {
-    /// The wrapper of a fault that needs to know what messages say; none if there is no such fault here.
-    fn forge(kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>>;
+    /// The wrapper of a fault that needs to know what messages say, for a node that is this one; none if
+    /// there is no such fault here.
+    fn forge(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>>;
 
     /// The wrapper of a fault.
-    fn adversary(kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
+    fn adversary(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
         let Parameters {
             interval,
             percent,
@@ -105,8 +112,37 @@ pub trait Adversary: Role + 'static {
         match kind {
             FaultKind::Withhold => Some(Box::new(Withhold::new(interval, percent, seed))),
             FaultKind::Late => Some(Box::new(Late::new(interval, delay_ns))),
-            kind => Self::forge(kind, parameters),
+            kind => self.forge(kind, parameters),
         }
+    }
+}
+
+/// Something to do at a rate.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    interval: Interval,
+    period_ns: u64,
+    next: Time,
+}
+
+impl Pace {
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// So many a second; never for none.
+    fn new(interval: Interval, rate: u64) -> Self {
+        Pace {
+            interval,
+            period_ns: Self::SECOND_NS.checked_div(rate).unwrap_or(u64::MAX),
+            next: interval.from,
+        }
+    }
+
+    fn next(&self) -> Option<Time> {
+        (self.period_ns < u64::MAX && self.next < self.interval.until).then_some(self.next)
+    }
+
+    fn step(&mut self) {
+        self.next = self.next.saturating_add_ns(self.period_ns.max(1));
     }
 }
 

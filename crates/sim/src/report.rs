@@ -6,15 +6,18 @@ mod csv;
 pub mod html;
 pub mod manifest;
 mod page;
+mod picture;
 pub mod plot;
 pub mod trace;
 
 pub use page::{Run, run_page};
+pub use picture::{Picture, pictures};
 
 pub use csv::{SUMMARY_HEAD, cdf, nodes, series, summary_row};
 
 use crate::scenario::Expect;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What one node did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -73,6 +76,19 @@ pub struct Bounds {
     pub lb4_ns: u64,
 }
 
+/// What became of bad messages, as honest nodes saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Adversity {
+    /// Messages that honest nodes refused, by reason; those of reasons that never came are left out.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// Reports of honest nodes about a neighbour, by reason.
+    pub reports: BTreeMap<&'static str, u64>,
+    /// Nodes that an honest one has proof against.
+    pub accused: u32,
+    /// Honest nodes with proof against a source.
+    pub evidence: u32,
+}
+
 /// What a run yields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
@@ -93,6 +109,8 @@ pub struct Outcome {
     pub sent_truncated: bool,
     /// Lower bounds.
     pub bounds: Bounds,
+    /// What became of bad messages.
+    pub adversity: Adversity,
     /// Events handled.
     pub events: u64,
     /// Hash of the sequence of events.

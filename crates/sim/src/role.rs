@@ -8,9 +8,11 @@
 //! |---|---|
 //! | [`coded`] | a payload in coded pieces |
 //! | [`flood`] | the mesh, direct sending and the grid, with payloads that are sizes |
+//! | [`ideal`] | a code that counts, to compare with |
 
 pub mod coded;
 pub mod flood;
+pub mod ideal;
 
 use alphorn_proto::gossip::Peers;
 use alphorn_proto::{JobId, Peer};
@@ -200,6 +202,17 @@ pub trait Role: Debug + Sized {
 
     /// Bytes received so far that told it nothing.
     fn duplicate_bytes(&self) -> u64;
+
+    /// What it refused so far: names of reasons, and how often.
+    fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        std::iter::empty()
+    }
+}
+
+/// The number of the first job of a node after so many restarts: results of jobs before a restart have
+/// lower ones.
+pub(crate) fn first_job(restarts: u32) -> u64 {
+    u64::from(restarts) << 32
 }
 
 /// Publish a payload.

@@ -12,19 +12,22 @@ use crate::calendar::{Calendar, EventQueue};
 use crate::check::{DELAYS_MAX, Ledger, Violation};
 use crate::fault::Adversary;
 use crate::graph::GraphError;
-use crate::report::{Bin, Bounds, NodeRecord, Outcome};
+use crate::report::{Adversity, Bin, Bounds, NodeRecord, Outcome};
 use crate::role::flood::TooManyPeers;
 use crate::role::{Delivery, Publish, Role, Wire};
-use crate::scenario::{Coding, FaultKind, Mode, Protocol, Scenario, Stop, Strategy};
-use crate::world::{Pause, World, WorldError};
+use crate::scenario::{Mode, Protocol, Scenario, Stop, Strategy};
+use crate::world::{Pause, Traced, Witness, World, WorldError};
 use alphorn_proto::{broadcast, gossip};
 use alphorn_scheme::model::TableError;
 use alphorn_types::Time;
+use alphorn_types::trace::Record;
 use setup::Setup;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Events between two looks of an observer.
+/// Events between two looks of an observer, and so many that their trace is no burden.
 const LOOK_EVENTS: u64 = 1 << 18;
+const TRACED_EVENTS: u64 = 1 << 12;
 /// Most nodes of a run with real bytes.
 pub const BYTES_NODES_MAX: u32 = 1000;
 
@@ -49,6 +52,14 @@ pub trait Observe {
     /// Called every quarter million events; a break ends the run with [`RunError::Stopped`], as when
     /// its real time is over, which only the caller knows.
     fn progress(&mut self, progress: &Progress) -> ControlFlow<()>;
+
+    /// Of which nodes everything is told to [`Observe::trace`]; asked again before each look.
+    fn traces(&self) -> Option<Traced> {
+        None
+    }
+
+    /// What happened to these nodes, in the order of events.
+    fn trace(&mut self, _records: Vec<Record>) {}
 }
 
 /// Nobody waits.
@@ -139,11 +150,6 @@ pub enum RunError {
         /// Its name.
         name: String,
     },
-    /// Combinations without rows.
-    #[error(
-        "protocol.coding = \"ideal\": ranks are counted by the code's own rows, give \"exact\""
-    )]
-    Ideal,
     /// A slot of Horn cannot be run.
     #[error(transparent)]
     Horn(#[from] crate::horn::HornError),
@@ -206,7 +212,6 @@ pub fn run_in<Q: EventQueue>(
         Protocol::Gossip(parameters) => floods::gossip::<Q>(scenario, parameters, seed, observe),
         Protocol::Broadcast(parameters) => match parameters.strategy {
             Strategy::Gossip => floods::gossip::<Q>(scenario, &Default::default(), seed, observe),
-            _ if parameters.coding == Coding::Ideal => Err(RunError::Ideal),
             Strategy::Rlnc | Strategy::Rs => coded::run::<Q>(scenario, parameters, seed, observe),
         },
         Protocol::Direct(_) => floods::direct::<Q>(scenario, seed, observe),
@@ -254,7 +259,7 @@ where
     }
     let mut ledger = Ledger::new(items, laws, setup.honest.clone(), setup.counted.clone());
     match scenario.sim.stop {
-        Stop::Quiescence | Stop::TimeMs(_) => {}
+        Stop::Quiescence | Stop::TimeMs(_) | Stop::Events(_) => {}
         Stop::AllDelivered => ledger.end_after(100),
         Stop::T99 => ledger.end_after(99),
     }
@@ -291,14 +296,10 @@ where
         setup,
         bounds,
     } = ready;
-    let until = match scenario.sim.stop {
-        Stop::TimeMs(ms) => Time::from_millis(ms),
-        _ => Time::MAX,
-    };
     observe.begins();
     let deliveries_max = u64::from(scenario.traffic.count) * u64::from(scenario.sim.nodes - 1);
     let pause = loop {
-        let pause = world.run_until(until, LOOK_EVENTS)?;
+        let pause = step(&mut world, scenario.sim.stop, Time::MAX, observe)?;
         if let Some(violation) = world.witness().violation() {
             return Err(RunError::Violation {
                 seed: setup.seed,
@@ -325,6 +326,36 @@ where
     Ok(outcome(scenario, &setup, &world, bounds, pause))
 }
 
+/// Runs on to the next look of an observer ([`Pause::Events`]), or to the end: that of the scenario, or
+/// `until` if it names no time.
+pub(crate) fn step<R: Role, W: Witness<R>, Q: EventQueue>(
+    world: &mut World<R, W, Q>,
+    stop: Stop,
+    until: Time,
+    observe: &mut dyn Observe,
+) -> Result<Pause, WorldError> {
+    let (until, last) = match stop {
+        Stop::TimeMs(ms) => (Time::from_millis(ms), u64::MAX),
+        Stop::Events(events) => (until, events),
+        Stop::Quiescence | Stop::AllDelivered | Stop::T99 => (until, u64::MAX),
+    };
+    let traces = observe.traces();
+    world.trace(traces);
+    let look = if traces.is_some() {
+        TRACED_EVENTS
+    } else {
+        LOOK_EVENTS
+    };
+    let pause = world.run_until(until, look.min(last.saturating_sub(world.events())));
+    if traces.is_some() {
+        observe.trace(world.take_trace());
+    }
+    match pause? {
+        Pause::Events if world.events() >= last => Ok(Pause::Until),
+        pause => Ok(pause),
+    }
+}
+
 /// What the world has to tell.
 fn outcome<R, Q>(
     scenario: &Scenario,
@@ -344,7 +375,7 @@ where
         let tally = &world.tallies()[node as usize];
         let is_source = ledger.items().iter().any(|item| item.source == node);
         let role = match setup.fault[node as usize] {
-            Some(fault) => fault_name(fault),
+            Some(fault) => fault.name(),
             None if is_source => "source",
             None => "relay",
         };
@@ -380,28 +411,29 @@ where
         useful_bytes: ledger.useful_bytes(),
         sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
         bounds,
+        adversity: adversity(world.roles(), setup, ledger),
         events: world.events(),
         event_hash: world.event_hash(),
         verdict: String::new(),
     }
 }
 
-/// The name of a fault in the scenario.
-pub(crate) fn fault_name(kind: FaultKind) -> &'static str {
-    match kind {
-        FaultKind::Crash => "crash",
-        FaultKind::SlowCpu => "slow_cpu",
-        FaultKind::SlowLink => "slow_link",
-        FaultKind::Withhold => "withhold",
-        FaultKind::Grief => "grief",
-        FaultKind::Equivocate => "equivocate",
-        FaultKind::InvalidFlood => "invalid_flood",
-        FaultKind::Late => "late",
-        FaultKind::ClockSkew => "clock_skew",
-        FaultKind::Eclipse => "eclipse",
-        FaultKind::FalseFeedback => "false_feedback",
-        FaultKind::NonCodewordSource => "non_codeword_source",
-        FaultKind::RankDeficientSource => "rank_deficient_source",
-        FaultKind::Partition => "partition",
+/// What honest nodes refused, reported and found out.
+fn adversity<R: Role>(roles: &[R], setup: &Setup, ledger: &Ledger) -> Adversity {
+    let mut refused = BTreeMap::new();
+    for (role, _) in roles
+        .iter()
+        .zip(&setup.honest)
+        .filter(|(_, honest)| **honest)
+    {
+        for (reason, count) in role.refusals().filter(|(_, count)| *count > 0) {
+            *refused.entry(reason).or_default() += u64::from(count);
+        }
+    }
+    Adversity {
+        refused,
+        reports: ledger.reports().clone(),
+        accused: ledger.accused(),
+        evidence: ledger.evidence(),
     }
 }

@@ -12,9 +12,9 @@ mod shrink;
 
 pub use overrides::{Override, parse_override};
 pub use parts::{
-    Broadcast, Class, Coding, Compute, Expect, Fault, FaultKind, Gossip, Graph, Grid, Horn,
-    Latency, Link, Mode, Output, Protocol, Seeds, Sim, Stop, Strategy, TraceLevel, Traffic,
-    TrafficKind, Transport, Uplink,
+    Broadcast, Burst, Class, Coding, Compute, Expect, FailsAt, Fault, FaultKind, Gossip, Graph,
+    Grid, Horn, Latency, Link, Mode, Output, Protocol, Restart, Seeds, Sim, SourcePrivacy, Stop,
+    Strategy, TraceLevel, Traffic, TrafficKind, Transport, Uplink,
 };
 pub use shadow::{HOSTS_MAX, Program, Shadow, ShadowError, shadow};
 pub use shrink::{Shrunk, TRIES_MAX, shrink};

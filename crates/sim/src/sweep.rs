@@ -6,7 +6,7 @@
 
 mod merge;
 
-pub use merge::{Merged, Point, Spread, sweep_page};
+pub use merge::{Merged, Point, Spread, sweep_page, sweep_picture};
 
 use crate::scenario::{Override, Scenario, ScenarioError, hex};
 use serde::{Deserialize, Serialize};

@@ -8,9 +8,11 @@ mod effects;
 mod hash;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod witness;
 
 pub use change::Change;
+pub use trace::Traced;
 pub use witness::Witness;
 
 use crate::calendar::{Calendar, Event, EventQueue, Slab};
@@ -115,6 +117,7 @@ pub struct World<R: Role, W = (), Q = Calendar> {
     commands: Slab<R::Command>,
     changes: Vec<Change>,
     wraps: BTreeMap<u32, Vec<Box<dyn Wrap<R>>>>,
+    restart: change::Restart<R>,
     /// By how much a node's clock is ahead; empty if none is.
     skew_ns: Vec<u64>,
     done: Vec<Done<R::Work>>,
@@ -127,6 +130,7 @@ pub struct World<R: Role, W = (), Q = Calendar> {
     /// When a part of a payload was last sent, a job ended, or something was asked for.
     active_ns: u64,
     hash: EventHash,
+    tracer: trace::Tracer,
 }
 
 impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
@@ -147,6 +151,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             commands: Slab::default(),
             changes: Vec::new(),
             wraps: BTreeMap::new(),
+            restart: change::Restart::default(),
             skew_ns: Vec::new(),
             done: Vec::new(),
             witness,
@@ -156,6 +161,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             timers: 0,
             active_ns: 0,
             hash: EventHash::new(),
+            tracer: trace::Tracer::default(),
         };
         for node in 0..nodes as u32 {
             world.settle(node);
@@ -260,6 +266,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     #[inline]
     fn input(&mut self, node: u32, input: Input<R>) {
         let now = self.time_at(node);
+        self.trace_input(node, &input);
         if self.net.hot[node as usize].wrapped {
             return self.input_wrapped(node, input);
         }

@@ -200,6 +200,33 @@ pub enum Event {
         /// What exactly.
         detail: String,
     },
+    /// A simulated node was told something (traces in full).
+    Input {
+        /// Number of the event in its run; effects have the number of what they follow from.
+        event: u64,
+        /// What: `message`, `ready`, `peer_up`, `peer_down`, `job`, `deadline` or `command`.
+        what: Name,
+        /// The node it comes from or is about, if there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        from: Option<u32>,
+        /// Kind of the message or end of the job; empty if there is nothing to say.
+        kind: Name,
+        /// Bytes of the message.
+        bytes: u64,
+    },
+    /// A simulated node wanted something done (traces in full).
+    Output {
+        /// Number of the event that it follows from.
+        event: u64,
+        /// What: `send`, `cancel`, `spawn`, `spend`, `cancel_session`, `deliver`, `report` or `evidence`.
+        what: Name,
+        /// The nodes that it is for or about.
+        to: Vec<u32>,
+        /// Kind of the message or reason of the report; empty if there is nothing to say.
+        kind: Name,
+        /// Bytes of the message, or nanoseconds of a core that were spent.
+        amount: u64,
+    },
     /// A coded broadcast as one node saw it.
     Broadcast {
         /// Identity, in hexadecimal.

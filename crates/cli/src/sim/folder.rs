@@ -1,16 +1,17 @@
 //! The folder of a run: written as a whole or not at all, and read again.
 
 use super::source::read;
+use super::trace::{self, Told};
 use crate::error::Result;
 use alphorn_sim::latency::REGIONS;
 use alphorn_sim::report::manifest::Manifest;
-use alphorn_sim::report::{self, Outcome, Run, run_page, trace};
+use alphorn_sim::report::{self, Outcome, Run, pictures, run_page};
 use alphorn_sim::scenario::{Latency, Scenario, TEXT_BYTES_MAX};
 use anyhow::{Context, anyhow};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Its own account of a run.
@@ -29,6 +30,8 @@ pub(crate) struct Finished<'a> {
     pub(crate) manifest: &'a Manifest,
     /// Absent for a run that could not go on.
     pub(crate) outcome: Option<&'a Outcome>,
+    /// What was told on the way.
+    pub(crate) told: Option<&'a Told>,
 }
 
 /// Refuses a place where no folder of a run can be written: a file, or a folder of other things.
@@ -118,6 +121,7 @@ fn fill(folder: &Path, finished: &Finished<'_>) -> anyhow::Result<()> {
         scenario,
         manifest,
         outcome,
+        told,
     } = finished;
     let put = |name: &str, text: &str| fs::write(folder.join(name), text);
     let text = scenario.to_toml()?;
@@ -145,7 +149,9 @@ fn fill(folder: &Path, finished: &Finished<'_>) -> anyhow::Result<()> {
         )?;
         put("cdf.csv", &report::cdf(outcome))?;
         put("series.csv", &report::series(outcome))?;
-        write_trace(&folder.join("trace.jsonl"), scenario, outcome)?;
+        for picture in pictures(scenario, outcome) {
+            put(&format!("{}.svg", picture.name), &picture.file())?;
+        }
         let run = Run {
             scenario,
             outcome,
@@ -154,40 +160,8 @@ fn fill(folder: &Path, finished: &Finished<'_>) -> anyhow::Result<()> {
         };
         put("report.html", &run_page(&run))?;
     }
+    trace::write(&folder.join("trace.jsonl"), scenario, *outcome, *told)?;
     put(MANIFEST, &(serde_json::to_string_pretty(manifest)? + "\n"))?;
-    Ok(())
-}
-
-/// The trace, up to the bytes that the scenario allows; the last line then says so.
-fn write_trace(path: &Path, scenario: &Scenario, outcome: &Outcome) -> anyhow::Result<()> {
-    use alphorn_types::trace::{Event, Record};
-    let records = trace::records(scenario, outcome);
-    if records.is_empty() {
-        return Ok(());
-    }
-    let mut file = io::BufWriter::new(fs::File::create(path)?);
-    let max = scenario.output.trace_bytes_max;
-    let mut written = 0;
-    for (done, record) in records.iter().enumerate() {
-        let line = record.to_line()?;
-        written += line.len() as u64;
-        if written > max {
-            let left = records.len() - done;
-            let cut = Event::Fault {
-                kind: "trace".into(),
-                detail: format!("{left} records left out, trace_bytes_max = {max}"),
-            };
-            let end = Record {
-                t: record.t,
-                n: record.n.clone(),
-                event: cut,
-            };
-            file.write_all(end.to_line()?.as_bytes())?;
-            break;
-        }
-        file.write_all(line.as_bytes())?;
-    }
-    file.flush()?;
     Ok(())
 }
 
@@ -234,6 +208,7 @@ mod tests {
             scenario: &scenario,
             manifest: &manifest,
             outcome: Some(&Outcome::default()),
+            told: None,
         };
         // Over itself, too.
         for _ in 0..2 {
@@ -250,6 +225,9 @@ mod tests {
             "series.csv",
             "trace.jsonl",
             "report.html",
+            "cdf.svg",
+            "bytes.svg",
+            "duplicates.svg",
         ] {
             assert!(target.join(name).is_file(), "{name}");
         }
@@ -273,29 +251,5 @@ mod tests {
         let refused = check(place.path()).unwrap_err().to_string();
         assert!(refused.contains("other things"), "{refused}");
         assert!(check(&place.path().join("thesis.tex")).is_err());
-    }
-
-    #[test]
-    fn a_trace_ends_at_its_bound_and_says_so() {
-        use alphorn_sim::report::NodeRecord;
-        let place = tempfile::tempdir().unwrap();
-        let scenario = scenario_of("[output]\ntrace_bytes_max = 2000\n");
-        let node = |node| NodeRecord {
-            node,
-            ..NodeRecord::default()
-        };
-        let outcome = Outcome {
-            nodes: (0..100).map(node).collect(),
-            ..Outcome::default()
-        };
-        let path = place.path().join("t");
-        write_trace(&path, &scenario, &outcome).unwrap();
-        let text = fs::read_to_string(path).unwrap();
-        assert!(text.len() < 2300, "{}", text.len());
-        let last = text.lines().last().unwrap();
-        assert!(
-            last.contains("records left out, trace_bytes_max = 2000"),
-            "{last}"
-        );
     }
 }

@@ -5,7 +5,7 @@ use super::print::print;
 use crate::error::{Error, Result};
 use crate::report::write_whole;
 use alphorn_sim::report::manifest::Manifest;
-use alphorn_sim::sweep::{Merged, sweep_page};
+use alphorn_sim::sweep::{Merged, sweep_page, sweep_picture};
 use anyhow::{Context, anyhow};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,6 +75,9 @@ pub(super) fn write(folder: &Path, name: &str, merged: &Merged) -> Result<()> {
     let lead = format!("{} runs at {points} points of {name}", merged.runs.len());
     write_whole(&folder.join("runs.csv"), merged.runs_csv().as_bytes())?;
     write_whole(&folder.join("points.csv"), merged.points_csv().as_bytes())?;
+    if let Some(picture) = sweep_picture(merged) {
+        write_whole(&folder.join("frontier.svg"), picture.as_bytes())?;
+    }
     let page = sweep_page(name, &lead, merged);
     write_whole(&folder.join("report.html"), page.as_bytes())
 }

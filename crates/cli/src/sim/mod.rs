@@ -2,9 +2,11 @@
 
 mod compare;
 mod folder;
+mod import;
 mod list;
 mod merge;
 mod plan;
+mod plot;
 mod presets;
 mod print;
 mod replay;
@@ -13,6 +15,7 @@ mod run;
 mod shadow;
 mod shrink;
 mod source;
+mod trace;
 mod work;
 
 use crate::error::Result;
@@ -67,6 +70,15 @@ printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
   alphorn sim export-shadow broadcast-20 folder --set sim.nodes=200 --program /opt/node \\
       --args '--index {node} --peers {peers} --seed {seed}'")]
     ExportShadow(shadow::Args),
+    /// Write a configuration of BEAMSIM as a scenario of the two-level model
+    #[command(after_help = "Example:
+  alphorn sim import-beamsim example.yaml --out mine.toml")]
+    ImportBeamsim(import::Args),
+    /// Draw the deliveries of several runs over time in one picture
+    #[command(after_help = "Examples:
+  alphorn sim plot gossip=run1 rlnc=run2 --out cdf.svg --title 'A block of 119 kB'
+  alphorn sim plot sweep --out cdf.svg")]
+    Plot(plot::Args),
     /// Show the presets
     List(list::Args),
 }
@@ -99,6 +111,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Replay(args) => replay::run(args),
         What::Shrink(args) => shrink::run(args),
         What::ExportShadow(args) => shadow::run(args),
+        What::ImportBeamsim(args) => import::run(args),
+        What::Plot(args) => plot::run(args),
         What::List(args) => list::run(args),
     }
 }

@@ -40,6 +40,8 @@ pub(crate) const PRESETS: &[Preset] = presets![
     "regress-grid",
     "regress-loss",
     "regress-partition",
+    "regress-partition-rlnc",
+    "regress-partition-rs",
 ];
 
 /// Files that presets name.

@@ -3,6 +3,7 @@
 use super::folder;
 use super::print::print;
 use super::source::shell;
+use super::trace::Told;
 use super::work::{self, Ran};
 use crate::error::{Error, Result};
 use crate::machine::COMMIT;
@@ -10,12 +11,12 @@ use crate::report::table;
 use alphorn_sim::report::manifest::Manifest;
 use alphorn_sim::report::plot::number;
 use alphorn_sim::report::{NodeRecord, Outcome};
-use alphorn_sim::run::RunError;
-use alphorn_sim::scenario::{Scenario, Stop};
+use alphorn_sim::scenario::{Scenario, Stop, TraceLevel};
 use alphorn_sim::sweep::{Item, Merged};
-use alphorn_sim::world::WorldError;
+use alphorn_sim::world::Traced;
+use alphorn_types::trace::{Event, Record};
 use anyhow::anyhow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 
 /// A run again from its manifest; fails if one event differs
@@ -23,12 +24,15 @@ use std::path::PathBuf;
 pub(super) struct Args {
     /// Manifest or folder of the run
     manifest: PathBuf,
-    /// Only up to this event, and to the end of its millisecond
+    /// Only up to this event, which is the last one
     #[arg(long, value_name = "EVENT", value_parser = clap::value_parser!(u64).range(1..))]
     until: Option<u64>,
-    /// Show what this node did
+    /// Show what this node did, and the last that happened to it
     #[arg(long, value_name = "I")]
     node: Option<u32>,
+    /// File for everything that happened, a line each; to the node alone with --node
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Folder for the tables, trace and page of the run as it is now
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -56,17 +60,29 @@ pub(super) fn run(args: &Args) -> Result<()> {
         println!("made by commit {made}, this is {COMMIT}: other code may give other events\n");
     }
     if let Some(event) = args.until {
-        until(&mut scenario, manifest.seed, event)?;
+        scenario.sim.stop = Stop::Events(event.min(scenario.sim.events_max));
     }
     let command = format!(
         "alphorn sim replay {}",
         shell(&args.manifest.display().to_string())
     );
-    let mut ran = work::one(&scenario, &item(&manifest), command, None)?;
+    let full =
+        args.trace.is_some() || args.out.is_some() && scenario.output.trace == TraceLevel::Full;
+    let traced = match args.node {
+        Some(node) => Some(Traced::Node(node)),
+        None => full.then_some(Traced::All),
+    };
+    let mut ran = work::one(&scenario, &item(&manifest), command, (None, traced))?;
     ran.manifest.set.clone_from(&manifest.set);
     println!("{}", print(&Merged::of(vec![ran.manifest.clone()])));
     if let (Some(node), Some(outcome)) = (args.node, &ran.outcome) {
         println!("\n{}", account(&scenario, outcome, node));
+    }
+    if let (Some(_), Some(told)) = (args.node, &ran.told) {
+        println!("{}", last_of(told)?);
+    }
+    if let Some(path) = &args.trace {
+        super::trace::write(path, &scenario, None, ran.told.as_ref())?;
     }
     if let Some(out) = &args.out {
         work::keep(out, &scenario, &ran)?;
@@ -80,23 +96,50 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Lets the run end with the millisecond of an event.
-fn until(scenario: &mut Scenario, seed: u64, event: u64) -> Result<()> {
-    let mut cut = scenario.clone();
-    cut.sim.events_max = event;
-    let at_ns = match alphorn_sim::run::run(&cut, seed, &mut ()) {
-        Err(RunError::World(WorldError::Events { at_ns, .. })) => at_ns,
-        // It ends before that event, as it did.
-        Ok(_) => return Ok(()),
-        Err(error) => return Err(anyhow!("before event {event}: {error}").into()),
+/// The last that happened to a node, a line each.
+fn last_of(told: &Told) -> Result<String> {
+    const LINES: usize = 24;
+    let mut last: VecDeque<String> = VecDeque::new();
+    for record in told.records()? {
+        if last.len() == LINES {
+            last.pop_front();
+        }
+        last.push_back(line_of(&record?));
+    }
+    Ok(Vec::from(last).join("\n"))
+}
+
+/// What happened, for a person.
+fn line_of(record: &Record) -> String {
+    let (event, words) = match &record.event {
+        Event::Input {
+            event,
+            what,
+            from,
+            kind,
+            bytes,
+        } => {
+            let from = from.map_or(String::new(), |from| format!(" of {from}"));
+            (event, format!("< {what}{from} {kind} {bytes}"))
+        }
+        Event::Output {
+            event,
+            what,
+            to,
+            kind,
+            amount,
+        } => {
+            let to = match &to[..] {
+                [] => String::new(),
+                [one] => format!(" to {one}"),
+                many => format!(" to {} nodes", many.len()),
+            };
+            (event, format!("  > {what}{to} {kind} {amount}"))
+        }
+        _ => return String::new(),
     };
-    let ms = (at_ns / 1_000_000 + 1).min(scenario.sim.sim_time_max_ms);
-    println!(
-        "event {event} is at {} ms of virtual time\n",
-        number(at_ns as f64 / 1e6)
-    );
-    scenario.sim.stop = Stop::TimeMs(ms);
-    Ok(())
+    let words = words.trim_end_matches(" 0").trim_end();
+    format!("{event:>10} {:>12.3} ms {words}", record.t as f64 / 1e6)
 }
 
 /// Whether the run is what its manifest says.

@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     named.sweep.clear();
     named.check()?;
     let item = item(&manifest);
-    let ways = |scenario: &Scenario| match work::one(scenario, &item, String::new(), None) {
+    let ways = |scenario: &Scenario| match work::one(scenario, &item, String::new(), (None, None)) {
         Ok(ran) => ran.ways,
         // What cannot be run does not fail in any way that matters.
         Err(_) => Vec::new(),

@@ -1,16 +1,19 @@
 //! Runs of a plan on the cores of this machine: one thread each, no more at once than fit into memory.
 
 use super::folder::{self, Finished, sha256};
+use super::trace::{Spool, Told};
 use crate::error::Result;
 use crate::machine::{COMMIT, Machine};
 use crate::options::pool;
 use crate::progress::Bars;
 use alphorn_sim::report::Outcome;
-use alphorn_sim::report::manifest::{self, CostSource, Figures, Host, Manifest};
+use alphorn_sim::report::manifest::{self, CostSource, Figures, Host, Manifest, Refusals};
 use alphorn_sim::run::{Observe, Progress, RunError, run};
-use alphorn_sim::scenario::{Graph, Scenario};
+use alphorn_sim::scenario::{Graph, Scenario, TraceLevel};
 use alphorn_sim::sweep::{Item, Plan};
-use anyhow::anyhow;
+use alphorn_sim::world::Traced;
+use alphorn_types::trace::Record;
+use anyhow::{Context, anyhow};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -23,6 +26,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Ran {
     pub(crate) manifest: Manifest,
     pub(crate) outcome: Option<Outcome>,
+    /// What was told on the way, if that was asked for.
+    pub(crate) told: Option<Told>,
     /// In what ways it failed, without the values: what a smaller run must have in common.
     pub(crate) ways: Vec<String>,
 }
@@ -32,6 +37,7 @@ struct Watch<'a> {
     clock: Instant,
     wall_max: Duration,
     bars: Option<&'a Mutex<Bars>>,
+    spool: Option<Spool>,
 }
 
 impl Observe for Watch<'_> {
@@ -46,6 +52,16 @@ impl Observe for Watch<'_> {
             false => ControlFlow::Continue(()),
         }
     }
+
+    fn traces(&self) -> Option<Traced> {
+        self.spool.as_ref().and_then(Spool::wants)
+    }
+
+    fn trace(&mut self, records: Vec<Record>) {
+        if let Some(spool) = &mut self.spool {
+            spool.keep(&records);
+        }
+    }
 }
 
 /// Runs a scenario with a seed. `id` and `set` come from a plan, `command` runs it again.
@@ -56,13 +72,19 @@ pub(crate) fn one(
     scenario: &Scenario,
     item: &Item,
     command: String,
-    bars: Option<&Mutex<Bars>>,
+    (bars, traced): (Option<&Mutex<Bars>>, Option<Traced>),
 ) -> Result<Ran> {
+    let spool = |of| Spool::new(of, scenario.output.trace_bytes_max);
+    let spool = traced
+        .map(spool)
+        .transpose()
+        .context("cannot keep a trace")?;
     let clock = Instant::now();
     let mut watch = Watch {
         clock,
         wall_max: Duration::from_secs(scenario.sim.wall_time_max_s),
         bars,
+        spool,
     };
     let result = run(scenario, item.seed, &mut watch);
     let wall_s = clock.elapsed().as_secs_f64();
@@ -94,6 +116,7 @@ pub(crate) fn one(
             manifest.failures = outcome.summary().failures(&scenario.expect);
             manifest.events_per_s = figures.events as f64 / wall_s.max(1e-9);
             manifest.figures = Some(figures);
+            manifest.refusals = Refusals::from(&outcome.adversity);
             let way = |failure: &String| failure.split(" = ").next().unwrap_or_default().to_owned();
             (Some(outcome), manifest.failures.iter().map(way).collect())
         }
@@ -106,9 +129,11 @@ pub(crate) fn one(
         }
     };
     manifest.holds = manifest.failures.is_empty();
+    let told = watch.spool.map(Spool::finish).transpose();
     Ok(Ran {
         manifest,
         outcome,
+        told: told.context("cannot keep a trace")?,
         ways,
     })
 }
@@ -217,17 +242,20 @@ fn kept_or_run(
         return Ok(Ran {
             manifest,
             outcome: None,
+            told: None,
             ways: Vec::new(),
         });
     }
     let scenario = plan.scenario(item)?;
-    let mut ran = one(&scenario, item, (work.command)(item), bars)?;
+    let full = target.is_some() && scenario.output.trace == TraceLevel::Full;
+    let traced = full.then_some(Traced::All);
+    let mut ran = one(&scenario, item, (work.command)(item), (bars, traced))?;
     if let Some(target) = target {
         keep(&target, &scenario, &ran)?;
     }
     // Its tables are written; a thousand outcomes would not fit into memory.
     if plan.items.len() > 1 {
-        ran.outcome = None;
+        (ran.outcome, ran.told) = (None, None);
     }
     Ok(ran)
 }
@@ -238,6 +266,7 @@ pub(crate) fn keep(target: &Path, scenario: &Scenario, ran: &Ran) -> Result<()> 
         scenario,
         manifest: &ran.manifest,
         outcome: ran.outcome.as_ref(),
+        told: ran.told.as_ref(),
     };
     folder::write(target, &finished)
 }

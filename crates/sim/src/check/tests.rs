@@ -28,6 +28,7 @@ fn ledger() -> Ledger {
         published_ns,
         bytes: 1000,
         laws: 0,
+        equivocal: false,
     };
     let honest = vec![true, true, true, false];
     Ledger::new(vec![item(0), item(100 * MS)], laws, honest.clone(), honest)
@@ -109,8 +110,36 @@ fn honest_nodes_have_no_proof_against_honest_ones() {
         about: 2,
         reason: "invalid",
     };
+    assert_eq!(ledger.violation(), Some(&accused));
+    // What the cheat reports is not counted.
+    let reports: Vec<_> = ledger.reports().iter().collect();
+    assert_eq!(reports, [(&"broken_promise", &1), (&"invalid", &2)]);
+    assert_eq!((ledger.accused(), ledger.evidence()), (1, 0));
+}
+
+#[test]
+fn either_of_two_payloads_is_a_delivery_and_both_are_evidence() {
+    let mut ledger = ledger();
+    ledger.items[0].equivocal = true;
+    // The first payload of the duty has number 0, the second one 2.
+    for (ms, node, item) in [(11, 1, 0), (12, 1, 2), (11, 2, 2), (13, 3, 2), (14, 3, 0)] {
+        assert_eq!(deliver(&mut ledger, ms, node, item, 1000), None);
+    }
+    assert_eq!(ledger.delays_ns()[..2], [Some(11 * MS), Some(11 * MS)]);
+    // Node 3 is not honest.
+    assert_eq!((ledger.deliveries(), ledger.evidence()), (3, 1));
+    let twice = Violation::Twice { node: 2, item: 0 };
+    assert_eq!(deliver(&mut ledger, 15, 2, 2, 1000), Some(twice));
+}
+
+#[test]
+fn who_has_forgotten_may_deliver_again() {
+    let mut ledger = ledger();
+    assert_eq!(deliver(&mut ledger, 11, 1, 0, 1000), None);
+    Witness::<Mesh>::restarted(&mut ledger, 20 * MS, 1);
+    assert_eq!(deliver(&mut ledger, 30, 1, 0, 1000), None);
     assert_eq!(
-        (ledger.violation(), ledger.reports()),
-        (Some(&accused), (4, 0))
+        (ledger.deliveries(), ledger.delays_ns()[0]),
+        (1, Some(11 * MS))
     );
 }

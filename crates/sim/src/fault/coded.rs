@@ -1,67 +1,179 @@
 //! Adversaries among nodes that broadcast in pieces.
 
-use super::{Adversary, Interval, Parameters, Wrap};
-use crate::role::coded::Coded;
+use super::{Adversary, Deficient, Interval, NoPayload, Pace, Parameters, Spoil, Twin, Wrap};
+use crate::role::coded::{Coded, FORGED};
 use crate::role::{Input, Output};
-use crate::scenario::FaultKind;
+use crate::scenario::{FailsAt, FaultKind};
 use alphorn_proto::Peer;
-use alphorn_proto::broadcast::{Class, Message};
+use alphorn_proto::broadcast::{Announce, Class, Message, Unread};
 use alphorn_proto::gossip::Peers;
-use alphorn_proto::rlnc::{Coding, Model16, Ristretto, Rs};
 use alphorn_types::Time;
 use std::sync::Arc;
 
 /// Most pieces that are sent once more.
 const REPEATS_MAX: u32 = 1 << 12;
-
-/// A code whose pieces can be made invalid.
-pub trait Spoil: Coding {
-    /// The piece, such that its verification fails.
-    fn spoil(piece: &Self::Piece) -> Self::Piece;
-}
-
-impl Spoil for Model16 {
-    fn spoil(piece: &Self::Piece) -> Self::Piece {
-        let mut piece = piece.clone();
-        piece.valid = false;
-        piece
-    }
-}
-
-impl Spoil for Ristretto {
-    fn spoil(piece: &Self::Piece) -> Self::Piece {
-        let mut chunk = piece.as_ref().clone();
-        // The data of other coefficients.
-        chunk.data = chunk.coefficients.clone();
-        Arc::new(chunk)
-    }
-}
-
-impl Spoil for Rs {
-    fn spoil(piece: &Self::Piece) -> Self::Piece {
-        let mut shard = piece.clone();
-        shard.index ^= 1;
-        shard
-    }
-}
+/// Bytes that nobody can read, if the scenario does not say how many.
+const GARBAGE_BYTES: u64 = 1000;
+/// The tag of a chunk, and that of a shard.
+const TAGS: [u8; 2] = [3, 4];
 
 impl<C: Spoil> Adversary for Coded<C> {
-    fn forge(kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
+    fn forge(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
         let interval = parameters.interval;
         let peers: Peers = Peers::List((0..parameters.peers).map(Peer).collect());
-        match kind {
-            FaultKind::InvalidFlood => Some(Box::new(Spoiler { interval })),
-            FaultKind::FalseFeedback => Some(Box::new(Liar { interval })),
-            FaultKind::Grief => Some(Box::new(Repeat {
+        let payload = parameters.fails_at == FailsAt::Payload;
+        Some(match kind {
+            // Pieces and headers have the size of their broadcast.
+            FaultKind::InvalidFlood
+                if parameters.bytes > 0 && parameters.fails_at != FailsAt::Decoding =>
+            {
+                return None;
+            }
+            FaultKind::InvalidFlood if payload && parameters.rate == 0 => {
+                Box::new(Spoiler { interval })
+            }
+            FaultKind::InvalidFlood => Box::new(PieceFlood::new(self.clone_code(), parameters)),
+            FaultKind::FalseFeedback if parameters.rate > 0 => return None,
+            FaultKind::FalseFeedback => Box::new(Liar { interval }),
+            FaultKind::Grief => Box::new(Repeat {
                 interval,
                 peers,
                 left: REPEATS_MAX,
-            })),
-            FaultKind::RankDeficientSource => Some(Box::new(Deficient {
-                left: parameters.chunks.saturating_sub(1),
-            })),
-            _ => None,
+            }),
+            FaultKind::RankDeficientSource => {
+                Box::new(Deficient::new(parameters.chunks.saturating_sub(1)))
+            }
+            FaultKind::NonCodewordSource => Box::new(NoPayload::new(self.clone_code())),
+            FaultKind::Equivocate => Box::new(Twin::new(self.twin(parameters.seed))),
+            _ => return None,
+        })
+    }
+}
+
+/// Sends what fails to all its neighbours, at a rate, in the broadcast that it heard of last: pieces that
+/// do not verify, bytes that nobody can read, or headers under a forged signature.
+#[derive(Clone, Debug)]
+pub struct PieceFlood<C: Spoil> {
+    code: C,
+    pace: Pace,
+    peers: Peers,
+    fails_at: FailsAt,
+    bytes: u64,
+    /// What it heard of last.
+    announce: Option<Arc<Announce<C>>>,
+    piece: Option<Message<C>>,
+    /// Makes every forged header another one.
+    count: u64,
+}
+
+impl<C: Spoil> PieceFlood<C> {
+    fn new(code: C, parameters: &Parameters) -> Self {
+        PieceFlood {
+            code,
+            pace: Pace::new(parameters.interval, parameters.rate),
+            peers: Peers::List((0..parameters.peers).map(Peer).collect()),
+            fails_at: parameters.fails_at,
+            bytes: match parameters.bytes {
+                0 => GARBAGE_BYTES,
+                bytes => bytes,
+            },
+            announce: None,
+            piece: None,
+            count: parameters.number << 32,
         }
+    }
+
+    fn forged(&mut self, announce: &Announce<C>) -> Message<C> {
+        self.count += 1;
+        let mut header = announce.header.clone();
+        header.payload_hash[..8].copy_from_slice(&self.count.to_le_bytes());
+        let id = header.id(&[0; 32]);
+        let mut auth = announce.auth.to_vec();
+        if let Some(first) = auth.first_mut() {
+            *first = FORGED;
+        }
+        let anchor = announce.anchor.clone();
+        Message::Header(Arc::new(Announce::new(
+            &self.code,
+            id,
+            header,
+            auth.into(),
+            anchor,
+        )))
+    }
+
+    fn garbage(&mut self, announce: &Announce<C>) -> Message<C> {
+        let tag = TAGS[usize::from(self.code.strategy() == alphorn_proto::rlnc::Strategy::Rs)];
+        let id = announce.id;
+        let mut bytes = vec![tag];
+        bytes.extend_from_slice(&id.0);
+        bytes.resize(
+            usize::try_from(self.bytes)
+                .unwrap_or(usize::MAX)
+                .max(bytes.len()),
+            0xff,
+        );
+        Message::Unread(Arc::new(Unread {
+            id,
+            bytes: bytes.into(),
+        }))
+    }
+}
+
+impl<C: Spoil> Wrap<Coded<C>> for PieceFlood<C> {
+    fn input(
+        &mut self,
+        _: Time,
+        input: Input<Coded<C>>,
+        _: &mut Vec<Output<Coded<C>>>,
+    ) -> Option<Input<Coded<C>>> {
+        match &input {
+            Input::Message {
+                message: Message::Header(announce),
+                ..
+            } => self.announce = Some(announce.clone()),
+            Input::Message { message, .. } if matches!(message, Message::Piece { .. }) => {
+                self.piece = Some(message.clone());
+            }
+            _ => {}
+        }
+        Some(input)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.pace.next()
+    }
+
+    fn deadline(&mut self, _: Time, own: &mut Vec<Output<Coded<C>>>) {
+        self.pace.step();
+        let announce = self.announce.clone();
+        let message = match (self.fails_at, &self.piece, announce) {
+            (FailsAt::Payload, Some(piece), _) => spoiled::<C>(piece),
+            (FailsAt::Decoding, _, Some(announce)) => Some(self.garbage(&announce)),
+            (FailsAt::Signature, _, Some(announce)) => Some(self.forged(&announce)),
+            _ => None,
+        };
+        own.extend(message.map(|message| Output::Send {
+            to: self.peers.clone(),
+            message,
+            class: Class::Control as u8,
+        }));
+    }
+}
+
+/// The same piece, such that it does not verify.
+fn spoiled<C: Spoil>(message: &Message<C>) -> Option<Message<C>> {
+    match message {
+        Message::Piece {
+            id,
+            piece,
+            wire_bytes,
+        } => Some(Message::Piece {
+            id: *id,
+            piece: C::spoil(piece),
+            wire_bytes: *wire_bytes,
+        }),
+        _ => None,
     }
 }
 
@@ -74,22 +186,9 @@ pub struct Spoiler {
 impl<C: Spoil> Wrap<Coded<C>> for Spoiler {
     fn output(&mut self, now: Time, output: Output<Coded<C>>, outputs: &mut Vec<Output<Coded<C>>>) {
         outputs.push(match output {
-            Output::Send {
+            Output::Send { to, message, class } if self.interval.contains(now) => Output::Send {
                 to,
-                message:
-                    Message::Piece {
-                        id,
-                        piece,
-                        wire_bytes,
-                    },
-                class,
-            } if self.interval.contains(now) => Output::Send {
-                to,
-                message: Message::Piece {
-                    id,
-                    piece: C::spoil(&piece),
-                    wire_bytes,
-                },
+                message: spoiled::<C>(&message).unwrap_or(message),
                 class,
             },
             other => other,
@@ -148,27 +247,5 @@ impl<C: Spoil> Wrap<Coded<C>> for Repeat {
             });
         }
         Some(input)
-    }
-}
-
-/// A source that gives fewer pieces than are needed, whoever asks.
-#[derive(Clone, Copy, Debug)]
-pub struct Deficient {
-    left: u16,
-}
-
-impl<C: Spoil> Wrap<Coded<C>> for Deficient {
-    fn output(&mut self, _: Time, output: Output<Coded<C>>, outputs: &mut Vec<Output<Coded<C>>>) {
-        if let Output::Send {
-            message: Message::Piece { .. },
-            ..
-        } = &output
-        {
-            if self.left == 0 {
-                return;
-            }
-            self.left -= 1;
-        }
-        outputs.push(output);
     }
 }

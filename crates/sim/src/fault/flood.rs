@@ -1,24 +1,24 @@
 //! Adversaries among nodes that send payloads whole.
 
-use super::{Adversary, Interval, Parameters, Wrap};
+use super::{Adversary, Interval, Pace, Parameters, Wrap};
 use crate::role::flood::{Blob, Flood, FloodMessage, Machine};
 use crate::role::{Input, Output};
-use crate::scenario::FaultKind;
+use crate::scenario::{FailsAt, FaultKind};
 use alphorn_proto::Peer;
 use alphorn_proto::gossip::{Class, DENSE_WINDOW, DenseId, Ids, Message, Peers};
 use alphorn_types::Time;
 use std::collections::BTreeSet;
 
-const SECOND_NS: u64 = 1_000_000_000;
 /// Names in a message of lies.
 const NAMES: u32 = 32;
 /// Most payloads that are replayed.
 const SEEN_MAX: usize = 1 << 16;
 
 impl<S: Machine + 'static> Adversary for Flood<S> {
-    fn forge(kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
+    fn forge(&self, kind: FaultKind, parameters: &Parameters) -> Option<Box<dyn Wrap<Self>>> {
         let peers = everyone(parameters.peers);
         match kind {
+            FaultKind::InvalidFlood if parameters.fails_at != FailsAt::Payload => None,
             FaultKind::InvalidFlood => Some(Box::new(InvalidFlood {
                 pace: Pace::new(parameters.interval, parameters.rate),
                 peers,
@@ -35,6 +35,10 @@ impl<S: Machine + 'static> Adversary for Flood<S> {
                 peers,
                 seen: BTreeSet::new(),
             })),
+            FaultKind::Equivocate => Some(Box::new(TwoTales {
+                items: parameters.items,
+                own: BTreeSet::new(),
+            })),
             _ => None,
         }
     }
@@ -44,7 +48,8 @@ fn everyone(peers: u64) -> Peers {
     Peers::List((0..peers).map(Peer).collect())
 }
 
-/// Numbers that no payload of the run has; each adversary has its own.
+/// Numbers that no payload of the run has, nor the second one of a source that equivocates; each
+/// adversary has its own.
 #[derive(Clone, Copy, Debug)]
 struct Names {
     next: u64,
@@ -54,7 +59,7 @@ struct Names {
 impl Names {
     fn new(parameters: &Parameters) -> Self {
         Names {
-            next: u64::from(parameters.items) + parameters.number,
+            next: 2 * u64::from(parameters.items) + parameters.number,
             step: parameters.of.max(1),
         }
     }
@@ -64,32 +69,6 @@ impl Names {
         let number = self.next;
         self.next += self.step;
         DenseId((number % u64::from(DENSE_WINDOW)) as u32)
-    }
-}
-
-/// Something to do at a rate.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    interval: Interval,
-    period_ns: u64,
-    next: Time,
-}
-
-impl Pace {
-    fn new(interval: Interval, rate: u64) -> Self {
-        Pace {
-            interval,
-            period_ns: SECOND_NS.checked_div(rate).unwrap_or(u64::MAX),
-            next: interval.from,
-        }
-    }
-
-    fn next(&self) -> Option<Time> {
-        (self.period_ns < u64::MAX && self.next < self.interval.until).then_some(self.next)
-    }
-
-    fn step(&mut self) {
-        self.next = self.next.saturating_add_ns(self.period_ns.max(1));
     }
 }
 
@@ -176,6 +155,57 @@ impl<S: Machine> Wrap<Flood<S>> for Replay {
             own.push(send(&self.peers, message.clone()));
         }
         Some(input)
+    }
+}
+
+/// A source that publishes two payloads as one: neighbours with even numbers get the first, those with
+/// odd ones the second, under a name of its own.
+#[derive(Clone, Debug)]
+pub struct TwoTales {
+    items: u32,
+    /// What it published.
+    own: BTreeSet<DenseId>,
+}
+
+impl<S: Machine> Wrap<Flood<S>> for TwoTales {
+    fn input(
+        &mut self,
+        _: Time,
+        input: Input<Flood<S>>,
+        _: &mut Vec<Output<Flood<S>>>,
+    ) -> Option<Input<Flood<S>>> {
+        if let Input::Command(publish) = &input {
+            self.own.insert(DenseId(publish.item));
+        }
+        Some(input)
+    }
+
+    fn output(&mut self, _: Time, output: Output<Flood<S>>, outputs: &mut Vec<Output<Flood<S>>>) {
+        let Output::Send { to, message, class } = output else {
+            return outputs.push(output);
+        };
+        let own = |id: &DenseId| self.own.get(id).map(|id| DenseId(id.0 + self.items));
+        let second = match &message {
+            Message::Data { id, payload } => own(id).map(|id| Message::Data {
+                id,
+                payload: *payload,
+            }),
+            Message::Relay { id, payload } => own(id).map(|id| Message::Relay {
+                id,
+                payload: *payload,
+            }),
+            _ => None,
+        };
+        let Some(second) = second else {
+            return outputs.push(Output::Send { to, message, class });
+        };
+        for (message, parity) in [(message, 0), (second, 1)] {
+            let to: Vec<Peer> = to.iter().filter(|peer| peer.0 % 2 == parity).collect();
+            if !to.is_empty() {
+                let to = Peers::List(to.into());
+                outputs.push(Output::Send { to, message, class });
+            }
+        }
     }
 }
 

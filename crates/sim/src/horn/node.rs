@@ -384,12 +384,7 @@ impl Role for HornNode {
 
     #[inline]
     fn poll_output(&mut self) -> Option<Output<Self>> {
-        let output = self.out.pop_front();
-        if self.out.is_empty() {
-            // The next output goes to the front of the buffer, which is in the cache.
-            self.out.clear();
-        }
-        output
+        self.out.pop_front()
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -1,6 +1,7 @@
 //! Pages that need nothing else: one file, no script, no network access; light and dark.
 
-use super::plot::Plot;
+use super::picture::Picture;
+use super::plot::{self, Plot};
 use std::fmt::Write;
 
 /// Where figures come from; each one on a page says so.
@@ -136,11 +137,16 @@ impl Page {
 
     /// A plot with its title, where its figures come from, and those figures as a table.
     pub fn plot(&mut self, plot: &Plot, origin: Origin, table: &Table) {
-        self.figure(&plot.title, &plot.about, &plot.svg(), origin, table);
+        self.figure((&plot.title, &plot.about), &plot.svg(), origin, table);
     }
 
     /// The same for a picture that is already drawn.
-    pub fn figure(&mut self, title: &str, about: &str, svg: &str, origin: Origin, table: &Table) {
+    pub fn picture(&mut self, picture: &Picture, origin: Origin) {
+        let words = (picture.title.as_str(), picture.about.as_str());
+        self.figure(words, &picture.svg, origin, &picture.table);
+    }
+
+    fn figure(&mut self, (title, about): (&str, &str), svg: &str, origin: Origin, table: &Table) {
         self.put(format_args!(
             "<figure><figcaption><strong>{}</strong> <span class=\"origin\">{}</span><br/>{}</figcaption>{svg}\
              <details><summary>The figures</summary>{}</details></figure>",
@@ -166,8 +172,9 @@ impl Page {
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
              <meta name=\"color-scheme\" content=\"light dark\"/>\
-             <title>{}</title><style>{STYLE}</style></head><body><main>{}</main></body></html>\n",
+             <title>{}</title><style>{}{STYLE}</style></head><body><main>{}</main></body></html>\n",
             escape(&self.title),
+            plot::STYLE,
             self.body
         )
     }
@@ -196,8 +203,7 @@ pub(crate) fn escape(text: &str) -> String {
     safe
 }
 
-/// Colours of lines after Okabe and Ito, which readers with any colour vision tell apart, darkened
-/// for white paper; contrast with the ground is at least 3 to 1 for lines and 4.5 to 1 for text.
+/// All but the pictures.
 const STYLE: &str = include_str!("style.css");
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The manifest of a run: what was run, where, what came out, and how to run it again.
 
-use super::{Bounds, Outcome, Summary};
+use super::{Adversity, Bounds, Outcome, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -85,6 +85,36 @@ pub struct Bound {
     pub lb4_ms: f64,
 }
 
+/// What became of bad messages, as honest nodes saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusals {
+    /// Messages that they refused, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Their reports about a neighbour, by reason.
+    pub reports: BTreeMap<String, u64>,
+    /// Nodes that one of them has proof against.
+    pub accused: u32,
+    /// Those of them with proof against a source.
+    pub evidence: u32,
+}
+
+impl From<&Adversity> for Refusals {
+    fn from(adversity: &Adversity) -> Self {
+        let named = |counts: &BTreeMap<&str, u64>| {
+            let named = counts
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count));
+            named.collect()
+        };
+        Refusals {
+            refused: named(&adversity.refused),
+            reports: named(&adversity.reports),
+            accused: adversity.accused,
+            evidence: adversity.evidence,
+        }
+    }
+}
+
 /// What was run, where, what came out, and how to run it again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -120,6 +150,9 @@ pub struct Manifest {
     pub failures: Vec<String>,
     /// Its figures; absent if it could not go on.
     pub figures: Option<Figures>,
+    /// What became of bad messages.
+    #[serde(default)]
+    pub refusals: Refusals,
     /// Seconds that it took.
     pub wall_s: f64,
     /// Events a second.

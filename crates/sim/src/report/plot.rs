@@ -5,8 +5,14 @@
 //! reader depends on colours, and every plot has a title and a description for those who cannot see it.
 
 mod scale;
+mod sheet;
 
 pub use scale::{Axis, Scale, number};
+pub use sheet::sheet;
+
+/// Colours of lines after Okabe and Ito, which readers with any colour vision tell apart, darkened
+/// for white paper; contrast with the ground is at least 3 to 1 for lines and 4.5 to 1 for text.
+pub(super) const STYLE: &str = include_str!("plot.css");
 
 use super::html::escape;
 use scale::Span;
@@ -92,7 +98,8 @@ pub struct Bar {
 }
 
 impl Layer {
-    fn name(&self) -> &str {
+    /// Its name.
+    pub fn name(&self) -> &str {
         match self {
             Layer::Line { name, .. } | Layer::Steps { name, .. } | Layer::Points { name, .. } => {
                 name
@@ -116,6 +123,15 @@ macro_rules! put {
 impl Plot {
     /// The plot as an SVG element for a page.
     pub fn svg(&self) -> String {
+        self.drawn(false)
+    }
+
+    /// The same with its title in the picture, for where no page says it.
+    pub fn titled_svg(&self) -> String {
+        self.drawn(true)
+    }
+
+    fn drawn(&self, titled: bool) -> String {
         let places: Vec<(f64, f64)> = self.layers.iter().flat_map(Layer::places).collect();
         let marks = self.marks.iter().map(|mark| mark.at);
         let frame = Frame {
@@ -123,26 +139,46 @@ impl Plot {
             y: Span::of(&self.y, places.iter().map(|p| p.1)),
             top: 0.0,
         };
-        let (legend, legend_lines) = self.legend();
+        let title_lines = usize::from(titled && !self.title.is_empty());
+        let (legend, legend_lines) = self.legend(title_lines);
         let rows = stagger(&self.marks, &frame);
         let mark_lines = rows.iter().map(|row| row + 1).max().unwrap_or(0);
         let frame = Frame {
-            top: 10.0 + LINE * (legend_lines + mark_lines) as f64,
+            top: 10.0
+                + 4.0 * title_lines as f64
+                + LINE * (title_lines + legend_lines + mark_lines) as f64,
             ..frame
         };
         let mut svg = open(&self.title, &self.about, frame.top + HEIGHT + BOTTOM);
-        svg.push_str(&legend);
-        frame.axes(&mut svg, &self.x.label, &self.y.label);
-        for (mark, row) in self.marks.iter().zip(rows) {
-            let (x, y) = (frame.at_x(mark.at), frame.top - 5.0 - LINE * row as f64);
-            let class = if mark.bound { "bound" } else { "mark" };
+        if title_lines > 0 {
             put!(
                 svg,
-                "<path class=\"{class}\" d=\"M{x:.1} {:.1}V{:.1}\"/><text class=\"{class}\" x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
-                y + 2.0,
-                frame.top + HEIGHT,
-                x + 3.0,
-                escape(&mark.name)
+                "<text class=\"label\" x=\"{LEFT}\" y=\"14\">{}</text>",
+                escape(&self.title)
+            );
+        }
+        svg.push_str(&legend);
+        frame.axes(&mut svg, &self.x.label, &self.y.label);
+        let places = || {
+            self.marks.iter().zip(&rows).map(|(mark, &row)| {
+                let class = if mark.bound { "bound" } else { "mark" };
+                let y = frame.top - 5.0 - LINE * row as f64;
+                (mark, class, frame.at_x(mark.at), y)
+            })
+        };
+        // Names last, so that no line crosses them.
+        for (_, class, x, y) in places() {
+            let (from, to) = (y + 2.0, frame.top + HEIGHT);
+            put!(
+                svg,
+                "<path class=\"{class}\" d=\"M{x:.1} {from:.1}V{to:.1}\"/>"
+            );
+        }
+        for (mark, class, x, y) in places() {
+            let (x, name) = (x + 3.0, escape(&mark.name));
+            put!(
+                svg,
+                "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{name}</text>"
             );
         }
         for (i, layer) in self.layers.iter().enumerate() {
@@ -152,8 +188,8 @@ impl Plot {
         svg
     }
 
-    /// The names of the layers above the plot, and how many lines they take.
-    fn legend(&self) -> (String, usize) {
+    /// The names of the layers above the plot, below so many lines, and how many lines they take.
+    fn legend(&self, above: usize) -> (String, usize) {
         if self.layers.len() < 2 {
             return (String::new(), 0);
         }
@@ -163,7 +199,7 @@ impl Plot {
             if x + width > WIDTH && x > LEFT {
                 (x, line) = (LEFT, line + 1);
             }
-            let y = 12.0 + LINE * line as f64;
+            let y = 12.0 + LINE * (above + line) as f64 + 4.0 * above as f64;
             match layer {
                 Layer::Points { .. } => {
                     put!(

@@ -2,10 +2,10 @@
 
 use super::{Delivery, Input, Labour, Output, Publish, Role, Wire};
 use crate::latency::mix;
-use alphorn_proto::Class;
-use alphorn_proto::broadcast::{self, Broadcast, Message, Product, Reject, Work};
+use alphorn_proto::broadcast::{self, Broadcast, Message, Place, Product, Reject, Work};
 use alphorn_proto::gossip::Peers;
 use alphorn_proto::rlnc::{Coding, Id, Subject};
+use alphorn_proto::{Class, JobId};
 use alphorn_scheme::model::{CodeOp, CodeTable};
 use alphorn_scheme::{Bytes, Features, Group, SessionId};
 use alphorn_types::{Slot, Time};
@@ -15,11 +15,11 @@ use std::sync::Arc;
 /// The kind of payload in the headers of a run.
 const KIND: u8 = 1;
 /// What an authenticator begins with that does not verify.
-const FORGED: u8 = 1;
+pub(crate) const FORGED: u8 = 1;
 
 impl<C: Coding> Wire for Message<C> {
     const KINDS: &'static [&'static str] = &[
-        "header", "commits", "piece", "rank", "done", "need", "unread",
+        "header", "commits", "piece", "rank", "done", "need", "unread", "ask",
     ];
 
     #[inline]
@@ -37,6 +37,7 @@ impl<C: Coding> Wire for Message<C> {
             Message::Done { .. } => 4,
             Message::Need { .. } => 5,
             Message::Unread(_) => 6,
+            Message::Ask { .. } => 7,
         }
     }
 
@@ -68,6 +69,8 @@ pub struct Coder<C> {
     pub generation_bytes: u64,
     /// Source of each payload.
     pub sources: Vec<u32>,
+    /// Bytes of a payload.
+    pub payload_bytes: u64,
     /// Whether payloads have content; else they are zeros, which only models take.
     pub real: bool,
 }
@@ -153,10 +156,15 @@ impl<C: Coding> Labour for CodedWork<C> {
 pub struct Coded<C: Coding> {
     machine: Broadcast<C>,
     coder: Arc<Coder<C>>,
+    config: Arc<broadcast::Config>,
     node: u32,
+    /// Its jobs have numbers from here on, so that results for a node before it are none for this one.
+    first_job: u64,
     /// Waits behind the time that it took.
     next: Option<Output<Self>>,
     duplicate_bytes: u64,
+    /// What the handshakes with its neighbours tell.
+    places: Arc<[Option<Place>]>,
 }
 
 impl<C: Coding> std::fmt::Debug for Coded<C> {
@@ -179,12 +187,38 @@ impl<C: Coding> Coded<C> {
         let table = coder.clone();
         let schedule = Arc::new(move |subject: &Subject| table.is_scheduled(subject));
         Coded {
-            machine: Broadcast::new(coder.code.clone(), config, schedule, secret),
+            machine: Broadcast::new(coder.code.clone(), config.clone(), schedule, secret),
             coder,
+            config,
             node,
+            first_job: 0,
             next: None,
             duplicate_bytes: 0,
+            places: Arc::new([]),
         }
+    }
+
+    /// Sets what the handshakes with its neighbours tell, by number: where it stands in the order of
+    /// each.
+    pub fn set_places(&mut self, places: Arc<[Option<Place>]>) {
+        self.places = places;
+    }
+
+    /// The same as the node that it is after so many restarts.
+    #[must_use]
+    pub fn restarted(mut self, times: u32) -> Self {
+        self.first_job = super::first_job(times);
+        self
+    }
+
+    /// Another node like this one, as it was at the begin.
+    pub(crate) fn twin(&self, seed: u64) -> Self {
+        let secret = crate::random::bytes(seed, "twin", self.node);
+        Coded::new(self.coder.clone(), self.config.clone(), self.node, secret)
+    }
+
+    pub(crate) fn clone_code(&self) -> C {
+        self.coder.code.clone()
     }
 
     /// The state machine.
@@ -217,8 +251,11 @@ impl<C: Coding> Coded<C> {
         let item = u32::try_from(subject.slot).unwrap_or(u32::MAX);
         let bytes = payload.len() as u64;
         let genuine = !self.coder.real || *payload == self.coder.payload(item, bytes);
+        // The second payload of a source that equivocates.
+        let second = bytes + 1 == self.coder.payload_bytes;
+        let items = u32::try_from(self.coder.sources.len()).unwrap_or(u32::MAX);
         Delivery {
-            item,
+            item: item.saturating_add(if second { items } else { 0 }),
             bytes: if genuine { bytes } else { u64::MAX },
         }
     }
@@ -282,12 +319,24 @@ impl<C: Coding> Role for Coded<C> {
                 return;
             }
             Input::SendReady { peer } => broadcast::Input::SendReady { peer },
-            Input::PeerUp { peer } => broadcast::Input::PeerUp { peer },
+            Input::PeerUp { peer } => {
+                self.machine.handle(now, broadcast::Input::PeerUp { peer });
+                let place = self.places.get(peer.0 as usize).copied().flatten();
+                let Some(place) = place else {
+                    return;
+                };
+                broadcast::Input::Placed { peer, place }
+            }
             Input::PeerDown { peer } => broadcast::Input::PeerDown { peer },
-            Input::Finished { job, product, .. } => broadcast::Input::Finished {
-                job,
-                product: product.flatten(),
-            },
+            Input::Finished { job, product, .. } => {
+                let Some(job) = job.0.checked_sub(self.first_job) else {
+                    return;
+                };
+                broadcast::Input::Finished {
+                    job: JobId(job),
+                    product: product.flatten(),
+                }
+            }
             Input::Deadline => broadcast::Input::Deadline,
             Input::Command(command) => self.publish(command),
         };
@@ -324,7 +373,7 @@ impl<C: Coding> Role for Coded<C> {
                 }
                 broadcast::Output::Cancel { peer, id } => Output::Cancel { peer, what: id },
                 broadcast::Output::Spawn { job, expires, work } => Output::Spawn {
-                    job,
+                    job: JobId(self.first_job + job.0),
                     request: self.spawn(*work, expires),
                 },
                 broadcast::Output::Deliver {
@@ -372,5 +421,9 @@ impl<C: Coding> Role for Coded<C> {
 
     fn duplicate_bytes(&self) -> u64 {
         self.duplicate_bytes
+    }
+
+    fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        self.machine.refused().reasons()
     }
 }

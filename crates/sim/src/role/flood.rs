@@ -116,6 +116,8 @@ pub trait Machine: std::fmt::Debug {
     fn next_deadline(&self) -> Option<Time>;
     /// Bytes of copies.
     fn duplicate_bytes(&self) -> u64;
+    /// What was refused, and how often.
+    fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)>;
 }
 
 macro_rules! machine {
@@ -139,6 +141,10 @@ macro_rules! machine {
             fn duplicate_bytes(&self) -> u64 {
                 self.duplicates().bytes
             }
+
+            fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
+                self.counters().reasons()
+            }
         }
     )*};
 }
@@ -150,6 +156,8 @@ machine!(Gossip, Direct, Grid);
 pub struct Flood<S> {
     machine: S,
     validation_ns: u64,
+    /// Jobs have numbers from here on, so that results for a node before it are none for this one.
+    first_job: u64,
     jobs: u64,
 }
 
@@ -160,8 +168,16 @@ impl<S: Machine> Flood<S> {
         Flood {
             machine,
             validation_ns,
+            first_job: 0,
             jobs: 0,
         }
+    }
+
+    /// The same as the node that it is after so many restarts.
+    #[must_use]
+    pub fn restarted(mut self, times: u32) -> Self {
+        self.first_job = super::first_job(times);
+        self
     }
 
     /// The state machine.
@@ -171,7 +187,7 @@ impl<S: Machine> Flood<S> {
 
     #[cold]
     fn validate(&mut self, token: Token, valid: bool) -> Output<Self> {
-        let job = JobId(self.jobs);
+        let job = JobId(self.first_job + self.jobs);
         self.jobs += 1;
         let slot = Slot(0);
         let request = Request {
@@ -216,9 +232,11 @@ impl<S: Machine> Role for Flood<S> {
                 id: DenseId(item),
                 payload: Blob { bytes, valid: true },
             },
-            Input::Finished { product, .. } => match product {
-                Some((token, verdict)) => gossip::Input::Verdict { token, verdict },
-                None => return,
+            Input::Finished { job, product, .. } => match product {
+                Some((token, verdict)) if job.0 >= self.first_job => {
+                    gossip::Input::Verdict { token, verdict }
+                }
+                _ => return,
             },
             Input::SendReady { .. } => return,
         };
@@ -262,6 +280,10 @@ impl<S: Machine> Role for Flood<S> {
     fn duplicate_bytes(&self) -> u64 {
         self.machine.duplicate_bytes()
     }
+
+    fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        self.machine.refusals()
+    }
 }
 
 /// A graph that no mesh can be made of.
@@ -304,26 +326,40 @@ pub fn meshes(
         }));
     }
     edges.sort_unstable();
-    let mut mesh = vec![PeerSet::EMPTY; graph.nodes() as usize];
+    let mut agreed = vec![PeerSet::EMPTY; graph.nodes() as usize];
     for (_, a, b) in edges {
-        let has_room = |node: u32| mesh[node as usize].len() < usize::from(config.degree);
+        let has_room = |node: u32| agreed[node as usize].len() < usize::from(config.degree);
         if has_room(a) && has_room(b) {
             for (node, peer) in [(a, b), (b, a)] {
                 let number = graph.number_of(node, peer).unwrap_or(u32::MAX);
-                let set = &mut mesh[node as usize];
+                let set = &mut agreed[node as usize];
                 *set = set.or(PeerSet::one(Peer(number.into())));
             }
         }
     }
-    let machine = |(node, mesh): (u64, PeerSet)| {
-        let mut machine = Gossip::new(config.clone(), mix([seed, node, 1, 0]));
-        for peer in (0..graph.peers(node as u32).len() as u64).map(Peer) {
-            machine.handle(Time::ZERO, gossip::Input::PeerUp { peer });
+    let role = |(node, agreed): (u32, PeerSet)| {
+        let mut role = mesh(config, validation_ns, (seed, node, 0));
+        for peer in (0..graph.peers(node).len() as u64).map(Peer) {
+            let up = gossip::Input::PeerUp { peer };
+            role.machine.handle(Time::ZERO, up);
         }
-        machine.adopt(mesh);
-        Flood::new(machine, validation_ns)
+        role.machine.adopt(agreed);
+        role
     };
-    Ok((0..).zip(mesh).map(machine).collect())
+    Ok((0..).zip(agreed).map(role).collect())
+}
+
+/// A node of a mesh that knows nobody: that of a seed, its number, and how often it began anew.
+///
+/// # Panics
+/// If the configuration does not pass [`Config::check`].
+pub fn mesh(
+    config: &Arc<Config>,
+    validation_ns: u64,
+    (seed, node, restarts): (u64, u32, u32),
+) -> Flood<Gossip<DenseId, Blob>> {
+    let seed = mix([seed, node.into(), 1, restarts.into()]);
+    Flood::new(Gossip::new(config.clone(), seed), validation_ns)
 }
 
 /// Nodes of which each sends to all its neighbours, and nobody forwards.
@@ -332,10 +368,20 @@ pub fn directs(
     config: &Arc<Config>,
     validation_ns: u64,
 ) -> Vec<Flood<Direct<DenseId, Blob>>> {
-    let numbers = |node| (0..graph.peers(node).len() as u64).map(Peer).collect();
     (0..graph.nodes())
-        .map(|node| Flood::new(Direct::new(config.clone(), numbers(node)), validation_ns))
+        .map(|node| direct_node(graph, config, validation_ns, node))
         .collect()
+}
+
+/// One of [`directs`].
+pub fn direct_node(
+    graph: &Graph,
+    config: &Arc<Config>,
+    validation_ns: u64,
+    node: u32,
+) -> Flood<Direct<DenseId, Blob>> {
+    let peers = (0..graph.peers(node).len() as u64).map(Peer).collect();
+    Flood::new(Direct::new(config.clone(), peers), validation_ns)
 }
 
 /// Members of the grid; the graph is [`Graph::grid`].
@@ -347,12 +393,24 @@ pub fn grids(
     config: &Arc<Config>,
     validation_ns: u64,
 ) -> Vec<Flood<Grid<DenseId, Blob>>> {
-    let member = |node| {
-        let links = Links::of(node, graph.nodes()).map(|&peer| {
-            let number = graph.number_of(node, peer);
-            Peer(number.expect("a grid connects rows and columns").into())
-        });
-        Flood::new(Grid::new(config.clone(), links), validation_ns)
-    };
-    (0..graph.nodes()).map(member).collect()
+    (0..graph.nodes())
+        .map(|node| member(graph, config, validation_ns, node))
+        .collect()
+}
+
+/// One of [`grids`].
+///
+/// # Panics
+/// As [`grids`].
+pub fn member(
+    graph: &Graph,
+    config: &Arc<Config>,
+    validation_ns: u64,
+    node: u32,
+) -> Flood<Grid<DenseId, Blob>> {
+    let links = Links::of(node, graph.nodes()).map(|&peer| {
+        let number = graph.number_of(node, peer);
+        Peer(number.expect("a grid connects rows and columns").into())
+    });
+    Flood::new(Grid::new(config.clone(), links), validation_ns)
 }

@@ -9,8 +9,10 @@ use crate::random;
 use crate::report::Outcome;
 use crate::role::coded::{Coded, Coder};
 use crate::role::flood::TooManyPeers;
-use crate::scenario::{Broadcast, Latency, Mode, Scenario, Strategy};
-use alphorn_proto::broadcast::{Config, Limits, PEERS_MAX, Policy, PolicyChoice};
+use crate::role::ideal::Ideal;
+use crate::scenario::{Broadcast, Coding, Latency, Mode, Scenario, SourcePrivacy, Strategy};
+use alphorn_proto::Peer;
+use alphorn_proto::broadcast::{self, Config, Limits, PEERS_MAX, Place, Policy, PolicyChoice};
 use alphorn_proto::rlnc::{self, Backend, Cut, Generators, Model16, Ristretto, Rs};
 use alphorn_scheme::model::CodeTable;
 use std::sync::Arc;
@@ -37,6 +39,9 @@ pub(super) fn run<Q: EventQueue>(
     match (broadcast.strategy, scenario.sim.mode) {
         // Indices of shards are as small as a model of them would be: the code itself runs.
         (Strategy::Rs, _) => with::<Q, _>(scenario, broadcast, seed, observe, Rs::new(len), true),
+        (_, Mode::Rank) if broadcast.coding == Coding::Ideal => {
+            with::<Q, _>(scenario, broadcast, seed, observe, Ideal::new(len), false)
+        }
         (_, Mode::Rank) => {
             with::<Q, _>(scenario, broadcast, seed, observe, Model16::new(len), false)
         }
@@ -82,8 +87,13 @@ fn with<Q: EventQueue, C: rlnc::Coding + Spoil>(
     let choice = policy(scenario, broadcast, code.strategy(), len)?;
     let generations = u64::from(cut(scenario, broadcast, len)?.generations.max(1));
     let coder = Arc::new(coder(scenario, &setup, (code, real), generations)?);
+    // As many as most nodes have neighbours.
+    let places = match broadcast.places {
+        true => u16::try_from(setup.mean_degree()).unwrap_or(PEERS_MAX),
+        false => 0,
+    };
     let configs: Vec<Arc<Config>> = (0..scenario.class.len())
-        .map(|class| config(scenario, broadcast, choice, class).map(Arc::new))
+        .map(|class| config(scenario, broadcast, choice, class, places).map(Arc::new))
         .collect::<Result<_, _>>()?;
     let mut roles = Vec::with_capacity(setup.class.len());
     for node in 0..scenario.sim.nodes {
@@ -96,11 +106,37 @@ fn with<Q: EventQueue, C: rlnc::Coding + Spoil>(
         let secret = random::bytes(seed, "broadcast", node);
         roles.push(Coded::new(coder.clone(), config, node, secret));
     }
+    let places = handshakes(&setup.graph, &roles);
+    for (role, places) in roles.iter_mut().zip(&places) {
+        role.set_places(places.clone());
+    }
     let chunks = u64::from(cut(scenario, broadcast, len)?.chunks);
     let degree = setup.mean_degree();
+    let class = setup.class.clone();
     let mut ready = prepare::<_, Q>(scenario, setup, roles, (degree, chunks))?;
     ready.world.connect();
+    ready.world.set_restart(move |_, node, times| {
+        let config = configs[usize::from(class[node as usize])].clone();
+        let secret = random::bytes(seed, &format!("broadcast/{times}"), node);
+        let mut role = Coded::new(coder.clone(), config, node, secret).restarted(times);
+        role.set_places(places[node as usize].clone());
+        role
+    });
     finish(scenario, ready, observe)
+}
+
+/// What the handshake of each connection tells: node by node, where it stands in the order of each
+/// neighbour. A node that comes back deals its places as before.
+fn handshakes<C: rlnc::Coding>(graph: &Graph, roles: &[Coded<C>]) -> Vec<Arc<[Option<Place>]>> {
+    let nodes = 0..roles.len() as u32;
+    let told = |node: u32| {
+        let place = |(number, &peer): (u64, &u32)| {
+            let back = graph.back(graph.end(node, number)?);
+            roles[peer as usize].machine().place_of(Peer(back.into()))
+        };
+        (0..).zip(graph.peers(node)).map(place).collect()
+    };
+    nodes.map(told).collect()
 }
 
 fn coder<C: rlnc::Coding>(
@@ -128,6 +164,7 @@ fn coder<C: rlnc::Coding>(
         auth_bytes: duty.signature_bytes.unwrap_or(AUTH_BYTES),
         generation_bytes: scenario.traffic.bytes.div_ceil(generations),
         sources: setup.sources.clone(),
+        payload_bytes: scenario.traffic.bytes,
         real,
     })
 }
@@ -150,16 +187,21 @@ fn policy(
     strategy: rlnc::Strategy,
     len: u32,
 ) -> Result<PolicyChoice, RunError> {
-    let own = broadcast
-        .chunks
-        .or(broadcast.burst)
-        .or(broadcast.source_chunks);
+    let numbers = [
+        broadcast.chunks,
+        broadcast.credit_milli,
+        broadcast.source_chunks,
+        broadcast.headers,
+    ];
+    let own = numbers.iter().any(|number| number.is_some())
+        || broadcast.burst.is_some()
+        || broadcast.feedback.is_some();
     let known = Policy::NAMED
         .iter()
         .find(|(name, _)| *name == broadcast.policy);
     let (up_bps, latency_ns) = reference(scenario);
     let mut policy = match (broadcast.policy.as_str(), known) {
-        ("auto", _) if own.is_none() => return Ok(PolicyChoice::Auto),
+        ("auto", _) if !own => return Ok(PolicyChoice::Auto),
         ("auto", _) => Policy::auto(len, up_bps, latency_ns),
         (_, Some((_, policy))) => *policy,
         (name, None) => {
@@ -178,10 +220,19 @@ fn policy(
         policy.chunks = short(chunks);
     }
     if let Some(burst) = broadcast.burst {
-        policy.burst = [short(burst); 3];
+        policy.burst = burst.by_hop().map(short);
+    }
+    if let Some(credit) = broadcast.credit_milli {
+        policy.credit_milli = credit;
     }
     if let Some(pieces) = broadcast.source_chunks {
         policy.source_pieces = short(pieces);
+    }
+    if let Some(headers) = broadcast.headers {
+        policy.headers = short(headers);
+    }
+    if let Some(feedback) = broadcast.feedback {
+        policy.feedback = feedback;
     }
     Ok(PolicyChoice::Fixed(policy))
 }
@@ -189,15 +240,16 @@ fn policy(
 /// The configuration of the nodes of a class.
 fn config(
     scenario: &Scenario,
-    broadcast: &Broadcast,
+    chosen: &Broadcast,
     policy: PolicyChoice,
     class: usize,
+    places: u16,
 ) -> Result<Config, RunError> {
     let defaults = Config::default();
     let (reference_uplink_bps, reference_latency_ns) = reference(scenario);
-    let in_flight = broadcast
-        .credit
-        .map(|credit| u8::try_from(credit).unwrap_or(u8::MAX));
+    let in_flight = chosen
+        .in_flight
+        .map(|pieces| u8::try_from(pieces).unwrap_or(u8::MAX));
     let config = Config {
         limits: Limits {
             network_id: [0; 32],
@@ -209,6 +261,12 @@ fn config(
         reference_uplink_bps,
         reference_latency_ns,
         peers_max: PEERS_MAX,
+        places,
+        source_privacy: match chosen.source_privacy {
+            SourcePrivacy::None => broadcast::SourcePrivacy::None,
+            SourcePrivacy::Blend => broadcast::SourcePrivacy::Blend,
+            SourcePrivacy::Stem => broadcast::SourcePrivacy::Stem,
+        },
         memory_bytes_max: u64::MAX,
         sends_in_flight_peer_max: in_flight.unwrap_or(defaults.sends_in_flight_peer_max),
         ..defaults

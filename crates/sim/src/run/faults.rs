@@ -1,13 +1,13 @@
 //! The faults of a scenario, put into its world.
 
+use super::RunError;
 use super::setup::{Setup, rate, scaled};
-use super::{RunError, fault_name};
 use crate::calendar::EventQueue;
 use crate::check::Ledger;
 use crate::fault::{Adversary, Interval, Parameters};
 use crate::latency::{exponential, mix};
 use crate::role::{Delivery, Role};
-use crate::scenario::{Class, Fault, FaultKind, Scenario};
+use crate::scenario::{Class, Fault, FaultKind, Restart, Scenario};
 use crate::world::{Change, World};
 use alphorn_types::Time;
 
@@ -95,7 +95,7 @@ where
     };
     let percent = u64::from(fault.factor_pct);
     match fault.kind {
-        FaultKind::Crash => during(Change::Down(node), Change::Up(node)),
+        FaultKind::Crash => during(Change::Down(node), up(node, fault.restart)),
         FaultKind::SlowLink => {
             let own = rate(scenario, setup.class[node as usize]);
             let slow = scaled(own, percent);
@@ -117,6 +117,7 @@ where
                 percent,
                 rate: fault.rate,
                 bytes: fault.bytes,
+                fails_at: fault.fails_at,
                 delay_ns: fault.delay_ms * 1_000_000,
                 seed: mix([setup.seed, place.index as u64, node.into(), 0]),
                 peers: setup.graph.peers(node).len() as u64,
@@ -125,9 +126,9 @@ where
                 number: place.number,
                 of: place.of,
             };
-            let Some(wrap) = R::adversary(kind, &parameters) else {
+            let Some(wrap) = world.role(node).adversary(kind, &parameters) else {
                 return Err(RunError::Unfit {
-                    fault: fault_name(kind),
+                    fault: kind.name(),
                     protocol: scenario.protocol.name(),
                 });
             };
@@ -135,6 +136,14 @@ where
         }
     }
     Ok(())
+}
+
+/// A node comes back, and knows what it knew or nothing.
+fn up(node: u32, restart: Restart) -> Change {
+    match restart {
+        Restart::Warm => Change::Up(node),
+        Restart::Cold => Change::UpAnew(node),
+    }
 }
 
 /// Lets a node go down and up again, for exponential times, until the horizon; it is up then.
@@ -162,7 +171,7 @@ fn churn<R, Q>(
         world.change(Time::from_nanos(at_ns), Change::Down(node));
         let down_ns = draw(class.down_mean_s).max(1);
         let up_ns = at_ns.saturating_add(down_ns).min(horizon_ns);
-        world.change(Time::from_nanos(up_ns), Change::Up(node));
+        world.change(Time::from_nanos(up_ns), up(node, class.restart));
         at_ns = up_ns.saturating_add(draw(class.up_mean_s).max(1));
     }
 }

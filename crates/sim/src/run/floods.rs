@@ -6,7 +6,7 @@ use crate::calendar::EventQueue;
 use crate::fault::needs_validation;
 use crate::graph::Graph;
 use crate::report::Outcome;
-use crate::role::flood::{directs, grids, meshes};
+use crate::role::flood::{direct_node, directs, grids, member, mesh, meshes};
 use crate::scenario::{Gossip, Scenario};
 use alphorn_proto::gossip::{Config, ConfigError, PEERS_MAX};
 use std::sync::Arc;
@@ -61,7 +61,10 @@ pub(super) fn gossip<Q: EventQueue>(
     })?;
     let roles = meshes(&setup.graph, &config, validation_ns, seed)?;
     let degree = u64::from(config.degree).min(setup.mean_degree());
-    let ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
+    let mut ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
+    ready.world.set_restart(move |_, node, times| {
+        mesh(&config, validation_ns, (seed, node, times)).restarted(times)
+    });
     finish(scenario, ready, observe)
 }
 
@@ -78,7 +81,10 @@ pub(super) fn direct<Q: EventQueue>(
     })?;
     let roles = directs(&setup.graph, &config, validation_ns);
     let degree = u64::from(scenario.sim.nodes);
-    let ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
+    let mut ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
+    ready.world.set_restart(move |graph, node, times| {
+        direct_node(graph, &config, validation_ns, node).restarted(times)
+    });
     finish(scenario, ready, observe)
 }
 
@@ -93,6 +99,9 @@ pub(super) fn grid<Q: EventQueue>(
     let setup = Setup::draw(scenario, seed, |_, _| Ok(Graph::grid(scenario.sim.nodes)?))?;
     let roles = grids(&setup.graph, &config, validation_ns);
     let degree = setup.mean_degree();
-    let ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
+    let mut ready = prepare::<_, Q>(scenario, setup, roles, (degree, 1))?;
+    ready.world.set_restart(move |graph, node, times| {
+        member(graph, &config, validation_ns, node).restarted(times)
+    });
     finish(scenario, ready, observe)
 }

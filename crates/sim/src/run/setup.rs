@@ -118,6 +118,10 @@ impl Setup {
     pub(super) fn items(&self, scenario: &Scenario) -> (Vec<Item>, Vec<Laws>) {
         let bytes = scenario.traffic.bytes;
         let interval_ns = scenario.traffic.interval_ms * 1_000_000;
+        let faults = || scenario.fault.iter().zip(&self.faulty);
+        let equivocal = |source: u32| {
+            faults().any(|(f, nodes)| f.kind == FaultKind::Equivocate && nodes.contains(&source))
+        };
         let (mut laws, mut of): (Vec<Laws>, Vec<u32>) = (Vec::new(), Vec::new());
         let item = |(i, &source): (u64, &u32)| {
             let index = match of.iter().position(|&known| known == source) {
@@ -140,6 +144,7 @@ impl Setup {
                 published_ns: i * interval_ns,
                 bytes,
                 laws: index as u32,
+                equivocal: equivocal(source),
             }
         };
         let items = (0..).zip(&self.sources).map(item).collect();

@@ -1,7 +1,11 @@
 //! The bounds of a scenario's values.
 
-use super::parts::{Fault, Graph, Horn, Latency, Protocol, Stop, TrafficKind};
+mod fault;
+mod unread;
+
+use super::parts::{Graph, Horn, Latency, Protocol, Restart, Stop, TrafficKind};
 use super::{POINTS_MAX, SCHEMA, Scenario, ScenarioError};
+use alphorn_proto::broadcast::SENDS_IN_FLIGHT_MAX;
 
 /// Most nodes of a run.
 pub(super) const NODES_MAX: u64 = 1 << 20;
@@ -56,9 +60,10 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         TABLES_MAX,
     )?;
     for (i, fault) in scenario.fault.iter().enumerate() {
-        check_fault(&format!("fault.{i}"), fault, scenario.sim.nodes)?;
+        fault::check(&format!("fault.{i}"), fault, scenario.sim.nodes)?;
     }
     expectations(scenario)?;
+    unread::check(scenario)?;
     sweep(scenario)
 }
 
@@ -90,10 +95,11 @@ fn sim(scenario: &Scenario) -> Checked {
     range("sim.events_max", sim.events_max, 1, 100_000_000_000)?;
     range("sim.sim_time_max_ms", sim.sim_time_max_ms, 1, TIME_MS_MAX)?;
     range("sim.wall_time_max_s", sim.wall_time_max_s, 1, 86_400)?;
-    if let Stop::TimeMs(ms) = sim.stop {
-        range("sim.stop.time_ms", ms, 1, sim.sim_time_max_ms)?;
+    match sim.stop {
+        Stop::TimeMs(ms) => range("sim.stop.time_ms", ms, 1, sim.sim_time_max_ms),
+        Stop::Events(events) => range("sim.stop.events", events, 1, sim.events_max),
+        Stop::Quiescence | Stop::AllDelivered | Stop::T99 => Ok(()),
     }
-    Ok(())
 }
 
 fn graph(scenario: &Scenario) -> Checked {
@@ -210,6 +216,10 @@ fn classes(scenario: &Scenario) -> Checked {
             let why = "up_mean_s and down_mean_s go together";
             return Err(invalid(&key("up_mean_s"), class.up_mean_s, why));
         }
+        if class.up_mean_s == 0 && class.restart != Restart::Warm {
+            let why = "nodes that never go down do not come back; give up_mean_s and down_mean_s";
+            return Err(invalid(&key("restart"), "cold", why));
+        }
         shares += u64::from(class.share_pct);
     }
     range("sum of class.share_pct", shares, 100, 100)
@@ -239,16 +249,26 @@ fn protocol(scenario: &Scenario) -> Checked {
             )
         }
         Protocol::Broadcast(broadcast) => {
+            let most = u64::from(u16::MAX);
             let numbers = [
-                ("protocol.chunks", broadcast.chunks, 1024),
-                ("protocol.burst", broadcast.burst, 1 << 20),
-                ("protocol.credit", broadcast.credit, 1 << 20),
-                ("protocol.source_chunks", broadcast.source_chunks, 1 << 20),
+                ("protocol.chunks", broadcast.chunks, 1, 1024),
+                ("protocol.headers", broadcast.headers, 0, most),
+                ("protocol.credit_milli", broadcast.credit_milli, 0, 1 << 20),
+                ("protocol.source_chunks", broadcast.source_chunks, 1, most),
+                (
+                    "protocol.in_flight",
+                    broadcast.in_flight,
+                    1,
+                    u64::from(SENDS_IN_FLIGHT_MAX),
+                ),
             ];
-            for (key, value, max) in numbers {
+            for (key, value, min, max) in numbers {
                 if let Some(value) = value {
-                    range(key, value, 1, max)?;
+                    range(key, u64::from(value), min, max)?;
                 }
+            }
+            for burst in broadcast.burst.iter().flat_map(|burst| burst.by_hop()) {
+                range("protocol.burst", u64::from(burst), 0, most)?;
             }
             Ok(())
         }
@@ -347,30 +367,6 @@ fn traffic(scenario: &Scenario) -> Checked {
                 "no node has this class",
             ));
         }
-    }
-    Ok(())
-}
-
-fn check_fault(at: &str, fault: &Fault, nodes: u32) -> Checked {
-    let key = |name: &str| format!("{at}.{name}");
-    range(&key("share_pct"), fault.share_pct, 0, 100)?;
-    range(&key("from_ms"), fault.from_ms, 0, TIME_MS_MAX)?;
-    if let Some(until) = fault.until_ms {
-        range(&key("until_ms"), until, fault.from_ms, TIME_MS_MAX)?;
-    }
-    range(&key("factor_pct"), fault.factor_pct, 0, 100_000)?;
-    range(&key("rate"), fault.rate, 0, 1_000_000)?;
-    range(&key("bytes"), fault.bytes, 0, PAYLOAD_BYTES_MAX)?;
-    range(&key("delay_ms"), fault.delay_ms, 0, TIME_MS_MAX)?;
-    for &node in &fault.nodes {
-        range(&key("nodes"), node, 0, nodes - 1)?;
-    }
-    if fault.nodes.is_empty() == (fault.share_pct == 0) {
-        return Err(invalid(
-            at,
-            fault.share_pct,
-            "give either share_pct or nodes",
-        ));
     }
     Ok(())
 }

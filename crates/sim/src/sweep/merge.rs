@@ -2,7 +2,7 @@
 
 use crate::report::html::{Origin, Page, Table};
 use crate::report::manifest::Manifest;
-use crate::report::plot::{Axis, Layer, Plot, number};
+use crate::report::plot::{Axis, Layer, Plot, number, sheet};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -289,12 +289,20 @@ pub fn sweep_page(title: &str, lead: &str, merged: &Merged) -> String {
         ]);
     }
     page.table(&table);
-    frontier(&mut page, merged, &table);
+    match frontier(merged) {
+        Some(plot) => page.plot(&plot, Origin::Modelled, &table),
+        None => page.text("No point has delivered to 99 % with every seed."),
+    }
     page.finish()
 }
 
+/// The picture of the page as a file of its own, if any point has delivered to 99 %.
+pub fn sweep_picture(merged: &Merged) -> Option<String> {
+    Some(sheet(&frontier(merged)?.titled_svg()))
+}
+
 /// Time of 99 % over bytes sent: who is left and below is better in both.
-fn frontier(page: &mut Page, merged: &Merged, table: &Table) {
+fn frontier(merged: &Merged) -> Option<Plot> {
     // Points that share all values but the largest group's get one colour: by the last path.
     let mut groups: BTreeMap<String, Vec<(f64, f64, String)>> = BTreeMap::new();
     for point in &merged.points {
@@ -303,8 +311,9 @@ fn frontier(page: &mut Page, merged: &Merged, table: &Table) {
             continue;
         };
         let key = point.set.iter().next_back();
-        let key = key.map_or(point.name.clone(), |(_, value)| {
-            value.trim_matches('"').to_owned()
+        let key = key.map_or(point.name.clone(), |(path, value)| {
+            let name = path.rsplit('.').next().unwrap_or_default();
+            format!("{name} {}", value.trim_matches('"'))
         });
         let label = format!(
             "{}: {} ms, {} payloads a node",
@@ -315,8 +324,7 @@ fn frontier(page: &mut Page, merged: &Merged, table: &Table) {
         groups.entry(key).or_default().push((sent, t99, label));
     }
     if groups.is_empty() {
-        page.text("No point has delivered to 99 % with every seed.");
-        return;
+        return None;
     }
     let layers = groups
         .into_iter()
@@ -331,5 +339,5 @@ fn frontier(page: &mut Page, merged: &Merged, table: &Table) {
         layers: layers.collect(),
         marks: Vec::new(),
     };
-    page.plot(&plot, Origin::Modelled, table);
+    Some(plot)
 }

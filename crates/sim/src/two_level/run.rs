@@ -21,7 +21,6 @@ use alphorn_types::Time;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-const LOOK_EVENTS: u64 = 1 << 18;
 const GLOBAL: u64 = 0x7477_6f00_0001;
 const LOCAL: u64 = 0x7477_6f00_0002;
 const SEED: u64 = 0x7477_6f00_0003;
@@ -99,7 +98,7 @@ pub fn run(
     let mut world: World<TwoLevelNode, First, Calendar> =
         World::new(roles, world_config, First::default());
     loop {
-        let pause = world.run_until(Time::MAX, LOOK_EVENTS)?;
+        let pause = crate::run::step(&mut world, scenario.sim.stop, Time::MAX, observe)?;
         if pause != Pause::Events {
             break;
         }
@@ -155,16 +154,13 @@ fn world_config(
     }
 }
 
-/// Ends by node and topic, and all connections as pairs.
-type Connections = (Vec<End>, Vec<(u32, u32)>);
-
-/// The connections of all topics.
-fn connections(
+/// The graph of all topics, and the nodes on it.
+fn build(
     config: &TwoLevel,
     parts: &Parts,
     nodes: u32,
     seed: u64,
-) -> Result<Connections, TwoLevelError> {
+) -> Result<(Graph, Vec<TwoLevelNode>), TwoLevelError> {
     let [signatures, proofs] = config.ways()?;
     let degree = config.mesh as u8;
     let mut ends: Vec<End> = Vec::new();
@@ -195,13 +191,10 @@ fn connections(
     among_members(&mut ends, PROOFS, &topic, degree, seed);
     order(&mut ends);
     edges.extend(ends.iter().map(|end| (end.node, end.peer)));
-    Ok((ends, edges))
-}
-
-/// The mesh of signatures, which are passed on at once, and that of proofs, which are verified before.
-fn meshes(config: &TwoLevel) -> [Arc<gossip::Config>; 2] {
-    let degree = config.mesh as u8;
-    [false, true].map(|validate| {
+    let graph = Graph::from_edges(nodes, edges)?;
+    let shared = Arc::new(config.clone());
+    // A signature is passed on at once; a proof is verified before.
+    let gossip = |validate| {
         Arc::new(gossip::Config {
             degree,
             degree_low: degree.div_ceil(2),
@@ -211,28 +204,15 @@ fn meshes(config: &TwoLevel) -> [Arc<gossip::Config>; 2] {
             validate,
             ..gossip::Config::default()
         })
-    })
-}
-
-/// The graph of all topics, and the nodes on it.
-fn build(
-    config: &TwoLevel,
-    parts: &Parts,
-    nodes: u32,
-    seed: u64,
-) -> Result<(Graph, Vec<TwoLevelNode>), TwoLevelError> {
-    let [signatures, proofs] = config.ways()?;
-    let (ends, edges) = connections(config, parts, nodes, seed)?;
-    let graph = Graph::from_edges(nodes, edges)?;
-    let shared = Arc::new(config.clone());
-    let meshes = meshes(config);
+    };
+    let meshes = [gossip(false), gossip(true)];
     let mut roles = Vec::with_capacity(nodes as usize);
     let mut rest = &ends[..];
     for node in 0..nodes {
         let own = rest.partition_point(|end| end.node <= node);
         let (own, others) = rest.split_at(own);
         rest = others;
-        let (in_group, among) = own.split_at(own.partition_point(|end| end.topic < PROOFS));
+        let own_topic = own.partition_point(|end| end.topic < PROOFS);
         let place = place(&shared, parts, node, &graph, proofs);
         let key = mix([seed, SEED, node.into(), 0]);
         let station = |topic, way, own, config: &Arc<gossip::Config>| {
@@ -240,9 +220,15 @@ fn build(
             let neighbours = neighbours(own, &graph, way)?;
             Ok::<_, TwoLevelError>(Station::new(topic, way, neighbours, config, key))
         };
-        let topic = TopicId(place.group);
-        let member =
-            (signatures != Way::Direct).then(|| station(topic, signatures, in_group, &meshes[0]));
+        let member = (signatures != Way::Direct).then(|| {
+            station(
+                TopicId(place.group),
+                signatures,
+                &own[..own_topic],
+                &meshes[0],
+            )
+        });
+        let among = &own[own_topic..];
         let pushes = place.is_global && !config.pull;
         let global = pushes.then(|| station(PROOFS, proofs, among, &meshes[1]));
         let told = among
@@ -349,6 +335,7 @@ fn outcome(
         useful_bytes: 0,
         sent_truncated: true,
         bounds: Bounds::default(),
+        adversity: Default::default(),
         events: world.events(),
         event_hash: world.event_hash(),
         verdict: verdict(first, config),

@@ -3,10 +3,13 @@
 use super::{Witness, World, kind};
 use crate::calendar::{ARG_MAX, EventQueue};
 use crate::fault::{Interval, Wrap};
+use crate::graph::Graph;
 use crate::net::{Cut, Rate};
 use crate::role::{Input, Role};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
+use std::collections::BTreeMap;
+use std::fmt;
 
 /// What changes at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +19,9 @@ pub enum Change {
     Down(u32),
     /// It is there again.
     Up(u32),
+    /// It is there again and has forgotten everything: a new state machine takes its place
+    /// ([`World::set_restart`]), and results of jobs before are none for it.
+    UpAnew(u32),
     /// A node gets another bandwidth.
     Link(u32, Rate),
     /// Work on a node takes this percentage of its cost.
@@ -23,6 +29,30 @@ pub enum Change {
     /// The connections that a partition or an eclipse, numbered in order, parts break (false), or are
     /// there again (true).
     Across(usize, bool),
+}
+
+/// How nodes begin anew.
+pub(super) struct Restart<R> {
+    role: Option<Box<NewRole<R>>>,
+    /// How often each node did.
+    counts: BTreeMap<u32, u32>,
+}
+
+type NewRole<R> = dyn Fn(&Graph, u32, u32) -> R;
+
+impl<R> Default for Restart<R> {
+    fn default() -> Self {
+        Restart {
+            role: None,
+            counts: BTreeMap::new(),
+        }
+    }
+}
+
+impl<R> fmt::Debug for Restart<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Restart({:?})", self.counts)
+    }
 }
 
 impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
@@ -98,6 +128,26 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         self.settle_any(node);
     }
 
+    /// Sets how a node begins anew: its connections, its number, and which restart of it this is.
+    pub fn set_restart(&mut self, restart: impl Fn(&Graph, u32, u32) -> R + 'static) {
+        self.restart = Restart {
+            role: Some(Box::new(restart)),
+            counts: BTreeMap::new(),
+        };
+    }
+
+    fn begin_anew(&mut self, node: u32) {
+        let restart = &mut self.restart;
+        let Some(role) = &restart.role else {
+            return;
+        };
+        let count = restart.counts.entry(node).or_default();
+        *count += 1;
+        self.roles[node as usize] = role(&self.net.graph, node, *count);
+        self.net.hot[node as usize].armed_ns = u64::MAX;
+        self.witness.restarted(self.now_ns, node);
+    }
+
     pub(super) fn change_now(&mut self, index: u32) {
         match self.changes[index as usize].clone() {
             Change::Down(node) => {
@@ -108,8 +158,11 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                     self.net.hot[node as usize].down = true;
                 }
             }
-            Change::Up(node) => {
+            Change::Up(node) | Change::UpAnew(node) => {
                 if self.net.hot[node as usize].down {
+                    if matches!(self.changes[index as usize], Change::UpAnew(_)) {
+                        self.begin_anew(node);
+                    }
                     self.net.hot[node as usize].down = false;
                     self.witness.changed(self.now_ns, node, true);
                     self.tell_neighbours(node, true);

@@ -2,16 +2,28 @@
 
 use super::{Witness, World};
 use crate::calendar::EventQueue;
-use crate::charge::At;
+use crate::charge::{At, Done};
+use crate::fault::Wrap;
 use crate::net::Parcel;
 use crate::role::{Input, Labour, Output, Role, Wire};
 use alphorn_proto::Peer;
 use alphorn_proto::gossip::Peers;
 use alphorn_types::Time;
 
+/// What a role is told of a job that ended.
+fn finished<R: Role>(done: Done<R::Work>) -> Input<R> {
+    Input::Finished {
+        job: done.job,
+        end: done.end,
+        product: done.work.map(Labour::run),
+        leftover: done.leftover,
+    }
+}
+
 impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     #[inline]
     pub(super) fn perform(&mut self, node: u32, output: Output<R>) {
+        self.trace_output(node, &output);
         match output {
             Output::Send { to, message, class } => self.send(node, &to, message, class),
             Output::Cancel { peer, what } => {
@@ -100,15 +112,31 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         let now = self.time_at(node);
         let mut ended = std::mem::take(&mut self.done);
         for done in ended.drain(..) {
-            let input = Input::Finished {
-                job: done.job,
-                end: done.end,
-                product: done.work.map(Labour::run),
-                leftover: done.leftover,
-            };
+            let input = finished(done);
+            self.trace_input(node, &input);
             self.roles[node as usize].handle(now, input);
         }
         self.done = ended;
+    }
+
+    /// The same, through the wrappers.
+    fn finish_jobs_wrapped(&mut self, node: u32, wraps: &mut [Box<dyn Wrap<R>>]) {
+        let now = self.time_at(node);
+        let mut own = Vec::new();
+        for done in std::mem::take(&mut self.done) {
+            let input = finished(done);
+            self.trace_input(node, &input);
+            let mut left = Some(input);
+            for wrap in wraps.iter_mut() {
+                left = left.and_then(|input| wrap.input(now, input, &mut own));
+            }
+            if let Some(input) = left {
+                self.roles[node as usize].handle(now, input);
+            }
+        }
+        for output in own {
+            self.perform(node, output);
+        }
     }
 
     /// Carries out the effects of a node, whether it has a wrapper or not.
@@ -141,6 +169,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         let now = self.time_at(node);
         let due = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
         let mut own = Vec::new();
+        self.trace_input(node, &Input::Deadline);
         for wrap in self.wraps.get_mut(&node).into_iter().flatten() {
             if due(wrap.next_deadline()) {
                 wrap.deadline(now, &mut own);
@@ -175,7 +204,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             if self.done.is_empty() {
                 break;
             }
-            self.finish_jobs(node);
+            self.finish_jobs_wrapped(node, &mut wraps);
         }
         let deadlines = wraps.iter().filter_map(|wrap| wrap.next_deadline());
         let deadline = deadlines.chain(self.roles[node as usize].next_deadline());

@@ -24,6 +24,9 @@ pub trait Witness<R: Role> {
     /// A node goes down, or is up again.
     fn changed(&mut self, _now_ns: u64, _node: u32, _up: bool) {}
 
+    /// A node that comes back has forgotten everything.
+    fn restarted(&mut self, _now_ns: u64, _node: u32) {}
+
     /// Whether nothing more need happen.
     #[inline]
     fn is_done(&self) -> bool {

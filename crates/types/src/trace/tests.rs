@@ -87,6 +87,20 @@ fn samples() -> Vec<Record> {
             kind: "disk".into(),
             detail: "full".into(),
         },
+        Event::Input {
+            event: 9,
+            what: "message".into(),
+            from: Some(3),
+            kind: "piece".into(),
+            bytes: 5000,
+        },
+        Event::Output {
+            event: 9,
+            what: "send".into(),
+            to: vec![1, 2],
+            kind: "rank".into(),
+            amount: 20,
+        },
         Event::Broadcast {
             id: "ab".into(),
             kind: 2,

@@ -1,0 +1,167 @@
+//! Sources that cheat.
+
+use super::{Spoil, Wrap};
+use crate::role::coded::Coded;
+use crate::role::{Input, Output, Publish, Role};
+use alphorn_proto::broadcast::{Message, Product};
+use alphorn_proto::{JobId, Peer};
+use alphorn_types::Time;
+
+/// A source that gives fewer pieces than are needed, whoever asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Deficient {
+    left: u16,
+}
+
+impl Deficient {
+    /// Gives this many pieces.
+    pub fn new(left: u16) -> Self {
+        Deficient { left }
+    }
+}
+
+impl<C: Spoil> Wrap<Coded<C>> for Deficient {
+    fn output(&mut self, _: Time, output: Output<Coded<C>>, outputs: &mut Vec<Output<Coded<C>>>) {
+        if let Output::Send {
+            message: Message::Piece { .. },
+            ..
+        } = &output
+        {
+            if self.left == 0 {
+                return;
+            }
+            self.left -= 1;
+        }
+        outputs.push(output);
+    }
+}
+
+/// A source that commits to what is no payload.
+#[derive(Clone, Debug)]
+pub struct NoPayload<C> {
+    code: C,
+}
+
+impl<C> NoPayload<C> {
+    /// Cheats in this code.
+    pub fn new(code: C) -> Self {
+        NoPayload { code }
+    }
+}
+
+impl<C: Spoil> Wrap<Coded<C>> for NoPayload<C> {
+    fn input(
+        &mut self,
+        _: Time,
+        input: Input<Coded<C>>,
+        _: &mut Vec<Output<Coded<C>>>,
+    ) -> Option<Input<Coded<C>>> {
+        Some(match input {
+            Input::Finished {
+                job,
+                end,
+                product: Some(Some(Product::Published(Ok(published)))),
+                leftover,
+            } => {
+                let published = self.code.no_payload(published);
+                Input::Finished {
+                    job,
+                    end,
+                    product: Some(Some(Product::Published(Ok(published)))),
+                    leftover,
+                }
+            }
+            other => other,
+        })
+    }
+}
+
+/// A source of two payloads for one duty: a second state machine beside its own, with a payload that is
+/// a byte shorter, knows the neighbours with odd numbers, and the first one those with even numbers.
+#[derive(Debug)]
+pub struct Twin<C: Spoil> {
+    second: Coded<C>,
+}
+
+/// Jobs of the second machine have numbers from here on.
+const TWIN_JOBS: u64 = 1 << 62;
+
+impl<C: Spoil> Twin<C> {
+    /// A source whose second machine is this one.
+    pub fn new(second: Coded<C>) -> Self {
+        Twin { second }
+    }
+
+    fn is_seconds(peer: Peer) -> bool {
+        peer.0 % 2 == 1
+    }
+
+    /// What the second machine wants done.
+    fn drain(&mut self, own: &mut Vec<Output<Coded<C>>>) {
+        while let Some(output) = self.second.poll_output() {
+            own.push(match output {
+                Output::Spawn { job, request } => Output::Spawn {
+                    job: JobId(TWIN_JOBS + job.0),
+                    request,
+                },
+                other => other,
+            });
+        }
+    }
+}
+
+impl<C: Spoil> Wrap<Coded<C>> for Twin<C> {
+    fn input(
+        &mut self,
+        now: Time,
+        input: Input<Coded<C>>,
+        own: &mut Vec<Output<Coded<C>>>,
+    ) -> Option<Input<Coded<C>>> {
+        let (seconds, firsts) = match input {
+            Input::Message { from: peer, .. }
+            | Input::SendReady { peer }
+            | Input::PeerUp { peer }
+            | Input::PeerDown { peer }
+                if Self::is_seconds(peer) =>
+            {
+                (Some(input), None)
+            }
+            Input::Finished {
+                job: JobId(job),
+                end,
+                product,
+                leftover,
+            } if job >= TWIN_JOBS => {
+                let second = Input::Finished {
+                    job: JobId(job - TWIN_JOBS),
+                    end,
+                    product,
+                    leftover,
+                };
+                (Some(second), None)
+            }
+            Input::Command(Publish { item, bytes }) => {
+                let second = Publish {
+                    item,
+                    bytes: bytes.saturating_sub(1),
+                };
+                (Some(Input::Command(second)), Some(input))
+            }
+            other => (None, Some(other)),
+        };
+        if let Some(input) = seconds {
+            self.second.handle(now, input);
+            self.drain(own);
+        }
+        firsts
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.second.next_deadline()
+    }
+
+    fn deadline(&mut self, now: Time, own: &mut Vec<Output<Coded<C>>>) {
+        self.second.handle(now, Input::Deadline);
+        self.drain(own);
+    }
+}

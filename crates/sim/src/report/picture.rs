@@ -1,0 +1,280 @@
+//! The pictures of one run: for its page, and as files of their own.
+
+use super::html::Table;
+use super::manifest::Figures;
+use super::plot::{Axis, Bar, Layer, Mark, Plot, bars, number, sheet};
+use super::{NodeRecord, Outcome, quantile};
+use crate::scenario::Scenario;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Bins of the timeline at most: more are thinner than a line.
+const BINS_MAX: u64 = 240;
+
+/// A picture with its figures.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Its name, which is its file's.
+    pub name: &'static str,
+    /// What it shows, in a few words.
+    pub title: String,
+    /// The same in a sentence.
+    pub about: String,
+    /// The picture, as an element of a page.
+    pub svg: String,
+    /// Its figures.
+    pub table: Table,
+}
+
+impl Picture {
+    fn of(name: &'static str, plot: &Plot, table: Table) -> Self {
+        Picture {
+            name,
+            title: plot.title.clone(),
+            about: plot.about.clone(),
+            svg: plot.svg(),
+            table,
+        }
+    }
+
+    /// The picture as a file of its own, with its colours for light and dark.
+    pub fn file(&self) -> String {
+        sheet(&self.svg)
+    }
+}
+
+/// The pictures of a run: deliveries over time, bytes by class, duplicates, and what is sent when.
+pub fn pictures(scenario: &Scenario, outcome: &Outcome) -> Vec<Picture> {
+    let mut pictures = vec![
+        delays(outcome),
+        classes(scenario, outcome),
+        duplicates(outcome),
+    ];
+    pictures.extend(timeline(outcome));
+    pictures
+}
+
+pub(super) fn time(value: Option<f64>) -> String {
+    value.map_or("none".into(), |ms| format!("{} ms", number(ms)))
+}
+
+/// Share of deliveries over delay, with quantiles and bounds.
+fn delays(outcome: &Outcome) -> Picture {
+    let figures = &Figures::of(outcome);
+    let mut delays: Vec<u64> = outcome.delays_ns.iter().flatten().copied().collect();
+    delays.sort_unstable();
+    let all = outcome.delays_ns.len().max(1) as f64;
+    let mut points = vec![(0.0, 0.0)];
+    let shown = |(i, &ns): (usize, &u64)| (ns as f64 / 1e6, 100.0 * (i + 1) as f64 / all);
+    points.extend(delays.iter().enumerate().map(shown));
+    let mut marks = Vec::new();
+    let mut table = Table::new("Time from publication", &["", "ms"]);
+    let quantiles = [
+        ("p50", figures.t50_ms),
+        ("p90", figures.t90_ms),
+        ("p95", figures.t95_ms),
+        ("p99", figures.t99_ms),
+        ("all", figures.t100_ms),
+    ];
+    for (name, value) in quantiles {
+        table.row(vec![name.into(), value.map_or("none".into(), number)]);
+        if let Some(at) = value.filter(|_| name != "all") {
+            let name = name.to_owned();
+            marks.push(Mark {
+                at,
+                name,
+                bound: false,
+            });
+        }
+    }
+    let lb = &figures.lb;
+    let bounds = [
+        ("LB1", "content", lb.lb1_ms),
+        ("LB2", "source", lb.lb2_ms),
+        ("LB3", "capacity", lb.lb3_ms),
+        ("LB4", "reach, one chunk a peer", lb.lb4_ms),
+    ];
+    for (name, what, at) in bounds {
+        table.row(vec![format!("{name}: {what}"), number(at)]);
+        if at > 0.0 {
+            let name = name.to_owned();
+            marks.push(Mark {
+                at,
+                name,
+                bound: true,
+            });
+        }
+    }
+    let plot = Plot {
+        title: "When the payload was there".into(),
+        about: format!(
+            "Half of the honest nodes by {}, 99 % by {}. LB1 to LB3 are bounds of the last node that no protocol \
+             beats; LB4 holds for one chunk a peer.",
+            time(figures.t50_ms),
+            time(figures.t99_ms)
+        ),
+        x: Axis::from_zero("ms from publication"),
+        y: Axis {
+            include: vec![0.0, 100.0],
+            ..Axis::from_zero("% of deliveries")
+        },
+        layers: vec![Layer::Steps {
+            name: "delivered".into(),
+            points,
+        }],
+        marks,
+    };
+    Picture::of("cdf", &plot, table)
+}
+
+/// Bytes sent by a node of each class.
+fn classes(scenario: &Scenario, outcome: &Outcome) -> Picture {
+    let mut table = Table::new(
+        "Bytes of a node, MB",
+        &[
+            "class",
+            "nodes",
+            "sent p1",
+            "sent p50",
+            "sent p99",
+            "received p50",
+            "queue p99",
+            "peak Mbit/s p99",
+            "core ms p99",
+        ],
+    );
+    let mut rows = Vec::new();
+    for (index, class) in scenario.class.iter().enumerate() {
+        let of = || {
+            outcome
+                .nodes
+                .iter()
+                .filter(move |node| usize::from(node.class) == index)
+        };
+        if of().next().is_none() {
+            continue;
+        }
+        let at = |value: fn(&NodeRecord) -> u64, permille, unit: f64| {
+            let mut values: Vec<u64> = of().map(value).collect();
+            values.sort_unstable();
+            quantile(&values, permille).unwrap_or(0) as f64 / unit
+        };
+        let sent = |permille| at(|node| node.bytes_up, permille, 1e6);
+        let cells = [
+            sent(10),
+            sent(500),
+            sent(990),
+            at(|node| node.bytes_down, 500, 1e6),
+            at(|node| node.queue_peak_bytes, 990, 1e6),
+            at(|node| node.peak_1s_up_bps, 990, 1e6),
+            at(|node| node.cpu_ns, 990, 1e6),
+        ];
+        let mut row = vec![class.name.clone(), number(of().count() as f64)];
+        row.extend(cells.map(number));
+        table.row(row);
+        rows.push(Bar {
+            name: class.name.clone(),
+            value: sent(500),
+            range: Some((sent(10), sent(990))),
+        });
+    }
+    let title = "Bytes that a node sends";
+    let about = "The node in the middle of each class; the line goes from the node that 1 % do not exceed to the \
+                 one that 99 % do not exceed. Headers and control included.";
+    Picture {
+        name: "bytes",
+        title: title.into(),
+        about: about.into(),
+        svg: bars(title, about, "MB sent by a node", &rows),
+        table,
+    }
+}
+
+/// Share of nodes over the bytes that told them nothing.
+fn duplicates(outcome: &Outcome) -> Picture {
+    let payload = outcome.payload_bytes.max(1) as f64;
+    let mut dup: Vec<u64> = outcome.nodes.iter().map(|node| node.dup_bytes).collect();
+    dup.sort_unstable();
+    let all = dup.len().max(1) as f64;
+    let point = |(i, &bytes): (usize, &u64)| (bytes as f64 / payload, 100.0 * (i + 1) as f64 / all);
+    let points: Vec<(f64, f64)> = dup.iter().enumerate().map(point).collect();
+    let mut table = Table::new(
+        "Received in vain, payloads a node",
+        &["of nodes", "at most"],
+    );
+    for permille in [100, 500, 900, 990, 1000] {
+        let bytes = quantile(&dup, permille).unwrap_or(0);
+        table.row(vec![
+            format!("{} %", permille / 10),
+            number(bytes as f64 / payload),
+        ]);
+    }
+    let plot = Plot {
+        title: "Received in vain".into(),
+        about: "Bytes received that told the node nothing, in payloads: duplicates, and pieces that depend on \
+                those it has."
+            .into(),
+        x: Axis::from_zero("payloads received in vain"),
+        y: Axis {
+            include: vec![0.0, 100.0],
+            ..Axis::from_zero("% of nodes")
+        },
+        layers: vec![Layer::Steps { name: "nodes".into(), points }],
+        marks: Vec::new(),
+    };
+    Picture::of("duplicates", &plot, table)
+}
+
+/// Bits a second that all nodes send, by kind of message.
+fn timeline(outcome: &Outcome) -> Option<Picture> {
+    let last_ns = outcome.series.iter().map(|bin| bin.from_ns).max()?;
+    // Bins of a run are 10 ms; as many are put together as make at most BINS_MAX.
+    const BIN_NS: u64 = 10_000_000;
+    let width_ns = BIN_NS * (last_ns / BIN_NS + 1).div_ceil(BINS_MAX);
+    let mut kinds: BTreeMap<&str, (u64, u64, Vec<u64>)> = BTreeMap::new();
+    let bins = (last_ns / width_ns + 2) as usize;
+    for bin in &outcome.series {
+        let (msgs, bytes, sent) = kinds
+            .entry(bin.kind)
+            .or_insert_with(|| (0, 0, vec![0; bins]));
+        *msgs += bin.msgs;
+        *bytes += bin.bytes;
+        sent[(bin.from_ns / width_ns) as usize] += bin.bytes;
+    }
+    let mut table = Table::new(
+        "Sent by all nodes",
+        &["kind", "messages", "MB", "peak Gbit/s"],
+    );
+    let mut layers = Vec::new();
+    let gigabits = |bytes: u64| bytes as f64 * 8.0 / width_ns as f64;
+    // What weighs most comes first, and has the line that is best seen.
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(kind, (_, bytes, _))| (Reverse(*bytes), *kind));
+    for (kind, (msgs, bytes, sent)) in &kinds {
+        let peak = sent.iter().copied().max().unwrap_or(0);
+        table.row(vec![
+            (*kind).to_owned(),
+            number(*msgs as f64),
+            number(*bytes as f64 / 1e6),
+            number(gigabits(peak)),
+        ]);
+        let point =
+            |(i, &bytes): (usize, &u64)| (i as f64 * width_ns as f64 / 1e6, gigabits(bytes));
+        layers.push(Layer::Steps {
+            name: (*kind).to_owned(),
+            points: sent.iter().enumerate().map(point).collect(),
+        });
+    }
+    let plot = Plot {
+        title: "What is sent when".into(),
+        about: format!(
+            "Bits a second that all nodes together send, by kind of message, in steps of {} ms.",
+            number(width_ns as f64 / 1e6)
+        ),
+        x: Axis::from_zero("ms from the begin of the run"),
+        y: Axis::from_zero("Gbit/s of all nodes"),
+        layers,
+        marks: Vec::new(),
+    };
+    Some(Picture::of("series", &plot, table))
+}

@@ -1,0 +1,91 @@
+//! What would be accepted and then ignored, refused.
+
+use super::{Checked, invalid};
+use crate::scenario::{
+    Broadcast, Coding, Mode, Protocol, Restart, Scenario, SourcePrivacy, Stop, Strategy, Traffic,
+    TrafficKind,
+};
+
+pub(super) fn check(scenario: &Scenario) -> Checked {
+    match &scenario.protocol {
+        Protocol::Broadcast(parameters) => broadcast(scenario, parameters),
+        Protocol::Horn(_) | Protocol::TwoLevel(_) => own_traffic(scenario),
+        Protocol::Gossip(_) | Protocol::Direct(_) | Protocol::Grid(_) => Ok(()),
+    }
+}
+
+/// What the strategy does not read.
+fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
+    let Broadcast {
+        strategy,
+        policy,
+        chunks,
+        burst,
+        credit_milli,
+        source_chunks,
+        headers,
+        feedback,
+        places,
+        source_privacy,
+        in_flight,
+        coding,
+    } = broadcast;
+    let numbers = [chunks, credit_milli, source_chunks, headers, in_flight];
+    let own = policy != "auto"
+        || numbers.iter().any(|number| number.is_some())
+        || burst.is_some()
+        || feedback.is_some()
+        || !places
+        || *source_privacy != SourcePrivacy::None;
+    if *strategy == Strategy::Gossip && own {
+        let why = "gossip has no policy, chunks, burst, credit_milli, source_chunks, headers, \
+                   feedback, places, source_privacy and in_flight";
+        return Err(invalid("protocol.strategy", "gossip", why));
+    }
+    let counted = *strategy == Strategy::Rlnc && scenario.sim.mode == Mode::Rank;
+    if *coding == Coding::Ideal && !counted {
+        let why = "combinations are counted for strategy rlnc in mode rank alone";
+        return Err(invalid("protocol.coding", "ideal", why));
+    }
+    Ok(())
+}
+
+/// What protocols that make their own traffic do not read.
+fn own_traffic(scenario: &Scenario) -> Checked {
+    let name = scenario.protocol.name();
+    if matches!(scenario.sim.stop, Stop::AllDelivered | Stop::T99) {
+        let why = format!("{name} ends with its slot, at a time or after events");
+        return Err(invalid("sim.stop", "all_delivered or t99", why));
+    }
+    if scenario.sim.mode == Mode::Bytes {
+        let why = format!("{name} runs in mode rank alone");
+        return Err(invalid("sim.mode", "bytes", why));
+    }
+    let plain = Traffic {
+        kind: scenario.traffic.kind,
+        ..Traffic::default()
+    };
+    let asked = scenario.traffic.kind == TrafficKind::Slot && scenario.traffic != plain;
+    if asked {
+        let why =
+            format!("{name} makes its own traffic: no bytes, source_class, count, interval_ms");
+        return Err(invalid("traffic", "given", why));
+    }
+    let anew = |restart: Restart| restart == Restart::Cold;
+    let cold = scenario.fault.iter().any(|fault| anew(fault.restart))
+        || scenario.class.iter().any(|class| anew(class.restart));
+    if cold {
+        let why = format!("nodes of {name} come back with all that they knew");
+        return Err(invalid("restart", "cold", why));
+    }
+    let churns = scenario.class.iter().find(|class| class.up_mean_s > 0);
+    if let Some(class) = churns {
+        let key = format!("class.{}.up_mean_s", class.name);
+        return Err(invalid(
+            &key,
+            class.up_mean_s,
+            format!("nodes of {name} stay"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! What goes wrong.
+
+use super::hundred;
+use serde::{Deserialize, Serialize};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// The nodes stop, and come back after `until_ms` as `restart` says.
+    Crash,
+    /// Computing takes `factor_pct` of its time.
+    SlowCpu,
+    /// Bandwidth is `factor_pct` of its class.
+    SlowLink,
+    /// `factor_pct` of the messages are not sent.
+    Withhold,
+    /// Waste the work of others.
+    Grief,
+    /// A source that says different things to different peers.
+    Equivocate,
+    /// `rate` messages a second that fail at `fails_at`, of `bytes` each where these are free. Without a
+    /// rate, nodes that send pieces send bad ones in place of their own.
+    InvalidFlood,
+    /// Everything is sent `delay_ms` later.
+    Late,
+    /// The clock is `delay_ms` ahead.
+    ClockSkew,
+    /// The other nodes see only these.
+    Eclipse,
+    /// Lies about what is held and wanted.
+    FalseFeedback,
+    /// A source that commits to what is no payload: shards that are no codeword, chunks of another hash.
+    NonCodewordSource,
+    /// A source that gives too few combinations.
+    RankDeficientSource,
+    /// The nodes reach only each other.
+    Partition,
+}
+
+impl FaultKind {
+    /// Its name in the scenario.
+    pub fn name(self) -> &'static str {
+        match self {
+            FaultKind::Crash => "crash",
+            FaultKind::SlowCpu => "slow_cpu",
+            FaultKind::SlowLink => "slow_link",
+            FaultKind::Withhold => "withhold",
+            FaultKind::Grief => "grief",
+            FaultKind::Equivocate => "equivocate",
+            FaultKind::InvalidFlood => "invalid_flood",
+            FaultKind::Late => "late",
+            FaultKind::ClockSkew => "clock_skew",
+            FaultKind::Eclipse => "eclipse",
+            FaultKind::FalseFeedback => "false_feedback",
+            FaultKind::NonCodewordSource => "non_codeword_source",
+            FaultKind::RankDeficientSource => "rank_deficient_source",
+            FaultKind::Partition => "partition",
+        }
+    }
+}
+
+/// What the messages of a flood fail at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailsAt {
+    /// What they bring: a payload that validation refuses, a piece that does not fit its commitment.
+    #[default]
+    Payload,
+    /// Their bytes, which nobody can read.
+    Decoding,
+    /// The signature of a header.
+    Signature,
+}
+
+/// What a node knows when it comes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Restart {
+    /// All that it knew: it was only cut off.
+    #[default]
+    Warm,
+    /// Nothing: it begins anew, and its jobs are lost.
+    Cold,
+}
+
+/// A fault, its nodes and its time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// What goes wrong.
+    pub kind: FaultKind,
+    /// Share of the nodes, drawn by the seed.
+    #[serde(default)]
+    pub share_pct: u32,
+    /// Or these nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<u32>,
+    /// Its begin.
+    #[serde(default)]
+    pub from_ms: u64,
+    /// Its end; the run's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<u64>,
+    /// How much, in percent.
+    #[serde(default = "hundred")]
+    pub factor_pct: u32,
+    /// Messages a second.
+    #[serde(default)]
+    pub rate: u64,
+    /// Bytes of a message.
+    #[serde(default)]
+    pub bytes: u64,
+    /// How late, or how skewed.
+    #[serde(default)]
+    pub delay_ms: u64,
+    /// What the messages of a flood fail at.
+    #[serde(default)]
+    pub fails_at: FailsAt,
+    /// What the node knows when it comes back.
+    #[serde(default)]
+    pub restart: Restart,
+}

@@ -1,0 +1,262 @@
+//! What the nodes run.
+
+use serde::{Deserialize, Serialize};
+
+/// What the nodes run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Protocol {
+    /// Mesh publish and subscribe.
+    Gossip(Gossip),
+    /// A payload as coded pieces, or whole by gossip to compare.
+    Broadcast(Broadcast),
+    /// From the source to everybody.
+    Direct(Grid),
+    /// Along rows and columns of a square.
+    Grid(Grid),
+    /// Votes, aggregates, collections, block.
+    Horn(Horn),
+    /// The two-level model of a published simulation.
+    TwoLevel(crate::two_level::TwoLevel),
+}
+
+impl Protocol {
+    /// The name in the scenario.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Protocol::Gossip(_) => "gossip",
+            Protocol::Broadcast(_) => "broadcast",
+            Protocol::Direct(_) => "direct",
+            Protocol::Grid(_) => "grid",
+            Protocol::Horn(_) => "horn",
+            Protocol::TwoLevel(_) => "two_level",
+        }
+    }
+}
+
+/// Direct sending and the grid have no parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grid {}
+
+/// Mesh publish and subscribe (GossipSub 1.2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gossip {
+    /// Peers of a mesh.
+    pub mesh: u32,
+    /// Fewer are filled up.
+    pub mesh_low: u32,
+    /// More are pruned.
+    pub mesh_high: u32,
+    /// Peers that are told identities.
+    pub lazy: u32,
+    /// Time between heartbeats.
+    pub heartbeat_ms: u64,
+    /// Heartbeats for which a message can be asked for.
+    pub history: u32,
+    /// Heartbeats whose messages are announced.
+    pub announced: u32,
+    /// Time for which a message is remembered.
+    pub seen_ms: u64,
+    /// A message of more bytes is refused ahead; 0 never.
+    pub idontwant_bytes: u64,
+    /// Whether a publisher sends to all peers, not only its mesh.
+    pub flood_publish: bool,
+}
+
+impl Default for Gossip {
+    fn default() -> Self {
+        Gossip {
+            mesh: 8,
+            mesh_low: 6,
+            mesh_high: 12,
+            lazy: 6,
+            heartbeat_ms: 700,
+            history: 6,
+            announced: 3,
+            seen_ms: 24_000,
+            idontwant_bytes: 1000,
+            flood_publish: false,
+        }
+    }
+}
+
+/// How a broadcast payload travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// Whole, by gossip.
+    Gossip,
+    /// As random linear combinations.
+    Rlnc,
+    /// As Reed-Solomon shards.
+    Rs,
+}
+
+/// How exactly ranks are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Coding {
+    /// By the code's own rows.
+    #[default]
+    Exact,
+    /// Without rows: every combination adds to the rank until it is full. No code does better, and in the
+    /// first hops every code does worse.
+    Ideal,
+}
+
+/// Broadcast of a payload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Broadcast {
+    /// How the payload travels.
+    pub strategy: Strategy,
+    /// Name of the relay's policy.
+    #[serde(default = "auto")]
+    pub policy: String,
+    /// Source chunks or data shards; by size if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<u32>,
+    /// How many peers push to a node ahead of answers, if not the policy's: one number, or three for
+    /// pieces after one, two, and three or more transmissions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Burst>,
+    /// Thousandths of a piece that a node sends for each later new one, if not the policy's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credit_milli: Option<u32>,
+    /// Pieces that the source sends in all, if not the policy's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_chunks: Option<u32>,
+    /// How many peers bring a node the header unasked, if not the policy's; 0 = all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<u32>,
+    /// Whether nodes tell each other their ranks, if not the policy's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<bool>,
+    /// Whether each node deals its peers places in its order; else bursts are drawn by their senders.
+    #[serde(default = "yes")]
+    pub places: bool,
+    /// How the source hides.
+    #[serde(default)]
+    pub source_privacy: SourcePrivacy,
+    /// Pieces on the way to a peer at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<u32>,
+    /// How ranks are counted.
+    #[serde(default)]
+    pub coding: Coding,
+}
+
+fn auto() -> String {
+    "auto".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How many peers push to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Burst {
+    /// After any number of transmissions.
+    Same(u32),
+    /// After one, two, and three or more transmissions.
+    ByHop([u32; 3]),
+}
+
+impl Burst {
+    /// After one, two, and three or more transmissions.
+    pub fn by_hop(self) -> [u32; 3] {
+        match self {
+            Burst::Same(burst) => [burst; 3],
+            Burst::ByHop(burst) => burst,
+        }
+    }
+}
+
+/// How the source of a payload hides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourcePrivacy {
+    /// Not at all.
+    #[default]
+    None,
+    /// It sends what a relay could send.
+    Blend,
+    /// A peer acts as the source.
+    Stem,
+}
+
+/// Horn, end to end. Absent numbers follow from the number of validators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Horn {
+    /// Number of validators.
+    pub validators: u32,
+    /// Name of a preset of the slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<String>,
+    /// Length of a slot, with `offsets_ms` in place of a preset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot_ms: Option<u64>,
+    /// Ends of the phases from the start of the slot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offsets_ms: Vec<u64>,
+    /// Slots of a run.
+    #[serde(default = "one")]
+    pub slots: u32,
+    /// Committees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committees: Option<u32>,
+    /// Subcommittees of a committee.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subcommittees: Option<u32>,
+    /// Aggregators of a subcommittee.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregators: Option<u32>,
+    /// Collectors of a committee.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collectors: Option<u32>,
+    /// Selection: `rank` or `lottery`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selection: Option<String>,
+    /// Aggregates of a subcommittee in a collection at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiplicity_max: Option<u32>,
+    /// Validators that vote, in a million.
+    #[serde(default = "million")]
+    pub participation_ppm: u32,
+    /// A file of who votes, in place of a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub participation_file: Option<String>,
+    /// Nodes that relay a subcommittee's votes beside its aggregators.
+    #[serde(default = "backbone")]
+    pub backbone: u32,
+    /// How votes travel: `gossip`, `direct` or `grid`.
+    #[serde(default = "gossip")]
+    pub vote_dissemination: String,
+    /// How aggregates travel.
+    #[serde(default = "gossip")]
+    pub aggregate_dissemination: String,
+    /// How collections travel.
+    #[serde(default = "gossip")]
+    pub collection_dissemination: String,
+    /// How blocks travel.
+    #[serde(default = "gossip")]
+    pub block_dissemination: String,
+}
+
+fn one() -> u32 {
+    1
+}
+fn million() -> u32 {
+    1_000_000
+}
+fn backbone() -> u32 {
+    32
+}
+fn gossip() -> String {
+    "gossip".into()
+}

@@ -1,0 +1,133 @@
+//! What happens to nodes and what they want done, line by line.
+
+use super::{Witness, World};
+use crate::calendar::EventQueue;
+use crate::role::{Input, Output, Role, Wire};
+use alphorn_proto::Peer;
+use alphorn_types::trace::{Event, Name, Record};
+
+/// Of which nodes everything is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traced {
+    /// Of all.
+    All,
+    /// Of one.
+    Node(u32),
+}
+
+impl Traced {
+    fn contains(self, node: u32) -> bool {
+        match self {
+            Traced::All => true,
+            Traced::Node(only) => only == node,
+        }
+    }
+}
+
+/// What was told since it was last taken.
+#[derive(Debug, Default)]
+pub(super) struct Tracer {
+    of: Option<Traced>,
+    records: Vec<Record>,
+}
+
+impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
+    /// From now on tells everything of these nodes, until none are given.
+    pub fn trace(&mut self, of: Option<Traced>) {
+        self.tracer.of = of;
+    }
+
+    /// What was told since this was last asked for.
+    pub fn take_trace(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.tracer.records)
+    }
+
+    #[inline]
+    fn is_traced(&self, node: u32) -> bool {
+        self.tracer.of.is_some_and(|of| of.contains(node))
+    }
+
+    #[inline]
+    pub(super) fn trace_input(&mut self, node: u32, input: &Input<R>) {
+        if self.is_traced(node) {
+            self.tell_input(node, input);
+        }
+    }
+
+    #[inline]
+    pub(super) fn trace_output(&mut self, node: u32, output: &Output<R>) {
+        if self.is_traced(node) {
+            self.tell_output(node, output);
+        }
+    }
+
+    #[cold]
+    fn tell_input(&mut self, node: u32, input: &Input<R>) {
+        let (what, from, kind, bytes): (_, _, Name, _) = match input {
+            Input::Message { from, message } => (
+                "message",
+                Some(*from),
+                R::Message::KINDS[message.kind()].into(),
+                message.wire_bytes(),
+            ),
+            Input::SendReady { peer } => ("ready", Some(*peer), "".into(), 0),
+            Input::PeerUp { peer } => ("peer_up", Some(*peer), "".into(), 0),
+            Input::PeerDown { peer } => ("peer_down", Some(*peer), "".into(), 0),
+            Input::Finished { end, .. } => ("job", None, format!("{end:?}").into(), 0),
+            Input::Deadline => ("deadline", None, "".into(), 0),
+            Input::Command(command) => ("command", None, format!("{command:?}").into(), 0),
+        };
+        let event = Event::Input {
+            event: self.events,
+            what: what.into(),
+            from: from.and_then(|peer| self.number_of(node, peer)),
+            kind,
+            bytes,
+        };
+        self.tell(node, event);
+    }
+
+    #[cold]
+    fn tell_output(&mut self, node: u32, output: &Output<R>) {
+        let one = |peer: &Peer| self.number_of(node, *peer).into_iter().collect();
+        let (what, to, kind, amount): (_, Vec<u32>, Name, _) = match output {
+            Output::Send { to, message, .. } => (
+                "send",
+                to.iter()
+                    .filter_map(|peer| self.number_of(node, peer))
+                    .collect(),
+                R::Message::KINDS[message.kind()].into(),
+                message.wire_bytes(),
+            ),
+            Output::Cancel { peer, .. } => ("cancel", one(peer), "".into(), 0),
+            Output::Spawn { .. } => ("spawn", Vec::new(), "".into(), 0),
+            Output::Spend { cost_ns } => ("spend", Vec::new(), "".into(), *cost_ns),
+            Output::CancelSession { .. } => ("cancel_session", Vec::new(), "".into(), 0),
+            Output::Deliver(delivery) => ("deliver", Vec::new(), format!("{delivery:?}").into(), 0),
+            Output::Report { peer, reason } => ("report", one(peer), (*reason).into(), 0),
+            Output::Evidence => ("evidence", Vec::new(), "".into(), 0),
+        };
+        let event = Event::Output {
+            event: self.events,
+            what: what.into(),
+            to,
+            kind,
+            amount,
+        };
+        self.tell(node, event);
+    }
+
+    /// The node that a node's number for a neighbour means.
+    fn number_of(&self, node: u32, peer: Peer) -> Option<u32> {
+        let end = self.net.graph.end(node, peer.0)?;
+        Some(self.net.graph.peer(end))
+    }
+
+    fn tell(&mut self, node: u32, event: Event) {
+        self.tracer.records.push(Record {
+            t: i64::try_from(self.now_ns).unwrap_or(i64::MAX),
+            n: format!("node-{node}").into(),
+            event,
+        });
+    }
+}
