@@ -35,9 +35,14 @@
 //! | [`node`] | a node |
 //! | `build` | the graph |
 //! | `watch` | who checks and measures a run |
-//! | `run` | from a scenario to an outcome |
+//! | `run` | from a scenario to a world that stopped |
+//! | `harvest`, `floor` | what it comes to, and what it cannot beat |
 
 pub(crate) mod build;
+#[cfg(test)]
+mod faithful;
+mod floor;
+mod harvest;
 mod message;
 pub mod node;
 mod plan;

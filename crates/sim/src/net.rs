@@ -80,6 +80,8 @@ pub(crate) struct Net<M> {
     connections: Vec<Connection>,
     /// Connections of each node that may send, in their turn; empty if uplinks are not shared fairly.
     turns: Vec<VecDeque<u32>>,
+    /// Messages of each end in the one queue of its uplink; empty if no trains form there.
+    in_queue: Vec<u32>,
     windowed: bool,
     /// Nothing can overtake: arrivals need no event.
     direct: bool,
@@ -130,6 +132,7 @@ impl<M> Net<M> {
             draws: vec![0; count(drawn)],
             connections: vec![Connection::new(link.initial_window_bytes); count(windowed || fair)],
             turns: vec![VecDeque::new(); if fair { nodes } else { 0 }],
+            in_queue: vec![0; count(link.train_bytes_max > 0 && !windowed && !fair)],
             windowed,
             direct: latency.is_uniform()
                 && link.loss_ppm == 0
@@ -192,6 +195,7 @@ impl<M> Net<M> {
                 head => hot.mixed || self.flights[head].message != parcel.message,
             };
             hot.queue.push(&mut self.flights, index);
+            self.count_waiting(end, 1);
         } else {
             self.wait(from, index);
         }
@@ -256,6 +260,7 @@ impl<M> Net<M> {
         }
         let index = self.hot[from as usize].queue.pop(&mut self.flights)?;
         self.tally[from as usize].queue_bytes -= self.flights[index].bytes;
+        self.count_waiting(self.flights[index].end as usize, -1);
         let hot = &self.hot[from as usize];
         if hot.mixed && !hot.queue.is_empty() {
             self.couple(from, index);
@@ -280,20 +285,35 @@ impl<M> Net<M> {
         }
         let (mut total, mut last, mut previous) = (bytes, first, NONE);
         let hot = &mut self.hot[from as usize];
-        while let Some((before, index)) =
-            hot.queue
-                .take(&mut self.flights, (previous, TRAIN_LOOK), |flight| {
-                    flight.end == end
-                        && flight.class == class
-                        && couples(flight)
-                        && total + flight.bytes <= most
-                })
+        // Most often nothing else waits for the same peer, and there is nothing to look for.
+        let mut others = self.in_queue.get(end as usize).copied().unwrap_or(0);
+        while others > 0
+            && let Some((before, index)) =
+                hot.queue
+                    .take(&mut self.flights, (previous, TRAIN_LOOK), |flight| {
+                        flight.end == end
+                            && flight.class == class
+                            && couples(flight)
+                            && total + flight.bytes <= most
+                    })
         {
             let bytes = self.flights[index].bytes;
             total += bytes;
             self.tally[from as usize].queue_bytes -= bytes;
             self.flights[last].next = index;
             (last, previous) = (index, before);
+            others -= 1;
+        }
+        if let Some(count) = self.in_queue.get_mut(end as usize) {
+            *count = others;
+        }
+    }
+
+    /// Counts what waits for a connection in the one queue of an uplink, if trains form there.
+    #[inline]
+    fn count_waiting(&mut self, end: usize, change: i32) {
+        if let Some(count) = self.in_queue.get_mut(end) {
+            *count = count.wrapping_add_signed(change);
         }
     }
 
@@ -332,6 +352,7 @@ impl<M> Net<M> {
             taken = next;
             self.balance.cancelled += bytes;
             self.tally[from as usize].queue_bytes -= bytes;
+            self.count_waiting(end, -1);
             self.forget(queue, now, from, index);
         }
     }
@@ -358,6 +379,7 @@ impl<M> Net<M> {
             let bytes = self.flights[index].bytes;
             self.balance.dropped += bytes;
             self.tally[from as usize].queue_bytes -= bytes;
+            self.count_waiting(self.flights[index].end as usize, -1);
             self.forget(queue, now, from, index);
         }
     }

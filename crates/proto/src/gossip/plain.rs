@@ -57,7 +57,12 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
     }
 
     pub(super) fn poll_output(&mut self) -> Option<Output<I, P>> {
-        self.out.pop_front()
+        let output = self.out.pop_front();
+        if self.out.is_empty() {
+            // The next output goes to the front of the buffer, which is in the cache.
+            self.out.clear();
+        }
+        output
     }
 
     /// Takes a message; gives it back if it is accepted at once.

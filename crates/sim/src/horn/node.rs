@@ -384,7 +384,12 @@ impl Role for HornNode {
 
     #[inline]
     fn poll_output(&mut self) -> Option<Output<Self>> {
-        self.out.pop_front()
+        let output = self.out.pop_front();
+        if self.out.is_empty() {
+            // The next output goes to the front of the buffer, which is in the cache.
+            self.out.clear();
+        }
+        output
     }
 
     fn next_deadline(&self) -> Option<Time> {

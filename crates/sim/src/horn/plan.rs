@@ -8,8 +8,8 @@ mod sizes;
 
 use super::HornError;
 use crate::latency::mix;
-use crate::random;
 use crate::scenario;
+use alphorn_proto::chain::Chain;
 use alphorn_proto::gossip;
 use alphorn_proto::horn::selection::{self, Post};
 use alphorn_proto::horn::{Config, SchemeInfo, Selection, committee};
@@ -131,7 +131,9 @@ impl Plan {
         let layout = config::layout(horn, table.abilities.committee_max)?;
         let info = SchemeInfo::of(&model, &layout);
         let config = config::config(horn, layout, &info, seed)?;
-        let mix_in = random::bytes(seed, "horn/mix", 0);
+        let chain = Chain::new(config.network_id, layout, config.epoch_slots);
+        let mix_in = chain.mix(Epoch(0), &chain.justified().root);
+        let mix_in = mix_in.expect("the chain knows its genesis");
         let assignment = committee::assignment(Epoch(0), &mix_in, layout);
         let mut plan = Plan {
             format: config.format(&info),

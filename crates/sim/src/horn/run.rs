@@ -2,17 +2,19 @@
 
 use super::HornError;
 use super::build::build;
+use super::floor::{Floor, Ground};
+use super::harvest::Harvest;
 use super::message::HornMessage;
 use super::node::HornNode;
-use super::plan::{NEXT, Plan, SLOT, Way};
+use super::plan::{NEXT, Plan};
 use super::watch::{Milestones, Watch};
 use crate::calendar::{Calendar, EventQueue};
 use crate::charge::Processor;
 use crate::fault::{Interval, Late, Withhold};
 use crate::latency::{Latency, choose, mix, spread};
 use crate::net::{NetConfig, Rate};
-use crate::report::{Bin, Bounds, NodeRecord, Outcome};
-use crate::role::{Role, Wire};
+use crate::report::Outcome;
+use crate::role::Wire;
 use crate::run::{Observe, Progress};
 use crate::scenario::{self, Fault, FaultKind, Scenario, Stop};
 use crate::world::{Change, Limits, Pause, World, WorldConfig};
@@ -96,13 +98,31 @@ pub(super) fn run_with<Q: EventQueue>(
         apply(scenario, fault, (members, &class), seed, &mut world)?;
     }
     let pause = go(&mut world, scenario.sim.stop, &plan, seed, observe)?;
-    Ok(harvest(
-        &world,
-        (scenario, seed),
-        (&class, &regions, &honest),
-        pause,
-        &plan,
-    ))
+    let rate_of = |class: &u16| rate(&scenario.class[usize::from(*class)], 100);
+    let ground = Ground {
+        graph: &graph,
+        latency: &Latency::new(&scenario.latency, regions.clone()),
+        rates: &class.iter().map(rate_of).collect::<Vec<_>>(),
+    };
+    let floor = Floor::of(&plan, world.witness().collections(), &ground);
+    if let Some(violation) = floor.broken(world.witness().milestones()) {
+        return Err(HornError::Violation {
+            seed,
+            event: world.events(),
+            violation,
+        });
+    }
+    let harvest = Harvest {
+        world: &world,
+        scenario,
+        plan: &plan,
+        seed,
+        class: &class,
+        regions: &regions,
+        honest: &honest,
+        bounds: floor.bounds(),
+    };
+    Ok(harvest.run(pause))
 }
 
 fn costs(scenario: &Scenario) -> Result<CostTable, HornError> {
@@ -120,7 +140,7 @@ fn rate(class: &scenario::Class, percent: u64) -> Rate {
     }
 }
 
-fn world_config(
+pub(super) fn world_config(
     scenario: &Scenario,
     seed: u64,
     graph: crate::graph::Graph,
@@ -262,216 +282,5 @@ fn go<Q: EventQueue>(
                 at_ns: progress.now_ns,
             });
         }
-    }
-}
-
-/// The value that `permille` of some times do not exceed; an absent one is late.
-fn quantile(mut times: Vec<Option<u64>>, permille: usize) -> Option<u64> {
-    times.sort_unstable_by_key(|time| time.unwrap_or(u64::MAX));
-    let rank = (times.len() * permille).div_ceil(1000).max(1);
-    times.get(rank - 1).copied().flatten()
-}
-
-fn harvest<Q: EventQueue>(
-    world: &World<HornNode, Watch, Q>,
-    (scenario, seed): (&Scenario, u64),
-    (class, regions, honest): (&[u16], &[u8], &[bool]),
-    pause: Pause,
-    plan: &Plan,
-) -> HornRun {
-    let watch = world.witness();
-    let begin_ns = plan.phase_start(Phase::Vote).as_nanos();
-    let since = |at: u64| at.saturating_sub(begin_ns);
-    let milestones = watch.milestones();
-    let counted = || milestones.iter().zip(honest).filter(|(_, honest)| **honest);
-    let at_share = |permille, i: usize| {
-        quantile(
-            counted().map(|(times, _)| times.at_ns[i]).collect(),
-            permille,
-        )
-    };
-    let at_nodes = [500, 990].map(|permille| Milestones {
-        at_ns: std::array::from_fn(|i| at_share(permille, i)),
-    });
-    let (aggregates, collections, payload_bytes) = watch.published();
-    let roles = roles_of(plan);
-    let record = |node: u32| {
-        let tally = &world.tallies()[node as usize];
-        let times = &milestones[node as usize].at_ns;
-        NodeRecord {
-            node,
-            class: class[node as usize],
-            region: regions[node as usize],
-            role: match honest[node as usize] {
-                true => roles[node as usize],
-                false => "faulty",
-            },
-            first_ns: times[0].map(since),
-            done_ns: times[2].map(since),
-            bytes_up: tally.bytes_up,
-            bytes_down: tally.bytes_down,
-            msgs: u64::from(tally.messages),
-            dup_bytes: world.role(node).duplicate_bytes(),
-            cpu_ns: tally.cpu_ns,
-            queue_peak_bytes: tally.queue_peak_bytes,
-            peak_1s_up_bps: tally.peak_1s_up_bps(),
-        }
-    };
-    let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
-        from_ns: bin * crate::net::BIN_NS,
-        kind: HornMessage::KINDS[kind],
-        msgs,
-        bytes,
-    };
-    let outcome = Outcome {
-        seed,
-        payload_bytes,
-        nodes: (0..plan.nodes).map(record).collect(),
-        delays_ns: counted()
-            .map(|(times, _)| times.at_ns[2].map(since))
-            .collect(),
-        series: world.series().map(bin).collect(),
-        useful_bytes: watch.useful_bytes(),
-        sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
-        bounds: Bounds::default(),
-        adversity: Default::default(),
-        events: world.events(),
-        event_hash: world.event_hash(),
-        verdict: String::new(),
-    };
-    let block = watch.block();
-    let mut run = HornRun {
-        votes: watch.votes(),
-        published: (aggregates, collections),
-        last_ns: watch.last_ns(),
-        at_proposer: watch.at_proposer(),
-        at_nodes,
-        curve: watch.curve().to_vec(),
-        block: block.map_or((0, 0), |block| (block.entries.len() as u64, block.bytes)),
-        imported: watch.imported().iter().flatten().count() as u64,
-        dropped_bytes: world.balance().dropped,
-        unfinished: world
-            .roles()
-            .iter()
-            .map(|role| role.unfinished() as u64)
-            .sum(),
-        outcome,
-    };
-    run.outcome.verdict = verdict(&run, scenario, plan);
-    run
-}
-
-/// What each node is, by the rarest duty of its validators.
-fn roles_of(plan: &Plan) -> Vec<&'static str> {
-    let mut roles = vec!["voter"; plan.nodes as usize];
-    let mut name = |servers: &[Vec<super::Server>], role| {
-        for server in servers.iter().flatten() {
-            roles[plan.host(server.validator) as usize] = role;
-        }
-    };
-    name(&plan.aggregators, "aggregator");
-    name(&plan.collectors, "collector");
-    roles[plan.host(plan.proposer()) as usize] = "proposer";
-    roles
-}
-
-/// The name of the class with the least uplink of which 99 % of the nodes have 99 % of the votes when
-/// the slot ends.
-fn feasible(run: &HornRun, scenario: &Scenario, plan: &Plan) -> Option<String> {
-    let slot_ns = plan.clock.slot_start(SLOT.next()).as_nanos();
-    let begin_ns = plan.phase_start(Phase::Vote).as_nanos();
-    let mut classes: Vec<(u64, usize)> = (0..)
-        .zip(&scenario.class)
-        .map(|(index, class)| (class.up_mbps, index))
-        .collect();
-    classes.sort_unstable();
-    let serves = |index: &usize| {
-        let nodes = run.outcome.nodes.iter();
-        let of_class = nodes.filter(|node| usize::from(node.class) == *index);
-        let times: Vec<Option<u64>> = of_class
-            .filter(|node| node.role != "faulty")
-            .map(|node| node.done_ns)
-            .collect();
-        quantile(times, 990).is_some_and(|ns| ns + begin_ns <= slot_ns)
-    };
-    let (_, index) = classes.into_iter().find(|(_, index)| serves(index))?;
-    Some(scenario.class[index].name.clone())
-}
-
-fn seconds(ns: Option<u64>) -> String {
-    match ns {
-        None => "no time".into(),
-        Some(ns) => {
-            let ms = ns.div_ceil(1_000_000);
-            format!("{}.{:03} s", ms / 1000, ms % 1000)
-        }
-    }
-}
-
-/// One line that answers whether it works.
-fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
-    let begin_ns = plan.phase_start(Phase::Vote).as_nanos();
-    let since = |at: Option<u64>| at.map(|ns| ns.saturating_sub(begin_ns));
-    let nodes = run.outcome.nodes.len().max(1) as u64;
-    let up: u64 = run.outcome.nodes.iter().map(|node| node.bytes_up).sum();
-    let peaks = run
-        .outcome
-        .nodes
-        .iter()
-        .map(|node| Some(node.peak_1s_up_bps));
-    let peak = quantile(peaks.collect(), 990).unwrap_or(0);
-    let tenths = |value: u64, unit: u64| {
-        let tenths = value.saturating_mul(10).div_ceil(unit);
-        format!("{}.{}", tenths / 10, tenths % 10)
-    };
-    let way = |way: Way| match way {
-        Way::Gossip => "gossip",
-        Way::Direct => "direct",
-        Way::Grid => "grid",
-    };
-    let topic = |topic: super::TopicId| way(plan.topics[topic.0 as usize].way);
-    let feasible = match feasible(run, scenario, plan) {
-        Some(class) => format!("feasible for class {class}"),
-        None => "feasible for no class".into(),
-    };
-    format!(
-        "{} validators on {nodes} nodes: 99 % of votes at the proposer in {} of the vote phase's \
-         begin ({} at 99 % of nodes), {} of {} votes in the block, {} MB sent per node per slot, \
-         peak {} Mbps up (99 % of nodes, 1 s); {feasible} ({}; votes {}, aggregates {}, \
-         collections {}, block {})",
-        plan.config.layout.validators(),
-        seconds(since(run.at_proposer.at_ns[2])),
-        seconds(since(run.at_nodes[1].at_ns[2])),
-        run.votes[4],
-        run.votes[0],
-        tenths(up / nodes, 1_000_000),
-        tenths(peak, 1_000_000),
-        plan.costs_label(),
-        topic(plan.vote_topic(0)),
-        topic(plan.aggregate_topic(0)),
-        topic(plan.collection_topic()),
-        topic(plan.block_topic()),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_are_rounded_up() {
-        assert_eq!(seconds(None), "no time");
-        assert_eq!(seconds(Some(1_000_000_001)), "1.001 s");
-        assert_eq!(seconds(Some(23_000_000)), "0.023 s");
-    }
-
-    #[test]
-    fn who_never_arrives_is_late() {
-        assert_eq!(
-            quantile(vec![Some(3), None, Some(1), Some(2)], 750),
-            Some(3)
-        );
-        assert_eq!(quantile(vec![Some(3), None], 990), None);
-        assert_eq!(quantile(Vec::new(), 500), None);
     }
 }

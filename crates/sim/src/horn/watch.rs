@@ -46,6 +46,24 @@ pub enum Violation {
         /// The collector.
         sender: u32,
     },
+    /// A node had 99 % of the votes before it can have them.
+    #[error("node {node} has 99 % of the votes at {at_ns} ns, it cannot before {least_ns} ns")]
+    Early {
+        /// The node.
+        node: u32,
+        /// When it had them, from the begin of the slot.
+        at_ns: u64,
+        /// When it can.
+        least_ns: u64,
+    },
+    /// All nodes had 99 % of the votes before all uplinks together can carry them.
+    #[error("all nodes have 99 % of the votes at {at_ns} ns, they cannot before {least_ns} ns")]
+    Carried {
+        /// When the last one had them, from the begin of the slot.
+        at_ns: u64,
+        /// When they can.
+        least_ns: u64,
+    },
     /// An honest node has proof against another one.
     #[error("node {node} reports the honest node {about}: {reason}")]
     Accused {
@@ -168,6 +186,11 @@ impl Watch {
     /// When a node had which share of the votes, by the best collection of each committee.
     pub(super) fn milestones(&self) -> &[Milestones] {
         &self.milestones
+    }
+
+    /// Published collections by committee.
+    pub(super) fn collections(&self) -> &[Vec<Arc<CollectionBody>>] {
+        &self.collections
     }
 
     /// When the proposer had which share, exactly.

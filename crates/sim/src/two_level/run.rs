@@ -154,13 +154,16 @@ fn world_config(
     }
 }
 
-/// The graph of all topics, and the nodes on it.
-fn build(
+/// Ends by node and topic, and all connections as pairs.
+type Connections = (Vec<End>, Vec<(u32, u32)>);
+
+/// The connections of all topics.
+fn connections(
     config: &TwoLevel,
     parts: &Parts,
     nodes: u32,
     seed: u64,
-) -> Result<(Graph, Vec<TwoLevelNode>), TwoLevelError> {
+) -> Result<Connections, TwoLevelError> {
     let [signatures, proofs] = config.ways()?;
     let degree = config.mesh as u8;
     let mut ends: Vec<End> = Vec::new();
@@ -191,10 +194,13 @@ fn build(
     among_members(&mut ends, PROOFS, &topic, degree, seed);
     order(&mut ends);
     edges.extend(ends.iter().map(|end| (end.node, end.peer)));
-    let graph = Graph::from_edges(nodes, edges)?;
-    let shared = Arc::new(config.clone());
-    // A signature is passed on at once; a proof is verified before.
-    let gossip = |validate| {
+    Ok((ends, edges))
+}
+
+/// The mesh of signatures, which are passed on at once, and that of proofs, which are verified before.
+fn meshes(config: &TwoLevel) -> [Arc<gossip::Config>; 2] {
+    let degree = config.mesh as u8;
+    [false, true].map(|validate| {
         Arc::new(gossip::Config {
             degree,
             degree_low: degree.div_ceil(2),
@@ -204,15 +210,28 @@ fn build(
             validate,
             ..gossip::Config::default()
         })
-    };
-    let meshes = [gossip(false), gossip(true)];
+    })
+}
+
+/// The graph of all topics, and the nodes on it.
+fn build(
+    config: &TwoLevel,
+    parts: &Parts,
+    nodes: u32,
+    seed: u64,
+) -> Result<(Graph, Vec<TwoLevelNode>), TwoLevelError> {
+    let [signatures, proofs] = config.ways()?;
+    let (ends, edges) = connections(config, parts, nodes, seed)?;
+    let graph = Graph::from_edges(nodes, edges)?;
+    let shared = Arc::new(config.clone());
+    let meshes = meshes(config);
     let mut roles = Vec::with_capacity(nodes as usize);
     let mut rest = &ends[..];
     for node in 0..nodes {
         let own = rest.partition_point(|end| end.node <= node);
         let (own, others) = rest.split_at(own);
         rest = others;
-        let own_topic = own.partition_point(|end| end.topic < PROOFS);
+        let (in_group, among) = own.split_at(own.partition_point(|end| end.topic < PROOFS));
         let place = place(&shared, parts, node, &graph, proofs);
         let key = mix([seed, SEED, node.into(), 0]);
         let station = |topic, way, own, config: &Arc<gossip::Config>| {
@@ -220,15 +239,9 @@ fn build(
             let neighbours = neighbours(own, &graph, way)?;
             Ok::<_, TwoLevelError>(Station::new(topic, way, neighbours, config, key))
         };
-        let member = (signatures != Way::Direct).then(|| {
-            station(
-                TopicId(place.group),
-                signatures,
-                &own[..own_topic],
-                &meshes[0],
-            )
-        });
-        let among = &own[own_topic..];
+        let topic = TopicId(place.group);
+        let member =
+            (signatures != Way::Direct).then(|| station(topic, signatures, in_group, &meshes[0]));
         let pushes = place.is_global && !config.pull;
         let global = pushes.then(|| station(PROOFS, proofs, among, &meshes[1]));
         let told = among

@@ -1,0 +1,262 @@
+//! Times that no slot can beat, from the begin of the vote phase until nodes have 99 % of the votes.
+//!
+//! A node has them when it has collections with so many signers. Nobody publishes one before its phase
+//! begins, which is the first term of each bound; then
+//!
+//! | bound | what follows |
+//! |---|---|
+//! | LB1, content | a hop, and the bytes that a node lacks through its downlink |
+//! | LB2, source | of each committee one collector gets its collection through its uplink |
+//! | LB3, capacity | all uplinks together carry what all nodes lack |
+//! | LB4, reach | hops in a mesh of this degree, and the bytes once |
+//!
+//! The bytes are those of the smallest published collections that can suffice; what a node collected
+//! itself it need not receive. The first three are laws: a run that beats them has an error.
+
+use super::message::CollectionBody;
+use super::plan::Plan;
+use super::watch::{Milestones, SHARES_PERMILLE, Violation};
+use crate::bounds::reach_ns;
+use crate::graph::Graph;
+use crate::latency::Latency;
+use crate::net::Rate;
+use crate::report::Bounds;
+use alphorn_proto::slot::Phase;
+use std::sync::Arc;
+
+/// The best that a committee's collections can be, one by one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Least {
+    bytes: u64,
+    /// Of one collector's uplink.
+    up_ns: u64,
+    /// Nodes that host a collector.
+    hosts: Vec<u32>,
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Floor {
+    bounds: Bounds,
+    /// When the vote phase begins, from the begin of the slot.
+    begin_ns: u64,
+    /// For each node, from the begin of the slot.
+    node_ns: Vec<u64>,
+}
+
+/// Where collections travel.
+pub(super) struct Ground<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) latency: &'a Latency,
+    /// The most that each node ever has.
+    pub(super) rates: &'a [Rate],
+}
+
+impl Floor {
+    /// The bounds for these published collections, by committee; none if they do not suffice.
+    pub(super) fn of(
+        plan: &Plan,
+        collections: &[Vec<Arc<CollectionBody>>],
+        ground: &Ground<'_>,
+    ) -> Floor {
+        let begin_ns = plan.phase_start(Phase::Vote).as_nanos();
+        let Some(needed) = needed(collections, plan.votes_count()) else {
+            return Floor::default();
+        };
+        let least: Vec<Least> = collections
+            .iter()
+            .map(|row| least(row, plan, ground.rates))
+            .collect();
+        let start_ns = plan.phase_start(Phase::Collect).as_nanos();
+        let nodes = 0..plan.nodes;
+        let lacks: Vec<u64> = nodes
+            .clone()
+            .map(|node| smallest(least.iter().map(|one| one.bytes_for(node)), needed))
+            .collect();
+        let hops: Vec<u64> = nodes.map(|node| ground.hop_ns(node)).collect();
+        let hop_ns = hops.iter().copied().min().unwrap_or(0);
+        let comes = |((bytes, hop_ns), rate): ((&u64, &u64), &Rate)| match bytes {
+            0 => start_ns,
+            bytes => start_ns + hop_ns + Rate::wire_ns(*bytes, rate.down_bps),
+        };
+        let node_ns: Vec<u64> = lacks
+            .iter()
+            .zip(&hops)
+            .zip(ground.rates)
+            .map(comes)
+            .collect();
+        let mut ups: Vec<u64> = least.iter().map(|one| one.up_ns).collect();
+        ups.sort_unstable();
+        let most = lacks.iter().copied().max().unwrap_or(0);
+        let all: u128 = lacks.iter().map(|bytes| u128::from(*bytes)).sum();
+        let up_bps: u128 = ground
+            .rates
+            .iter()
+            .map(|rate| u128::from(rate.up_bps))
+            .sum();
+        let carried = (all * 8_000_000_000).div_ceil(up_bps.max(1));
+        let carried_ns = u64::try_from(carried).unwrap_or(u64::MAX);
+        let degree = u64::from(plan.gossip.degree);
+        let since = |ns: u64| ns.saturating_add(start_ns - begin_ns);
+        Floor {
+            bounds: Bounds {
+                lb1_ns: node_ns.iter().copied().max().unwrap_or(begin_ns) - begin_ns,
+                lb2_ns: since(hop_ns + needed.checked_sub(1).map_or(0, |last| ups[last])),
+                lb3_ns: since(carried_ns),
+                lb4_ns: since(reach_ns(hop_ns, degree, 1, ground.rates, most)),
+            },
+            begin_ns,
+            node_ns,
+        }
+    }
+
+    pub(super) fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// The law that a run breaks, by when each node had which share.
+    pub(super) fn broken(&self, milestones: &[Milestones]) -> Option<Violation> {
+        let last = SHARES_PERMILLE.len() - 1;
+        let at_ns = || milestones.iter().map(|times| times.at_ns[last]);
+        let early = (0..).zip(at_ns()).zip(&self.node_ns);
+        let mut early = early.filter_map(|((node, at_ns), least_ns)| {
+            let at_ns = at_ns.filter(|at_ns| at_ns < least_ns)?;
+            Some((node, at_ns, *least_ns))
+        });
+        if let Some((node, at_ns, least_ns)) = early.next() {
+            return Some(Violation::Early {
+                node,
+                at_ns,
+                least_ns,
+            });
+        }
+        let whole: Option<Vec<u64>> = at_ns().collect();
+        let (at_ns, least_ns) = (
+            whole?.into_iter().max()?,
+            self.begin_ns + self.bounds.lb3_ns,
+        );
+        (at_ns < least_ns).then_some(Violation::Carried { at_ns, least_ns })
+    }
+}
+
+impl Least {
+    /// Bytes that a node must receive of the committee.
+    fn bytes_for(&self, node: u32) -> u64 {
+        match self.hosts.contains(&node) {
+            true => 0,
+            false => self.bytes,
+        }
+    }
+}
+
+impl Ground<'_> {
+    /// The fastest way of a bit from a neighbour to a node.
+    fn hop_ns(&self, node: u32) -> u64 {
+        let peers = self.graph.peers(node).iter();
+        let hops = peers.map(|&peer| self.latency.base_ns(peer, node));
+        hops.min().unwrap_or(0)
+    }
+}
+
+fn least(row: &[Arc<CollectionBody>], plan: &Plan, rates: &[Rate]) -> Least {
+    let host = |body: &Arc<CollectionBody>| plan.host(body.sender);
+    let up =
+        |body: &Arc<CollectionBody>| Rate::wire_ns(body.bytes, rates[host(body) as usize].up_bps);
+    Least {
+        bytes: row.iter().map(|body| body.bytes).min().unwrap_or(0),
+        up_ns: row.iter().map(up).min().unwrap_or(0),
+        hosts: row.iter().map(host).collect(),
+    }
+}
+
+/// Of how many committees a node must have a collection, at least; none if all do not suffice.
+fn needed(collections: &[Vec<Arc<CollectionBody>>], votes: u64) -> Option<usize> {
+    let best = |row: &Vec<Arc<CollectionBody>>| row.iter().map(|body| body.votes).max();
+    let best = collections.iter().map(|row| best(row).unwrap_or(0));
+    let mut best: Vec<u64> = best.map(u64::from).collect();
+    best.sort_unstable_by_key(|votes| std::cmp::Reverse(*votes));
+    let share = SHARES_PERMILLE[SHARES_PERMILLE.len() - 1];
+    let enough = |sum: u64| u128::from(sum) * 1000 >= u128::from(votes) * u128::from(share);
+    let mut sum = 0;
+    if enough(sum) {
+        return Some(0);
+    }
+    let grown = best.iter().map(|votes| {
+        sum += votes;
+        sum
+    });
+    let at = grown.map(enough).position(|enough| enough)?;
+    Some(at + 1)
+}
+
+/// The sum of the `count` smallest.
+fn smallest(values: impl Iterator<Item = u64>, count: usize) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values.iter().take(count).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_types::{Bitfield, Support};
+
+    fn body(votes: u32, bytes: u64) -> Arc<CollectionBody> {
+        Arc::new(CollectionBody {
+            committee: 0,
+            sender: 0,
+            support: Support::new(8),
+            signers: Bitfield::new(8),
+            votes,
+            parts: Vec::new(),
+            bytes,
+            entry_bytes: bytes,
+        })
+    }
+
+    #[test]
+    fn as_few_committees_as_can_suffice_are_counted() {
+        let rows = [vec![body(600, 9), body(700, 8)], vec![body(290, 7)]];
+        assert_eq!(needed(&rows, 1000), Some(2));
+        assert_eq!(needed(&rows, 700), Some(1));
+        assert_eq!(needed(&rows, 0), Some(0));
+        assert_eq!(needed(&rows, 1001), None, "990 of 1001 are less than 99 %");
+        assert_eq!(needed(&[], 1), None);
+        assert_eq!(smallest([5, 1, 3].into_iter(), 2), 4);
+        let own = Least {
+            bytes: 8,
+            up_ns: 1,
+            hosts: vec![4],
+        };
+        assert_eq!((own.bytes_for(4), own.bytes_for(5)), (0, 8));
+    }
+
+    #[test]
+    fn whoever_is_early_is_named() {
+        let floor = Floor {
+            bounds: Bounds {
+                lb3_ns: 40,
+                ..Bounds::default()
+            },
+            begin_ns: 10,
+            node_ns: vec![20, 30],
+        };
+        let at = |ns: u64| Milestones {
+            at_ns: [Some(1), Some(2), Some(ns)],
+        };
+        let none = Milestones::default();
+        assert_eq!(floor.broken(&[at(20), none]), None);
+        assert_eq!(floor.broken(&[at(20), at(50)]), None);
+        let early = Violation::Early {
+            node: 1,
+            at_ns: 29,
+            least_ns: 30,
+        };
+        assert_eq!(floor.broken(&[none, at(29)]), Some(early));
+        let carried = Violation::Carried {
+            at_ns: 49,
+            least_ns: 50,
+        };
+        assert_eq!(floor.broken(&[at(20), at(49)]), Some(carried));
+    }
+}

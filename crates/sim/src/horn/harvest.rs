@@ -1,0 +1,243 @@
+//! What a slot comes to: records, times and the verdict.
+
+use super::message::HornMessage;
+use super::node::HornNode;
+use super::plan::{Plan, SLOT, Way};
+use super::run::HornRun;
+use super::watch::{Milestones, Watch};
+use crate::calendar::EventQueue;
+use crate::report::{Bin, Bounds, NodeRecord, Outcome};
+use crate::role::{Role, Wire};
+use crate::scenario::Scenario;
+use crate::world::{Pause, World};
+use alphorn_proto::slot::Phase;
+
+/// The value that `permille` of some times do not exceed; an absent one is late.
+fn quantile(mut times: Vec<Option<u64>>, permille: usize) -> Option<u64> {
+    times.sort_unstable_by_key(|time| time.unwrap_or(u64::MAX));
+    let rank = (times.len() * permille).div_ceil(1000).max(1);
+    times.get(rank - 1).copied().flatten()
+}
+
+/// What a world yields when it has stopped.
+pub(super) struct Harvest<'a, Q> {
+    pub(super) world: &'a World<HornNode, Watch, Q>,
+    pub(super) scenario: &'a Scenario,
+    pub(super) plan: &'a Plan,
+    pub(super) seed: u64,
+    pub(super) class: &'a [u16],
+    pub(super) regions: &'a [u8],
+    pub(super) honest: &'a [bool],
+    pub(super) bounds: Bounds,
+}
+
+impl<Q: EventQueue> Harvest<'_, Q> {
+    /// Records, times and the verdict.
+    pub(super) fn run(&self, pause: Pause) -> HornRun {
+        let watch = self.world.witness();
+        let block = watch.block();
+        let (aggregates, collections, _) = watch.published();
+        let roles = self.world.roles().iter();
+        let mut run = HornRun {
+            votes: watch.votes(),
+            published: (aggregates, collections),
+            last_ns: watch.last_ns(),
+            at_proposer: watch.at_proposer(),
+            at_nodes: [500, 990].map(|permille| Milestones {
+                at_ns: std::array::from_fn(|i| self.at_share(permille, i)),
+            }),
+            curve: watch.curve().to_vec(),
+            block: block.map_or((0, 0), |block| (block.entries.len() as u64, block.bytes)),
+            imported: watch.imported().iter().flatten().count() as u64,
+            dropped_bytes: self.world.balance().dropped,
+            unfinished: roles.map(|role| role.unfinished() as u64).sum(),
+            outcome: self.outcome(pause),
+        };
+        run.outcome.verdict = verdict(&run, self.scenario, self.plan);
+        run
+    }
+
+    fn begin_ns(&self) -> u64 {
+        self.plan.phase_start(Phase::Vote).as_nanos()
+    }
+
+    /// The milestones of honest nodes.
+    fn counted(&self) -> impl Iterator<Item = &Milestones> {
+        let milestones = self.world.witness().milestones().iter();
+        let counted = milestones.zip(self.honest).filter(|(_, honest)| **honest);
+        counted.map(|(times, _)| times)
+    }
+
+    fn at_share(&self, permille: usize, i: usize) -> Option<u64> {
+        quantile(
+            self.counted().map(|times| times.at_ns[i]).collect(),
+            permille,
+        )
+    }
+
+    fn outcome(&self, pause: Pause) -> Outcome {
+        let (world, watch) = (self.world, self.world.witness());
+        let begin_ns = self.begin_ns();
+        let delay = |times: &Milestones| times.at_ns[2].map(|at| at.saturating_sub(begin_ns));
+        let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
+            from_ns: bin * crate::net::BIN_NS,
+            kind: HornMessage::KINDS[kind],
+            msgs,
+            bytes,
+        };
+        let roles = roles_of(self.plan);
+        Outcome {
+            seed: self.seed,
+            payload_bytes: watch.published().2,
+            nodes: (0..self.plan.nodes)
+                .map(|node| self.record(node, roles[node as usize]))
+                .collect(),
+            delays_ns: self.counted().map(delay).collect(),
+            series: world.series().map(bin).collect(),
+            useful_bytes: watch.useful_bytes(),
+            sent_truncated: pause != Pause::Quiet && world.bytes_on_the_way() != (0, 0),
+            bounds: self.bounds,
+            adversity: Default::default(),
+            events: world.events(),
+            event_hash: world.event_hash(),
+            verdict: String::new(),
+        }
+    }
+
+    fn record(&self, node: u32, role: &'static str) -> NodeRecord {
+        let at = node as usize;
+        let tally = &self.world.tallies()[at];
+        let times = &self.world.witness().milestones()[at].at_ns;
+        let since = |at: u64| at.saturating_sub(self.begin_ns());
+        NodeRecord {
+            node,
+            class: self.class[at],
+            region: self.regions[at],
+            role: if self.honest[at] { role } else { "faulty" },
+            first_ns: times[0].map(since),
+            done_ns: times[2].map(since),
+            bytes_up: tally.bytes_up,
+            bytes_down: tally.bytes_down,
+            msgs: u64::from(tally.messages),
+            dup_bytes: self.world.role(node).duplicate_bytes(),
+            cpu_ns: tally.cpu_ns,
+            queue_peak_bytes: tally.queue_peak_bytes,
+            peak_1s_up_bps: tally.peak_1s_up_bps(),
+        }
+    }
+}
+
+/// What each node is, by the rarest duty of its validators.
+fn roles_of(plan: &Plan) -> Vec<&'static str> {
+    let mut roles = vec!["voter"; plan.nodes as usize];
+    let mut name = |servers: &[Vec<super::Server>], role| {
+        for server in servers.iter().flatten() {
+            roles[plan.host(server.validator) as usize] = role;
+        }
+    };
+    name(&plan.aggregators, "aggregator");
+    name(&plan.collectors, "collector");
+    roles[plan.host(plan.proposer()) as usize] = "proposer";
+    roles
+}
+
+/// The name of the class with the least uplink of which 99 % of the nodes have 99 % of the votes when
+/// the slot ends.
+fn feasible(run: &HornRun, scenario: &Scenario, plan: &Plan) -> Option<String> {
+    let slot_ns = plan.clock.slot_start(SLOT.next()).as_nanos();
+    let begin_ns = plan.phase_start(Phase::Vote).as_nanos();
+    let mut classes: Vec<(u64, usize)> = (0..)
+        .zip(&scenario.class)
+        .map(|(index, class)| (class.up_mbps, index))
+        .collect();
+    classes.sort_unstable();
+    let serves = |index: &usize| {
+        let nodes = run.outcome.nodes.iter();
+        let of_class = nodes.filter(|node| usize::from(node.class) == *index);
+        let times: Vec<Option<u64>> = of_class
+            .filter(|node| node.role != "faulty")
+            .map(|node| node.done_ns)
+            .collect();
+        quantile(times, 990).is_some_and(|ns| ns + begin_ns <= slot_ns)
+    };
+    let (_, index) = classes.into_iter().find(|(_, index)| serves(index))?;
+    Some(scenario.class[index].name.clone())
+}
+
+fn seconds(ns: Option<u64>) -> String {
+    match ns {
+        None => "no time".into(),
+        Some(ns) => {
+            let ms = ns.div_ceil(1_000_000);
+            format!("{}.{:03} s", ms / 1000, ms % 1000)
+        }
+    }
+}
+
+/// One line that answers whether it works.
+fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
+    let begin_ns = plan.phase_start(Phase::Vote).as_nanos();
+    let since = |at: Option<u64>| at.map(|ns| ns.saturating_sub(begin_ns));
+    let nodes = run.outcome.nodes.len().max(1) as u64;
+    let up: u64 = run.outcome.nodes.iter().map(|node| node.bytes_up).sum();
+    let peaks = run
+        .outcome
+        .nodes
+        .iter()
+        .map(|node| Some(node.peak_1s_up_bps));
+    let peak = quantile(peaks.collect(), 990).unwrap_or(0);
+    let tenths = |value: u64, unit: u64| {
+        let tenths = value.saturating_mul(10).div_ceil(unit);
+        format!("{}.{}", tenths / 10, tenths % 10)
+    };
+    let way = |way: Way| match way {
+        Way::Gossip => "gossip",
+        Way::Direct => "direct",
+        Way::Grid => "grid",
+    };
+    let topic = |topic: super::TopicId| way(plan.topics[topic.0 as usize].way);
+    let feasible = match feasible(run, scenario, plan) {
+        Some(class) => format!("feasible for class {class}"),
+        None => "feasible for no class".into(),
+    };
+    format!(
+        "{} validators on {nodes} nodes: 99 % of votes at the proposer in {} of the vote phase's \
+         begin ({} at 99 % of nodes), {} of {} votes in the block, {} MB sent per node per slot, \
+         peak {} Mbps up (99 % of nodes, 1 s); {feasible} ({}; votes {}, aggregates {}, \
+         collections {}, block {})",
+        plan.config.layout.validators(),
+        seconds(since(run.at_proposer.at_ns[2])),
+        seconds(since(run.at_nodes[1].at_ns[2])),
+        run.votes[4],
+        run.votes[0],
+        tenths(up / nodes, 1_000_000),
+        tenths(peak, 1_000_000),
+        plan.costs_label(),
+        topic(plan.vote_topic(0)),
+        topic(plan.aggregate_topic(0)),
+        topic(plan.collection_topic()),
+        topic(plan.block_topic()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_up() {
+        assert_eq!(seconds(None), "no time");
+        assert_eq!(seconds(Some(1_000_000_001)), "1.001 s");
+        assert_eq!(seconds(Some(23_000_000)), "0.023 s");
+    }
+
+    #[test]
+    fn who_never_arrives_is_late() {
+        assert_eq!(
+            quantile(vec![Some(3), None, Some(1), Some(2)], 750),
+            Some(3)
+        );
+        assert_eq!(quantile(vec![Some(3), None], 990), None);
+        assert_eq!(quantile(Vec::new(), 500), None);
+    }
+}
