@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use alphorn_proto::broadcast::{
-    Announce, Broadcast, Config, Input, Known, Limits, Message, Output, Policy, PolicyChoice,
+    Announce, Broadcast, Config, Input, Known, Limits, Message, Output, Place, Policy, PolicyChoice,
     Product, Ranks, Reject, ShardSet, Want, Work,
 };
 use alphorn_proto::rlnc::{
@@ -202,6 +202,10 @@ fn drive<C: Coding>(code: C, script: &[u8], is_valid: fn(&C::Piece) -> bool) -> 
         rest = tail;
         let peer = Peer(u64::from(*peer % (PEERS + 1)));
         let input = match action % 12 {
+            0 if length % 4 == 3 => match Place::new(u16::from(*low), u16::from(*high)) {
+                Some(place) => Input::Placed { peer, place },
+                None => continue,
+            },
             0 => Input::PeerUp { peer },
             1 => Input::PeerDown { peer },
             2 => Input::SendReady { peer },
@@ -277,7 +281,12 @@ fn config() -> Config {
             burst: [4, 3, 2],
             credit_milli: 700,
             source_pieces: 6,
+            headers: 1,
+            source_run: 2,
+            gather_ns: 4_000_000,
+            feedback: true,
         }),
+        places: 2,
         peers_max: u16::from(PEERS),
         live_max: LIVE_MAX as u16,
         orphans_peer_max: 3,

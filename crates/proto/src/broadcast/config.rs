@@ -335,6 +335,6 @@ mod tests {
             uplink_bps: 80_000_000,
             ..config
         };
-        assert_eq!(slow.policy_for(121_600).burst, [50, 40, 4]);
+        assert_eq!(slow.policy_for(121_600).burst, [60, 43, 0]);
     }
 }

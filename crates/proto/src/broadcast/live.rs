@@ -79,7 +79,7 @@ pub(super) struct Flow<C: Coding> {
     pub(super) burst_hop: u8,
     /// Hop that pieces carry for which credit pays.
     pub(super) credit_hop: u8,
-    /// The burst waits for a second piece.
+    /// The burst waits for the rest of what the source sends in a row.
     pub(super) gathering: bool,
     /// Pieces of the burst that are not sent yet.
     pub(super) burst_owed: u32,
@@ -180,7 +180,7 @@ pub(super) struct Live<C: Coding> {
     pub(super) need_at: Time,
     pub(super) need_rounds: u8,
     pub(super) need_cursor: u32,
-    /// Bursts that wait for a second piece go at that time.
+    /// Bursts that wait go at that time.
     pub(super) burst_at: Time,
     /// RANK is due at that time.
     pub(super) rank_at: Time,

@@ -226,6 +226,8 @@ impl<C: Coding> Broadcast<C> {
     pub fn encode(&self, message: &Message<C>) -> Option<Vec<u8>> {
         let header = match message {
             Message::Header(announce) => &announce.header,
+            // Who asks has no header yet.
+            Message::Ask { id } => return Some(Message::<C>::encode_ask(id)),
             other => self.header(&other.id())?,
         };
         Some(message.encode(&self.code, header))

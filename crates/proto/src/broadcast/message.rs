@@ -282,6 +282,14 @@ impl<C: Coding> Message<C> {
         }
     }
 
+    /// The bytes of an ASK, which needs no header.
+    pub(super) fn encode_ask(id: &Id) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(HEAD_BYTES as usize);
+        writer.u8(TAG_ASK);
+        writer.bytes(&id.0);
+        writer.into_vec()
+    }
+
     /// The bytes of the message; `header` is that of its broadcast.
     pub fn encode(&self, code: &C, header: &Header) -> Vec<u8> {
         let mut writer = Writer::with_capacity(self.wire_bytes() as usize);
@@ -324,7 +332,7 @@ impl<C: Coding> Message<C> {
                 }
             }
             Message::Done { id } => head(TAG_DONE, id),
-            Message::Ask { id } => head(TAG_ASK, id),
+            Message::Ask { id } => return Self::encode_ask(id),
             Message::Need {
                 id,
                 generation,

@@ -24,9 +24,13 @@ pub struct Policy {
     /// How many peers bring a node the header unasked once a piece was transmitted three times: as
     /// many of the first in its order. 0 = all of them. Earlier pieces always come with the header.
     pub headers: u16,
-    /// How long a node whose first piece was transmitted twice or more waits for a second one before
-    /// its burst, in ns: a mix of two pieces is hardly ever what another node sends as well, a
-    /// forwarded piece often is.
+    /// Pieces that the source sends a peer in a row, before it turns to the next one.
+    ///
+    /// With one, the relays next to the source have nothing to mix: they forward the source's pieces,
+    /// and so do those behind them, and where each node gets dozens of them many meet twice. With two,
+    /// every piece from there on is another combination.
+    pub source_run: u8,
+    /// How long a relay next to the source waits for the rest of its run, in ns.
     pub gather_ns: u64,
     /// Whether ranks are told to all peers at the first piece and at half the rank, and at full rank
     /// that nothing more is needed. Without, only peers are told that send for nothing: where all
@@ -37,11 +41,12 @@ pub struct Policy {
 impl Policy {
     /// Transfer of the payload far below the latency: two bursts reach everybody.
     pub const SMALL: Policy = Policy {
-        chunks: 32,
-        burst: [100, 80, 8],
+        chunks: 48,
+        burst: [120, 86, 0],
         credit_milli: 0,
-        source_pieces: 120,
+        source_pieces: 240,
         headers: 3,
+        source_run: 2,
         gather_ns: 8_000_000,
         feedback: false,
     };
@@ -52,7 +57,8 @@ impl Policy {
         credit_milli: 0,
         source_pieces: 450,
         headers: 3,
-        gather_ns: 8_000_000,
+        source_run: 1,
+        gather_ns: 0,
         feedback: false,
     };
     /// Transfer and latency alike.
@@ -62,6 +68,7 @@ impl Policy {
         credit_milli: 300,
         source_pieces: 480,
         headers: 3,
+        source_run: 1,
         gather_ns: 0,
         feedback: true,
     };
@@ -72,6 +79,7 @@ impl Policy {
         credit_milli: 500,
         source_pieces: 320,
         headers: 3,
+        source_run: 1,
         gather_ns: 0,
         feedback: true,
     };
@@ -82,6 +90,7 @@ impl Policy {
         credit_milli: 2000,
         source_pieces: 96,
         headers: 3,
+        source_run: 1,
         gather_ns: 0,
         feedback: true,
     };
@@ -94,6 +103,7 @@ impl Policy {
             credit_milli: 0,
             source_pieces: degree,
             headers: 0,
+            source_run: 1,
             gather_ns: 0,
             feedback: true,
         }
@@ -206,7 +216,7 @@ mod tests {
         assert_eq!(rlnc(64 * 31 * 8192).generations, 1);
         assert_eq!(rlnc(64 * 31 * 8192 + 1).generations, 2);
         let rs = Policy::SMALL.cut(Strategy::Rs, 117_800);
-        assert_eq!((rs.chunks, rs.shards_total), (32, 128));
+        assert_eq!((rs.chunks, rs.shards_total), (48, 256));
         assert_eq!(Policy::SMALL.cut(Strategy::Rs, 16 << 20).chunks, 64);
         let by_size = Policy {
             chunks: 0,
@@ -226,8 +236,8 @@ mod tests {
             (240, 2000)
         );
         assert_eq!(scaled(50).source_pieces, 320);
-        assert_eq!(Policy::SMALL.burst_after(0), 100);
-        assert_eq!(Policy::SMALL.burst_after(2), 80);
-        assert_eq!(Policy::SMALL.burst_after(255), 8);
+        assert_eq!(Policy::SMALL.burst_after(0), 120);
+        assert_eq!(Policy::SMALL.burst_after(2), 86);
+        assert_eq!(Policy::SMALL.burst_after(255), 0);
     }
 }

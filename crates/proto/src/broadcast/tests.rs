@@ -3,6 +3,7 @@
 mod attacks;
 mod delivery;
 mod net;
+mod places;
 mod privacy;
 mod rejoin;
 mod sources;

@@ -192,6 +192,7 @@ fn policy(
         broadcast.credit_milli,
         broadcast.source_chunks,
         broadcast.headers,
+        broadcast.source_run,
     ];
     let own = numbers.iter().any(|number| number.is_some())
         || broadcast.burst.is_some()
@@ -230,6 +231,9 @@ fn policy(
     }
     if let Some(headers) = broadcast.headers {
         policy.headers = short(headers);
+    }
+    if let Some(run) = broadcast.source_run {
+        policy.source_run = u8::try_from(run).unwrap_or(u8::MAX);
     }
     if let Some(feedback) = broadcast.feedback {
         policy.feedback = feedback;

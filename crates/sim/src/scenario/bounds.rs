@@ -253,6 +253,7 @@ fn protocol(scenario: &Scenario) -> Checked {
             let numbers = [
                 ("protocol.chunks", broadcast.chunks, 1, 1024),
                 ("protocol.headers", broadcast.headers, 0, most),
+                ("protocol.source_run", broadcast.source_run, 1, 255),
                 ("protocol.credit_milli", broadcast.credit_milli, 0, 1 << 20),
                 ("protocol.source_chunks", broadcast.source_chunks, 1, most),
                 (

@@ -123,3 +123,110 @@ fn the_hash_covers_what_a_run_depends_on() {
     filed.inputs.insert("costs.json".into(), "{}".into());
     assert_ne!(filed.hash(), base.hash());
 }
+
+/// A scenario with these lines, and why it is none.
+fn refused(protocol: &str, more: &str) -> String {
+    let class = match more.contains("[[class]]") {
+        true => "",
+        false => "[[class]]\nname = \"a\"\nshare_pct = 100\ndown_mbps = 50\nup_mbps = 25\n",
+    };
+    let text = format!(
+        "name = \"t\"\nschema = 1\n[sim]\nnodes = 100\n{more}\n{class}[protocol]\n{protocol}\n"
+    );
+    let scenario = Scenario::parse(&text, &[]);
+    scenario.map_or_else(|error| error.to_string(), |_| "taken".into())
+}
+
+#[test]
+fn what_would_be_ignored_is_refused() {
+    let gossip = "kind = \"gossip\"";
+    let fault = |keys: &str| refused(gossip, &format!("[[fault]]\nshare_pct = 10\nkind = {keys}"));
+    for (keys, part) in [
+        ("\"crash\"\nrestart = \"cold\"", "taken"),
+        (
+            "\"crash\"\nfactor_pct = 50",
+            "factor_pct = given: crash has none",
+        ),
+        (
+            "\"late\"\ndelay_ms = 5\nrate = 3",
+            "rate = given: late has none",
+        ),
+        ("\"grief\"\nbytes = 3", "bytes = given: grief has none"),
+        (
+            "\"withhold\"\ndelay_ms = 3",
+            "delay_ms = given: withhold has none",
+        ),
+        (
+            "\"grief\"\nfails_at = \"signature\"",
+            "fails_at = given: grief has none",
+        ),
+        (
+            "\"late\"\nrestart = \"cold\"",
+            "restart = given: late has none",
+        ),
+        ("\"equivocate\"\nfrom_ms = 3", "equivocate has none"),
+        ("\"invalid_flood\"\nrate = 3\nbytes = 5", "taken"),
+    ] {
+        let why = fault(keys);
+        assert!(why.contains(part), "{keys}: {why}");
+    }
+    let broadcast = "kind = \"broadcast\"\nstrategy = ";
+    let cold = "[[class]]\nname = \"a\"\nshare_pct = 100\ndown_mbps = 50\nup_mbps = 25\nrestart = \"cold\"\n";
+    let churn = format!("{cold}up_mean_s = 5\ndown_mean_s = 5\n");
+    let slot = "[traffic]\nkind = \"slot\"\n";
+    let horn = "kind = \"horn\"\nvalidators = 1000";
+    for (protocol, more, part) in [
+        (gossip, cold, "do not come back"),
+        (gossip, &*churn, "taken"),
+        (
+            &*format!("{broadcast}\"gossip\"\nchunks = 8"),
+            "",
+            "gossip has no policy",
+        ),
+        (
+            &*format!("{broadcast}\"rs\"\ncoding = \"ideal\""),
+            "",
+            "strategy rlnc in mode rank alone",
+        ),
+        (
+            &*format!("{broadcast}\"rlnc\"\ncoding = \"ideal\""),
+            "mode = \"bytes\"",
+            "mode rank alone",
+        ),
+        (
+            &*format!("{broadcast}\"rlnc\"\ncoding = \"ideal\""),
+            "",
+            "taken",
+        ),
+        (
+            &*format!("{broadcast}\"rlnc\"\nin_flight = 9"),
+            "",
+            "protocol.in_flight = 9, allowed 1 to 8",
+        ),
+        (horn, slot, "taken"),
+        (
+            horn,
+            &*format!("stop = \"t99\"\n{slot}"),
+            "ends with its slot",
+        ),
+        (
+            horn,
+            &*format!("mode = \"bytes\"\n{slot}"),
+            "runs in mode rank alone",
+        ),
+        (
+            horn,
+            &*format!("{slot}bytes = 7\n"),
+            "makes its own traffic",
+        ),
+        (
+            horn,
+            &*format!("{slot}{churn}"),
+            "come back with all that they knew",
+        ),
+        (gossip, "stop = { events = 0 }", "sim.stop.events = 0"),
+    ] {
+        let why = refused(protocol, more);
+        assert!(why.contains(part), "{protocol} {more}: {why}");
+    }
+}

@@ -18,7 +18,10 @@ impl<C: Coding> Broadcast<C> {
         let live = &mut self.live[index];
         let needed = live.needed();
         let policy = live.policy;
-        let burst_peers = live.burst_peers(policy.burst_after(hop));
+        // Where sources blend in, half of them claim one transmission too many: the bursts that reach
+        // everybody must come for those as well.
+        let blended = u8::from(self.config.source_privacy == SourcePrivacy::Blend);
+        let burst_peers = live.burst_peers(policy.burst_after(hop.saturating_sub(blended)));
         if hop == 0 && self.config.source_privacy == SourcePrivacy::Stem {
             live.stem_of = true;
         }
@@ -31,13 +34,13 @@ impl<C: Coding> Broadcast<C> {
                 flow.burst_hop = next_hop;
                 flow.burst_owed = burst_peers;
                 flow.burst_peers = burst_peers;
-                if hop > 1 && policy.gather_ns > 0 && needed > 1 {
+                if hop <= 1 && policy.source_run > 1 && needed > 1 {
                     flow.gathering = true;
                     live.burst_at = live.burst_at.min(now.saturating_add_ns(policy.gather_ns));
                     self.due_changed = true;
                 }
             } else {
-                flow.gathering = false;
+                flow.gathering &= flow.rank < u16::from(policy.source_run);
                 flow.credit_hop = next_hop;
                 flow.credit_milli = flow.credit_milli.saturating_add(policy.credit_milli);
             }

@@ -154,6 +154,7 @@ impl<C: Coding> Broadcast<C> {
             live.order.len()
         };
         let from = flow.cursor as usize;
+        let run = u16::from(live.policy.source_run.max(1));
         for step in 0..count {
             let at = (from + step) % count;
             let peer = live.order[at];
@@ -165,7 +166,10 @@ impl<C: Coding> Broadcast<C> {
                 && live.wants(peer, generation)
                 && (repeats || live.share(peer, generation).sent == 0)
             {
-                live.flows[usize::from(generation)].cursor = (at + 1) as u32;
+                let sent = live.share(peer, generation).sent + 1;
+                let flow = &mut live.flows[usize::from(generation)];
+                let stays = burst && flow.burst_repeats && !sent.is_multiple_of(run);
+                flow.cursor = (at + usize::from(!stays)) as u32;
                 return Some(peer);
             }
         }

@@ -12,6 +12,7 @@ const POLICY: Policy = Policy {
     credit_milli: 500,
     source_pieces: 24,
     headers: 0,
+    source_run: 1,
     gather_ns: 0,
     feedback: true,
 };

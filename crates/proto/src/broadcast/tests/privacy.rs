@@ -11,6 +11,7 @@ const POLICY: Policy = Policy {
     credit_milli: 0,
     source_pieces: 40,
     headers: 0,
+    source_run: 1,
     gather_ns: 0,
     feedback: true,
 };

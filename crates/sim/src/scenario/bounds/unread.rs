@@ -24,13 +24,21 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         credit_milli,
         source_chunks,
         headers,
+        source_run,
         feedback,
         places,
         source_privacy,
         in_flight,
         coding,
     } = broadcast;
-    let numbers = [chunks, credit_milli, source_chunks, headers, in_flight];
+    let numbers = [
+        chunks,
+        credit_milli,
+        source_chunks,
+        headers,
+        source_run,
+        in_flight,
+    ];
     let own = policy != "auto"
         || numbers.iter().any(|number| number.is_some())
         || burst.is_some()
@@ -38,7 +46,7 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         || !places
         || *source_privacy != SourcePrivacy::None;
     if *strategy == Strategy::Gossip && own {
-        let why = "gossip has no policy, chunks, burst, credit_milli, source_chunks, headers, \
+        let why = "gossip has no policy, chunks, burst, credit_milli, source_chunks, headers, source_run, \
                    feedback, places, source_privacy and in_flight";
         return Err(invalid("protocol.strategy", "gossip", why));
     }

@@ -131,6 +131,9 @@ pub struct Broadcast {
     /// How many peers bring a node the header unasked, if not the policy's; 0 = all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<u32>,
+    /// Pieces that the source sends a peer in a row, if not the policy's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_run: Option<u32>,
     /// Whether nodes tell each other their ranks, if not the policy's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<bool>,
