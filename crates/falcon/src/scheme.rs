@@ -28,16 +28,17 @@ pub const PROOF_BYTES_MAX: usize = 98_304;
 /// Aggregators that are kept: committees of an epoch have one or two sizes, supports a few more.
 const AGGREGATORS_MAX: usize = 8;
 
-/// Nanoseconds of a signature and of a plain verification, measured on AMD Zen 5.
+/// Nanoseconds of a signature and of a plain verification: priors from the published figures of
+/// `fn-dsa`. The worker learns the factor of the machine at hand, of these as of the next.
 const SIGN_NS: u64 = 150_000;
 const VERIFY_NS: u64 = 10_000;
 
-/// Nanoseconds of a proof and of its verification: some for any, some for each signature; measured
-/// by the example `aggregate` on AMD Zen 5. The worker learns the factor of the machine at hand.
+/// Nanoseconds of a proof and of its verification: some for any, some for each signature. Priors,
+/// estimated from the example `aggregate` on a busy machine; it prints what they really are.
 const PROVE_NS: (u64, u64) = (900_000_000, 1_000_000);
 const CHECK_NS: (u64, u64) = (300_000_000, 300_000);
 
-/// Bytes of memory of a prover: some for any, some for each signature.
+/// Bytes of memory of a prover: some for any, some for each signature; 218 MB at 1,000.
 const PROVE_BYTES: (u64, u64) = (32 << 20, 200_000);
 
 /// The form of collections.
