@@ -48,6 +48,9 @@ pub trait Arith {
     /// [`VerifyError::Length`] if the proof ends here.
     fn read(&mut self) -> Result<Self::Base, VerifyError>;
 
+    /// The lowest `count` bits of the canonical integer of a value.
+    fn low_bits(&mut self, value: Self::Base, count: usize) -> Vec<Self::Base>;
+
     /// Demands that a value be zero.
     ///
     /// # Errors
@@ -127,6 +130,11 @@ impl Arith for Native<'_> {
         })?;
         self.read += 1;
         Ok(*element)
+    }
+
+    fn low_bits(&mut self, value: Fp, count: usize) -> Vec<Fp> {
+        let value = value.canonical();
+        (0..count).map(|i| Fp::new(value >> i & 1)).collect()
     }
 
     fn assert_zero(&mut self, value: Ext, error: VerifyError) -> Result<(), VerifyError> {

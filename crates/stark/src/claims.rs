@@ -177,6 +177,10 @@ mod tests {
         places_log2: 1,
         unit_groups_log2: 2,
         first_unit_group: 1,
+        slices_log2: 3,
+        first_slice: 0,
+        tables_slice: 1,
+        groups_slice: 2,
     };
 
     #[test]

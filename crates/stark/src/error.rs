@@ -66,6 +66,21 @@ pub enum VerifyError {
     /// What the proof shows is not what it committed to.
     #[error("what the proof shows is not what it committed to")]
     Commitment,
+    /// A proof of work was not done.
+    #[error("a proof of work was not done")]
+    Pow,
+    /// A row of an oracle is not under its commitment.
+    #[error("a row of oracle {oracle} is not under its commitment")]
+    Merkle {
+        /// The oracle.
+        oracle: usize,
+    },
+    /// The last polynomial is not the fold of the last oracle.
+    #[error("the last polynomial is not the fold of the last oracle")]
+    FinalPolynomial,
+    /// The claims on what is committed do not hold for the last polynomial.
+    #[error("the claims on what is committed do not hold")]
+    Weights,
     /// A claim on what is committed is false.
     #[error("the claim {0:?} on what is committed is false")]
     Claim(Claimed),

@@ -42,7 +42,10 @@ impl Fp {
 
     /// The element of an integer of 128 bits, reduced modulo p.
     pub const fn reduced(value: u128) -> Fp {
-        Fp::new((value % P as u128) as u32)
+        // 2^64 = 2^64 mod p, and two words below p have a product below 2^62.
+        const FOLD_64: u64 = ((1u128 << 64) % P as u128) as u64;
+        let (high, low) = ((value >> 64) as u64 % P as u64, value as u64 % P as u64);
+        Fp::new(((high * FOLD_64 + low) % P as u64) as u32)
     }
 
     /// The element whose canonical integer this is; none if `value` >= p.

@@ -9,15 +9,15 @@
 //! | [`multilinear`], [`sumcheck`], [`logup`] | polynomials by their values on the cube, rounds of sumcheck, sums of fractions |
 //! | `poseidon_gkr` | many permutations, from random sums of outputs to random points of inputs |
 //! | [`relation`], [`claims`] | what is proved, as data; what is left to open |
-//! | [`proof`] | prover and verifier of a relation over the transparent commitment |
+//! | [`whir`] | the polynomial commitment |
+//! | [`proof`] | prover and verifier of a relation, over the polynomial commitment or over a transparent one; bytes |
 //! | [`statement`], [`chains`] | what is stated of a slot, and the relation of hash chains under trees |
 //! | [`security`] | the error of each step in bits, computed from the sizes |
 //!
 //! One binary serves all x86-64 machines: a [`Backend`] is chosen at run time and given to whatever
 //! computes; no level gives other values than the portable one, and no number of threads does.
 //!
-//! A proof shows all its cells: it is sound, as long as its cells, and not zero-knowledge. A
-//! commitment that hides their length, and recursion, are not here.
+//! Proofs are succinct and not zero-knowledge; there is no recursion.
 //!
 //! The lecture: what is proved, why it holds, and how sure that is.
 //!
@@ -46,6 +46,7 @@ pub mod sumcheck;
 mod test_random;
 pub mod transcript;
 mod vector;
+pub mod whir;
 
 pub use error::{ProveError, VerifyError};
 pub use exec::Exec;

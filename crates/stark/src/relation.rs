@@ -44,10 +44,18 @@ pub struct Shape {
     pub unit_groups_log2: usize,
     /// The first group of units that instances may use; those before are for recursion.
     pub first_unit_group: usize,
+    /// Coordinates of a slice of the commitment.
+    pub slices_log2: usize,
+    /// The slice of counts and inverses.
+    pub first_slice: usize,
+    /// The slice of the tables' counts.
+    pub tables_slice: usize,
+    /// The first slice of the groups.
+    pub groups_slice: usize,
 }
 
 impl Shape {
-    /// 64 instances a group, up to 24 groups, a registry of 2^15 rows.
+    /// 64 instances a group, up to 23 groups of the compact set, a registry of 2^15 rows.
     pub const STANDARD: Shape = Shape {
         lanes_log2: 6,
         positions_log2: 9,
@@ -55,6 +63,10 @@ impl Shape {
         places_log2: 4,
         unit_groups_log2: 5,
         first_unit_group: 8,
+        slices_log2: 8,
+        first_slice: 128,
+        tables_slice: 137,
+        groups_slice: 138,
     };
 
     /// Instances of a group.
@@ -67,15 +79,14 @@ impl Shape {
         self.positions_log2 + self.lanes_log2
     }
 
-    /// Elements of a slice: two columns.
-    pub fn slice(&self) -> usize {
-        2 << self.column_log2()
+    /// Coordinates within a slice, which is two columns.
+    pub fn slice_log2(&self) -> usize {
+        self.column_log2() + 1
     }
 
-    /// Most groups of instances.
-    pub fn groups_max(&self) -> usize {
-        let units = (1 << self.unit_groups_log2) - self.first_unit_group;
-        units.min((1 << self.bus_groups_log2) - BUS_GROUPS_FIXED)
+    /// Elements of a slice.
+    pub fn slice(&self) -> usize {
+        1 << self.slice_log2()
     }
 
     pub(crate) fn bus(&self) -> Cube {
@@ -249,9 +260,28 @@ impl Relation {
         self.cells * self.shape.lanes() / self.shape.slice()
     }
 
+    /// Most groups of instances that units, bus and commitment have room for.
+    pub fn groups_max(&self) -> usize {
+        let shape = &self.shape;
+        let units = (1 << shape.unit_groups_log2) - shape.first_unit_group;
+        let bus = (1 << shape.bus_groups_log2) - BUS_GROUPS_FIXED;
+        let slices = (1 << shape.slices_log2) - shape.groups_slice;
+        units.min(bus).min(slices / self.group_slices())
+    }
+
     /// Slices of a commitment to `groups` groups.
     pub fn slices(&self, groups: usize) -> usize {
         2 + groups * self.group_slices()
+    }
+
+    /// The numbers of those slices.
+    pub(crate) fn slice_numbers(&self, groups: usize) -> Vec<usize> {
+        let cells = groups * self.group_slices();
+        let groups = self.shape.groups_slice..self.shape.groups_slice + cells;
+        [self.shape.first_slice, self.shape.tables_slice]
+            .into_iter()
+            .chain(groups)
+            .collect()
     }
 
     pub(crate) fn units(&self, groups: usize) -> Units {
@@ -277,6 +307,7 @@ impl Relation {
         assert_eq!(self.rows.len(), UNIT_ROWS << self.shape.places_log2);
         assert_eq!(self.bus.len(), 1 << self.shape.positions_log2);
         assert_eq!(self.cells * self.shape.lanes() % self.shape.slice(), 0);
+        assert!(self.shape.tables_slice < self.shape.groups_slice);
         let mut forms: Vec<&Form> = self.wires.iter().map(|wire| &wire.form).collect();
         for row in self.rows.iter().flatten() {
             assert_eq!(row.inputs.len(), WIDTH_16);

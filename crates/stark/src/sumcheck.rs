@@ -11,6 +11,7 @@
 
 use crate::arith::Arith;
 use crate::error::VerifyError;
+use crate::exec::Exec;
 use crate::extension::Ext;
 use crate::field::{Fp, P};
 use crate::multilinear::{Scalar, horner};
@@ -41,16 +42,21 @@ pub fn read_round<A: Arith>(
     Ok((constant + x * horner(zero, &rest, x), x))
 }
 
-/// Reads a plain round; returns the next claim and the challenge.
+/// Reads a plain round; returns the next claim and the challenge. Before the challenge comes a
+/// proof of work of some bits, if `work` says so.
 ///
 /// # Errors
-/// [`VerifyError::Length`] if the proof ends.
+/// [`VerifyError::Length`] if the proof ends, the error in `work` if that is not proved.
 pub fn read_plain_round<A: Arith>(
     channel: &mut Channel<A>,
     claim: A::Ext,
     degree: usize,
+    work: Option<(u32, VerifyError)>,
 ) -> Result<(A::Ext, A::Ext), VerifyError> {
     let rest = channel.read(degree)?;
+    if let Some((bits, error)) = work {
+        channel.check_work(bits, error)?;
+    }
     let x = channel.challenge();
     let zero = channel.arith.ext(Ext::ZERO);
     let twice = rest.iter().fold(claim, |sum, h| sum - *h);
@@ -62,6 +68,25 @@ pub fn read_plain_round<A: Arith>(
 pub(crate) fn send_round(sender: &mut Sender, coefficients: &[Ext]) -> Ext {
     sender.send(&coefficients[1..]);
     sender.challenge()
+}
+
+/// Sends a plain round of degree 2 by its constant and leading coefficients, with a proof of work of
+/// `bits`; returns the challenge, and makes the claim the next one.
+pub(crate) fn prove_product_round(
+    sender: &mut Sender,
+    exec: Exec<'_>,
+    claim: &mut Ext,
+    [constant, leading]: [Ext; 2],
+    bits: Option<u32>,
+) -> Ext {
+    let linear = *claim - constant - constant - leading;
+    sender.send(&[linear, leading]);
+    if let Some(bits) = bits {
+        sender.grind(exec, bits);
+    }
+    let x = sender.challenge();
+    *claim = constant + x * (linear + x * leading);
+    x
 }
 
 /// Coefficients of a polynomial of degree 2 from h(0), h(1) and its leading coefficient.

@@ -7,6 +7,7 @@
 
 use crate::arith::{Arith, DIGEST, compress};
 use crate::error::VerifyError;
+use crate::exec::Exec;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 
@@ -28,6 +29,24 @@ pub fn ascii(text: &[u8]) -> [Fp; DIGEST] {
 /// Four ASCII letters as one element, the first most significant.
 pub fn tag(letters: &[u8; 4]) -> Fp {
     Fp::new(u32::from_be_bytes(*letters))
+}
+
+/// Stands behind the nonce of a proof of work.
+const WORK: u32 = 0x0050_4f57;
+
+/// Bits of a nonce in its first element; the second takes the rest.
+const NONCE_BITS: u32 = 30;
+
+/// Nonces that are tried together.
+const GRIND: usize = 256;
+
+/// The block of a nonce, and its two elements.
+fn nonce_block(nonce: u64) -> [Fp; DIGEST] {
+    let mut block = [Fp::ZERO; DIGEST];
+    block[0] = Fp::new((nonce & ((1 << NONCE_BITS) - 1)) as u32);
+    block[1] = Fp::new((nonce >> NONCE_BITS) as u32);
+    block[2] = Fp::new(WORK);
+    block
 }
 
 /// The state of both sides.
@@ -112,6 +131,40 @@ impl<A: Arith> Channel<A> {
     pub fn challenges(&mut self, count: usize) -> Vec<A::Ext> {
         (0..count).map(|_| self.challenge()).collect()
     }
+
+    /// Random indices below 2^`bits`, as their bits from the lowest; eight from each squeeze. Only
+    /// the value 0 of 24 bits is likelier than others, by 1/127.
+    pub(crate) fn queries(&mut self, count: usize, bits: usize) -> Vec<Vec<A::Base>> {
+        let mut out = Vec::with_capacity(count);
+        while out.len() < count {
+            let mut left = [self.arith.base(Fp::ZERO); DIGEST];
+            left[0] = self.arith.base(Fp::new(SQUEEZE));
+            left[1] = self.arith.base(Fp::new(self.state.squeezed));
+            self.state.squeezed += 1;
+            for lane in self.arith.compress(left, self.state.digest) {
+                if out.len() < count {
+                    out.push(self.arith.low_bits(lane, bits));
+                }
+            }
+        }
+        out
+    }
+
+    /// Reads a nonce and demands that its hash with the state end in `bits` zero bits.
+    pub(crate) fn check_work(&mut self, bits: u32, error: VerifyError) -> Result<(), VerifyError> {
+        let nonce = [self.arith.read()?, self.arith.read()?];
+        let mut block = [self.arith.base(Fp::ZERO); DIGEST];
+        block[..2].copy_from_slice(&nonce);
+        block[2] = self.arith.base(Fp::new(WORK));
+        let hash = self.arith.compress(self.state.digest, block);
+        let zero = self.arith.base(Fp::ZERO);
+        let low = self.arith.low_bits(hash[0], bits as usize);
+        let set = low.into_iter().fold(zero, |sum, bit| sum + bit);
+        let set = self.arith.join([set, zero, zero, zero, zero]);
+        self.arith.assert_zero(set, error)?;
+        self.absorb(&nonce);
+        Ok(())
+    }
 }
 
 /// A lie that tests make a prover tell: `delta` is added to the sent element `index`, and the
@@ -191,9 +244,53 @@ impl Sender {
         (0..count).map(|_| self.challenge()).collect()
     }
 
+    /// See [`Channel::queries`]; as numbers.
+    pub(crate) fn queries(&mut self, count: usize, bits: usize) -> Vec<usize> {
+        let mut out = Vec::with_capacity(count);
+        while out.len() < count {
+            let mut left = [Fp::ZERO; DIGEST];
+            left[0] = Fp::new(SQUEEZE);
+            left[1] = Fp::new(self.state.squeezed);
+            self.state.squeezed += 1;
+            let lanes = compress(left, self.state.digest);
+            let index = |lane: Fp| lane.canonical() as usize & ((1 << bits) - 1);
+            out.extend(lanes.map(index).into_iter().take(count - out.len()));
+        }
+        out
+    }
+
+    /// Writes elements that something said before binds: they are not absorbed.
+    pub(crate) fn hint(&mut self, elements: &[Fp]) {
+        self.proof.extend_from_slice(elements);
+    }
+
+    /// Finds and writes the smallest nonce: see [`Channel::check_work`].
+    pub(crate) fn grind(&mut self, exec: Exec<'_>, bits: u32) {
+        let mask = (1u32 << bits) - 1;
+        for start in (0u64..).step_by(GRIND) {
+            let mut states = [[Fp::ZERO; 2 * DIGEST]; GRIND];
+            for (i, state) in states.iter_mut().enumerate() {
+                state[..DIGEST].copy_from_slice(&self.state.digest);
+                state[DIGEST..].copy_from_slice(&nonce_block(start + i as u64));
+            }
+            exec.backend().compress_16(&mut states);
+            let found = states.iter().position(|s| s[0].canonical() & mask == 0);
+            if let Some(found) = found {
+                let block = nonce_block(start + found as u64);
+                self.send_base(&block[..2]);
+                return;
+            }
+        }
+    }
+
     /// Elements written so far.
     pub fn written(&self) -> usize {
         self.proof.len()
+    }
+
+    /// What was written so far.
+    pub fn proof(&self) -> &[Fp] {
+        &self.proof
     }
 
     /// Everything that was written.

@@ -21,6 +21,12 @@ impl Planes {
         planes
     }
 
+    pub(crate) fn from_base(elements: &[Fp]) -> Planes {
+        let mut planes = Planes::zero(elements.len());
+        planes.0[0].copy_from_slice(elements);
+        planes
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0[0].len()
     }
@@ -56,6 +62,26 @@ impl Planes {
         backend.run(Fold(self, x))
     }
 
+    /// Adds other elements from a place on.
+    pub(crate) fn add_at(&mut self, at: usize, other: &Planes) {
+        for (plane, other) in self.0.iter_mut().zip(&other.0) {
+            plane[at..]
+                .iter_mut()
+                .zip(other)
+                .for_each(|(x, y)| *x += *y);
+        }
+    }
+
+    /// The coefficients of a range of elements, coefficient by coefficient.
+    pub(crate) fn coefficients(&self, range: std::ops::Range<usize>) -> [&[Fp]; DEGREE] {
+        self.0.each_ref().map(|plane| &plane[range.clone()])
+    }
+
+    /// Σ_i self_i · values_i.
+    pub(crate) fn dot(&self, backend: Backend, values: &[Fp]) -> Ext {
+        backend.run(Dot(self, values))
+    }
+
     /// The lower and the upper half.
     pub(crate) fn halves(&self) -> [Planes; 2] {
         let half = self.len() / 2;
@@ -77,6 +103,21 @@ impl Planes {
         for (value, plane) in value.0.iter().zip(&mut self.0) {
             value.store(&mut plane[at..]);
         }
+    }
+}
+
+struct Dot<'a>(&'a Planes, &'a [Fp]);
+
+impl Pass for Dot<'_> {
+    type Output = Ext;
+
+    #[inline(always)]
+    fn run<V: Packed>(self) -> Ext {
+        let mut sum = Vector::<V>::zero();
+        for x in (0..self.0.len()).step_by(V::LANES) {
+            sum = sum.add(self.0.load::<V>(x).scale(V::load(&self.1[x..])));
+        }
+        sum.total()
     }
 }
 

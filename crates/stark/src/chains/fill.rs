@@ -279,7 +279,7 @@ impl Chains {
             true => Ok(()),
             false => Err(ProveError::Capacity { what, got, max }),
         };
-        let max = shape.groups_max() * shape.lanes();
+        let max = self.relation().groups_max() * shape.lanes();
         if openings.len() > max {
             return capacity("openings", openings.len(), max);
         }

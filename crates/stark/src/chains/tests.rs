@@ -23,6 +23,10 @@ pub(crate) const MINI: Parameters = Parameters {
         places_log2: 2,
         unit_groups_log2: 2,
         first_unit_group: 1,
+        slices_log2: 3,
+        first_slice: 0,
+        tables_slice: 1,
+        groups_slice: 2,
     },
 };
 
@@ -155,6 +159,11 @@ fn the_compact_set_has_the_layout_of_the_specification() {
     let relation = chains.relation();
     assert_eq!(relation.cells, 5120);
     assert_eq!(relation.group_slices(), 5);
+    assert_eq!(relation.groups_max() * 64, 1472);
+    assert_eq!(
+        relation.slice_numbers(1),
+        [128, 137, 138, 139, 140, 141, 142]
+    );
     assert_eq!(chains.end(41, 3), chains.sponge(15, 21));
     assert_eq!((chains.node_row(0), chains.sponge_row(0)), (128, 160));
     let used = |place: usize| {

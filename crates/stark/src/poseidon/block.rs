@@ -112,22 +112,33 @@ impl<const T: usize> Block<T> {
         forms.map(|(row, f)| (elements(row), *f))
     }
 
-    /// Applies all partial rounds; returns what entered the S-box of each.
+    /// Applies all partial rounds to `N` vectors of states; returns what entered the S-box of each.
+    /// Each S-box waits for the one before; with two vectors one computes while the other waits.
     #[inline(always)]
-    pub(super) fn apply<V: Packed>(&self, state: &mut [V; T]) -> [V; DOT_MAX] {
+    pub(super) fn apply<V: Packed, const N: usize>(
+        &self,
+        states: &mut [[V; T]; N],
+    ) -> [[V; DOT_MAX]; N] {
         let zero = V::splat(Fp::ZERO);
-        let mut known = [zero.split(); DOT_MAX];
-        for (split, x) in known.iter_mut().zip(state.iter()) {
-            *split = x.split();
+        let mut known = [[zero.split(); DOT_MAX]; N];
+        let mut enters = [[zero; DOT_MAX]; N];
+        for n in 0..N {
+            for i in 0..T {
+                known[n][i] = states[n][i].split();
+            }
+            self.enters.evaluate(&known[n][..T], &mut enters[n]);
         }
-        let mut enters = [zero; DOT_MAX];
-        self.enters.evaluate(&known[..T], &mut enters);
         for (k, row) in self.cubes.iter().enumerate() {
-            let [sum] = V::dot(&known[T..T + k], [row]);
-            enters[k] = enters[k].add(sum);
-            known[T + k] = enters[k].cube().split();
+            for n in 0..N {
+                let [sum] = V::dot(&known[n][T..T + k], [row]);
+                enters[n][k] = enters[n][k].add(sum);
+                known[n][T + k] = enters[n][k].cube().split();
+            }
         }
-        self.leaves.evaluate(&known[..T + self.cubes.len()], state);
+        for n in 0..N {
+            self.leaves
+                .evaluate(&known[n][..T + self.cubes.len()], &mut states[n]);
+        }
         enters
     }
 }

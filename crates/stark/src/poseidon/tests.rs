@@ -93,6 +93,36 @@ proptest! {
     }
 }
 
+/// Pairs of vectors, one vector, and single states at the end.
+#[test]
+fn every_number_of_states_gives_the_same_values() {
+    let states: Vec<[Fp; 24]> = (0..70u32)
+        .map(|i| std::array::from_fn(|j| Fp::new(1000 * i + j as u32)))
+        .collect();
+    let narrow: Vec<[Fp; 16]> = states
+        .iter()
+        .map(|state| std::array::from_fn(|j| state[j]))
+        .collect();
+    for backend in Backend::available() {
+        for count in (0..40).chain([63, 64, 65, 70]) {
+            let (mut wide, mut expected) = (states[..count].to_vec(), states[..count].to_vec());
+            backend.permute_24(&mut wide);
+            expected
+                .iter_mut()
+                .for_each(|state| TABLES_24.permute_plainly(state));
+            assert_eq!(wide, expected, "{backend} {count}");
+            let mut compressed = narrow[..count].to_vec();
+            let mut expected = compressed.clone();
+            backend.compress_16(&mut compressed);
+            for (state, input) in expected.iter_mut().zip(&narrow) {
+                TABLES_16.permute_plainly(state);
+                state.iter_mut().zip(input).for_each(|(x, y)| *x += *y);
+            }
+            assert_eq!(compressed, expected, "{backend} {count}");
+        }
+    }
+}
+
 #[test]
 fn extreme_words_agree_too() {
     let top = crate::field::P - 1;

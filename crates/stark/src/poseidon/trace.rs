@@ -116,7 +116,7 @@ impl Pass for Row<'_> {
             }
             for k in 0..STATES - 1 {
                 if k == HALF_FULL {
-                    let enters = self.tables.block.apply(&mut state);
+                    let [enters] = self.tables.block.apply(std::array::from_mut(&mut state));
                     for (l, enter) in enters[..PARTIAL_ROUNDS].iter().enumerate() {
                         enter.store(&mut out.enters[l * n + x..]);
                         if l < CUBES {

@@ -183,7 +183,7 @@ fn verify_output<A: Arith>(
         (left, *coordinate) = read_round(channel, left, *coordinate, ROUND_DEGREE)?;
     }
     for _ in 0..units.high_log2() {
-        let (next, x) = read_plain_round(channel, left, OUTPUT_ROUND_DEGREE)?;
+        let (next, x) = read_plain_round(channel, left, OUTPUT_ROUND_DEGREE, None)?;
         (left, high) = (next, [high, vec![x]].concat());
     }
     let state = channel.read(WIDTH_16)?;

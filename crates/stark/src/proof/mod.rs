@@ -1,20 +1,26 @@
-//! Proofs that instances fulfil a relation, over a transparent commitment.
+//! Proofs that instances fulfil a relation.
 //!
-//! The prover commits to all cells by a tree of hashes, argues by the bus, the permutations and the
-//! union, and is left with [claims](crate::claims) on what it committed to. With the transparent
-//! commitment it then shows everything: the verifier recomputes the root and each claim. So these
-//! proofs are as long as the cells, and every argument in them is the final one.
+//! The prover commits to all cells, argues by the bus, the permutations and the union, and is left
+//! with [claims](crate::claims) on what it committed to. A *succinct* proof opens them by the
+//! polynomial commitment of [`crate::whir`] and goes over the wire. Over the *transparent*
+//! commitment the prover shows everything, and the verifier recomputes the root and each claim: such
+//! proofs are as long as the cells. They have the same arguments, and show what those are worth
+//! without the commitment.
 
+mod codec;
 mod prover;
 mod reduce;
+mod succinct;
 #[cfg(test)]
 mod tests;
 mod weights;
 mod witness;
 
+pub use codec::DecodeError;
 pub use prover::prove;
 use reduce::UNION_DEGREE;
 pub use reduce::{Deferred, Known, Reduced, reduce};
+pub use succinct::{SuccinctProof, prove_succinct, succinct_elements, verify_succinct};
 pub use witness::{Violation, Witness, check};
 
 use crate::arith::{DIGEST, Native};
@@ -145,12 +151,7 @@ pub fn verify(
     proof: &Proof,
 ) -> Result<(), VerifyError> {
     check_statement(relation, public)?;
-    if proof.groups > relation.shape.groups_max() {
-        return Err(VerifyError::Groups {
-            got: proof.groups,
-            max: relation.shape.groups_max(),
-        });
-    }
+    check_groups(relation, proof.groups)?;
     check_lengths(relation, proof)?;
     let known = Known {
         digest: public.digest,
@@ -176,15 +177,27 @@ pub fn verify(
     })
 }
 
-/// Elements of F_p that a proof says: the root, and elements of the extension for bus, registry,
-/// two sums of outputs, permutations and union.
+/// Elements of F_p that a proof over the transparent commitment says: the root, then the arguments.
 pub fn elements_said(relation: &Relation) -> usize {
+    DIGEST + elements_argued(relation)
+}
+
+/// Elements of F_p for bus, registry, two sums of outputs, permutations and union.
+fn elements_argued(relation: &Relation) -> usize {
     let rows_log2 = relation.shape.column_log2();
     let bus = relation.shape.bus().sent() + REGISTRY_WIDTH + 2;
     // The number of used groups changes nothing: the shape is fixed.
     let permutations = poseidon_gkr::sent(&relation.units(0));
     let union = 1 + UNION_DEGREE * rows_log2 + 2;
-    DIGEST + DEGREE * (bus + permutations + union)
+    DEGREE * (bus + permutations + union)
+}
+
+fn check_groups(relation: &Relation, got: usize) -> Result<(), VerifyError> {
+    let max = relation.groups_max();
+    match got <= max {
+        true => Ok(()),
+        false => Err(VerifyError::Groups { got, max }),
+    }
 }
 
 fn check_lengths(relation: &Relation, proof: &Proof) -> Result<(), VerifyError> {

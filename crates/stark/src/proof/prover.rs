@@ -1,6 +1,6 @@
 //! The prover.
 
-use super::reduce::{header, parameters};
+use super::reduce::{TRANSPARENT, header, parameters};
 use super::weights::{BusWeights, Denominators, RowWeights, Setting, total};
 use super::witness::{Run, Witness};
 use super::{Proof, Public, check_statement, column_at};
@@ -10,14 +10,15 @@ use crate::error::ProveError;
 use crate::exec::Exec;
 use crate::extension::Ext;
 use crate::field::Fp;
+use crate::kernel::{Packed, Pass};
 use crate::logup::{self, Group};
 use crate::merkle::commit;
 use crate::multilinear::{eq_table, powers};
 use crate::poseidon_gkr::{self, OutputClaim};
 use crate::relation::{REGISTRY_WIDTH, Relation};
-use crate::sumcheck::{prove_small, quadratic};
+use crate::sumcheck::{quadratic, send_round};
 use crate::transcript::Sender;
-use crate::vector::Planes;
+use crate::vector::{Planes, Vector};
 
 /// Proves a statement.
 ///
@@ -40,11 +41,11 @@ pub fn prove(
         union: &slices,
         committed: &slices,
     };
-    let sender = Sender::new(parameters(relation));
-    let elements = prove_sides(exec, public, &run, sides, sender);
+    let mut sender = Sender::new(parameters(relation, TRANSPARENT));
+    prove_sides(exec, public, &run, sides, &mut sender);
     Ok(Proof {
         groups: run.groups.len(),
-        elements,
+        elements: sender.finish(),
         slices,
     })
 }
@@ -57,19 +58,35 @@ pub(super) struct Sides<'a> {
     pub(super) committed: &'a [Vec<Fp>],
 }
 
-/// Everything that is said, on a transcript that has only begun.
+/// Everything that is said over the transparent commitment, on a transcript that has only begun.
 pub(super) fn prove_sides(
     exec: Exec<'_>,
     public: &Public<'_>,
     run: &Run<'_>,
     sides: Sides<'_>,
-    mut sender: Sender,
-) -> Vec<Fp> {
-    let (relation, groups) = (run.relation, run.groups.len());
+    sender: &mut Sender,
+) {
+    begin(sender, public, run.groups.len());
+    sender.send_base(&commit(exec, sides.committed, 0));
+    argue(exec, public, run, sides, sender);
+}
+
+/// The transcript up to the commitment.
+pub(super) fn begin(sender: &mut Sender, public: &Public<'_>, groups: usize) {
     sender.absorb(&[Fp::ZERO; DIGEST]);
     sender.absorb(&public.digest);
     sender.absorb(&header(groups));
-    sender.send_base(&commit(exec, sides.committed, 0));
+}
+
+/// Everything after the commitment.
+pub(super) fn argue(
+    exec: Exec<'_>,
+    public: &Public<'_>,
+    run: &Run<'_>,
+    sides: Sides<'_>,
+    sender: &mut Sender,
+) {
+    let (relation, groups) = (run.relation, run.groups.len());
     let argued = |slices| Committed {
         shape: relation.shape,
         slices,
@@ -85,16 +102,15 @@ pub(super) fn prove_sides(
         },
         run,
     };
-    let claim = prover.bus(&mut sender);
-    poseidon_gkr::prove(&mut sender, exec, &run.units, &run.trace, &claim);
+    let claim = prover.bus(sender);
+    poseidon_gkr::prove(sender, exec, &run.units, &run.trace, &claim);
     // The verifier combines cubes and inputs; nothing is said about it.
     sender.challenge();
     let prover = Prover {
         committed: argued(sides.union),
         ..prover
     };
-    prover.union(&mut sender);
-    sender.finish()
+    prover.union(sender);
 }
 
 struct Prover<'a> {
@@ -231,19 +247,48 @@ impl Prover<'_> {
     fn union(&self, sender: &mut Sender) {
         let rows = self.setting.relation.shape.column_log2();
         let point = sender.challenges(rows);
-        let columns = [Column::Counts, Column::Inverses];
-        let mut columns = columns.map(|column| -> Vec<Ext> {
-            let values = self.committed.column(column).iter();
-            values.map(|x| Ext::from(*x)).collect()
-        });
         let weights = eq_table(Ext::ONE, &point);
         sender.send(&[column_at(&weights, super::bits(self.public.bitfield))]);
-        let values = |pairs: &[[Ext; 2]]| {
-            let [[a0, a1], [b0, b1]] = [pairs[0], pairs[1]];
-            [a0 * b0, a1 * b1, (a1 - a0) * (b1 - b0)]
-        };
-        prove_small(sender, &point, &mut columns, values, quadratic);
-        sender.send(&columns.map(|values| values[0]));
+        let columns = [Column::Counts, Column::Inverses];
+        let mut columns = columns.map(|column| Planes::from_base(self.committed.column(column)));
+        for round in 0..rows {
+            let weights = Planes::from_exts(&eq_table(Ext::ONE, &point[round + 1..]));
+            let backend = self.exec.backend_for(weights.len());
+            let sums = backend.run(UnionSums {
+                columns: &columns,
+                weights: &weights,
+            });
+            let x = send_round(sender, &quadratic(sums));
+            columns = columns.each_ref().map(|column| column.fold(backend, x));
+        }
+        sender.send(&columns.map(|column| column.get(0)));
+    }
+}
+
+/// h(0), h(1) and the leading coefficient of h for the product of two columns.
+struct UnionSums<'a> {
+    columns: &'a [Planes; 2],
+    weights: &'a Planes,
+}
+
+impl Pass for UnionSums<'_> {
+    type Output = [Ext; 3];
+
+    #[inline(always)]
+    fn run<V: Packed>(self) -> [Ext; 3] {
+        let half = self.weights.len();
+        let [a, b] = self.columns;
+        let mut sums = [Vector::<V>::zero(); 3];
+        for x in (0..half).step_by(V::LANES) {
+            let low = [a.load::<V>(x), b.load(x)];
+            let high = [a.load::<V>(half + x), b.load(half + x)];
+            let slope = [high[0].sub(low[0]), high[1].sub(low[1])];
+            let weight = self.weights.load(x);
+            for (sum, [a, b]) in sums.iter_mut().zip([low, high, slope]) {
+                *sum = sum.add(weight.mul(a.mul(b)));
+            }
+        }
+        [sums[0].total(), sums[1].total(), sums[2].total()]
     }
 }
 

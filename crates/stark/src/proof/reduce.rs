@@ -19,11 +19,14 @@ pub(super) const UNION_DEGREE: usize = 2;
 /// The kind of a proof that unites instances: the only one.
 const KIND_UNION: u32 = 0;
 
-/// The block that a transcript begins with: the relation, and the commitment's preset, 0 for the
-/// transparent one.
-pub(super) fn parameters(relation: &Relation) -> [Fp; DIGEST] {
+/// The preset of the transparent commitment.
+pub(super) const TRANSPARENT: u32 = 0;
+
+/// The block that a transcript begins with: the relation, and the commitment's preset.
+pub(super) fn parameters(relation: &Relation, preset: u32) -> [Fp; DIGEST] {
     let mut block = [Fp::ZERO; DIGEST];
     block[0] = Fp::new(relation.id);
+    block[1] = Fp::new(preset);
     block
 }
 
@@ -80,40 +83,65 @@ pub fn reduce<A: Arith>(
     known: &Known<A::Base>,
     groups: usize,
 ) -> Result<(Reduced<A>, A), VerifyError> {
-    let mut channel = Channel::new(arith, parameters(relation));
+    let mut channel = begin(arith, relation, known, groups, TRANSPARENT);
+    let root = channel.read_base(DIGEST)?;
+    let (ledger, deferred) = read_arguments(&mut channel, relation, known, groups)?;
+    let reduced = Reduced {
+        root: std::array::from_fn(|i| root[i]),
+        ledger,
+        deferred,
+    };
+    Ok((reduced, channel.arith))
+}
+
+/// A transcript up to the commitment.
+pub(super) fn begin<A: Arith>(
+    arith: A,
+    relation: &Relation,
+    known: &Known<A::Base>,
+    groups: usize,
+    preset: u32,
+) -> Channel<A> {
+    let mut channel = Channel::new(arith, parameters(relation, preset));
     // In place of the digest of a verification key, which only recursion has.
     let none = [channel.arith.base(Fp::ZERO); DIGEST];
     channel.absorb(&none);
     channel.absorb(&known.digest);
     let header = header(groups).map(|x| channel.arith.base(x));
     channel.absorb(&header);
-    let root = channel.read_base(DIGEST)?;
-    let root = std::array::from_fn(|i| root[i]);
+    channel
+}
+
+type Arguments<E> = (Ledger<E>, Deferred<E>);
+
+/// Everything after the commitment: bus, permutations, union.
+pub(super) fn read_arguments<A: Arith>(
+    channel: &mut Channel<A>,
+    relation: &Relation,
+    known: &Known<A::Base>,
+    groups: usize,
+) -> Result<Arguments<A::Ext>, VerifyError> {
     let setting = Setting {
         relation,
         publics: &known.publics,
         groups,
     };
     let mut ledger = Ledger::new();
-    let (registry_at, registry, claim) = read_bus(&mut channel, &setting, &mut ledger)?;
+    let (registry_at, registry, claim) = read_bus(channel, &setting, &mut ledger)?;
     let units = relation.units(groups);
-    let leaves = poseidon_gkr::verify(&mut channel, &units, &claim)?;
+    let leaves = poseidon_gkr::verify(channel, &units, &claim)?;
     let eta = channel.challenge();
     let arith = &channel.arith;
     ledger.enter(setting.cubes(arith, &units, &leaves.cubes_at, &leaves.cubes, eta));
     ledger.enter(setting.inputs(arith, &units, &leaves.inputs_at, &leaves.inputs, eta));
-    let (bitfield_at, bitfield) = read_union(&mut channel, relation, &mut ledger)?;
-    let reduced = Reduced {
-        root,
-        ledger,
-        deferred: Deferred {
-            registry_at,
-            registry,
-            bitfield_at,
-            bitfield,
-        },
+    let (bitfield_at, bitfield) = read_union(channel, relation, &mut ledger)?;
+    let deferred = Deferred {
+        registry_at,
+        registry,
+        bitfield_at,
+        bitfield,
     };
-    Ok((reduced, channel.arith))
+    Ok((ledger, deferred))
 }
 
 type BusRead<E> = (Vec<E>, Vec<E>, OutputClaim<E>);

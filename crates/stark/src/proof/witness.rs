@@ -55,7 +55,7 @@ impl Witness {
     /// [`ProveError::Capacity`] for more groups than the shape has, [`ProveError::Cells`] for a group of
     /// another size.
     pub fn new(relation: &Relation, groups: Vec<Vec<Fp>>) -> Result<Witness, ProveError> {
-        let max = relation.shape.groups_max();
+        let max = relation.groups_max();
         if groups.len() > max {
             return Err(ProveError::Capacity {
                 what: "groups of instances",

@@ -82,6 +82,12 @@ impl<'a> Arith for Meter<'a> {
         Ok(Base(self.proof[index], self.counts))
     }
 
+    fn low_bits(&mut self, value: Base<'a>, count: usize) -> Vec<Base<'a>> {
+        let value = value.0.canonical();
+        let bit = |i: usize| Base(Fp::new(value >> i & 1), self.counts);
+        (0..count).map(bit).collect()
+    }
+
     fn assert_zero(&mut self, value: Extended<'a>, error: VerifyError) -> Result<(), VerifyError> {
         (value.0 == Ext::ZERO).then_some(()).ok_or(error)
     }

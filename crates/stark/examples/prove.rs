@@ -1,0 +1,115 @@
+//! Times a proof of openings of the compact set: `prove [openings] [threads] [kernel] [fast|small]`.
+//!
+//! The openings have keys made up for them, each with its own tree path; nothing is signed.
+
+use std::time::{Duration, Instant};
+
+use alphorn_stark::arith::compress;
+use alphorn_stark::chains::{Chains, Opening, Parameters};
+use alphorn_stark::field::P;
+use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct};
+use alphorn_stark::statement::{Statement, registry_digest};
+use alphorn_stark::whir::Preset;
+use alphorn_stark::{Backend, Exec, Fp};
+
+type Failure = Box<dyn std::error::Error>;
+
+const SLOT: u32 = 123_456_789;
+const MESSAGE: [Fp; 8] = [Fp::new(5); 8];
+const REPETITIONS: usize = 3;
+
+/// An opening whose digits ask for the set's number of steps; its root is not computed yet.
+fn opening(chains: &Chains, index: usize) -> Opening {
+    let parameters = chains.parameters();
+    let publics = chains.publics(SLOT, &MESSAGE);
+    let mut state = [Fp::new(index as u32); 8];
+    let mut half = || {
+        state = compress(state, [Fp::ONE; 8]);
+        [state[0], state[1], state[2], state[3]]
+    };
+    let mut opening = Opening {
+        index,
+        root: [Fp::ZERO; 4],
+        parameter: half(),
+        randomness: [Fp::ZERO; 6],
+        tips: (0..parameters.chains).map(|_| half()).collect(),
+        path: (0..parameters.levels).map(|_| half()).collect(),
+    };
+    let mut key = [Fp::ZERO; 8];
+    key[..4].copy_from_slice(&opening.parameter);
+    for counter in 0.. {
+        opening.randomness[0] = Fp::new(counter);
+        let mut right = [Fp::ZERO; 8];
+        right[..6].copy_from_slice(&opening.randomness);
+        right[6..].copy_from_slice(&publics[12..14]);
+        let lanes = compress(compress(MESSAGE, right), key).map(Fp::canonical);
+        let digit = |i: usize| lanes[i / 8] >> (3 * (i % 8)) & 7;
+        let steps: u32 = (0..parameters.chains).map(|i| 7 - digit(i)).sum();
+        if steps as usize == parameters.steps && !lanes.contains(&(P - 1)) {
+            break;
+        }
+    }
+    opening
+}
+
+/// The value, and the least time of some runs.
+fn timed<T>(mut f: impl FnMut() -> Result<T, Failure>) -> Result<(T, Duration), Failure> {
+    let (mut value, mut least) = (None, Duration::MAX);
+    for _ in 0..REPETITIONS {
+        let start = Instant::now();
+        value = Some(f()?);
+        least = least.min(start.elapsed());
+    }
+    Ok((value.ok_or("no repetition")?, least))
+}
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let count: usize = arguments.next().map_or(Ok(64), |x| x.parse())?;
+    let threads: usize = arguments.next().map_or(Ok(2), |x| x.parse())?;
+    let backend: Backend = arguments.next().as_deref().unwrap_or("auto").parse()?;
+    let preset = match arguments.next().as_deref() {
+        Some("small") => Preset::SMALL,
+        _ => Preset::FAST,
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()?;
+    let exec = Exec::new(backend, Some(&pool));
+    let chains = Chains::new(Parameters::COMPACT);
+    let relation = chains.relation();
+    let mut openings = exec.map(count, |index| opening(&chains, index));
+    let roots = chains.roots(exec, SLOT, &MESSAGE, &openings)?;
+    let mut rows = Vec::new();
+    for (opening, root) in openings.iter_mut().zip(roots) {
+        opening.root = root;
+        let [a, b, c, d] = root;
+        let [e, f, g, h] = opening.parameter;
+        rows.push([a, b, c, d, e, f, g, h]);
+    }
+    let log2 = relation.shape.column_log2();
+    let registry = Registry::new(&rows, log2)?;
+    let id = chains.parameters().id;
+    let statement = Statement {
+        set: id,
+        slot: SLOT,
+        message: MESSAGE,
+        committee: 0,
+        level: 0,
+        registry: registry_digest(exec, &registry, id, 0),
+        bitfield: (0..1 << log2).map(|i| i < count).collect(),
+    };
+    let public = chains.public(&statement, &registry);
+    let (witness, filled) = timed(|| Ok(chains.witness(exec, SLOT, &MESSAGE, &openings)?))?;
+    let (proof, proved) =
+        timed(|| Ok(prove_succinct(exec, relation, &preset, &public, &witness)?))?;
+    let ((), verified) = timed(|| Ok(verify_succinct(relation, &preset, &public, &proof)?))?;
+    let bytes = proof.to_bytes(relation, &preset).len();
+    let rate = count as f64 / (filled + proved).as_secs_f64();
+    println!(
+        "{count} openings, {threads} threads, {backend}, {}: witness {filled:.1?}, proof {proved:.1?} \
+         ({rate:.0}/s), {bytes} bytes, verified in {verified:.1?}",
+        preset.name
+    );
+    Ok(())
+}

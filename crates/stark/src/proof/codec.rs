@@ -1,0 +1,164 @@
+//! The bytes of a succinct proof.
+//!
+//! `[magic "AHP1"][relation u8][preset u8][class u8][kind u8][groups u8][children u8][level u8][flags u8]`
+//! `[slices u16][their numbers u8 each][length u32][body]`, little-endian. The class is 0 for at most 64
+//! slices and 1 above; kind, children, level and flags are 0. The body is a stream of 31-bit elements,
+//! lowest bit first, each below p, with zero bits at the end. Everything but the elements follows
+//! from relation, preset and groups, so a proof has one form.
+
+use thiserror::Error;
+
+use super::{SuccinctProof, succinct_elements};
+use crate::field::Fp;
+use crate::relation::Relation;
+use crate::whir::Preset;
+
+/// Bits of an element.
+const ELEMENT_BITS: usize = 31;
+
+const MAGIC: &[u8; 4] = b"AHP1";
+
+/// Where the number of groups stands.
+const GROUPS_AT: usize = 8;
+
+/// Most slices of a proof that recursion takes.
+const CLASS_SLICES: usize = 64;
+
+/// Why bytes are no proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// A byte of the header is not what relation, preset and groups say.
+    #[error("byte {index} of the header is {got}, expected {want}")]
+    Header {
+        /// The place of the byte.
+        index: usize,
+        /// The byte.
+        got: u8,
+        /// What it must be.
+        want: u8,
+    },
+    /// More groups than the relation has.
+    #[error("{got} groups of instances, at most {max} are possible")]
+    Groups {
+        /// The groups.
+        got: usize,
+        /// Groups of the relation.
+        max: usize,
+    },
+    /// Another number of bytes than a proof of so many groups has.
+    #[error("{got} bytes, a proof of this kind has {want}")]
+    Length {
+        /// The bytes.
+        got: usize,
+        /// What they must be.
+        want: usize,
+    },
+    /// An element is p or above.
+    #[error("element {index} is not below the modulus")]
+    NonCanonical {
+        /// The element.
+        index: usize,
+    },
+    /// Bits after the last element are set.
+    #[error("bits after the last element are set")]
+    Padding,
+}
+
+/// Everything before the body.
+fn header(relation: &Relation, preset: &Preset, groups: usize) -> Vec<u8> {
+    let numbers = relation.slice_numbers(groups);
+    let class = u8::from(numbers.len() > CLASS_SLICES);
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([
+        relation.id as u8,
+        preset.id as u8,
+        class,
+        0,
+        groups as u8,
+        0,
+        0,
+        0,
+    ]);
+    bytes.extend((numbers.len() as u16).to_le_bytes());
+    bytes.extend(numbers.iter().map(|number| *number as u8));
+    bytes.extend((body_len(relation, preset, groups) as u32).to_le_bytes());
+    bytes
+}
+
+fn body_len(relation: &Relation, preset: &Preset, groups: usize) -> usize {
+    (succinct_elements(relation, preset, groups) * ELEMENT_BITS).div_ceil(8)
+}
+
+impl SuccinctProof {
+    /// The bytes.
+    pub fn to_bytes(&self, relation: &Relation, preset: &Preset) -> Vec<u8> {
+        let mut bytes = header(relation, preset, self.groups);
+        let (mut window, mut bits) = (0u64, 0);
+        for element in &self.elements {
+            window |= u64::from(element.canonical()) << bits;
+            bits += ELEMENT_BITS;
+            while bits >= 8 {
+                bytes.push(window as u8);
+                window >>= 8;
+                bits -= 8;
+            }
+        }
+        if bits > 0 {
+            bytes.push(window as u8);
+        }
+        bytes
+    }
+
+    /// The proof of bytes, for the relation and preset that are expected.
+    ///
+    /// # Errors
+    /// [`DecodeError`] unless the bytes are the one form of a proof. Nothing is allocated before the
+    /// length is checked.
+    pub fn from_bytes(
+        relation: &Relation,
+        preset: &Preset,
+        bytes: &[u8],
+    ) -> Result<SuccinctProof, DecodeError> {
+        let groups = bytes
+            .get(GROUPS_AT)
+            .map_or(0, |groups| usize::from(*groups));
+        let max = relation.groups_max();
+        if groups > max {
+            return Err(DecodeError::Groups { got: groups, max });
+        }
+        let header = header(relation, preset, groups);
+        let want = header.len() + body_len(relation, preset, groups);
+        if bytes.len() != want {
+            return Err(DecodeError::Length {
+                got: bytes.len(),
+                want,
+            });
+        }
+        let (head, body) = bytes.split_at(header.len());
+        let pairs = head.iter().zip(&header).enumerate();
+        if let Some((index, (got, want))) = pairs.into_iter().find(|(_, (a, b))| a != b) {
+            return Err(DecodeError::Header {
+                index,
+                got: *got,
+                want: *want,
+            });
+        }
+        let count = succinct_elements(relation, preset, groups);
+        let mut elements = Vec::with_capacity(count);
+        let (mut window, mut bits, mut rest) = (0u64, 0, body.iter());
+        for index in 0..count {
+            while bits < ELEMENT_BITS {
+                window |= u64::from(rest.next().copied().unwrap_or_default()) << bits;
+                bits += 8;
+            }
+            let word = window as u32 & ((1 << ELEMENT_BITS) - 1);
+            elements.push(Fp::from_canonical(word).ok_or(DecodeError::NonCanonical { index })?);
+            window >>= ELEMENT_BITS;
+            bits -= ELEMENT_BITS;
+        }
+        match window {
+            0 => Ok(SuccinctProof { groups, elements }),
+            _ => Err(DecodeError::Padding),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Proofs over the polynomial commitment: what goes over the wire.
+
+use super::prover::{Sides, argue, begin as begin_proof};
+use super::reduce::{begin, parameters, read_arguments};
+use super::witness::{Run, Witness};
+use super::{Known, Public, check_groups, check_public, check_statement, elements_argued};
+use crate::arith::Native;
+use crate::error::{ProveError, VerifyError};
+use crate::exec::Exec;
+use crate::field::Fp;
+use crate::relation::Relation;
+use crate::transcript::Sender;
+use crate::whir::{self, Committer, Preset};
+
+/// A proof whose length hardly depends on the number of instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuccinctProof {
+    /// Groups of instances.
+    pub groups: usize,
+    /// What the prover says, in the order of the transcript, with the opened rows and paths.
+    pub elements: Vec<Fp>,
+}
+
+/// Elements of F_p that a proof of so many groups has.
+pub fn succinct_elements(relation: &Relation, preset: &Preset, groups: usize) -> usize {
+    let opening = whir::elements(preset, &relation.shape, relation.slices(groups));
+    elements_argued(relation) + opening
+}
+
+/// Proves a statement over the commitment of a preset; see [`super::prove`].
+///
+/// # Errors
+/// [`ProveError::Statement`] for a statement that no proof is accepted for, and mostly for a witness
+/// that does not fulfil the relation: the prover reads its own arguments as the verifier will.
+pub fn prove_succinct(
+    exec: Exec<'_>,
+    relation: &Relation,
+    preset: &Preset,
+    public: &Public<'_>,
+    witness: &Witness,
+) -> Result<SuccinctProof, ProveError> {
+    check_statement(relation, public)?;
+    let run = Run::new(exec, relation, &public.values, witness);
+    let slices = run.slices(public.bitfield);
+    let sides = Sides {
+        bus: &slices,
+        union: &slices,
+        committed: &slices,
+    };
+    let sender = Sender::new(parameters(relation, preset.id));
+    let elements = prove_committed(exec, preset, public, &run, sides, sender)?;
+    Ok(SuccinctProof {
+        groups: run.groups.len(),
+        elements,
+    })
+}
+
+/// Everything that is said and shown, on a transcript that has only begun.
+pub(super) fn prove_committed(
+    exec: Exec<'_>,
+    preset: &Preset,
+    public: &Public<'_>,
+    run: &Run<'_>,
+    sides: Sides<'_>,
+    mut sender: Sender,
+) -> Result<Vec<Fp>, VerifyError> {
+    let (relation, groups) = (run.relation, run.groups.len());
+    let numbers = relation.slice_numbers(groups);
+    let shape = &relation.shape;
+    begin_proof(&mut sender, public, groups);
+    let committed = sides.committed;
+    let committer = Committer::new(&mut sender, exec, preset, shape, committed, &numbers);
+    argue(exec, public, run, sides, &mut sender);
+    // The claims are what the verifier will find: its own words on what was said so far.
+    let known = Known {
+        digest: public.digest,
+        publics: public.values.clone(),
+    };
+    let arith = Native::new(sender.proof());
+    let mut channel = begin(arith, relation, &known, groups, preset.id);
+    let coordinates = shape.slices_log2 + shape.slice_log2();
+    whir::read_commitment(&mut channel, &preset.oracles[0], coordinates)?;
+    let (ledger, _) = read_arguments(&mut channel, relation, &known, groups)?;
+    let slices = (committed, &numbers[..]);
+    whir::open(&mut sender, exec, preset, shape, slices, committer, ledger);
+    Ok(sender.finish())
+}
+
+/// Verifies a proof over the commitment of a preset.
+///
+/// # Errors
+/// [`VerifyError`] of the first check that fails.
+pub fn verify_succinct(
+    relation: &Relation,
+    preset: &Preset,
+    public: &Public<'_>,
+    proof: &SuccinctProof,
+) -> Result<(), VerifyError> {
+    check_statement(relation, public)?;
+    check_groups(relation, proof.groups)?;
+    let want = succinct_elements(relation, preset, proof.groups);
+    if proof.elements.len() != want {
+        return Err(VerifyError::Length {
+            want,
+            got: proof.elements.len(),
+        });
+    }
+    let known = Known {
+        digest: public.digest,
+        publics: public.values.clone(),
+    };
+    let shape = &relation.shape;
+    let arith = Native::new(&proof.elements);
+    let mut channel = begin(arith, relation, &known, proof.groups, preset.id);
+    let coordinates = shape.slices_log2 + shape.slice_log2();
+    let commitment = whir::read_commitment(&mut channel, &preset.oracles[0], coordinates)?;
+    let (ledger, deferred) = read_arguments(&mut channel, relation, &known, proof.groups)?;
+    check_public(public, &deferred)?;
+    let numbers = relation.slice_numbers(proof.groups);
+    whir::verify(&mut channel, preset, shape, &numbers, commitment, ledger)?;
+    channel.arith.finish()
+}

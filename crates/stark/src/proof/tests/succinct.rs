@@ -1,0 +1,239 @@
+//! Proofs over the polynomial commitment.
+
+use super::*;
+use crate::proof::succinct::prove_committed;
+use crate::whir::{OracleParameters, Preset};
+
+/// Two small oracles: no security, all paths of the code.
+const SMALL: Preset = Preset {
+    id: 9,
+    name: "test",
+    oracles: &[
+        OracleParameters {
+            rows_log2: 12,
+            slices_log2: 3,
+            queries: 9,
+            fold_bits: 3,
+            proximity_m: 10.0,
+        },
+        OracleParameters {
+            rows_log2: 9,
+            slices_log2: 4,
+            queries: 5,
+            fold_bits: 2,
+            proximity_m: 10.0,
+        },
+    ],
+    query_bits: 5,
+};
+
+fn proved_succinctly(example: &Example, exec: Exec<'_>, preset: &Preset) -> SuccinctProof {
+    let Example { chains, .. } = example;
+    let slot = example.statement.slot;
+    let witness = chains
+        .witness(exec, slot, &MESSAGE, &example.openings)
+        .unwrap();
+    let public = chains.public(&example.statement, &example.registry);
+    prove_succinct(exec, chains.relation(), preset, &public, &witness).unwrap()
+}
+
+fn said(example: &Example, preset: &Preset, proof: &SuccinctProof) -> Result<(), VerifyError> {
+    let public = example.chains.public(&example.statement, &example.registry);
+    verify_succinct(example.chains.relation(), preset, &public, proof)
+}
+
+#[test]
+fn any_number_of_openings_is_proved_succinctly_with_the_same_bytes() {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(2)
+        .build()
+        .unwrap();
+    for count in [1, 5, 8] {
+        let example = Example::new(MINI, count, SLOT);
+        let proof = proved_succinctly(&example, exec(), &SMALL);
+        assert_eq!(said(&example, &SMALL, &proof), Ok(()), "{count} openings");
+        for backend in Backend::available() {
+            let exec = Exec::new(backend, Some(&pool));
+            assert!(
+                proved_succinctly(&example, exec, &SMALL) == proof,
+                "{backend}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_compact_set_is_proved_succinctly() {
+    let example = Example::new(Parameters::COMPACT, 2, 4_000_000_000);
+    let exec = Exec::new(Backend::measured(), None);
+    let start = std::time::Instant::now();
+    let proof = proved_succinctly(&example, exec, &Preset::FAST);
+    let proved = start.elapsed();
+    assert_eq!(said(&example, &Preset::FAST, &proof), Ok(()));
+    let (took, bits) = (start.elapsed() - proved, proof.elements.len() * 31);
+    println!(
+        "proved in {proved:?}, verified in {took:?}, {} bytes",
+        bits / 8
+    );
+}
+
+#[test]
+fn a_succinct_proof_is_of_one_statement_and_one_preset() {
+    let example = Example::new(MINI, 3, SLOT);
+    let proof = proved_succinctly(&example, exec(), &SMALL);
+    let mut other = example.clone();
+    other.statement.slot ^= 1;
+    assert!(said(&other, &SMALL, &proof).is_err());
+    let mut other = example.clone();
+    other.statement.bitfield[1] = false;
+    assert!(said(&other, &SMALL, &proof).is_err());
+    let renamed = Preset { id: 8, ..SMALL };
+    assert!(said(&example, &renamed, &proof).is_err());
+}
+
+#[test]
+fn each_element_of_a_succinct_proof_counts() {
+    let example = Example::new(MINI, 3, SLOT);
+    let honest = proved_succinctly(&example, exec(), &SMALL);
+    let relation = example.chains.relation();
+    let cap = DIGEST << SMALL.oracles[0].cap_log2();
+    let argued = cap + DEGREE + elements_argued(relation);
+    let mut refused = std::collections::BTreeSet::new();
+    let opening = (argued..honest.elements.len()).step_by(5);
+    for index in (0..argued).step_by(101).chain(opening) {
+        let mut proof = honest.clone();
+        proof.elements[index] += Fp::ONE;
+        let error = said(&example, &SMALL, &proof).expect_err("a changed proof");
+        refused.insert(error.to_string());
+    }
+    for error in [
+        VerifyError::Pow,
+        VerifyError::Merkle { oracle: 0 },
+        VerifyError::Merkle { oracle: 1 },
+    ] {
+        assert!(refused.contains(&error.to_string()), "{error}");
+    }
+    for length in [0, 1, honest.elements.len() - 1, honest.elements.len() + 1] {
+        let mut proof = honest.clone();
+        proof.elements.resize(length, Fp::ZERO);
+        let error = said(&example, &SMALL, &proof).unwrap_err();
+        assert!(matches!(error, VerifyError::Length { .. }));
+    }
+}
+
+/// What `prove_committed` says when its sides differ, and where it lies.
+fn cheated(
+    example: &Example,
+    changes: &[(usize, usize)],
+    lies: Vec<Lie>,
+) -> Result<(), VerifyError> {
+    let relation = example.chains.relation();
+    let public = example.chains.public(&example.statement, &example.registry);
+    let witness = example
+        .chains
+        .witness(exec(), SLOT, &MESSAGE, &example.openings)
+        .unwrap();
+    let run = Run::new(exec(), relation, &public.values, &witness);
+    let honest = run.slices(public.bitfield);
+    let mut committed = honest.clone();
+    for (slice, index) in changes {
+        committed[*slice][*index] += Fp::ONE;
+    }
+    let sides = Sides {
+        bus: &honest,
+        union: &honest,
+        committed: &committed,
+    };
+    let mut sender = Sender::new(parameters(relation, SMALL.id));
+    sender.lies = lies;
+    let elements = prove_committed(exec(), &SMALL, &public, &run, sides, sender)?;
+    let proof = SuccinctProof {
+        groups: run.groups.len(),
+        elements,
+    };
+    said(example, &SMALL, &proof)
+}
+
+#[test]
+fn what_is_committed_is_what_is_argued_about() {
+    let example = Example::new(MINI, 3, SLOT);
+    assert_eq!(cheated(&example, &[], Vec::new()), Ok(()));
+    let read = |cell: usize| (2 + cell / 256, cell % 256 * 4 + 1);
+    let chains = &example.chains;
+    let row = chains.relation().rows[2].as_ref().unwrap();
+    for change in [
+        (0, 1),
+        (0, 513),
+        (1, 4),
+        read(row.cubes[3]),
+        read(chains.tip(1, 2)),
+        read(chains.node(5, 1)),
+    ] {
+        let refused = cheated(&example, &[change], Vec::new());
+        assert_eq!(refused, Err(VerifyError::Weights), "{change:?}");
+    }
+}
+
+/// A prover that says something wrong in the opening, and goes on honestly.
+#[test]
+fn each_wrong_message_of_the_opening_is_refused() {
+    let example = Example::new(MINI, 2, SLOT);
+    let relation = example.chains.relation();
+    let cap = DIGEST << SMALL.oracles[0].cap_log2();
+    let argued = cap + DEGREE + elements_argued(relation);
+    let lie = |index| {
+        let delta = Fp::new(7);
+        cheated(&example, &[], vec![Lie { index, delta }])
+    };
+    // Ten elements and a nonce a round. Another nonce may do as well: proofs are malleable there,
+    // and in nodes of a cap that no query reaches.
+    let rounds = (0..3).flat_map(|round| argued + 12 * round..argued + 12 * round + 10);
+    let sample = argued + 36 + 32..argued + 36 + 32 + DEGREE;
+    for index in (cap..cap + DEGREE).chain(rounds).chain(sample) {
+        assert!(lie(index).is_err(), "element {index}");
+    }
+    let rows = 2 + 5 * (16 * DEGREE + DIGEST * (9 - 2));
+    let end = succinct_elements(relation, &SMALL, 1);
+    let last = end - 6 * 10 - rows - 64 * DEGREE;
+    for index in [last, last + 100, last + 64 * DEGREE - 1] {
+        assert_eq!(
+            lie(index),
+            Err(VerifyError::FinalPolynomial),
+            "element {index}"
+        );
+    }
+}
+
+#[test]
+fn bytes_have_one_form() {
+    let example = Example::new(MINI, 5, SLOT);
+    let relation = example.chains.relation();
+    let proof = proved_succinctly(&example, exec(), &SMALL);
+    let bytes = proof.to_bytes(relation, &SMALL);
+    let decode = |bytes: &[u8]| SuccinctProof::from_bytes(relation, &SMALL, bytes);
+    assert_eq!(decode(&bytes).as_ref(), Ok(&proof));
+    let header = bytes.len() - (proof.elements.len() * 31).div_ceil(8);
+    for index in 0..header {
+        let mut changed = bytes.clone();
+        changed[index] ^= 1;
+        assert!(decode(&changed).is_err(), "byte {index} of the header");
+    }
+    for length in [0, 3, header - 1, header, bytes.len() - 1] {
+        assert!(decode(&bytes[..length]).is_err(), "{length} bytes");
+    }
+    let longer = [bytes.clone(), vec![0]].concat();
+    assert!(matches!(decode(&longer), Err(DecodeError::Length { .. })));
+    // The first element all ones, which is p + 2^24 − 2.
+    let mut changed = bytes.clone();
+    changed[header..header + 4].fill(0xff);
+    assert_eq!(
+        decode(&changed),
+        Err(DecodeError::NonCanonical { index: 0 })
+    );
+    let used = proof.elements.len() * 31 % 8;
+    if used > 0 {
+        let mut changed = bytes;
+        *changed.last_mut().unwrap() |= 0x80;
+        assert_eq!(decode(&changed), Err(DecodeError::Padding));
+    }
+}

@@ -1,0 +1,148 @@
+//! The polynomial commitment: an interleaved variant of WHIR (Arnon, Chiesa, Fenzi, Yogev,
+//! ePrint 2024/1586).
+//!
+//! The committed vector f is slices f_i of 2^n elements; i are the highest coordinates. Oracle 0 has for
+//! each point x of a domain the row of all Σ_b f_i\[b\]·x^b: values are taken as coefficients, so that
+//! value is ⟨f_i, pow(x)⟩ with pow(x) = ⊗_t (1, x^(2^t)), a multilinear weight like all others.
+//!
+//! All claims ⟨W, f⟩ = v are joined by powers of a challenge and put through sumcheck. Rounds over the
+//! slices leave g = Σ_i eq(α, i)·f_i with a claim; g is committed as the next oracle, with 32
+//! slices again; rows of the oracle before are opened at random points, and each is one claim more on
+//! g: ⟨g, pow(x)⟩ = Σ_i eq(α, i)·row_i. At 64 elements g is sent. Since slices are the highest
+//! coordinates, the rows of an oracle share their x, and domains of different oracles need not be
+//! related.
+//!
+//! After each commitment one value at a random multilinear point pins one of the few codewords
+//! near a wrong oracle (out-of-domain sample).
+
+mod ntt;
+mod oracle;
+mod prover;
+#[cfg(test)]
+mod tests;
+mod verifier;
+mod weights;
+
+pub(crate) use prover::{Committer, open};
+pub(crate) use verifier::{read_commitment, verify};
+
+use crate::arith::DIGEST;
+use crate::extension::DEGREE;
+use crate::multilinear::Scalar;
+use crate::relation::Shape;
+
+/// One oracle and how it is queried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OracleParameters {
+    /// Points of the domain: 2^this.
+    pub rows_log2: usize,
+    /// Coordinates that its slices are.
+    pub slices_log2: usize,
+    /// Rows that are opened.
+    pub queries: usize,
+    /// Bits of proof of work for each round that folds it.
+    pub fold_bits: u32,
+    /// m: proximity is proved up to 1 − √ρ·(1 + 1/2m).
+    pub proximity_m: f64,
+}
+
+impl OracleParameters {
+    /// The layer of the tree that is sent has 2^this nodes: as many as queries, rounded down.
+    pub fn cap_log2(&self) -> usize {
+        (self.queries.ilog2() as usize).min(self.rows_log2)
+    }
+}
+
+/// A choice of oracles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Preset {
+    /// Its number in headers; 0 is the transparent commitment.
+    pub id: u32,
+    /// Its name.
+    pub name: &'static str,
+    /// The oracles: the first is the commitment.
+    pub oracles: &'static [OracleParameters],
+    /// Bits of proof of work before rows are opened.
+    pub query_bits: u32,
+}
+
+const fn oracle(
+    rows_log2: usize,
+    slices_log2: usize,
+    queries: usize,
+    fold_bits: u32,
+    proximity_m: f64,
+) -> OracleParameters {
+    OracleParameters {
+        rows_log2,
+        slices_log2,
+        queries,
+        fold_bits,
+        proximity_m,
+    }
+}
+
+impl Preset {
+    /// Rate 1/4: the fastest prover.
+    pub const FAST: Preset = Preset {
+        id: 1,
+        name: "fast",
+        oracles: &[
+            oracle(18, 8, 107, 11, 30.0),
+            oracle(15, 5, 53, 8, 20.0),
+            oracle(14, 5, 27, 8, 10.0),
+        ],
+        query_bits: 16,
+    };
+
+    /// Rate 1/8: a smaller proof.
+    pub const SMALL: Preset = Preset {
+        id: 2,
+        name: "small",
+        oracles: &[
+            oracle(19, 8, 71, 12, 25.0),
+            oracle(16, 5, 43, 10, 20.0),
+            oracle(15, 5, 24, 9, 8.0),
+        ],
+        query_bits: 16,
+    };
+
+    /// Coordinates of the committed vector within a slice, and of the polynomial sent at last.
+    pub(crate) fn last_log2(&self, slice_log2: usize) -> usize {
+        let folded: usize = self.oracles[1..].iter().map(|o| o.slices_log2).sum();
+        slice_log2 - folded
+    }
+}
+
+/// Elements of F_p that commitment and opening have, for a first oracle of so many slices.
+pub(crate) fn elements(preset: &Preset, shape: &Shape, slices: usize) -> usize {
+    const NONCE: usize = 2;
+    let sample = DEGREE;
+    let mut total = 0;
+    for (number, oracle) in preset.oracles.iter().enumerate() {
+        let width = match number {
+            0 => slices,
+            _ => DEGREE << oracle.slices_log2,
+        };
+        let path = DIGEST * (oracle.rows_log2 - oracle.cap_log2());
+        let rounds = oracle.slices_log2 * (2 * DEGREE + NONCE);
+        total += (DIGEST << oracle.cap_log2()) + sample + rounds;
+        total += NONCE + oracle.queries * (width + path);
+    }
+    let last_log2 = preset.last_log2(shape.slice_log2());
+    total + (DEGREE << last_log2) + last_log2 * 2 * DEGREE
+}
+
+/// Σ_b eq(ζ, b)·x^b: the weight pow(x) at a point.
+pub(crate) fn power_at<E: Scalar + std::ops::Mul<B, Output = E>, B: Scalar>(
+    one: E,
+    point: &[E],
+    x: B,
+) -> E {
+    let mut power = x;
+    point.iter().rev().fold(one, |product, zeta| {
+        let factor = one - *zeta + *zeta * power;
+        power = power * power;
+        product * factor
+    })
+}

@@ -1,0 +1,380 @@
+//! The prover: commits, and opens all claims.
+
+use super::oracle::Oracle;
+use super::verifier::Slices;
+use super::weights::add_claim;
+use super::{OracleParameters, Preset};
+use crate::arith::Native;
+use crate::claims::Ledger;
+use crate::exec::Exec;
+use crate::extension::Ext;
+use crate::field::Fp;
+use crate::kernel::{Packed, Pass};
+use crate::multilinear::{eq_table, evaluate, powers};
+use crate::relation::Shape;
+use crate::sumcheck::{bind, prove_product_round};
+use crate::transcript::Sender;
+use crate::vector::{Planes, Vector};
+
+/// Elements of a weight vector that one task fills.
+const TASK: usize = 1024;
+
+/// Σ a·b, and Σ (a1 − a0)·(b1 − b0).
+struct Product<'a>(&'a Planes, &'a Planes);
+
+impl Pass for Product<'_> {
+    type Output = Ext;
+
+    #[inline(always)]
+    fn run<V: Packed>(self) -> Ext {
+        let mut sum = Vector::<V>::zero();
+        for x in (0..self.0.len()).step_by(V::LANES) {
+            sum = sum.add(self.0.load::<V>(x).mul(self.1.load(x)));
+        }
+        sum.total()
+    }
+}
+
+/// The same of the differences of two pairs.
+struct SlopeProduct<'a>([&'a Planes; 2], [&'a Planes; 2]);
+
+impl Pass for SlopeProduct<'_> {
+    type Output = Ext;
+
+    #[inline(always)]
+    fn run<V: Packed>(self) -> Ext {
+        let mut sum = Vector::<V>::zero();
+        for x in (0..self.0[0].len()).step_by(V::LANES) {
+            let [a, b] = [&self.0, &self.1].map(|[low, high]| (low.load::<V>(x), high.load(x)));
+            sum = sum.add(a.1.sub(a.0).mul(b.1.sub(b.0)));
+        }
+        sum.total()
+    }
+}
+
+/// low + x·(high − low), where a missing one is zero.
+struct Mix<'a>(Option<&'a Planes>, Option<&'a Planes>, Ext);
+
+impl Pass for Mix<'_> {
+    type Output = Planes;
+
+    #[inline(always)]
+    fn run<V: Packed>(self) -> Planes {
+        let len = self.0.or(self.1).map_or(0, Planes::len);
+        let factors = [Ext::ONE - self.2, self.2].map(Vector::<V>::splat);
+        let mut out = Planes::zero(len);
+        for x in (0..len).step_by(V::LANES) {
+            let mut sum = Vector::zero();
+            for (part, factor) in [self.0, self.1].into_iter().zip(factors) {
+                if let Some(part) = part {
+                    sum = sum.add(factor.mul(part.load(x)));
+                }
+            }
+            out.store(x, sum);
+        }
+        out
+    }
+}
+
+/// Σ_j weight_j · x_j^b for b in a range that begins at `start`.
+struct PowerSums<'a> {
+    points: &'a [(Ext, Fp)],
+    start: usize,
+    len: usize,
+}
+
+impl Pass for PowerSums<'_> {
+    type Output = Planes;
+
+    #[inline(always)]
+    fn run<V: Packed>(self) -> Planes {
+        let mut out = Planes::zero(self.len);
+        let mut buffer = vec![Fp::ZERO; self.len];
+        for (weight, x) in self.points {
+            buffer[0] = x.pow(self.start as u64);
+            let (mut filled, mut step) = (1, *x);
+            while filled < self.len {
+                for i in 0..filled {
+                    buffer[filled + i] = buffer[i] * step;
+                }
+                filled *= 2;
+                step *= step;
+            }
+            let weight = Vector::<V>::splat(*weight);
+            for b in (0..self.len).step_by(V::LANES) {
+                let sum = out.load::<V>(b).add(weight.scale(V::load(&buffer[b..])));
+                out.store(b, sum);
+            }
+        }
+        out
+    }
+}
+
+/// The first oracle, and the sample that pins what it commits to.
+pub(crate) struct Committer {
+    oracle: Oracle,
+    point: Vec<Ext>,
+    value: Ext,
+    /// ⟨f_i, eq(point's low part)⟩ by the number of the slice.
+    slice_values: Vec<Ext>,
+}
+
+impl Committer {
+    /// Commits to slices with these numbers.
+    pub(crate) fn new(
+        sender: &mut Sender,
+        exec: Exec<'_>,
+        preset: &Preset,
+        shape: &Shape,
+        slices: &[Vec<Fp>],
+        numbers: &[usize],
+    ) -> Committer {
+        let parameters = &preset.oracles[0];
+        let views: Vec<&[Fp]> = slices.iter().map(Vec::as_slice).collect();
+        let cap_log2 = parameters.cap_log2();
+        let oracle = Oracle::new(exec, &views, parameters.rows_log2, cap_log2, 0);
+        sender.send_base(&oracle.cap());
+        let point = sender.challenges(shape.slices_log2 + shape.slice_log2());
+        let (top, low) = point.split_at(shape.slices_log2);
+        let weights = Planes::from_exts(&eq_table(Ext::ONE, low));
+        let backend = exec.backend_for(weights.len());
+        let sums = exec.map(slices.len(), |i| weights.dot(backend, &slices[i]));
+        let mut slice_values = vec![Ext::ZERO; 1 << shape.slices_log2];
+        for (number, sum) in numbers.iter().zip(sums) {
+            slice_values[*number] = sum;
+        }
+        let value = evaluate(&slice_values, top);
+        sender.send(&[value]);
+        Committer {
+            oracle,
+            point,
+            value,
+            slice_values,
+        }
+    }
+}
+
+/// What is left of a vector and its weights.
+struct Opening<'a> {
+    exec: Exec<'a>,
+    sender: &'a mut Sender,
+    /// ⟨values, weights⟩.
+    claim: Ext,
+    values: Planes,
+    weights: Planes,
+}
+
+/// Opens the claims on what was committed; the transcript is that of the verifier's reduction.
+pub(crate) fn open(
+    sender: &mut Sender,
+    exec: Exec<'_>,
+    preset: &Preset,
+    shape: &Shape,
+    (committed, numbers): (&[Vec<Fp>], &[usize]),
+    committer: Committer,
+    ledger: Ledger<Ext>,
+) {
+    let gamma = sender.challenge();
+    let mut claims = Vec::new();
+    let all: Result<(), ()> = ledger.open(|claim| {
+        claims.push(claim);
+        Ok(())
+    });
+    debug_assert!(all.is_ok());
+    let gammas = powers(gamma, gamma, claims.len());
+    let values = claims.iter().zip(&gammas).map(|(c, g)| *g * c.value);
+    let claim = committer.value + values.sum();
+    let pairs = exec.map(committed.len(), |i| {
+        let mut weights = Planes::zero(shape.slice());
+        for (claim, gamma) in claims.iter().zip(&gammas) {
+            add_claim(exec, shape, *gamma, claim, (numbers[i], &mut weights));
+        }
+        [Planes::from_base(&committed[i]), weights]
+    });
+    let mut slots: Vec<Option<[Planes; 2]>> = vec![None; 1 << shape.slices_log2];
+    for (number, pair) in numbers.iter().zip(pairs) {
+        slots[*number] = Some(pair);
+    }
+    let fold_bits = preset.oracles[0].fold_bits;
+    let (mut alphas, mut opening) =
+        fold_slices(sender, exec, shape, slots, &committer, claim, fold_bits);
+    let mut oracle = committer.oracle;
+    let mut slices = Slices::Base(numbers);
+    for (number, parameters) in preset.oracles.iter().enumerate().skip(1) {
+        let before = &preset.oracles[number - 1];
+        let next = opening.commit(parameters, number);
+        let (point, value) = opening.sample();
+        let rows = opening.query(before, &oracle, preset.query_bits);
+        opening.join(&point, value, &rows, &alphas, slices);
+        alphas = opening.fold(parameters.slices_log2, Some(parameters.fold_bits));
+        oracle = next;
+        slices = Slices::Extension;
+    }
+    let last: Vec<Ext> = (0..opening.values.len())
+        .map(|i| opening.values.get(i))
+        .collect();
+    opening.sender.send(&last);
+    let before = &preset.oracles[preset.oracles.len() - 1];
+    opening.query(before, &oracle, preset.query_bits);
+    opening.fold(last.len().ilog2() as usize, None);
+}
+
+/// Rounds over the slices; the sample's weight has rank 1 and is kept apart until they end.
+fn fold_slices<'a>(
+    sender: &'a mut Sender,
+    exec: Exec<'a>,
+    shape: &Shape,
+    mut slots: Vec<Option<[Planes; 2]>>,
+    committer: &Committer,
+    mut claim: Ext,
+    fold_bits: u32,
+) -> (Vec<Ext>, Opening<'a>) {
+    let (top, low) = committer.point.split_at(shape.slices_log2);
+    let mut sample = [eq_table(Ext::ONE, top), committer.slice_values.clone()];
+    let backend = exec.backend_for(shape.slice());
+    let mut alphas = Vec::new();
+    for _ in 0..shape.slices_log2 {
+        let half = slots.len() / 2;
+        let sums = exec.map(half, |i| match (&slots[i], &slots[half + i]) {
+            (Some([f0, w0]), Some([f1, w1])) => [
+                backend.run(Product(f0, w0)),
+                backend.run(SlopeProduct([f0, f1], [w0, w1])),
+            ],
+            (Some([f, w]), None) => [backend.run(Product(f, w)); 2],
+            (None, Some([f, w])) => [Ext::ZERO, backend.run(Product(f, w))],
+            (None, None) => [Ext::ZERO; 2],
+        });
+        let mut totals = [Ext::ZERO; 2];
+        for (i, [constant, leading]) in sums.into_iter().enumerate() {
+            let [t0, e0] = sample.each_ref().map(|values| values[i]);
+            let [t1, e1] = sample.each_ref().map(|values| values[half + i]);
+            totals[0] += constant + t0 * e0;
+            totals[1] += leading + (t1 - t0) * (e1 - e0);
+        }
+        let x = prove_product_round(sender, exec, &mut claim, totals, Some(fold_bits));
+        slots = exec.map(half, |i| {
+            let [low, high] = [slots[i].as_ref(), slots[half + i].as_ref()];
+            low.or(high)?;
+            let part = |k: usize| backend.run(Mix(low.map(|p| &p[k]), high.map(|p| &p[k]), x));
+            Some([part(0), part(1)])
+        });
+        sample.iter_mut().for_each(|values| bind(values, x));
+        alphas.push(x);
+    }
+    let empty = || [Planes::zero(shape.slice()), Planes::zero(shape.slice())];
+    let [values, mut weights] = slots.swap_remove(0).unwrap_or_else(empty);
+    weights.add_assign(&Planes::from_exts(&eq_table(sample[0][0], low)));
+    let opening = Opening {
+        exec,
+        sender,
+        claim,
+        values,
+        weights,
+    };
+    (alphas, opening)
+}
+
+impl Opening<'_> {
+    /// Commits to the values as the next oracle.
+    fn commit(&mut self, parameters: &OracleParameters, number: usize) -> Oracle {
+        let len = self.values.len() >> parameters.slices_log2;
+        let slices: Vec<&[Fp]> = (0..1 << parameters.slices_log2)
+            .flat_map(|i| self.values.coefficients(i * len..(i + 1) * len))
+            .collect();
+        let (rows, cap) = (parameters.rows_log2, parameters.cap_log2());
+        let oracle = Oracle::new(self.exec, &slices, rows, cap, number);
+        self.sender.send_base(&oracle.cap());
+        oracle
+    }
+
+    /// The value at a random point.
+    fn sample(&mut self) -> (Vec<Ext>, Ext) {
+        let point = self.sender.challenges(self.values.len().ilog2() as usize);
+        let weights = Planes::from_exts(&eq_table(Ext::ONE, &point));
+        let backend = self.exec.backend_for(weights.len());
+        let value = backend.run(Product(&weights, &self.values));
+        self.sender.send(&[value]);
+        (point, value)
+    }
+
+    /// Opens random rows; returns their points and contents.
+    fn query(
+        &mut self,
+        parameters: &OracleParameters,
+        oracle: &Oracle,
+        bits: u32,
+    ) -> Vec<(Fp, Vec<Fp>)> {
+        self.sender.grind(self.exec, bits);
+        let indices = self
+            .sender
+            .queries(parameters.queries, parameters.rows_log2);
+        let opened = indices.iter().map(|index| {
+            let (row, path) = oracle.open(*index);
+            self.sender.hint(&row);
+            path.iter().for_each(|digest| self.sender.hint(digest));
+            let shift = usize::BITS as usize - parameters.rows_log2;
+            let exponent = index.reverse_bits() >> shift;
+            (
+                Fp::root_of_unity(parameters.rows_log2 as u32).pow(exponent as u64),
+                row,
+            )
+        });
+        opened.collect()
+    }
+
+    /// Joins the claims of a sample and of opened rows to the claim.
+    fn join(
+        &mut self,
+        point: &[Ext],
+        value: Ext,
+        rows: &[(Fp, Vec<Fp>)],
+        alphas: &[Ext],
+        slices: Slices<'_>,
+    ) {
+        let gamma = self.sender.challenge();
+        let gammas = powers(gamma, gamma, rows.len() + 1);
+        let weights = slices.weights(&eq_table(Ext::ONE, alphas));
+        let arith = Native::new(&[]);
+        self.claim += gamma * value;
+        for ((_, row), gamma) in rows.iter().zip(&gammas[1..]) {
+            self.claim += *gamma * slices.fold(&arith, row, &weights);
+        }
+        self.weights
+            .add_assign(&Planes::from_exts(&eq_table(gamma, point)));
+        let points: Vec<(Ext, Fp)> = gammas[1..]
+            .iter()
+            .copied()
+            .zip(rows.iter().map(|r| r.0))
+            .collect();
+        let len = TASK.min(self.weights.len());
+        let backend = self.exec.backend_for(len);
+        let parts = self.exec.map(self.weights.len() / len, |i| {
+            backend.run(PowerSums {
+                points: &points,
+                start: i * len,
+                len,
+            })
+        });
+        for (i, part) in parts.iter().enumerate() {
+            self.weights.add_at(i * len, part);
+        }
+    }
+
+    /// Binds the highest coordinates.
+    fn fold(&mut self, rounds: usize, bits: Option<u32>) -> Vec<Ext> {
+        let round = |opening: &mut Self| {
+            let [f, w] = [&opening.values, &opening.weights].map(Planes::halves);
+            let backend = opening.exec.backend_for(f[0].len());
+            let totals = [
+                backend.run(Product(&f[0], &w[0])),
+                backend.run(SlopeProduct([&f[0], &f[1]], [&w[0], &w[1]])),
+            ];
+            let (exec, claim) = (opening.exec, &mut opening.claim);
+            let x = prove_product_round(opening.sender, exec, claim, totals, bits);
+            opening.values = opening.values.fold(backend, x);
+            opening.weights = opening.weights.fold(backend, x);
+            x
+        };
+        (0..rounds).map(|_| round(self)).collect()
+    }
+}

@@ -1,0 +1,294 @@
+//! The verifier, over any arithmetic.
+
+use super::oracle::leaf_start;
+use super::weights::{claim_at, eq_points};
+use super::{OracleParameters, Preset, power_at};
+use crate::arith::{Arith, DIGEST};
+use crate::claims::Ledger;
+use crate::error::VerifyError;
+use crate::extension::{DEGREE, Ext};
+use crate::field::Fp;
+use crate::multilinear::{Scalar, eq_table, evaluate, horner, powers};
+use crate::relation::Shape;
+use crate::sumcheck::read_plain_round;
+use crate::transcript::Channel;
+
+/// What a row's elements are.
+#[derive(Clone, Copy)]
+pub(super) enum Slices<'a> {
+    /// Base elements of the slices with these numbers.
+    Base(&'a [usize]),
+    /// Extension elements of all slices.
+    Extension,
+}
+
+impl Slices<'_> {
+    /// The weights of a row's slices, from eq(α, ·).
+    pub(super) fn weights<E: Copy>(self, eq: &[E]) -> Vec<E> {
+        match self {
+            Slices::Base(numbers) => numbers.iter().map(|i| eq[*i]).collect(),
+            Slices::Extension => eq.to_vec(),
+        }
+    }
+
+    /// Σ_i weight_i·row_i.
+    pub(super) fn fold<A: Arith>(self, arith: &A, row: &[A::Base], weights: &[A::Ext]) -> A::Ext {
+        let zero = arith.ext(Ext::ZERO);
+        match self {
+            Slices::Base(_) => {
+                let terms = weights.iter().zip(row);
+                terms.fold(zero, |sum, (w, x)| sum + *w * *x)
+            }
+            Slices::Extension => {
+                let (elements, _) = row.as_chunks::<DEGREE>();
+                let terms = weights.iter().zip(elements);
+                terms.fold(zero, |sum, (w, x)| sum + *w * arith.join(*x))
+            }
+        }
+    }
+}
+
+/// An oracle that was read: its cap, and a value at a random point.
+#[derive(Clone, Debug)]
+pub(crate) struct Commitment<A: Arith> {
+    cap: Vec<[A::Base; DIGEST]>,
+    point: Vec<A::Ext>,
+    value: A::Ext,
+}
+
+/// Reads an oracle of a polynomial in `coordinates` variables.
+pub(crate) fn read_commitment<A: Arith>(
+    channel: &mut Channel<A>,
+    parameters: &OracleParameters,
+    coordinates: usize,
+) -> Result<Commitment<A>, VerifyError> {
+    let cap = channel.read_base(DIGEST << parameters.cap_log2())?;
+    let (cap, _) = cap.as_chunks::<DIGEST>();
+    Ok(Commitment {
+        cap: cap.to_vec(),
+        point: channel.challenges(coordinates),
+        value: channel.read_one()?,
+    })
+}
+
+/// A weight of the vector that is left, to be evaluated at the end.
+enum Weight<A: Arith> {
+    /// scale · eq(point, ·).
+    Point(A::Ext, Vec<A::Ext>),
+    /// scale · pow(x).
+    Power(A::Ext, A::Base),
+}
+
+/// The verifier between two oracles.
+struct State<'a, A: Arith> {
+    channel: &'a mut Channel<A>,
+    claim: A::Ext,
+    /// All coordinates bound so far.
+    point: Vec<A::Ext>,
+    /// Weights, and how many coordinates were bound when they joined.
+    weights: Vec<(usize, Weight<A>)>,
+}
+
+/// Verifies all claims of a ledger on what was committed, in slices with these numbers.
+pub(crate) fn verify<A: Arith>(
+    channel: &mut Channel<A>,
+    preset: &Preset,
+    shape: &Shape,
+    numbers: &[usize],
+    commitment: Commitment<A>,
+    ledger: Ledger<A::Ext>,
+) -> Result<(), VerifyError> {
+    let gamma = channel.challenge();
+    let mut claims = Vec::new();
+    ledger.open(|claim| {
+        claims.push(claim);
+        Ok::<(), VerifyError>(())
+    })?;
+    let gammas = powers(gamma, gamma, claims.len());
+    let values = claims.iter().zip(&gammas).map(|(c, g)| *g * c.value);
+    let one = channel.arith.ext(Ext::ONE);
+    let Commitment { cap, point, value } = commitment;
+    let mut state = State {
+        claim: values.fold(value, |sum, x| sum + x),
+        channel,
+        point: Vec::new(),
+        weights: vec![(0, Weight::Point(one, point))],
+    };
+    let first = &preset.oracles[0];
+    state.fold(shape.slices_log2, Some(first.fold_bits))?;
+    let (mut before, mut before_cap, mut number) = (first, cap, 0);
+    let mut slices = Slices::Base(numbers);
+    for parameters in &preset.oracles[1..] {
+        let left = shape.slices_log2 + shape.slice_log2() - state.point.len();
+        let next = read_commitment(state.channel, parameters, left)?;
+        let rows = state.query(before, &before_cap, number, slices, preset.query_bits)?;
+        state.join(next.point, next.value, rows);
+        state.fold(parameters.slices_log2, Some(parameters.fold_bits))?;
+        (before, before_cap, number) = (parameters, next.cap, number + 1);
+        slices = Slices::Extension;
+    }
+    let last_log2 = preset.last_log2(shape.slice_log2());
+    let last = state.channel.read(1 << last_log2)?;
+    let rows = state.query(before, &before_cap, number, slices, preset.query_bits)?;
+    let zero = state.channel.arith.ext(Ext::ZERO);
+    for (x, value) in rows {
+        let x = one * x;
+        let excess = horner(zero, &last, x) - value;
+        let error = VerifyError::FinalPolynomial;
+        state.channel.arith.assert_zero(excess, error)?;
+    }
+    state.fold(last_log2, None)?;
+    let bound = state.point.len() - last_log2;
+    let value = evaluate(&last, &state.point[bound..]);
+    let arith = &state.channel.arith;
+    let of_claims = claims.iter().zip(&gammas);
+    let mut weight = of_claims.fold(zero, |sum, (claim, gamma)| {
+        sum + *gamma * claim_at(arith, shape, claim, &state.point)
+    });
+    for (from, term) in &state.weights {
+        let rest = &state.point[*from..];
+        weight = weight
+            + match term {
+                Weight::Point(scale, point) => *scale * eq_points(one, point, rest),
+                Weight::Power(scale, x) => *scale * power_at(one, rest, *x),
+            };
+    }
+    let excess = state.claim - value * weight;
+    state
+        .channel
+        .arith
+        .assert_zero(excess, VerifyError::Weights)
+}
+
+/// The points of rows, and the rows folded.
+type Rows<A> = Vec<(<A as Arith>::Base, <A as Arith>::Ext)>;
+
+impl<A: Arith> State<'_, A> {
+    /// Rounds of sumcheck, with proof of work before the challenge.
+    fn fold(&mut self, rounds: usize, bits: Option<u32>) -> Result<(), VerifyError> {
+        for _ in 0..rounds {
+            let work = bits.map(|bits| (bits, VerifyError::Pow));
+            let (claim, x) = read_plain_round(self.channel, self.claim, 2, work)?;
+            self.claim = claim;
+            self.point.push(x);
+        }
+        Ok(())
+    }
+
+    /// Reads random rows of an oracle; returns each row's point, and the row folded by the
+    /// coordinates that were bound last.
+    fn query(
+        &mut self,
+        parameters: &OracleParameters,
+        cap: &[[A::Base; DIGEST]],
+        number: usize,
+        slices: Slices<'_>,
+        bits: u32,
+    ) -> Result<Rows<A>, VerifyError> {
+        self.channel.check_work(bits, VerifyError::Pow)?;
+        let indices = self
+            .channel
+            .queries(parameters.queries, parameters.rows_log2);
+        let folded = self.point.len() - parameters.slices_log2;
+        let arith = &mut self.channel.arith;
+        let eq = eq_table(arith.ext(Ext::ONE), &self.point[folded..]);
+        let weights = slices.weights(&eq);
+        let width = match slices {
+            Slices::Base(numbers) => numbers.len(),
+            Slices::Extension => weights.len() * DEGREE,
+        };
+        let mut rows = Vec::with_capacity(indices.len());
+        for index in indices {
+            let row = (0..width)
+                .map(|_| arith.read())
+                .collect::<Result<Vec<_>, _>>()?;
+            let leaf = leaf(arith, &row, number);
+            check_path(
+                arith,
+                leaf,
+                &index,
+                cap,
+                VerifyError::Merkle { oracle: number },
+            )?;
+            let value = slices.fold(arith, &row, &weights);
+            rows.push((point_of(arith, &index), value));
+        }
+        Ok(rows)
+    }
+
+    /// Joins the claims of a sample and of rows.
+    fn join(&mut self, point: Vec<A::Ext>, value: A::Ext, rows: Rows<A>) {
+        let gamma = self.channel.challenge();
+        let gammas = powers(gamma, gamma, rows.len() + 1);
+        let bound = self.point.len();
+        self.claim = self.claim + gamma * value;
+        self.weights.push((bound, Weight::Point(gamma, point)));
+        for ((x, value), gamma) in rows.into_iter().zip(&gammas[1..]) {
+            self.claim = self.claim + *gamma * value;
+            self.weights.push((bound, Weight::Power(*gamma, x)));
+        }
+    }
+}
+
+/// The digest of a row.
+fn leaf<A: Arith>(arith: &mut A, row: &[A::Base], oracle: usize) -> [A::Base; DIGEST] {
+    let mut digest = leaf_start(row.len(), oracle).map(|x| arith.base(x));
+    for eight in row.chunks(DIGEST) {
+        let mut block = [arith.base(Fp::ZERO); DIGEST];
+        block[..eight.len()].copy_from_slice(eight);
+        digest = arith.compress(digest, block);
+    }
+    digest
+}
+
+/// a, or b where the bit is 1.
+fn choose<B: Scalar>(bit: B, a: [B; DIGEST], b: [B; DIGEST]) -> [B; DIGEST] {
+    std::array::from_fn(|i| a[i] + bit * (b[i] - a[i]))
+}
+
+/// Reads a path and demands that it lead from the leaf to the cap; index bits from the lowest.
+fn check_path<A: Arith>(
+    arith: &mut A,
+    leaf: [A::Base; DIGEST],
+    index: &[A::Base],
+    cap: &[[A::Base; DIGEST]],
+    error: VerifyError,
+) -> Result<(), VerifyError> {
+    let height = index.len() - cap.len().ilog2() as usize;
+    let mut node = leaf;
+    for bit in &index[..height] {
+        let mut sibling = node;
+        for x in &mut sibling {
+            *x = arith.read()?;
+        }
+        let left = choose(*bit, node, sibling);
+        let right = choose(*bit, sibling, node);
+        node = arith.compress(left, right);
+    }
+    let mut nodes = cap.to_vec();
+    for bit in &index[height..] {
+        nodes = nodes
+            .chunks_exact(2)
+            .map(|two| choose(*bit, two[0], two[1]))
+            .collect();
+    }
+    let zero = arith.base(Fp::ZERO);
+    let difference: [A::Base; DIGEST] = std::array::from_fn(|i| node[i] - nodes[0][i]);
+    let [a, b, c, d, e, f, g, h] = difference;
+    let (first, second) = (
+        arith.join([a, b, c, d, e]),
+        arith.join([f, g, h, zero, zero]),
+    );
+    arith.assert_zero(first, error)?;
+    arith.assert_zero(second, error)
+}
+
+/// The point of a row: ω to the index with its bits reversed.
+fn point_of<A: Arith>(arith: &A, index: &[A::Base]) -> A::Base {
+    let one = arith.base(Fp::ONE);
+    let root = Fp::root_of_unity(index.len() as u32);
+    index.iter().enumerate().fold(one, |x, (t, bit)| {
+        let power = root.pow(1 << (index.len() - 1 - t));
+        x * (one + *bit * arith.base(power - Fp::ONE))
+    })
+}
