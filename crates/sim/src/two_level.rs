@@ -17,6 +17,7 @@
 mod config;
 mod message;
 mod node;
+mod place;
 mod run;
 #[cfg(test)]
 mod tests;

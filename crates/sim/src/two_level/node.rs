@@ -2,7 +2,8 @@
 
 use super::TwoLevel;
 use super::message::{Content, TwoLevelMessage, TwoLevelWork};
-use crate::horn::{Origin, Pending, Station, TopicId, Way};
+use super::place::{Place, ProofTo};
+use crate::horn::{Origin, Pending, Station, Way};
 use crate::role::{Input, Output, Role};
 use alphorn_proto::gossip::{self, DenseId, Message, Peers};
 use alphorn_proto::{JobId, Peer, Verdict};
@@ -11,9 +12,6 @@ use alphorn_types::{Slot, Time};
 use alphorn_worker::{Class, Request};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// The topic of proofs; those of groups are numbered below.
-pub(super) const PROOFS: TopicId = TopicId(u32::MAX);
 
 #[derive(Debug)]
 enum Task {
@@ -47,32 +45,6 @@ struct Pull {
     neighbours: Vec<u32>,
     /// Groups whose proof was asked for.
     wanted: Vec<bool>,
-}
-
-/// What is the same for all nodes, and what a node is.
-#[derive(Debug)]
-pub(super) struct Place {
-    pub(super) config: Arc<TwoLevel>,
-    pub(super) group: u32,
-    /// Place in the group.
-    pub(super) index: u32,
-    pub(super) group_len: u32,
-    pub(super) nodes: u32,
-    /// A local aggregator gives its proof to this neighbour, or to itself.
-    pub(super) proof_to: Option<ProofTo>,
-    pub(super) is_global: bool,
-    /// Neighbours that get the own signature, if the node is no member of a station.
-    pub(super) signature_to: Arc<[Peer]>,
-    pub(super) proofs_way: Way,
-}
-
-/// To whom a local aggregator gives its proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProofTo {
-    /// It is a global aggregator itself.
-    Itself,
-    /// A neighbour.
-    Neighbour(u32),
 }
 
 /// See the [module](super).

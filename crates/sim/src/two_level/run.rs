@@ -1,7 +1,8 @@
 //! From a scenario and a seed to the time of the first global aggregator.
 
 use super::message::TwoLevelMessage;
-use super::node::{Finished, PROOFS, Place, ProofTo, TwoLevelNode};
+use super::node::{Finished, TwoLevelNode};
+use super::place::{PROOFS, Place, ProofTo};
 use super::{TwoLevel, TwoLevelError};
 use crate::calendar::Calendar;
 use crate::charge::Processor;
