@@ -177,22 +177,22 @@ mod tests {
         let text = "name = \"t\"\nschema = 1\n[sim]\nnodes = 100\n[[class]]\nname = \"full\"\nshare_pct = 100\n\
                     down_mbps = 50\nup_mbps = 15\n[protocol]\nkind = \"gossip\"\n";
         let scenario = Scenario::parse(text, &[]).unwrap();
-        let outcome = outcome(98, 2);
+        let mut outcome = outcome(98, 2);
         let mut manifest = Manifest {
             command: "alphorn sim run t.toml --seed 1 --set 'a=<b>'".into(),
             holds: true,
             figures: Some(Figures::of(&outcome)),
             ..Manifest::default()
         };
-        let page = |manifest: &Manifest| {
+        let page = |outcome: &Outcome, manifest: &Manifest| {
             run_page(&Run {
                 scenario: &scenario,
-                outcome: &outcome,
+                outcome,
                 manifest,
                 text,
             })
         };
-        let html = page(&manifest);
+        let html = page(&outcome, &manifest);
         well_formed(&html[html.find("<main>").unwrap()..html.find("</body>").unwrap()]);
         for part in [
             ">none<",
@@ -204,8 +204,20 @@ mod tests {
         ] {
             assert!(html.contains(part), "{part}");
         }
+        assert!(!html.contains("What honest nodes refused"));
+        outcome.adversity.refused.insert("bad_auth", 1234);
+        outcome.adversity.accused = 3;
+        let attacked = page(&outcome, &manifest);
+        for part in [
+            "What honest nodes refused",
+            "bad auth",
+            "1,234",
+            "Proof against 3 nodes",
+        ] {
+            assert!(attacked.contains(part), "{part}");
+        }
         manifest.holds = false;
         manifest.failures = vec!["t99 = none, expected 400 ms".into()];
-        assert!(page(&manifest).contains("t99 = none, expected 400 ms"));
+        assert!(page(&outcome, &manifest).contains("t99 = none, expected 400 ms"));
     }
 }
