@@ -3,6 +3,7 @@
 //! Every call takes many items, for a kernel computes sixteen hashes in the time of one.
 
 mod compact;
+mod fresh;
 mod lean;
 #[cfg(test)]
 mod tests;
@@ -83,6 +84,15 @@ pub(crate) trait Instance: Sync {
     /// The leaves.
     fn leaves(&self, backend: Backend, tips: &[Tips<'_>]) -> Vec<Digest>;
 
+    /// The leaves of successive slots from the starts of their chains, slot by slot.
+    fn fresh_leaves(
+        &self,
+        backend: Backend,
+        parameter: &Parameter,
+        first: u32,
+        starts: &[Digest],
+    ) -> Vec<Digest>;
+
     /// A message as field elements.
     fn message(&self, backend: Backend, message: &[u8; 32]) -> Message;
 
@@ -100,6 +110,25 @@ impl Set {
             Set::Compact => &compact::Compact,
         }
     }
+}
+
+fn fresh_leaves(
+    hash: &impl fresh::Vectors,
+    backend: Backend,
+    parameter: &Parameter,
+    first: u32,
+    starts: &[Digest],
+) -> Vec<Digest> {
+    let chains = hash.set().params().chains;
+    let mut out = vec![[Fp::ZERO; DIGEST_MAX]; starts.len() / chains];
+    backend.run(fresh::Fresh {
+        hash,
+        parameter: *parameter,
+        first,
+        starts,
+        out: &mut out,
+    });
+    out
 }
 
 /// Walks that are done together: their states stay in the first cache.

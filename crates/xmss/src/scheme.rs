@@ -62,8 +62,8 @@ impl Xmss {
     /// Tries, chain starts and chains of one signature, about.
     fn sign_ns(&self) -> u64 {
         let params = self.set.params();
-        // A try is a hash of the seed and one of the message, about five of a chain together.
-        (5 * TRIES + params.chains * 4) as u64 * HASH_NS
+        // A try is a hash of the seed and one of the message, about three of a chain together.
+        (3 * TRIES + params.chains * 4) as u64 * HASH_NS
     }
 }
 

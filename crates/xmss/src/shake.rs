@@ -45,6 +45,18 @@ const ROUND_CONSTANTS: [u64; 24] = {
     constants
 };
 
+/// For each word after ρ and π: the word that it comes from, and by how much that is rotated.
+const SOURCES: [(usize, u32); 25] = {
+    let mut sources = [(0, 0); 25];
+    let (mut from, mut i) = (1, 0);
+    while i < 24 {
+        sources[POSITIONS[i]] = (from, ROTATIONS[i]);
+        from = POSITIONS[i];
+        i += 1;
+    }
+    sources
+};
+
 /// Keccak-f[1600] of eight states.
 struct Permute<'a>(&'a mut [Words; 25]);
 
@@ -54,51 +66,54 @@ impl Pass for Permute<'_> {
     #[inline(always)]
     fn run<V: Packed>(self) {
         let a = self.0;
-        for constant in ROUND_CONSTANTS {
-            let mut parity = [[0; LANES]; 5];
-            for x in 0..5 {
-                for l in 0..LANES {
-                    parity[x][l] =
-                        a[x][l] ^ a[x + 5][l] ^ a[x + 10][l] ^ a[x + 15][l] ^ a[x + 20][l];
-                }
-            }
-            for x in 0..5 {
-                let mut effect = [0; LANES];
-                for l in 0..LANES {
-                    effect[l] = parity[(x + 4) % 5][l] ^ parity[(x + 1) % 5][l].rotate_left(1);
-                }
-                for y in 0..5 {
-                    for l in 0..LANES {
-                        a[x + 5 * y][l] ^= effect[l];
-                    }
-                }
-            }
-            let mut carried = a[1];
-            for i in 0..24 {
-                let next = a[POSITIONS[i]];
-                for l in 0..LANES {
-                    a[POSITIONS[i]][l] = carried[l].rotate_left(ROTATIONS[i]);
-                }
-                carried = next;
-            }
-            for y in 0..5 {
-                let row = [
-                    a[5 * y],
-                    a[5 * y + 1],
-                    a[5 * y + 2],
-                    a[5 * y + 3],
-                    a[5 * y + 4],
-                ];
-                for x in 0..5 {
-                    for l in 0..LANES {
-                        a[5 * y + x][l] = row[x][l] ^ (!row[(x + 1) % 5][l] & row[(x + 2) % 5][l]);
-                    }
-                }
-            }
-            for word in &mut a[0] {
-                *word ^= constant;
-            }
+        let mut b = [[0; LANES]; 25];
+        for constants in ROUND_CONSTANTS.as_chunks::<2>().0 {
+            round(a, &mut b, constants[0]);
+            round(&b, a, constants[1]);
         }
+    }
+}
+
+#[inline(always)]
+fn round(a: &[Words; 25], out: &mut [Words; 25], constant: u64) {
+    let mut parity = [[0; LANES]; 5];
+    for x in 0..5 {
+        for l in 0..LANES {
+            parity[x][l] = a[x][l] ^ a[x + 5][l] ^ a[x + 10][l] ^ a[x + 15][l] ^ a[x + 20][l];
+        }
+    }
+    let mut effect = [[0; LANES]; 5];
+    for x in 0..5 {
+        for l in 0..LANES {
+            effect[x][l] = parity[(x + 4) % 5][l] ^ parity[(x + 1) % 5][l].rotate_left(1);
+        }
+    }
+    row::<0>(a, &effect, out);
+    row::<1>(a, &effect, out);
+    row::<2>(a, &effect, out);
+    row::<3>(a, &effect, out);
+    row::<4>(a, &effect, out);
+    for word in &mut out[0] {
+        *word ^= constant;
+    }
+}
+
+/// ρ, π and χ of the five words of row `Y`: one loop over the states, so that all between load and
+/// store stays in vectors.
+#[allow(clippy::needless_range_loop)] // It is the states that are counted, not the words.
+#[inline(always)]
+fn row<const Y: usize>(a: &[Words; 25], effect: &[Words; 5], out: &mut [Words; 25]) {
+    let word = |x: usize, l: usize| {
+        let (from, rotation) = SOURCES[5 * Y + x];
+        (a[from][l] ^ effect[from % 5][l]).rotate_left(rotation)
+    };
+    for l in 0..LANES {
+        let b = [word(0, l), word(1, l), word(2, l), word(3, l), word(4, l)];
+        out[5 * Y][l] = b[0] ^ (!b[1] & b[2]);
+        out[5 * Y + 1][l] = b[1] ^ (!b[2] & b[3]);
+        out[5 * Y + 2][l] = b[2] ^ (!b[3] & b[4]);
+        out[5 * Y + 3][l] = b[3] ^ (!b[4] & b[0]);
+        out[5 * Y + 4][l] = b[4] ^ (!b[0] & b[1]);
     }
 }
 

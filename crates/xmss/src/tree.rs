@@ -8,8 +8,8 @@
 use std::ops::Range;
 
 use crate::exec::Exec;
-use crate::hash::{Children, Digest, Parameter, Tips, Walk};
-use crate::params::{BASE, Set};
+use crate::hash::{Children, Digest, Parameter};
+use crate::params::Set;
 use crate::prf::{Prf, Value};
 use alphorn_stark::Backend;
 
@@ -84,26 +84,9 @@ impl Source {
             })
             .collect();
         let starts = self.prf.values(backend, &wanted);
-        let walk = |(i, digest): (usize, Digest)| Walk {
-            parameter: self.parameter,
-            slot: (slots.start + (i / params.chains) as u64) as u32,
-            chain: (i % params.chains) as u8,
-            from: 0,
-            to: BASE - 1,
-            digest,
-        };
-        let mut walks: Vec<Walk> = starts.into_iter().enumerate().map(walk).collect();
-        self.set.instance().walk(backend, &mut walks);
-        let ends: Vec<Digest> = walks.iter().map(|walk| walk.digest).collect();
-        let tips: Vec<Tips<'_>> = slots
-            .zip(ends.chunks_exact(params.chains))
-            .map(|(slot, digests)| Tips {
-                parameter: self.parameter,
-                slot: slot as u32,
-                digests,
-            })
-            .collect();
-        self.set.instance().leaves(backend, &tips)
+        let first = slots.start as u32;
+        let instance = self.set.instance();
+        instance.fresh_leaves(backend, &self.parameter, first, &starts)
     }
 
     /// The rows above a row, up to and including level `top`.

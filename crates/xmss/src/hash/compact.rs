@@ -6,13 +6,15 @@
 //! 2^-124.
 
 use alphorn_stark::field::P;
-use alphorn_stark::{Backend, Fp};
+use alphorn_stark::poseidon::compress_vectors_16;
+use alphorn_stark::{Backend, Fp, Packed};
 
+use super::fresh::Vectors;
 use super::{
-    Children, Code, Digest, Encoding, Instance, Message, Tips, Walk, message_limbs, on_target,
-    walk_16,
+    Children, Code, Digest, Encoding, Instance, Message, Parameter, Tips, Walk, message_limbs,
+    on_target, walk_16,
 };
-use crate::params::Set;
+use crate::params::{DIGEST_MAX, Set};
 
 /// The functions of the compact set.
 pub(super) struct Compact;
@@ -103,6 +105,16 @@ impl Instance for Compact {
         states.iter().map(|state| padded(state)).collect()
     }
 
+    fn fresh_leaves(
+        &self,
+        backend: Backend,
+        parameter: &Parameter,
+        first: u32,
+        starts: &[Digest],
+    ) -> Vec<Digest> {
+        super::fresh_leaves(self, backend, parameter, first, starts)
+    }
+
     fn message(&self, backend: Backend, message: &[u8; 32]) -> Message {
         let limbs = message_limbs(message);
         let left = std::array::from_fn(|i| limbs[i]);
@@ -127,6 +139,68 @@ impl Instance for Compact {
             halves.map(|(left, e)| (*left, padded(&e.parameter))),
         );
         hashes.iter().map(decode).collect()
+    }
+}
+
+impl Vectors for Compact {
+    #[inline(always)]
+    fn set(&self) -> Set {
+        Set::Compact
+    }
+
+    fn tweak_base(&self, slot: u32) -> [u32; 2] {
+        tweak(CHAIN, 0, slot).map(Fp::canonical)
+    }
+
+    #[inline(always)]
+    fn tweak_offset(&self, chain: usize, position: u8) -> u32 {
+        8 * chain as u32 + u32::from(position)
+    }
+
+    #[inline(always)]
+    fn step_input<V: Packed>(
+        &self,
+        parameter: &[V; 5],
+        tweak: [V; 2],
+        digest: &[V; DIGEST_MAX],
+    ) -> [V; 16] {
+        let mut state = [V::splat(Fp::ZERO); 16];
+        state[..2].copy_from_slice(&tweak);
+        state[4..8].copy_from_slice(&digest[..4]);
+        state[8..12].copy_from_slice(&parameter[..4]);
+        state
+    }
+
+    fn leaf_tweak(&self, slot: u32) -> [Fp; 2] {
+        tweak(LEAF, 0, slot)
+    }
+
+    #[inline(always)]
+    fn leaf<V: Packed, const N: usize>(
+        &self,
+        parameter: &[V; 5],
+        tweak: &[[V; 2]; N],
+        tips: &[[[V; DIGEST_MAX]; N]],
+    ) -> [[V; DIGEST_MAX]; N] {
+        let zero = V::splat(Fp::ZERO);
+        let mut states = [[zero; 16]; N];
+        for (state, tweak) in states.iter_mut().zip(tweak) {
+            state[..2].copy_from_slice(tweak);
+            state[4..8].copy_from_slice(&parameter[..4]);
+        }
+        compress_vectors_16(&mut states);
+        for pair in tips.chunks_exact(2) {
+            for (n, state) in states.iter_mut().enumerate() {
+                state[8..12].copy_from_slice(&pair[0][n][..4]);
+                state[12..].copy_from_slice(&pair[1][n][..4]);
+            }
+            compress_vectors_16(&mut states);
+        }
+        let mut leaves = [[zero; DIGEST_MAX]; N];
+        for (leaf, state) in leaves.iter_mut().zip(&states) {
+            leaf[..4].copy_from_slice(&state[..4]);
+        }
+        leaves
     }
 }
 

@@ -3,13 +3,15 @@
 use std::sync::LazyLock;
 
 use alphorn_stark::field::P;
-use alphorn_stark::{Backend, Fp};
+use alphorn_stark::poseidon::permute_vectors_24;
+use alphorn_stark::{Backend, Fp, Packed};
 
+use super::fresh::Vectors;
 use super::{
-    Children, Code, Digest, Encoding, Instance, Message, Tips, Walk, message_limbs, on_target,
-    walk_16,
+    Children, Code, Digest, Encoding, Instance, Message, Parameter, Tips, Walk, message_limbs,
+    on_target, walk_16,
 };
-use crate::params::Set;
+use crate::params::{DIGEST_MAX, Set};
 
 /// The functions of one of the two sets.
 pub(super) struct Lean {
@@ -135,6 +137,16 @@ impl Instance for Lean {
         sponges(backend, self.capacity, &inputs)
     }
 
+    fn fresh_leaves(
+        &self,
+        backend: Backend,
+        parameter: &Parameter,
+        first: u32,
+        starts: &[Digest],
+    ) -> Vec<Digest> {
+        super::fresh_leaves(self, backend, parameter, first, starts)
+    }
+
     fn message(&self, _backend: Backend, message: &[u8; 32]) -> Message {
         message_limbs(message)
     }
@@ -151,6 +163,81 @@ impl Instance for Lean {
             .iter()
             .map(|state| self.decode(&state[..lanes]))
             .collect()
+    }
+}
+
+impl Vectors for Lean {
+    #[inline(always)]
+    fn set(&self) -> Set {
+        self.set
+    }
+
+    fn tweak_base(&self, slot: u32) -> [u32; 2] {
+        let value = u64::from(slot) << 24;
+        [(value % u64::from(P)) as u32, (value / u64::from(P)) as u32]
+    }
+
+    #[inline(always)]
+    fn tweak_offset(&self, chain: usize, position: u8) -> u32 {
+        (chain as u32) << 16 | (u32::from(position) + 1) << 8
+    }
+
+    #[inline(always)]
+    fn step_input<V: Packed>(
+        &self,
+        parameter: &[V; 5],
+        tweak: [V; 2],
+        digest: &[V; DIGEST_MAX],
+    ) -> [V; 16] {
+        let mut state = [V::splat(Fp::ZERO); 16];
+        state[..8].copy_from_slice(digest);
+        state[8..13].copy_from_slice(parameter);
+        state[13..15].copy_from_slice(&tweak);
+        state
+    }
+
+    fn leaf_tweak(&self, slot: u32) -> [Fp; 2] {
+        tree_tweak(0, slot)
+    }
+
+    #[inline(always)]
+    fn leaf<V: Packed, const N: usize>(
+        &self,
+        parameter: &[V; 5],
+        tweak: &[[V; 2]; N],
+        tips: &[[[V; DIGEST_MAX]; N]],
+    ) -> [[V; DIGEST_MAX]; N] {
+        let zero = V::splat(Fp::ZERO);
+        let mut states = [[zero; 24]; N];
+        for state in &mut states {
+            for (lane, x) in state.iter_mut().zip(self.capacity.iter()) {
+                *lane = V::splat(*x);
+            }
+        }
+        let head = parameter.len() + 2;
+        let length = head + DIGEST_MAX * tips.len();
+        for block in 0..length.div_ceil(RATE) {
+            for (n, state) in states.iter_mut().enumerate() {
+                for (i, lane) in state[CAPACITY..].iter_mut().enumerate() {
+                    let at = block * RATE + i;
+                    *lane = if at < parameter.len() {
+                        parameter[at]
+                    } else if at < head {
+                        tweak[n][at - parameter.len()]
+                    } else if at < length {
+                        tips[(at - head) / DIGEST_MAX][n][(at - head) % DIGEST_MAX]
+                    } else {
+                        zero
+                    };
+                }
+            }
+            permute_vectors_24(&mut states);
+        }
+        let mut leaves = [[zero; DIGEST_MAX]; N];
+        for (leaf, state) in leaves.iter_mut().zip(&states) {
+            leaf.copy_from_slice(&state[CAPACITY..CAPACITY + DIGEST_MAX]);
+        }
+        leaves
     }
 }
 

@@ -175,3 +175,58 @@ fn the_compact_code_is_the_known_one() {
         assert_eq!(digits, "040456564577466051643774402377351454647745");
     });
 }
+
+/// Vectors of slots give the leaves of walks one by one, also where a tweak passes p.
+#[test]
+fn fresh_leaves_are_those_of_single_chains() {
+    let p = u64::from(alphorn_stark::field::P);
+    // The first limb of its tweak is near p: chains of the slots around it carry.
+    let carries = (0..1u64 << 32)
+        .step_by(65_537)
+        .find(|slot| (slot << 24) % p + (45 << 16) >= p);
+    let carries = carries.unwrap() as u32;
+    for (set, first) in [
+        (Set::Prod, carries - 3),
+        (Set::Prod, u32::MAX - 39),
+        (Set::Compact, (1 << 16) - 5),
+        (Set::Test, 100),
+    ] {
+        let (instance, chains) = (set.instance(), set.params().chains);
+        let parameter = counting(7, set.params().parameter);
+        let starts: Vec<Digest> = (0..40 * chains as u32)
+            .map(|i| counting(31 * i, set.params().digest))
+            .collect();
+        let mut walks: Vec<Walk> = starts
+            .iter()
+            .enumerate()
+            .map(|(i, digest)| Walk {
+                parameter,
+                slot: first + (i / chains) as u32,
+                chain: (i % chains) as u8,
+                from: 0,
+                to: BASE - 1,
+                digest: *digest,
+            })
+            .collect();
+        let portable = Backend::portable();
+        instance.walk(portable, &mut walks);
+        let ends: Vec<Digest> = walks.iter().map(|walk| walk.digest).collect();
+        let tips: Vec<Tips<'_>> = ends
+            .chunks_exact(chains)
+            .zip(first..=u32::MAX)
+            .map(|(digests, slot)| Tips {
+                parameter,
+                slot,
+                digests,
+            })
+            .collect();
+        let expected = instance.leaves(portable, &tips);
+        each(|backend| {
+            for count in [1, 8, 16, 17, 32, 33, 40] {
+                let starts = &starts[..count * chains];
+                let leaves = instance.fresh_leaves(backend, &parameter, first, starts);
+                assert_eq!(leaves, expected[..count], "{set} {backend} {count}");
+            }
+        });
+    }
+}
