@@ -64,8 +64,8 @@ impl Policy {
     /// Transfer and latency alike.
     pub const MEDIUM: Policy = Policy {
         chunks: 64,
-        burst: [80, 80, 80],
-        credit_milli: 300,
+        burst: [76, 76, 76],
+        credit_milli: 100,
         source_pieces: 480,
         headers: 3,
         source_run: 1,
@@ -74,14 +74,10 @@ impl Policy {
     };
     /// [`Policy::MEDIUM`] with fewer bytes and more time.
     pub const MEDIUM_FRUGAL: Policy = Policy {
-        chunks: 64,
-        burst: [60, 60, 60],
-        credit_milli: 500,
-        source_pieces: 320,
-        headers: 3,
-        source_run: 1,
-        gather_ns: 0,
-        feedback: true,
+        burst: [66, 66, 66],
+        credit_milli: 200,
+        source_run: 2,
+        ..Policy::MEDIUM
     };
     /// Transfer far above the latency: a pipeline of short bursts.
     pub const LARGE: Policy = Policy {
@@ -229,13 +225,13 @@ mod tests {
     fn uplinks_scale_bursts_within_bounds() {
         let scaled = |own| Policy::MEDIUM_FRUGAL.scaled(own, 100);
         assert_eq!(scaled(100), Policy::MEDIUM_FRUGAL);
-        assert_eq!((scaled(50).burst[0], scaled(50).credit_milli), (30, 250));
-        assert_eq!((scaled(1).burst[0], scaled(1).credit_milli), (15, 125));
+        assert_eq!((scaled(50).burst[0], scaled(50).credit_milli), (33, 100));
+        assert_eq!((scaled(1).burst[0], scaled(1).credit_milli), (17, 50));
         assert_eq!(
             (scaled(9999).burst[0], scaled(9999).credit_milli),
-            (240, 2000)
+            (264, 800)
         );
-        assert_eq!(scaled(50).source_pieces, 320);
+        assert_eq!(scaled(50).source_pieces, 480);
         assert_eq!(Policy::SMALL.burst_after(0), 120);
         assert_eq!(Policy::SMALL.burst_after(2), 86);
         assert_eq!(Policy::SMALL.burst_after(255), 0);
