@@ -30,16 +30,25 @@ fn inverse(value: u32) -> u32 {
     result
 }
 
-/// Σ factors[i] · rows[i].
-pub(crate) fn combine(factors: &[u16], rows: &[&[u16]]) -> Vec<u16> {
-    let len = rows.first().map_or(0, |row| row.len());
-    let mut sums = vec![0_u32; len];
+/// The product, not below the modulus but below 2^20: so 2^12 of them can be added.
+#[inline(always)]
+fn product(a: u32, b: u32) -> u32 {
+    let product = a * b;
+    (product >> 16) * 15 + (product & 0xffff)
+}
+
+/// Dimensions of a span, at most.
+pub(crate) const WIDTH_MAX: usize = 64;
+
+/// Σ factors[i] · rows[i], for at most 64 rows of at most 64 elements.
+pub(crate) fn combine<'a>(factors: &[u16], rows: impl Iterator<Item = &'a [u16]>) -> [u16; 64] {
+    let mut sums = [0_u32; WIDTH_MAX];
     for (&factor, row) in factors.iter().zip(rows) {
-        for (sum, &element) in sums.iter_mut().zip(*row) {
-            *sum = reduce(*sum + reduce(u32::from(factor) * u32::from(element)));
+        for (sum, &element) in sums.iter_mut().zip(row) {
+            *sum += product(u32::from(factor), u32::from(element));
         }
     }
-    sums.into_iter().map(|sum| sum as u16).collect()
+    sums.map(|sum| reduce(sum) as u16)
 }
 
 /// A span in row echelon form: one flat block, so that copying it is one move of memory.
@@ -54,7 +63,7 @@ pub(crate) struct Span {
 impl Span {
     /// The zero space in up to 64 dimensions.
     pub(crate) fn new(width: usize) -> Span {
-        assert!(width <= 64, "{width} dimensions, limit 64");
+        assert!(width <= WIDTH_MAX, "{width} dimensions, limit 64");
         Span {
             width,
             rows: vec![0; width * width],
@@ -83,7 +92,7 @@ impl Span {
         let factor = inverse(reduced[pivot]);
         let from = pivot * self.width;
         for (slot, &element) in self.rows[from..from + self.width].iter_mut().zip(&reduced) {
-            *slot = reduce(element * factor) as u16;
+            *slot = reduce(reduce(element) * factor) as u16;
         }
         self.present |= 1 << pivot;
         true
@@ -95,13 +104,16 @@ impl Span {
         self.present = other.present;
     }
 
-    /// What is left of the row, and where it begins; `None` if nothing is left.
-    fn reduced(&self, row: &[u16]) -> Option<(usize, [u32; 64])> {
-        let mut left = [0_u32; 64];
+    /// What is left of the row, and where it begins; `None` if nothing is left. Behind its begin
+    /// elements are not reduced yet.
+    fn reduced(&self, row: &[u16]) -> Option<(usize, [u32; WIDTH_MAX])> {
+        let mut left = [0_u32; WIDTH_MAX];
         for (slot, &element) in left.iter_mut().zip(row) {
             *slot = u32::from(element);
         }
         for column in 0..self.width {
+            // At most 64 products below 2^20 were added to an element.
+            left[column] = reduce(left[column]);
             if left[column] == 0 {
                 continue;
             }
@@ -109,9 +121,10 @@ impl Span {
                 return Some((column, left));
             }
             let factor = MODULUS - left[column];
-            let from = column * self.width;
-            for (slot, &element) in left.iter_mut().zip(&self.rows[from..from + self.width]) {
-                *slot = reduce(*slot + reduce(factor * u32::from(element)));
+            // A row begins at its pivot.
+            let own = &self.rows[column * self.width + column..(column + 1) * self.width];
+            for (slot, &element) in left[column..].iter_mut().zip(own) {
+                *slot += product(factor, u32::from(element));
             }
         }
         None
@@ -134,7 +147,12 @@ mod tests {
             assert_eq!(reduce(value * inverse(value)), 1);
         }
         let rows: [&[u16]; 2] = [&[1, 65_520], &[2, 65_520]];
-        assert_eq!(combine(&[65_520, 3], &rows), [5, 65_519]);
+        let combined = combine(&[65_520, 3], rows.into_iter());
+        assert_eq!(combined[..3], [5, 65_519, 0]);
+        // The largest sums that there are.
+        let most = [[65_520_u16; WIDTH_MAX]; WIDTH_MAX];
+        let rows = most.iter().map(|row| row.as_slice());
+        assert_eq!(combine(&[65_520; WIDTH_MAX], rows), [64; WIDTH_MAX]);
     }
 
     #[test]

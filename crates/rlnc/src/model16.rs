@@ -11,7 +11,7 @@ use crate::coefficients::{Law, Mode, WIDTHS};
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
 use crate::merkle::{Hash, path_len};
-use crate::model::{MODULUS, Span, combine};
+use crate::model::{MODULUS, Span, WIDTH_MAX, combine};
 use crate::pedersen::{Verdicts, Weights};
 
 /// The random linear code of [`Ristretto`](crate::Ristretto) with rows modulo 65521 and no data.
@@ -40,7 +40,7 @@ pub struct ModelChunk {
     /// What verification will find: a simulated adversary sends `false`.
     pub valid: bool,
     bits: u8,
-    row: Arc<Vec<u16>>,
+    row: Arc<[u16]>,
 }
 
 /// A modelled list of commitments: nothing but its size.
@@ -61,8 +61,9 @@ pub struct ModelBasket {
 struct Generation {
     accepted: Span,
     waiting: Span,
-    /// Accepted rows and the bits of their coefficients.
-    rows: Vec<(Arc<Vec<u16>>, u8)>,
+    /// Accepted rows, one behind the other, and the bits of their coefficients.
+    rows: Vec<u16>,
+    bits: Vec<u8>,
     source: bool,
 }
 
@@ -73,11 +74,14 @@ const SMALL_BITS_MAX: u8 = 64;
 
 impl Generation {
     fn new(chunks: u16, source: bool) -> Generation {
-        let empty = || Span::new(usize::from(chunks));
+        // A source has everything, and no row of its own.
+        let width = if source { 0 } else { usize::from(chunks) };
+        let empty = || Span::new(width);
         Generation {
             accepted: empty(),
             waiting: empty(),
             rows: Vec::new(),
+            bits: Vec::new(),
             source,
         }
     }
@@ -143,12 +147,14 @@ fn body_bytes(header: &Header, width: u8) -> usize {
     real.max(CHUNK_FIXED_BYTES + 1 + 2 * chunks)
 }
 
-fn draw_row(len: usize, rng: &mut (impl Rng + ?Sized)) -> Vec<u16> {
+/// Elements of which at least one is not zero; those behind `len` are.
+fn draw_row(len: usize, rng: &mut (impl Rng + ?Sized)) -> [u16; WIDTH_MAX] {
+    let mut row = [0; WIDTH_MAX];
     loop {
-        let row: Vec<u16> = (0..len)
-            .map(|_| (rng.next_u32() % MODULUS) as u16)
-            .collect();
-        if row.iter().any(|&element| element != 0) {
+        for element in &mut row[..len] {
+            *element = (rng.next_u32() % MODULUS) as u16;
+        }
+        if row[..len].iter().any(|&element| element != 0) {
             return row;
         }
     }
@@ -263,7 +269,7 @@ impl Coding for Model16 {
             sender_rank: u16::from_le_bytes([*r0, *r1]),
             valid: *valid == 1,
             bits: *bits,
-            row: Arc::new(row),
+            row: row.into(),
         };
         if *bits == 0 || *bits > FULL_BITS {
             return Err(PieceError::Width(*bits));
@@ -354,7 +360,8 @@ impl Coding for Model16 {
         }
         // The waiting span contains the accepted one also for pieces that were never offered.
         generation.waiting.insert(&piece.row);
-        generation.rows.push((piece.row, piece.bits));
+        generation.rows.extend_from_slice(&piece.row);
+        generation.bits.push(piece.bits);
         true
     }
 
@@ -386,31 +393,30 @@ impl Coding for Model16 {
                 Law::Fresh => 8,
                 Law::Blend => 18,
             };
+            let chunks = usize::from(basket.chunks);
             (
-                Arc::new(draw_row(usize::from(basket.chunks), rng)),
+                draw_row(chunks, rng)[..chunks].into(),
                 if full { FULL_BITS } else { bits },
             )
         } else {
-            match generation.rows.as_slice() {
+            let chunks = usize::from(basket.chunks);
+            match *generation.bits {
                 [] => return None,
-                [(row, bits)] if !full => (row.clone(), *bits),
-                rows => {
-                    let factors = draw_row(rows.len(), rng);
-                    let vectors: Vec<&[u16]> = rows.iter().map(|(row, _)| row.as_slice()).collect();
+                [bits] if !full => (generation.rows[..chunks].into(), bits),
+                ref widths => {
+                    let factors = draw_row(widths.len(), rng);
+                    let vectors = generation.rows.chunks_exact(chunks);
+                    let row = combine(&factors[..widths.len()], vectors);
                     // Growth of a recoding: 8 bits of a factor and log2 of the number of terms.
-                    let growth = 8 + rows.len().next_power_of_two().trailing_zeros() as u8;
-                    let widest = rows
-                        .iter()
-                        .map(|(_, bits)| *bits)
-                        .max()
-                        .unwrap_or(FULL_BITS);
+                    let growth = 8 + widths.len().next_power_of_two().trailing_zeros() as u8;
+                    let widest = widths.iter().copied().max().unwrap_or(FULL_BITS);
                     let bits = widest.saturating_add(growth);
                     let bits = if full || bits > SMALL_BITS_MAX {
                         FULL_BITS
                     } else {
                         bits
                     };
-                    (Arc::new(combine(&factors, &vectors)), bits)
+                    (row[..chunks].into(), bits)
                 }
             }
         };
