@@ -270,13 +270,17 @@ impl Pass for Aggregate<'_> {
         if folded.level.g_digits > 0 {
             folded.add_norm::<V>(cut, weights, form);
         }
-        let open = |weights: &[Ntt], u: &[Rq]| {
-            let u: Vec<Ntt> = u.iter().map(Ntt::from_rq_in::<V>).collect();
-            Ntt::dot_in::<V>(weights.iter().zip(&u)).to_rq_in::<V>()
-        };
-        form.rhs.add(&open(&weights.first, &folded.openings.u0));
-        form.rhs.add(&open(&weights.outer, &folded.openings.u1));
-        form.rhs.add(&open(&weights.garbage, &folded.u2));
+        let openings = [
+            (&weights.first, &folded.openings.u0),
+            (&weights.outer, &folded.openings.u1),
+            (&weights.garbage, &folded.u2),
+        ];
+        for (weights, u) in openings {
+            for (weight, u) in weights.iter().zip(u) {
+                let product = Ntt::from_rq_in::<V>(u).times_in::<V>(weight);
+                form.rhs.add(&product.to_rq_in::<V>());
+            }
+        }
         let sum = Ntt::from_rq_in::<V>(&folded.rhs).times_in::<V>(&weights.sum);
         form.rhs.add(&sum.to_rq_in::<V>());
     }

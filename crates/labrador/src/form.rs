@@ -72,19 +72,23 @@ impl Form {
 }
 
 /// Sums of elements with the same index, each times its weight.
-struct Weighted<'a>(&'a [Ntt; LIFTS], [&'a [Rq]; LIFTS]);
+pub(crate) struct Weighted<'a>(pub(crate) &'a [Ntt; LIFTS], pub(crate) [&'a [Rq]; LIFTS]);
 
 impl Pass for Weighted<'_> {
     type Output = Vec<Rq>;
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> Vec<Rq> {
-        let sum = |index: usize| {
-            let elements: [Ntt; LIFTS] =
-                std::array::from_fn(|l| Ntt::from_rq_in::<V>(&self.1[l][index]));
-            Ntt::dot_in::<V>(self.0.iter().zip(&elements)).to_rq_in::<V>()
-        };
-        (0..self.1[0].len()).map(sum).collect()
+        let mut out = Vec::with_capacity(self.1[0].len());
+        for index in 0..self.1[0].len() {
+            let mut sum = Ntt::zero();
+            for (weight, elements) in self.0.iter().zip(self.1) {
+                let element = Ntt::from_rq_in::<V>(&elements[index]);
+                sum.add_dot_in::<V>([(weight, &element)]);
+            }
+            out.push(sum.to_rq_in::<V>());
+        }
+        out
     }
 }
 
@@ -98,8 +102,11 @@ impl Pass for Linear<'_> {
     fn run<V: Vectors>(self) -> Rq {
         let mut sum = Ntt::zero();
         for (phi, s) in self.0.chunks(PRODUCTS).zip(self.1.chunks(PRODUCTS)) {
-            let phi: Vec<Ntt> = phi.iter().map(Ntt::from_rq_in::<V>).collect();
-            sum.add_dot_in::<V>(phi.iter().zip(s));
+            let mut left = Vec::with_capacity(PRODUCTS);
+            for phi in phi {
+                left.push(Ntt::from_rq_in::<V>(phi));
+            }
+            sum.add_dot_in::<V>(left.iter().zip(s));
         }
         sum.to_rq_in::<V>()
     }

@@ -114,7 +114,11 @@ impl Pass for Commit<'_> {
                 sum.add_dot_in::<V>(elements.iter().enumerate().map(|(k, s)| (entry(k), s)));
             }
         }
-        sums.iter().map(Ntt::to_rq_in::<V>).collect()
+        let mut out = Vec::with_capacity(sums.len());
+        for sum in &sums {
+            out.push(sum.to_rq_in::<V>());
+        }
+        out
     }
 }
 

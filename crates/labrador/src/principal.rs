@@ -311,6 +311,10 @@ impl Pass for Products<'_> {
                 }
             }
         }
-        sums.iter().map(Ntt::to_rq_in::<V>).collect()
+        let mut out = Vec::with_capacity(sums.len());
+        for sum in &sums {
+            out.push(sum.to_rq_in::<V>());
+        }
+        out
     }
 }

@@ -11,7 +11,7 @@ use crate::principal::{Products, inner_products};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, weigh, weights};
 use crate::ring::{DEGREE, Ntt, Rq, Small, norm_sq};
 use crate::schedule::{Cut, Level, Tail};
-use crate::transcript::Transcript;
+use crate::transcript::{Stream, Transcript};
 use crate::wire::Sender;
 
 /// A projection is accepted up to this multiple of the bound of the squared norm, which it
@@ -62,11 +62,13 @@ impl Pass for Amortise<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self) -> Vec<Ntt> {
         let rank = self.cut.rank;
-        let element = |k: usize| {
+        let mut out = Vec::with_capacity(rank);
+        for k in 0..rank {
             let pieces = self.challenges.iter().enumerate();
-            Ntt::dot_in::<V>(pieces.map(|(i, c)| (c, &self.vector[i * rank + k])))
-        };
-        (0..rank).map(element).collect()
+            let pairs = pieces.map(|(i, c)| (c, &self.vector[i * rank + k]));
+            out.push(Ntt::dot_in::<V>(pairs));
+        }
+        out
     }
 }
 
@@ -394,6 +396,11 @@ pub(crate) fn cut_witness(cut: &Cut, rank: usize, witness: Vec<Small>) -> Vec<Sm
     out
 }
 
+/// The weights of the lifts.
+pub(crate) fn draw_weights(stream: &mut Stream) -> [Ntt; LIFTS] {
+    std::array::from_fn(|_| Ntt::from_small_bounded(&weight(stream), 2))
+}
+
 /// The one equation that remains of a level: its lifts and its equations in `R_Q`, each with a
 /// short weight of the transcript.
 pub(crate) fn combine(
@@ -404,8 +411,7 @@ pub(crate) fn combine(
     backend: Backend,
 ) -> Form {
     let mut stream = transcript.seed("weights", 0).stream();
-    let weights: [Ntt; LIFTS] =
-        std::array::from_fn(|_| Ntt::from_small_bounded(&weight(&mut stream), 2));
+    let weights = draw_weights(&mut stream);
     let mut form = Form::weighted(cut, &weights, lifts, backend);
     equations.aggregate(cut, &mut stream, &mut form);
     form

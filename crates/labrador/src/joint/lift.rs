@@ -98,11 +98,12 @@ impl Public<'_> {
     pub(crate) fn forms(&self, cut: &Cut, lifts: &Lifts, backend: Backend) -> [Form; LIFTS] {
         let mut forms: [Form; LIFTS] = std::array::from_fn(|_| Form::zero(cut));
         self.add_blocks(lifts, &mut forms, backend);
-        self.add_images(lifts, &mut forms, backend);
+        for (form, images) in forms.iter_mut().zip(self.image_forms(lifts, backend)) {
+            form.phi[self.layout.image_start()..].clone_from_slice(&images);
+        }
         for (l, form) in forms.iter_mut().enumerate() {
             self.add_conjugation(&lifts.each[l], form);
             self.add_products(&lifts.each[l], form);
-            self.add_padding(&lifts.each[l], form);
             form.rhs.set_constant(self.constant(lifts, l));
         }
         self.add_linear(lifts, &mut forms);
@@ -132,27 +133,34 @@ impl Public<'_> {
         }
     }
 
-    /// `e_(p,b) <omega, y_(p,b)> + <omega', Pi (y; y_0; y_1)>` on `Y`, where `y = y_0 + 2^9 y_1`.
-    fn add_images(&self, lifts: &Lifts, forms: &mut [Form; LIFTS], backend: Backend) {
-        let (start, count) = (self.layout.image_start(), self.layout.image_elements());
-        let base = 1 << BASE;
+    /// The lifts over the pieces of `Y`, where `y = y_0 + 2^9 y_1`:
+    /// `e_(p,b) <omega, y_(p,b)> + <omega', Pi (y; y_0; y_1)>`, and random multiples of the zeros
+    /// behind.
+    pub(crate) fn image_forms(&self, lifts: &Lifts, backend: Backend) -> [Vec<Rq>; LIFTS] {
+        let count = self.layout.image_elements();
+        let places = self.layout.elements() - self.layout.image_start();
         let columns = (self.projection).collapse(0..3 * count, &lifts.projection, backend);
-        for (l, form) in forms.iter_mut().enumerate() {
+        std::array::from_fn(|l| {
+            let (lift, columns) = (&lifts.each[l], &columns[l]);
+            let mut phi = vec![Rq::ZERO; places];
             for index in 0..count {
-                let mut image = self.image_weights(&lifts.each[l], index);
-                image.add(&columns[l][2 * count + index]);
-                let (low, high) = (start + index, start + count + index);
-                form.phi[low].add(&columns[l][index]);
-                form.phi[low].add(&image);
-                form.phi[high].add(&columns[l][count + index]);
-                form.phi[high].add(&image.scaled(base));
+                let mut image = self.image_weights(lift, index);
+                image.add(&columns[2 * count + index]);
+                phi[index].clone_from(&columns[index]);
+                phi[index].add(&image);
+                phi[count + index].clone_from(&columns[count + index]);
+                phi[count + index].add(&image.scaled(1 << BASE));
             }
-        }
+            for (phi, &g) in phi[2 * count..].iter_mut().zip(&lift.padding) {
+                *phi = lift.theta.scaled(g);
+            }
+            phi
+        })
     }
 
     /// The element whose product with element `index` of the images has the constant coefficient
     /// `e_(p,b) <omega, y>`.
-    pub(crate) fn image_weights(&self, lift: &Lift, index: usize) -> Rq {
+    fn image_weights(&self, lift: &Lift, index: usize) -> Rq {
         let quarters = ROWS / DEGREE;
         let (block, quarter) = (index / quarters, index % quarters);
         let mut coefficients = [0; DEGREE];
@@ -189,13 +197,6 @@ impl Public<'_> {
         }
     }
 
-    fn add_padding(&self, lift: &Lift, form: &mut Form) {
-        let start = self.layout.image_start() + 2 * self.layout.image_elements();
-        for (phi, &g) in form.phi[start..].iter_mut().zip(&lift.padding) {
-            phi.add(&lift.theta.scaled(g));
-        }
-    }
-
     /// `sum mu_k L_k` on the rows of `S0` that are no slack.
     fn add_linear(&self, lifts: &Lifts, forms: &mut [Form; LIFTS]) {
         let mut tile = LinearTile::new(&self.layout, lifts);
@@ -219,7 +220,7 @@ pub(crate) struct LinearTile {
     width: usize,
     count: usize,
     /// The weights of all lifts in halves of 24 bits, centred: `low + 2^24 high`.
-    mu: [[[i64; 2]; FORMS_MAX]; LIFTS],
+    mu: [[[i32; 2]; FORMS_MAX]; LIFTS],
     weights: Vec<i16>,
 }
 
@@ -229,7 +230,7 @@ impl LinearTile {
         for (halves, lift) in tile.mu.iter_mut().zip(&lifts.each) {
             for (halves, &weight) in halves.iter_mut().zip(&lift.forms) {
                 let weight = centred(weight);
-                *halves = [weight & 0xff_ffff, weight >> 24];
+                *halves = [(weight & 0xff_ffff) as i32, (weight >> 24) as i32];
             }
         }
         tile
@@ -253,12 +254,14 @@ impl LinearTile {
     }
 
     /// The coefficients of form `form` on a column of the tile.
+    #[inline(always)]
     pub(crate) fn row(&self, column: usize, form: usize) -> &[i16] {
         &self.weights[(column * self.count + form) * self.width..][..self.width]
     }
 
     /// The element whose product with row `row` of a column has the constant coefficient
     /// `sum_k mu_k L_k`.
+    #[inline(always)]
     pub(crate) fn element(&self, lift: usize, column: usize, row: usize) -> Rq {
         let (mut low, mut high) = ([0i64; DEGREE], [0i64; DEGREE]);
         for form in 0..self.count {
@@ -266,8 +269,8 @@ impl LinearTile {
             let weights = &self.row(column, form)[row * DEGREE..(row + 1) * DEGREE];
             // 16 products below 2^24 * 2^14.
             for ((low, high), &weight) in low.iter_mut().zip(&mut high).zip(weights) {
-                *low += mu_low * i64::from(weight);
-                *high += mu_high * i64::from(weight);
+                *low += i64::from(mu_low) * i64::from(weight);
+                *high += i64::from(mu_high) * i64::from(weight);
             }
         }
         let mut sums = [0i64; DEGREE];

@@ -2,6 +2,7 @@
 //! forms over the integers that are drawn after the commitment.
 #![doc = include_str!("LECTURE.md")]
 
+mod fold;
 mod layout;
 mod lift;
 mod statement;

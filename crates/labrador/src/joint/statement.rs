@@ -1,5 +1,6 @@
 //! The statement and both sides of its first level.
 
+use super::fold::amortised;
 use super::layout::{BASE, BLOCK, FORMS_MAX, IMAGE_FACTOR, Layout, PRODUCT_DIGITS};
 use super::lift::{Lifts, LinearTile, Public};
 use super::{DrawnForms, Forms, TILE, witness};
@@ -9,8 +10,8 @@ use crate::folded::{Folded, Keys, Openings};
 use crate::form::{Equations, Form, Garbage};
 use crate::kernel::Backend;
 use crate::principal::inner_products;
-use crate::projection::{Projection, ROWS, image_norm_sq};
-use crate::prove::{Prover, combine, commit_pieces};
+use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
+use crate::prove::{Prover, combine, commit_pieces, draw_challenges, draw_weights};
 use crate::ring::{DEGREE, Ntt, Rq, Small, norm_sq};
 use crate::schedule::{Cut, Level, PublicBounds};
 use crate::sis::Profile;
@@ -206,22 +207,34 @@ struct Norms<'a> {
     alphas: &'a [Ntt],
 }
 
+impl Norms<'_> {
+    fn quadratic(&self) -> impl Iterator<Item = ((usize, usize), Rq)> {
+        let first = self.layout.first_pieces();
+        (0..self.layout.long_pieces()).map(move |piece| ((piece, first + piece), Rq::constant(1)))
+    }
+
+    fn right_side(&self) -> Rq {
+        let mut sum = Rq::ZERO;
+        for alpha in self.alphas {
+            sum.add(&alpha.to_rq());
+        }
+        sum.scaled(self.layout.norm_sq)
+    }
+}
+
 impl Equations for Norms<'_> {
     fn aggregate(&self, _: &Cut, _: &mut Stream, form: &mut Form) {
-        let layout = self.layout;
-        for piece in 0..layout.long_pieces() {
-            form.add_quadratic(piece, layout.first_pieces() + piece, &Rq::constant(1));
+        for ((i, j), one) in self.quadratic() {
+            form.add_quadratic(i, j, &one);
         }
-        let mut sum = Rq::ZERO;
         for (i, alpha) in self.alphas.iter().enumerate() {
             let alpha = alpha.to_rq();
             for digit in 0..PRODUCT_DIGITS {
                 let power = 1 << (BASE * digit as u32);
-                form.phi[layout.digit_row(digit) + i].sub(&alpha.scaled(power));
+                form.phi[self.layout.digit_row(digit) + i].sub(&alpha.scaled(power));
             }
-            sum.add(&alpha);
         }
-        form.rhs.add(&sum.scaled(layout.norm_sq));
+        form.rhs.add(&self.right_side());
     }
 
     fn lift(&self, _: &Cut, _: &mut Stream, _: &mut Form) {}
@@ -361,7 +374,7 @@ impl FrontEnd for DachshundJoint<'_> {
         keys: &'k Keys,
         level: &'k Level,
     ) -> Result<Folded<'k>, Reject> {
-        let (layout, cut) = (&self.layout, &level.cut);
+        let layout = &self.layout;
         let receiver = &mut verifier.receiver;
         let u0 = receiver.elements("u0", level.kappa_outer)?;
         let forms = self.forms.draw(&receiver.transcript.seed("forms", 0));
@@ -392,23 +405,31 @@ impl FrontEnd for DachshundJoint<'_> {
             image,
         };
         let lifts = Lifts::draw(layout, self.forms.count(), &receiver.transcript);
-        let mut lifted = public.forms(cut, &lifts, keys.backend);
-        verifier.receive_lifts(&mut lifted)?;
+        let constants: [u64; LIFTS] = std::array::from_fn(|l| public.constant(&lifts, l));
+        let values = receiver.elements_with_constants("lifts", &constants)?;
+        let weights = draw_weights(&mut receiver.transcript.seed("weights", 0).stream());
+        let u2 = receiver.elements("u2", level.kappa_outer)?;
+        receiver.byte("challenge nonce")?;
+        let challenges = draw_challenges(&receiver.transcript, level.cut.pieces);
+        receiver.level += 1;
         let alphas = &public.alphas;
         let norms = Norms { layout, alphas };
-        let form = combine(
-            &verifier.receiver.transcript,
-            &norms,
-            cut,
-            &lifted,
-            keys.backend,
-        );
-        let first_pieces = layout.first_pieces();
-        let openings = Openings {
-            u0,
-            first_digits: first_pieces * level.kappa * level.t_digits,
-            u1,
-        };
-        verifier.fold_level(keys, level, &form, openings)
+        let values: Vec<Ntt> = values.iter().map(Ntt::from_rq).collect();
+        let mut rhs = Ntt::dot(weights.iter().zip(&values)).to_rq();
+        rhs.add(&norms.right_side());
+        Ok(Folded {
+            level,
+            keys,
+            phi: amortised(&public, &lifts, &weights, &challenges, keys.backend),
+            challenges,
+            quadratic: norms.quadratic().collect(),
+            rhs,
+            openings: Openings {
+                u0,
+                first_digits: layout.first_pieces() * level.kappa * level.t_digits,
+                u1,
+            },
+            u2,
+        })
     }
 }

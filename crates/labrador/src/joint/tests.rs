@@ -5,7 +5,7 @@ use super::*;
 use crate::adversary::{Step, Tamper};
 use crate::ring::{DEGREE, Rq, Small};
 use crate::sis::Profile;
-use crate::{FrontEnd, Invalid, ProveError, Reject, StatementError, System};
+use crate::{Backend, FrontEnd, Invalid, ProveError, Reject, StatementError, System};
 
 const MODULUS: u64 = 12_289;
 const FORMS: usize = 3;
@@ -240,6 +240,34 @@ fn statements_beyond_the_limits_are_refused_by_name() {
     }
     let expected = Some(StatementError::Columns { columns: 0 });
     assert_eq!(refuse(&Other(3, 12_289), 0), expected);
+}
+
+/// A change here is a change of the format and of its version.
+#[test]
+fn proofs_are_frozen() {
+    let (toy, witness) = sample("known", 2, 2, 4000);
+    let statement = statement(&toy, 4000);
+    let system = System::new(&statement.bounds()).expect("short enough");
+    let proof = system
+        .prove(&statement, &witness)
+        .expect("a true statement");
+    let mut transcript = crate::transcript::Transcript::new("known answers");
+    transcript.absorb("proof", &proof);
+    let digest: String = (transcript.state().iter())
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert_eq!(
+        digest,
+        "75627d273b88ecb7a67b6c0555725b808a417881bb878236d540cce95cc66744"
+    );
+    for backend in Backend::available() {
+        let other = System::on(&statement.bounds(), backend).expect("short enough");
+        assert_eq!(
+            other.prove(&statement, &witness),
+            Ok(proof.clone()),
+            "{backend}"
+        );
+    }
 }
 
 /// Every byte of a proof counts, and so does everything public.

@@ -268,10 +268,26 @@ impl<'a, I: Iterator<Item = (&'a Ntt, &'a Ntt)>> Pass for Dot<I> {
 pass!(ToRq(Ntt), |self, V| self.0.to_rq_in::<V>() => Rq);
 pass!(Times(Ntt, Ntt), |self, V| self.0.times_in::<V>(self.1) => Ntt);
 pass!(ManySmall([Small]), |self, V| {
-    self.0.iter().map(|x| Ntt::from_small_in::<V>(x, 1 << 15)).collect()
+    let mut out = Vec::with_capacity(self.0.len());
+    for x in self.0 {
+        out.push(Ntt::from_small_in::<V>(x, 1 << 15));
+    }
+    out
 } => Vec<Ntt>);
-pass!(ManyOf([Rq]), |self, V| self.0.iter().map(Ntt::from_rq_in::<V>).collect() => Vec<Ntt>);
-pass!(ManyTo([Ntt]), |self, V| self.0.iter().map(Ntt::to_rq_in::<V>).collect() => Vec<Rq>);
+pass!(ManyOf([Rq]), |self, V| {
+    let mut out = Vec::with_capacity(self.0.len());
+    for x in self.0 {
+        out.push(Ntt::from_rq_in::<V>(x));
+    }
+    out
+} => Vec<Ntt>);
+pass!(ManyTo([Ntt]), |self, V| {
+    let mut out = Vec::with_capacity(self.0.len());
+    for x in self.0 {
+        out.push(x.to_rq_in::<V>());
+    }
+    out
+} => Vec<Rq>);
 
 impl Backend {
     /// The residues of many short elements.

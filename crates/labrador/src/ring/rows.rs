@@ -48,11 +48,12 @@ fn barrett<V: Vector>(a: V) -> V {
     a.sub(quotient.mul_low(V::repeat(&TABLES.p)))
 }
 
-/// Applies a function to all numbers, a vector at a time.
+/// Replaces all numbers by reduced ones. No closure: a function that a closure calls would not be
+/// compiled for the instruction set of the pass.
 #[inline(always)]
-fn each<V: Vector>(rows: &mut Rows, f: impl Fn(V) -> V) {
+fn reduce_all<V: Vector>(rows: &mut Rows) {
     for chunk in rows.0.chunks_exact_mut(V::LANES) {
-        f(V::load(chunk)).store(chunk);
+        barrett(V::load(chunk)).store(chunk);
     }
 }
 
@@ -101,11 +102,11 @@ pub(super) fn forward<V: Vectors>(rows: &mut Rows) {
     for length in [32, 16, 8] {
         root = forward_layer::<V::Wide>(rows, length, root);
     }
-    each(rows, barrett::<V::Wide>);
+    reduce_all::<V::Wide>(rows);
     root = forward_layer::<V::Wide>(rows, 4, root);
     root = forward_layer::<V::Half>(rows, 2, root);
     forward_layer::<V::Row>(rows, 1, root);
-    each(rows, barrett::<V::Wide>);
+    reduce_all::<V::Wide>(rows);
 }
 
 /// Recovers 64 times the coefficients of reduced values, times whatever constant `last` is; output
@@ -114,13 +115,15 @@ pub(super) fn forward<V: Vectors>(rows: &mut Rows) {
 fn inverse<V: Vectors>(rows: &mut Rows, last: &Factor) {
     let mut root = inverse_layer::<V::Row>(rows, 1, DEGREE - 1);
     root = inverse_layer::<V::Half>(rows, 2, root);
-    each(rows, barrett::<V::Wide>);
+    reduce_all::<V::Wide>(rows);
     root = inverse_layer::<V::Wide>(rows, 4, root);
     root = inverse_layer::<V::Wide>(rows, 8, root);
-    each(rows, barrett::<V::Wide>);
+    reduce_all::<V::Wide>(rows);
     root = inverse_layer::<V::Wide>(rows, 16, root);
     inverse_layer::<V::Wide>(rows, 32, root);
-    each(rows, |x: V::Wide| barrett(by_factor(x, last)));
+    for chunk in rows.0.chunks_exact_mut(<V::Wide as Vector>::LANES) {
+        barrett(by_factor(V::Wide::load(chunk), last)).store(chunk);
+    }
 }
 
 /// The residues of short coefficients.
@@ -152,10 +155,9 @@ pub(super) fn of_centred<V: Vectors>(x: &[i64; DEGREE]) -> Rows {
     let lanes = <V::Wide as Vector>::LANES;
     let each = lanes / PRIMES;
     for (index, row) in rows.0.chunks_exact_mut(lanes).enumerate() {
-        let limb = |k: usize| V::Wide::spread(&limbs[k][index * each..]);
-        let mut sum = limb(0);
-        for (k, factor) in TABLES.limbs.iter().enumerate() {
-            sum = sum.add(by_factor(limb(k + 1), factor));
+        let mut sum = V::Wide::spread(&limbs[0][index * each..]);
+        for (limbs, factor) in limbs[1..].iter().zip(&TABLES.limbs) {
+            sum = sum.add(by_factor(V::Wide::spread(&limbs[index * each..]), factor));
         }
         barrett(sum).store(row);
     }
@@ -168,8 +170,9 @@ pub(super) fn multiply<V: Vectors>(a: &Rows, b: &Rows) -> Rows {
     let mut out = Rows([0; SIZE]);
     let lanes = <V::Wide as Vector>::LANES;
     for (index, row) in out.0.chunks_exact_mut(lanes).enumerate() {
-        let load = |x: &Rows| V::Wide::load(&x.0[index * lanes..]);
-        barrett(by_factor(mont(load(a), load(b)), &TABLES.square)).store(row);
+        let x = V::Wide::load(&a.0[index * lanes..]);
+        let y = V::Wide::load(&b.0[index * lanes..]);
+        barrett(by_factor(mont(x, y), &TABLES.square)).store(row);
     }
     out
 }
