@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use alphorn_proto::broadcast::{
-    Announce, Broadcast, Config, Input, Known, Limits, Message, Output, Place, Policy, PolicyChoice,
-    Product, Ranks, Reject, ShardSet, Want, Work,
+    Announce, Broadcast, Config, Input, Known, Limits, Message, Output, Place, Policy,
+    PolicyChoice, Product, Ranks, Reject, ShardSet, Want, Work,
 };
 use alphorn_proto::rlnc::{
     Backend, Coding, Cut, Generators, Header, Id, Law, Model16, Published, Ristretto, Rs, Strategy,
