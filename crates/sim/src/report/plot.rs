@@ -22,7 +22,7 @@ use std::fmt::Write;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 18.0;
+const RIGHT: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 /// Height of a line of text, and the width of a letter: an estimate that spares a font.
 const LINE: f64 = 15.0;
