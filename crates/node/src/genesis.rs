@@ -1,0 +1,70 @@
+//! What all nodes of a network agree on before its first slot, and the identity that follows.
+
+use alphorn_proto::horn::Config;
+use sha2::{Digest, Sha256};
+
+/// First bytes of what is hashed: the version of the canonical form.
+const DOMAIN: &[u8] = b"alphorn-genesis-v1";
+
+/// The genesis parameters besides those of [`Config`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Genesis<'a> {
+    /// The name of the scheme.
+    pub scheme: &'a str,
+    /// SHA-256 over all public keys in the order of the validators.
+    pub keys: [u8; 32],
+}
+
+/// SHA-256 of the canonical genesis parameters: everything on which nodes must agree to
+/// understand and accept each other's messages. Local choices (how to cover, how much to keep)
+/// are not in it.
+pub fn network_id(config: &Config, genesis: &Genesis<'_>) -> [u8; 32] {
+    let layout = &config.layout;
+    let mut hash = Sha256::new();
+    let mut field = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    field(DOMAIN);
+    field(genesis.scheme.as_bytes());
+    field(&genesis.keys);
+    let numbers = [
+        config.genesis.as_nanos(),
+        config.timing.slot_ms(),
+        u64::from(layout.validators()),
+        u64::from(layout.committees()),
+        u64::from(layout.subcommittees()),
+        u64::from(config.aggregators_target),
+        u64::from(config.collectors_target),
+        u64::from(config.aggregates_per_cell_max),
+        u64::from(config.collections_per_committee_max),
+        u64::from(config.multiplicity_max),
+        config.epoch_slots,
+        u64::from(config.collections_per_block_max),
+        u64::from(config.vote_data_per_slot_max),
+    ];
+    for number in numbers.into_iter().chain(*config.timing.offsets_ms()) {
+        field(&number.to_le_bytes());
+    }
+    let words = [
+        config.selection.to_string(),
+        config.publish.to_string(),
+        config.subset_rule.to_string(),
+        format!("{:?}", config.coding),
+        format!("{:?}", config.context),
+    ];
+    for word in words {
+        field(word.as_bytes());
+    }
+    hash.finalize().into()
+}
+
+/// SHA-256 over public keys in the order of their validators, each with its length.
+pub fn keys_digest<'k>(keys: impl IntoIterator<Item = &'k [u8]>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for key in keys {
+        hash.update((key.len() as u64).to_le_bytes());
+        hash.update(key);
+    }
+    hash.finalize().into()
+}

@@ -1,0 +1,6 @@
+//! Drives the protocol by wall clock, network and disk, and never misses a duty.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod genesis;
+pub mod safety;

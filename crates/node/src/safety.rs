@@ -1,0 +1,339 @@
+//! What was signed, on disk before a signature leaves.
+//!
+//! For a scheme with one-time keys a second signature with an index gives the key away; for every
+//! scheme a second vote in a slot is an equivocation. So the mark of a slot is durable before the
+//! signature is made, in a file of its own: a bulk commit of network data must not delay a vote,
+//! and what peers send must not share pages with it.
+//!
+//! The order of a signature:
+//!
+//! 1. Well before the phase, [`SafetyStore::reserve_slot`] moves the mark of every local key and
+//!    role behind the slot, in one durable transaction. The right to sign stays in memory.
+//! 2. At the phase, [`SafetyStore::grant`] takes those rights out of memory, each once. If a
+//!    vote's source moved forward, that is made durable too, since no later vote may go back
+//!    behind it (minimal rule of EIP-3076).
+//! 3. A crash between the two burns the slot: a vote is missed, never made twice.
+//!
+//! After a start nothing is signed below [`SafetyStore::first_slot`]: a copy of the folder that is
+//! brought back later finds that every slot it could sign has passed.
+
+mod marks;
+#[cfg(test)]
+mod tests;
+
+use alphorn_scheme::{Refused, Reservation, Role, SignItem, VoteGuard, Watermark};
+use alphorn_types::{Slot, Validator};
+use marks::{Mark, Marks};
+use redb::{Database, StorageBackend};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Slots for which unused rights are kept, so that a late result can still be signed.
+pub const SALVAGE_SLOTS: u64 = 32;
+
+/// Slots that a node lets pass after its start before it signs.
+pub const START_SLOTS: u64 = 2;
+
+/// Most local keys of a node.
+pub const KEYS_MAX: usize = 1 << 20;
+
+/// SHA-256 of a public key: names it in the store whatever its scheme's length.
+pub type KeyId = [u8; 32];
+
+/// The store could not be opened, or could not make something durable.
+#[derive(Debug, thiserror::Error)]
+pub enum SafetyError {
+    /// The file cannot be read or written.
+    #[error("{what} failed in the safety store: {source}")]
+    Storage {
+        /// What was done.
+        what: &'static str,
+        /// The reason.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A record has not the length of its kind: the file was written by something else.
+    #[error("the safety store holds a mark of {bytes} bytes, {expected} expected")]
+    Malformed {
+        /// Its length.
+        bytes: usize,
+        /// The length of a mark.
+        expected: usize,
+    },
+    /// Too many keys.
+    #[error("{value} local keys, must be at most {KEYS_MAX}")]
+    Keys {
+        /// How many.
+        value: usize,
+    },
+    /// Two validators share a key, so that one would use up the other's slots.
+    #[error("validators {first} and {second} have the same key")]
+    SharedKey {
+        /// One of them.
+        first: u32,
+        /// The other.
+        second: u32,
+    },
+    /// The clock stands before the last time at which this store was used.
+    #[error(
+        "the clock says {now_ms} ms, this store was last used at {last_ms} ms: set the clock right"
+    )]
+    ClockBehind {
+        /// The clock now, milliseconds since 1970.
+        now_ms: u64,
+        /// The highest clock in the store.
+        last_ms: u64,
+    },
+}
+
+struct Inner {
+    /// Rights that are durable and not used.
+    rights: BTreeSet<(u64, u32, u8)>,
+    /// Marks as they are on disk.
+    marks: BTreeMap<(u32, u8), Mark>,
+    /// The next slot to reserve.
+    reserved_next: u64,
+}
+
+/// The durable marks of the local keys.
+pub struct SafetyStore {
+    disk: Marks,
+    keys: BTreeMap<u32, KeyId>,
+    first_slot: u64,
+    inner: Mutex<Inner>,
+}
+
+/// The rights for one job: each is handed out once.
+pub struct Grant {
+    rights: Mutex<BTreeMap<(u32, u8), Reservation>>,
+    slot: Slot,
+}
+
+/// The time at which a store is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// Wall clock, milliseconds since 1970.
+    pub now_ms: u64,
+    /// The slot of that time; 0 before genesis.
+    pub slot: Slot,
+    /// Whether this network has never run here before its genesis: then the first slots are
+    /// signed. A store that holds any mark ignores it.
+    pub before_genesis: bool,
+}
+
+impl SafetyStore {
+    /// Opens or makes the file.
+    ///
+    /// # Errors
+    /// [`SafetyError`]; another process that holds the file is a storage error.
+    pub fn open(
+        path: &Path,
+        keys: BTreeMap<Validator, KeyId>,
+        opening: Opening,
+    ) -> Result<Self, SafetyError> {
+        let database = Database::create(path).map_err(|error| storage("opening", error))?;
+        Self::with_database(database, keys, opening)
+    }
+
+    /// The same on any storage; for tests of what a crash leaves.
+    ///
+    /// # Errors
+    /// [`SafetyError`].
+    pub fn open_backend(
+        backend: impl StorageBackend,
+        keys: BTreeMap<Validator, KeyId>,
+        opening: Opening,
+    ) -> Result<Self, SafetyError> {
+        let database = Database::builder()
+            .create_with_backend(backend)
+            .map_err(|error| storage("opening", error))?;
+        Self::with_database(database, keys, opening)
+    }
+
+    fn with_database(
+        database: Database,
+        keys: BTreeMap<Validator, KeyId>,
+        opening: Opening,
+    ) -> Result<Self, SafetyError> {
+        check_keys(&keys)?;
+        let keys: BTreeMap<u32, KeyId> = keys.into_iter().map(|(v, id)| (v.0, id)).collect();
+        let disk = Marks::open(database)?;
+        let marks = disk.read(&keys)?;
+        let last_ms = disk.last_clock_ms()?;
+        if opening.now_ms < last_ms {
+            return Err(SafetyError::ClockBehind {
+                now_ms: opening.now_ms,
+                last_ms,
+            });
+        }
+        disk.note_clock(opening.now_ms)?;
+        let used = marks.values().map(|mark| mark.slot_next).max();
+        let fresh = used.is_none() && opening.before_genesis;
+        let settled = if fresh {
+            0
+        } else {
+            opening.slot.0.saturating_add(START_SLOTS)
+        };
+        let first_slot = settled.max(used.unwrap_or(0));
+        Ok(SafetyStore {
+            disk,
+            keys,
+            first_slot,
+            inner: Mutex::new(Inner {
+                rights: BTreeSet::new(),
+                marks,
+                reserved_next: first_slot,
+            }),
+        })
+    }
+
+    /// The first slot that is signed since this start.
+    pub fn first_slot(&self) -> Slot {
+        Slot(self.first_slot)
+    }
+
+    /// Makes the marks of every local key and role durable behind `slot`, and keeps the rights for
+    /// it. Slots that were passed over are burnt. Does nothing for a slot that is reserved already.
+    ///
+    /// # Errors
+    /// [`SafetyError`] if the marks are not durable; then nothing of the slot can be signed until
+    /// a later call succeeds.
+    pub fn reserve_slot(&self, slot: Slot, now_ms: u64) -> Result<(), SafetyError> {
+        let mut inner = self.lock()?;
+        if slot.0 < inner.reserved_next || slot.0 == u64::MAX || self.keys.is_empty() {
+            return Ok(());
+        }
+        let mut marks = inner.marks.clone();
+        for &validator in self.keys.keys() {
+            for role in Role::ALL {
+                let mark = marks.entry((validator, role as u8)).or_default();
+                mark.slot_next = mark.slot_next.max(slot.0 + 1);
+            }
+        }
+        self.disk.write(&self.keys, &marks, now_ms)?;
+        let kept_from = slot.0.saturating_sub(SALVAGE_SLOTS);
+        inner.rights = inner.rights.split_off(&(kept_from, 0, 0));
+        for &validator in self.keys.keys() {
+            let of_roles = Role::ALL.map(|role| (slot.0, validator, role as u8));
+            inner.rights.extend(of_roles);
+        }
+        inner.marks = marks;
+        inner.reserved_next = slot.0 + 1;
+        Ok(())
+    }
+
+    /// Takes the rights for all items of a job, or none of them.
+    ///
+    /// # Errors
+    /// The index of the first item that is refused, and why. [`Refused::NotDurable`] leaves the
+    /// rights in place.
+    pub fn grant(
+        &self,
+        slot: Slot,
+        items: &[SignItem],
+        now_ms: u64,
+    ) -> Result<Grant, (usize, Refused)> {
+        let mut inner = self.lock().map_err(|_| (0, Refused::NotDurable))?;
+        let mut moved: BTreeMap<(u32, u8), Mark> = BTreeMap::new();
+        let mut taken = BTreeSet::new();
+        for (i, item) in items.iter().enumerate() {
+            let (validator, role) = (item.validator.0, item.role as u8);
+            let mark = inner.marks.get(&(validator, role)).copied();
+            if !self.keys.contains_key(&validator) {
+                return Err((i, Refused::UnknownKey(validator)));
+            }
+            let right = (slot.0, validator, role);
+            if !inner.rights.contains(&right) || !taken.insert(right) {
+                let next = mark.map_or(self.first_slot, |mark| mark.slot_next);
+                return Err((i, used(item, slot, next)));
+            }
+            if let Some(guard) = item.guard {
+                let mark = mark.unwrap_or_default();
+                let mark = mark.guarded(guard).map_err(|refused| (i, refused))?;
+                moved.insert((validator, role), mark);
+            }
+        }
+        moved.retain(|key, mark| inner.marks.get(key) != Some(mark));
+        if !moved.is_empty() {
+            let written = self.disk.write(&self.keys, &moved, now_ms);
+            written.map_err(|_| (0, Refused::NotDurable))?;
+            inner.marks.extend(moved);
+        }
+        let issue = |right: (u64, u32, u8)| {
+            inner.rights.remove(&right);
+            let role = Role::from_u8(right.2)?;
+            let permit = Reservation::issue(Validator(right.1), role, slot);
+            Some(((right.1, right.2), permit))
+        };
+        Ok(Grant {
+            rights: Mutex::new(taken.into_iter().filter_map(issue).collect()),
+            slot,
+        })
+    }
+
+    fn lock(&self) -> Result<std::sync::MutexGuard<'_, Inner>, SafetyError> {
+        self.inner
+            .lock()
+            .map_err(|_| storage("locking", "a thread died while it held the marks"))
+    }
+}
+
+impl Watermark for Grant {
+    fn reserve(
+        &self,
+        validator: Validator,
+        role: Role,
+        slot: Slot,
+        _guard: Option<VoteGuard>,
+    ) -> Result<Reservation, Refused> {
+        let mut rights = self.rights.lock().map_err(|_| Refused::NotDurable)?;
+        let permit = (slot == self.slot)
+            .then(|| rights.remove(&(validator.0, role as u8)))
+            .flatten();
+        permit.ok_or(Refused::Used {
+            validator: validator.0,
+            role,
+            slot: slot.0,
+            next: self.slot.0.saturating_add(1),
+        })
+    }
+}
+
+fn used(item: &SignItem, slot: Slot, next: u64) -> Refused {
+    Refused::Used {
+        validator: item.validator.0,
+        role: item.role,
+        slot: slot.0,
+        next,
+    }
+}
+
+fn check_keys(keys: &BTreeMap<Validator, KeyId>) -> Result<(), SafetyError> {
+    if keys.len() > KEYS_MAX {
+        return Err(SafetyError::Keys { value: keys.len() });
+    }
+    let mut owners: BTreeMap<&KeyId, u32> = BTreeMap::new();
+    for (validator, id) in keys {
+        if let Some(first) = owners.insert(id, validator.0) {
+            return Err(SafetyError::SharedKey {
+                first,
+                second: validator.0,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn storage(
+    what: &'static str,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> SafetyError {
+    SafetyError::Storage {
+        what,
+        source: source.into(),
+    }
+}
+
+/// A store that many jobs share.
+pub type SharedSafety = Arc<SafetyStore>;

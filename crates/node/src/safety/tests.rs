@@ -1,0 +1,290 @@
+//! What a crash leaves: never a slot that can be signed twice.
+
+use super::*;
+use proptest::prelude::*;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const SECTOR: usize = 512;
+
+/// A disk that loses what was not synced: it keeps any subset of the sectors written since.
+#[derive(Clone, Debug, Default)]
+struct Disk {
+    state: Arc<Mutex<DiskState>>,
+    /// Fails every write and sync from here on.
+    broken: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct DiskState {
+    seen: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+impl Disk {
+    /// The disk after power was lost: of each sector that differs, `keep` says whether it arrived.
+    fn crashed(&self, mut keep: impl FnMut() -> bool) -> Disk {
+        let state = self.state.lock().unwrap();
+        let mut left = state.synced.clone();
+        // The length is metadata, which may have arrived alone.
+        if state.seen.len() > left.len() && keep() {
+            left.resize(state.seen.len(), 0);
+        }
+        for (i, sector) in state.seen.chunks(SECTOR).enumerate() {
+            let at = i * SECTOR;
+            let differs = left.get(at..at + sector.len()) != Some(sector);
+            if differs && at + sector.len() <= left.len() && keep() {
+                left[at..at + sector.len()].copy_from_slice(sector);
+            }
+        }
+        let seen = left.clone();
+        Disk {
+            state: Arc::new(Mutex::new(DiskState { seen, synced: left })),
+            broken: Arc::default(),
+        }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.broken.load(Ordering::Relaxed) {
+            true => Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the disk is full",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.state.lock().unwrap().seen.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let state = self.state.lock().unwrap();
+        let at = offset as usize;
+        let bytes = state.seen.get(at..at + out.len());
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check()?;
+        self.state.lock().unwrap().seen.resize(len as usize, 0);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.check()?;
+        let mut state = self.state.lock().unwrap();
+        state.synced = state.seen.clone();
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.check()?;
+        let mut state = self.state.lock().unwrap();
+        let at = offset as usize;
+        state.seen[at..at + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+}
+
+fn keys(count: u32) -> BTreeMap<Validator, KeyId> {
+    (0..count)
+        .map(|v| (Validator(v), [v as u8 + 1; 32]))
+        .collect()
+}
+
+fn opening(slot: u64, before_genesis: bool) -> Opening {
+    Opening {
+        now_ms: 1_000 * slot,
+        slot: Slot(slot),
+        before_genesis,
+    }
+}
+
+fn item(validator: u32, role: Role, guard: Option<(u64, u64)>) -> SignItem {
+    SignItem {
+        validator: Validator(validator),
+        role,
+        message: [7; 32],
+        guard: guard.map(|(source, target)| VoteGuard {
+            source: Slot(source),
+            target: Slot(target),
+        }),
+    }
+}
+
+/// Whether the store lets a validator sign.
+fn signs(store: &SafetyStore, validator: u32, role: Role, slot: u64) -> bool {
+    let items = [item(validator, role, None)];
+    match store.grant(Slot(slot), &items, 1_000 * slot) {
+        Ok(grant) => {
+            let permit = grant.reserve(Validator(validator), role, Slot(slot), None);
+            assert!(permit.is_ok(), "a granted right is there");
+            let again = grant.reserve(Validator(validator), role, Slot(slot), None);
+            assert!(again.is_err(), "and is there once");
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+#[test]
+fn a_right_is_reserved_first_and_used_once() {
+    let store = SafetyStore::open_backend(Disk::default(), keys(2), opening(0, true)).unwrap();
+    assert_eq!(store.first_slot(), Slot(0));
+    assert!(!signs(&store, 0, Role::Vote, 0), "nothing is reserved yet");
+    store.reserve_slot(Slot(0), 0).unwrap();
+    assert!(signs(&store, 0, Role::Vote, 0));
+    assert!(!signs(&store, 0, Role::Vote, 0));
+    assert!(signs(&store, 0, Role::Aggregate, 0));
+    assert!(signs(&store, 1, Role::Vote, 0));
+    assert!(!signs(&store, 2, Role::Vote, 0), "a stranger");
+    store.reserve_slot(Slot(1), 1_000).unwrap();
+    assert!(signs(&store, 1, Role::Collection, 0), "a late result");
+    store.reserve_slot(Slot(SALVAGE_SLOTS + 1), 40_000).unwrap();
+    assert!(!signs(&store, 1, Role::Block, 0), "too late");
+    assert!(signs(&store, 1, Role::Block, 1));
+    assert!(
+        !signs(&store, 1, Role::Block, 5),
+        "a slot that was passed over"
+    );
+}
+
+#[test]
+fn a_job_gets_all_of_its_rights_or_none() {
+    let store = SafetyStore::open_backend(Disk::default(), keys(2), opening(0, true)).unwrap();
+    store.reserve_slot(Slot(0), 0).unwrap();
+    assert!(signs(&store, 1, Role::Vote, 0));
+    let both = [item(0, Role::Vote, None), item(1, Role::Vote, None)];
+    let (index, refused) = store.grant(Slot(0), &both, 0).err().unwrap();
+    assert_eq!(index, 1);
+    assert!(matches!(refused, Refused::Used { validator: 1, .. }));
+    assert!(signs(&store, 0, Role::Vote, 0), "a refusal takes nothing");
+    let twice = [item(0, Role::Block, None), item(0, Role::Block, None)];
+    assert!(store.grant(Slot(0), &twice, 0).is_err());
+}
+
+#[test]
+fn sources_never_go_back_even_over_a_restart() {
+    let disk = Disk::default();
+    let store = SafetyStore::open_backend(disk.clone(), keys(1), opening(0, true)).unwrap();
+    for slot in 0..=4 {
+        store.reserve_slot(Slot(slot), 0).unwrap();
+    }
+    let vote = |store: &SafetyStore, slot, guard| {
+        store
+            .grant(Slot(slot), &[item(0, Role::Vote, Some(guard))], 0)
+            .map(|_| ())
+    };
+    vote(&store, 3, (2, 3)).unwrap();
+    let (_, refused) = vote(&store, 4, (1, 4)).unwrap_err();
+    assert!(matches!(
+        refused,
+        Refused::Surrounds {
+            source_min: 2,
+            target_min: 3,
+            ..
+        }
+    ));
+    drop(store);
+    let store = SafetyStore::open_backend(disk.crashed(|| false), keys(1), opening(4, false));
+    let store = store.unwrap();
+    store.reserve_slot(Slot(6), 0).unwrap();
+    let (_, refused) = vote(&store, 6, (1, 6)).unwrap_err();
+    assert!(matches!(refused, Refused::Surrounds { source_min: 2, .. }));
+    vote(&store, 6, (2, 6)).unwrap();
+}
+
+#[test]
+fn a_restart_signs_nothing_before_its_first_slot() {
+    let disk = Disk::default();
+    let store = SafetyStore::open_backend(disk.clone(), keys(1), opening(10, true)).unwrap();
+    assert_eq!(store.first_slot(), Slot(0), "never ran");
+    store.reserve_slot(Slot(10), 10_000).unwrap();
+    drop(store);
+    let restarted = SafetyStore::open_backend(disk.crashed(|| false), keys(1), opening(10, true));
+    let restarted = restarted.unwrap();
+    assert_eq!(restarted.first_slot(), Slot(12));
+    restarted.reserve_slot(Slot(11), 11_000).unwrap();
+    assert!(!signs(&restarted, 0, Role::Vote, 11));
+    restarted.reserve_slot(Slot(12), 12_000).unwrap();
+    assert!(signs(&restarted, 0, Role::Vote, 12));
+    drop(restarted);
+    let back = SafetyStore::open_backend(disk.crashed(|| false), keys(1), opening(3, false));
+    assert!(matches!(
+        back,
+        Err(SafetyError::ClockBehind {
+            last_ms: 10_000,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn a_full_disk_signs_nothing_and_recovers_without_a_restart() {
+    let disk = Disk::default();
+    let store = SafetyStore::open_backend(disk.clone(), keys(1), opening(0, true)).unwrap();
+    store.reserve_slot(Slot(0), 0).unwrap();
+    disk.broken.store(true, Ordering::Relaxed);
+    assert!(store.reserve_slot(Slot(1), 0).is_err());
+    assert!(!signs(&store, 0, Role::Vote, 1));
+    let moved = [item(0, Role::Vote, Some((1, 1)))];
+    let refused = store.grant(Slot(0), &moved, 0).err();
+    assert_eq!(refused, Some((0, Refused::NotDurable)));
+    assert!(
+        signs(&store, 0, Role::Block, 0),
+        "its mark was durable before"
+    );
+}
+
+#[test]
+fn what_cannot_be_a_set_of_keys_is_refused() {
+    let shared = BTreeMap::from([(Validator(1), [1; 32]), (Validator(4), [1; 32])]);
+    let opened = SafetyStore::open_backend(Disk::default(), shared, opening(0, true));
+    assert!(matches!(
+        opened,
+        Err(SafetyError::SharedKey {
+            first: 1,
+            second: 4
+        })
+    ));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Whatever of the unsynced sectors arrives, nothing that was signed is signed again, and the
+    /// file opens.
+    #[test]
+    fn no_crash_gives_a_slot_twice(
+        slots in 1u64..6, crash_after in 0u64..6, bits in any::<u64>(), source in 0u64..3,
+    ) {
+        let disk = Disk::default();
+        let store = SafetyStore::open_backend(disk.clone(), keys(2), opening(0, true)).unwrap();
+        let mut signed = BTreeSet::new();
+        for slot in 0..slots.min(crash_after) {
+            store.reserve_slot(Slot(slot), slot * 1_000).unwrap();
+            let vote = [item(0, Role::Vote, Some((source.min(slot), slot)))];
+            if store.grant(Slot(slot), &vote, slot * 1_000).is_ok() {
+                signed.insert(slot);
+            }
+        }
+        let mut state = bits | 1;
+        let left = disk.crashed(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state & 1 == 1
+        });
+        drop(store);
+        let now = signed.last().copied().unwrap_or(0);
+        let again = SafetyStore::open_backend(left, keys(2), opening(now, true)).unwrap();
+        for slot in 0..slots + START_SLOTS + 1 {
+            again.reserve_slot(Slot(slot), now * 1_000).unwrap();
+            prop_assert!(!(signs(&again, 0, Role::Vote, slot) && signed.contains(&slot)));
+        }
+    }
+}
