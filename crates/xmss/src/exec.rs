@@ -36,6 +36,11 @@ impl<'a> Exec<'a> {
         self.backend
     }
 
+    /// The same for the proof system, which does not look at the pulse.
+    pub(crate) fn stark(self) -> alphorn_stark::Exec<'a> {
+        alphorn_stark::Exec::new(self.backend, self.pool)
+    }
+
     /// Whether the computation is asked to end; tells the supervisor that it lives.
     pub(crate) fn stopped(self) -> bool {
         self.pulse.is_some_and(|pulse| pulse.beat_and_stopped())

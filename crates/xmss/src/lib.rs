@@ -7,7 +7,8 @@
 //! | `tree`, `key`, `keyfile` | keys in little memory and in files |
 //! | `signature`, `verify` | bytes, and verification of many at once |
 //! | `watermark`, `durable` | no slot twice, also after a crash |
-//! | `registry`, `claims`, `scheme` | the scheme of the protocol, in list mode |
+//! | `proof` | proofs that many signed, and several of them as evidence |
+//! | `registry`, `claims`, `collection`, `scheme` | the scheme of the protocol: lists, and collections as proofs |
 //!
 //! The lecture: why it holds, and what is claimed.
 //!
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod claims;
+mod collection;
 mod durable;
 mod exec;
 mod hash;
@@ -22,6 +24,7 @@ mod key;
 mod keyfile;
 mod params;
 mod prf;
+mod proof;
 mod registry;
 mod scheme;
 mod shake;
@@ -35,6 +38,10 @@ pub use exec::Exec;
 pub use key::{KeyError, Purpose, SecretKey, SignError, TRIES_MAX, one_time_index};
 pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES, TREE_FILE_BYTES_MAX};
 pub use params::{BASE, Params, Set, UnknownSet};
+pub use proof::{
+    Claimed, EvidenceError, PRESETS, Preset, ProofError, ProofRegistry, ProofSizes, Proofs,
+    ProveError, Signed, UnprovableSet,
+};
 pub use registry::{EpochKeys, Registry, Signers};
 pub use scheme::{COMMITTEE_MAX, Verdicts, Xmss};
 pub use signature::{BytesError, PublicKey, Signature};

@@ -9,6 +9,7 @@ use alphorn_types::{Assignment, Validator};
 use crate::exec::Exec;
 use crate::key::{KeyError, Purpose, SecretKey};
 use crate::params::Set;
+use crate::proof::ProofRegistry;
 use crate::signature::PublicKey;
 
 /// The public keys of all validators, of votes and of duties.
@@ -101,8 +102,11 @@ impl Signers {
     }
 }
 
-/// The keys of an epoch: lists need them in no other order than the registry's.
+/// The keys of an epoch. Lists need them in no other order than the registry's, proofs as
+/// registries of committees.
 pub struct EpochKeys {
     pub(crate) registry: Arc<Registry>,
     pub(crate) assignment: Arc<Assignment>,
+    /// One for each committee if collections are proofs, else none.
+    pub(crate) committees: Vec<ProofRegistry>,
 }

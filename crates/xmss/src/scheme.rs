@@ -1,4 +1,4 @@
-//! XMSS as a scheme of the protocol, in list mode: an aggregate is its signatures.
+//! XMSS as a scheme of the protocol: aggregates are lists of signatures, collections lists or proofs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,9 +12,11 @@ use alphorn_stark::Backend;
 use alphorn_types::{Assignment, Slot, Validator};
 
 use crate::claims::{Wanted, hold, wanted};
+use crate::collection;
 use crate::exec::Exec;
 use crate::key::{Purpose, SignError};
 use crate::params::Set;
+use crate::proof::{ProofRegistry, Proofs};
 use crate::registry::{EpochKeys, Registry, Signers};
 
 /// Largest committee: the registry of a statement.
@@ -30,20 +32,82 @@ const HASH_NS: u64 = 300;
 /// Tries of a signature on average: 913 in the production set, 834 in the compact one.
 const TRIES: usize = 900;
 
-/// XMSS signatures of one set, in lists.
+/// XMSS signatures of one set.
 #[derive(Clone, Copy, Debug)]
 pub struct Xmss {
     set: Set,
     backend: Backend,
+    /// What collections are proved by; lists if there is none.
+    proofs: Option<Proofs>,
 }
 
 /// Whether each claim holds.
 pub struct Verdicts(Vec<bool>);
 
 impl Xmss {
-    /// The scheme of a set on a kernel.
+    /// The scheme of a set on a kernel, aggregates and collections in lists.
     pub fn new(set: Set, backend: Backend) -> Xmss {
-        Xmss { set, backend }
+        Xmss {
+            set,
+            backend,
+            proofs: None,
+        }
+    }
+
+    /// The scheme with collections as proofs.
+    pub fn with_proofs(proofs: Proofs, backend: Backend) -> Xmss {
+        Xmss {
+            set: proofs.set(),
+            backend,
+            proofs: Some(proofs),
+        }
+    }
+
+    /// The proofs of evidence of a layer, if it is proofs.
+    fn proofs_of(&self, layer: Layer) -> Option<&Proofs> {
+        self.proofs.as_ref().filter(|_| layer == Layer::Collection)
+    }
+
+    fn security(&self) -> Security {
+        let (classical_bits, quantum_bits, source) = match self.set {
+            Set::Prod => (
+                128,
+                64,
+                "as published with the lean consensus specification",
+            ),
+            Set::Compact => (
+                124,
+                62,
+                "as claimed with the compact set, without a full proof",
+            ),
+            Set::Test => (0, 0, "a set for tests: none"),
+        };
+        let hash = "Poseidon over KoalaBear (8 full and 20 or 23 partial rounds) behaves like a";
+        let list = "every signature of a list is verified; the reduction of the scheme is its \
+                    authors', nothing is proven here";
+        let Some(proofs) = &self.proofs else {
+            return Security {
+                classical_bits,
+                quantum_bits,
+                assumption: format!("{hash} random tweakable hash; {source}"),
+                proven: format!("a verdict is exact: {list}"),
+            };
+        };
+        let bits = proofs.security().least_bits();
+        Security {
+            // The least of all rounds, rounded down.
+            classical_bits: classical_bits.min(bits as u32),
+            quantum_bits,
+            assumption: format!(
+                "{hash} random tweakable hash and, for proofs, like a random oracle; \
+                 Reed-Solomon codes have mutual correlated agreement up to the Johnson bound; \
+                 {source}"
+            ),
+            proven: format!(
+                "{list}; a proof has {bits:.1} bits in its weakest round by our own account of \
+                 each round, without a complete written proof or review"
+            ),
+        }
     }
 
     /// The set.
@@ -79,36 +143,17 @@ impl Scheme for Xmss {
     }
 
     fn abilities(&self) -> Abilities {
-        let (classical_bits, quantum_bits, source) = match self.set {
-            Set::Prod => (
-                128,
-                64,
-                "as published with the lean consensus specification",
-            ),
-            Set::Compact => (
-                124,
-                62,
-                "as claimed with the compact set, without a full proof",
-            ),
-            Set::Test => (0, 0, "a set for tests: none"),
+        let (form, overlap) = match self.proofs {
+            None => (Form::List, Overlap::Union),
+            Some(_) => (Form::Proof, Overlap::None),
         };
         Abilities {
             unique: false,
             one_time: true,
-            overlap: [Overlap::Union; 2],
-            layers: [Form::List; 2],
+            overlap: [Overlap::Union, overlap],
+            layers: [Form::List, form],
             committee_max: Some(COMMITTEE_MAX),
-            security: Security {
-                classical_bits,
-                quantum_bits,
-                assumption: format!(
-                    "Poseidon over KoalaBear (8 full and 20 or 23 partial rounds) behaves like a \
-                     random tweakable hash; {source}"
-                ),
-                proven: "a verdict is exact: every signature of a list is verified; the reduction \
-                         of the scheme is its authors', nothing is proven here"
-                    .to_owned(),
-            },
+            security: self.security(),
         }
     }
 
@@ -122,17 +167,46 @@ impl Scheme for Xmss {
         }
     }
 
-    fn evidence_length(&self, _layer: Layer, n: u32) -> EvidenceLength {
-        EvidenceLength::Max(list::list_bytes(
-            n as usize,
-            self.set.params().signature_bytes,
-        ))
+    fn evidence_length(&self, layer: Layer, n: u32) -> EvidenceLength {
+        let n = n as usize;
+        EvidenceLength::Max(match self.proofs_of(layer) {
+            Some(proofs) => proofs.evidence_bytes_max(n),
+            None => list::list_bytes(n, self.set.params().signature_bytes),
+        })
     }
 
     fn cost(&self, op: Op, n: u64, m: u64) -> Cost {
         let each = self.set.params().signature_bytes as u64;
         let verify = |count: u64| count.saturating_mul(self.verify_ns());
         let copy = |count: u64| count.saturating_mul(each / 4);
+        if let Some(proofs) = &self.proofs {
+            let lists = Xmss::new(self.set, self.backend);
+            let beside = |op, n, m, (ns, memory_bytes): (u64, u64)| {
+                let list = lists.cost(op, n, m);
+                Cost {
+                    ns: list.ns.saturating_add(ns),
+                    memory_bytes: list.memory_bytes.max(memory_bytes),
+                }
+            };
+            match op {
+                // Three signatures stand in a collection's message beside the proof.
+                Op::VerifyCollections => {
+                    return beside(op, n, 0, collection::verify_cost(proofs, n, m));
+                }
+                // The signatures are verified before they are proved, and the proof afterwards.
+                Op::Collect | Op::Merge => {
+                    let (prove_ns, bytes) = collection::prove_cost(proofs, m);
+                    let (check_ns, _) = collection::verify_cost(proofs, 1, m);
+                    return beside(op, n, m, (prove_ns.saturating_add(check_ns), bytes));
+                }
+                Op::Prepare => {
+                    let committees = n.div_ceil(u64::from(COMMITTEE_MAX));
+                    let hashes = committees.saturating_mul(2 * u64::from(COMMITTEE_MAX));
+                    return beside(op, n, m, (hashes.saturating_mul(HASH_NS), 0));
+                }
+                _ => {}
+            }
+        }
         let (ns, signatures) = match op {
             Op::Sign | Op::DutySign => (n.saturating_mul(self.sign_ns()), n),
             Op::VerifyVotes | Op::DutyVerify => (verify(n), n),
@@ -156,14 +230,17 @@ impl Scheme for Xmss {
     }
 
     fn portable(&self) -> Xmss {
-        Xmss::new(self.set, Backend::portable())
+        Xmss {
+            backend: Backend::portable(),
+            ..*self
+        }
     }
 
     fn keys(
         &self,
         registry: &Arc<Registry>,
         assignment: &Arc<Assignment>,
-        _ctx: &mut Ctx<'_, ()>,
+        ctx: &mut Ctx<'_, ()>,
     ) -> Result<EpochKeys, SchemeError> {
         let layout = assignment.layout();
         if registry.len() != layout.validators() as usize {
@@ -180,7 +257,13 @@ impl Scheme for Xmss {
             let max = COMMITTEE_MAX;
             return Err(SchemeError::CommitteeSize { size, max });
         }
+        let pulse = ctx.pulse();
+        let exec = Exec::new(self.backend, ctx.pool()).with_pulse(&pulse);
         Ok(EpochKeys {
+            committees: match &self.proofs {
+                Some(proofs) => committees(proofs, registry, assignment, exec)?,
+                None => Vec::new(),
+            },
             registry: registry.clone(),
             assignment: assignment.clone(),
         })
@@ -250,8 +333,17 @@ impl Scheme for Xmss {
         let pulse = ctx.pulse();
         let exec = Exec::new(self.backend, ctx.pool()).with_pulse(&pulse);
         let mut verdicts = vec![true; claims.len()];
-        let mut all = Vec::new();
+        let (mut all, mut proved) = (Vec::new(), Vec::new());
         for (i, claim) in claims.iter().enumerate() {
+            if let Claim::Group {
+                statement,
+                evidence,
+            } = claim
+                && let Some(proofs) = self.proofs_of(statement.layer)
+            {
+                proved.push((i, proofs, statement, evidence));
+                continue;
+            }
             match wanted(self.set, keys, claim, i) {
                 Some(list) => all.extend(list),
                 None => verdicts[i] = false,
@@ -264,6 +356,14 @@ impl Scheme for Xmss {
         });
         for (wanted, holds) in all.iter().zip(held.concat()) {
             verdicts[wanted.claim] &= holds;
+        }
+        let one_thread = Exec::new(self.backend, None).with_pulse(&pulse);
+        let held = exec.map(proved.len(), |i| {
+            let (_, proofs, statement, evidence) = proved[i];
+            !exec.stopped() && collection::holds(proofs, one_thread, keys, statement, evidence)
+        });
+        for ((claim, ..), holds) in proved.iter().zip(held) {
+            verdicts[*claim] = holds;
         }
         Verdicts(verdicts)
     }
@@ -297,21 +397,67 @@ impl Scheme for Xmss {
         list::aggregate(statement, votes, self.set.params().signature_bytes)
     }
 
+    /// The union of lists, as a list or as a proof. Proofs do not merge.
     fn combine(
         &self,
-        _keys: &EpochKeys,
+        keys: &EpochKeys,
         statement: &Statement,
         parts: &[Part],
         _multiplicity_max: u8,
-        _ctx: &mut Ctx<'_, ()>,
+        ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
-        list::union(statement, parts, self.set.params().signature_bytes)
+        if parts
+            .iter()
+            .any(|part| self.proofs_of(part.layer).is_some())
+        {
+            return Err(SchemeError::Unsupported {
+                scheme: "xmss",
+                what: "merge proofs: that needs recursion, which is not there",
+            });
+        }
+        let union = list::union(statement, parts, self.set.params().signature_bytes)?;
+        match self.proofs_of(statement.layer) {
+            None => Ok(union),
+            Some(proofs) => {
+                let pulse = ctx.pulse();
+                let exec = Exec::new(self.backend, ctx.pool()).with_pulse(&pulse);
+                collection::prove(proofs, exec, keys, statement, &union, parts)
+            }
+        }
     }
+}
+
+/// The registries of all committees.
+fn committees(
+    proofs: &Proofs,
+    registry: &Registry,
+    assignment: &Assignment,
+    exec: Exec<'_>,
+) -> Result<Vec<ProofRegistry>, SchemeError> {
+    let layout = assignment.layout();
+    let members = assignment.members();
+    let of_committee = |committee: u16| {
+        if exec.stopped() {
+            return Err(SchemeError::Stopped);
+        }
+        let range = layout.committee_range(committee);
+        let (start, end) = (range.start as usize, range.end as usize);
+        let key = |member: &u32| registry.key(Purpose::Vote, Validator(*member)).copied();
+        let keys: Option<Vec<_>> = members[start..end].iter().map(key).collect();
+        // Members are below the registry's size, which was compared, and so was the committee's.
+        let made = keys.and_then(|keys| proofs.registry(exec, keys, committee.into()).ok());
+        made.ok_or(SchemeError::Unsupported {
+            scheme: "xmss",
+            what: "prove votes under keys of another set",
+        })
+    };
+    (0..layout.committees()).map(of_committee).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proof::Preset;
     use std::sync::LazyLock;
 
     /// Slots of the battery's small world.
@@ -326,13 +472,24 @@ mod tests {
         Signers::interop(Set::Compact, validators, SLOTS, exec).unwrap()
     }
 
-    struct Compact;
+    /// The compact set, with or without proofs.
+    struct Compact {
+        proofs: bool,
+    }
+
+    fn scheme(proofs: bool) -> Xmss {
+        let backend = Backend::measured();
+        match proofs {
+            false => Xmss::new(Set::Compact, backend),
+            true => Xmss::with_proofs(Proofs::new(Set::Compact, Preset::FAST).unwrap(), backend),
+        }
+    }
 
     impl alphorn_scheme::battery::Fixture for Compact {
         type S = Xmss;
 
         fn scheme(&self) -> Xmss {
-            Xmss::new(Set::Compact, Backend::measured())
+            scheme(self.proofs)
         }
 
         fn registry(&self, validators: u32) -> Registry {
@@ -350,7 +507,8 @@ mod tests {
         }
     }
 
-    alphorn_scheme::battery!(compact_lists, Compact);
+    alphorn_scheme::battery!(compact_lists, Compact { proofs: false });
+    alphorn_scheme::battery!(compact_proofs, Compact { proofs: true });
 
     #[test]
     fn committees_above_the_maximum_are_refused() {
@@ -367,5 +525,131 @@ mod tests {
             max: COMMITTEE_MAX,
         };
         assert_eq!(refused.err(), Some(expected));
+    }
+
+    /// The keys of a layout with members in order, and lists of votes of its cells at slot 3.
+    struct Small {
+        scheme: Xmss,
+        keys: EpochKeys,
+        parts: Vec<Part>,
+        statement: Statement,
+    }
+
+    const MESSAGE: [u8; 32] = [4; 32];
+
+    fn small() -> Small {
+        let scheme = scheme(true);
+        let layout = alphorn_types::Layout::new(12, 1, 3).unwrap();
+        let members = (0..12).collect();
+        let assignment =
+            Arc::new(Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap());
+        let (signers, registry) = keys(12);
+        let mut scratch = ();
+        let mut ctx = Ctx::single(&mut scratch);
+        let keys = scheme
+            .keys(&Arc::new(registry), &assignment, &mut ctx)
+            .unwrap();
+        let exec = Exec::new(Backend::measured(), None);
+        let vote = |validator: u32| -> Bytes {
+            let key = signers.key(Validator(validator), Purpose::Vote).unwrap();
+            key.sign_index(3, &MESSAGE, exec).unwrap().to_bytes().into()
+        };
+        let statement = Statement {
+            layer: Layer::Collection,
+            first: 0,
+            len: 12,
+            slot: Slot(3),
+            message: MESSAGE,
+        };
+        let parts = (0..3u32).map(|cell| {
+            let offset = 4 * cell;
+            let cell = Statement {
+                layer: Layer::Aggregate,
+                first: offset,
+                len: 4,
+                ..statement
+            };
+            let votes: Vec<_> = (1..4).map(|i| (i, vote(offset + i))).collect();
+            let evidence = scheme.aggregate(&keys, &cell, &votes, &mut Ctx::single(&mut ()));
+            Part {
+                offset,
+                layer: Layer::Aggregate,
+                evidence: evidence.unwrap(),
+            }
+        });
+        let parts = parts.collect();
+        Small {
+            scheme,
+            keys,
+            parts,
+            statement,
+        }
+    }
+
+    #[test]
+    fn a_list_that_does_not_hold_is_named_before_anything_is_proved() {
+        let Small {
+            scheme,
+            keys,
+            mut parts,
+            statement,
+        } = small();
+        let combine = |parts: &[Part], statement: &Statement| {
+            scheme.combine(&keys, statement, parts, 1, &mut Ctx::single(&mut ()))
+        };
+        let honest = parts[2].evidence.bytes.to_vec();
+        for (at, change) in [(honest.len() / 2, 1), (honest.len() - 1, 0xff)] {
+            let mut bytes = honest.clone();
+            bytes[at] ^= change;
+            parts[2].evidence.bytes = bytes.into();
+            let refused = combine(&parts, &statement);
+            assert_eq!(refused, Err(SchemeError::Malformed(2)), "byte {at}");
+        }
+        let elsewhere = Statement {
+            len: 13,
+            ..statement
+        };
+        let refused = combine(&parts[..1], &elsewhere).unwrap_err();
+        assert!(refused.to_string().contains("no committee"), "{refused}");
+    }
+
+    #[test]
+    fn proofs_do_not_merge_and_a_stop_is_obeyed() {
+        let Small {
+            scheme,
+            keys,
+            parts,
+            statement,
+        } = small();
+        let mut part = parts[0].clone();
+        part.layer = Layer::Collection;
+        let merged = scheme.combine(&keys, &statement, &[part], 1, &mut Ctx::single(&mut ()));
+        assert!(
+            matches!(merged, Err(SchemeError::Unsupported { scheme: "xmss", .. })),
+            "{merged:?}"
+        );
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        let stop = alphorn_scheme::Stop::default();
+        stop.stop();
+        let pool = pool.unwrap();
+        let mut scratch = ();
+        let mut ctx = Ctx::pooled(&pool, stop, Arc::default(), &mut scratch);
+        let stopped = scheme.combine(&keys, &statement, &parts, 1, &mut ctx);
+        assert_eq!(stopped, Err(SchemeError::Stopped));
+    }
+
+    #[test]
+    fn costs_of_proofs_have_the_steps_of_their_filling() {
+        let (lists, proofs) = (scheme(false), scheme(true));
+        let collect = |m| proofs.cost(Op::Collect, 1, m).ns - lists.cost(Op::Collect, 1, m).ns;
+        assert_eq!(collect(1), collect(63));
+        assert!(collect(65) > collect(64) + 100_000_000, "a group");
+        assert!(collect(1473) > collect(1472) + 500_000_000, "a proof");
+        let verify = |n, m| proofs.cost(Op::VerifyCollections, n, m).ns;
+        assert!(verify(1, 20_000) > 10 * verify(1, 1000));
+        assert!(verify(1, 1000) < lists.cost(Op::VerifyCollections, 1, 1000).ns);
+        let abilities = proofs.abilities();
+        assert_eq!(abilities.overlap, [Overlap::Union, Overlap::None]);
+        assert_eq!(abilities.security.classical_bits, 120);
     }
 }

@@ -1,0 +1,142 @@
+//! Collections as proofs: from the lists of a committee's cells to evidence, and back to a verdict.
+
+use alphorn_scheme::{Evidence, Part, Role, SchemeError, Statement, list};
+use alphorn_types::Bitfield;
+
+use crate::exec::Exec;
+use crate::key::one_time_index;
+use crate::proof::{Claimed, ProofRegistry, Proofs, ProveError, Signed};
+use crate::registry::EpochKeys;
+use crate::signature::Signature;
+
+/// Nanoseconds of a core and bytes of memory that proofs take: some for any, some for each group.
+/// Priors, measured by `alphorn bench proof` with the preset `fast` and the AVX-512 kernel; the
+/// worker learns the factor of the machine at hand.
+const PROVE_NS: (u64, u64) = (900_000_000, 200_000_000);
+const VERIFY_NS: (u64, u64) = (22_000_000, 200_000);
+const PROVE_BYTES: (u64, u64) = (260 << 20, 24 << 20);
+
+/// Memory of a verification: weights of the registry's rows, and the proof's elements.
+const VERIFY_BYTES: u64 = 8 << 20;
+
+/// What is to be proved or verified of a statement: its committee's registry and the index.
+fn place<'k>(keys: &'k EpochKeys, statement: &Statement) -> Option<(&'k ProofRegistry, u32)> {
+    let layout = keys.assignment.layout();
+    let is_statement = |committee: &u16| {
+        let range = layout.committee_range(*committee);
+        range.start == statement.first && range.end - range.start == statement.len
+    };
+    let committee = (0..layout.committees()).find(is_statement)?;
+    let registry = keys.committees.get(usize::from(committee))?;
+    Some((registry, one_time_index(Role::Vote, statement.slot.0)?))
+}
+
+/// Whether evidence proves that exactly its support signed.
+pub(crate) fn holds(
+    proofs: &Proofs,
+    exec: Exec<'_>,
+    keys: &EpochKeys,
+    statement: &Statement,
+    evidence: &Evidence,
+) -> bool {
+    let Some((registry, slot)) = place(keys, statement) else {
+        return false;
+    };
+    if evidence.support.max_multiplicity() > 1 {
+        return false;
+    }
+    let signers: Bitfield = evidence.support.signers();
+    let claimed = Claimed {
+        slot,
+        message: &statement.message,
+        signers: &signers,
+    };
+    let verified = proofs.verify_evidence(exec, registry, &claimed, &evidence.bytes);
+    verified.is_ok()
+}
+
+/// The proof of a union of lists, whose parts are asked for what is wrong with it.
+pub(crate) fn prove(
+    proofs: &Proofs,
+    exec: Exec<'_>,
+    keys: &EpochKeys,
+    statement: &Statement,
+    union: &Evidence,
+    parts: &[Part],
+) -> Result<Evidence, SchemeError> {
+    let unsupported = |what| SchemeError::Unsupported {
+        scheme: "xmss",
+        what,
+    };
+    let (registry, slot) = place(keys, statement)
+        .ok_or_else(|| unsupported("prove the votes of a range that is no committee"))?;
+    // The first part that has a position gave the union its signature.
+    let part_of = |position: u32| {
+        let has = |part: &Part| {
+            let inside = position.checked_sub(part.offset).map(|p| p as usize);
+            inside.is_some_and(|p| {
+                p < part.evidence.support.len() && part.evidence.support.contains(p)
+            })
+        };
+        SchemeError::Malformed(parts.iter().position(has).unwrap_or_default())
+    };
+    let each = proofs.set().params().signature_bytes;
+    let count = union.support.signer_count();
+    let list = list::split(&union.bytes, count, each).map_err(|_| SchemeError::Malformed(0))?;
+    let positions = union.support.iter().map(|(position, _)| position as u32);
+    let decoded = positions.zip(list).map(|(position, bytes)| {
+        let signature = Signature::from_bytes(proofs.set(), bytes);
+        signature
+            .map(|signature| (position, signature))
+            .map_err(|_| part_of(position))
+    });
+    let decoded: Vec<(u32, Signature)> = decoded.collect::<Result<_, _>>()?;
+    let signed: Vec<Signed<'_>> = decoded
+        .iter()
+        .map(|(position, signature)| Signed {
+            position: *position,
+            signature,
+        })
+        .collect();
+    let message = &statement.message;
+    let proved = proofs.prove_evidence(exec, registry, slot, message, &signed);
+    let bytes = proved.map_err(|error| match error {
+        ProveError::Stopped => SchemeError::Stopped,
+        ProveError::Empty => SchemeError::Empty,
+        ProveError::InvalidSignatures { positions } => {
+            part_of(positions.first().copied().unwrap_or_default())
+        }
+        _ => unsupported("prove these votes: its prover refuses them"),
+    })?;
+    Ok(Evidence {
+        support: union.support.clone(),
+        bytes: bytes.into(),
+    })
+}
+
+/// Proofs and their groups of `pieces` pieces with `signers` signers in all: a group that is begun
+/// costs as much as a full one.
+fn filled(proofs: &Proofs, pieces: u64, signers: u64) -> (u64, u64) {
+    let (group, most) = (proofs.group() as u64, proofs.signatures_max() as u64);
+    let count = pieces.max(signers.div_ceil(most));
+    (count, (signers / group).saturating_add(count))
+}
+
+/// Nanoseconds of proving the votes of so many signers, and bytes of memory.
+pub(crate) fn prove_cost(proofs: &Proofs, signers: u64) -> (u64, u64) {
+    let groups = signers.max(1).div_ceil(proofs.group() as u64);
+    let count = signers.max(1).div_ceil(proofs.signatures_max() as u64);
+    let ns = PROVE_NS.0.saturating_mul(count);
+    let ns = ns.saturating_add(PROVE_NS.1.saturating_mul(groups));
+    // Proofs of one piece of evidence are made one after the other.
+    let most = (proofs.signatures_max() / proofs.group()) as u64;
+    (ns, PROVE_BYTES.0 + PROVE_BYTES.1 * groups.min(most))
+}
+
+/// Nanoseconds of verifying pieces with so many signers in all, and bytes of memory.
+pub(crate) fn verify_cost(proofs: &Proofs, pieces: u64, signers: u64) -> (u64, u64) {
+    let (count, groups) = filled(proofs, pieces, signers);
+    let ns = VERIFY_NS.0.saturating_mul(count);
+    let ns = ns.saturating_add(VERIFY_NS.1.saturating_mul(groups));
+    (ns, VERIFY_BYTES)
+}

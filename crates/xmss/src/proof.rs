@@ -1,0 +1,356 @@
+//! Proofs that many validators signed: signatures become openings of the relation of
+//! [`alphorn_stark::chains`], and everything else that a verifier needs it computes itself.
+//!
+//! A statement is (set, slot, message, registry, number of the registry, bitfield). The verifier
+//! holds the registry's keys and makes their commitment from them; relation, preset, number of
+//! groups and length follow from the set, the choice of preset and the proof's header, which is
+//! compared byte by byte. So a proof has nothing to say but the values of the argument.
+
+mod error;
+mod evidence;
+mod registry;
+#[cfg(test)]
+mod tests;
+
+use std::sync::LazyLock;
+
+use alphorn_stark::chains::{Chains, HALF, Opening, Parameters, RANDOMNESS};
+use alphorn_stark::proof::{SuccinctProof, prove_succinct, succinct_elements, verify_succinct};
+use alphorn_stark::statement::Statement;
+use alphorn_stark::{Backend, Fp, security};
+use alphorn_types::Bitfield;
+
+pub use alphorn_stark::whir::Preset;
+pub use error::{ProofError, ProveError, UnprovableSet};
+pub use evidence::EvidenceError;
+pub use registry::ProofRegistry;
+
+use crate::exec::Exec;
+use crate::params::Set;
+use crate::signature::Signature;
+use crate::verify::{Item, verify_batch};
+
+/// The presets by their names.
+pub const PRESETS: [Preset; 2] = [Preset::FAST, Preset::SMALL];
+
+/// Sets with a proof, in words for refusals.
+const PROVABLE: &str = "compact";
+
+static COMPACT: LazyLock<Chains> = LazyLock::new(|| Chains::new(Parameters::COMPACT));
+
+/// The relation of a set, if it has one.
+fn chains(set: Set) -> Option<&'static Chains> {
+    match set {
+        Set::Compact => Some(&COMPACT),
+        Set::Prod | Set::Test => None,
+    }
+}
+
+/// Proofs of one set under one preset.
+#[derive(Clone, Copy, Debug)]
+pub struct Proofs {
+    set: Set,
+    preset: Preset,
+    chains: &'static Chains,
+}
+
+/// Who signed, for a proof: a member of a registry and its signature.
+#[derive(Clone, Copy, Debug)]
+pub struct Signed<'a> {
+    /// The member's position in the registry.
+    pub position: u32,
+    /// Its signature.
+    pub signature: &'a Signature,
+}
+
+/// What is public about a proof beside the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimed<'a> {
+    /// The slot, which is the one-time index of all signatures.
+    pub slot: u32,
+    /// The 32-byte digest that was signed.
+    pub message: &'a [u8; 32],
+    /// Who signed, by positions in the registry.
+    pub signers: &'a Bitfield,
+}
+
+/// The sizes of the parts of a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProofSizes {
+    /// Groups of 64 signatures, the last one filled up.
+    pub groups: usize,
+    /// Slices of 2^16 elements that are committed.
+    pub slices: usize,
+    /// Field elements, 31 bits each.
+    pub elements: usize,
+    /// Bytes before the elements.
+    pub header_bytes: usize,
+    /// All bytes.
+    pub bytes: usize,
+}
+
+impl Proofs {
+    /// The proofs of a set.
+    ///
+    /// # Errors
+    /// [`UnprovableSet`] for a set without a relation.
+    pub fn new(set: Set, preset: Preset) -> Result<Proofs, UnprovableSet> {
+        let chains = chains(set).ok_or(UnprovableSet {
+            set,
+            provable: PROVABLE,
+        })?;
+        Ok(Proofs {
+            set,
+            preset,
+            chains,
+        })
+    }
+
+    /// The set.
+    pub fn set(&self) -> Set {
+        self.set
+    }
+
+    /// The preset.
+    pub fn preset(&self) -> &Preset {
+        &self.preset
+    }
+
+    /// Signatures of a group: a proof of fewer is filled up and costs as much.
+    pub fn group(&self) -> usize {
+        self.chains.relation().shape.lanes()
+    }
+
+    /// Signatures of a proof at most.
+    pub fn signatures_max(&self) -> usize {
+        self.chains.relation().groups_max() * self.group()
+    }
+
+    /// Keys of a registry at most.
+    pub fn registry_max(&self) -> usize {
+        1 << self.chains.relation().shape.column_log2()
+    }
+
+    /// The sizes of a proof of so many signatures.
+    pub fn sizes(&self, signatures: usize) -> ProofSizes {
+        let (relation, groups) = (self.chains.relation(), signatures.div_ceil(self.group()));
+        let elements = succinct_elements(relation, &self.preset, groups);
+        let slices = relation.slices(groups);
+        // Magic, eight bytes of parameters, a count and numbers of the slices, the body's length.
+        let header_bytes = 4 + 8 + 2 + slices + 4;
+        ProofSizes {
+            groups,
+            slices,
+            elements,
+            header_bytes,
+            bytes: header_bytes + (31 * elements).div_ceil(8),
+        }
+    }
+
+    /// The error of each step, computed from the sizes.
+    pub fn security(&self) -> security::Table {
+        security::succinct_table(self.chains.relation(), &self.preset)
+    }
+
+    /// Proves that members of a registry signed, each once; positions ascend. Every signature is
+    /// verified first, and invalid ones are named before anything is proved.
+    ///
+    /// # Errors
+    /// [`ProveError`].
+    pub fn prove(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        slot: u32,
+        message: &[u8; 32],
+        signed: &[Signed<'_>],
+    ) -> Result<Vec<u8>, ProveError> {
+        let (got, max) = (signed.len(), self.signatures_max());
+        if got > max {
+            return Err(ProveError::Signatures { got, max });
+        }
+        self.admit(exec, registry, slot, message, signed)?;
+        self.prove_admitted(exec, registry, slot, message, signed)
+    }
+
+    /// Proves what [`Proofs::admit`] let pass.
+    fn prove_admitted(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        slot: u32,
+        message: &[u8; 32],
+        signed: &[Signed<'_>],
+    ) -> Result<Vec<u8>, ProveError> {
+        let mut signers = Bitfield::new(registry.len());
+        signed.iter().for_each(|s| signers.set(s.position as usize));
+        let claimed = Claimed {
+            slot,
+            message,
+            signers: &signers,
+        };
+        let statement = self.statement(exec.backend(), registry, &claimed);
+        let openings: Vec<Opening> = signed.iter().map(|s| opening(registry, s)).collect();
+        let stark = exec.stark();
+        let witness = self
+            .chains
+            .witness(stark, slot, &statement.message, &openings)?;
+        if exec.stopped() {
+            return Err(ProveError::Stopped);
+        }
+        let public = self.chains.public(&statement, registry.rows());
+        let relation = self.chains.relation();
+        let proof = prove_succinct(stark, relation, &self.preset, &public, &witness)?;
+        Ok(proof.to_bytes(relation, &self.preset))
+    }
+
+    /// Whether the input may be proved at all.
+    fn admit(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        slot: u32,
+        message: &[u8; 32],
+        signed: &[Signed<'_>],
+    ) -> Result<(), ProveError> {
+        if registry.set() != self.set {
+            return Err(ProveError::RegistrySet {
+                got: registry.set(),
+                want: self.set,
+            });
+        }
+        if signed.is_empty() {
+            return Err(ProveError::Empty);
+        }
+        if let Some(pair) = signed.windows(2).find(|p| p[0].position >= p[1].position) {
+            return Err(ProveError::Order {
+                before: pair[0].position,
+                position: pair[1].position,
+            });
+        }
+        let mut items = Vec::with_capacity(signed.len());
+        for Signed {
+            position,
+            signature,
+        } in signed
+        {
+            let key = registry.key(*position).ok_or(ProveError::NotAMember {
+                position: *position,
+                size: registry.len(),
+            })?;
+            items.push(Item {
+                key,
+                index: slot,
+                message,
+                signature,
+            });
+        }
+        let verdicts = verify_batch(self.set, &items, exec);
+        if exec.stopped() {
+            return Err(ProveError::Stopped);
+        }
+        let bad = signed.iter().zip(verdicts).filter(|(_, holds)| !holds);
+        let positions: Vec<u32> = bad.map(|(s, _)| s.position).collect();
+        match positions.is_empty() {
+            true => Ok(()),
+            false => Err(ProveError::InvalidSignatures { positions }),
+        }
+    }
+
+    /// Verifies a proof that exactly the named members of a registry signed.
+    ///
+    /// # Errors
+    /// [`ProofError`] of the first check that fails.
+    pub fn verify(
+        &self,
+        backend: Backend,
+        registry: &ProofRegistry,
+        claimed: &Claimed<'_>,
+        bytes: &[u8],
+    ) -> Result<(), ProofError> {
+        self.check_claim(registry, claimed)?;
+        let proof = self.decode(bytes)?;
+        let groups = claimed.signers.count_ones().div_ceil(self.group());
+        if proof.groups != groups {
+            return Err(ProofError::Groups {
+                got: proof.groups,
+                want: groups,
+            });
+        }
+        let statement = self.statement(backend, registry, claimed);
+        let public = self.chains.public(&statement, registry.rows());
+        verify_succinct(self.chains.relation(), &self.preset, &public, &proof)?;
+        Ok(())
+    }
+
+    /// Whether the claim is one about the registry.
+    fn check_claim(
+        &self,
+        registry: &ProofRegistry,
+        claimed: &Claimed<'_>,
+    ) -> Result<(), ProofError> {
+        if registry.set() != self.set {
+            return Err(ProofError::RegistrySet {
+                got: registry.set(),
+                want: self.set,
+            });
+        }
+        let (got, want) = (claimed.signers.len(), registry.len());
+        if got != want {
+            return Err(ProofError::Bitfield { got, want });
+        }
+        match claimed.signers.none() {
+            true => Err(ProofError::EmptySet),
+            false => Ok(()),
+        }
+    }
+
+    /// The elements of bytes; says nothing of whether they prove anything.
+    ///
+    /// # Errors
+    /// [`ProofError::Decode`].
+    pub fn decode(&self, bytes: &[u8]) -> Result<SuccinctProof, ProofError> {
+        let relation = self.chains.relation();
+        Ok(SuccinctProof::from_bytes(relation, &self.preset, bytes)?)
+    }
+
+    fn statement(
+        &self,
+        backend: Backend,
+        registry: &ProofRegistry,
+        claimed: &Claimed<'_>,
+    ) -> Statement {
+        let hashed = self.set.instance().message(backend, claimed.message);
+        let mut bitfield = vec![false; self.registry_max()];
+        claimed.signers.iter_ones().for_each(|i| bitfield[i] = true);
+        Statement {
+            set: self.chains.parameters().id,
+            slot: claimed.slot,
+            message: std::array::from_fn(|i| hashed[i]),
+            committee: registry.number(),
+            level: 0,
+            registry: *registry.commitment(),
+            bitfield,
+        }
+    }
+}
+
+/// The opening that a signature is. The position is a member's.
+fn opening(registry: &ProofRegistry, signed: &Signed<'_>) -> Opening {
+    let Signed {
+        position,
+        signature,
+    } = signed;
+    let index = *position as usize;
+    let row = registry.rows().row(index);
+    let half = |digest: &[Fp; 8]| -> [Fp; HALF] { std::array::from_fn(|x| digest[x]) };
+    let randomness: [Fp; RANDOMNESS] = std::array::from_fn(|x| signature.randomness[x]);
+    Opening {
+        index,
+        root: std::array::from_fn(|x| row[x]),
+        parameter: std::array::from_fn(|x| row[HALF + x]),
+        randomness,
+        tips: signature.hashes.iter().map(half).collect(),
+        path: signature.path.iter().map(half).collect(),
+    }
+}

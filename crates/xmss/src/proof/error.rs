@@ -1,0 +1,124 @@
+//! Why there is no proof, and why one is refused.
+
+use alphorn_stark::proof::DecodeError;
+use thiserror::Error;
+
+use crate::params::Set;
+
+/// A set whose signatures cannot be proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("signatures of the set {set} cannot be proved, those of {provable} can")]
+pub struct UnprovableSet {
+    /// The set.
+    pub set: Set,
+    /// The sets that have proofs.
+    pub provable: &'static str,
+}
+
+/// Why a registry cannot be made, or a proof cannot.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProveError {
+    /// A registry of another set than the proofs.
+    #[error("a registry of the set {got}, the proof is of {want}")]
+    RegistrySet {
+        /// The set of the registry.
+        got: Set,
+        /// The set of the proofs.
+        want: Set,
+    },
+    /// A key of another set than its registry.
+    #[error("key {position} is of another set than {want}")]
+    KeySet {
+        /// Its position.
+        position: usize,
+        /// The set of the registry.
+        want: Set,
+    },
+    /// More keys than a registry has room for.
+    #[error("a registry of {got} keys, at most {max} fit")]
+    RegistrySize {
+        /// The keys.
+        got: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Nothing to prove.
+    #[error("no signature: a proof needs at least one")]
+    Empty,
+    /// More signatures than a proof has room for.
+    #[error("{got} signatures, a proof takes at most {max}")]
+    Signatures {
+        /// The signatures.
+        got: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Positions do not ascend: a member counts once.
+    #[error(
+        "position {position} comes after {before}: positions must ascend, a member counts once"
+    )]
+    Order {
+        /// The position before.
+        before: u32,
+        /// The position.
+        position: u32,
+    },
+    /// A signer that the registry does not have.
+    #[error("position {position}, the registry has {size} keys")]
+    NotAMember {
+        /// The position.
+        position: u32,
+        /// Keys of the registry.
+        size: usize,
+    },
+    /// Signatures that do not hold under their keys, at this slot, for this message.
+    #[error("the signatures at positions {positions:?} do not hold")]
+    InvalidSignatures {
+        /// Their positions in the registry, ascending.
+        positions: Vec<u32>,
+    },
+    /// The computation was asked to end.
+    #[error("stopped")]
+    Stopped,
+    /// The proof system refuses.
+    #[error(transparent)]
+    System(#[from] alphorn_stark::ProveError),
+}
+
+/// Why a proof is refused: one variant for each check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ProofError {
+    /// A registry of another set than the proofs.
+    #[error("a registry of the set {got}, the proof is of {want}")]
+    RegistrySet {
+        /// The set of the registry.
+        got: Set,
+        /// The set of the proofs.
+        want: Set,
+    },
+    /// Signers over another number of members.
+    #[error("signers of {got} members, the registry has {want}")]
+    Bitfield {
+        /// Members that the signers are of.
+        got: usize,
+        /// Keys of the registry.
+        want: usize,
+    },
+    /// Nobody is said to have signed.
+    #[error("no signer")]
+    EmptySet,
+    /// The bytes are no proof of this relation and preset.
+    #[error("the bytes are no proof: {0}")]
+    Decode(#[from] DecodeError),
+    /// A proof of more or fewer groups than its signers fill.
+    #[error("a proof of {got} groups, its signers fill {want}")]
+    Groups {
+        /// Groups of the proof.
+        got: usize,
+        /// Groups that the signers fill.
+        want: usize,
+    },
+    /// The proof system refuses.
+    #[error("the proof does not hold: {0}")]
+    Refused(#[from] alphorn_stark::VerifyError),
+}

@@ -1,0 +1,204 @@
+//! Proofs as evidence: one proof, or a list of them with disjoint supports where one has no room
+//! for all signers.
+//!
+//! Tag 1, then a proof. Tag 2, then for each part the Rice code of its support over the registry
+//! (which ends itself) and its proof. The number of signers fixes the length of a proof, so there are
+//! no lengths. There are as few parts as the signers need, in the order of their first signers.
+
+use alphorn_scheme::list::{TAG_PROOF, TAG_PROOFS};
+use alphorn_types::support_code::{CellBounds, Reference, SupportCode, code_bytes_max};
+use alphorn_types::{Bitfield, Coding, DecodeError, Reader, Support};
+use thiserror::Error;
+
+use super::{Claimed, ProofError, ProofRegistry, Proofs, ProveError, Signed};
+use crate::exec::Exec;
+
+/// Why evidence is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EvidenceError {
+    /// A first byte that is neither the tag of a proof nor that of a list of proofs, as the number
+    /// of signers asks for; none if there is no byte.
+    #[error("evidence of {signers} signers begins with {got:?}, must begin with {want}")]
+    Tag {
+        /// The byte.
+        got: Option<u8>,
+        /// The tag for this number of signers.
+        want: u8,
+        /// How many signers are claimed.
+        signers: usize,
+    },
+    /// The bytes do not come to parts.
+    #[error("part {part}: {error}")]
+    Decode {
+        /// The part.
+        part: usize,
+        /// What is wrong.
+        error: DecodeError,
+    },
+    /// The signers of a part are none, more than fit into a proof, not after those of the part
+    /// before, already in another part, or not among those of the whole.
+    #[error("part {part} has wrong signers")]
+    Signers {
+        /// The part.
+        part: usize,
+    },
+    /// The parts do not make up all signers.
+    #[error("{missing} signers are in no part")]
+    Missing {
+        /// How many are missing.
+        missing: usize,
+    },
+    /// A proof is refused.
+    #[error("part {part}: {error}")]
+    Proof {
+        /// The part.
+        part: usize,
+        /// Why.
+        error: ProofError,
+    },
+}
+
+/// A proof with its signers.
+struct Part<'a> {
+    signers: Bitfield,
+    proof: &'a [u8],
+}
+
+/// One cell: the whole registry.
+fn cells(registry: usize) -> CellBounds {
+    CellBounds::one(registry as u32)
+}
+
+fn code(cells: &CellBounds) -> SupportCode<'_> {
+    SupportCode::new(Coding::Rice, 1, cells, Reference::None)
+}
+
+impl Proofs {
+    /// Bytes of evidence of up to so many signers, at most.
+    pub fn evidence_bytes_max(&self, signers: usize) -> usize {
+        let parts = signers.div_ceil(self.signatures_max()).max(1);
+        let (one, two) = (self.sizes(1).bytes, self.sizes(self.group() + 1).bytes);
+        // A group more costs the same anywhere, but for bits that fill the last byte; k signers have
+        // ⌊(k − 1) / 64⌋ groups beside the first.
+        let groups = signers.saturating_sub(parts) / self.group() * (two - one + 1);
+        let supports = match parts {
+            1 => 0,
+            parts => parts * code_bytes_max(self.registry_max(), 1),
+        };
+        1 + supports + parts * one + groups
+    }
+
+    /// Proves that members of a registry signed: see [`Proofs::prove`], for any number of signers.
+    ///
+    /// # Errors
+    /// [`ProveError`], but not for too many signers.
+    pub fn prove_evidence(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        slot: u32,
+        message: &[u8; 32],
+        signed: &[Signed<'_>],
+    ) -> Result<Vec<u8>, ProveError> {
+        self.admit(exec, registry, slot, message, signed)?;
+        let prove =
+            |signed: &[Signed<'_>]| self.prove_admitted(exec, registry, slot, message, signed);
+        if signed.len() <= self.signatures_max() {
+            return Ok([vec![TAG_PROOF], prove(signed)?].concat());
+        }
+        let mut bytes = vec![TAG_PROOFS];
+        let cells = cells(registry.len());
+        for signed in signed.chunks(self.signatures_max()) {
+            let mut signers = Bitfield::new(registry.len());
+            signed.iter().for_each(|s| signers.set(s.position as usize));
+            bytes.extend(code(&cells).encode(&Support::from_bits(signers)));
+            bytes.extend(prove(signed)?);
+        }
+        Ok(bytes)
+    }
+
+    /// Verifies evidence that exactly the named members of a registry signed; its parts on all
+    /// threads.
+    ///
+    /// # Errors
+    /// [`EvidenceError`] of the first part that is wrong.
+    pub fn verify_evidence(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        claimed: &Claimed<'_>,
+        bytes: &[u8],
+    ) -> Result<(), EvidenceError> {
+        let refused = |part, error| EvidenceError::Proof { part, error };
+        self.check_claim(registry, claimed)
+            .map_err(|error| refused(0, error))?;
+        let parts = self.parts(claimed.signers, bytes)?;
+        let verdicts = exec.map(parts.len(), |part| {
+            let claimed = Claimed {
+                signers: &parts[part].signers,
+                ..*claimed
+            };
+            self.verify(exec.backend(), registry, &claimed, parts[part].proof)
+                .map_err(|error| refused(part, error))
+        });
+        verdicts.into_iter().collect()
+    }
+
+    /// The parts of evidence. Nothing is copied but supports, which the registry bounds.
+    fn parts<'a>(
+        &self,
+        signers: &Bitfield,
+        bytes: &'a [u8],
+    ) -> Result<Vec<Part<'a>>, EvidenceError> {
+        let count = signers.count_ones();
+        let want = match count <= self.signatures_max() {
+            true => TAG_PROOF,
+            false => TAG_PROOFS,
+        };
+        let Some((_, rest)) = bytes.split_first().filter(|(tag, _)| **tag == want) else {
+            return Err(EvidenceError::Tag {
+                got: bytes.first().copied(),
+                want,
+                signers: count,
+            });
+        };
+        if want == TAG_PROOF {
+            return Ok(vec![Part {
+                signers: signers.clone(),
+                proof: rest,
+            }]);
+        }
+        let cells = cells(signers.len());
+        let mut reader = Reader::new(rest);
+        let mut parts: Vec<Part<'a>> = Vec::new();
+        let mut left = signers.clone();
+        for part in 0..count.div_ceil(self.signatures_max()) {
+            let at = |error| EvidenceError::Decode { part, error };
+            let support = code(&cells).decode_prefix(&mut reader).map_err(at)?;
+            let own = support.signers();
+            let before = parts
+                .last()
+                .and_then(|last| last.signers.iter_ones().next());
+            let fits = (1..=self.signatures_max()).contains(&own.count_ones());
+            if !fits || own.iter_ones().next() <= before || !own.is_subset_of(&left) {
+                return Err(EvidenceError::Signers { part });
+            }
+            left.subtract(&own);
+            let bytes = self.sizes(own.count_ones()).bytes;
+            parts.push(Part {
+                signers: own,
+                proof: reader.bytes(bytes).map_err(at)?,
+            });
+        }
+        let last = parts.len().saturating_sub(1);
+        let at = |error| EvidenceError::Decode { part: last, error };
+        reader.finish().map_err(at)?;
+        match left.count_ones() {
+            0 => Ok(parts),
+            missing => Err(EvidenceError::Missing { missing }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

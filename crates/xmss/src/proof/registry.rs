@@ -1,0 +1,95 @@
+//! The keys of a committee as a proof's registry.
+
+use alphorn_stark::merkle::Digest;
+use alphorn_stark::proof::Registry as Rows;
+use alphorn_stark::statement::registry_digest;
+
+use super::{Proofs, ProveError};
+use crate::exec::Exec;
+use crate::params::Set;
+use crate::signature::PublicKey;
+
+/// The keys of a committee with the commitment to them: what both sides of a proof must hold.
+#[derive(Clone, Debug)]
+pub struct ProofRegistry {
+    set: Set,
+    number: u32,
+    keys: Vec<PublicKey>,
+    rows: Rows,
+    commitment: Digest,
+}
+
+impl Proofs {
+    /// The registry of a committee's keys in the order of their positions. `number` tells the
+    /// registries of an epoch apart.
+    ///
+    /// # Errors
+    /// [`ProveError::KeySet`], [`ProveError::RegistrySize`].
+    pub fn registry(
+        &self,
+        exec: Exec<'_>,
+        keys: Vec<PublicKey>,
+        number: u32,
+    ) -> Result<ProofRegistry, ProveError> {
+        let want = self.set;
+        if let Some(position) = keys.iter().position(|key| key.set != want) {
+            return Err(ProveError::KeySet { position, want });
+        }
+        let (got, max) = (keys.len(), self.registry_max());
+        if got > max {
+            return Err(ProveError::RegistrySize { got, max });
+        }
+        let row = |key: &PublicKey| {
+            std::array::from_fn(|i| match i < 4 {
+                true => key.root[i],
+                false => key.parameter[i - 4],
+            })
+        };
+        let rows: Vec<_> = keys.iter().map(row).collect();
+        let rows = Rows::new(&rows, max.trailing_zeros() as usize)?;
+        let id = self.chains.parameters().id;
+        Ok(ProofRegistry {
+            set: want,
+            number,
+            keys,
+            commitment: registry_digest(exec.stark(), &rows, id, number),
+            rows,
+        })
+    }
+}
+
+impl ProofRegistry {
+    /// The set of its keys.
+    pub fn set(&self) -> Set {
+        self.set
+    }
+
+    /// What tells it from other registries.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The key at a position.
+    pub fn key(&self, position: u32) -> Option<&PublicKey> {
+        self.keys.get(position as usize)
+    }
+
+    /// The commitment: the root of a tree over all rows, with size, number and set.
+    pub fn commitment(&self) -> &Digest {
+        &self.commitment
+    }
+
+    pub(super) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+}

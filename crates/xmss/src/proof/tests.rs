@@ -1,0 +1,338 @@
+use super::*;
+use crate::key::{Purpose, SecretKey};
+use crate::signature::PublicKey;
+use alphorn_stark::VerifyError;
+use alphorn_stark::proof::DecodeError;
+use sha2::{Digest as _, Sha256};
+
+const SLOT: u32 = 5;
+const MESSAGE: [u8; 32] = [0x56; 32];
+
+/// Members of the test's registry: two groups, and some who do not sign.
+const MEMBERS: u32 = 72;
+
+/// Keys and signatures of all members at one slot.
+struct World {
+    proofs: Proofs,
+    keys: Vec<PublicKey>,
+    signatures: Vec<Signature>,
+    registry: ProofRegistry,
+}
+
+fn exec() -> Exec<'static> {
+    Exec::new(Backend::measured(), None)
+}
+
+static WORLD: LazyLock<World> = LazyLock::new(|| {
+    let proofs = Proofs::new(Set::Compact, Preset::FAST).unwrap();
+    let slots = u64::from(SLOT)..u64::from(SLOT) + 2;
+    let secrets: Vec<SecretKey> = (0..MEMBERS)
+        .map(|i| SecretKey::interop(Set::Compact, Purpose::Vote, i, slots.clone(), exec()).unwrap())
+        .collect();
+    let sign = |key: &SecretKey| key.sign_index(SLOT, &MESSAGE, exec()).unwrap();
+    let keys: Vec<PublicKey> = secrets.iter().map(|key| *key.public_key()).collect();
+    World {
+        proofs,
+        signatures: secrets.iter().map(sign).collect(),
+        registry: proofs.registry(exec(), keys.clone(), 7).unwrap(),
+        keys,
+    }
+});
+
+/// A proof of three signers, 1, 4 and 71.
+static THREE: LazyLock<Vec<u8>> = LazyLock::new(|| WORLD.prove(&[1, 4, 71]).unwrap());
+
+impl World {
+    fn signed(&self, positions: &[u32]) -> Vec<Signed<'_>> {
+        let signed = |position: &u32| Signed {
+            position: *position,
+            signature: &self.signatures[*position as usize],
+        };
+        positions.iter().map(signed).collect()
+    }
+
+    fn prove(&self, positions: &[u32]) -> Result<Vec<u8>, ProveError> {
+        let signed = self.signed(positions);
+        self.prove_these(&signed)
+    }
+
+    fn prove_these(&self, signed: &[Signed<'_>]) -> Result<Vec<u8>, ProveError> {
+        self.proofs
+            .prove(exec(), &self.registry, SLOT, &MESSAGE, signed)
+    }
+
+    fn verify(&self, positions: &[u32], bytes: &[u8]) -> Result<(), ProofError> {
+        self.verify_of(&self.registry, SLOT, &MESSAGE, positions, bytes)
+    }
+
+    fn verify_of(
+        &self,
+        registry: &ProofRegistry,
+        slot: u32,
+        message: &[u8; 32],
+        positions: &[u32],
+        bytes: &[u8],
+    ) -> Result<(), ProofError> {
+        let mut signers = Bitfield::new(registry.len());
+        positions.iter().for_each(|i| signers.set(*i as usize));
+        let claimed = Claimed {
+            slot,
+            message,
+            signers: &signers,
+        };
+        self.proofs
+            .verify(Backend::measured(), registry, &claimed, bytes)
+    }
+}
+
+/// What a proof of another statement meets first: every challenge is another one, so the first
+/// layer of the bus that has rounds does not follow from the one before.
+const OTHER_STATEMENT: ProofError = ProofError::Refused(VerifyError::BusLayer(1));
+
+#[test]
+fn groups_are_filled_up_and_proofs_have_the_size_that_is_said() {
+    for count in [1, 64, 65] {
+        let positions: Vec<u32> = (0..count).collect();
+        let bytes = WORLD.prove(&positions).unwrap();
+        assert_eq!(WORLD.verify(&positions, &bytes), Ok(()), "{count}");
+        let sizes = WORLD.proofs.sizes(count as usize);
+        assert_eq!(bytes.len(), sizes.bytes, "{count}");
+        assert_eq!(sizes.groups, (count as usize).div_ceil(64));
+    }
+    assert_eq!(WORLD.proofs.signatures_max(), 1472);
+    assert_eq!(WORLD.proofs.registry_max(), 1 << 15);
+    assert!(WORLD.proofs.sizes(1472).bytes < 1 << 18);
+}
+
+#[test]
+fn the_small_preset_makes_smaller_proofs_that_the_other_refuses() {
+    let small = Proofs::new(Set::Compact, Preset::SMALL).unwrap();
+    assert!(small.sizes(3).bytes < WORLD.proofs.sizes(3).bytes);
+    let signed = WORLD.signed(&[1, 4, 71]);
+    let bytes = small.prove(exec(), &WORLD.registry, SLOT, &MESSAGE, &signed);
+    let bytes = bytes.unwrap();
+    let mut signers = Bitfield::new(MEMBERS as usize);
+    [1, 4, 71].iter().for_each(|i| signers.set(*i));
+    let claimed = Claimed {
+        slot: SLOT,
+        message: &MESSAGE,
+        signers: &signers,
+    };
+    let verified = small.verify(Backend::portable(), &WORLD.registry, &claimed, &bytes);
+    assert_eq!(verified, Ok(()));
+    let refused = WORLD.verify(&[1, 4, 71], &bytes);
+    assert!(
+        matches!(refused, Err(ProofError::Decode(DecodeError::Length { .. }))),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_proof_is_of_one_slot_message_and_registry() {
+    let three = [1, 4, 71];
+    assert_eq!(WORLD.verify(&three, &THREE), Ok(()));
+    let of = |registry: &ProofRegistry, slot, message: &[u8; 32]| {
+        WORLD.verify_of(registry, slot, message, &three, &THREE)
+    };
+    let registry = &WORLD.registry;
+    assert_eq!(of(registry, SLOT + 1, &MESSAGE), Err(OTHER_STATEMENT));
+    assert_eq!(of(registry, SLOT | 1 << 20, &MESSAGE), Err(OTHER_STATEMENT));
+    for byte in [0, 13, 31] {
+        let mut message = MESSAGE;
+        message[byte] ^= 1;
+        assert_eq!(of(registry, SLOT, &message), Err(OTHER_STATEMENT));
+    }
+    let changed = |change: fn(&mut Vec<PublicKey>), number| {
+        let mut keys = WORLD.keys.clone();
+        change(&mut keys);
+        let registry = WORLD.proofs.registry(exec(), keys, number).unwrap();
+        of(&registry, SLOT, &MESSAGE)
+    };
+    assert_eq!(changed(|_| {}, 7), Ok(()));
+    assert_eq!(changed(|_| {}, 8), Err(OTHER_STATEMENT), "its number");
+    // Also keys of those who did not sign are bound.
+    let swap: fn(&mut Vec<PublicKey>) = |keys| keys.swap(2, 3);
+    assert_eq!(changed(swap, 7), Err(OTHER_STATEMENT));
+    assert_eq!(changed(|keys| keys.swap(1, 4), 7), Err(OTHER_STATEMENT));
+    assert_eq!(changed(|keys| keys.push(keys[0]), 7), Err(OTHER_STATEMENT));
+}
+
+#[test]
+fn a_proof_is_of_its_signers() {
+    let lies: [&[u32]; 6] = [
+        &[1, 4],
+        &[1],
+        &[1, 4, 70],
+        &[0, 4, 71],
+        &[1, 4, 5, 71],
+        &[0],
+    ];
+    for lie in lies {
+        assert_eq!(WORLD.verify(lie, &THREE), Err(OTHER_STATEMENT), "{lie:?}");
+    }
+    assert_eq!(WORLD.verify(&[], &THREE), Err(ProofError::EmptySet));
+    let all: Vec<u32> = (0..65).collect();
+    let groups = ProofError::Groups { got: 1, want: 2 };
+    assert_eq!(WORLD.verify(&all, &THREE), Err(groups));
+    let mut longer = Bitfield::new(MEMBERS as usize + 1);
+    longer.set(1);
+    let claimed = Claimed {
+        slot: SLOT,
+        message: &MESSAGE,
+        signers: &longer,
+    };
+    let refused = WORLD
+        .proofs
+        .verify(Backend::portable(), &WORLD.registry, &claimed, &THREE);
+    assert_eq!(refused, Err(ProofError::Bitfield { got: 73, want: 72 }));
+}
+
+/// A changed byte of a proof, and how its refusal begins.
+fn with_byte(index: usize, change: u8) -> Result<(), ProofError> {
+    let mut bytes = THREE.clone();
+    bytes[index] ^= change;
+    WORLD.verify(&[1, 4, 71], &bytes)
+}
+
+#[test]
+fn each_byte_of_the_header_is_fixed() {
+    let header = WORLD.proofs.sizes(3).header_bytes;
+    for index in 0..header {
+        let refused = with_byte(index, 0x10).unwrap_err();
+        let ProofError::Decode(error) = refused else {
+            panic!("byte {index}: {refused:?}");
+        };
+        match index {
+            // The number of groups says how long the proof is.
+            8 => assert!(matches!(error, DecodeError::Length { .. }), "{error:?}"),
+            _ => assert!(
+                matches!(error, DecodeError::Header { index: at, .. } if at == index),
+                "byte {index}: {error:?}"
+            ),
+        }
+    }
+    assert!(matches!(
+        with_byte(8, 0xff),
+        Err(ProofError::Decode(DecodeError::Groups { max: 23, .. }))
+    ));
+    let cut = WORLD.verify(&[1, 4, 71], &THREE[..THREE.len() - 1]);
+    assert!(matches!(
+        cut,
+        Err(ProofError::Decode(DecodeError::Length { .. }))
+    ));
+    assert!(WORLD.verify(&[1, 4, 71], &[]).is_err());
+}
+
+/// A sample of all bytes behind the header; `soak` takes all of them.
+#[test]
+fn each_byte_of_a_proof_counts() {
+    let header = WORLD.proofs.sizes(3).header_bytes;
+    let step = if cfg!(feature = "soak") { 1 } else { 1999 };
+    for index in (header..THREE.len()).step_by(step) {
+        let change = 1 << (index % 8);
+        assert!(with_byte(index, change).is_err(), "byte {index}");
+    }
+    let last = THREE.len() - 1;
+    let padding = ProofError::Decode(DecodeError::Padding);
+    let bits = 31 * WORLD.proofs.sizes(3).elements % 8;
+    match bits {
+        0 => assert!(with_byte(last, 0x80).is_err()),
+        used => assert_eq!(with_byte(last, 1 << used), Err(padding)),
+    }
+    // The root of the commitment comes first, the opening of all claims last.
+    assert_eq!(with_byte(header, 1), Err(OTHER_STATEMENT));
+}
+
+#[test]
+fn what_cannot_be_proved_is_named_before_any_proof() {
+    assert_eq!(WORLD.prove(&[]), Err(ProveError::Empty));
+    let order = |before, position| Err(ProveError::Order { before, position });
+    assert_eq!(WORLD.prove(&[3, 3]), order(3, 3), "no member counts twice");
+    assert_eq!(WORLD.prove(&[3, 2]), order(3, 2));
+    let mut signed = WORLD.signed(&[1, 2, 3, 9]);
+    signed[1].signature = &WORLD.signatures[3];
+    signed[3].signature = &WORLD.signatures[8];
+    let positions = vec![2, 9];
+    let invalid = Err(ProveError::InvalidSignatures { positions });
+    assert_eq!(WORLD.prove_these(&signed), invalid);
+    let mut outside = WORLD.signed(&[1]);
+    outside[0].position = MEMBERS;
+    let (position, size) = (MEMBERS, MEMBERS as usize);
+    let refused = Err(ProveError::NotAMember { position, size });
+    assert_eq!(WORLD.prove_these(&outside), refused);
+    let signature = &WORLD.signatures[0];
+    let many: Vec<Signed<'_>> = (0..1473)
+        .map(|position| Signed {
+            position,
+            signature,
+        })
+        .collect();
+    let (got, max) = (1473, 1472);
+    let refused = Err(ProveError::Signatures { got, max });
+    assert_eq!(WORLD.prove_these(&many), refused);
+}
+
+#[test]
+fn signatures_of_another_slot_or_message_are_not_proved() {
+    let signed = WORLD.signed(&[1, 4]);
+    let positions = vec![1, 4];
+    let invalid = Err(ProveError::InvalidSignatures { positions });
+    let prove = |slot, message: [u8; 32]| {
+        WORLD
+            .proofs
+            .prove(exec(), &WORLD.registry, slot, &message, &signed)
+    };
+    assert_eq!(prove(SLOT + 1, MESSAGE), invalid);
+    assert_eq!(prove(SLOT, [1; 32]), invalid);
+}
+
+#[test]
+fn other_sets_are_refused_by_name() {
+    for set in [Set::Prod, Set::Test] {
+        let refused = Proofs::new(set, Preset::FAST).unwrap_err();
+        let text = refused.to_string();
+        assert!(text.contains(set.name()), "{text}");
+        assert!(text.contains("compact"), "{text}");
+    }
+    let key = SecretKey::interop(Set::Test, Purpose::Vote, 0, 0..1, exec()).unwrap();
+    let keys = vec![WORLD.keys[0], *key.public_key()];
+    let want = Set::Compact;
+    let refused = WORLD.proofs.registry(exec(), keys, 0).unwrap_err();
+    assert_eq!(refused, ProveError::KeySet { position: 1, want });
+    let keys = vec![WORLD.keys[0]; (1 << 15) + 1];
+    let (got, max) = ((1 << 15) + 1, 1 << 15);
+    let refused = WORLD.proofs.registry(exec(), keys, 0).unwrap_err();
+    assert_eq!(refused, ProveError::RegistrySize { got, max });
+}
+
+#[test]
+fn threads_and_kernels_do_not_change_a_proof() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build();
+    let pool = pool.unwrap();
+    let signed = WORLD.signed(&[1, 4, 71]);
+    let prove = |exec| {
+        WORLD
+            .proofs
+            .prove(exec, &WORLD.registry, SLOT, &MESSAGE, &signed)
+    };
+    let pooled = prove(Exec::new(Backend::measured(), Some(&pool)));
+    assert!(pooled.as_ref() == Ok(&*THREE));
+    // The battery proves on the portable kernel, which takes ten times as long.
+    if cfg!(feature = "soak") {
+        for kernel in Backend::available() {
+            let again = prove(Exec::new(kernel, Some(&pool)));
+            assert!(again.as_ref() == Ok(&*THREE), "{kernel}");
+        }
+    }
+}
+
+/// The bytes of a small proof: a change of them is a change of protocol.
+#[test]
+fn a_small_proof_has_its_pinned_bytes() {
+    let pinned = include_str!("../../../../conformance.toml");
+    let digest = hex::encode(Sha256::digest(&*THREE));
+    let bytes = THREE.len();
+    let line =
+        format!("{{ name = \"proof.compact.fast.3\", bytes = {bytes}, sha256 = \"{digest}\" }}");
+    assert!(pinned.contains(&line), "conformance.toml lacks {line}");
+}
