@@ -3,10 +3,13 @@
 
 use std::sync::Arc;
 
+use alphorn_labrador::adversary::{Honest, Tamper};
 use alphorn_labrador::ring::Small;
 use alphorn_labrador::schedule::{ParamError, Schedule};
 use alphorn_labrador::sis::Profile;
-use alphorn_labrador::{Backend, DachshundJoint, Keys, ProveError, Reject, StatementError, System};
+use alphorn_labrador::{
+    Backend, DachshundJoint, FrontEnd, Keys, ProveError, Reject, StatementError, System,
+};
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 use thiserror::Error;
@@ -14,6 +17,10 @@ use thiserror::Error;
 use crate::forms::Relation;
 use crate::plain::{Opened, Refused, open_batch};
 use crate::{DEGREE, Flavour, Item, NORM_SQ_MAX, PublicKey, SALT_BYTES};
+
+mod timing;
+
+pub use timing::ProveTimes;
 
 /// Ring elements of `s1` and `s2`.
 const ROWS: usize = 2 * DEGREE / alphorn_labrador::ring::DEGREE;
@@ -143,6 +150,16 @@ impl Aggregator {
         items: &[Item<'_>],
         context: &[u8],
     ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
+        self.prove_watched(items, context, &mut Honest)
+    }
+
+    /// Proves as [`Aggregator::prove`] does, while `watch` sees every step.
+    fn prove_watched(
+        &self,
+        items: &[Item<'_>],
+        context: &[u8],
+        watch: &mut dyn Tamper,
+    ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
         let opened: Vec<Opened> = (open_batch(items, self.backend).into_iter().enumerate())
             .map(|(index, opened)| {
                 opened.map_err(|reason| AggregateError::Invalid { index, reason })
@@ -164,7 +181,8 @@ impl Aggregator {
         let flat: Vec<i16> = columns.collect();
         let elements = flat.as_chunks().0.iter().map(|&c| Small(c));
         let witness: Vec<Small> = elements.collect();
-        let proof = self.system.prove(&statement, &witness[..])?;
+        statement.check(&witness[..]).map_err(ProveError::from)?;
+        let proof = (self.system).prove_with(&statement, &witness[..], watch)?;
         Ok((salts, proof))
     }
 

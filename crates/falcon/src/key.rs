@@ -12,6 +12,7 @@ use sha3::{Shake256, Shake256Reader};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use crate::basis::signs;
 use crate::codec::{DecodeError, decode_key};
 use crate::flavour::key_digest;
 use crate::ring::Polys;
@@ -131,16 +132,21 @@ impl SecretKey {
     /// Decodes a secret key.
     ///
     /// # Errors
-    /// [`KeyError`] if the bytes are no key of this degree.
+    /// [`KeyError`] if the bytes are no key of this degree, or one that could not sign.
     pub fn from_bytes(bytes: &[u8]) -> Result<SecretKey, KeyError> {
         let key = SigningKey512::decode(bytes).ok_or(KeyError)?;
         let mut public = [0; PUBLIC_KEY_BYTES];
         key.to_verifying_key(&mut public);
         let mut array = Zeroizing::new([0; SECRET_KEY_BYTES]);
         array.copy_from_slice(bytes);
+        let public = PublicKey::from_bytes(Flavour::FnDsa, &public).map_err(|_| KeyError)?;
+        // The crate takes some keys with which it would try to sign in vain.
+        if !signs(&array[..], &public) {
+            return Err(KeyError);
+        }
         Ok(SecretKey {
             bytes: array,
-            public: PublicKey::from_bytes(Flavour::FnDsa, &public).map_err(|_| KeyError)?,
+            public,
         })
     }
 

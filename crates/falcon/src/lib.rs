@@ -7,6 +7,7 @@
 //! | [`codec`] | keys and signatures from bytes and back, every bound checked |
 //! | [`key`] | secret keys, and public keys ready for products |
 //! | [`aggregate`] | one proof for many signatures |
+//! | [`budget`] | what the errors of a proof add up to |
 //! | [`plain`] | verification, one by one and of whole batches: what an aggregate has to beat |
 //! | `scheme` | the scheme of the protocol: [`Falcon`] |
 //!
@@ -16,18 +17,22 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+mod basis;
+pub mod budget;
 pub mod codec;
 pub mod flavour;
 mod forms;
 pub mod key;
+mod original;
 pub mod plain;
 mod registry;
 pub mod ring;
 mod scheme;
 
-pub use aggregate::{AggregateError, Aggregator, Signed};
+pub use aggregate::{AggregateError, Aggregator, ProveTimes, Signed};
 pub use flavour::Flavour;
 pub use key::{KeyError, PublicKey, SecretKey};
+pub use original::{ORIGINAL_KEY_BYTES, OriginalKey};
 pub use plain::{Item, Refused, verify, verify_batch};
 
 pub use registry::{EpochKeys, Registry, Signers};

@@ -18,15 +18,32 @@ pub enum Profile {
     /// As hard as forging Falcon-512: 120 bits classical, 109 quantum; block size 411,
     /// `delta` = 1.003908.
     Falcon,
+    /// What an older implementation calls 128 bits, for comparisons of sizes alone: 99 bits
+    /// classical, 90 quantum; block size 340, `delta` = 1.004452.
+    Peer,
 }
 
 impl Profile {
+    /// Every profile, the default first.
+    pub const ALL: [Self; 3] = [Self::Core128, Self::Falcon, Self::Peer];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Core128 => "core128",
+            Self::Falcon => "falcon",
+            Self::Peer => "peer",
+        }
+    }
+
     /// The byte of the profile on the wire.
     #[must_use]
     pub fn id(self) -> u8 {
         match self {
             Self::Core128 => 0,
             Self::Falcon => 1,
+            Self::Peer => 2,
         }
     }
 
@@ -36,6 +53,7 @@ impl Profile {
         match self {
             Self::Core128 => 438,
             Self::Falcon => 411,
+            Self::Peer => 340,
         }
     }
 
@@ -55,6 +73,7 @@ impl Profile {
         let table = match self {
             Self::Core128 => &CORE_128,
             Self::Falcon => &FALCON,
+            Self::Peer => &PEER,
         };
         Some(table.iter().position(|&limit| norm_sq < limit)? + 1)
     }
@@ -132,6 +151,42 @@ const FALCON: [u128; ROWS_MAX] = [
     20_866_434_495_664_479_471_988_113_408,
 ];
 
+/// Block size 340; the last rows end at the square of `2^48`.
+const PEER: [u128; ROWS_MAX] = [
+    220_072,
+    35_936_038,
+    1_793_068_427,
+    48_432_097_775,
+    883_775_955_613,
+    12_205_685_776_590,
+    136_490_584_236_399,
+    1_291_398_866_496_085,
+    10_658_594_022_016_093,
+    78_465_570_050_038_348,
+    523_948_936_263_971_686,
+    3_215_094_387_228_254_984,
+    18_318_839_760_408_245_115,
+    97_735_858_835_144_525_268,
+    491_667_637_856_370_070_299,
+    2_345_668_094_981_922_148_186,
+    10_665_140_212_357_515_671_549,
+    46_407_759_446_757_094_161_718,
+    193_958_172_604_763_646_598_541,
+    781_059_939_720_682_636_982_874,
+    3_038_897_375_105_635_036_410_548,
+    11_451_404_801_892_179_604_406_524,
+    41_884_130_919_407_419_765_931_086,
+    148_978_765_276_872_544_287_142_567,
+    516_218_067_828_741_244_458_209_619,
+    1_745_225_504_137_986_790_501_709_854,
+    5_764_884_238_543_976_369_837_487_253,
+    18_629_679_585_193_551_891_187_951_429,
+    58_966_024_766_808_579_392_797_324_708,
+    79_228_162_514_264_337_593_543_950_336,
+    79_228_162_514_264_337_593_543_950_336,
+    79_228_162_514_264_337_593_543_950_336,
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,7 +194,8 @@ mod tests {
 
     #[test]
     fn the_tables_follow_the_formula() {
-        for (profile, table) in [(Profile::Core128, CORE_128), (Profile::Falcon, FALCON)] {
+        let tables = [CORE_128, FALCON, PEER];
+        for (profile, table) in Profile::ALL.into_iter().zip(tables) {
             let b = f64::from(profile.block_size());
             let pi = std::f64::consts::PI;
             let delta = ((b / (2.0 * pi * std::f64::consts::E)) * (pi * b).powf(1.0 / b))
@@ -158,7 +214,8 @@ mod tests {
     fn profiles_state_their_bits() {
         assert_eq!(Profile::Core128.bits(), (128, 116));
         assert_eq!(Profile::Falcon.bits(), (120, 108));
-        assert_ne!(Profile::Core128.id(), Profile::Falcon.id());
+        assert_eq!(Profile::Peer.bits(), (99, 90));
+        assert_eq!(Profile::ALL.map(Profile::id), [0, 1, 2]);
     }
 
     #[test]

@@ -1,0 +1,201 @@
+//! Whether the bytes of a secret key are a basis that signs.
+//!
+//! The decoder of `fn-dsa` takes any short `f`, `g`, `F` with a short `G = g F / f` modulo `q`. With
+//! others than those of key generation a signer may try forever, so a key from outside must meet
+//! the conditions of key generation (Falcon specification, version 1.2, algorithms 5 and 6):
+//! `f G - g F = q` over the integers, and neither vector of the orthogonalised basis longer than
+//! `1.17 sqrt(q)`.
+
+use std::f64::consts::PI;
+
+use zeroize::Zeroizing;
+
+use crate::ring::Polys;
+use crate::{DEGREE, Flavour, MODULUS, PublicKey};
+
+/// The first byte of a secret key.
+const HEADER: u8 = 0x59;
+
+/// Bits of a coefficient of `f` and `g`.
+const SHORT_BITS: usize = 6;
+
+/// Bits of a coefficient of `F`.
+const LONG_BITS: usize = 8;
+
+/// Bytes of `f`, and of `g`.
+const SHORT_BYTES: usize = DEGREE * SHORT_BITS / 8;
+
+/// Bytes of the header, `f`, `g` and `F`; the draft has the digest of the public key behind them.
+const BASIS_BYTES: usize = 1 + 2 * SHORT_BYTES + DEGREE * LONG_BITS / 8;
+
+/// The largest absolute value of a coefficient of `G`.
+const LONG_MAX: i16 = 127;
+
+/// `1.17^2 q`, with room for the rounding of sums.
+const NORM_SQ_MAX: f64 = 1.17 * 1.17 * MODULUS as f64 * (1.0 + 1e-9);
+
+type Coefficients = Zeroizing<[i16; DEGREE]>;
+
+/// Whether the encoded secret key of `public` is a basis that signs.
+pub(crate) fn signs(bytes: &[u8], public: &PublicKey) -> bool {
+    let flavour = public.flavour();
+    let digest: &[u8] = match flavour {
+        Flavour::FnDsa => public.digest(),
+        Flavour::Original => &[],
+    };
+    if bytes.len() != BASIS_BYTES + digest.len() {
+        return false;
+    }
+    let (basis, rest) = bytes.split_at(BASIS_BYTES);
+    let (f, more) = basis[1..].split_at(SHORT_BYTES);
+    let (g, long) = more.split_at(SHORT_BYTES);
+    let f = numbers(flavour, f, SHORT_BITS);
+    let g = numbers(flavour, g, SHORT_BITS);
+    let f_long = numbers(flavour, long, LONG_BITS);
+    let g_long = times_key(public, &f_long);
+    basis[0] == HEADER
+        && rest == digest
+        && g_long.iter().all(|c| c.abs() <= LONG_MAX)
+        && determinant_is_q(&f, &g_long, &g, &f_long)
+        && vectors_are_short(&f, &g)
+}
+
+/// Numbers in two's complement, the bits in the order of a flavour.
+fn numbers(flavour: Flavour, bytes: &[u8], bits: usize) -> Coefficients {
+    let mut out = Zeroizing::new([0; DEGREE]);
+    for (i, number) in out.iter_mut().enumerate() {
+        let mut value = 0i16;
+        for k in 0..bits {
+            let at = i * bits + k;
+            let (shift, place) = match flavour {
+                Flavour::Original => (7 - at % 8, bits - 1 - k),
+                Flavour::FnDsa => (at % 8, k),
+            };
+            value |= i16::from(bytes[at / 8] >> shift & 1) << place;
+        }
+        let unused = 16 - bits;
+        *number = value << unused >> unused;
+    }
+    out
+}
+
+/// `h a` modulo `q`, centred.
+fn times_key(public: &PublicKey, a: &[i16; DEGREE]) -> Coefficients {
+    let (mut h, mut product) = (Polys::<1>::zero(), Polys::<1>::zero());
+    h.load(0, public.values());
+    product.load(0, a);
+    product.reduce();
+    product.forward();
+    product.multiply(&h);
+    product.inverse();
+    product.centre();
+    let mut out = Zeroizing::new([0; DEGREE]);
+    product.store(0, &mut out);
+    out
+}
+
+/// Whether `a d - b c = q` in `Z[Y]/(Y^512 + 1)`.
+fn determinant_is_q(
+    a: &[i16; DEGREE],
+    d: &[i16; DEGREE],
+    b: &[i16; DEGREE],
+    c: &[i16; DEGREE],
+) -> bool {
+    let coefficient = |k: usize| -> i32 {
+        let term = |j: usize| {
+            let (index, sign) = if j <= k {
+                (k - j, 1)
+            } else {
+                (DEGREE + k - j, -1)
+            };
+            let product = |x: i16, y: i16| i32::from(x) * i32::from(y);
+            sign * (product(a[j], d[index]) - product(b[j], c[index]))
+        };
+        (0..DEGREE).map(term).sum()
+    };
+    let expected = |k: usize| if k == 0 { i32::from(MODULUS) } else { 0 };
+    (0..DEGREE).fold(true, |all, k| all & (coefficient(k) == expected(k)))
+}
+
+/// Whether `(g, -f)` and what is left of the other vector beside it are short. The values of `f`
+/// and `g` at the roots of `Y^512 + 1` give both lengths: the second is `q^2 / 512` times the sum of
+/// `1 / (|f|^2 + |g|^2)` over all roots.
+fn vectors_are_short(f: &[i16; DEGREE], g: &[i16; DEGREE]) -> bool {
+    let (mut first, mut second) = (0.0, 0.0);
+    // The other half of the roots are conjugates.
+    for j in 0..DEGREE / 2 {
+        let root = PI * (2 * j + 1) as f64 / DEGREE as f64;
+        let both = value_sq(f, root) + value_sq(g, root);
+        first += 2.0 * both / DEGREE as f64;
+        second += 2.0 / (DEGREE as f64 * both);
+    }
+    let q = f64::from(MODULUS);
+    // A value of zero gives infinity, which is not short.
+    first <= NORM_SQ_MAX && q * q * second <= NORM_SQ_MAX
+}
+
+/// The square of the absolute value of `a` at `exp(i angle)`, by Horner's rule.
+fn value_sq(a: &[i16; DEGREE], angle: f64) -> f64 {
+    let (sine, cosine) = angle.sin_cos();
+    let (mut real, mut imaginary) = (0.0, 0.0);
+    for &c in a.iter().rev() {
+        (real, imaginary) = (
+            real * cosine - imaginary * sine + f64::from(c),
+            real * sine + imaginary * cosine,
+        );
+    }
+    real * real + imaginary * imaginary
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{OriginalKey, SecretKey};
+
+    #[test]
+    fn generated_keys_sign_and_other_bases_do_not() {
+        for i in 0..4 {
+            let (draft, original) = (SecretKey::interop(i), OriginalKey::interop(i));
+            assert!(signs(draft.bytes(), draft.public()), "{i}");
+            assert!(signs(original.bytes(), original.public()), "{i}");
+            assert!(
+                !signs(&draft.bytes()[..BASIS_BYTES], original.public()),
+                "{i}"
+            );
+        }
+    }
+
+    /// `F = 0` and `F = f` have short `G` and pass the decoders of `fn-dsa`, but no determinant.
+    #[test]
+    fn degenerate_keys_are_refused_by_both_flavours() {
+        let (draft, original) = (SecretKey::interop(1), OriginalKey::interop(1));
+        let mut zero = *draft.bytes();
+        zero[1 + 2 * SHORT_BYTES..BASIS_BYTES].fill(0);
+        assert!(SecretKey::from_bytes(&zero).is_err());
+        let mut zero = *original.bytes();
+        zero[1 + 2 * SHORT_BYTES..].fill(0);
+        assert!(OriginalKey::from_bytes(&zero).is_err());
+        // The decoder of the draft does not look at the digest, and signs for another key.
+        let mut other = *draft.bytes();
+        other[BASIS_BYTES] ^= 1;
+        assert!(SecretKey::from_bytes(&other).is_err());
+        assert!(SecretKey::from_bytes(draft.bytes()).is_ok());
+        assert!(OriginalKey::from_bytes(draft.bytes()).is_err());
+        assert!(SecretKey::from_bytes(original.bytes()).is_err());
+    }
+
+    /// Long `f`, `g` that are no problem for the determinant: `f = 31`, `g = 31`, `F = 0` has none.
+    #[test]
+    fn long_vectors_are_refused() {
+        let (mut f, mut g) = ([0; DEGREE], [0; DEGREE]);
+        f[0] = 1;
+        g[0] = 1;
+        // Far too short: the other vector is as much too long.
+        assert!(!vectors_are_short(&f, &g));
+        f.fill(4);
+        assert!(!vectors_are_short(&f, &g));
+        let key = SecretKey::interop(5);
+        let short = |i: usize| numbers(Flavour::FnDsa, &key.bytes()[1 + 384 * i..][..384], 6);
+        assert!(vectors_are_short(&short(0), &short(1)));
+    }
+}
