@@ -10,6 +10,7 @@
 mod codec;
 mod prover;
 mod reduce;
+mod sizes;
 mod succinct;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub use codec::DecodeError;
 pub use prover::prove;
 use reduce::UNION_DEGREE;
 pub use reduce::{Deferred, Known, Reduced, reduce};
+pub use sizes::{PartSize, succinct_parts};
 pub use succinct::{SuccinctProof, prove_succinct, succinct_elements, verify_succinct};
 pub use witness::{Violation, Witness, check};
 

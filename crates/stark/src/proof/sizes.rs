@@ -1,0 +1,74 @@
+//! Which part of a succinct proof has how many elements.
+
+use super::reduce::UNION_DEGREE;
+use crate::arith::DIGEST;
+use crate::extension::DEGREE;
+use crate::poseidon_gkr;
+use crate::relation::{REGISTRY_WIDTH, Relation};
+use crate::whir::Preset;
+
+/// A part of a proof and its elements of F_p.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartSize {
+    /// What it is.
+    pub name: &'static str,
+    /// Elements, 31 bits each.
+    pub elements: usize,
+}
+
+/// The parts of a proof of so many groups, in the order of the transcript where parts of a kind are
+/// one: their sum is [`super::succinct_elements`].
+pub fn succinct_parts(relation: &Relation, preset: &Preset, groups: usize) -> Vec<PartSize> {
+    let shape = &relation.shape;
+    let bus = shape.bus().sent() + REGISTRY_WIDTH + 2;
+    let permutations = poseidon_gkr::sent(&relation.units(0));
+    let union = 1 + UNION_DEGREE * shape.column_log2() + 2;
+    let (mut commitments, mut rounds, mut rows, mut paths, mut work) = (0, 0, 0, 0, 0);
+    for (number, oracle) in preset.oracles.iter().enumerate() {
+        let width = match number {
+            0 => relation.slices(groups),
+            _ => DEGREE << oracle.slices_log2,
+        };
+        // A sample out of domain stands with each commitment.
+        commitments += (DIGEST << oracle.cap_log2()) + DEGREE;
+        rounds += oracle.slices_log2 * 2 * DEGREE;
+        work += 2 * oracle.slices_log2 + 2;
+        rows += oracle.queries * width;
+        paths += oracle.queries * DIGEST * (oracle.rows_log2 - oracle.cap_log2());
+    }
+    let last_log2 = preset.last_log2(shape.slice_log2());
+    let last = (DEGREE << last_log2) + last_log2 * 2 * DEGREE;
+    let part = |name, elements| PartSize { name, elements };
+    vec![
+        part("roots and samples of oracles", commitments),
+        part("bus", DEGREE * bus),
+        part("permutations", DEGREE * permutations),
+        part("union", DEGREE * union),
+        part("rounds of the opening", rounds),
+        part("proof of work", work),
+        part("opened rows", rows),
+        part("paths of rows", paths),
+        part("last polynomial", last),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chains::{Chains, Parameters};
+    use crate::proof::succinct_elements;
+
+    #[test]
+    fn parts_are_all_of_a_proof() {
+        let chains = Chains::new(Parameters::COMPACT);
+        let relation = chains.relation();
+        for preset in [Preset::FAST, Preset::SMALL] {
+            for groups in [0, 1, 16, 23] {
+                let parts = succinct_parts(relation, &preset, groups);
+                let sum: usize = parts.iter().map(|part| part.elements).sum();
+                let all = succinct_elements(relation, &preset, groups);
+                assert_eq!(sum, all, "{}, {groups} groups", preset.name);
+            }
+        }
+    }
+}
