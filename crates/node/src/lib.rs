@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod engine;
 pub mod genesis;
 pub mod safety;

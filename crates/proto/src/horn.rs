@@ -13,6 +13,7 @@
 //! | `proposer` | which collections become a block |
 //! | `gate` | which messages are taken |
 //! | `machine` | [`Horn`]: all of it at one machine, under the contract |
+//! | `duties` | what local validators had to do in a slot, and did |
 //! | [`config`], [`view`] | what the network agrees on, and what a machine shows |
 
 mod aggregator;
@@ -22,6 +23,7 @@ mod collector;
 pub mod committee;
 pub mod config;
 pub mod cover;
+mod duties;
 mod effects;
 mod epochs;
 mod gate;
@@ -39,5 +41,6 @@ pub mod view;
 
 pub use config::{Config, ConfigError, Local, Publish, SchemeInfo, Selection, SubsetRule};
 pub use cover::Rule as Cover;
+pub use duties::{Done, Duties, Seat};
 pub use machine::Horn;
 pub use view::{BlockView, CollectionView, Counters, SlotView};

@@ -302,7 +302,9 @@ impl Horn {
         };
         let data: Bytes = data.into();
         let topic = Topic::Aggregate { committee };
-        self.fx.publish(topic, data.clone());
+        let slot = message.vote.slot;
+        let late = self.now >= self.clock.phase_start(slot, Phase::Decide);
+        self.fx.publish(slot, late, topic, data.clone());
         if !self.local.trust_own {
             return self.receive(None, topic, data);
         }

@@ -155,7 +155,7 @@ impl Horn {
             plan.stage = Stage::Failed;
             let (covered, job) = collect_job(state, &self.config, &self.info, committee, plan);
             if !adds_enough(state, &self.config, committee, plan.ballot, &covered) {
-                self.fx.counters.staged_back += plan.makers.len() as u64;
+                self.fx.held_back(slot, plan.makers.len() as u64);
             } else if !job.parts.is_empty() {
                 plan.stage = Stage::Running;
                 let request = Request {
@@ -266,7 +266,7 @@ impl Horn {
                 maker.done = true;
                 let signers = evidence.support.signers();
                 if !adds_enough(state, &self.config, committee, plan.ballot, &signers) {
-                    self.fx.counters.staged_back += 1;
+                    self.fx.held_back(slot, 1);
                     continue;
                 }
                 collections.push(Collection {
@@ -366,7 +366,9 @@ impl Horn {
             return;
         };
         let data: Bytes = data.into();
-        self.fx.publish(Topic::Collection, data.clone());
+        let slot = message.vote.slot;
+        let late = self.now >= self.clock.phase_start(slot.next(), Phase::Vote);
+        self.fx.publish(slot, late, Topic::Collection, data.clone());
         if !self.local.trust_own {
             return self.receive(None, Topic::Collection, data);
         }

@@ -4,6 +4,7 @@ use alphorn_scheme::{Bytes, Group, SessionId};
 use alphorn_types::{Slot, Time};
 use std::collections::{BTreeMap, VecDeque};
 
+use super::duties::Done;
 use super::task::Purpose;
 use super::view::Counters;
 use crate::contract::{Class, Evidence, JobId, Output, Peer, Token, Verdict};
@@ -38,6 +39,8 @@ pub(super) struct Effects {
     jobs: BTreeMap<JobId, Purpose>,
     job_next: u64,
     session_next: u32,
+    /// What was published of the slots whose messages are taken.
+    done: BTreeMap<Slot, Done>,
     pub(super) counters: Counters,
 }
 
@@ -84,9 +87,34 @@ impl Effects {
         self.outputs.push_back(Output::Cancel { session });
     }
 
-    pub(super) fn publish(&mut self, topic: Topic, data: Bytes) {
-        self.counters.published[index(topic.kind())] += 1;
+    /// Publishes a message of a slot's duty, `late` if it was wanted earlier.
+    pub(super) fn publish(&mut self, slot: Slot, late: bool, topic: Topic, data: Bytes) {
+        let kind = index(topic.kind());
+        self.counters.published[kind] += 1;
+        let done = self.done.entry(slot).or_default();
+        let count = if late {
+            &mut done.late
+        } else {
+            &mut done.on_time
+        };
+        count[kind] += 1;
         self.outputs.push_back(Output::Publish { topic, data });
+    }
+
+    /// Collections of a slot that staged publishing held back.
+    pub(super) fn held_back(&mut self, slot: Slot, count: u64) {
+        self.counters.staged_back += count;
+        self.done.entry(slot).or_default().held_back += count;
+    }
+
+    /// What was published of a slot.
+    pub(super) fn done(&self, slot: Slot) -> Done {
+        self.done.get(&slot).copied().unwrap_or_default()
+    }
+
+    /// Forgets what was published before a slot.
+    pub(super) fn prune_done(&mut self, before: Slot) {
+        self.done = self.done.split_off(&before);
     }
 
     pub(super) fn seen(&mut self, kind: Kind) {
@@ -132,6 +160,6 @@ impl Effects {
 }
 
 /// Place of a kind in the arrays of [`Counters`].
-fn index(kind: Kind) -> usize {
+pub(super) fn index(kind: Kind) -> usize {
     kind as usize - 1
 }

@@ -21,6 +21,9 @@ use crate::job::Product;
 use crate::slot::{Boundary, Phase, SlotClock};
 use crate::wire::{Block, Entry, Reject, Root, Topic, Vote, WireFormat};
 
+/// For how many slots it is remembered what was published.
+const DONE_SLOTS: u64 = 4;
+
 /// A batch that is verified at the end of the instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
@@ -127,6 +130,11 @@ impl Horn {
     /// What the network agreed on.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// What this machine does in the network.
+    pub fn local(&self) -> &Local {
+        &self.local
     }
 
     /// The lengths of all fields on the wire.
@@ -261,6 +269,7 @@ impl Horn {
     fn enter(&mut self, boundary: Boundary) {
         if boundary.phase == Phase::Propose {
             self.chain.set_slot(boundary.slot);
+            self.fx.prune_done(boundary.slot.saturating_sub(DONE_SLOTS));
             self.pool.prune(boundary.slot);
             self.verified.prune(boundary.slot);
         }

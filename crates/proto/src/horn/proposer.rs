@@ -112,7 +112,9 @@ impl Horn {
             return;
         };
         let data: Bytes = data.into();
-        self.fx.publish(Topic::Block, data.clone());
+        let slot = block.header.slot;
+        let late = self.now >= self.clock.phase_start(slot, Phase::Vote);
+        self.fx.publish(slot, late, Topic::Block, data.clone());
         if self.local.trust_own {
             self.fx.seen(Kind::Block);
             self.take_block(None, block, data);

@@ -105,7 +105,8 @@ impl Horn {
         };
         let data: Bytes = message.encode(&self.format).into();
         let topic = Topic::Vote { cell };
-        self.fx.publish(topic, data.clone());
+        let late = self.now >= self.clock.phase_start(vote.slot, Phase::Aggregate);
+        self.fx.publish(vote.slot, late, topic, data.clone());
         if self.local.trust_own {
             self.take_own_vote(ballot, validator, message.signature);
         } else {

@@ -1,0 +1,241 @@
+//! What a node does besides the protocol: topics, the durable marks of the next slot, the blocks
+//! that it keeps for others, and a verdict on each slot's duties.
+//!
+//! An engine has no thread, no clock and no socket: time is an argument, and everything that it
+//! wants done goes to a [`Host`]. So the loop of the process and a test in virtual time drive the
+//! same code.
+
+mod judge;
+#[cfg(test)]
+mod tests;
+
+use alphorn_proto::horn::Horn;
+use alphorn_proto::slot::{Phase, SlotClock};
+use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic};
+use alphorn_proto::{Class, Evidence, Input, JobId, Output, Peer, Protocol, Token, Verdict, Work};
+use alphorn_scheme::{Bytes, Group, SessionId};
+use alphorn_types::{Assignment, Epoch, Slot, Time};
+use judge::Judge;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub use judge::{Judged, Tally};
+
+/// How long before a slot its marks are made durable.
+pub const RESERVE_AHEAD_NS: u64 = 500_000_000;
+
+/// Most blocks whose verdict is awaited; those beyond are not kept for others.
+const BLOCKS_AWAITED_MAX: usize = 64;
+
+/// A job as the protocol asks for it.
+#[derive(Debug)]
+pub struct Spawn {
+    /// Its number.
+    pub job: JobId,
+    /// The session that it belongs to.
+    pub session: SessionId,
+    /// What it is about.
+    pub group: Group,
+    /// Its class.
+    pub class: Class,
+    /// Latest finish that still meets the phase.
+    pub soft: Time,
+    /// From here on it has no value.
+    pub hard: Time,
+    /// What to do.
+    pub work: Work,
+}
+
+/// Whoever carries out what an engine wants done. Nothing here may block.
+pub trait Host {
+    /// Give a message to the network.
+    fn publish(&mut self, topic: Topic, data: Bytes);
+    /// From now on, exactly these topics are wanted.
+    fn subscribe(&mut self, topics: &BTreeSet<Topic>);
+    /// The verdict on a message.
+    fn verdict(&mut self, token: Token, verdict: Verdict);
+    /// A peer misbehaved.
+    fn report(&mut self, peer: Peer, reason: Reject);
+    /// Run a job; its end comes back as [`Input::Finished`]. One that signs is run only with the
+    /// rights of its slot.
+    fn spawn(&mut self, spawn: Spawn);
+    /// Give up the jobs of a session.
+    fn cancel(&mut self, session: SessionId);
+    /// Make the marks of a slot durable, so that its duties can be signed.
+    fn reserve(&mut self, slot: Slot);
+    /// Two contradicting statements of one validator.
+    fn evidence(&mut self, evidence: Evidence);
+    /// A block was accepted: keep it for peers that ask, and for the next start.
+    fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes);
+    /// The duties of a slot are judged.
+    fn judged(&mut self, judged: Judged);
+}
+
+/// What is local about a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The first slot whose duties are done, from the store of marks.
+    pub first_slot: Slot,
+}
+
+/// The roles of a node with what surrounds them.
+pub struct Engine {
+    horn: Horn,
+    clock: SlotClock,
+    /// The next slot whose marks are to be made durable.
+    reserve_next: Slot,
+    /// The epochs whose topics are wanted, with the committees that these follow from.
+    subscribed: BTreeMap<Epoch, (Arc<Assignment>, BTreeSet<Topic>)>,
+    /// Blocks that wait for their verdict.
+    awaited: BTreeMap<Token, (Slot, Root, Bytes)>,
+    judge: Judge,
+}
+
+impl Engine {
+    /// An engine around a protocol that has had no input yet.
+    pub fn new(horn: Horn, settings: Settings) -> Self {
+        let clock = *horn.clock();
+        Engine {
+            judge: Judge::new(settings.first_slot),
+            reserve_next: settings.first_slot,
+            clock,
+            horn,
+            subscribed: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+        }
+    }
+
+    /// The protocol.
+    pub fn horn(&self) -> &Horn {
+        &self.horn
+    }
+
+    /// Takes an input, and has the host carry out what follows.
+    pub fn handle(&mut self, now: Time, input: Input, host: &mut dyn Host) {
+        if let Input::Message {
+            topic: Topic::Block,
+            token,
+            data,
+            ..
+        } = &input
+        {
+            self.await_block(*token, data);
+        }
+        self.keep_marks(now, host);
+        self.judge.walk(now, &self.clock, &self.horn, host);
+        self.horn.handle(now, input);
+        self.drain(host);
+        self.keep_topics(now, host);
+    }
+
+    /// When [`Input::Deadline`] is due next.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let marks = self.reserve_at(self.reserve_next);
+        let own = self.judge.next_deadline(&self.clock);
+        let horn = self.horn.next_deadline();
+        [Some(marks), Some(own), horn].into_iter().flatten().min()
+    }
+
+    fn reserve_at(&self, slot: Slot) -> Time {
+        self.clock
+            .slot_start(slot)
+            .saturating_sub_ns(RESERVE_AHEAD_NS.min(self.clock.slot_ns() / 2))
+    }
+
+    /// Asks for the marks of every slot that begins soon. Slots that passed meanwhile are skipped:
+    /// their duties are missed, never done late.
+    fn keep_marks(&mut self, now: Time, host: &mut dyn Host) {
+        let current = self.clock.slot_at(now).unwrap_or(Slot(0));
+        self.reserve_next = self.reserve_next.max(current);
+        while self.reserve_at(self.reserve_next) <= now {
+            host.reserve(self.reserve_next);
+            self.reserve_next = self.reserve_next.next();
+        }
+    }
+
+    /// Subscribes to the topics of this epoch and, once its committees are drawn, of the next.
+    fn keep_topics(&mut self, now: Time, host: &mut dyn Host) {
+        let epoch_slots = self.horn.config().epoch_slots;
+        let slot = self.clock.slot_at(now).unwrap_or(Slot(0));
+        let current = slot.epoch(epoch_slots);
+        let mut changed = false;
+        for epoch in [current, Epoch(current.0.saturating_add(1))] {
+            let Some(committees) = self.horn.assignment(epoch) else {
+                continue;
+            };
+            // They can be drawn anew when the chain is reorganised.
+            let known = self.subscribed.get(&epoch);
+            if known.is_some_and(|(known, _)| Arc::ptr_eq(known, committees)) {
+                continue;
+            }
+            let topics = self.horn.topics(epoch).unwrap_or_default();
+            self.subscribed.insert(epoch, (committees.clone(), topics));
+            changed = true;
+        }
+        // The last slot's messages are still taken, so its topics stay for a slot.
+        let oldest = slot.saturating_sub(1).epoch(epoch_slots);
+        let before = self.subscribed.len();
+        self.subscribed.retain(|epoch, _| *epoch >= oldest);
+        if changed || self.subscribed.len() != before {
+            let topics = self.subscribed.values().flat_map(|(_, topics)| topics);
+            host.subscribe(&topics.copied().collect());
+        }
+    }
+
+    fn await_block(&mut self, token: Token, data: &Bytes) {
+        if let Ok(header) = Header::peek(data, self.horn.format())
+            && self.awaited.len() < BLOCKS_AWAITED_MAX
+        {
+            let block = (header.slot, header.root(), data.clone());
+            self.awaited.insert(token, block);
+        }
+    }
+
+    fn drain(&mut self, host: &mut dyn Host) {
+        while let Some(output) = self.horn.poll_output() {
+            match output {
+                Output::Publish { topic, data } => {
+                    if topic.kind() == Kind::Block
+                        && let Ok(header) = Header::peek(&data, self.horn.format())
+                    {
+                        host.keep_block(header.slot, header.root(), data.clone());
+                    }
+                    host.publish(topic, data);
+                }
+                Output::Verdict { token, verdict } => {
+                    if let Some((slot, root, data)) = self.awaited.remove(&token)
+                        && verdict == Verdict::Accept
+                    {
+                        host.keep_block(slot, root, data);
+                    }
+                    host.verdict(token, verdict);
+                }
+                Output::Spawn {
+                    job,
+                    session,
+                    group,
+                    class,
+                    soft,
+                    hard,
+                    work,
+                } => host.spawn(Spawn {
+                    job,
+                    session,
+                    group,
+                    class,
+                    soft,
+                    hard,
+                    work,
+                }),
+                Output::Cancel { session } => host.cancel(session),
+                Output::Report { peer, reason } => host.report(peer, reason),
+                Output::Evidence(evidence) => host.evidence(evidence),
+            }
+        }
+    }
+}
+
+/// The start of the phase at which the duties of a slot are read, while its messages are taken.
+fn read_at(clock: &SlotClock, slot: Slot) -> Time {
+    clock.phase_start(slot.next(), Phase::Aggregate)
+}

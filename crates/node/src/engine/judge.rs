@@ -1,0 +1,172 @@
+//! Which duties of a slot were done, late or missed.
+
+use super::{Host, read_at};
+use alphorn_proto::chain;
+use alphorn_proto::horn::{Duties, Horn};
+use alphorn_proto::slot::SlotClock;
+use alphorn_proto::wire::Kind;
+use alphorn_types::{Bitfield, Slot, Time};
+use std::collections::BTreeMap;
+
+/// Slots after which a vote must stand in a block.
+const INCLUSION_SLOTS: u64 = 2;
+
+/// What became of the duties of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// In time.
+    pub done: u64,
+    /// Done, but later than wanted.
+    pub late: u64,
+    /// Not done.
+    pub missed: u64,
+}
+
+impl Tally {
+    /// Of `due` duties, some were done and some late.
+    fn of(due: u64, done: u64, late: u64) -> Self {
+        Tally {
+            done: done.min(due),
+            late: late.min(due.saturating_sub(done)),
+            missed: due.saturating_sub(done).saturating_sub(late),
+        }
+    }
+
+    /// Adds the duties of another slot.
+    pub fn add(&mut self, other: Tally) {
+        self.done += other.done;
+        self.late += other.late;
+        self.missed += other.missed;
+    }
+
+    /// All duties.
+    pub fn due(&self) -> u64 {
+        self.done + self.late + self.missed
+    }
+}
+
+/// The duties of a slot, judged when two more slots have passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// The slot.
+    pub slot: Slot,
+    /// Whether the committees were ready in time; if not, every local validator's vote is missed
+    /// and nothing is known of the other duties.
+    pub prepared: bool,
+    /// The block: published before the votes, and in the chain.
+    pub propose: Tally,
+    /// Votes: in a block of the next two slots. Late are those that were published after the phase
+    /// in which votes are summed, and still got there.
+    pub vote: Tally,
+    /// Aggregates of cells that had votes: published before the end of the phase after their own.
+    pub aggregate: Tally,
+    /// Collections of committees that had aggregates, but for those that staged publishing held
+    /// back: published before the next slot's votes.
+    pub collect: Tally,
+    /// Validators, local or not, whose vote the chain credits.
+    pub credited: u64,
+    /// All validators.
+    pub validators: u64,
+}
+
+impl Judged {
+    /// All duties of the slot together.
+    pub fn all(&self) -> Tally {
+        let mut all = self.propose;
+        for tally in [self.vote, self.aggregate, self.collect] {
+            all.add(tally);
+        }
+        all
+    }
+}
+
+/// Reads the duties of each slot while they are known, and judges them when its votes must stand
+/// in the chain.
+pub(super) struct Judge {
+    read_next: Slot,
+    judge_next: Slot,
+    /// Slots that were read and are not judged: at most three.
+    read: BTreeMap<Slot, Option<Duties>>,
+}
+
+impl Judge {
+    pub(super) fn new(first_slot: Slot) -> Self {
+        Judge {
+            read_next: first_slot,
+            judge_next: first_slot,
+            read: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn next_deadline(&self, clock: &SlotClock) -> Time {
+        read_at(clock, self.read_next).min(judge_at(clock, self.judge_next))
+    }
+
+    /// Walks up to the present. Of a sleep longer than votes can wait for a block, only the last
+    /// slots are judged: the chain no longer tells what became of the others.
+    pub(super) fn walk(&mut self, now: Time, clock: &SlotClock, horn: &Horn, host: &mut dyn Host) {
+        let current = clock.slot_at(now).unwrap_or(Slot(0));
+        let known = current.saturating_sub(chain::INCLUSION_SLOTS);
+        self.read_next = self.read_next.max(known);
+        self.judge_next = self.judge_next.max(known);
+        while read_at(clock, self.read_next) <= now {
+            let duties = horn.duties(self.read_next);
+            self.read.insert(self.read_next, duties);
+            self.read_next = self.read_next.next();
+        }
+        while judge_at(clock, self.judge_next) <= now {
+            let duties = self.read.remove(&self.judge_next).flatten();
+            host.judged(judged(self.judge_next, duties, horn));
+            self.judge_next = self.judge_next.next();
+        }
+        self.read = self.read.split_off(&self.judge_next);
+    }
+}
+
+/// When a slot is judged: the blocks that may carry its votes are in.
+fn judge_at(clock: &SlotClock, slot: Slot) -> Time {
+    clock.slot_start(Slot(slot.0.saturating_add(INCLUSION_SLOTS + 1)))
+}
+
+fn judged(slot: Slot, duties: Option<Duties>, horn: &Horn) -> Judged {
+    let layout = horn.config().layout;
+    let head = horn.head();
+    let credited: Vec<Bitfield> = (0..layout.committees())
+        .map(|committee| horn.chain().credited(&head, slot, committee))
+        .collect();
+    let mut judged = Judged {
+        slot,
+        prepared: duties.is_some(),
+        propose: Tally::default(),
+        vote: Tally::default(),
+        aggregate: Tally::default(),
+        collect: Tally::default(),
+        credited: credited.iter().map(|bits| bits.count_ones() as u64).sum(),
+        validators: u64::from(layout.validators()),
+    };
+    let Some(duties) = duties else {
+        judged.vote.missed = horn.local().voters.count_ones() as u64;
+        return judged;
+    };
+    let done = &duties.done;
+    if duties.proposes {
+        let mut blocks = horn.chain().ancestors(&head);
+        let in_chain = u64::from(blocks.any(|(_, header)| header.slot == slot));
+        let on_time = in_chain.min(done.on_time(Kind::Block));
+        judged.propose = Tally::of(1, on_time, in_chain.min(done.late(Kind::Block)));
+    }
+    let is_carried =
+        |committee: u16, position: u32| credited[usize::from(committee)].get(position as usize);
+    let voters = duties.voters.iter();
+    let carried = voters.filter(|seat| is_carried(seat.committee, seat.position));
+    let carried = carried.count() as u64;
+    let late = done.late(Kind::Vote).min(carried);
+    judged.vote = Tally::of(duties.voters.len() as u64, carried - late, late);
+    let due = duties.aggregators.iter().filter(|one| one.2).count() as u64;
+    let (on_time, late) = (done.on_time(Kind::Aggregate), done.late(Kind::Aggregate));
+    judged.aggregate = Tally::of(due, on_time, late);
+    let due = duties.collectors.iter().filter(|one| one.2).count() as u64;
+    let (on_time, late) = (done.on_time(Kind::Collection), done.late(Kind::Collection));
+    judged.collect = Tally::of(due.saturating_sub(done.held_back), on_time, late);
+    judged
+}

@@ -1,0 +1,344 @@
+//! Nodes of the scheme without cryptography, in virtual time.
+
+use super::*;
+use alphorn_proto::horn::{Config, Local, SchemeInfo};
+use alphorn_proto::slot::Timing;
+use alphorn_proto::{Job, Product};
+use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
+use alphorn_scheme::{self as scheme, Ctx, Env, MemoryWatermark, Outcome, Refused, Task};
+use alphorn_types::{Bitfield, Layout};
+use std::collections::VecDeque;
+
+const NODES: u32 = 3;
+const VALIDATORS: u32 = 48;
+const LATENCY_NS: u64 = 30_000_000;
+const GENESIS: Time = Time::from_millis(10_000);
+
+/// What happens to a node in virtual time.
+enum Event {
+    Message(Topic, Token, Bytes),
+    Finished(JobId, Outcome<Product>),
+}
+
+/// One node and what it asked for.
+struct Node {
+    engine: Option<Engine>,
+    env: Env<Model>,
+    marks: MemoryWatermark,
+    reserved: BTreeSet<Slot>,
+    published: VecDeque<(Topic, Bytes)>,
+    finished: VecDeque<(Time, JobId, Outcome<Product>)>,
+    topics: BTreeSet<Topic>,
+    blocks: BTreeMap<Slot, Bytes>,
+    judged: Vec<Judged>,
+    verdicts: BTreeMap<&'static str, u64>,
+    now: Time,
+    /// Jobs take this much longer than their price says.
+    slow_ns: u64,
+    /// Reservations are not made.
+    broken_disk: bool,
+}
+
+impl Host for Node {
+    fn publish(&mut self, topic: Topic, data: Bytes) {
+        self.published.push_back((topic, data));
+    }
+
+    fn subscribe(&mut self, topics: &BTreeSet<Topic>) {
+        self.topics = topics.clone();
+    }
+
+    fn verdict(&mut self, _: Token, verdict: Verdict) {
+        let name = match verdict {
+            Verdict::Accept => "accept",
+            Verdict::Ignore => "ignore",
+            Verdict::Reject => "reject",
+        };
+        *self.verdicts.entry(name).or_default() += 1;
+    }
+
+    fn report(&mut self, peer: Peer, reason: Reject) {
+        panic!("an honest {peer} is reported: {reason}");
+    }
+
+    fn spawn(&mut self, spawn: Spawn) {
+        let admitted = match &spawn.work {
+            Work::Scheme(scheme::Work::Sign(job)) => match self.reserved.contains(&job.slot) {
+                true => job.admit(&self.marks).map_err(|(_, refused)| refused),
+                false => Err(Refused::NotDurable),
+            },
+            _ => Ok(()),
+        };
+        let work = Job::<Model>::from(spawn.work);
+        let features = work.features(&self.env);
+        let outcome = match admitted {
+            Err(refused) => Outcome::Refused(refused.to_string()),
+            Ok(()) => match Outcome::from(work.run(&self.env, &mut Ctx::single(&mut ()))) {
+                Outcome::Done(output) => {
+                    if let (Some(keys), Product::Scheme(scheme::Product::Prepared(epoch))) =
+                        (output.keys, &output.product)
+                    {
+                        self.env.insert_keys(*epoch, keys);
+                    }
+                    Outcome::Done(output.product)
+                }
+                Outcome::Refused(reason) => Outcome::Refused(reason),
+                other => panic!("{}", matches!(other, Outcome::Crashed)),
+            },
+        };
+        let at = self.now.saturating_add_ns(features.prior_ns + self.slow_ns);
+        self.finished.push_back((at, spawn.job, outcome));
+    }
+
+    fn cancel(&mut self, _: SessionId) {}
+
+    fn reserve(&mut self, slot: Slot) {
+        if !self.broken_disk {
+            self.reserved.insert(slot);
+        }
+    }
+
+    fn evidence(&mut self, _: Evidence) {
+        panic!("nobody equivocates");
+    }
+
+    fn keep_block(&mut self, slot: Slot, _: Root, data: Bytes) {
+        self.blocks.insert(slot, data);
+    }
+
+    fn judged(&mut self, judged: Judged) {
+        self.judged.push(judged);
+    }
+}
+
+/// All nodes under one virtual clock.
+struct World {
+    nodes: Vec<Node>,
+    queue: BTreeMap<(Time, u64), (usize, Event)>,
+    sequence: u64,
+    now: Time,
+}
+
+fn config(scheme: &Model) -> (Config, SchemeInfo) {
+    let layout = Layout::new(VALIDATORS, 2, 2).unwrap();
+    let info = SchemeInfo::of(scheme, &layout);
+    let mut config = Config::new(layout, &info);
+    config.genesis = GENESIS;
+    config.timing = Timing::LEAN;
+    config.epoch_slots = 4;
+    (config, info)
+}
+
+fn node(index: u32) -> Node {
+    let scheme = Model::new(CostTable::example()).unwrap();
+    let (config, info) = config(&scheme);
+    let own = (0..VALIDATORS).filter(|v| v % NODES == index);
+    let mut validators = Bitfield::new(VALIDATORS as usize);
+    own.for_each(|v| validators.set(v as usize));
+    let local = Local {
+        voters: validators.clone(),
+        validators,
+        trust_own: true,
+    };
+    let horn = Horn::new(config, info, local).unwrap();
+    let registry = Arc::new(ModelRegistry {
+        validators: VALIDATORS,
+    });
+    let signers = Arc::new(ModelSigners {
+        validators: VALIDATORS,
+    });
+    let settings = Settings {
+        first_slot: Slot(0),
+    };
+    Node {
+        engine: Some(Engine::new(horn, settings)),
+        env: Env::new(Arc::new(scheme), registry, [1; 32]).with_signers(signers),
+        marks: MemoryWatermark::new(VALIDATORS),
+        reserved: BTreeSet::new(),
+        published: VecDeque::new(),
+        finished: VecDeque::new(),
+        topics: BTreeSet::new(),
+        blocks: BTreeMap::new(),
+        judged: Vec::new(),
+        verdicts: BTreeMap::new(),
+        now: Time::ZERO,
+        slow_ns: 0,
+        broken_disk: false,
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        World {
+            nodes: (0..NODES).map(node).collect(),
+            queue: BTreeMap::new(),
+            sequence: 0,
+            now: GENESIS.saturating_sub_ns(2_000_000_000),
+        }
+    }
+
+    fn push(&mut self, at: Time, node: usize, event: Event) {
+        self.sequence += 1;
+        self.queue.insert((at, self.sequence), (node, event));
+    }
+
+    fn feed(&mut self, index: usize, input: Input) {
+        let node = &mut self.nodes[index];
+        node.now = self.now;
+        let Some(mut engine) = node.engine.take() else {
+            return;
+        };
+        engine.handle(self.now, input, node);
+        node.engine = Some(engine);
+        for (at, job, outcome) in std::mem::take(&mut self.nodes[index].finished) {
+            self.push(at, index, Event::Finished(job, outcome));
+        }
+        let arrival = self.now.saturating_add_ns(LATENCY_NS);
+        for (topic, data) in std::mem::take(&mut self.nodes[index].published) {
+            for other in (0..self.nodes.len()).filter(|other| *other != index) {
+                if self.nodes[other].topics.contains(&topic) {
+                    let token = Token(self.sequence);
+                    self.push(arrival, other, Event::Message(topic, token, data.clone()));
+                }
+            }
+        }
+    }
+
+    fn run_until(&mut self, end: Time) {
+        for index in 0..self.nodes.len() {
+            self.feed(index, Input::Deadline);
+        }
+        loop {
+            let deadlines = self.nodes.iter().enumerate().filter_map(|(index, node)| {
+                let at = node.engine.as_ref()?.next_deadline()?;
+                Some((at, index))
+            });
+            let deadline = deadlines.min();
+            let event = self.queue.first_key_value().map(|((at, _), _)| *at);
+            let at = deadline.map(|(at, _)| at).into_iter().chain(event).min();
+            let Some(at) = at.filter(|at| *at <= end) else {
+                break;
+            };
+            self.now = self.now.max(at);
+            match deadline.filter(|(at, _)| event.is_none_or(|event| *at < event)) {
+                Some((_, index)) => self.feed(index, Input::Deadline),
+                None => {
+                    let Some((_, (index, event))) = self.queue.pop_first() else {
+                        break;
+                    };
+                    let input = match event {
+                        Event::Message(topic, token, data) => Input::Message {
+                            from: Peer(9),
+                            topic,
+                            token,
+                            data,
+                        },
+                        Event::Finished(job, outcome) => Input::Finished { job, outcome },
+                    };
+                    self.feed(index, input);
+                }
+            }
+        }
+        self.now = end;
+    }
+}
+
+fn slot_start(slot: u64) -> Time {
+    GENESIS.saturating_add_ns(slot * 4_000_000_000)
+}
+
+fn missed(node: &Node) -> u64 {
+    node.judged.iter().map(|judged| judged.all().missed).sum()
+}
+
+#[test]
+fn every_duty_is_done_and_the_chain_finalises() {
+    let mut world = World::new();
+    world.run_until(slot_start(14));
+    let mut duties = Tally::default();
+    for node in &world.nodes {
+        let slots: Vec<u64> = node.judged.iter().map(|judged| judged.slot.0).collect();
+        assert_eq!(slots, (0..12).collect::<Vec<u64>>());
+        for judged in &node.judged {
+            assert!(judged.prepared, "{judged:?}");
+            assert_eq!(judged.all().missed, 0, "{judged:?}");
+            assert_eq!(judged.credited, u64::from(VALIDATORS), "{judged:?}");
+            duties.add(judged.vote);
+        }
+        let chain = node.engine.as_ref().unwrap().horn().chain();
+        assert!(
+            chain.finalised().slot >= Slot(11),
+            "{:?}",
+            chain.finalised()
+        );
+        let kept: Vec<u64> = node.blocks.keys().map(|slot| slot.0).collect();
+        assert_eq!(kept, (1..14).collect::<Vec<u64>>());
+        assert_eq!(node.verdicts.get("reject"), None);
+    }
+    assert_eq!(duties.done, 12 * u64::from(VALIDATORS));
+    assert_eq!(duties.late, 0);
+}
+
+#[test]
+fn a_node_that_cannot_make_its_marks_durable_signs_nothing_and_says_so() {
+    let mut world = World::new();
+    world.nodes[1].broken_disk = true;
+    world.run_until(slot_start(8));
+    let own = u64::from(VALIDATORS / NODES);
+    for judged in &world.nodes[1].judged {
+        assert_eq!(judged.vote.missed, own, "{judged:?}");
+        assert_eq!(judged.credited, u64::from(VALIDATORS) - own);
+    }
+    assert_eq!(missed(&world.nodes[0]), 0);
+    assert!(
+        world.nodes[1].blocks.keys().any(|slot| *slot > Slot(3)),
+        "it follows"
+    );
+    world.nodes[1].broken_disk = false;
+    let recovered = slot_start(9);
+    world.run_until(slot_start(16));
+    let after = world.nodes[1]
+        .judged
+        .iter()
+        .filter(|judged| slot_start(judged.slot.0) > recovered);
+    let after: Vec<&Judged> = after.collect();
+    assert!(!after.is_empty());
+    for judged in after {
+        assert_eq!(judged.all().missed, 0, "{judged:?}");
+    }
+}
+
+#[test]
+fn a_slow_node_is_late_and_its_votes_are_told_apart() {
+    let mut world = World::new();
+    world.nodes[2].slow_ns = 900_000_000;
+    world.run_until(slot_start(8));
+    let slow = &world.nodes[2].judged;
+    let in_time: u64 = slow.iter().map(|judged| judged.vote.done).sum();
+    assert_eq!(in_time, 0, "{slow:?}");
+    // A block that comes after the votes costs the votes of its slot: they name its parent.
+    let others = world.nodes[0].judged.iter();
+    let mut own_slots = others.filter(|judged| judged.slot.0 % u64::from(NODES) != 2);
+    assert!(
+        own_slots.all(|judged| judged.vote.missed == 0),
+        "{:?}",
+        world.nodes[0].judged
+    );
+}
+
+#[test]
+fn a_node_that_slept_misses_duties_and_does_none_late() {
+    let mut world = World::new();
+    world.run_until(slot_start(3));
+    let asleep = world.nodes[0].engine.take();
+    world.run_until(slot_start(6));
+    world.nodes[0].engine = asleep;
+    let before = world.nodes[0].reserved.clone();
+    world.run_until(slot_start(12));
+    let node = &world.nodes[0];
+    assert!(before.iter().all(|slot| *slot <= Slot(3)));
+    assert!(!node.reserved.contains(&Slot(5)), "its time had passed");
+    let of = |slot: u64| node.judged.iter().find(|judged| judged.slot == Slot(slot));
+    assert_eq!(of(4).map(|judged| judged.vote.done), Some(0));
+    assert!(of(4).is_some_and(|judged| judged.vote.missed > 0));
+}

@@ -1,0 +1,101 @@
+//! What the local validators had to do in a slot, and what of it was done.
+
+use alphorn_types::{Cell, Slot, Validator};
+
+use super::effects::index;
+use super::machine::Horn;
+use crate::wire::Kind;
+
+/// Messages of a slot that were published here, by [`Kind`] in the order of [`Kind::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// In time.
+    pub on_time: [u64; Kind::ALL.len()],
+    /// Later than wanted: votes after the phase in which they are summed, aggregates and
+    /// collections after the end of the phase that follows their own, blocks after the phase.
+    pub late: [u64; Kind::ALL.len()],
+    /// Collections that staged publishing held back, because they added too little.
+    pub held_back: u64,
+}
+
+impl Done {
+    /// Messages of a kind in time.
+    pub fn on_time(&self, kind: Kind) -> u64 {
+        self.on_time[index(kind)]
+    }
+
+    /// Messages of a kind that came later than wanted.
+    pub fn late(&self, kind: Kind) -> u64 {
+        self.late[index(kind)]
+    }
+}
+
+/// A local validator with a place in the committees of a slot's epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Who.
+    pub validator: Validator,
+    /// The committee.
+    pub committee: u16,
+    /// The position in the committee.
+    pub position: u32,
+}
+
+/// What the local validators had to do in a slot, and what of it was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duties {
+    /// Whether the proposer is local.
+    pub proposes: bool,
+    /// Local validators who vote.
+    pub voters: Vec<Seat>,
+    /// Local aggregators, and whether their cell had a vote to sum.
+    pub aggregators: Vec<(Validator, Cell, bool)>,
+    /// Local collectors with their committee, and whether it had an aggregate to sum.
+    pub collectors: Vec<(Validator, u16, bool)>,
+    /// What was published.
+    pub done: Done,
+}
+
+impl Horn {
+    /// The duties of a slot, as long as its messages are taken and its committees were ready.
+    pub fn duties(&self, slot: Slot) -> Option<Duties> {
+        let state = self.slots.get(&slot)?;
+        let layout = state.layout();
+        let mut voters = Vec::new();
+        for committee in 0..layout.committees() {
+            let first = layout.committee_range(committee).start;
+            for validator in state.committees.local_members(committee) {
+                let votes = self.local.voters.get(validator.0 as usize);
+                let position = state.committees.assignment.position(validator);
+                if let Some(position) = position.filter(|_| votes) {
+                    voters.push(Seat {
+                        validator,
+                        committee,
+                        position: position - first,
+                    });
+                }
+            }
+        }
+        let has_votes = |cell: Cell| {
+            let votes = state.cell(cell);
+            votes.is_some_and(|votes| votes.records.iter().any(|one| one.first.is_some()))
+        };
+        let serving = state.aggregators.iter().flatten();
+        let aggregators = serving.map(|s| (s.validator, s.cell, has_votes(s.cell)));
+        let serving = state.collectors.iter().flatten();
+        let collectors = serving.map(|s| {
+            let committee = s.cell.committee;
+            let aggregates = &state.aggregates[usize::from(committee)];
+            (s.validator, committee, !aggregates.kept.is_empty())
+        });
+        let proposer = self.chain.proposer(slot).0 as usize;
+        Some(Duties {
+            // The block of slot 0 is genesis.
+            proposes: slot > Slot(0) && self.local.validators.get(proposer),
+            voters,
+            aggregators: aggregators.collect(),
+            collectors: collectors.collect(),
+            done: self.fx.done(slot),
+        })
+    }
+}
