@@ -2,6 +2,7 @@
 
 mod code;
 mod env;
+mod product;
 mod task;
 
 use crate::{

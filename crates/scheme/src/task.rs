@@ -4,7 +4,7 @@
 //! drives the role (a worker's lane, the simulator) lends a thread pool, a stop flag and scratch
 //! memory through [`Ctx`].
 
-use alphorn_types::DecodeError;
+use alphorn_types::{Bitfield, DecodeError};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -208,4 +208,56 @@ pub trait Task: Send + Sync + Sized + 'static {
     /// # Errors
     /// [`DecodeError`] for anything that `encode` does not make.
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError>;
+
+    /// Bytes of a result, so that what is verified and what crosses a process boundary is what was
+    /// encoded; none for results that stay in this process. A task whose results have no bytes is
+    /// never run in a child process.
+    fn encode_output(&self, _output: &Self::Output) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// The inverse of [`Task::encode_output`].
+    ///
+    /// # Errors
+    /// [`DecodeError`] for anything that `encode_output` does not make.
+    fn decode_output(&self, _bytes: &[u8]) -> Result<Self::Output, DecodeError> {
+        Err(DecodeError::UnknownTag {
+            what: "result without bytes",
+            value: 0,
+        })
+    }
+
+    /// The environment on portable kernels, for a retry after a doubtful result; none if there is
+    /// only one kernel.
+    fn portable(_env: &Self::Env) -> Option<Self::Env> {
+        None
+    }
+
+    /// [`Task::prepare`] with the inputs in another order, so that a search by groups does not meet
+    /// them in the order of who sent them: place `i` holds input `order[i]`, `order` a permutation.
+    /// None if the order cannot be changed; the search then takes the order that there is.
+    fn prepare_in(
+        &self,
+        _env: &Self::Env,
+        _order: &[u32],
+        _ctx: &mut Ctx<'_, Self::Scratch>,
+    ) -> Option<Self::Prepared> {
+        None
+    }
+
+    /// Names the bytes of one input wherever it comes up again, so that one which ended a process
+    /// is not run a second time; none if inputs have no name.
+    fn input_digest(&self, _index: usize) -> Option<[u8; 32]> {
+        None
+    }
+
+    /// Whether the result would name nobody beyond these signers of its group.
+    fn covered_by(&self, _signers: &Bitfield) -> bool {
+        false
+    }
+
+    /// Whether a proof would be paid for that says no more than its one input does.
+    fn is_pointless(&self, _env: &Self::Env) -> bool {
+        false
+    }
 }

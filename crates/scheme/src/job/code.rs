@@ -8,7 +8,7 @@ use alphorn_types::{DecodeError, Epoch, Reader, Slot, VALIDATORS_MAX, Validator,
 use std::sync::Arc;
 
 /// Inputs of one job at most.
-const INPUTS_MAX: u32 = 1 << 20;
+pub(super) const INPUTS_MAX: u32 = 1 << 20;
 /// Pieces of a combination at most: 15 picks in each of a committee's 256 cells are 3,840.
 const PARTS_MAX: u32 = 1 << 12;
 /// Claims of one input at most.
@@ -53,9 +53,7 @@ pub(super) fn encode(work: &Work) -> Option<Vec<u8>> {
             w.u8(job.multiplicity_max);
             w.u32(job.parts.len() as u32);
             for part in &job.parts {
-                w.u32(part.offset);
-                w.u8(part.layer as u8);
-                put_evidence(&mut w, &part.evidence);
+                put_part(&mut w, part);
             }
         }
         Work::Sign(_) | Work::Select(_) | Work::Prepare(_) => return None,
@@ -95,7 +93,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Work, DecodeError> {
     Ok(work)
 }
 
-fn put_claim(w: &mut Writer, claim: &Claim) {
+pub(super) fn put_claim(w: &mut Writer, claim: &Claim) {
     match claim {
         Claim::One {
             validator,
@@ -132,7 +130,13 @@ fn put_claim(w: &mut Writer, claim: &Claim) {
     }
 }
 
-fn put_statement(w: &mut Writer, statement: &Statement) {
+pub(super) fn put_part(w: &mut Writer, part: &Part) {
+    w.u32(part.offset);
+    w.u8(part.layer as u8);
+    put_evidence(w, &part.evidence);
+}
+
+pub(super) fn put_statement(w: &mut Writer, statement: &Statement) {
     w.u8(statement.layer as u8);
     w.u32(statement.first);
     w.u32(statement.len);
@@ -140,14 +144,14 @@ fn put_statement(w: &mut Writer, statement: &Statement) {
     w.bytes(&statement.message);
 }
 
-fn put_evidence(w: &mut Writer, evidence: &Evidence) {
+pub(super) fn put_evidence(w: &mut Writer, evidence: &Evidence) {
     w.u32(evidence.support.len() as u32);
     w.bytes(&support_code::encode(&evidence.support, Coding::Raw, None));
     w.bytes_u32_prefixed(&evidence.bytes);
 }
 
 /// Reads a counted list; memory grows with what is really there, not with the count.
-fn list<T>(
+pub(super) fn list<T>(
     r: &mut Reader<'_>,
     max: u32,
     mut one: impl FnMut(&mut Reader<'_>) -> Result<T, DecodeError>,
@@ -209,7 +213,7 @@ fn statement(r: &mut Reader<'_>) -> Result<Statement, DecodeError> {
     })
 }
 
-fn evidence(r: &mut Reader<'_>) -> Result<Evidence, DecodeError> {
+pub(super) fn evidence(r: &mut Reader<'_>) -> Result<Evidence, DecodeError> {
     let len = r.u32_at_most("support positions", POSITIONS_MAX)?;
     // Only the raw code, which is what `encode` writes: a shorter one would let a few bytes stand for
     // millions of positions, and give one job two encodings.

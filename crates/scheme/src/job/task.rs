@@ -1,11 +1,11 @@
 //! How a scheme does the work, as a task that a worker schedules.
 
-use super::{AggregateJob, CombineJob, Env, JobOutput, Product, VerifyJob, Work, code};
+use super::{AggregateJob, CombineJob, Env, JobOutput, Product, VerifyJob, Work, code, product};
 use crate::{
     Claim, Ctx, Evidence, Features, Form, Scheme, SchemeError, Statement, Task, TaskError, Verdict,
     verify_claims,
 };
-use alphorn_types::{DecodeError, Epoch};
+use alphorn_types::{Bitfield, DecodeError, Epoch};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -110,6 +110,27 @@ impl<S: Scheme> Job<S> {
             });
         }
         Ok(Product::Evidence(evidence).into())
+    }
+
+    fn prepared(
+        env: &Env<S>,
+        epoch: Epoch,
+        inputs: Vec<Vec<Claim>>,
+        ctx: &mut Ctx<'_, S::Scratch>,
+    ) -> Option<PreparedJob<S>> {
+        let keys = env.keys(epoch)?.clone();
+        let mut bounds = vec![0];
+        let mut claims = Vec::new();
+        for input in inputs {
+            claims.extend(input);
+            bounds.push(claims.len());
+        }
+        let claims = env.scheme.prepare(&keys, &claims, &env.secret, ctx);
+        Some(PreparedJob {
+            claims,
+            keys,
+            bounds,
+        })
     }
 
     fn bad_inputs(&self, env: &Env<S>, ctx: &mut Ctx<'_, S::Scratch>) -> Vec<usize> {
@@ -218,19 +239,21 @@ impl<S: Scheme> Task for Job<S> {
 
     fn prepare(&self, env: &Env<S>, ctx: &mut Ctx<'_, S::Scratch>) -> Option<PreparedJob<S>> {
         let (epoch, inputs) = self.work.inputs(env)?;
-        let keys = env.keys(epoch)?.clone();
-        let mut bounds = vec![0];
-        let mut claims = Vec::new();
-        for input in inputs {
-            claims.extend(input);
-            bounds.push(claims.len());
-        }
-        let claims = env.scheme.prepare(&keys, &claims, &env.secret, ctx);
-        Some(PreparedJob {
-            claims,
-            keys,
-            bounds,
-        })
+        Self::prepared(env, epoch, inputs, ctx)
+    }
+
+    fn prepare_in(
+        &self,
+        env: &Env<S>,
+        order: &[u32],
+        ctx: &mut Ctx<'_, S::Scratch>,
+    ) -> Option<PreparedJob<S>> {
+        let (epoch, mut inputs) = self.work.inputs(env)?;
+        let placed = order
+            .iter()
+            .map(|input| inputs.get_mut(*input as usize).map(std::mem::take));
+        let placed = placed.collect::<Option<Vec<_>>>()?;
+        Self::prepared(env, epoch, placed, ctx)
     }
 
     fn check(&self, env: &Env<S>, prepared: &PreparedJob<S>, range: Range<usize>) -> bool {
@@ -289,5 +312,38 @@ impl<S: Scheme> Task for Job<S> {
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         code::decode(bytes).map(Job::from)
+    }
+
+    fn encode_output(&self, output: &JobOutput<S>) -> Option<Vec<u8>> {
+        product::encode(&output.product)
+    }
+
+    fn decode_output(&self, bytes: &[u8]) -> Result<JobOutput<S>, DecodeError> {
+        product::decode(bytes).map(JobOutput::from)
+    }
+
+    fn portable(env: &Env<S>) -> Option<Env<S>> {
+        Some(env.portable())
+    }
+
+    fn input_digest(&self, index: usize) -> Option<[u8; 32]> {
+        product::input_digest(&self.work, index)
+    }
+
+    fn covered_by(&self, signers: &Bitfield) -> bool {
+        let held = |position: usize| position < signers.len() && signers.get(position);
+        match &self.work {
+            Work::Aggregate(job) => job.votes.iter().all(|(at, _)| held(*at as usize)),
+            Work::Combine(job) => job.parts.iter().all(|part| {
+                let mut named = part.evidence.support.iter();
+                named.all(|(at, _)| held(part.offset as usize + at))
+            }),
+            Work::Sign(_) | Work::Select(_) | Work::Verify(_) | Work::Prepare(_) => false,
+        }
+    }
+
+    fn is_pointless(&self, env: &Env<S>) -> bool {
+        let one = matches!(&self.work, Work::Aggregate(job) if job.votes.len() == 1);
+        one && self.isolate(env)
     }
 }

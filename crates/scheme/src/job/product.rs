@@ -1,0 +1,145 @@
+//! Bytes of a job's result, and names of its inputs: what a child process sends back, and how an
+//! input that ended one is recognised. Signatures and key tables have none; they are made where the
+//! secrets are.
+
+use super::code::{INPUTS_MAX, evidence, list, put_claim, put_evidence, put_part, put_statement};
+use super::{Product, Work};
+use crate::Verdict;
+use alphorn_types::{DecodeError, Reader, Writer};
+use sha2::{Digest, Sha256};
+
+const VERDICTS: u8 = 0;
+const EVIDENCE: u8 = 1;
+
+/// Stands for [`Verdict::Valid`] where the index of the first bad claim would be.
+const VALID: u32 = u32::MAX;
+
+pub(super) fn encode(product: &Product) -> Option<Vec<u8>> {
+    let mut w = Writer::with_capacity(256);
+    match product {
+        Product::Verdicts(verdicts) => {
+            w.u8(VERDICTS);
+            w.u32(u32::try_from(verdicts.len()).ok()?);
+            for verdict in verdicts {
+                w.u32(match verdict {
+                    Verdict::Valid => VALID,
+                    Verdict::Invalid { claim } => u32::try_from(*claim).ok()?,
+                });
+            }
+        }
+        Product::Evidence(made) => {
+            w.u8(EVIDENCE);
+            put_evidence(&mut w, made);
+        }
+        Product::Signed(_) | Product::Selected(_) | Product::Prepared(_) => return None,
+    }
+    Some(w.into_vec())
+}
+
+pub(super) fn decode(bytes: &[u8]) -> Result<Product, DecodeError> {
+    let mut r = Reader::new(bytes);
+    let product = match r.u8()? {
+        VERDICTS => Product::Verdicts(list(&mut r, INPUTS_MAX, |r| {
+            Ok(match r.u32()? {
+                VALID => Verdict::Valid,
+                claim => Verdict::Invalid {
+                    claim: claim as usize,
+                },
+            })
+        })?),
+        EVIDENCE => Product::Evidence(evidence(&mut r)?),
+        value => {
+            return Err(DecodeError::UnknownTag {
+                what: "product",
+                value: u64::from(value),
+            });
+        }
+    };
+    r.finish()?;
+    Ok(product)
+}
+
+/// SHA-256 of what an input claims; the statement it stands under is part of it.
+pub(super) fn input_digest(work: &Work, index: usize) -> Option<[u8; 32]> {
+    let mut w = Writer::with_capacity(256);
+    match work {
+        Work::Verify(job) => {
+            let item = job.items.get(index)?;
+            w.u8(0);
+            item.claims
+                .iter()
+                .for_each(|claim| put_claim(&mut w, claim));
+        }
+        Work::Aggregate(job) => {
+            let (position, signature) = job.votes.get(index)?;
+            w.u8(1);
+            put_statement(&mut w, &job.statement);
+            w.u32(*position);
+            w.bytes_u32_prefixed(signature);
+        }
+        Work::Combine(job) => {
+            let part = job.parts.get(index)?;
+            w.u8(2);
+            put_statement(&mut w, &job.statement);
+            put_part(&mut w, part);
+        }
+        Work::Sign(_) | Work::Select(_) | Work::Prepare(_) => return None,
+    }
+    Some(Sha256::digest(w.as_slice()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AggregateJob, Evidence, Layer, Statement};
+    use alphorn_types::{Bitfield, Epoch, Slot, Support};
+    use std::sync::Arc;
+
+    fn evidence_of(signers: usize) -> Product {
+        let mut bits = Bitfield::new(70);
+        (0..signers).for_each(|i| bits.set(i));
+        Product::Evidence(Evidence {
+            support: Arc::new(Support::from_bits(bits)),
+            bytes: vec![7; 96].into(),
+        })
+    }
+
+    #[test]
+    fn results_come_back_from_their_bytes() {
+        let verdicts = vec![Verdict::Valid, Verdict::Invalid { claim: 3 }];
+        for product in [Product::Verdicts(verdicts), evidence_of(9), evidence_of(70)] {
+            let bytes = encode(&product).expect("has bytes");
+            assert_eq!(decode(&bytes).as_ref(), Ok(&product));
+            for cut in 0..bytes.len() {
+                assert!(decode(&bytes[..cut]).is_err(), "cut at {cut}");
+            }
+        }
+        assert_eq!(encode(&Product::Prepared(Epoch(1))), None);
+        assert!(matches!(
+            decode(&[2]),
+            Err(DecodeError::UnknownTag { value: 2, .. })
+        ));
+    }
+
+    #[test]
+    fn inputs_are_named_by_what_they_claim() {
+        let job = |message: u8, votes: &[u8]| {
+            Work::Aggregate(AggregateJob {
+                epoch: Epoch(0),
+                statement: Statement {
+                    layer: Layer::Aggregate,
+                    first: 0,
+                    len: 8,
+                    slot: Slot(1),
+                    message: [message; 32],
+                },
+                votes: votes.iter().map(|v| (0, vec![*v; 8].into())).collect(),
+            })
+        };
+        let (one, two, other) = (job(1, &[5, 6]), job(1, &[6]), job(2, &[6]));
+        assert_eq!(input_digest(&one, 1), input_digest(&two, 0));
+        assert_ne!(input_digest(&one, 0), input_digest(&one, 1));
+        assert_ne!(input_digest(&two, 0), input_digest(&other, 0));
+        assert_eq!(input_digest(&two, 1), None);
+    }
+}
