@@ -9,6 +9,7 @@ mod error;
 mod files;
 mod horn;
 mod keycache;
+mod lattice;
 mod levels;
 mod machine;
 mod options;
@@ -53,6 +54,8 @@ enum Command {
     Merge(files::merge::Args),
     /// Verify signatures, aggregates and proofs of possession; a verdict for each file
     Verify(files::verify::Args),
+    /// Proofs over lattices: parameters, predicted sizes, security
+    Lattice(lattice::Args),
     /// Measurements beside the naive method and the peer library of the same run
     Bench(bench::Args),
     /// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Aggregate(args) => files::aggregate::run(&args),
         Command::Merge(args) => files::merge::run(&args),
         Command::Verify(args) => files::verify::run(&args),
+        Command::Lattice(args) => lattice::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };

@@ -74,6 +74,18 @@ impl Common {
         }
     }
 
+    /// The kernel of lattices that was asked for, the fastest one here by measurement for `auto`.
+    ///
+    /// # Errors
+    /// A list of several is a usage error here.
+    pub(crate) fn labrador_kernel(&self) -> Result<alphorn_labrador::Backend> {
+        let measured = alphorn_labrador::Backend::measured;
+        match levels("labrador", std::slice::from_ref(&self.kernel), measured)?[..] {
+            [kernel] => Ok(kernel),
+            _ => Err(anyhow::anyhow!("--kernel {}: one kernel is used here", self.kernel).into()),
+        }
+    }
+
     /// The same options with one kernel.
     pub(crate) fn on(&self, kernel: Backend) -> Self {
         Common {

@@ -1,5 +1,6 @@
 //! `alphorn slot`: one Horn slot end to end with real signatures.
 
+mod falcon;
 mod griefing;
 mod json;
 mod print;
@@ -7,7 +8,9 @@ mod xmss;
 
 use crate::bench::Participation as Voters;
 use crate::error::{Error, Result};
+use crate::files::scheme::check_set;
 use crate::keycache;
+use crate::lattice::LatticeOptions;
 use crate::machine::Machine;
 use crate::options::{self, Common};
 use crate::participation::Record;
@@ -20,7 +23,7 @@ use alphorn_scheme::{Claim, MemoryWatermark, Scheme};
 use alphorn_sim::compute::CrossCheck;
 use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, run_slot};
 use alphorn_types::{Coding, Layout};
-use alphorn_xmss::{COMMITTEE_MAX, Set};
+use alphorn_xmss::Set;
 use print::{header, result_table, steps_table, verdict};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -33,6 +36,8 @@ use std::time::Instant;
   alphorn slot --validators 32768 --selection rank
   alphorn slot --participation 0.95 --seed 7 --json slot.json
   alphorn slot --scheme xmss --set prod --validators 512
+  alphorn slot --scheme falcon --validators 128
+  alphorn slot --scheme falcon --layers list/list --validators 2000
   alphorn slot --participation vectors/goerli-epoch-148260
   alphorn slot --griefing --validators 32768 --cover best1,quorum3 --split 1,3
 
@@ -53,13 +58,18 @@ pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
     /// Signature scheme
-    #[arg(long, default_value = "bls", value_parser = [BLS, XMSS])]
+    #[arg(long, default_value = "bls", value_parser = [BLS, FALCON, XMSS])]
     scheme: String,
-    /// Parameter set of XMSS: compact, prod or test
-    #[arg(long, default_value_t = Set::Compact)]
-    set: Set,
-    /// Number of validators, as 1048576 or 2^20; 2^20 with BLS and 1000 with XMSS by default; a
-    /// record brings its own
+    /// Parameter set of XMSS: compact, prod or test; compact by default
+    #[arg(long)]
+    set: Option<Set>,
+    #[command(flatten)]
+    lattice: LatticeOptions,
+    /// What aggregates and collections are: list/list, or list/proof with Falcon, its default
+    #[arg(long, value_enum)]
+    layers: Option<Layers>,
+    /// Number of validators, as 1048576 or 2^20; 2^20 with BLS, 128 with Falcon and 1000 with XMSS
+    /// by default; a record brings its own
     #[arg(long, value_parser = options::validators)]
     validators: Option<u32>,
     /// Committees; as many as the number of validators needs by default
@@ -103,7 +113,20 @@ pub(crate) struct Args {
 /// Name of the scheme on the command line.
 const BLS: &str = "bls";
 /// Name of the scheme on the command line.
+const FALCON: &str = "falcon";
+/// Name of the scheme on the command line.
 const XMSS: &str = "xmss";
+
+/// What aggregates and collections are.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Layers {
+    /// Lists of signatures
+    #[value(name = "list/list")]
+    ListList,
+    /// Aggregates are lists, collections proofs
+    #[value(name = "list/proof")]
+    ListProof,
+}
 
 /// Decides a sample of all claims by blst alone.
 struct BlstAlone;
@@ -138,7 +161,9 @@ impl Args {
         Args {
             common,
             scheme: BLS.into(),
-            set: Set::Compact,
+            set: None,
+            lattice: LatticeOptions::default(),
+            layers: None,
             validators: Some(validators),
             committees: None,
             subcommittees: None,
@@ -190,6 +215,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// `command` is the name that it was called by.
 pub(crate) fn run_as(args: &Args, command: &'static str) -> Result<()> {
     let report = Report::begin(command, args.common.seed);
+    check_scheme(args)?;
     if args.griefing.griefing {
         if args.scheme != BLS {
             return Err(anyhow::anyhow!(
@@ -213,10 +239,25 @@ pub(crate) fn run_as(args: &Args, command: &'static str) -> Result<()> {
     executed.check()
 }
 
+/// Refuses options that belong to another scheme.
+fn check_scheme(args: &Args) -> Result<()> {
+    let scheme = &args.scheme;
+    check_set(scheme, args.set)?;
+    args.lattice.check(scheme)?;
+    let refused = match (scheme.as_str(), args.layers) {
+        (BLS, Some(_)) => "its evidence has one form",
+        (XMSS, Some(Layers::ListProof)) => "its collections are lists",
+        _ => return Ok(()),
+    };
+    Err(anyhow::anyhow!("--layers with {scheme}: {refused}").into())
+}
+
 /// Runs the slot of the options.
 pub(crate) fn execute(args: &Args) -> Result<Executed> {
-    if args.scheme == XMSS {
-        return xmss::execute(args);
+    match args.scheme.as_str() {
+        FALCON => return falcon::execute(args),
+        XMSS => return xmss::execute(args),
+        _ => {}
     }
     let kernel = args.common.bls_kernel()?;
     let machine = args.common.machine(kernel)?;
@@ -260,9 +301,10 @@ pub(crate) fn execute(args: &Args) -> Result<Executed> {
 }
 
 fn plan(args: &Args) -> Result<Plan> {
-    let (default_validators, committee_max) = match args.scheme == XMSS {
-        true => (1000, Some(COMMITTEE_MAX)),
-        false => (1 << 20, None),
+    let (default_validators, committee_max) = match args.scheme.as_str() {
+        FALCON => (128, Some(alphorn_falcon::COMMITTEE_MAX)),
+        XMSS => (1000, Some(alphorn_xmss::COMMITTEE_MAX)),
+        _ => (1 << 20, None),
     };
     let (share, record) = match &args.participation {
         Voters::Share(share) => (*share, None),

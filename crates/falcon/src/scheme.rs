@@ -58,6 +58,7 @@ type Kept = VecDeque<(usize, Arc<Aggregator>)>;
 pub struct Falcon {
     collections: Collections,
     backend: Backend,
+    profile: Profile,
     aggregators: Arc<Mutex<Kept>>,
 }
 
@@ -100,7 +101,18 @@ impl Falcon {
         Falcon {
             collections,
             backend,
+            profile: Profile::Core128,
             aggregators: Arc::default(),
+        }
+    }
+
+    /// The same with proofs of this profile; each profile refuses the proofs of others.
+    #[must_use]
+    pub fn with_profile(self, profile: Profile) -> Falcon {
+        Falcon {
+            profile,
+            aggregators: Arc::default(),
+            ..self
         }
     }
 
@@ -125,7 +137,7 @@ impl Falcon {
             }
         }
         let keys = longest.as_ref().map(|aggregator| aggregator.keys());
-        let made = Aggregator::with_keys(signatures, Profile::Core128, self.backend, keys)?;
+        let made = Aggregator::with_keys(signatures, self.profile, self.backend, keys)?;
         let made = Arc::new(made);
         let mut kept = kept();
         kept.truncate(AGGREGATORS_MAX - 1);
@@ -327,7 +339,7 @@ impl Scheme for Falcon {
     }
 
     fn portable(&self) -> Falcon {
-        Falcon::new(self.collections, Backend::portable())
+        Falcon::new(self.collections, Backend::portable()).with_profile(self.profile)
     }
 
     fn keys(

@@ -7,6 +7,7 @@ mod bls_verify;
 mod broadcast;
 mod codec;
 mod columns;
+mod lattice;
 mod sim;
 mod targets;
 mod xmss;
@@ -35,6 +36,8 @@ enum What {
     Broadcast(broadcast::Args),
     /// Events a second of the simulator, beside a binary heap
     Sim(sim::Args),
+    /// Proofs of Falcon signatures, beside verifying them plainly
+    Lattice(lattice::Args),
     /// XMSS: hashing, keys, signatures, verification
     Xmss(xmss::Args),
 }
@@ -66,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Targets(args) => return targets::run(args),
         What::Broadcast(args) => return broadcast::run(args),
         What::Sim(args) => return sim::run(args),
+        What::Lattice(args) => return lattice::run(args),
         What::Xmss(args) => return xmss::run(args),
     };
     match &bls.what {

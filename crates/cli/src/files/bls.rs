@@ -1,12 +1,13 @@
 //! BLS12-381 in files: keys and signatures as Ethereum's consensus layer has them.
 
+use super::FileOptions;
 use super::input::ENTRIES_MAX;
 use super::keystore::About;
 use super::output::Staged;
 use super::scheme::{Claim, FileScheme, Form, PublicHalf, Refusal, SlotLimits, ToSign};
 use super::secret::{Secret, fill_random};
 use crate::error::Result;
-use crate::options;
+use crate::options::pool;
 use crate::progress::Bars;
 use alphorn_bls::{
     Backend, COLLECTIONS_MAX, CollectionItem, Exec, InteropKey, KEY_MATERIAL_BYTES_MIN, KeyItem,
@@ -118,11 +119,11 @@ impl FileScheme for Bls {
     type Key = PublicKey;
     type SecretKey = SecretKey;
 
-    fn open(threads: usize) -> Result<Self> {
+    fn open(options: &FileOptions) -> Result<Self> {
         let mut secret = Zeroizing::new([0; 32]);
         fill_random(&mut *secret)?;
         Ok(Bls {
-            pool: options::pool(threads)?,
+            pool: pool(options.threads())?,
             kernel: Backend::portable(),
             rlc: Rlc::new(*secret, RlcBits::Bits64),
         })

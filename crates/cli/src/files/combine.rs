@@ -45,24 +45,16 @@ impl<'a> Combination<'a> {
         })
     }
 
-    /// Combines signatures, each with its file and in the order of the signers, writes the aggregate
-    /// and says so: `said` after the number of signers, `fields` beside those that both commands
-    /// have.
+    /// Writes the aggregate with this evidence and says so: `said` after the number of signers,
+    /// `fields` beside those that both commands have.
     pub(super) fn finish<S: FileScheme>(
         mut self,
         scheme: &S,
         signed: Signed,
         signers: &Signers,
-        parts: &[(&Path, &[u8])],
+        signature: Vec<u8>,
         about: About,
     ) -> Result<()> {
-        let signatures: Vec<&[u8]> = parts.iter().map(|(_, signature)| *signature).collect();
-        let sum = scheme.combine(&signatures).map_err(|refusal| {
-            let paths: Vec<&Path> = parts.iter().map(|(path, _)| *path).collect();
-            refused(refusal, &paths, "signature")
-        })?;
-        let signature =
-            sum.ok_or_else(|| anyhow!("the signatures cancel: their sum is the identity"))?;
         let aggregate = AggregateFile::new::<S>(signed, signers, signature);
         let out = self.out;
         self.staged
@@ -84,6 +76,16 @@ impl<'a> Combination<'a> {
         self.options
             .write(scheme, &self.report, &self.sink, about.config, fields)
     }
+}
+
+/// The sum or the list of signatures, each with its file and in the order of the signers.
+pub(super) fn combined<S: FileScheme>(scheme: &S, parts: &[(&Path, &[u8])]) -> Result<Vec<u8>> {
+    let signatures: Vec<&[u8]> = parts.iter().map(|(_, signature)| *signature).collect();
+    let sum = scheme.combine(&signatures).map_err(|refusal| {
+        let paths: Vec<&Path> = parts.iter().map(|(path, _)| *path).collect();
+        refused(refusal, &paths, "signature")
+    })?;
+    Ok(sum.ok_or_else(|| anyhow!("the signatures cancel: their sum is the identity"))?)
 }
 
 /// What a command adds to what both say.

@@ -7,7 +7,7 @@ use super::input::{self, ENTRIES_MAX, LIST_BYTES_MAX, Opened, check_count};
 use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
 use super::scheme::{FileScheme, Form};
 use crate::error::Result;
-use alphorn_scheme::list::list_bytes;
+use alphorn_scheme::list::{TAG_PROOF, list_bytes};
 use alphorn_types::{Coding, Support, support_code};
 use alphorn_xmss::Marks;
 use anyhow::{Context, bail, ensure};
@@ -273,7 +273,7 @@ fn parse<S: FileScheme>(bytes: &[u8]) -> anyhow::Result<Document> {
             bytes.len()
         );
         let keystore: Keystore = json(bytes).context("not a keystore of EIP-2335")?;
-        keystore.check(S::SECRET_BYTES)?;
+        keystore.check(S::KEYSTORE)?;
         if let Some(key) = keystore.public_key() {
             check_length("the public key", key, S::PUBLIC_KEY_BYTES)?;
         }
@@ -309,11 +309,7 @@ fn parse<S: FileScheme>(bytes: &[u8]) -> anyhow::Result<Document> {
             check_message::<S>(&file.message.0)?;
             check_slot::<S>(file.slot)?;
             let signers = file.signers::<S>()?.count();
-            let bytes = match S::FORM {
-                Form::Sum => S::SIGNATURE_BYTES,
-                Form::List => list_bytes(signers, S::SIGNATURE_BYTES),
-            };
-            check_length("the signature", &file.signature.0, bytes)?;
+            check_evidence::<S>(&file.signature.0, signers)?;
             Document::Aggregate(file)
         }
     };
@@ -503,6 +499,25 @@ fn check_slots<S: FileScheme>(slots: Option<&Slots>) -> anyhow::Result<()> {
         end - first
     );
     Ok(())
+}
+
+/// Checks the length of the evidence of an aggregate.
+fn check_evidence<S: FileScheme>(evidence: &[u8], signers: usize) -> anyhow::Result<()> {
+    let exactly = match (S::FORM, S::PROOFS) {
+        (Form::Sum, _) => S::SIGNATURE_BYTES,
+        (Form::List, Some(limits)) if evidence.first() == Some(&TAG_PROOF) => {
+            let beside = 1 + signers * limits.beside_bytes;
+            let (bytes, max) = (evidence.len(), beside + limits.proof_bytes_max);
+            ensure!(
+                bytes > beside && bytes <= max,
+                "a proof of {signers} signers in {bytes} bytes: must have {} to {max}",
+                beside + 1
+            );
+            return Ok(());
+        }
+        (Form::List, _) => list_bytes(signers, S::SIGNATURE_BYTES),
+    };
+    check_length("the signature", evidence, exactly)
 }
 
 /// Checks the number of signers of an aggregate.

@@ -97,9 +97,7 @@ impl Located {
                 let password = password
                     .context("a keystore needs its password: --password-file")
                     .with_context(named)?;
-                let secret = keystore
-                    .open(password, S::SECRET_BYTES)
-                    .with_context(named)?;
+                let secret = keystore.open(password, S::KEYSTORE).with_context(named)?;
                 let key = scheme
                     .secret_key(&secret, &self.path, bars)
                     .map_err(|error| anyhow!("{}: {error}", named()))?;

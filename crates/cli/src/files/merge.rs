@@ -1,11 +1,11 @@
 //! `alphorn merge`: aggregates over one message into one, overlaps as multiplicities.
 
 use super::FileOptions;
-use super::combine::{About, Combination, read_as};
+use super::combine::{About, Combination, combined, read_as};
 use super::document::{AggregateFile, Document, Hex, Signed, Signers, check_signers};
 use super::scheme::{Command, FileScheme, Form, dispatch};
 use crate::error::Result;
-use alphorn_scheme::list;
+use alphorn_scheme::list::{self, TAG_PROOF};
 use alphorn_types::{Bitfield, Support};
 use anyhow::{Context, bail, ensure};
 use serde_json::json;
@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
   alphorn merge a.json b.json --out merged.json
 
 A signer of several aggregates gets the sum of its multiplicities, at most 15 (the four bits of
-Horn's collections); lists of XMSS signatures merge to their union. Aggregates by position must name the same file of public keys; listed ones
-merge with listed ones. Nothing is verified here: the merged aggregate holds if all of its parts
+Horn's collections); lists of XMSS or Falcon signatures merge to their union, proofs do not merge.
+Aggregates by position must name the same file of public keys; listed ones merge with listed ones. Nothing is verified here: the merged aggregate holds if all of its parts
 do, so run `verify` on the result, and on the parts if it fails.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -86,7 +86,8 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
         .iter()
         .map(|(path, bytes)| (path.as_path(), bytes.as_slice()))
         .collect();
-    combination.finish(&scheme, signed, &signers, &parts, about)
+    let evidence = combined(&scheme, &parts)?;
+    combination.finish(&scheme, signed, &signers, evidence, about)
 }
 
 /// The signatures of lists, by key or by position, each with the file that it came from first.
@@ -112,6 +113,11 @@ fn add_list<'a, S: FileScheme>(
             support.iter().map(|(i, _)| Place::Position(i)).collect()
         }
     };
+    ensure!(
+        evidence.first() != Some(&TAG_PROOF),
+        "{}: a proof, and proofs do not merge: the signatures that another one would need are gone",
+        path.display()
+    );
     let signatures = list::split(evidence, places.len(), S::SIGNATURE_BYTES)
         .with_context(|| format!("{}", path.display()))?;
     for (place, signature) in places.into_iter().zip(signatures) {

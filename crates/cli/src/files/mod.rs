@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`keys`], [`sign`], [`aggregate`], [`merge`], [`verify`] | the commands |
-//! | [`scheme`], [`bls`], [`xmss`] | what a scheme must be able to do, and those that do |
+//! | [`scheme`], [`bls`], [`falcon`], [`xmss`] | what a scheme must be able to do, and those that do |
 //! | [`combine`] | what making an aggregate and merging have in common |
 //! | [`document`], [`keystore`] | the formats of the files |
 //! | [`keyfile`] | a secret key from any file that holds one |
@@ -13,19 +13,21 @@ pub(crate) mod aggregate;
 mod bls;
 mod combine;
 mod document;
+mod falcon;
 mod input;
 mod keyfile;
 pub(crate) mod keys;
 mod keystore;
 pub(crate) mod merge;
 mod output;
-mod scheme;
+pub(crate) mod scheme;
 mod secret;
 pub(crate) mod sign;
 pub(crate) mod verify;
 mod xmss;
 
 use crate::error::Result;
+use crate::lattice::LatticeOptions;
 use crate::machine::{Machine, cores};
 use crate::report::{Report, Sink, json_target};
 use alphorn_xmss::Set;
@@ -44,6 +46,8 @@ pub(crate) struct FileOptions {
     /// Parameter set of XMSS: compact, prod or test; compact by default
     #[arg(long, value_name = "SET")]
     set: Option<Set>,
+    #[command(flatten)]
+    lattice: LatticeOptions,
     /// Threads; all cores that this process may use by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -58,7 +62,7 @@ impl FileOptions {
     }
 
     fn open<S: FileScheme>(&self) -> Result<S> {
-        S::open(self.threads())
+        S::open(self)
     }
 
     /// Where the JSON object goes; not where a key is.

@@ -2,15 +2,18 @@
 
 use super::FileOptions;
 use super::bls::Bls;
-use super::keystore::About;
+use super::falcon::{Falcon, FnDsa04, Round3};
+use super::keystore::{About, Contents, Declared};
 use super::output::Staged;
 use super::secret::Secret;
 use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
 use crate::error::Result;
 use crate::progress::Bars;
+use alphorn_falcon::Flavour;
 use alphorn_types::Support;
 use alphorn_xmss::Set;
 use anyhow::anyhow;
+use clap::ValueEnum;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,6 +24,8 @@ use std::path::Path;
 pub(super) enum SchemeName {
     /// BLS12-381 signatures of Ethereum's consensus layer
     Bls,
+    /// Falcon-512: lattices, aggregates are lists or proofs
+    Falcon,
     /// XMSS, hash-based: one signature a slot, aggregates are lists
     Xmss,
 }
@@ -37,14 +42,29 @@ pub(super) trait Command {
 /// Runs a command with the scheme that its options name: the only place that knows all of them.
 pub(super) fn dispatch(command: &impl Command) -> Result<()> {
     let options = command.options();
+    let name = options.scheme.to_possible_value();
+    let name = name.as_ref().map_or("", |name| name.get_name());
+    options.lattice.check(name)?;
+    check_set(name, options.set)?;
     match (options.scheme, options.set) {
-        (SchemeName::Bls, None) => command.run_with::<Bls>(),
-        (SchemeName::Bls, Some(set)) => {
-            Err(anyhow!("--set {set}: bls has no sets, xmss has").into())
-        }
+        (SchemeName::Bls, _) => command.run_with::<Bls>(),
+        (SchemeName::Falcon, _) => match options.lattice.flavour() {
+            Flavour::FnDsa => command.run_with::<Falcon<FnDsa04>>(),
+            Flavour::Original => command.run_with::<Falcon<Round3>>(),
+        },
         (SchemeName::Xmss, None | Some(Set::Compact)) => command.run_with::<Xmss<CompactSet>>(),
         (SchemeName::Xmss, Some(Set::Prod)) => command.run_with::<Xmss<ProdSet>>(),
         (SchemeName::Xmss, Some(Set::Test)) => command.run_with::<Xmss<TestSet>>(),
+    }
+}
+
+/// Refuses `--set` for a scheme without sets.
+pub(crate) fn check_set(scheme: &str, set: Option<Set>) -> Result<()> {
+    match set {
+        Some(set) if scheme != "xmss" => {
+            Err(anyhow!("--set {set}: {scheme} has no sets, xmss has").into())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -55,6 +75,25 @@ pub(super) enum Form {
     Sum,
     /// The signatures of all signers, in their order.
     List,
+}
+
+/// How long the evidence of a proof may be, behind its tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProofLimits {
+    /// Bytes of each signer in front of the proof.
+    pub(super) beside_bytes: usize,
+    /// Bytes of the proof at most.
+    pub(super) proof_bytes_max: usize,
+}
+
+/// Signatures over one message, and their keys in the same order.
+pub(super) struct ToProve<'a, K> {
+    /// The keys.
+    pub(super) keys: &'a [K],
+    /// The message.
+    pub(super) message: &'a [u8],
+    /// The signatures.
+    pub(super) signatures: &'a [&'a [u8]],
 }
 
 /// The slots of a scheme whose keys sign once in each.
@@ -141,14 +180,23 @@ pub(super) trait FileScheme: Sized {
     const SIGNERS_MAX: usize;
     /// The slots of a key, if it signs once in each.
     const SLOTS: Option<SlotLimits>;
+    /// What proofs of aggregates may be; none if there are no proofs.
+    const PROOFS: Option<ProofLimits> = None;
+    /// How keystores name the scheme, if they do.
+    const DECLARED: Option<Declared> = None;
+    /// What keystores hold.
+    const KEYSTORE: Contents = Contents {
+        secret_bytes: Self::SECRET_BYTES,
+        declared: Self::DECLARED,
+    };
 
     /// A public key, decoded.
     type Key: Clone;
     /// A secret key that is ready to sign.
     type SecretKey;
 
-    /// The scheme on `threads` threads.
-    fn open(threads: usize) -> Result<Self>;
+    /// The scheme with its options.
+    fn open(options: &FileOptions) -> Result<Self>;
 
     /// Kernels in use, for reports.
     fn kernels(&self) -> BTreeMap<&'static str, String>;
@@ -204,6 +252,11 @@ pub(super) trait FileScheme: Sized {
     /// The evidence of an aggregate from one signature or evidence of each part, in the order of
     /// the signers; `None` if they cancel, which no honest ones do.
     fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal>;
+
+    /// The evidence of a proof that all signatures exist. They hold: who calls this verified them.
+    fn prove(&self, _what: &ToProve<'_, Self::Key>) -> Result<Vec<u8>> {
+        Err(anyhow!("--form proof: {} has no proofs", Self::NAME).into())
+    }
 
     /// Decides each claim exactly as if it were alone; `Err` says what is wrong. `groups` are the
     /// lists of keys that claims name.

@@ -3,6 +3,7 @@
 //! `key.json` holds the secret, `key.tree` the upper nodes of the key's tree, `key.mark` the first
 //! slot that is free. A lost tree is made again; without its mark a key does not sign.
 
+use super::FileOptions;
 use super::document::in_slots;
 use super::input::Opened;
 use super::keystore::About;
@@ -10,7 +11,7 @@ use super::output::{Access, Staged};
 use super::scheme::{Claim, FileScheme, Form, PublicHalf, Refusal, SlotLimits, ToSign};
 use super::secret::Secret;
 use crate::error::{Error, Result};
-use crate::options;
+use crate::options::pool;
 use crate::progress::Bars;
 use alphorn_scheme::{Refused, Role, list};
 use alphorn_stark::Backend;
@@ -194,9 +195,9 @@ impl<P: SetType> FileScheme for Xmss<P> {
     type Key = PublicKey;
     type SecretKey = SecretKey;
 
-    fn open(threads: usize) -> Result<Self> {
+    fn open(options: &FileOptions) -> Result<Self> {
         Ok(Xmss {
-            pool: options::pool(threads)?,
+            pool: pool(options.threads())?,
             kernel: Backend::measured(),
             set: PhantomData,
         })

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::progress::Bars;
 use alphorn_scheme::MemoryWatermark;
 use alphorn_sim::slot::{SlotConfig, SlotInputs, run_slot};
-use alphorn_xmss::{Exec, Signers, Xmss};
+use alphorn_xmss::{Exec, Set, Signers, Xmss};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,14 +22,15 @@ pub(super) fn execute(args: &Args) -> Result<Executed> {
     let names = BTreeMap::from([("stark", kernel.name().to_owned())]);
     let machine = Machine::here(args.common.threads()?, names);
     let plan = plan(args)?;
-    let scheme = Arc::new(Xmss::new(args.set, kernel));
+    let set = args.set.unwrap_or(Set::Compact);
+    let scheme = Arc::new(Xmss::new(set, kernel));
     let horn = horn_config(args, &plan, scheme.as_ref())?;
     let mut bars = Bars::new();
     let clock = Instant::now();
     let validators = plan.layout.validators();
     let (signers, registry) = {
         let pool = args.common.pool()?;
-        Signers::interop(args.set, validators, SLOTS, Exec::new(kernel, Some(&pool)))?
+        Signers::interop(set, validators, SLOTS, Exec::new(kernel, Some(&pool)))?
     };
     let keys_s = clock.elapsed().as_secs_f64();
     let config = SlotConfig {

@@ -71,6 +71,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
         &new,
         args.kdf.protection(),
         located.about(),
+        S::KEYSTORE.declared,
     )?;
     staged.add(&args.out, Access::Private, &to_json(&keystore)?)?;
     staged.commit()?;

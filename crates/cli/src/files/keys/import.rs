@@ -76,6 +76,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
         &password,
         args.kdf.protection(),
         about,
+        S::KEYSTORE.declared,
     )?;
     let floor = floor(&scheme, args, &pair)?;
     S::add_beside(&pair.key, &args.out, floor, &mut staged)?;

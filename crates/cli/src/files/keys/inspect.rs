@@ -113,7 +113,7 @@ fn describe(document: &Document) -> Map<String, Value> {
             json!({
                 "public_key": keystore.public_key().map(|key| Hex::<true>(key.to_vec())),
                 "kdf": keystore.kdf(),
-                "cipher": "aes-128-ctr",
+                "cipher": keystore.cipher(),
                 "path": about.path,
                 "description": about.description,
                 "uuid": about.uuid,

@@ -236,6 +236,7 @@ fn add_key<S: FileScheme>(
         password,
         args.kdf.protection(),
         S::about(&pair.key),
+        S::KEYSTORE.declared,
     )?;
     staged.add(path, Access::Private, &to_json(&keystore)?)?;
     Ok(pair.public)

@@ -1,4 +1,7 @@
 //! Keystores: one secret key under a password (EIP-2335, version 4).
+//!
+//! A scheme with a [`Declared`] name has version 5, as the draft EIP-8310 has it: the keystore says
+//! whose key it holds, and the cipher is AES-256-GCM, with the tag behind the encrypted secret.
 
 mod kdf;
 #[cfg(test)]
@@ -8,7 +11,11 @@ pub(super) use kdf::{COST_LOG2_DEFAULT, KdfError, KdfName};
 
 use super::document::Hex;
 use super::secret::{Password, Secret, fill_random};
+use aes::cipher::consts::U12;
 use aes::cipher::{KeyIvInit, StreamCipher};
+use aes_gcm::aead::{Aead, KeyInit};
+use aes_gcm::{Aes256Gcm, Nonce};
+use anyhow::Context;
 use kdf::{DERIVED_BYTES, Kdf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,16 +27,31 @@ use thiserror::Error;
 pub(super) const KEYSTORE_BYTES_MAX: usize = 64 << 10;
 /// The only version of EIP-2335.
 const VERSION: u64 = 4;
+/// The version of EIP-8310.
+const DECLARED_VERSION: u64 = 5;
 /// Bytes of the key of AES-128, and of its counter block.
 const CIPHER_KEY_BYTES: usize = 16;
+/// Bytes of a nonce of AES-256-GCM.
+const NONCE_BYTES: usize = 12;
+/// Bytes of a tag of AES-256-GCM.
+const TAG_BYTES: usize = 16;
 
 type Aes128Ctr = ctr::Ctr128BE<aes::Aes128>;
 
 /// Why a keystore is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum KeystoreError {
-    #[error("keystore version {0}: must be {VERSION}")]
-    Version(u64),
+    #[error("keystore version {version}: must be {expected}")]
+    Version { version: u64, expected: u64 },
+    #[error("a keystore of {found}, --scheme and its options say {expected}")]
+    Scheme { found: String, expected: String },
+    #[error("a keystore without `scheme`: must be of {0}")]
+    NoScheme(String),
+    #[error("cipher {found}: must be {expected}")]
+    Cipher {
+        found: &'static str,
+        expected: &'static str,
+    },
     #[error("uuid {0:?} is none")]
     Uuid(String),
     #[error(transparent)]
@@ -53,6 +75,9 @@ pub(super) struct Keystore {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pubkey: Option<Hex<false>>,
     path: String,
+    /// Whose key it is, in version 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scheme: Option<SchemeEntry>,
     uuid: String,
     version: u64,
     /// Fields that other writers add; EIP-2335 does not forbid them.
@@ -98,6 +123,90 @@ struct Cipher {
 enum CipherName {
     #[serde(rename = "aes-128-ctr")]
     Aes128Ctr,
+    #[serde(rename = "aes-256-gcm")]
+    Aes256Gcm,
+}
+
+impl CipherName {
+    fn name(&self) -> &'static str {
+        match self {
+            CipherName::Aes128Ctr => "aes-128-ctr",
+            CipherName::Aes256Gcm => "aes-256-gcm",
+        }
+    }
+}
+
+/// The `scheme` object of EIP-8310.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SchemeEntry {
+    name: String,
+    params: SchemeParams,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SchemeParams {
+    flavour: String,
+}
+
+impl std::fmt::Display for SchemeEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of flavour {}", self.name, self.params.flavour)
+    }
+}
+
+/// What a keystore is for: how long its secret is, and whether it names its scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Contents {
+    /// Bytes of the secret.
+    pub(super) secret_bytes: usize,
+    /// The scheme in a keystore of version 5; none for version 4.
+    pub(super) declared: Option<Declared>,
+}
+
+/// How a keystore of version 5 names its scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Declared {
+    /// `scheme.name`.
+    pub(super) name: &'static str,
+    /// `scheme.params.flavour`.
+    pub(super) flavour: &'static str,
+}
+
+impl Declared {
+    fn entry(self) -> SchemeEntry {
+        SchemeEntry {
+            name: self.name.to_owned(),
+            params: SchemeParams {
+                flavour: self.flavour.to_owned(),
+            },
+        }
+    }
+}
+
+impl Contents {
+    fn version(&self) -> u64 {
+        self.declared.map_or(VERSION, |_| DECLARED_VERSION)
+    }
+
+    fn cipher(&self) -> CipherName {
+        match self.declared {
+            None => CipherName::Aes128Ctr,
+            Some(_) => CipherName::Aes256Gcm,
+        }
+    }
+
+    fn iv_bytes(&self) -> usize {
+        match self.declared {
+            None => CIPHER_KEY_BYTES,
+            Some(_) => NONCE_BYTES,
+        }
+    }
+
+    fn message_bytes(&self) -> usize {
+        self.secret_bytes + self.declared.map_or(0, |_| TAG_BYTES)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,20 +236,24 @@ pub(super) struct About {
 }
 
 impl Keystore {
-    /// Puts a secret under a password.
+    /// Puts a secret under a password, for a scheme that is declared or not.
     pub(super) fn seal(
         secret: &Secret,
         public_key: &[u8],
         password: &Password,
         protection: Protection,
         about: About,
+        declared: Option<Declared>,
     ) -> crate::error::Result<Self> {
         let kdf = Kdf::new(protection.kdf, protection.cost_log2)?;
-        let mut iv = [0; CIPHER_KEY_BYTES];
+        let contents = Contents {
+            secret_bytes: secret.bytes().len(),
+            declared,
+        };
+        let mut iv = vec![0; contents.iv_bytes()];
         fill_random(&mut iv)?;
         let key = kdf.derive(password)?;
-        let mut message = secret.bytes().to_vec();
-        apply_cipher(&key, &iv, &mut message);
+        let message = contents.cipher().encrypt(&key, &iv, secret)?;
         let checksum = checksum(&key, &message);
         let uuid = match about.uuid {
             Some(uuid) => uuid,
@@ -160,27 +273,24 @@ impl Keystore {
                     message: Hex(checksum.to_vec()),
                 },
                 cipher: Cipher {
-                    function: CipherName::Aes128Ctr,
-                    params: CipherParams {
-                        iv: Hex(iv.to_vec()),
-                    },
+                    function: contents.cipher(),
+                    params: CipherParams { iv: Hex(iv) },
                     message: Hex(message),
                 },
             },
             description: about.description,
             pubkey: Some(Hex(public_key.to_vec())),
             path: about.path,
+            scheme: declared.map(Declared::entry),
             uuid,
-            version: VERSION,
+            version: contents.version(),
             foreign: BTreeMap::new(),
         })
     }
 
-    /// Whether everything but the password is in order, for a secret of `secret_bytes`.
-    pub(super) fn check(&self, secret_bytes: usize) -> Result<(), KeystoreError> {
-        if self.version != VERSION {
-            return Err(KeystoreError::Version(self.version));
-        }
+    /// Whether everything but the password is in order, for these contents.
+    pub(super) fn check(&self, contents: Contents) -> Result<(), KeystoreError> {
+        self.check_kind(contents)?;
         if uuid::Uuid::parse_str(&self.uuid).is_err() {
             return Err(KeystoreError::Uuid(self.uuid.clone()));
         }
@@ -193,35 +303,66 @@ impl Keystore {
                 expected,
             }),
         };
-        length("a checksum", &self.crypto.checksum.message, DERIVED_BYTES)?;
-        length("an iv", &self.crypto.cipher.params.iv, CIPHER_KEY_BYTES)?;
-        length(
-            "an encrypted secret",
-            &self.crypto.cipher.message,
-            secret_bytes,
-        )
+        let Crypto {
+            checksum, cipher, ..
+        } = &self.crypto;
+        length("a checksum", &checksum.message, DERIVED_BYTES)?;
+        length("an iv", &cipher.params.iv, contents.iv_bytes())?;
+        let expected = contents.message_bytes();
+        length("an encrypted secret", &cipher.message, expected)
     }
 
-    /// The secret of `secret_bytes`.
+    /// The version, the scheme and the cipher that belongs to both.
+    fn check_kind(&self, contents: Contents) -> Result<(), KeystoreError> {
+        let (version, expected) = (self.version, contents.version());
+        if version != expected {
+            return Err(KeystoreError::Version { version, expected });
+        }
+        let expected = contents.declared.map(Declared::entry);
+        match (&self.scheme, expected) {
+            (None, Some(expected)) => return Err(KeystoreError::NoScheme(expected.to_string())),
+            (Some(found), expected) if expected.as_ref() != Some(found) => {
+                let expected = expected.map_or("none".to_owned(), |entry| entry.to_string());
+                let found = found.to_string();
+                return Err(KeystoreError::Scheme { found, expected });
+            }
+            _ => {}
+        }
+        let (found, expected) = (&self.crypto.cipher.function, contents.cipher());
+        if *found != expected {
+            return Err(KeystoreError::Cipher {
+                found: found.name(),
+                expected: expected.name(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The secret.
     pub(super) fn open(
         &self,
         password: &Password,
-        secret_bytes: usize,
+        contents: Contents,
     ) -> Result<Secret, KeystoreError> {
-        self.check(secret_bytes)?;
+        self.check(contents)?;
         let key = self.crypto.kdf.derive(password)?;
         let cipher = &self.crypto.cipher;
         if checksum(&key, &cipher.message.0)[..] != self.crypto.checksum.message.0[..] {
             return Err(KeystoreError::Password);
         }
-        let mut secret = cipher.message.0.clone();
-        apply_cipher(&key, &cipher.params.iv.0, &mut secret);
-        Ok(Secret::new(secret))
+        (cipher.function)
+            .decrypt(&key, &cipher.params.iv.0, &cipher.message.0)
+            .ok_or(KeystoreError::Password)
     }
 
     /// The public key, if the keystore has it.
     pub(super) fn public_key(&self) -> Option<&[u8]> {
         self.pubkey.as_ref().map(|key| &key.0[..])
+    }
+
+    /// The cipher.
+    pub(super) fn cipher(&self) -> &'static str {
+        self.crypto.cipher.function.name()
     }
 
     /// Function and cost of the key derivation.
@@ -253,9 +394,55 @@ fn checksum(key: &[u8; DERIVED_BYTES], message: &[u8]) -> [u8; 32] {
         .into()
 }
 
+impl CipherName {
+    /// AES-128 takes the first half of the derived key, AES-256 all of it.
+    fn encrypt(
+        &self,
+        key: &[u8; DERIVED_BYTES],
+        iv: &[u8],
+        secret: &Secret,
+    ) -> anyhow::Result<Vec<u8>> {
+        match self {
+            CipherName::Aes128Ctr => {
+                let mut message = secret.bytes().to_vec();
+                apply_keystream(key, iv, &mut message);
+                Ok(message)
+            }
+            CipherName::Aes256Gcm => {
+                let sealed = gcm(key).encrypt(&nonce(iv)?, secret.bytes());
+                sealed.map_err(|_| anyhow::anyhow!("the secret is too long for AES-256-GCM"))
+            }
+        }
+    }
+
+    /// None if the message is not what was encrypted.
+    fn decrypt(&self, key: &[u8; DERIVED_BYTES], iv: &[u8], message: &[u8]) -> Option<Secret> {
+        match self {
+            CipherName::Aes128Ctr => {
+                let mut secret = message.to_vec();
+                apply_keystream(key, iv, &mut secret);
+                Some(Secret::new(secret))
+            }
+            CipherName::Aes256Gcm => {
+                let opened = gcm(key).decrypt(&nonce(iv).ok()?, message);
+                opened.ok().map(Secret::new)
+            }
+        }
+    }
+}
+
 /// Encrypts or decrypts with the first half of the derived key.
-fn apply_cipher(key: &[u8; DERIVED_BYTES], iv: &[u8], message: &mut [u8]) {
+fn apply_keystream(key: &[u8; DERIVED_BYTES], iv: &[u8], message: &mut [u8]) {
     Aes128Ctr::new_from_slices(&key[..CIPHER_KEY_BYTES], iv)
         .expect("key and counter block have 16 bytes")
         .apply_keystream(message);
+}
+
+fn gcm(key: &[u8; DERIVED_BYTES]) -> Aes256Gcm {
+    Aes256Gcm::new(key.into())
+}
+
+fn nonce(iv: &[u8]) -> anyhow::Result<Nonce<U12>> {
+    let iv: [u8; NONCE_BYTES] = iv.try_into().context("a nonce of 12 bytes")?;
+    Ok(iv.into())
 }

@@ -6,7 +6,10 @@ use serde_json::json;
 
 const PASSWORD: &str = "𝔱𝔢𝔰𝔱𝔭𝔞𝔰𝔰𝔴𝔬𝔯𝔡🔑";
 const SECRET: &str = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f";
-const SECRET_BYTES: usize = 32;
+const PLAIN: Contents = Contents {
+    secret_bytes: 32,
+    declared: None,
+};
 const SCRYPT: &str = include_str!("../../../../../vectors/eip-2335/scrypt.json");
 const PBKDF2: &str = include_str!("../../../../../vectors/eip-2335/pbkdf2.json");
 
@@ -23,14 +26,14 @@ fn parse(file: Value) -> Result<Keystore, String> {
 
 /// What the check of the scrypt vector says with one field replaced.
 fn check_with(pointer: &str, value: Value) -> Result<(), KeystoreError> {
-    parse(with(pointer, value)).unwrap().check(SECRET_BYTES)
+    parse(with(pointer, value)).unwrap().check(PLAIN)
 }
 
 #[test]
 fn both_vectors_of_eip_2335_open() {
     for text in [SCRYPT, PBKDF2] {
         let keystore: Keystore = serde_json::from_str(text).unwrap();
-        let secret = keystore.open(&Password::from_text(PASSWORD), SECRET_BYTES);
+        let secret = keystore.open(&Password::from_text(PASSWORD), PLAIN);
         assert_eq!(hex::encode(secret.unwrap().bytes()), SECRET);
         let written = serde_json::to_value(&keystore).unwrap();
         assert_eq!(written, serde_json::from_str::<Value>(text).unwrap());
@@ -38,7 +41,7 @@ fn both_vectors_of_eip_2335_open() {
         assert_eq!(keystore.public_key().unwrap(), key.public_key().to_bytes());
     }
     let keystore: Keystore = serde_json::from_str(PBKDF2).unwrap();
-    let wrong = keystore.open(&Password::from_text("testpassword"), SECRET_BYTES);
+    let wrong = keystore.open(&Password::from_text("testpassword"), PLAIN);
     assert_eq!(wrong.err(), Some(KeystoreError::Password));
 }
 
@@ -48,19 +51,28 @@ fn what_is_sealed_opens_and_a_flipped_bit_does_not() {
     let secret = Secret::new((1..=32).collect());
     for kdf in [KdfName::Scrypt, KdfName::Pbkdf2] {
         let protection = Protection { kdf, cost_log2: 10 };
-        let seal =
-            || Keystore::seal(&secret, &[7; 48], &password, protection, About::default()).unwrap();
+        let seal = || {
+            Keystore::seal(
+                &secret,
+                &[7; 48],
+                &password,
+                protection,
+                About::default(),
+                None,
+            )
+            .unwrap()
+        };
         let (keystore, again) = (seal(), seal());
         assert_ne!(keystore.crypto, again.crypto, "salt and iv are fresh");
         assert_ne!(keystore.uuid, again.uuid);
         let text = serde_json::to_string(&keystore).unwrap();
         let read: Keystore = serde_json::from_str(&text).unwrap();
         assert_eq!(read, keystore);
-        let opened = read.open(&password, SECRET_BYTES).unwrap();
+        let opened = read.open(&password, PLAIN).unwrap();
         assert_eq!(opened.bytes(), secret.bytes());
         let mut flipped = keystore.clone();
         flipped.crypto.cipher.message.0[31] ^= 1;
-        let refused = flipped.open(&password, SECRET_BYTES).err();
+        let refused = flipped.open(&password, PLAIN).err();
         assert_eq!(refused, Some(KeystoreError::Password));
     }
 }
@@ -96,12 +108,12 @@ fn hostile_parameters_are_refused_before_any_work() {
     for c in [0u64, (1 << 24) + 1, 1 << 32] {
         let mut file: Value = serde_json::from_str(PBKDF2).unwrap();
         file["crypto"]["kdf"]["params"]["c"] = json!(c);
-        let refused = parse(file).unwrap().check(SECRET_BYTES);
+        let refused = parse(file).unwrap().check(PLAIN);
         assert_eq!(refused, kdf(KdfError::Pbkdf2C { c }));
     }
     let opened = parse(with("/crypto/kdf/params/n", json!(1u64 << 40)))
         .unwrap()
-        .open(&Password::from_text(PASSWORD), SECRET_BYTES);
+        .open(&Password::from_text(PASSWORD), PLAIN);
     assert!(matches!(opened.err(), Some(KeystoreError::Kdf(_))));
 }
 
@@ -109,7 +121,10 @@ fn hostile_parameters_are_refused_before_any_work() {
 fn lengths_version_and_names_are_checked() {
     assert_eq!(
         check_with("/version", json!(3)),
-        Err(KeystoreError::Version(3))
+        Err(KeystoreError::Version {
+            version: 3,
+            expected: 4
+        })
     );
     let uuid = "1d85ae20".to_owned();
     assert_eq!(
@@ -212,7 +227,14 @@ fn mutated_keystores_are_refused_or_hold_the_very_secret() {
     let (mut parsed, mut opened) = (0, 0);
     for kdf in [KdfName::Scrypt, KdfName::Pbkdf2] {
         let protection = Protection { kdf, cost_log2: 10 };
-        let keystore = Keystore::seal(&secret, &[7; 48], &password, protection, About::default());
+        let keystore = Keystore::seal(
+            &secret,
+            &[7; 48],
+            &password,
+            protection,
+            About::default(),
+            None,
+        );
         let text = serde_json::to_string(&keystore.unwrap()).unwrap();
         for _ in 0..1_500 {
             let mut bytes = text.clone().into_bytes();
@@ -239,7 +261,7 @@ fn mutated_keystores_are_refused_or_hold_the_very_secret() {
             if !asks_for_little(&bytes) {
                 continue;
             }
-            if let Ok(found) = keystore.open(&password, SECRET_BYTES) {
+            if let Ok(found) = keystore.open(&password, PLAIN) {
                 opened += 1;
                 // The checksum covers the key of the password and the encrypted secret, not the
                 // counter block: another one opens to other bytes, as EIP-2335 has it.
@@ -254,4 +276,80 @@ fn mutated_keystores_are_refused_or_hold_the_very_secret() {
         parsed > 300 && opened > 100,
         "{parsed} parsed, {opened} opened"
     );
+}
+
+/// A keystore that names its scheme: version 5, another cipher, and everything in it counts.
+#[test]
+fn declared_keystores_open_for_their_scheme_alone() {
+    let declared = |flavour| {
+        Some(Declared {
+            name: "falcon512",
+            flavour,
+        })
+    };
+    let password = Password::from_text("correct horse");
+    let contents = |flavour| Contents {
+        secret_bytes: 1345,
+        declared: declared(flavour),
+    };
+    let secret = Secret::new((0..1345).map(|i| i as u8).collect());
+    let protection = Protection {
+        kdf: KdfName::Scrypt,
+        cost_log2: 10,
+    };
+    let about = About::default();
+    let keystore = Keystore::seal(
+        &secret,
+        &[7; 897],
+        &password,
+        protection,
+        about,
+        declared("r3"),
+    )
+    .unwrap();
+    let file = serde_json::to_value(&keystore).unwrap();
+    assert_eq!(file["version"], 5);
+    assert_eq!(file["crypto"]["cipher"]["function"], "aes-256-gcm");
+    let scheme = json!({"name": "falcon512", "params": {"flavour": "r3"}});
+    assert_eq!(file["scheme"], scheme);
+    let read = parse(file.clone()).unwrap();
+    let opened = read.open(&password, contents("r3")).unwrap();
+    assert_eq!(opened.bytes(), secret.bytes());
+    let wrong = read.open(&Password::from_text("wrong"), contents("r3"));
+    assert_eq!(wrong.err(), Some(KeystoreError::Password));
+    let named = read.check(contents("fndsa04")).unwrap_err().to_string();
+    assert!(named.contains("of flavour r3"), "{named}");
+    let version = KeystoreError::Version {
+        version: 5,
+        expected: 4,
+    };
+    assert_eq!(read.check(PLAIN), Err(version));
+    for (pointer, value, words) in [
+        ("/version", json!(4), "must be 5"),
+        ("/scheme", Value::Null, "without `scheme`"),
+        ("/scheme/name", json!("falcon1024"), "of falcon1024"),
+        ("/scheme/params/flavour", json!("fndsa04"), "fndsa04"),
+        (
+            "/crypto/cipher/function",
+            json!("aes-128-ctr"),
+            "must be aes-256-gcm",
+        ),
+        ("/crypto/cipher/params/iv", json!("00"), "an iv of 1 bytes"),
+        (
+            "/crypto/cipher/message",
+            json!("00"),
+            "an encrypted secret of 1 bytes: must have 1361",
+        ),
+    ] {
+        let mut file = file.clone();
+        *file.pointer_mut(pointer).unwrap() = value;
+        let refused = parse(file).unwrap().check(contents("r3"));
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains(words), "{pointer}: {text}");
+    }
+    // The tag covers what the checksum of the file does not name: the nonce.
+    let mut changed = keystore.clone();
+    changed.crypto.cipher.params.iv.0[3] ^= 1;
+    let refused = changed.open(&password, contents("r3")).err();
+    assert_eq!(refused, Some(KeystoreError::Password));
 }

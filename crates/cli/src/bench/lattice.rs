@@ -1,0 +1,389 @@
+//! `alphorn bench lattice`: proofs of Falcon signatures beside verifying them plainly.
+
+mod costs;
+mod peers;
+mod world;
+
+use super::least;
+use crate::error::{Error, Result};
+use crate::lattice::params::{ROWS, check_number, levels_json};
+use crate::lattice::{LatticeOptions, flavour_name, security};
+use crate::levels::levels;
+use crate::machine::{Machine, peak_rss_bytes};
+use crate::options;
+use crate::report::{Report, Sink, json_target, table, write_whole};
+use crate::text;
+use alphorn_falcon::ring::LANES;
+use alphorn_falcon::{Aggregator, Item, ProveTimes, PublicKey, SALT_BYTES, verify_batch};
+use alphorn_labrador::Backend;
+use alphorn_labrador::sis::Profile;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use rayon::prelude::*;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use world::{KEYS_MAX, World, signed};
+
+/// What the proofs of the measurements are bound to.
+const CONTEXT: &[u8] = b"alphorn/bench/lattice";
+
+/// Proofs of Falcon signatures, beside verifying the signatures
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn bench lattice --n 100,1000
+  alphorn bench lattice --n 1000 --kernel portable,avx2,avx512 --profile falcon
+  alphorn bench lattice --n 16,256,1000 --emit-costs falcon.json --json -
+
+Each number of signatures has rows under each other: the proof, the same signatures verified plainly
+in batches by this program and one by one by the crate fn-dsa, and other systems, whose figures are
+cited and not of this run. Verification starts from bytes: public keys are decoded in every row.
+Proving and verifying a proof use one thread, plain verification --threads; parameters and commitment
+keys are made once for a number of signatures and have a column of their own.
+
+A proof takes longer to verify than its signatures. It is there for its bytes: some 50 to 75 kB and 40
+bytes of salt a signature, instead of 666.")]
+pub(crate) struct Args {
+    /// Numbers of signatures, 1 to 20000
+    #[arg(long, value_name = "N", default_value = "1000", value_delimiter = ',')]
+    n: Vec<u32>,
+    /// Threads of plain verification; all cores that this process may use by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// How the statement becomes short vectors
+    #[arg(long, value_enum, default_value_t = FrontName::Dachshund)]
+    front: FrontName,
+    #[command(flatten)]
+    lattice: LatticeOptions,
+    /// Kernels: auto, portable, avx2 or avx512, a case each; or labrador=LEVEL
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "auto",
+        value_delimiter = ','
+    )]
+    kernel: Vec<String>,
+    /// Runs of each operation; the least time counts
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// Write the figures as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    json: Option<PathBuf>,
+    /// Write a cost table for the simulator, measured on one thread
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    emit_costs: Option<PathBuf>,
+}
+
+/// Names of the front ends on the command line.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum FrontName {
+    /// Joint norms, exact, with forms modulo q
+    Dachshund,
+}
+
+/// What is measured at once.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    signatures: usize,
+    profile: Profile,
+    kernel: Backend,
+    threads: usize,
+    runs: usize,
+}
+
+/// What a point comes to, in seconds.
+struct Figures {
+    point: Point,
+    setup_s: f64,
+    prove: ProveTimes,
+    keys_s: f64,
+    hash_s: f64,
+    /// Decoding of keys included.
+    verify_s: f64,
+    proof_bytes: usize,
+    plain_s: f64,
+    fn_dsa_s: f64,
+    levels: Value,
+    security: Value,
+    peak_rss_bytes: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("bench lattice", 0);
+    let sink = Sink::new(args.json.clone());
+    args.n.iter().try_for_each(|&n| check_number(n))?;
+    let kernels = levels("labrador", &args.kernel, Backend::measured)?;
+    let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
+    let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
+    let kernel_names = BTreeMap::from([("labrador", names.join(","))]);
+    let machine = Machine::here(threads, kernel_names);
+    let most = args.n.iter().copied().max().unwrap_or(1) as usize;
+    let pool = options::pool(threads)?;
+    let world = World::new(args.lattice.flavour(), most, &pool);
+    sink.say(&machine.line());
+    let mut cases = Vec::new();
+    for kernel in &kernels {
+        for n in &args.n {
+            let point = Point {
+                signatures: *n as usize,
+                profile: args.lattice.profile(),
+                kernel: *kernel,
+                threads,
+                runs: usize::from(args.runs),
+            };
+            let figures = measure(&world, point, &pool)?;
+            sink.say(&printed(&figures));
+            cases.push(case(&world, &figures));
+        }
+    }
+    if let (Some(path), Some(kernel)) = (&args.emit_costs, kernels.last()) {
+        let table = costs::table(&world, args.lattice.profile(), *kernel, &args.n, &machine)?;
+        write_whole(path, table.as_bytes())?;
+    }
+    let config = json!({
+        "n": args.n,
+        "threads": threads,
+        "front_end": "dachshund",
+        "flavour": flavour_name(world.flavour),
+        "profile": args.lattice.profile().name(),
+        "runs": args.runs,
+        "keys_max": KEYS_MAX,
+    });
+    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
+
+/// A proof and what it took.
+struct Proved {
+    aggregator: Aggregator,
+    setup_s: f64,
+    salts: Vec<[u8; SALT_BYTES]>,
+    proof: Vec<u8>,
+    times: ProveTimes,
+}
+
+fn prove(items: &[Item<'_>], point: &Point) -> Result<Proved> {
+    let make = || Aggregator::new(items.len(), point.profile, point.kernel);
+    let (setup_s, aggregator) = least(1, make);
+    let aggregator = aggregator?;
+    let (salts, proof, mut times) = aggregator.prove_timed(items, CONTEXT)?;
+    for _ in 1..point.runs {
+        let (_, again, other) = aggregator.prove_timed(items, CONTEXT)?;
+        if again != proof {
+            return Err(Error::Check("two runs made different proofs".into()));
+        }
+        if other.total_s < times.total_s {
+            times = other;
+        }
+    }
+    Ok(Proved {
+        aggregator,
+        setup_s,
+        salts,
+        proof,
+        times,
+    })
+}
+
+/// Proves, verifies the proof, and verifies the signatures in two other ways.
+fn measure(world: &World, point: Point, pool: &rayon::ThreadPool) -> Result<Figures> {
+    let (n, runs) = (point.signatures, point.runs.max(3));
+    let keys = world.decode_keys(n)?;
+    let items = world.items(&keys);
+    let proved = prove(&items, &point)?;
+    let claimed = signed(&keys, &proved.salts);
+    let (keys_s, decoded) = least(runs, || world.decode_keys(n));
+    decoded?;
+    let target = |i: usize| {
+        let claim = &claimed[i];
+        (world.flavour).centred_target(claim.key, claim.salt, claim.message)
+    };
+    let (hash_s, _) = least(runs, || {
+        (0..n).map(|i| i32::from(target(i)[0])).sum::<i32>()
+    });
+    let (proof_s, verdict) = least(point.runs, || {
+        (proved.aggregator).verify(&claimed, CONTEXT, &proved.proof)
+    });
+    verdict.map_err(|refused| Error::Check(format!("a proof of this run: {refused}")))?;
+    let (plain_s, held) = least(runs, || pool.install(|| plainly(world, &point, &items)));
+    if !held? {
+        return Err(Error::Check("a signature of this run does not hold".into()));
+    }
+    let (fn_dsa_s, held) = least(runs, || world.verify_by_fn_dsa(n));
+    held?;
+    let schedule = proved.aggregator.schedule();
+    Ok(Figures {
+        point,
+        setup_s: proved.setup_s,
+        prove: proved.times,
+        keys_s,
+        hash_s,
+        verify_s: keys_s + proof_s,
+        proof_bytes: proved.proof.len(),
+        plain_s,
+        fn_dsa_s,
+        levels: levels_json(schedule),
+        security: security::json(schedule),
+        peak_rss_bytes: peak_rss_bytes(),
+    })
+}
+
+/// Whether all signatures hold, by all threads, keys decoded first.
+fn plainly(world: &World, point: &Point, items: &[Item<'_>]) -> anyhow::Result<bool> {
+    let chunk_holds = |chunk: &[Item<'_>]| -> anyhow::Result<bool> {
+        let keys = chunk.iter().map(|item| item.key.bytes());
+        let keys = keys.map(|bytes| PublicKey::from_bytes(world.flavour, bytes));
+        let keys: Vec<PublicKey> = keys.collect::<std::result::Result<_, _>>()?;
+        let items: Vec<Item<'_>> = (chunk.iter().zip(&keys))
+            .map(|(item, key)| Item { key, ..*item })
+            .collect();
+        let verdicts = verify_batch(&items, point.kernel);
+        Ok(verdicts.iter().all(|verdict| verdict.is_ok()))
+    };
+    let held: anyhow::Result<Vec<bool>> = items.par_chunks(LANES).map(chunk_holds).collect();
+    Ok(held?.into_iter().all(|holds| holds))
+}
+
+impl Figures {
+    fn salt_bytes(&self) -> usize {
+        self.point.signatures * SALT_BYTES
+    }
+
+    fn wire_bytes(&self) -> usize {
+        1 + self.salt_bytes() + self.proof_bytes
+    }
+
+    fn plain_bytes(&self) -> usize {
+        World::list_bytes(self.point.signatures)
+    }
+}
+
+fn printed(figures: &Figures) -> String {
+    let Point {
+        signatures,
+        profile,
+        kernel,
+        threads,
+        ..
+    } = figures.point;
+    let plain = figures.plain_bytes();
+    let row = |name: &str, prove: &str, verify_s: f64, bytes: String, share: f64| {
+        vec![
+            name.to_owned(),
+            prove.to_owned(),
+            text::seconds(verify_s),
+            text::ratio(verify_s / figures.plain_s),
+            bytes,
+            format!("{:.0} %", share * 100.0),
+        ]
+    };
+    let bytes = |count: usize| text::bytes(count as u64);
+    let share = figures.wire_bytes() as f64 / plain as f64;
+    let proof = format!("proof, 1 thread ({kernel}, {})", profile.name());
+    let batch = format!("signatures, batches, {threads} threads ({kernel})");
+    let proved = text::seconds(figures.prove.total_s);
+    let mut rows = vec![
+        row(
+            &proof,
+            &proved,
+            figures.verify_s,
+            bytes(figures.wire_bytes()),
+            share,
+        ),
+        row(&batch, "-", figures.plain_s, bytes(plain), 1.0),
+        row(
+            "signatures, fn-dsa, 1 thread",
+            "-",
+            figures.fn_dsa_s,
+            bytes(plain),
+            1.0,
+        ),
+    ];
+    rows.extend(peers::of(signatures as u32).map(|peer| {
+        vec![
+            format!("cited: {}, {}", peer.name, peer.machine),
+            text::seconds(peer.prove_s),
+            text::seconds(peer.verify_s),
+            "-".into(),
+            format!("{} KiB without salts", peer.size_kib),
+            "-".into(),
+        ]
+    }));
+    let header = ["row", "prove", "verify", "of plain", "bytes", "of plain"];
+    format!(
+        "\n{} signatures: parameters and commitment keys {}, once\n{}\n{}",
+        text::count(signatures as u64),
+        text::seconds(figures.setup_s),
+        table(&header, &rows),
+        said(figures)
+    )
+}
+
+/// What the rows say, in words.
+fn said(figures: &Figures) -> String {
+    let (wire, plain) = (figures.wire_bytes(), figures.plain_bytes());
+    let slower = figures.verify_s / figures.plain_s;
+    let bytes = match wire < plain {
+        true => format!(
+            "A proof buys bytes: {} fewer.",
+            text::bytes((plain - wire) as u64)
+        ),
+        false => format!(
+            "So few signatures are shorter than their proof, by {}.",
+            text::bytes((wire - plain) as u64)
+        ),
+    };
+    match slower > 1.0 {
+        true => format!(
+            "Plain verification is faster than that of the proof, by {}. {bytes}",
+            text::ratio(slower)
+        ),
+        false => bytes,
+    }
+}
+
+fn case(world: &World, figures: &Figures) -> Value {
+    let Figures { point, prove, .. } = figures;
+    let peers: Vec<Value> = peers::of(point.signatures as u32)
+        .map(peers::json)
+        .collect();
+    json!({
+        "n": point.signatures,
+        "front_end": "dachshund",
+        "flavour": flavour_name(world.flavour),
+        "profile": point.profile.name(),
+        "kernel": point.kernel.name(),
+        "threads": point.threads,
+        "rows": ROWS,
+        "setup_s": figures.setup_s,
+        "prove_s": {
+            "admission": prove.admission_s,
+            "commit": prove.commit_s,
+            "s2_project": prove.s2_project_s,
+            "lifts": prove.lifts_s,
+            "garbage": prove.garbage_s,
+            "later_levels": prove.later_levels_s,
+            "total": prove.total_s,
+        },
+        "verify_s": {
+            "keys": figures.keys_s,
+            "hash_to_point": figures.hash_s,
+            "total": figures.verify_s,
+        },
+        "proof_bytes": figures.proof_bytes,
+        "salt_bytes": figures.salt_bytes(),
+        "total_wire_bytes": figures.wire_bytes(),
+        "peak_rss_bytes": figures.peak_rss_bytes,
+        "levels": figures.levels,
+        "security": figures.security,
+        "baseline": {
+            "plain_batch_s": figures.plain_s,
+            "plain_fndsa_s": figures.fn_dsa_s,
+            "plain_bytes": figures.plain_bytes(),
+        },
+        "ratios": {
+            "verify_of_plain": figures.verify_s / figures.plain_s,
+            "bytes_of_plain": figures.wire_bytes() as f64 / figures.plain_bytes() as f64,
+        },
+        "peers": peers,
+    })
+}

@@ -1,0 +1,431 @@
+//! Falcon-512 in files: aggregates are lists of signatures, or their salts and one proof.
+//!
+//! A keystore holds the encoded secret key, not a seed: how a key follows from a seed is decided by
+//! the library that made it, and the key must outlive its versions.
+
+use super::FileOptions;
+use super::keystore::{About, Declared};
+use super::output::Staged;
+use super::scheme::{
+    Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToProve, ToSign,
+};
+use super::secret::{Secret, fill_random};
+use crate::error::{Error, Result};
+use crate::options::pool;
+use crate::progress::Bars;
+use alphorn_falcon::key::SECRET_KEY_BYTES;
+use alphorn_falcon::ring::LANES;
+use alphorn_falcon::{
+    Aggregator, COMMITTEE_MAX, Flavour, Item, KeyError, ORIGINAL_KEY_BYTES, OriginalKey,
+    PROOF_BYTES_MAX, PUBLIC_KEY_BYTES, PublicKey, SALT_BYTES, SIGNATURE_BYTES, SecretKey, Signed,
+    verify_batch,
+};
+use alphorn_labrador::sis::Profile;
+use alphorn_labrador::{Backend, HEADER_BYTES};
+use alphorn_scheme::list::{self, TAG_LIST, TAG_PROOF};
+use alphorn_types::Support;
+use anyhow::Context;
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// What a proof in a file is bound to beside keys, salts and message.
+const CONTEXT: &[u8] = b"alphorn/falcon/file/v1";
+
+/// A flavour as a type: names in files are constants of a scheme.
+pub(super) trait FlavourType: Sync {
+    const FLAVOUR: Flavour;
+    const NAME: &'static str;
+    const DECLARED: Declared;
+    /// Bytes of an encoded secret key.
+    const SECRET_BYTES: usize;
+
+    /// A secret key of the flavour.
+    type Secret;
+
+    fn from_seed(seed: &[u8; 32]) -> Self::Secret;
+    fn interop(index: u64) -> Self::Secret;
+    fn from_bytes(bytes: &[u8]) -> std::result::Result<Self::Secret, KeyError>;
+    fn bytes(key: &Self::Secret) -> &[u8];
+    fn public(key: &Self::Secret) -> &PublicKey;
+    fn sign(key: &Self::Secret, message: &[u8], entropy: &[u8; 32]) -> [u8; SIGNATURE_BYTES];
+}
+
+/// The draft of FN-DSA.
+pub(super) struct FnDsa04;
+/// Original Falcon, of round 3.
+pub(super) struct Round3;
+
+/// Both kinds of secret keys have the same methods.
+macro_rules! flavour_type {
+    ($name:ty, $flavour:expr, $secret:ty, $bytes:expr, $file_name:literal, $param:literal) => {
+        impl FlavourType for $name {
+            const FLAVOUR: Flavour = $flavour;
+            const NAME: &'static str = $file_name;
+            const DECLARED: Declared = Declared {
+                name: "falcon512",
+                flavour: $param,
+            };
+            const SECRET_BYTES: usize = $bytes;
+
+            type Secret = $secret;
+
+            fn from_seed(seed: &[u8; 32]) -> $secret {
+                <$secret>::from_seed(seed)
+            }
+
+            fn interop(index: u64) -> $secret {
+                <$secret>::interop(index)
+            }
+
+            fn from_bytes(bytes: &[u8]) -> std::result::Result<$secret, KeyError> {
+                <$secret>::from_bytes(bytes)
+            }
+
+            fn bytes(key: &$secret) -> &[u8] {
+                key.bytes()
+            }
+
+            fn public(key: &$secret) -> &PublicKey {
+                key.public()
+            }
+
+            fn sign(key: &$secret, message: &[u8], entropy: &[u8; 32]) -> [u8; SIGNATURE_BYTES] {
+                key.sign(message, entropy)
+            }
+        }
+    };
+}
+
+flavour_type!(
+    FnDsa04,
+    Flavour::FnDsa,
+    SecretKey,
+    SECRET_KEY_BYTES,
+    "falcon-fndsa04",
+    "fndsa04"
+);
+flavour_type!(
+    Round3,
+    Flavour::Original,
+    OriginalKey,
+    ORIGINAL_KEY_BYTES,
+    "falcon-r3",
+    "r3"
+);
+
+/// The scheme of a flavour with its threads and the profile of its proofs.
+pub(super) struct Falcon<F> {
+    pool: rayon::ThreadPool,
+    kernel: Backend,
+    profile: Profile,
+    flavour: PhantomData<F>,
+}
+
+/// How a claim is decided.
+enum Plan {
+    /// All of these signatures hold.
+    Signatures(Range<usize>),
+    /// A proof.
+    Proof,
+    /// It cannot hold.
+    Refused(String),
+}
+
+impl<F: FlavourType> Falcon<F> {
+    /// Whether each signature holds, by all threads.
+    fn verify_items(&self, items: &[Item<'_>]) -> Vec<bool> {
+        let held = |chunk: &[Item<'_>]| -> Vec<bool> {
+            let verdicts = verify_batch(chunk, self.kernel).into_iter();
+            verdicts.map(|verdict| verdict.is_ok()).collect()
+        };
+        let chunks = || items.par_chunks(LANES).map(held).collect::<Vec<_>>();
+        self.pool.install(chunks).concat()
+    }
+
+    /// Whether the proof of an aggregate holds. The aggregator is kept for the next one.
+    fn verify_proof(
+        &self,
+        kept: &mut Option<(usize, Aggregator)>,
+        keys: &[&PublicKey],
+        message: &[u8],
+        evidence: &[u8],
+    ) -> std::result::Result<(), String> {
+        let salted = evidence.get(1..).unwrap_or_default();
+        let (salts, proof) = salted
+            .split_at_checked(keys.len() * SALT_BYTES)
+            .ok_or("the salts are cut off")?;
+        check_profile(proof, self.profile)?;
+        let signed: Vec<Signed<'_>> = (keys.iter().zip(salts.as_chunks().0))
+            .map(|(key, salt)| Signed { key, message, salt })
+            .collect();
+        let aggregator = match kept.take() {
+            Some((number, aggregator)) if number == keys.len() => aggregator,
+            _ => Aggregator::new(keys.len(), self.profile, self.kernel)
+                .map_err(|error| error.to_string())?,
+        };
+        let verdict = aggregator.verify(&signed, CONTEXT, proof);
+        *kept = Some((keys.len(), aggregator));
+        verdict.map_err(|error| format!("the proof does not hold: {error}"))
+    }
+}
+
+/// Names the profile of a proof that is of another one; the verifier would only say that its header
+/// differs.
+fn check_profile(proof: &[u8], expected: Profile) -> std::result::Result<(), String> {
+    let id = proof.get(HEADER_BYTES - 1);
+    let found = (Profile::ALL.into_iter()).find(|profile| Some(&profile.id()) == id);
+    match found {
+        Some(found) if found != expected => Err(format!(
+            "the proof is of profile {}, --profile is {}",
+            found.name(),
+            expected.name()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The keys of the signers of a group.
+fn signers<'a>(keys: &'a [PublicKey], support: &Support) -> Vec<&'a PublicKey> {
+    support
+        .iter()
+        .map(|(position, _)| &keys[position])
+        .collect()
+}
+
+/// Adds the signatures that a claim needs.
+fn plan<'a>(
+    groups: &'a [Vec<PublicKey>],
+    claim: &'a Claim<'a, PublicKey>,
+    items: &mut Vec<Item<'a>>,
+) -> Plan {
+    let start = items.len();
+    match claim {
+        Claim::Single {
+            key,
+            message,
+            signature,
+            slot: _,
+        } => items.push(Item {
+            key,
+            message,
+            signature,
+        }),
+        Claim::Group {
+            group,
+            support,
+            message,
+            evidence,
+            ..
+        } => {
+            if evidence.first() == Some(&TAG_PROOF) {
+                return Plan::Proof;
+            }
+            let signatures = match list::split(evidence, support.signer_count(), SIGNATURE_BYTES) {
+                Ok(signatures) => signatures,
+                Err(error) => return Plan::Refused(error.to_string()),
+            };
+            let keys = signers(&groups[*group], support).into_iter();
+            items.extend(keys.zip(signatures).map(|(key, signature)| Item {
+                key,
+                message,
+                signature,
+            }));
+        }
+    }
+    Plan::Signatures(start..items.len())
+}
+
+/// Why a claim of signatures does not hold, if the one at `bad` does not.
+fn bad_signature(claim: &Claim<'_, PublicKey>, bad: usize) -> String {
+    match claim {
+        Claim::Single { .. } => "the signature does not verify".to_owned(),
+        Claim::Group { support, .. } => {
+            let position = support
+                .iter()
+                .nth(bad)
+                .map_or(bad, |(position, _)| position);
+            format!("the signature of signer {position} does not verify")
+        }
+    }
+}
+
+fn secret_of<F: FlavourType>(key: &F::Secret) -> Secret {
+    Secret::new(F::bytes(key).to_vec())
+}
+
+impl<F: FlavourType> FileScheme for Falcon<F> {
+    const NAME: &'static str = F::NAME;
+    const SECRET_BYTES: usize = F::SECRET_BYTES;
+    const PUBLIC_KEY_BYTES: usize = PUBLIC_KEY_BYTES;
+    const POSSESSION_BYTES: usize = 0;
+    const SIGNATURE_BYTES: usize = SIGNATURE_BYTES;
+    const MESSAGE_BYTES: Option<usize> = None;
+    const FORM: Form = Form::List;
+    const MULTIPLICITY_MAX: u8 = 1;
+    const SIGNERS_MAX: usize = COMMITTEE_MAX as usize;
+    const SLOTS: Option<SlotLimits> = None;
+    const PROOFS: Option<ProofLimits> = Some(ProofLimits {
+        beside_bytes: SALT_BYTES,
+        proof_bytes_max: PROOF_BYTES_MAX,
+    });
+    const DECLARED: Option<Declared> = Some(F::DECLARED);
+
+    type Key = PublicKey;
+    type SecretKey = F::Secret;
+
+    fn open(options: &FileOptions) -> Result<Self> {
+        Ok(Falcon {
+            pool: pool(options.threads())?,
+            kernel: Backend::measured(),
+            profile: options.lattice.profile(),
+            flavour: PhantomData,
+        })
+    }
+
+    fn kernels(&self) -> BTreeMap<&'static str, String> {
+        BTreeMap::from([("labrador", self.kernel.name().to_owned())])
+    }
+
+    fn generate(&self, _: Option<Range<u64>>, _: &mut Bars) -> Result<(Secret, F::Secret)> {
+        let seed = Secret::random(32)?;
+        let key = F::from_seed(seed.bytes().try_into().context("a seed of 32 bytes")?);
+        Ok((secret_of::<F>(&key), key))
+    }
+
+    fn interop(&self, index: u32, _slots: Option<Range<u64>>) -> Result<(Secret, F::Secret)> {
+        let key = F::interop(u64::from(index));
+        Ok((secret_of::<F>(&key), key))
+    }
+
+    fn secret_key(&self, secret: &Secret, _: &Path, _: &mut Bars) -> Result<F::Secret> {
+        let key = F::from_bytes(secret.bytes());
+        Ok(key.with_context(|| format!("not a secret key of {}", F::NAME))?)
+    }
+
+    fn public_half(&self, key: &F::Secret) -> PublicHalf {
+        PublicHalf {
+            public_key: F::public(key).bytes().to_vec(),
+            possession: Vec::new(),
+        }
+    }
+
+    fn about(_key: &F::Secret) -> About {
+        About::default()
+    }
+
+    fn add_beside(_: &F::Secret, _: &Path, _: Option<u64>, _: &mut Staged) -> Result<()> {
+        Ok(())
+    }
+
+    fn retire(&self, _key: &F::Secret, _path: &Path) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn describe_beside(_path: &Path) -> Map<String, Value> {
+        Map::new()
+    }
+
+    /// With fresh entropy in the salt: two signatures of one message are different, and a fault
+    /// while signing again is not compared with the first.
+    fn sign(&self, key: &F::Secret, what: &ToSign<'_>) -> Result<Vec<u8>> {
+        let mut entropy = Zeroizing::new([0; 32]);
+        fill_random(&mut *entropy)?;
+        let signature = F::sign(key, what.message, &entropy);
+        let item = Item {
+            key: F::public(key),
+            message: what.message,
+            signature: &signature,
+        };
+        if let [false] = self.verify_items(&[item])[..] {
+            let path = what.path.display();
+            return Err(Error::Check(format!(
+                "{path}: the new signature does not hold"
+            )));
+        }
+        Ok(signature.to_vec())
+    }
+
+    fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<PublicKey>, Refusal> {
+        let decode = |(index, bytes): (usize, &&[u8])| {
+            PublicKey::from_bytes(F::FLAVOUR, bytes).map_err(|error| Refusal::Malformed {
+                index,
+                reason: error.to_string(),
+            })
+        };
+        encoded.iter().enumerate().map(decode).collect()
+    }
+
+    fn decode_proven(
+        &self,
+        encoded: &[(&[u8], &[u8])],
+    ) -> std::result::Result<Vec<PublicKey>, Refusal> {
+        let keys: Vec<&[u8]> = encoded.iter().map(|(key, _)| *key).collect();
+        self.decode_keys(&keys)
+    }
+
+    fn combine(&self, parts: &[&[u8]]) -> std::result::Result<Option<Vec<u8>>, Refusal> {
+        let mut evidence = vec![TAG_LIST];
+        evidence.extend(parts.concat());
+        Ok(Some(evidence))
+    }
+
+    fn prove(&self, what: &ToProve<'_, PublicKey>) -> Result<Vec<u8>> {
+        let items: Vec<Item<'_>> = (what.keys.iter().zip(what.signatures))
+            .map(|(key, signature)| Item {
+                key,
+                message: what.message,
+                signature,
+            })
+            .collect();
+        let aggregator = Aggregator::new(items.len(), self.profile, self.kernel)?;
+        let (salts, proof) = aggregator.prove(&items, CONTEXT)?;
+        let mut evidence = vec![TAG_PROOF];
+        evidence.extend(salts.as_flattened());
+        evidence.extend(proof);
+        let keys: Vec<&PublicKey> = what.keys.iter().collect();
+        let mut kept = Some((items.len(), aggregator));
+        // A wrong proof would be found by whoever gets it, and its signatures are gone by then.
+        self.verify_proof(&mut kept, &keys, what.message, &evidence)
+            .map_err(|reason| Error::Check(format!("the new aggregate: {reason}")))?;
+        Ok(evidence)
+    }
+
+    fn verify(
+        &self,
+        groups: &[Vec<PublicKey>],
+        claims: &[Claim<'_, PublicKey>],
+    ) -> Result<Vec<std::result::Result<(), String>>> {
+        let mut items = Vec::new();
+        let plans = (claims.iter()).map(|claim| plan(groups, claim, &mut items));
+        let plans: Vec<Plan> = plans.collect();
+        let held = self.verify_items(&items);
+        let mut kept = None;
+        let mut decide = |(claim, plan): (&Claim<'_, PublicKey>, Plan)| match (plan, claim) {
+            (Plan::Refused(reason), _) => Err(reason),
+            (Plan::Signatures(range), _) => match held[range].iter().position(|holds| !holds) {
+                None => Ok(()),
+                Some(bad) => Err(bad_signature(claim, bad)),
+            },
+            (Plan::Proof, Claim::Single { .. }) => Err("a proof for one signature".to_owned()),
+            (
+                Plan::Proof,
+                Claim::Group {
+                    group,
+                    support,
+                    message,
+                    evidence,
+                    ..
+                },
+            ) => {
+                let keys = signers(&groups[*group], support);
+                self.verify_proof(&mut kept, &keys, message, evidence)
+            }
+        };
+        Ok(claims.iter().zip(plans).map(&mut decide).collect())
+    }
+}

@@ -1,0 +1,175 @@
+//! `alphorn lattice params`: the schedule of a proof, its predicted size and its security budget.
+
+use super::{LatticeOptions, flavour_name};
+use crate::error::Result;
+use crate::machine::{Machine, cores};
+use crate::report::{Report, Sink, json_target, table};
+use crate::text;
+use alphorn_falcon::{COMMITTEE_MAX, NORM_SQ_MAX, SALT_BYTES, SIGNATURE_BYTES};
+use alphorn_labrador::DachshundJoint;
+use alphorn_labrador::schedule::{Level, Schedule, Tail};
+use anyhow::ensure;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Ring elements of the two halves of a signature.
+pub(crate) const ROWS: usize = 2 * alphorn_falcon::DEGREE / alphorn_labrador::ring::DEGREE;
+
+/// Parameters of a proof of N signatures, its predicted size, and its security budget
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn lattice params --n 10000
+  alphorn lattice params --n 1000 --security --profile falcon
+  alphorn lattice params --n 16,1024,20000 --json -
+
+Both sides derive these numbers from N and the profile alone; a proof carries none of them. Nothing is
+measured: sizes are predictions of the entropy code, security is an estimate. kappa rows commit to
+the pieces of a level (r of n ring elements), kappa1 rows to their digits.
+
+With --security the events that would let a false proof pass are listed, with the probability of
+each for one query of the hash (Fiat and Shamir): whoever can try 2^60 hashes gains 60 bits.")]
+pub(super) struct Args {
+    /// Number of signatures, 1 to 20000; several with commas
+    #[arg(long, value_name = "N", required = true, value_delimiter = ',')]
+    n: Vec<u32>,
+    /// The security budget
+    #[arg(long)]
+    security: bool,
+    #[command(flatten)]
+    lattice: LatticeOptions,
+    /// Write the figures as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    json: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("lattice params", 0);
+    let sink = Sink::new(args.json.clone());
+    let profile = args.lattice.profile();
+    let mut cases = Vec::new();
+    for &n in &args.n {
+        check_number(n)?;
+        let bounds = DachshundJoint::bounds_for(n as usize, ROWS, NORM_SQ_MAX, profile)?;
+        let schedule = Schedule::derive(&bounds)?;
+        sink.say(&printed(n, &schedule));
+        if args.security {
+            sink.say(&super::security::printed(&schedule));
+        }
+        cases.push(case(n, &schedule, args.security));
+    }
+    let flavour = flavour_name(args.lattice.flavour());
+    let config = json!({ "n": args.n, "profile": profile.name(), "flavour": flavour });
+    let machine = Machine::here(cores(), BTreeMap::new());
+    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    sink.write(&report.object(&machine, "modelled", &config, fields)?)
+}
+
+/// Refuses a number of signatures that has no proof.
+pub(crate) fn check_number(n: u32) -> anyhow::Result<()> {
+    ensure!(
+        (1..=COMMITTEE_MAX).contains(&n),
+        "--n {n}: allowed are 1 to {COMMITTEE_MAX}"
+    );
+    Ok(())
+}
+
+fn case(n: u32, schedule: &Schedule, security: bool) -> Value {
+    let mut case = json!({
+        "n": n,
+        "profile": schedule.profile.name(),
+        "proof_bytes_predicted": schedule.bytes,
+        "salt_bytes": n as usize * SALT_BYTES,
+        "plain_bytes": n as usize * SIGNATURE_BYTES,
+        "levels": levels_json(schedule),
+    });
+    if security && let Some(case) = case.as_object_mut() {
+        case.insert("security".into(), super::security::json(schedule));
+    }
+    case
+}
+
+/// The levels of a schedule, the last one included.
+pub(crate) fn levels_json(schedule: &Schedule) -> Value {
+    let level = |level: &Level| {
+        json!({
+            "r": level.cut.pieces,
+            "n": level.cut.rank,
+            "kappa": level.kappa,
+            "kappa1": level.kappa_outer,
+            "f": 2,
+            "b": level.z_base,
+            "fu": level.t_digits,
+            "fg": level.g_digits,
+            "m": level.digits(),
+            "norm_sq_max": level.norm_sq.to_string(),
+        })
+    };
+    let tail = |tail: &Tail| {
+        json!({
+            "r": tail.cut.pieces,
+            "n": tail.cut.rank,
+            "kappa": tail.kappa,
+            "f": 1,
+            "norm_sq_max": tail.norm_sq.to_string(),
+        })
+    };
+    let levels = schedule.levels.iter().map(level);
+    Value::Array(levels.chain([tail(&schedule.tail)]).collect())
+}
+
+fn printed(n: u32, schedule: &Schedule) -> String {
+    let log = |norm_sq: u128| format!("{:.1}", (norm_sq as f64).log2() / 2.0);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (i, level) in schedule.levels.iter().enumerate() {
+        rows.push(vec![
+            (i + 1).to_string(),
+            level.cut.pieces.to_string(),
+            level.cut.rank.to_string(),
+            level.kappa.to_string(),
+            level.kappa_outer.to_string(),
+            level.z_base.to_string(),
+            level.t_digits.to_string(),
+            level.g_digits.to_string(),
+            level.digits().to_string(),
+            log(level.norm_sq),
+        ]);
+    }
+    let tail = &schedule.tail;
+    rows.push(vec![
+        "last".into(),
+        tail.cut.pieces.to_string(),
+        tail.cut.rank.to_string(),
+        tail.kappa.to_string(),
+        "-".into(),
+        "-".into(),
+        "-".into(),
+        "-".into(),
+        "-".into(),
+        log(tail.norm_sq),
+    ]);
+    let header = [
+        "level",
+        "r",
+        "n",
+        "kappa",
+        "kappa1",
+        "b",
+        "fu",
+        "fg",
+        "m",
+        "log2 norm",
+    ];
+    let salts = n as u64 * SALT_BYTES as u64;
+    let plain = n as u64 * SIGNATURE_BYTES as u64;
+    format!(
+        "{} signatures, profile {}: proof {} (predicted) and {} of salts, against {} of signatures\n\n{}\n",
+        text::count(u64::from(n)),
+        schedule.profile.name(),
+        text::bytes(schedule.bytes),
+        text::bytes(salts),
+        text::bytes(plain),
+        table(&header, &rows)
+    )
+}
