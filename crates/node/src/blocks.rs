@@ -6,9 +6,7 @@
 use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
 use alphorn_types::Slot;
-use redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
-};
+use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 use std::path::Path;
 
 /// (Slot, root) to the block as it was on the wire.

@@ -1,0 +1,309 @@
+//! The desk where signatures are admitted: a thread that may wait for the disk, so that the loop
+//! never does.
+//!
+//! A job that signs passes here on its way to the lanes. If the rights of its slot are durable it
+//! goes on with them, once; if not, it ends refused and nothing is signed.
+
+use crate::engine::Spawn;
+use crate::lanes::{Ended, Lanes};
+use crate::safety::SafetyStore;
+use alphorn_proto::Work;
+use alphorn_scheme::{self as scheme, Outcome};
+use alphorn_types::Slot;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Requests that wait at the desk.
+pub const QUEUE_MAX: usize = 1_024;
+
+/// How long a failed reservation rests before it is tried again.
+const RETRY: Duration = Duration::from_millis(250);
+
+enum Request {
+    Reserve(Slot),
+    Sign(Box<Spawn>),
+    Stop,
+}
+
+/// What the desk counts.
+#[derive(Debug, Default)]
+pub struct DeskCounters {
+    /// Jobs that were refused, because their slot was used or not reserved.
+    pub refused: AtomicU64,
+    /// Commits that failed.
+    pub failed: AtomicU64,
+    /// Longest commit, in nanoseconds.
+    pub commit_ns_max: AtomicU64,
+    /// Whether the last commit failed: the node can do no duty.
+    pub broken: std::sync::atomic::AtomicBool,
+}
+
+/// The loop's side of the desk.
+pub struct Desk {
+    requests: SyncSender<Request>,
+    refused: Mutex<Option<Receiver<Ended>>>,
+    counters: Arc<DeskCounters>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Desk {
+    /// Starts the thread. `wake` is called after a job was refused here, `clock_ms` gives the
+    /// milliseconds since 1970.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(
+        store: Arc<SafetyStore>,
+        lanes: Arc<dyn Lanes>,
+        clock_ms: impl Fn() -> u64 + Send + 'static,
+        wake: impl Fn() + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (requests, inbox) = sync_channel(QUEUE_MAX);
+        let (ended, refused) = sync_channel(QUEUE_MAX);
+        let counters = Arc::new(DeskCounters::default());
+        let clerk = Clerk {
+            store,
+            lanes,
+            counters: counters.clone(),
+            clock_ms: Box::new(clock_ms),
+            ended,
+            wake: Box::new(wake),
+            retry: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("alphorn-desk".into())
+            .spawn(move || clerk.run(&inbox))?;
+        Ok(Desk {
+            requests,
+            refused: Mutex::new(Some(refused)),
+            counters,
+            thread: Some(thread),
+        })
+    }
+
+    /// Asks for the marks of a slot. If the desk is full, the slot's duties are missed.
+    pub fn reserve(&self, slot: Slot) {
+        if self.requests.try_send(Request::Reserve(slot)).is_err() {
+            self.counters.failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Hands in a job that signs.
+    ///
+    /// # Errors
+    /// The job, if the desk is full or closed.
+    pub fn sign(&self, spawn: Spawn) -> Result<(), Box<Spawn>> {
+        match self.requests.try_send(Request::Sign(Box::new(spawn))) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(request) | TrySendError::Disconnected(request)) => match request
+            {
+                Request::Sign(spawn) => Err(spawn),
+                Request::Reserve(_) | Request::Stop => Ok(()),
+            },
+        }
+    }
+
+    /// The next job that was refused here.
+    pub fn poll(&self) -> Option<Ended> {
+        self.refused.lock().ok()?.as_ref()?.try_recv().ok()
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &DeskCounters {
+        &self.counters
+    }
+
+    /// Ends the thread when it has done what waits.
+    pub fn shutdown(&mut self) {
+        // Nobody reads refusals any more, and the thread must not wait for that.
+        if let Ok(mut refused) = self.refused.lock() {
+            refused.take();
+        }
+        let _ = self.requests.send(Request::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Clerk {
+    store: Arc<SafetyStore>,
+    lanes: Arc<dyn Lanes>,
+    counters: Arc<DeskCounters>,
+    clock_ms: Box<dyn Fn() -> u64 + Send>,
+    ended: SyncSender<Ended>,
+    wake: Box<dyn Fn() + Send>,
+    /// The newest slot whose reservation failed.
+    retry: Option<Slot>,
+}
+
+impl Clerk {
+    fn run(mut self, inbox: &Receiver<Request>) {
+        loop {
+            let request = match self.retry {
+                None => inbox.recv().ok(),
+                Some(slot) => match inbox.recv_timeout(RETRY) {
+                    Ok(request) => Some(request),
+                    Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Some(Request::Reserve(slot)),
+                    Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
+                },
+            };
+            match request {
+                Some(Request::Reserve(slot)) => self.reserve(slot),
+                Some(Request::Sign(spawn)) => self.sign(*spawn),
+                Some(Request::Stop) | None => return,
+            }
+        }
+    }
+
+    fn reserve(&mut self, slot: Slot) {
+        let slot = self.retry.take().map_or(slot, |failed| failed.max(slot));
+        let began = Instant::now();
+        let reserved = self.store.reserve_slot(slot, (self.clock_ms)());
+        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.counters
+            .commit_ns_max
+            .fetch_max(took, Ordering::Relaxed);
+        self.counters
+            .broken
+            .store(reserved.is_err(), Ordering::Relaxed);
+        if reserved.is_err() {
+            self.counters.failed.fetch_add(1, Ordering::Relaxed);
+            self.retry = Some(slot);
+        }
+    }
+
+    fn sign(&mut self, spawn: Spawn) {
+        let refused = match &spawn.work {
+            Work::Scheme(scheme::Work::Sign(job)) => {
+                let granted = self.store.grant(job.slot, &job.items, (self.clock_ms)());
+                let admitted = granted.and_then(|grant| job.admit(&grant));
+                admitted
+                    .err()
+                    .map(|(item, why)| format!("item {item}: {why}"))
+            }
+            _ => None,
+        };
+        let (job, op) = (spawn.job, spawn.work.name());
+        let refused = match refused {
+            Some(why) => {
+                self.counters.refused.fetch_add(1, Ordering::Relaxed);
+                Some(why)
+            }
+            None => self.lanes.submit(spawn).err(),
+        };
+        if let Some(why) = refused {
+            let ended = Ended {
+                job,
+                outcome: Outcome::Refused(why),
+                op,
+                queued_ns: 0,
+                ran_ns: 0,
+                late: false,
+            };
+            // The loop always drains; it may be gone already.
+            let _ = self.ended.send(ended);
+            (self.wake)();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::safety::Opening;
+    use alphorn_proto::{Class, JobId};
+    use alphorn_scheme::{Group, Role, SessionId, SignItem, SignJob};
+    use alphorn_types::{Time, Validator};
+    use redb::backends::InMemoryBackend;
+    use std::collections::BTreeMap;
+
+    /// Lanes that keep what they are given.
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<JobId>>);
+
+    impl Lanes for Kept {
+        fn submit(&self, spawn: Spawn) -> Result<(), String> {
+            self.0.lock().unwrap().push(spawn.job);
+            Ok(())
+        }
+
+        fn cancel(&self, _: SessionId) {}
+
+        fn poll(&self) -> Option<Ended> {
+            None
+        }
+
+        fn busy_ns(&self) -> Vec<u64> {
+            Vec::new()
+        }
+
+        fn shutdown(&self) {}
+    }
+
+    fn sign(job: u64, slot: u64) -> Spawn {
+        let slot = Slot(slot);
+        let item = SignItem {
+            validator: Validator(0),
+            role: Role::Vote,
+            message: [1; 32],
+            guard: None,
+        };
+        Spawn {
+            job: JobId(job),
+            session: SessionId { slot, seq: 0 },
+            group: Group {
+                slot,
+                message: [0; 32],
+                committee: None,
+                subcommittee: None,
+            },
+            class: Class::Duty,
+            soft: Time::MAX,
+            hard: Time::MAX,
+            work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, vec![item]))),
+        }
+    }
+
+    #[test]
+    fn a_job_goes_on_with_its_rights_once_and_without_them_ends_refused() {
+        let keys = BTreeMap::from([(Validator(0), [3; 32])]);
+        let opening = Opening {
+            now_ms: 0,
+            slot: Slot(0),
+            before_genesis: true,
+        };
+        let store = SafetyStore::open_backend(InMemoryBackend::new(), keys, opening).unwrap();
+        let lanes = Arc::new(Kept::default());
+        let desk = Desk::start(Arc::new(store), lanes.clone(), || 0, || ());
+        let mut desk = desk.unwrap();
+        desk.reserve(Slot(0));
+        desk.sign(sign(1, 0)).unwrap();
+        desk.sign(sign(2, 0)).unwrap();
+        desk.sign(sign(3, 5)).unwrap();
+        let refused = std::iter::from_fn(|| {
+            let until = Instant::now() + Duration::from_secs(20);
+            while Instant::now() < until {
+                if let Some(ended) = desk.poll() {
+                    return Some(ended);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            None
+        });
+        let refused: Vec<Ended> = refused.take(2).collect();
+        let jobs: Vec<u64> = refused.iter().map(|ended| ended.job.0).collect();
+        assert_eq!(jobs, [2, 3]);
+        assert!(
+            refused
+                .iter()
+                .all(|ended| matches!(ended.outcome, Outcome::Refused(_)))
+        );
+        assert_eq!(*lanes.0.lock().unwrap(), [JobId(1)]);
+        assert_eq!(desk.counters().refused.load(Ordering::Relaxed), 2);
+        desk.shutdown();
+    }
+}

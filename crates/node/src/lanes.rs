@@ -1,0 +1,43 @@
+//! Who runs the jobs of a node, as its loop sees it.
+
+use crate::engine::Spawn;
+use alphorn_proto::{JobId, Product};
+use alphorn_scheme::{Outcome, SessionId};
+
+/// A job that ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Which.
+    pub job: JobId,
+    /// How.
+    pub outcome: Outcome<Product>,
+    /// Its operation, for metrics.
+    pub op: &'static str,
+    /// How long it waited, in nanoseconds.
+    pub queued_ns: u64,
+    /// How long it ran, in nanoseconds.
+    pub ran_ns: u64,
+    /// Whether it ended after its soft deadline.
+    pub late: bool,
+}
+
+/// Runs jobs away from the loop. No call blocks.
+pub trait Lanes: Send + Sync + 'static {
+    /// Takes a job; each job that is taken ends once.
+    ///
+    /// # Errors
+    /// Why it is not taken.
+    fn submit(&self, spawn: Spawn) -> Result<(), String>;
+
+    /// Gives up the jobs of a session; they still end.
+    fn cancel(&self, session: SessionId);
+
+    /// The next job that ended.
+    fn poll(&self) -> Option<Ended>;
+
+    /// Nanoseconds that each lane was busy since the start.
+    fn busy_ns(&self) -> Vec<u64>;
+
+    /// Ends all lanes, within a second.
+    fn shutdown(&self);
+}
