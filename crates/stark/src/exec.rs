@@ -24,7 +24,7 @@ impl<'a> Exec<'a> {
 
     /// The kernel for vectors of `len` elements: the portable one where they do not fill a vector.
     pub(crate) fn backend_for(self, len: usize) -> Backend {
-        match len.is_multiple_of(self.backend.lanes()) {
+        match len > 0 && len.is_multiple_of(self.backend.lanes()) {
             true => self.backend,
             false => Backend::portable(),
         }
@@ -37,6 +37,25 @@ impl<'a> Exec<'a> {
                 pool.install(|| (0..count).into_par_iter().map(&f).collect())
             }
             _ => (0..count).map(f).collect(),
+        }
+    }
+
+    /// f(i, part i) for the parts of `size` elements of a slice, by all threads.
+    pub(crate) fn fill<T: Send>(
+        self,
+        out: &mut [T],
+        size: usize,
+        f: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        match self.pool {
+            Some(pool) if out.len() > size => pool.install(|| {
+                let parts = out.par_chunks_mut(size).enumerate();
+                parts.for_each(|(i, part)| f(i, part));
+            }),
+            _ => {
+                let parts = out.chunks_mut(size).enumerate();
+                parts.for_each(|(i, part)| f(i, part));
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Vectors of extension elements, as five planes of base elements.
 
 use crate::extension::{DEGREE, Ext};
-use crate::field::Fp;
+use crate::field::{Fp, P};
 use crate::kernel::{Backend, Packed, Pass};
 
 /// Many elements: one plane for each coefficient.
@@ -82,6 +82,38 @@ impl Planes {
         backend.run(Dot(self, values))
     }
 
+    /// Adds factor · other.
+    pub(crate) fn add_scaled(&mut self, backend: Backend, other: &Planes, factor: Ext) {
+        backend.run(AddScaled(self, other, factor));
+    }
+
+    /// One after the other.
+    pub(crate) fn concat(parts: &[Planes]) -> Planes {
+        Planes(std::array::from_fn(|k| {
+            parts.iter().flat_map(|part| &part.0[k]).copied().collect()
+        }))
+    }
+
+    /// Σ_i self_(at + i) · values_i, for a multiple of four vectors of values.
+    #[inline(always)]
+    pub(crate) fn dot_at<V: Packed>(&self, at: usize, values: &[Fp]) -> Ext {
+        let mut sum = Vector::<V>::zero();
+        for x in (0..values.len()).step_by(DOT_VECTORS * V::LANES) {
+            let mut factors = [V::splat(Fp::ZERO).split(); DOT_VECTORS];
+            for (i, factor) in factors.iter_mut().enumerate() {
+                *factor = V::load(&values[x + i * V::LANES..]).split();
+            }
+            for (sum, plane) in sum.0.iter_mut().zip(&self.0) {
+                let mut weights = factors;
+                for (i, weight) in weights.iter_mut().enumerate() {
+                    *weight = V::load(&plane[at + x + i * V::LANES..]).split();
+                }
+                *sum = sum.add(V::products(factors, weights));
+            }
+        }
+        sum.total()
+    }
+
     /// The lower and the upper half.
     pub(crate) fn halves(&self) -> [Planes; 2] {
         let half = self.len() / 2;
@@ -106,6 +138,23 @@ impl Planes {
     }
 }
 
+/// Words of extension weights, one row for each coefficient: factors of [`Packed::dot`].
+pub(crate) type Words = [Vec<u64>; DEGREE];
+
+pub(crate) fn words(weights: &[Ext]) -> Words {
+    std::array::from_fn(|k| weights.iter().map(|w| u64::from(w.0[k].word())).collect())
+}
+
+/// Σ_i x_i · weight_i.
+#[inline(always)]
+pub(crate) fn dot_words<V: Packed>(x: &[V::Split], weights: &Words) -> Vector<V> {
+    let [a, b, c, d, e] = weights;
+    Vector(V::dot(x, [a, b, c, d, e].map(Vec::as_slice)))
+}
+
+/// Vectors that [`Planes::dot_at`] takes at a time.
+const DOT_VECTORS: usize = 4;
+
 struct Dot<'a>(&'a Planes, &'a [Fp]);
 
 impl Pass for Dot<'_> {
@@ -113,11 +162,7 @@ impl Pass for Dot<'_> {
 
     #[inline(always)]
     fn run<V: Packed>(self) -> Ext {
-        let mut sum = Vector::<V>::zero();
-        for x in (0..self.0.len()).step_by(V::LANES) {
-            sum = sum.add(self.0.load::<V>(x).scale(V::load(&self.1[x..])));
-        }
-        sum.total()
+        self.0.dot_at::<V>(0, self.1)
     }
 }
 
@@ -136,6 +181,21 @@ impl Pass for Fold<'_> {
             out.store(i, low.add(x.mul(high.sub(low))));
         }
         out
+    }
+}
+
+struct AddScaled<'a>(&'a mut Planes, &'a Planes, Ext);
+
+impl Pass for AddScaled<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Packed>(self) {
+        let factor = Vector::<V>::splat(self.2);
+        for x in (0..self.0.len()).step_by(V::LANES) {
+            let sum = self.0.load::<V>(x).add(factor.mul(self.1.load(x)));
+            self.0.store(x, sum);
+        }
     }
 }
 
@@ -185,44 +245,63 @@ impl<V: Packed> Vector<V> {
         Vector(out)
     }
 
+    /// The coefficients as factors of sums of products.
     #[inline(always)]
-    pub(crate) fn mul(self, other: Self) -> Self {
-        let mut product = [V::splat(Fp::ZERO); 2 * DEGREE - 1];
-        for i in 0..DEGREE {
-            for j in 0..DEGREE {
-                product[i + j] = product[i + j].add(self.0[i].mul(other.0[j]));
-            }
-        }
-        Self::reduced(product)
+    fn split(self) -> [V::Split; DEGREE] {
+        let [a, b, c, d, e] = self.0;
+        [a.split(), b.split(), c.split(), d.split(), e.split()]
     }
 
+    /// Coefficient k of a·b is Σ_i a_i·(X^i·b)_k, and X·b = b_4·(1 − X²) + b_0·X + … + b_3·X^4: nine
+    /// different factors, five sums of five products.
+    #[inline(always)]
+    pub(crate) fn mul(self, other: Self) -> Self {
+        let a = self.split();
+        let b = other.0;
+        let [c0, c1, c2, c3, c4] = other.split();
+        // (X·b)_2, (X²·b)_2, (X³·b)_2 and (X^4·b)_2.
+        let d1 = b[1].sub(b[4]);
+        let d2 = b[0].sub(b[3]);
+        let e3 = b[4].sub(b[2]);
+        let e4 = b[3].sub(d1);
+        let [d1, d2, e3, e4] = [d1.split(), d2.split(), e3.split(), e4.split()];
+        Vector([
+            V::products(a, [c0, c4, c3, c2, d1]),
+            V::products(a, [c1, c0, c4, c3, c2]),
+            V::products(a, [c2, d1, d2, e3, e4]),
+            V::products(a, [c3, c2, d1, d2, e3]),
+            V::products(a, [c4, c3, c2, d1, d2]),
+        ])
+    }
+
+    /// The product with itself by seventeen products: equal ones are taken together.
     #[inline(always)]
     pub(crate) fn square(self) -> Self {
-        let mut product = [V::splat(Fp::ZERO); 2 * DEGREE - 1];
-        for i in 0..DEGREE {
-            product[2 * i] = product[2 * i].add(self.0[i].mul(self.0[i]));
-            let double = self.0[i].add(self.0[i]);
-            for j in i + 1..DEGREE {
-                product[i + j] = product[i + j].add(double.mul(self.0[j]));
-            }
-        }
-        Self::reduced(product)
+        let [a0, a1, a2, a3, a4] = self.0;
+        let twice = |x: V| x.add(x);
+        let (t0, t1, t2) = (twice(a0), twice(a1), twice(a2));
+        let t4 = twice(a4);
+        let minus = V::splat(Fp::ZERO).sub(a4);
+        let [s0, s1, s2, s3, s4] = self.split();
+        let mixed = t1.sub(t4).split();
+        Vector([
+            V::products(
+                [s0, s4, s3, s4],
+                [s0, t1.split(), t2.split(), minus.split()],
+            ),
+            V::products([s1, s4, s3], [t0.split(), t2.split(), s3]),
+            V::products(
+                [s2, s1, s3, s4],
+                [t0.split(), a1.sub(t4).split(), t4.sub(t2).split(), s4],
+            ),
+            V::products([s2, s3, s4], [mixed, t0.sub(a3).split(), s4]),
+            V::products([s4, s3, s2], [t0.split(), mixed, s2]),
+        ])
     }
 
     #[inline(always)]
     pub(crate) fn cube(self) -> Self {
         self.square().mul(self)
-    }
-
-    /// X^(5+k) = X^k − X^(2+k), from the top.
-    #[inline(always)]
-    fn reduced(mut product: [V; 2 * DEGREE - 1]) -> Self {
-        for k in (0..DEGREE - 1).rev() {
-            let high = product[DEGREE + k];
-            product[k] = product[k].add(high);
-            product[k + 2] = product[k + 2].sub(high);
-        }
-        Vector([product[0], product[1], product[2], product[3], product[4]])
     }
 
     /// The sum of the elements of the vector.
@@ -232,9 +311,8 @@ impl<V: Packed> Vector<V> {
         let mut lanes = [Fp::ZERO; 16];
         for (sum, plane) in sums.iter_mut().zip(self.0) {
             plane.store(&mut lanes);
-            for x in &lanes[..V::LANES] {
-                *sum += *x;
-            }
+            let words = lanes[..V::LANES].iter().map(|x| u64::from(x.word()));
+            *sum = Fp::from_word((words.sum::<u64>() % u64::from(P)) as u32);
         }
         Ext(sums)
     }

@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{DOT_MAX, Packed, Pass};
+use super::{DOT_MAX, PRODUCTS_MAX, Packed, Pass};
 use crate::field::{Fp, P, P_INVERSE};
 
 /// Proof that this CPU has AVX2.
@@ -197,6 +197,29 @@ impl Packed for Lanes {
         for m in 0..M {
             let reduced = montgomery(low[m][0], low[m][1]);
             out[m] = Lanes(reduced).add(Lanes(barrett(high[m])));
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn products<const N: usize>(x: [Halves; N], y: [Halves; N]) -> Self {
+        const { assert!(N <= PRODUCTS_MAX) };
+        // Two products stay below p·2^32, what a reduction takes: 2·(p − 1)² < p·2^32.
+        let mut out = Lanes(splat64(0));
+        for i in (0..N).step_by(2) {
+            let mut sum = [splat64(0); 2];
+            for (h, sum) in sum.iter_mut().enumerate() {
+                // SAFETY: see `Lanes`.
+                unsafe {
+                    *sum = _mm256_mul_epu32(x[i].0[h], y[i].0[h]);
+                    if i + 1 < N {
+                        let next = _mm256_mul_epu32(x[i + 1].0[h], y[i + 1].0[h]);
+                        *sum = _mm256_add_epi64(*sum, next);
+                    }
+                }
+            }
+            let reduced = Lanes(montgomery(sum[0], sum[1]));
+            out = if i == 0 { reduced } else { out.add(reduced) };
         }
         out
     }

@@ -8,7 +8,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{DOT_MAX, Packed, Pass};
+use super::{DOT_MAX, PRODUCTS_MAX, Packed, Pass};
 use crate::field::{Fp, P, P_INVERSE};
 
 /// Proof that this CPU has AVX-512 F, BW, DQ, VL and IFMA.
@@ -201,6 +201,28 @@ impl Packed for Lanes {
             out[m] = Lanes(montgomery(low[m][0], low[m][1]));
         }
         out
+    }
+
+    #[inline(always)]
+    fn products<const N: usize>(x: [Halves; N], y: [Halves; N]) -> Self {
+        const { assert!(N <= PRODUCTS_MAX) };
+        let mut sums = [splat64(0); 2];
+        for (h, sum) in sums.iter_mut().enumerate() {
+            // Two products stay below p·2^32, what a reduction takes: 2·(p − 1)² < p·2^32. Four
+            // stay below 2·p·2^32 < 2^64, and so does one more after a correction.
+            // SAFETY: see `Lanes`.
+            unsafe {
+                let modulus = splat64((u64::from(P) << 32) as i64);
+                for i in 0..N {
+                    let product = _mm512_mul_epu32(x[i].0[h], y[i].0[h]);
+                    *sum = _mm512_add_epi64(*sum, product);
+                    if i == N - 1 || i == 3 {
+                        *sum = _mm512_min_epu64(*sum, _mm512_sub_epi64(*sum, modulus));
+                    }
+                }
+            }
+        }
+        Lanes(montgomery(sums[0], sums[1]))
     }
 
     #[inline(always)]

@@ -58,12 +58,18 @@ pub trait Packed: Copy {
     /// ([`crate::Fp`]'s own), each below p.
     fn dot<const M: usize>(x: &[Self::Split], rows: [&[u64]; M]) -> [Self; M];
 
+    /// Σ_i x_i · y_i for at most [`PRODUCTS_MAX`] pairs of vectors.
+    fn products<const N: usize>(x: [Self::Split; N], y: [Self::Split; N]) -> Self;
+
     /// Σ_i x_i · w_i for `M` rows w of plain integers whose sum is at most [`SMALL_SUM_MAX`].
     fn dot_small<const M: usize>(x: &[Self::Split], rows: [&[u64]; M]) -> [Self; M];
 }
 
 /// Terms that one [`Packed::dot`] may have: no accumulator overflows up to here.
 pub const DOT_MAX: usize = 48;
+
+/// Terms that one [`Packed::products`] may have.
+pub const PRODUCTS_MAX: usize = 5;
 
 /// Greatest sum of the integers of one row of [`Packed::dot_small`]: the result stays below 2^40.
 pub const SMALL_SUM_MAX: u64 = 512;

@@ -1,6 +1,6 @@
 //! One element at a time: the oracle of the other kernels, and what every machine can run.
 
-use super::{DOT_MAX, Packed, SMALL_SUM_MAX};
+use super::{DOT_MAX, PRODUCTS_MAX, Packed, SMALL_SUM_MAX};
 use crate::field::{Fp, P, reduce};
 
 /// A vector of one element.
@@ -62,6 +62,18 @@ impl Packed for Lanes {
             }
             Lanes(Fp::from_word(reduce(low)) + Fp::from_word((high % u64::from(P)) as u32))
         })
+    }
+
+    #[inline(always)]
+    fn products<const N: usize>(x: [u64; N], y: [u64; N]) -> Self {
+        const { assert!(N <= PRODUCTS_MAX) };
+        let mut sum = 0u64;
+        for i in 0..N {
+            // Below p·2^32 before the product, which is below (p − 1)² < p·2^32.
+            sum += x[i] * y[i];
+            sum = sum.min(sum.wrapping_sub(u64::from(P) << 32));
+        }
+        Lanes(Fp::from_word(reduce(sum)))
     }
 
     #[inline(always)]

@@ -19,6 +19,9 @@ impl Pass for Operations<'_> {
         let words: Vec<u64> = self.row.iter().map(|w| u64::from(w.word())).collect();
         let [dot, same] = V::dot(&split, [&words, &words]);
         let [small] = V::dot_small(&split, [self.small]);
+        let five: [V::Split; 5] = std::array::from_fn(|i| split[i % split.len()]);
+        let products = V::products(five, five);
+        let fewer = V::products([five[0], five[1], five[2]], [five[1], five[1], five[0]]);
         let (a, b) = (x[0], x[1]);
         let c = V::splat(self.row[0]);
         let results = [
@@ -30,6 +33,8 @@ impl Pass for Operations<'_> {
             dot,
             same,
             small,
+            products,
+            fewer,
         ];
         let store = |v: V| {
             let mut out = vec![Fp::ZERO; V::LANES];
@@ -41,7 +46,7 @@ impl Pass for Operations<'_> {
 }
 
 /// The same for one position, element by element.
-fn expected(x: &[Vec<Fp>], row: &[Fp], small: &[u64], i: usize) -> [Fp; 8] {
+fn expected(x: &[Vec<Fp>], row: &[Fp], small: &[u64], i: usize) -> [Fp; 10] {
     let (a, b) = (x[0][i], x[1][i]);
     let dot = x.iter().zip(row).map(|(x, w)| x[i] * *w).sum();
     // Words of `dot_small` are plain integers.
@@ -50,7 +55,21 @@ fn expected(x: &[Vec<Fp>], row: &[Fp], small: &[u64], i: usize) -> [Fp; 8] {
         .zip(small)
         .map(|(x, w)| x[i] * Fp::new(*w as u32))
         .sum();
-    [a + b, a - b, a * b, a * a * a, a * row[0], dot, dot, small]
+    let products = (0..5).map(|k| x[k % x.len()][i] * x[k % x.len()][i]).sum();
+    let fewer = a * b + b * b + x[2 % x.len()][i] * a;
+    let cube = a * a * a;
+    [
+        a + b,
+        a - b,
+        a * b,
+        cube,
+        a * row[0],
+        dot,
+        dot,
+        small,
+        products,
+        fewer,
+    ]
 }
 
 fn agrees(x: &[Vec<Fp>], row: &[Fp], small: &[u64]) {

@@ -1,7 +1,7 @@
 //! The prover of the layers below the output.
 
 use super::output::prove_output;
-use super::passes::{Columns, CubeSums, FoldRows, LinearSums, Outer, SkipSums, Words, words};
+use super::passes::{Columns, CubeSums, FoldRows, LinearSums, Outer, SkipSums};
 use super::skip::{ROWS, domain, lagrange};
 use super::verifier::partial_weights;
 use super::{Leaves, OutputClaim, Point, SKIP_DEGREE, Units, Values};
@@ -13,7 +13,7 @@ use crate::multilinear::{eq_table, powers};
 use crate::poseidon::{CUBES, PARTIAL_ROUNDS, Trace, WIDTH_16, full_round_16, rest_16};
 use crate::sumcheck::{cubic, send_round};
 use crate::transcript::Sender;
-use crate::vector::Planes;
+use crate::vector::{Planes, Words, words};
 
 /// Blocks that one task goes through.
 const TASK_BLOCKS: usize = 4;

@@ -1,7 +1,6 @@
 //! The prover of the last round, whose claim has any weights.
 
 use super::layers::{Prover, send_skip, unscaled};
-use super::passes::{Words, words};
 use super::skip::{COSETS, ROWS, domain, lagrange};
 use super::{OUTPUT_SKIP_DEGREE, OutputClaim, Point, Values};
 use crate::arith::Native;
@@ -10,7 +9,7 @@ use crate::multilinear::eq_table;
 use crate::poseidon::{WIDTH_16, full_round_16, rest_16};
 use crate::sumcheck::{bind, interpolate, send_round};
 use crate::transcript::Sender;
-use crate::vector::Planes;
+use crate::vector::{Planes, Words, words};
 
 /// The last full round.
 pub(super) const LAST: usize = 7;

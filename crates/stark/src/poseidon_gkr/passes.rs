@@ -3,32 +3,13 @@
 use std::ops::Range;
 
 use super::skip::{ROWS, domain};
-use crate::extension::{DEGREE, Ext};
+use crate::extension::Ext;
 use crate::field::Fp;
 use crate::kernel::{Packed, Pass};
-use crate::vector::{Planes, Vector};
+use crate::vector::{Planes, Vector, Words, dot_words};
 
 /// Most columns that are cubed in one layer.
 pub(super) const COLUMNS_MAX: usize = 20;
-
-/// Words of extension weights, one row for each coefficient: factors of [`Packed::dot`].
-pub(super) type Words = [Vec<u64>; DEGREE];
-
-pub(super) fn words(weights: &[Ext]) -> Words {
-    std::array::from_fn(|k| weights.iter().map(|w| u64::from(w.0[k].word())).collect())
-}
-
-#[inline(always)]
-fn dot<V: Packed>(x: &[V::Split], weights: &Words) -> Vector<V> {
-    let rows: [&[u64]; DEGREE] = [
-        &weights[0],
-        &weights[1],
-        &weights[2],
-        &weights[3],
-        &weights[4],
-    ];
-    Vector(V::dot(x, rows))
-}
 
 /// Columns of a trace: `[block][row][column][instance]`.
 #[derive(Clone, Copy)]
@@ -95,7 +76,7 @@ impl Pass for SkipSums<'_> {
                             *cube = column[point % ROWS].cube().split();
                         }
                         let here = &weights[point % weights.len()];
-                        let sum = dot::<V>(&cubes[..count], here);
+                        let sum = dot_words::<V>(&cubes[..count], here);
                         sums[point] = sums[point].add(weight.mul(sum));
                     }
                 }
@@ -167,7 +148,7 @@ impl Pass for FoldRows<'_> {
                 for (h, row) in rows.iter_mut().enumerate() {
                     *row = self.columns.load::<V>(self.block, h, i, x).split();
                 }
-                let sum = dot::<V>(&rows, &self.weights[i]).add(constant);
+                let sum = dot_words::<V>(&rows, &self.weights[i]).add(constant);
                 out.store(x, sum);
             }
         }

@@ -18,6 +18,7 @@
 mod ntt;
 mod oracle;
 mod prover;
+mod slices;
 #[cfg(test)]
 mod tests;
 mod verifier;

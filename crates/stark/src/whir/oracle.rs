@@ -1,18 +1,81 @@
 //! An oracle: slices encoded, row by row under a tree, of which a layer is the commitment.
+//!
+//! Row k holds the values at ω^k. It lies at the reversed bits of k, where the transform leaves it;
+//! so two rows that differ in the lowest bit of k, whose digests are hashed together, lie half of
+//! the domain apart, and so do nodes on all levels. Vectors of digests are hashed with vectors.
 
 use super::ntt::Domain;
 use crate::arith::{DIGEST, compress};
 use crate::exec::Exec;
 use crate::field::Fp;
-use crate::merkle::{Digest, compress_all};
+use crate::kernel::{Packed, Pass};
+use crate::merkle::Digest;
+use crate::poseidon::{WIDTH_16, compress_vectors_16};
 use crate::transcript::tag;
+
+/// Digests that lie together: a vector of the widest kernel.
+const BLOCK: usize = 16;
+
+/// Blocks of digests that one task computes.
+const TASK: usize = 64;
 
 /// Encoded slices and their tree.
 pub(super) struct Oracle {
+    rows_log2: usize,
     /// The values of each slice on the domain.
     columns: Vec<Vec<Fp>>,
     /// From the leaves up to the cap.
-    levels: Vec<Vec<Digest>>,
+    levels: Vec<Level>,
+}
+
+/// Nodes of one height: `[block][element][node of the block]`.
+struct Level {
+    nodes: usize,
+    elements: Vec<Fp>,
+}
+
+impl Level {
+    fn zero(nodes: usize) -> Level {
+        Level {
+            nodes,
+            elements: vec![Fp::ZERO; nodes * DIGEST],
+        }
+    }
+
+    /// Nodes of a block.
+    fn block(&self) -> usize {
+        BLOCK.min(self.nodes)
+    }
+
+    fn get(&self, node: usize) -> Digest {
+        let block = self.block();
+        let at = node / block * block * DIGEST + node % block;
+        std::array::from_fn(|i| self.elements[at + i * block])
+    }
+
+    /// The level above: each node with the one half of the level after it.
+    fn above(&self, exec: Exec<'_>) -> Level {
+        let half = self.nodes / 2;
+        let mut above = Level::zero(half);
+        if half < BLOCK {
+            let block = above.block();
+            for i in 0..half {
+                let digest = compress(self.get(i), self.get(half + i));
+                for (k, x) in digest.into_iter().enumerate() {
+                    above.elements[k * block + i] = x;
+                }
+            }
+            return above;
+        }
+        let (low, high) = self.elements.split_at(half * DIGEST);
+        let size = TASK * BLOCK * DIGEST;
+        exec.fill(&mut above.elements, size, |i, out| {
+            let range = i * size..i * size + out.len();
+            let (low, high) = (&low[range.clone()], &high[range]);
+            exec.backend().run(Pairs { low, high, out });
+        });
+        above
+    }
 }
 
 /// What every leaf's chain of hashes begins with: C of (tag, width, number of the oracle).
@@ -24,8 +87,96 @@ pub(super) fn leaf_start(width: usize, oracle: usize) -> Digest {
     compress(start, [Fp::ZERO; DIGEST])
 }
 
+/// C of nodes and nodes, block by block.
+struct Pairs<'a> {
+    low: &'a [Fp],
+    high: &'a [Fp],
+    out: &'a mut [Fp],
+}
+
+impl Pass for Pairs<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Packed>(self) {
+        let size = BLOCK * DIGEST;
+        let blocks = self
+            .low
+            .chunks_exact(size)
+            .zip(self.high.chunks_exact(size));
+        for ((low, high), out) in blocks.zip(self.out.chunks_exact_mut(size)) {
+            for x in (0..BLOCK).step_by(V::LANES) {
+                let mut states = [[V::splat(Fp::ZERO); WIDTH_16]; 1];
+                for k in 0..DIGEST {
+                    states[0][k] = V::load(&low[k * BLOCK + x..]);
+                    states[0][DIGEST + k] = V::load(&high[k * BLOCK + x..]);
+                }
+                compress_vectors_16(&mut states);
+                for k in 0..DIGEST {
+                    states[0][k].store(&mut out[k * BLOCK + x..]);
+                }
+            }
+        }
+    }
+}
+
+/// The digests of rows from `at` on: as many as there is room for, in blocks.
+struct Leaves<'a> {
+    columns: &'a [Vec<Fp>],
+    start: Digest,
+    at: usize,
+    out: &'a mut [Fp],
+}
+
+impl Leaves<'_> {
+    /// `N` vectors of rows: two take less time than twice one.
+    #[inline(always)]
+    fn hash<V: Packed, const N: usize>(&mut self, row: usize) {
+        let mut states = [[V::splat(Fp::ZERO); WIDTH_16]; N];
+        for state in &mut states {
+            for (x, start) in state.iter_mut().zip(self.start) {
+                *x = V::splat(start);
+            }
+        }
+        for eight in self.columns.chunks(DIGEST) {
+            for (n, state) in states.iter_mut().enumerate() {
+                for k in 0..DIGEST {
+                    state[DIGEST + k] = match eight.get(k) {
+                        Some(column) => V::load(&column[self.at + row + n * V::LANES..]),
+                        None => V::splat(Fp::ZERO),
+                    };
+                }
+            }
+            compress_vectors_16(&mut states);
+        }
+        for (n, state) in states.iter().enumerate() {
+            let row = row + n * V::LANES;
+            let at = row / BLOCK * BLOCK * DIGEST + row % BLOCK;
+            for (k, x) in state[..DIGEST].iter().enumerate() {
+                x.store(&mut self.out[at + k * BLOCK..]);
+            }
+        }
+    }
+}
+
+impl Pass for Leaves<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Packed>(mut self) {
+        let rows = self.out.len() / DIGEST;
+        let pairs = rows / (2 * V::LANES) * (2 * V::LANES);
+        for row in (0..pairs).step_by(2 * V::LANES) {
+            self.hash::<V, 2>(row);
+        }
+        for row in (pairs..rows).step_by(V::LANES) {
+            self.hash::<V, 1>(row);
+        }
+    }
+}
+
 impl Oracle {
-    /// Encodes slices on a domain of 2^`rows_log2` points.
+    /// Encodes slices on a domain of 2^`rows_log2` points, at least as many as a block has.
     pub(super) fn new(
         exec: Exec<'_>,
         slices: &[&[Fp]],
@@ -34,32 +185,59 @@ impl Oracle {
         number: usize,
     ) -> Oracle {
         let domain = Domain::new(rows_log2 as u32);
+        debug_assert!(domain.size() >= BLOCK, "rows fill a block");
         let columns = exec.map(slices.len(), |i| domain.evaluate(exec, slices[i]));
-        let rows = 1 << rows_log2;
-        let mut leaves = vec![leaf_start(columns.len(), number); rows];
-        for eight in columns.chunks(DIGEST) {
-            let block = |x: usize| std::array::from_fn(|i| eight.get(i).map_or(Fp::ZERO, |c| c[x]));
-            leaves = compress_all(exec, rows, |x| (leaves[x], block(x)));
-        }
+        let mut leaves = Level::zero(domain.size());
+        let start = leaf_start(columns.len(), number);
+        let rows = TASK * BLOCK;
+        exec.fill(&mut leaves.elements, rows * DIGEST, |i, out| {
+            exec.backend().run(Leaves {
+                columns: &columns,
+                start,
+                at: i * rows,
+                out,
+            });
+        });
         let mut levels = vec![leaves];
         for _ in cap_log2..rows_log2 {
-            let below = &levels[levels.len() - 1];
-            let above = compress_all(exec, below.len() / 2, |i| (below[2 * i], below[2 * i + 1]));
-            levels.push(above);
+            levels.push(levels[levels.len() - 1].above(exec));
         }
-        Oracle { columns, levels }
+        Oracle {
+            rows_log2,
+            columns,
+            levels,
+        }
     }
 
-    /// The layer of the tree that is the commitment.
+    /// The layer of the tree that is the commitment, node by node.
     pub(super) fn cap(&self) -> Vec<Fp> {
-        self.levels[self.levels.len() - 1].concat()
+        let cap = &self.levels[self.levels.len() - 1];
+        let cap_log2 = cap.nodes.ilog2();
+        let node = |i: usize| cap.get(reversed(i, cap_log2 as usize));
+        (0..cap.nodes).flat_map(node).collect()
     }
 
-    /// A row, and the siblings on its path from the leaf to the cap.
-    pub(super) fn open(&self, index: usize) -> (Vec<Fp>, Vec<Digest>) {
-        let row = self.columns.iter().map(|column| column[index]).collect();
-        let levels = self.levels[..self.levels.len() - 1].iter().enumerate();
-        let path = levels.map(|(height, level)| level[index >> height ^ 1]);
-        (row, path.collect())
+    /// Row k.
+    pub(super) fn row(&self, index: usize) -> Vec<Fp> {
+        let place = reversed(index, self.rows_log2);
+        self.columns.iter().map(|column| column[place]).collect()
+    }
+
+    /// The node of some height over the rows whose number begins with `index`.
+    pub(super) fn node(&self, height: usize, index: usize) -> Digest {
+        self.levels[height].get(reversed(index, self.rows_log2 - height))
+    }
+
+    /// Levels below the cap.
+    pub(super) fn height(&self) -> usize {
+        self.levels.len() - 1
+    }
+}
+
+/// The lowest `bits` bits in reversed order.
+fn reversed(index: usize, bits: usize) -> usize {
+    match bits {
+        0 => 0,
+        _ => index.reverse_bits() >> (usize::BITS as usize - bits),
     }
 }

@@ -1,8 +1,8 @@
 //! The prover: commits, and opens all claims.
 
 use super::oracle::Oracle;
+use super::slices::Rounds;
 use super::verifier::Slices;
-use super::weights::add_claim;
 use super::{OracleParameters, Preset};
 use crate::arith::Native;
 use crate::claims::Ledger;
@@ -12,7 +12,7 @@ use crate::field::Fp;
 use crate::kernel::{Packed, Pass};
 use crate::multilinear::{eq_table, evaluate, powers};
 use crate::relation::Shape;
-use crate::sumcheck::{bind, prove_product_round};
+use crate::sumcheck::prove_product_round;
 use crate::transcript::Sender;
 use crate::vector::{Planes, Vector};
 
@@ -49,30 +49,6 @@ impl Pass for SlopeProduct<'_> {
             sum = sum.add(a.1.sub(a.0).mul(b.1.sub(b.0)));
         }
         sum.total()
-    }
-}
-
-/// low + x·(high − low), where a missing one is zero.
-struct Mix<'a>(Option<&'a Planes>, Option<&'a Planes>, Ext);
-
-impl Pass for Mix<'_> {
-    type Output = Planes;
-
-    #[inline(always)]
-    fn run<V: Packed>(self) -> Planes {
-        let len = self.0.or(self.1).map_or(0, Planes::len);
-        let factors = [Ext::ONE - self.2, self.2].map(Vector::<V>::splat);
-        let mut out = Planes::zero(len);
-        for x in (0..len).step_by(V::LANES) {
-            let mut sum = Vector::zero();
-            for (part, factor) in [self.0, self.1].into_iter().zip(factors) {
-                if let Some(part) = part {
-                    sum = sum.add(factor.mul(part.load(x)));
-                }
-            }
-            out.store(x, sum);
-        }
-        out
     }
 }
 
@@ -184,20 +160,25 @@ pub(crate) fn open(
     let gammas = powers(gamma, gamma, claims.len());
     let values = claims.iter().zip(&gammas).map(|(c, g)| *g * c.value);
     let claim = committer.value + values.sum();
-    let pairs = exec.map(committed.len(), |i| {
-        let mut weights = Planes::zero(shape.slice());
-        for (claim, gamma) in claims.iter().zip(&gammas) {
-            add_claim(exec, shape, *gamma, claim, (numbers[i], &mut weights));
-        }
-        [Planes::from_base(&committed[i]), weights]
-    });
-    let mut slots: Vec<Option<[Planes; 2]>> = vec![None; 1 << shape.slices_log2];
-    for (number, pair) in numbers.iter().zip(pairs) {
-        slots[*number] = Some(pair);
+    let (top, low) = committer.point.split_at(shape.slices_log2);
+    let of_slices = (committed, numbers);
+    let sample = (top, committer.slice_values);
+    let mut rounds = Rounds::new(exec, shape, of_slices, (&claims, &gammas), sample);
+    let bits = Some(preset.oracles[0].fold_bits);
+    let (mut alphas, mut claim) = (Vec::new(), claim);
+    for _ in 0..shape.slices_log2 {
+        let x = prove_product_round(sender, exec, &mut claim, rounds.totals(), bits);
+        rounds.bind(x);
+        alphas.push(x);
     }
-    let fold_bits = preset.oracles[0].fold_bits;
-    let (mut alphas, mut opening) =
-        fold_slices(sender, exec, shape, slots, &committer, claim, fold_bits);
+    let [values, weights] = rounds.finish(exec, &alphas, low);
+    let mut opening = Opening {
+        exec,
+        sender,
+        claim,
+        values,
+        weights,
+    };
     let mut oracle = committer.oracle;
     let mut slices = Slices::Base(numbers);
     for (number, parameters) in preset.oracles.iter().enumerate().skip(1) {
@@ -217,61 +198,6 @@ pub(crate) fn open(
     let before = &preset.oracles[preset.oracles.len() - 1];
     opening.query(before, &oracle, preset.query_bits);
     opening.fold(last.len().ilog2() as usize, None);
-}
-
-/// Rounds over the slices; the sample's weight has rank 1 and is kept apart until they end.
-fn fold_slices<'a>(
-    sender: &'a mut Sender,
-    exec: Exec<'a>,
-    shape: &Shape,
-    mut slots: Vec<Option<[Planes; 2]>>,
-    committer: &Committer,
-    mut claim: Ext,
-    fold_bits: u32,
-) -> (Vec<Ext>, Opening<'a>) {
-    let (top, low) = committer.point.split_at(shape.slices_log2);
-    let mut sample = [eq_table(Ext::ONE, top), committer.slice_values.clone()];
-    let backend = exec.backend_for(shape.slice());
-    let mut alphas = Vec::new();
-    for _ in 0..shape.slices_log2 {
-        let half = slots.len() / 2;
-        let sums = exec.map(half, |i| match (&slots[i], &slots[half + i]) {
-            (Some([f0, w0]), Some([f1, w1])) => [
-                backend.run(Product(f0, w0)),
-                backend.run(SlopeProduct([f0, f1], [w0, w1])),
-            ],
-            (Some([f, w]), None) => [backend.run(Product(f, w)); 2],
-            (None, Some([f, w])) => [Ext::ZERO, backend.run(Product(f, w))],
-            (None, None) => [Ext::ZERO; 2],
-        });
-        let mut totals = [Ext::ZERO; 2];
-        for (i, [constant, leading]) in sums.into_iter().enumerate() {
-            let [t0, e0] = sample.each_ref().map(|values| values[i]);
-            let [t1, e1] = sample.each_ref().map(|values| values[half + i]);
-            totals[0] += constant + t0 * e0;
-            totals[1] += leading + (t1 - t0) * (e1 - e0);
-        }
-        let x = prove_product_round(sender, exec, &mut claim, totals, Some(fold_bits));
-        slots = exec.map(half, |i| {
-            let [low, high] = [slots[i].as_ref(), slots[half + i].as_ref()];
-            low.or(high)?;
-            let part = |k: usize| backend.run(Mix(low.map(|p| &p[k]), high.map(|p| &p[k]), x));
-            Some([part(0), part(1)])
-        });
-        sample.iter_mut().for_each(|values| bind(values, x));
-        alphas.push(x);
-    }
-    let empty = || [Planes::zero(shape.slice()), Planes::zero(shape.slice())];
-    let [values, mut weights] = slots.swap_remove(0).unwrap_or_else(empty);
-    weights.add_assign(&Planes::from_exts(&eq_table(sample[0][0], low)));
-    let opening = Opening {
-        exec,
-        sender,
-        claim,
-        values,
-        weights,
-    };
-    (alphas, opening)
 }
 
 impl Opening<'_> {
@@ -308,16 +234,14 @@ impl Opening<'_> {
         let indices = self
             .sender
             .queries(parameters.queries, parameters.rows_log2);
+        let root = Fp::root_of_unity(parameters.rows_log2 as u32);
         let opened = indices.iter().map(|index| {
-            let (row, path) = oracle.open(*index);
+            let row = oracle.row(*index);
             self.sender.hint(&row);
-            path.iter().for_each(|digest| self.sender.hint(digest));
-            let shift = usize::BITS as usize - parameters.rows_log2;
-            let exponent = index.reverse_bits() >> shift;
-            (
-                Fp::root_of_unity(parameters.rows_log2 as u32).pow(exponent as u64),
-                row,
-            )
+            for height in 0..oracle.height() {
+                self.sender.hint(&oracle.node(height, *index >> height ^ 1));
+            }
+            (root.pow(*index as u64), row)
         });
         opened.collect()
     }

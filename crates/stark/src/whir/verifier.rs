@@ -283,12 +283,12 @@ fn check_path<A: Arith>(
     arith.assert_zero(second, error)
 }
 
-/// The point of a row: ω to the index with its bits reversed.
+/// The point of row k: ω^k.
 fn point_of<A: Arith>(arith: &A, index: &[A::Base]) -> A::Base {
     let one = arith.base(Fp::ONE);
     let root = Fp::root_of_unity(index.len() as u32);
     index.iter().enumerate().fold(one, |x, (t, bit)| {
-        let power = root.pow(1 << (index.len() - 1 - t));
+        let power = root.pow(1 << t);
         x * (one + *bit * arith.base(power - Fp::ONE))
     })
 }
