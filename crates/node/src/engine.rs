@@ -82,6 +82,7 @@ pub struct Settings {
 pub struct Engine {
     horn: Horn,
     clock: SlotClock,
+    first_slot: Slot,
     /// The next slot whose marks are to be made durable.
     reserve_next: Slot,
     /// The epochs whose topics are wanted, with the committees that these follow from.
@@ -98,6 +99,7 @@ impl Engine {
         Engine {
             judge: Judge::new(settings.first_slot),
             reserve_next: settings.first_slot,
+            first_slot: settings.first_slot,
             clock,
             horn,
             subscribed: BTreeMap::new(),
@@ -108,6 +110,11 @@ impl Engine {
     /// The protocol.
     pub fn horn(&self) -> &Horn {
         &self.horn
+    }
+
+    /// The first slot whose duties are done.
+    pub fn first_slot(&self) -> Slot {
+        self.first_slot
     }
 
     /// Takes an input, and has the host carry out what follows.

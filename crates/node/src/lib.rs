@@ -1,4 +1,18 @@
 //! Drives the protocol by wall clock, network and disk, and never misses a duty.
+//!
+//! One thread runs the [loop](run): it drives the protocol's state machines and is never blocked.
+//! What takes time happens elsewhere and comes back as an input.
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | [`engine`] | topics, marks, blocks to keep, and a verdict on each slot's duties |
+//! | [`run`] | what the loop does next |
+//! | [`clock`] | what time it is for the protocol |
+//! | [`safety`], [`desk`] | what may be signed, and never twice |
+//! | [`blocks`], [`archive`], [`sync`] | what is kept of the chain, and asked of peers |
+//! | [`lanes`] | who runs the jobs |
+//! | [`stats`], [`summary`] | what a node measures and tells of itself |
+//! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
 
 pub mod archive;
@@ -8,5 +22,11 @@ pub mod desk;
 pub mod engine;
 pub mod genesis;
 pub mod lanes;
+mod ports;
+pub mod run;
 pub mod safety;
+pub mod stats;
+pub mod summary;
 pub mod sync;
+
+pub use ports::topic_bytes;

@@ -30,6 +30,7 @@ mod gate;
 mod machine;
 mod pool;
 mod proposer;
+mod restore;
 mod salvage;
 mod select;
 pub mod selection;

@@ -1,0 +1,192 @@
+//! The host of an engine in a process: network, lanes, desk, archive and statistics.
+
+use crate::archive::Archive;
+use crate::blocks::Stored;
+use crate::desk::Desk;
+use crate::engine::{Host, Judged, Spawn};
+use crate::lanes::{Ended, Lanes};
+use crate::stats::Stats;
+use alphorn_net::{Handle, Priority};
+use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
+use alphorn_proto::{Evidence, JobId, Peer, Token, Verdict, Work};
+use alphorn_scheme::{self as scheme, Bytes, Outcome, SessionId};
+use alphorn_types::{Cell, Slot};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Tokens from here on name messages that came by request, which gossip knows nothing of.
+pub(crate) const REQUESTED: u64 = 1 << 63;
+
+/// Pairs of contradicting statements that are kept to be looked at; all are counted.
+const EVIDENCE_MAX: usize = 1_024;
+
+/// Carries out what an engine wants done.
+pub(crate) struct Ports {
+    pub(crate) net: Handle,
+    pub(crate) network: NetworkDigest,
+    pub(crate) lanes: Arc<dyn Lanes>,
+    pub(crate) desk: Desk,
+    pub(crate) archive: Archive,
+    pub(crate) stats: Stats,
+    pub(crate) evidence: VecDeque<Evidence>,
+    subscribed: BTreeSet<Topic>,
+    /// Jobs that were not taken and end refused at the next turn.
+    refused: VecDeque<(JobId, &'static str, String)>,
+    /// Who sent what by request, so that a bad block falls back on them.
+    pub(crate) requested: BTreeMap<Token, Peer>,
+}
+
+impl Ports {
+    pub(crate) fn new(
+        net: Handle,
+        network: NetworkDigest,
+        lanes: Arc<dyn Lanes>,
+        desk: Desk,
+        archive: Archive,
+    ) -> Self {
+        Ports {
+            net,
+            network,
+            lanes,
+            desk,
+            archive,
+            stats: Stats::default(),
+            evidence: VecDeque::new(),
+            subscribed: BTreeSet::new(),
+            refused: VecDeque::new(),
+            requested: BTreeMap::new(),
+        }
+    }
+
+    /// The next job that ended, wherever it ended.
+    pub(crate) fn ended(&mut self) -> Option<Ended> {
+        if let Some((job, op, why)) = self.refused.pop_front() {
+            return Some(Ended {
+                job,
+                outcome: Outcome::Refused(why),
+                op,
+                queued_ns: 0,
+                ran_ns: 0,
+                late: false,
+            });
+        }
+        self.desk.poll().or_else(|| self.lanes.poll())
+    }
+
+    fn name(&self, topic: Topic) -> String {
+        topic.named(self.network).to_string()
+    }
+}
+
+impl Host for Ports {
+    fn publish(&mut self, topic: Topic, data: Bytes) {
+        let published = self.net.publish(&self.name(topic), data, Priority::Duty);
+        self.stats.publish_refused += u64::from(published.is_err());
+    }
+
+    fn subscribe(&mut self, topics: &BTreeSet<Topic>) {
+        let mut refused = 0;
+        for topic in topics.difference(&self.subscribed) {
+            refused += u64::from(self.net.subscribe(&self.name(*topic)).is_err());
+        }
+        for topic in self.subscribed.difference(topics) {
+            refused += u64::from(self.net.unsubscribe(&self.name(*topic)).is_err());
+        }
+        self.stats.publish_refused += refused;
+        self.subscribed = topics.clone();
+    }
+
+    fn verdict(&mut self, token: Token, verdict: Verdict) {
+        if token.0 >= REQUESTED {
+            self.requested.remove(&token);
+            return;
+        }
+        let verdict = match verdict {
+            Verdict::Accept => alphorn_net::Verdict::Accept,
+            Verdict::Ignore => alphorn_net::Verdict::Ignore,
+            Verdict::Reject => alphorn_net::Verdict::Reject,
+        };
+        // A verdict that finds no room comes too late as well: gossip forgets the message.
+        let _ = self.net.verdict(token.0, verdict);
+    }
+
+    fn report(&mut self, peer: Peer, reason: Reject) {
+        *self.stats.reports.entry(reason.name()).or_default() += 1;
+        let _ = self.net.report(peer.0, points(reason));
+    }
+
+    fn spawn(&mut self, spawn: Spawn) {
+        let (job, op) = (spawn.job, spawn.work.name());
+        let refused = match &spawn.work {
+            Work::Scheme(scheme::Work::Sign(_)) => self
+                .desk
+                .sign(spawn)
+                .err()
+                .map(|_| "the desk is full".to_owned()),
+            _ => self.lanes.submit(spawn).err(),
+        };
+        if let Some(why) = refused {
+            self.refused.push_back((job, op, why));
+        }
+    }
+
+    fn cancel(&mut self, session: SessionId) {
+        self.lanes.cancel(session);
+    }
+
+    fn reserve(&mut self, slot: Slot) {
+        self.desk.reserve(slot);
+    }
+
+    fn evidence(&mut self, evidence: Evidence) {
+        self.stats.evidence += 1;
+        if self.evidence.len() >= EVIDENCE_MAX {
+            self.evidence.pop_front();
+        }
+        self.evidence.push_back(evidence);
+    }
+
+    fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes) {
+        self.archive.keep(Stored { slot, root, data });
+    }
+
+    fn judged(&mut self, judged: Judged) {
+        self.stats.duties.add(judged);
+    }
+}
+
+/// What misbehaviour costs its sender; at 100 it is banned.
+fn points(reason: Reject) -> u32 {
+    match reason {
+        Reject::Malformed(_) => 10,
+        Reject::BadSelection | Reject::BadEnvelope => 20,
+        Reject::BadEvidence => 50,
+        _ => 5,
+    }
+}
+
+/// The protocol's topic of a name that the network has parsed.
+pub(crate) fn topic_of(parsed: alphorn_net::Topic) -> Topic {
+    let committee = parsed.committee;
+    match parsed.kind {
+        alphorn_net::TopicKind::Block => Topic::Block,
+        alphorn_net::TopicKind::Collection => Topic::Collection,
+        alphorn_net::TopicKind::Aggregate => Topic::Aggregate { committee },
+        alphorn_net::TopicKind::Vote => Topic::Vote {
+            cell: Cell {
+                committee,
+                subcommittee: parsed.subcommittee,
+            },
+        },
+    }
+}
+
+/// Most bytes of a message of each kind, as the network wants to know them.
+pub fn topic_bytes(format: &alphorn_proto::wire::WireFormat) -> alphorn_net::PerKind<usize> {
+    alphorn_net::PerKind {
+        block: format.bytes_max(Kind::Block),
+        collection: format.bytes_max(Kind::Collection),
+        aggregate: format.bytes_max(Kind::Aggregate),
+        vote: format.bytes_max(Kind::Vote),
+    }
+}

@@ -1,0 +1,475 @@
+//! The loop: one thread that drives the protocol and is never blocked.
+//!
+//! It hashes nothing, signs nothing and opens no file: what takes time goes to the lanes, the desk
+//! or the archive, and comes back as an input. In each turn the deadlines of the protocol come
+//! first, then commands, then jobs that ended, then messages, so that a flood of messages cannot
+//! delay a duty.
+
+use crate::archive::Archive;
+use crate::blocks::{Blocks, BlocksError, Stored};
+use crate::clock::{Clock, Source};
+use crate::desk::Desk;
+use crate::engine::{Engine, Settings};
+use crate::lanes::{Ended, Lanes};
+use crate::ports::{Ports, REQUESTED, topic_of};
+use crate::safety::SafetyStore;
+use crate::stats::Stats;
+use crate::summary::Summary;
+use crate::sync::{self, Answer, BLOCKS_BY_RANGE, Question, STATUS, Standing, Status, Sync};
+use alphorn_net::{Event, Events, Handle, NodeId};
+use alphorn_proto::horn::Horn;
+use alphorn_proto::slot::SlotClock;
+use alphorn_proto::wire::{Root, Topic};
+use alphorn_proto::{Input, Peer, Token};
+use alphorn_scheme::{Bytes, Outcome};
+use alphorn_types::{Slot, Time};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, watch};
+
+/// A turn above this stalls the loop and is counted.
+pub const STALL_NS: u64 = 5_000_000;
+/// How often the loop looks how late it wakes.
+const PROBE_NS: u64 = 10_000_000;
+/// How often the summary is renewed.
+const SUMMARY_NS: u64 = 250_000_000;
+/// Ended jobs and messages of one turn.
+const TURN_MAX: usize = 64;
+/// Points against a peer whose answer is none.
+const BAD_ANSWER: u32 = 10;
+
+/// What an operator may ask of a running node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Cut a machine off, or let it in again.
+    Block(NodeId, bool),
+    /// Connect to a machine.
+    Dial(alphorn_net::Address),
+    /// End.
+    Shutdown,
+}
+
+/// A node cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A thread cannot be started.
+    #[error("a thread cannot be started: {0}")]
+    Thread(#[from] std::io::Error),
+    /// Kept blocks cannot be read.
+    #[error(transparent)]
+    Blocks(#[from] BlocksError),
+}
+
+/// Everything that a node is made of.
+pub struct Parts<C: Source> {
+    /// Its name in traces and tables.
+    pub name: String,
+    /// The name of the scheme.
+    pub scheme: String,
+    /// The protocol, before its first input.
+    pub horn: Horn,
+    /// The marks of the local keys.
+    pub safety: Arc<SafetyStore>,
+    /// Blocks of earlier runs.
+    pub blocks: Blocks,
+    /// Who runs the jobs.
+    pub lanes: Arc<dyn Lanes>,
+    /// The network's handle.
+    pub net: Handle,
+    /// The network's events.
+    pub events: Events,
+    /// Notified when a job has ended.
+    pub wake: Arc<Notify>,
+    /// Where the time comes from.
+    pub source: C,
+}
+
+/// A node that runs.
+pub struct Node<C: Source> {
+    name: String,
+    scheme: String,
+    engine: Engine,
+    ports: Ports,
+    clock: Clock<C>,
+    slots: SlotClock,
+    events: Events,
+    wake: Arc<Notify>,
+    sync: Sync,
+    token_next: u64,
+    probe_at: Time,
+    summary_at: Time,
+    snapshot: watch::Sender<Arc<Summary>>,
+    /// The slot whose two thirds are awaited.
+    two_thirds: Slot,
+    /// Blocks of earlier runs that were taken.
+    restored: u64,
+}
+
+impl<C: Source> Node<C> {
+    /// Puts a node together; nothing runs yet but its threads.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn new(parts: Parts<C>, snapshot: watch::Sender<Arc<Summary>>) -> Result<Self, RunError> {
+        let mut horn = parts.horn;
+        let restored = restore(&mut horn, &parts.blocks)?;
+        let network = horn.config().network();
+        let slots = *horn.clock();
+        let wake = parts.wake.clone();
+        let settings = Settings {
+            first_slot: parts.safety.first_slot(),
+        };
+        let mut clock = Clock::new(parts.source);
+        let desk = Desk::start(parts.safety, parts.lanes.clone(), wall_ms, move || {
+            wake.notify_one()
+        })?;
+        let archive = Archive::start(parts.blocks)?;
+        let (now, _) = clock.now();
+        Ok(Node {
+            name: parts.name,
+            scheme: parts.scheme,
+            engine: Engine::new(horn, settings),
+            ports: Ports::new(parts.net, network, parts.lanes, desk, archive),
+            clock,
+            slots,
+            events: parts.events,
+            wake: parts.wake,
+            sync: Sync::default(),
+            token_next: REQUESTED,
+            probe_at: now,
+            summary_at: now,
+            snapshot,
+            two_thirds: Slot(0),
+            restored,
+        })
+    }
+
+    /// Runs until it is told to end, and gives the last summary.
+    pub async fn run(mut self, mut control: mpsc::Receiver<Control>) -> Arc<Summary> {
+        self.turn(|node, now| node.feed(now, Input::Deadline));
+        loop {
+            let wait = self.clock.until(self.next_deadline());
+            tokio::select! {
+                biased;
+                () = sleep(wait) => self.on_deadline(),
+                command = control.recv() => match command {
+                    Some(Control::Block(id, blocked)) => {
+                        let _ = self.ports.net.block(id, blocked);
+                    }
+                    Some(Control::Dial(address)) => {
+                        let _ = self.ports.net.dial(address);
+                    }
+                    Some(Control::Shutdown) | None => break,
+                },
+                () = self.wake.notified() => self.turn(Self::take_ended),
+                event = self.events.recv() => match event {
+                    Some(event) => self.turn(|node, now| node.take_events(now, event)),
+                    None => break,
+                },
+            }
+        }
+        self.end()
+    }
+
+    /// Runs what happens in a turn, and counts how long it took.
+    fn turn(&mut self, act: impl FnOnce(&mut Self, Time)) {
+        let began = std::time::Instant::now();
+        let (now, step) = self.clock.now();
+        self.ports.stats.clock_steps += u64::from(step.is_some());
+        act(self, now);
+        self.ask(now);
+        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.ports.stats.turns.record_ns(took);
+        self.ports.stats.stalls += u64::from(took > STALL_NS);
+    }
+
+    fn feed(&mut self, now: Time, input: Input) {
+        self.engine.handle(now, input, &mut self.ports);
+    }
+
+    fn next_deadline(&self) -> Time {
+        let engine = self.engine.next_deadline().unwrap_or(Time::MAX);
+        engine.min(self.probe_at).min(self.summary_at)
+    }
+
+    fn on_deadline(&mut self) {
+        self.turn(|node, now| {
+            let due = node.engine.next_deadline();
+            // A wall clock that stands behind protocol time wakes nobody.
+            if let Some(due) = due.filter(|due| *due <= now) {
+                // Batches form at the end of an instant; they are no phase.
+                if due > Time::ZERO
+                    && node
+                        .slots
+                        .phase_at(due)
+                        .is_some_and(|boundary| node.slots.start(boundary) == due)
+                {
+                    node.ports.stats.phase_lag.record_ns(now.since_ns(due));
+                }
+                node.feed(now, Input::Deadline);
+            }
+            if node.probe_at <= now {
+                node.ports
+                    .stats
+                    .probe_lag
+                    .record_ns(now.since_ns(node.probe_at));
+                node.probe_at = now.saturating_add_ns(PROBE_NS);
+                node.observe(now);
+            }
+            if node.summary_at <= now {
+                node.summary_at = now.saturating_add_ns(SUMMARY_NS);
+                let summary = node.summary(now);
+                node.snapshot.send_replace(Arc::new(summary));
+            }
+        });
+    }
+
+    fn take_ended(&mut self, now: Time) {
+        for _ in 0..TURN_MAX {
+            let Some(ended) = self.ports.ended() else {
+                return;
+            };
+            note_job(&mut self.ports.stats, &ended);
+            let input = Input::Finished {
+                job: ended.job,
+                outcome: ended.outcome,
+            };
+            self.feed(now, input);
+        }
+        // There may be more; another turn comes at once.
+        self.wake.notify_one();
+    }
+
+    fn take_events(&mut self, now: Time, first: Event) {
+        let mut next = Some(first);
+        for _ in 0..TURN_MAX {
+            let Some(event) = next else {
+                break;
+            };
+            self.take_event(now, event);
+            next = self.events.try_recv();
+        }
+        if let Some(event) = next {
+            self.take_event(now, event);
+        }
+        // What came in an instant is verified together.
+        if self.engine.next_deadline().is_some_and(|due| due <= now) {
+            self.feed(now, Input::Deadline);
+        }
+    }
+
+    fn take_event(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Message(message) => {
+                let input = Input::Message {
+                    from: Peer(message.peer),
+                    topic: topic_of(message.parsed),
+                    token: Token(message.token),
+                    data: message.data,
+                };
+                self.feed(now, input);
+            }
+            Event::PeerUp { peer, .. } => {
+                self.sync.peer_up(Peer(peer));
+                self.feed(now, Input::PeerUp { peer: Peer(peer) });
+            }
+            Event::PeerDown { peer, .. } => {
+                self.sync.peer_down(Peer(peer));
+                self.feed(now, Input::PeerDown { peer: Peer(peer) });
+            }
+            Event::Request {
+                channel,
+                protocol,
+                data,
+                ..
+            } => self.serve(now, channel, &protocol, &data),
+            Event::Response { peer, id, result } => {
+                self.take_answer(now, Peer(peer), id, result.ok());
+            }
+            Event::Listening { .. }
+            | Event::Client { .. }
+            | Event::Frame { .. }
+            | Event::SendReady { .. } => {}
+        }
+    }
+
+    fn standing(&self, now: Time) -> Standing {
+        Standing {
+            slot: self.slots.slot_at(now).unwrap_or(Slot(0)),
+            finalised_slot: self.engine.horn().chain().finalised().slot,
+        }
+    }
+
+    /// Asks the next peer, if it is time.
+    fn ask(&mut self, now: Time) {
+        let standing = self.standing(now);
+        if let Some(mut question) = self.sync.poll(standing) {
+            question.data = self.status(now).encode().to_vec();
+            self.put(&question);
+        }
+    }
+
+    fn put(&mut self, question: &Question) {
+        let data = Bytes::from(question.data.as_slice());
+        let net = &self.ports.net;
+        if net
+            .request(question.peer.0, question.name, data, question.id)
+            .is_err()
+        {
+            self.sync.refused(question.id);
+        }
+    }
+
+    fn status(&self, now: Time) -> Status {
+        let horn = self.engine.horn();
+        let (head, finalised) = (horn.head(), horn.chain().finalised());
+        let header = horn.chain().header(&head);
+        Status {
+            network: self.ports.network.0,
+            slot: self.slots.slot_at(now).unwrap_or(Slot(0)),
+            head_slot: header.map_or(Slot(0), |header| header.slot),
+            head,
+            finalised_slot: finalised.slot,
+            finalised: finalised.root,
+        }
+    }
+
+    fn serve(&mut self, now: Time, channel: u64, protocol: &str, data: &[u8]) {
+        let net = self.ports.net.clone();
+        if protocol == STATUS {
+            let status = Bytes::from(self.status(now).encode().as_slice());
+            let _ = net.respond(channel, Ok(vec![status]));
+        } else if let Some((from, count)) =
+            sync::decode_range(data).filter(|_| protocol == BLOCKS_BY_RANGE)
+        {
+            let answer = move |blocks: Option<Vec<Stored>>| {
+                let blocks = blocks.ok_or(alphorn_net::CODE_BUSY);
+                let chunks = blocks.map(|all| all.into_iter().map(|block| block.data).collect());
+                let _ = net.respond(channel, chunks);
+            };
+            self.ports.archive.serve(from, count, Box::new(answer));
+        } else {
+            let _ = net.respond(channel, Err(alphorn_net::CODE_BUSY));
+        }
+    }
+
+    fn take_answer(&mut self, now: Time, peer: Peer, id: u64, chunks: Option<Vec<Bytes>>) {
+        let standing = self.standing(now);
+        let network = self.ports.network.0;
+        let chain = self.engine.horn().chain();
+        let knows = |root: &Root| chain.header(root).is_some();
+        let (answer, question) = self.sync.answer(id, chunks, network, standing, knows);
+        match answer {
+            Answer::Nothing => {}
+            Answer::Malformed => {
+                let _ = self.ports.net.report(peer.0, BAD_ANSWER);
+            }
+            Answer::Blocks(blocks) => {
+                self.ports.stats.blocks_fetched += blocks.len() as u64;
+                for data in blocks {
+                    self.feed_block(now, peer, data);
+                }
+            }
+        }
+        if let Some(question) = question {
+            self.put(&question);
+        }
+    }
+
+    /// A block that did not come by gossip passes the same checks.
+    fn feed_block(&mut self, now: Time, from: Peer, data: Bytes) {
+        let token = Token(self.token_next);
+        self.token_next += 1;
+        self.ports.requested.insert(token, from);
+        let input = Input::Message {
+            from,
+            topic: Topic::Block,
+            token,
+            data,
+        };
+        self.feed(now, input);
+    }
+
+    /// Notes when two thirds of all votes of the slot stood in verified collections.
+    fn observe(&mut self, now: Time) {
+        let Some(slot) = self.slots.slot_at(now) else {
+            return;
+        };
+        let horn = self.engine.horn();
+        if self.two_thirds > slot || now < self.slots.phase_start(slot, COLLECT) {
+            return;
+        }
+        let validators = u64::from(horn.config().layout.validators());
+        let covered = horn.view(slot).map_or(0, |view| view.covered());
+        if 3 * covered >= 2 * validators {
+            let ms = now.since_ns(self.slots.slot_start(slot)) as f64 / 1e6;
+            self.ports.stats.reached_two_thirds(slot.0, ms);
+            self.two_thirds = slot.next();
+        }
+    }
+
+    fn summary(&self, now: Time) -> Summary {
+        let mut summary = Summary::new(&self.engine, &self.ports, self.standing(now));
+        summary.name.clone_from(&self.name);
+        summary.scheme.clone_from(&self.scheme);
+        summary.restored_blocks = self.restored;
+        summary
+    }
+
+    /// Ends what runs: no duty is begun any more, what was accepted is written.
+    fn end(mut self) -> Arc<Summary> {
+        let (now, _) = self.clock.now();
+        let summary = Arc::new(self.summary(now));
+        self.snapshot.send_replace(summary.clone());
+        self.ports.lanes.shutdown();
+        self.ports.desk.shutdown();
+        self.ports.archive.shutdown();
+        self.ports.net.shutdown();
+        summary
+    }
+}
+
+const COLLECT: alphorn_proto::slot::Phase = alphorn_proto::slot::Phase::Collect;
+
+/// Sleeps; a wait of zero still lets others run.
+async fn sleep(wait: Duration) {
+    match wait.is_zero() {
+        true => tokio::task::yield_now().await,
+        false => tokio::time::sleep(wait).await,
+    }
+}
+
+fn wall_ms() -> u64 {
+    crate::clock::Machine::default().wall_ns() / 1_000_000
+}
+
+/// Hands the blocks of earlier runs to the protocol, oldest first, and tells how many it took. One
+/// that does not fit any more is of a branch that was given up.
+fn restore(horn: &mut Horn, blocks: &Blocks) -> Result<u64, BlocksError> {
+    let (mut taken, mut from) = (0, Slot(0));
+    loop {
+        let part = blocks.range(from, usize::MAX)?;
+        let Some(last) = part.last().map(|block| block.slot) else {
+            return Ok(taken);
+        };
+        // The last slot may have more blocks than the part, so the next one begins with it; blocks
+        // that come twice are refused.
+        let is_end = part.iter().all(|block| block.slot == last);
+        for block in part {
+            taken += u64::from(horn.restore(&block.data).is_ok());
+        }
+        from = if is_end { last.next() } else { last };
+    }
+}
+
+fn note_job(stats: &mut Stats, ended: &Ended) {
+    let jobs = stats.jobs.entry(ended.op).or_default();
+    jobs.queued.record_ns(ended.queued_ns);
+    jobs.ran.record_ns(ended.ran_ns);
+    jobs.late += u64::from(ended.late);
+    let failed = !matches!(
+        ended.outcome,
+        Outcome::Done(_) | Outcome::Cancelled | Outcome::Superseded
+    );
+    jobs.failed += u64::from(failed);
+}

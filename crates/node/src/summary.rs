@@ -1,0 +1,300 @@
+//! A node's figures, as its interface and the devnet read them.
+
+use crate::engine::{Engine, Tally};
+use crate::ports::Ports;
+use crate::stats::{Jobs, Times};
+use crate::sync::Standing;
+use alphorn_net::{DropReason, TopicKind};
+use alphorn_types::Bitfield;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// What became of duties of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DutyCounts {
+    /// All.
+    pub due: u64,
+    /// In time.
+    pub done: u64,
+    /// Later than wanted.
+    pub late: u64,
+    /// Not done.
+    pub missed: u64,
+}
+
+impl From<Tally> for DutyCounts {
+    fn from(tally: Tally) -> Self {
+        DutyCounts {
+            due: tally.due(),
+            done: tally.done,
+            late: tally.late,
+            missed: tally.missed,
+        }
+    }
+}
+
+/// A distribution of times in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimesMs {
+    /// Times recorded.
+    pub count: u64,
+    /// Median.
+    pub p50: f64,
+    /// 95 % lie below.
+    pub p95: f64,
+    /// 99 % lie below.
+    pub p99: f64,
+    /// 99.9 % lie below.
+    pub p999: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl From<&Times> for TimesMs {
+    fn from(times: &Times) -> Self {
+        TimesMs {
+            count: times.count(),
+            p50: times.quantile_ms(0.5),
+            p95: times.quantile_ms(0.95),
+            p99: times.quantile_ms(0.99),
+            p999: times.quantile_ms(0.999),
+            max: times.max_ms(),
+        }
+    }
+}
+
+/// Jobs of one operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobCounts {
+    /// How long they ran.
+    pub run_ms: TimesMs,
+    /// How long they waited.
+    pub queue_ms: TimesMs,
+    /// Those that ended after their soft deadline.
+    pub late: u64,
+    /// Those that had no result.
+    pub failed: u64,
+}
+
+impl From<&Jobs> for JobCounts {
+    fn from(jobs: &Jobs) -> Self {
+        JobCounts {
+            run_ms: (&jobs.ran).into(),
+            queue_ms: (&jobs.queued).into(),
+            late: jobs.late,
+            failed: jobs.failed,
+        }
+    }
+}
+
+/// Bytes of one kind of topic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicCounts {
+    /// Bytes that came, duplicates included.
+    pub bytes_in: u64,
+    /// Bytes that were published or forwarded, once each.
+    pub bytes_out: u64,
+    /// Messages that came.
+    pub messages_in: u64,
+    /// Messages that came again.
+    pub duplicates: u64,
+}
+
+/// A node's figures since its start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The node.
+    pub name: String,
+    /// The signature scheme.
+    pub scheme: String,
+    /// Validators of the network.
+    pub validators: u32,
+    /// Those whose duties are done here.
+    pub local_validators: u32,
+    /// The slot by its clock.
+    pub slot: u64,
+    /// The first slot that it signed.
+    pub first_slot: u64,
+    /// Slot of its head.
+    pub head_slot: u64,
+    /// Its head, in hexadecimal.
+    pub head: String,
+    /// Slot of the justified checkpoint.
+    pub justified_slot: u64,
+    /// Slot of the finalised checkpoint.
+    pub finalised_slot: u64,
+    /// Its block, in hexadecimal.
+    pub finalised: String,
+    /// Slots whose duties were judged.
+    pub judged_slots: u64,
+    /// Those whose committees were not ready in time.
+    pub unprepared_slots: u64,
+    /// By kind: propose, vote, aggregate, collect.
+    pub duties: BTreeMap<String, DutyCounts>,
+    /// By judged slot: validators whose vote the chain credits.
+    pub credited: BTreeMap<u64, u64>,
+    /// By judged slot: local duties that were missed.
+    pub missed: BTreeMap<u64, u64>,
+    /// By slot: milliseconds until two thirds of all validators stood in verified collections.
+    pub two_thirds_ms: BTreeMap<u64, f64>,
+    /// How late the loop began phases.
+    pub phase_lag_ms: TimesMs,
+    /// How late it woke for probes that are due every 10 ms.
+    pub probe_lag_ms: TimesMs,
+    /// How long its turns took.
+    pub turn_ms: TimesMs,
+    /// Turns above 5 ms.
+    pub stalls: u64,
+    /// By operation.
+    pub jobs: BTreeMap<String, JobCounts>,
+    /// Seconds that each lane was busy.
+    pub lanes_busy_s: Vec<f64>,
+    /// Own results that came late and were still used.
+    pub salvaged: u64,
+    /// Own results that came too late or added nothing.
+    pub stale: u64,
+    /// Messages that were not taken, by reason.
+    pub rejects: BTreeMap<String, u64>,
+    /// Reports of misbehaviour, by reason.
+    pub reports: BTreeMap<String, u64>,
+    /// Pairs of contradicting statements.
+    pub evidence: u64,
+    /// By kind of topic.
+    pub topics: BTreeMap<String, TopicCounts>,
+    /// Bytes on all connections: in and out.
+    pub link_bytes: [u64; 2],
+    /// What the network dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Connected peers.
+    pub peers: u64,
+    /// Blocks of earlier runs.
+    pub restored_blocks: u64,
+    /// Blocks that were asked of peers.
+    pub fetched_blocks: u64,
+    /// Signing jobs that the store of marks refused.
+    pub signing_refused: u64,
+    /// Commits that failed: of marks, of blocks.
+    pub commits_failed: [u64; 2],
+    /// Longest commits in milliseconds: of marks, of blocks.
+    pub commit_ms_max: [f64; 2],
+    /// Whether duties can be signed: the last commit of marks succeeded.
+    pub can_sign: bool,
+    /// Steps of the wall clock.
+    pub clock_steps: u64,
+    /// Phases that had passed before the loop ran.
+    pub phases_missed: u64,
+    /// Publications and subscriptions that the network did not take.
+    pub publish_refused: u64,
+}
+
+impl Summary {
+    pub(crate) fn new(engine: &Engine, ports: &Ports, standing: Standing) -> Self {
+        let horn = engine.horn();
+        let chain = horn.chain();
+        let (head, counters, stats) = (horn.head(), horn.counters(), &ports.stats);
+        let duties = &stats.duties;
+        let kinds = [
+            ("propose", duties.propose),
+            ("vote", duties.vote),
+            ("aggregate", duties.aggregate),
+            ("collect", duties.collect),
+        ];
+        let named = |(name, tally): (&str, Tally)| (name.to_owned(), tally.into());
+        let count = |(name, count): (&'static str, u64)| (name.to_owned(), count);
+        let recent = || duties.recent.iter();
+        let mut summary = Summary {
+            validators: horn.config().layout.validators(),
+            local_validators: ones(&horn.local().validators),
+            slot: standing.slot.0,
+            first_slot: engine.first_slot().0,
+            head_slot: chain.header(&head).map_or(0, |header| header.slot.0),
+            head: hex(&head),
+            justified_slot: chain.justified().slot.0,
+            finalised_slot: chain.finalised().slot.0,
+            finalised: hex(&chain.finalised().root),
+            judged_slots: duties.slots,
+            unprepared_slots: duties.unprepared,
+            duties: kinds.into_iter().map(named).collect(),
+            credited: recent().map(|one| (one.slot.0, one.credited)).collect(),
+            missed: recent().map(|one| (one.slot.0, one.all().missed)).collect(),
+            two_thirds_ms: stats.two_thirds_ms.iter().copied().collect(),
+            phase_lag_ms: (&stats.phase_lag).into(),
+            probe_lag_ms: (&stats.probe_lag).into(),
+            turn_ms: (&stats.turns).into(),
+            stalls: stats.stalls,
+            salvaged: counters.salvaged,
+            stale: counters.stale,
+            rejects: counters.rejects().map(count).collect(),
+            reports: stats
+                .reports
+                .iter()
+                .map(|(name, n)| count((name, *n)))
+                .collect(),
+            evidence: stats.evidence,
+            fetched_blocks: stats.blocks_fetched,
+            clock_steps: stats.clock_steps,
+            phases_missed: counters.phases_missed,
+            publish_refused: stats.publish_refused,
+            ..Summary::default()
+        };
+        summary.add_jobs(ports);
+        summary.add_network(ports);
+        summary.add_disk(ports);
+        summary
+    }
+
+    fn add_jobs(&mut self, ports: &Ports) {
+        let jobs = ports.stats.jobs.iter();
+        self.jobs = jobs
+            .map(|(op, jobs)| ((*op).to_owned(), jobs.into()))
+            .collect();
+        let busy = ports.lanes.busy_ns();
+        self.lanes_busy_s = busy.into_iter().map(|ns| ns as f64 / 1e9).collect();
+    }
+
+    fn add_network(&mut self, ports: &Ports) {
+        let status = ports.net.status();
+        for kind in TopicKind::ALL {
+            let moved = status.kind(kind);
+            let counts = TopicCounts {
+                bytes_in: moved.bytes_in,
+                bytes_out: moved.bytes_out,
+                messages_in: moved.messages_in,
+                duplicates: moved.duplicates,
+            };
+            self.topics.insert(kind.name().to_owned(), counts);
+        }
+        for reason in DropReason::ALL {
+            let dropped = status.dropped(reason);
+            if dropped > 0 {
+                self.drops.insert(reason.name().to_owned(), dropped);
+            }
+        }
+        self.link_bytes = status.link_bytes;
+        self.peers = status.peers.len() as u64;
+    }
+
+    fn add_disk(&mut self, ports: &Ports) {
+        let (desk, archive) = (ports.desk.counters(), ports.archive.counters());
+        let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        self.signing_refused = load(&desk.refused);
+        self.commits_failed = [load(&desk.failed), load(&archive.failed)];
+        let longest = [load(&desk.commit_ns_max), load(&archive.commit_ns_max)];
+        self.commit_ms_max = longest.map(|ns| ns as f64 / 1e6);
+        self.can_sign = !desk.broken.load(Ordering::Relaxed);
+    }
+
+    /// Duties of all kinds that were missed.
+    pub fn missed_duties(&self) -> u64 {
+        self.duties.values().map(|duty| duty.missed).sum()
+    }
+}
+
+fn ones(bits: &Bitfield) -> u32 {
+    u32::try_from(bits.count_ones()).unwrap_or(u32::MAX)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
