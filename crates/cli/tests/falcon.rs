@@ -1,0 +1,534 @@
+//! Falcon as a file tool, from outside: the built binary, lists and proofs, and whatever is changed in
+//! a file.
+
+mod file_tool;
+
+use file_tool::{Bench, ROOT, changed, vote, votes};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+const OTHER: &str = "0x7878787878787878787878787878787878787878787878787878787878787878";
+const FALCON: &str = " --scheme falcon";
+const ROUND3: &str = " --scheme falcon --flavour r3";
+
+#[test]
+fn from_new_keys_to_a_verdict() {
+    for (flavour, secret_bytes) in [("fndsa04", 1345), ("r3", 1281)] {
+        let bench = Bench::new();
+        let scheme = format!("--scheme falcon --flavour {flavour}");
+        bench
+            .run(&format!(
+                "keys new {scheme} --out keys --count 2 --password-file password --kdf-cost 10 \
+                 --json new.json"
+            ))
+            .expect(
+                0,
+                "2 keys in keys: keystore-0.json to keystore-1.json, public keys in",
+            );
+        let keystore = bench.json("keys/keystore-1.json");
+        let declared = json!({ "name": "falcon512", "params": { "flavour": flavour } });
+        assert_eq!(keystore["version"], 5);
+        assert_eq!(keystore["scheme"], declared);
+        let cipher = &keystore["crypto"]["cipher"];
+        assert_eq!(cipher["function"], "aes-256-gcm");
+        let bytes = cipher["message"].as_str().unwrap().len() / 2;
+        assert_eq!(bytes, secret_bytes + 16, "the encoded key and a tag");
+        let path = bench.path("keys/keystore-1.json");
+        let mode = fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
+        let public_key = bench.json("new.json")["public_keys"][1].clone();
+        let public_key = public_key.as_str().unwrap();
+        assert_eq!(public_key.len(), 2 + 2 * 897);
+        bench
+            .run(&format!("keys list keys {scheme}"))
+            .expect(0, public_key);
+        bench
+            .run(&format!("keys inspect keys/keystore-1.json {scheme}"))
+            .expect(0, "aes-256-gcm");
+        fs::create_dir(bench.path("votes")).unwrap();
+        bench
+            .run_with(
+                &format!(
+                    "sign {scheme} --key keys/keystore-0.json keys/keystore-1.json \
+                     --password-file - --message {ROOT} --out-dir votes"
+                ),
+                "correct horse",
+            )
+            .expect(0, "votes/keystore-1.signature.json");
+        let signature = bench.json("votes/keystore-1.signature.json");
+        assert_eq!(signature["scheme"], format!("falcon-{flavour}"));
+        let text = signature["signature"].as_str().unwrap();
+        assert_eq!(text.len(), 2 + 2 * 666);
+        bench
+            .run(&format!("verify votes keys/public-keys.json {scheme}"))
+            .expect(0, "valid");
+    }
+}
+
+#[test]
+fn keys_move_between_files_and_the_flavours_stay_apart() {
+    let bench = Bench::new();
+    let key = "--password-file password --kdf-cost 10";
+    for scheme in [FALCON, ROUND3] {
+        let name = scheme.rsplit(' ').next().unwrap();
+        bench
+            .run(&format!("keys new{scheme} --out {name} {key}"))
+            .expect(0, "1 key");
+        bench
+            .run(&format!(
+                "keys export{scheme} {name}/keystore-0.json --password-file password \
+                 --new-password-file password --kdf-cost 10 --out {name}/copy.json"
+            ))
+            .expect(0, "copy.json");
+        bench
+            .run(&format!(
+                "keys import{scheme} {name}/copy.json --out {name}/again.json {key}"
+            ))
+            .expect(0, "again.json");
+        let of = |file: &str| bench.json(&format!("{name}/{file}.json"))["pubkey"].clone();
+        assert_eq!(of("again"), of("keystore-0"));
+        let sign = format!("sign{scheme} --key {name}/again.json --password-file password");
+        bench
+            .run(&format!("{sign} --text hello --out {name}.signature.json"))
+            .expect(0, "signature.json");
+        bench
+            .run(&format!("verify{scheme} {name}.signature.json"))
+            .expect(0, "valid");
+    }
+    // Neither keystores nor signatures of the other flavour are taken, and no scheme takes another's.
+    let sign = "--password-file password --text hello --out x.json";
+    for (line, words) in [
+        (
+            format!("sign{FALCON} --key r3/keystore-0.json {sign}"),
+            "a keystore of falcon512 of flavour r3, --scheme and its options say falcon512 of \
+             flavour fndsa04",
+        ),
+        (
+            format!("sign --key r3/keystore-0.json {sign}"),
+            "keystore version 5: must be 4",
+        ),
+        (
+            format!("verify{FALCON} r3.signature.json"),
+            "of scheme \"falcon-r3\", --scheme is falcon-fndsa04",
+        ),
+        (
+            format!("verify{ROUND3} falcon.signature.json"),
+            "of scheme \"falcon-fndsa04\"",
+        ),
+    ] {
+        bench.run(&line).expect(2, words);
+    }
+    assert!(!bench.path("x.json").exists());
+}
+
+/// Bytes that a decoder takes and that could not sign: `F = 0`, a digest of another key.
+#[test]
+fn keys_that_cannot_sign_are_refused() {
+    let bench = Bench::new();
+    for (scheme, bytes) in [(FALCON, 1345), (ROUND3, 1281)] {
+        let import = |digits: String, code: i32, words: &str| {
+            bench.write_secret("secret.hex", &digits);
+            bench
+                .run(&format!(
+                    "keys import{scheme} secret.hex --out key.json --password-file password \
+                     --kdf-cost 10"
+                ))
+                .expect(code, words);
+        };
+        import("59".repeat(bytes), 2, "not a secret key of falcon");
+        import("00".repeat(bytes), 2, "not a secret key of falcon");
+        import("59".repeat(bytes - 1), 2, "hex digits, a secret key");
+    }
+    assert!(!bench.path("key.json").exists());
+}
+
+#[test]
+fn lists_merge_and_proofs_do_not() {
+    let bench = Bench::new();
+    bench.votes(FALCON, FALCON);
+    for (keys, name) in [("", "listed"), (" --keys keys/public-keys.json", "placed")] {
+        for (part, range) in [("a", 0..5), ("b", 3..8), ("all", 0..8)] {
+            bench
+                .run(&format!(
+                    "aggregate{FALCON} {}{keys} --out {name}-{part}.json",
+                    votes(range)
+                ))
+                .expect(0, "signers");
+        }
+        bench
+            .run(&format!(
+                "merge{FALCON} {name}-a.json {name}-b.json --out {name}-ab.json"
+            ))
+            .expect(0, "8 signers, greatest multiplicity 1");
+        assert_eq!(
+            bench.json(&format!("{name}-ab.json")),
+            bench.json(&format!("{name}-all.json"))
+        );
+    }
+    let proof = "aggregate --scheme falcon --form proof";
+    bench
+        .run(&format!("{proof} {} --out proof.json", votes(0..2)))
+        .expect(0, "2 signers");
+    bench
+        .run(&format!(
+            "merge{FALCON} proof.json listed-b.json --out x.json"
+        ))
+        .expect(2, "proof.json: a proof, and proofs do not merge");
+    bench
+        .run(&format!(
+            "merge{FALCON} listed-b.json proof.json --out x.json"
+        ))
+        .expect(2, "proofs do not merge");
+    assert!(!bench.path("x.json").exists());
+}
+
+/// A proof in a file: it verifies, and every change of every field is refused.
+#[test]
+fn a_tampered_proof_is_noticed_in_every_field() {
+    let bench = Bench::new();
+    bench.votes(FALCON, FALCON);
+    let keys = "--keys keys/public-keys.json";
+    let proof = "aggregate --scheme falcon --form proof";
+    bench
+        .run(&format!("{proof} {} {keys} --out proof.json", votes(1..4)))
+        .expect(0, "3 signers");
+    bench
+        .run(&format!("verify{FALCON} proof.json {keys}"))
+        .expect(0, "valid");
+    bench
+        .run(&format!("verify{FALCON} proof.json"))
+        .expect(2, "no file of --keys has it");
+    bench
+        .run(&format!(
+            "verify{FALCON} proof.json {keys} --profile falcon"
+        ))
+        .expect(1, "the proof is of profile core128, --profile is falcon");
+    let mut slotted = bench.json("proof.json");
+    slotted["slot"] = json!(3);
+    fs::write(bench.path("slotted.json"), slotted.to_string()).unwrap();
+    bench
+        .run(&format!("verify{FALCON} slotted.json {keys}"))
+        .expect(2, "falcon-fndsa04 has no slots");
+    let file = bench.json("proof.json");
+    let evidence = file["signature"].as_str().unwrap();
+    let salts_end = 2 + 2 * (1 + 3 * 40);
+    let flip = |at: usize| {
+        let mut text = evidence.to_owned().into_bytes();
+        text[at] = if text[at] == b'0' { b'1' } else { b'0' };
+        json!(String::from_utf8(text).unwrap())
+    };
+    let last = evidence.len() - 1;
+    for (pointer, value, code, words) in [
+        (
+            "/message",
+            changed(&file["message"]),
+            1,
+            "the proof does not hold",
+        ),
+        ("/scheme", json!("falcon-r3"), 2, "of scheme \"falcon-r3\""),
+        (
+            "/registry/digest",
+            changed(&file["registry"]["digest"]),
+            2,
+            "no file of --keys has it",
+        ),
+        ("/registry/keys", json!(9), 2, "over 9 keys"),
+        // Salts of four: the proof begins later, and is none.
+        (
+            "/registry/support",
+            bits(&bench, 1..5),
+            1,
+            "the proof does not hold",
+        ),
+        (
+            "/registry/support",
+            bits(&bench, 2..5),
+            1,
+            "the proof does not hold",
+        ),
+        ("/signature", flip(3), 2, "has"),
+        ("/signature", flip(4), 1, "the proof does not hold"),
+        (
+            "/signature",
+            flip(salts_end - 1),
+            1,
+            "the proof does not hold",
+        ),
+        ("/signature", flip(salts_end), 1, "the proof does not hold"),
+        (
+            "/signature",
+            flip(salts_end + 13),
+            1,
+            "the proof is of profile falcon",
+        ),
+        (
+            "/signature",
+            flip(evidence.len() / 2),
+            1,
+            "the proof does not hold",
+        ),
+        ("/signature", flip(last), 1, "the proof does not hold"),
+        (
+            "/signature",
+            json!(&evidence[..last - 1]),
+            1,
+            "the proof does not hold",
+        ),
+        (
+            "/signature",
+            json!(format!("{evidence}00")),
+            1,
+            "the proof does not hold",
+        ),
+        (
+            "/signature",
+            json!(&evidence[..salts_end]),
+            2,
+            "must have 122 to",
+        ),
+        (
+            "/signature",
+            json!(evidence[2..].repeat(3)),
+            2,
+            "must have 122 to",
+        ),
+    ] {
+        let tampered = bench.tampered("proof.json", pointer, value.clone());
+        bench
+            .run(&format!("verify{FALCON} {tampered} {keys}"))
+            .expect(code, words);
+    }
+}
+
+/// The support of some positions, as a list over them has it.
+fn bits(bench: &Bench, range: std::ops::Range<usize>) -> Value {
+    bench
+        .run(&format!(
+            "aggregate{FALCON} {} --keys keys/public-keys.json --out bits.json --force",
+            votes(range)
+        ))
+        .expect(0, "signers");
+    bench.json("bits.json")["registry"]["support"].clone()
+}
+
+#[test]
+fn a_tampered_list_is_noticed_and_nothing_is_written() {
+    let bench = Bench::new();
+    bench.votes(FALCON, FALCON);
+    let name = vote(2);
+    let (file, other) = (bench.json(&name), bench.json(&vote(5)));
+    let long = |bytes: usize| json!(format!("0x{}", "ff".repeat(bytes)));
+    for (pointer, value, code, words) in [
+        (
+            "/scheme",
+            json!("bls"),
+            2,
+            "of scheme \"bls\", --scheme is falcon-fndsa04",
+        ),
+        (
+            "/public_key",
+            other["public_key"].clone(),
+            1,
+            "does not verify",
+        ),
+        ("/public_key", long(897), 2, "the first byte is 0xff"),
+        ("/public_key", long(32), 2, "has 32 bytes: must have 897"),
+        ("/message", json!(OTHER), 1, "does not verify"),
+        (
+            "/signature",
+            other["signature"].clone(),
+            1,
+            "does not verify",
+        ),
+        ("/signature", changed(&file["signature"]), 1, "verif"),
+        ("/signature", long(666), 1, "does not verify"),
+        ("/signature", long(667), 2, "has 667 bytes: must have 666"),
+    ] {
+        let tampered = bench.tampered(&name, pointer, value.clone());
+        bench
+            .run(&format!("verify{FALCON} {tampered}"))
+            .expect(code, words);
+        for form in ["list", "proof"] {
+            bench
+                .run(&format!(
+                    "aggregate{FALCON} --form {form} {tampered} --out x.json"
+                ))
+                .expect(code, "");
+        }
+    }
+    bench
+        .run(&format!(
+            "aggregate{FALCON} {} --out list.json",
+            votes(0..3)
+        ))
+        .expect(0, "3 signers, 1999 bytes of evidence");
+    let list = bench.json("list.json");
+    let text = list["signature"].as_str().unwrap();
+    let swapped = format!(
+        "0x00{}{}{}",
+        &text[1336..2668],
+        &text[4..1336],
+        &text[2668..]
+    );
+    for (pointer, value, code, words) in [
+        ("/signature", json!(swapped), 1, "signer 0 does not verify"),
+        (
+            "/signature",
+            json!(text.replacen("0x00", "0x02", 1)),
+            1,
+            "unknown evidence tag 2",
+        ),
+        (
+            "/signature",
+            json!(&text[..text.len() - 2]),
+            2,
+            "has 1998 bytes: must have 1999",
+        ),
+        ("/message", json!(OTHER), 1, "signer 0 does not verify"),
+        (
+            "/signers/0/multiplicity",
+            json!(2),
+            2,
+            "must be from 1 to 1",
+        ),
+        (
+            "/signers/0/public_key",
+            list["signers"][1]["public_key"].clone(),
+            2,
+            "ascending",
+        ),
+    ] {
+        let tampered = bench.tampered("list.json", pointer, value.clone());
+        bench
+            .run(&format!("verify{FALCON} {tampered}"))
+            .expect(code, words);
+    }
+    assert!(!bench.path("x.json").exists());
+}
+
+#[test]
+fn bad_options_name_the_bound() {
+    let bench = Bench::new();
+    let new = "keys new --out keys --interop 0";
+    for (line, words) in [
+        (
+            format!("{new} --flavour r3"),
+            "--flavour r3: bls has no flavours",
+        ),
+        (
+            format!("{new} --profile peer"),
+            "--profile peer: bls has no profiles",
+        ),
+        (
+            format!("{new} --scheme xmss --flavour r3"),
+            "--flavour r3: xmss has no flavours",
+        ),
+        (
+            format!("{new}{FALCON} --flavour fips"),
+            "expected fndsa04 or r3",
+        ),
+        (
+            format!("{new}{FALCON} --profile core256"),
+            "expected core128, falcon or peer",
+        ),
+        (
+            format!("{new}{FALCON} --set prod"),
+            "--set prod: falcon has no sets",
+        ),
+        (
+            format!("{new}{FALCON} --slots 4"),
+            "falcon-fndsa04 has no slots",
+        ),
+        (
+            "slot --set prod --validators 4".into(),
+            "--set prod: bls has no sets",
+        ),
+        (
+            "slot --scheme falcon --set prod --validators 4".into(),
+            "--set prod: falcon has no sets",
+        ),
+        (
+            "slot --flavour r3 --validators 4".into(),
+            "bls has no flavours",
+        ),
+        (
+            "slot --scheme xmss --profile peer --validators 4".into(),
+            "xmss has no profiles",
+        ),
+        (
+            "slot --scheme falcon --flavour r3 --validators 4".into(),
+            "signed in the flavour fndsa04",
+        ),
+        (
+            "slot --layers list/list --validators 4".into(),
+            "its evidence has one form",
+        ),
+        ("lattice params --n 0".into(), "allowed are 1 to 20000"),
+        ("lattice params --n 20001".into(), "allowed are 1 to 20000"),
+        ("bench lattice --n 20001".into(), "allowed are 1 to 20000"),
+        ("bench lattice --n 4 --kernel sse9".into(), "sse9"),
+    ] {
+        bench.run(&line).expect(2, words);
+    }
+    assert!(!bench.path("keys").exists());
+}
+
+#[test]
+fn parameters_are_printed_with_their_security() {
+    let bench = Bench::new();
+    let run = bench.run("lattice params --n 64 --security --profile falcon --json params.json");
+    run.expect(0, "64 signatures, profile falcon: proof ");
+    run.expect(0, "120 bits classical, 108 quantum");
+    let case = &bench.json("params.json")["cases"][0];
+    assert_eq!(case["n"], 64);
+    assert_eq!(case["salt_bytes"], 64 * 40);
+    assert_eq!(case["plain_bytes"], 64 * 666);
+    assert!(case["levels"].as_array().unwrap().len() > 2);
+    let error = case["security"]["error_log2"].as_f64().unwrap();
+    assert!((-130.0..-118.0).contains(&error), "{error}");
+    let bytes = case["proof_bytes_predicted"].as_u64().unwrap();
+    assert!((40_000..75_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn a_slot_holds_with_lists_and_with_proofs() {
+    let bench = Bench::new();
+    for (layers, validators) in [("list/list", 24), ("list/proof", 3)] {
+        bench
+            .run(&format!(
+                "slot --scheme falcon --layers {layers} --validators {validators} --json slot.json"
+            ))
+            .expect(0, "Holds: every vote that was cast is counted");
+        let slot = bench.json("slot.json");
+        assert_eq!(slot["config"]["layers"], layers);
+        assert_eq!(slot["votes_in_block"], validators);
+        fs::remove_file(bench.path("slot.json")).unwrap();
+    }
+}
+
+/// The rows stand under each other, nothing cited is among what is measured, and the costs are
+/// those that the simulator reads.
+#[test]
+fn a_bench_of_proofs_says_what_it_measured() {
+    let bench = Bench::new();
+    let run = bench
+        .run("bench lattice --n 2 --kernel portable --json bench.json --emit-costs costs.json");
+    run.expect(0, "Plain verification is faster than that of the proof");
+    run.expect(0, "signatures, fn-dsa, 1 thread");
+    let case = &bench.json("bench.json")["cases"][0];
+    assert_eq!(case["total_wire_bytes"].as_u64(), {
+        let part = |name: &str| case[name].as_u64().unwrap();
+        Some(1 + part("proof_bytes") + part("salt_bytes"))
+    });
+    assert_eq!(case["peers"], json!([]), "nobody published two signatures");
+    let parts = case["prove_s"].as_object().unwrap();
+    let total = parts["total"].as_f64().unwrap();
+    let sum: f64 = parts.values().filter_map(Value::as_f64).sum();
+    assert!((sum - 2.0 * total).abs() < 0.01 * total, "{parts:?}");
+    let text = fs::read_to_string(bench.path("costs.json")).unwrap();
+    let costs = alphorn_scheme::model::CostTable::from_json(&text).unwrap();
+    assert_eq!(costs.scheme, "falcon");
+    let proof = costs.evidence_bytes(alphorn_scheme::Layer::Collection, 2);
+    assert_eq!(Some(proof), case["total_wire_bytes"].as_u64());
+}
