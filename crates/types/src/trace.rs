@@ -12,8 +12,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 mod base64;
+mod check;
+mod ring;
 
 pub use base64::Percents;
+pub use check::PHASES_MAX;
+pub use ring::{Batch, Line, Ring, RingLimits};
 
 /// Most bytes of a line, its line end included.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -37,6 +41,16 @@ pub enum TraceError {
     /// Not a record of a known kind.
     #[error("trace line: {0}")]
     Json(#[from] serde_json::Error),
+    /// A record whose fields do not agree with each other or with the bounds of a layout.
+    #[error("trace line: `{field}` is {value}, must be {bound}")]
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value, or its length where the bound is one of length.
+        value: i128,
+        /// What it must be.
+        bound: String,
+    },
     /// The source failed.
     #[error("reading a trace: {0}")]
     Io(#[from] std::io::Error),
@@ -186,9 +200,9 @@ pub enum Event {
     Finality {
         /// Slot of the head.
         head: u64,
-        /// Justified epoch.
+        /// Slot of the highest justified checkpoint.
         justified: u64,
-        /// Finalised epoch.
+        /// Slot of the highest finalised checkpoint.
         finalised: u64,
         /// Milliseconds from the start of the slot until two thirds had voted, if they did.
         two_thirds_ms: Option<u64>,
@@ -252,13 +266,38 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Name of the kind: the value of `k`.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Event::Genesis { .. } => "genesis",
+            Event::Slot { .. } => "slot",
+            Event::Phase { .. } => "phase",
+            Event::Cells { .. } => "cells",
+            Event::Aggregate { .. } => "aggregate",
+            Event::Collection { .. } => "collection",
+            Event::Job { .. } => "job",
+            Event::Session { .. } => "session",
+            Event::Bytes { .. } => "bytes",
+            Event::Peer { .. } => "peer",
+            Event::Finality { .. } => "finality",
+            Event::Fault { .. } => "fault",
+            Event::Input { .. } => "input",
+            Event::Output { .. } => "output",
+            Event::Broadcast { .. } => "broadcast",
+        }
+    }
+}
+
 impl Record {
     /// The line, with its line end.
     ///
     /// # Errors
     ///
-    /// [`TraceError::TooLong`] above [`LINE_BYTES_MAX`].
+    /// [`TraceError::TooLong`] above [`LINE_BYTES_MAX`], [`TraceError::Field`] as [`Event::check`].
     pub fn to_line(&self) -> Result<String, TraceError> {
+        self.event.check()?;
         let mut line = serde_json::to_string(self)?;
         line.push('\n');
         check_len(line.len())?;
@@ -270,10 +309,16 @@ impl Record {
     /// # Errors
     ///
     /// [`TraceError::TooLong`] before anything is parsed, [`TraceError::Json`] for anything that
-    /// is not a record of a known kind.
+    /// is not a record of a known kind, [`TraceError::Field`] as [`Event::check`].
     pub fn from_line(line: &str) -> Result<Self, TraceError> {
+        Self::from_bytes(line.as_bytes())
+    }
+
+    fn from_bytes(line: &[u8]) -> Result<Self, TraceError> {
         check_len(line.len())?;
-        Ok(serde_json::from_str(line)?)
+        let record: Self = serde_json::from_slice(line)?;
+        record.event.check()?;
+        Ok(record)
     }
 }
 
@@ -283,6 +328,7 @@ impl Record {
 pub struct TraceReader<R> {
     source: R,
     ended: bool,
+    lines: u64,
 }
 
 impl<R: BufRead> TraceReader<R> {
@@ -291,7 +337,13 @@ impl<R: BufRead> TraceReader<R> {
         Self {
             source,
             ended: false,
+            lines: 0,
         }
+    }
+
+    /// Number of the line that was read last, from 1, empty lines counted: where an error is.
+    pub const fn line_number(&self) -> u64 {
+        self.lines
     }
 
     /// The next line that is not empty, never more than the bound of it.
@@ -302,6 +354,7 @@ impl<R: BufRead> TraceReader<R> {
             if bounded.read_until(b'\n', &mut line)? == 0 {
                 return Ok(None);
             }
+            self.lines += 1;
             check_len(line.len())?;
             if !line.trim_ascii().is_empty() {
                 return Ok(Some(line));
@@ -318,7 +371,7 @@ impl<R: BufRead> Iterator for TraceReader<R> {
             return None;
         }
         match self.line() {
-            Ok(Some(line)) => Some(serde_json::from_slice(&line).map_err(TraceError::from)),
+            Ok(Some(line)) => Some(Record::from_bytes(&line)),
             Ok(None) => {
                 self.ended = true;
                 None

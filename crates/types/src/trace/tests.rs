@@ -151,7 +151,7 @@ fn the_largest_cells_line_fits() {
     let percents = Percents::new(vec![100; CELLS_PER_LINE_MAX]);
     let line = record(Event::Cells {
         slot: u64::MAX,
-        from: u32::MAX,
+        from: (1 << 16) - CELLS_PER_LINE_MAX as u32,
         seen: percents.clone(),
         aggregated: percents.clone(),
         collected: percents,
@@ -199,4 +199,114 @@ fn bad_lines_are_errors_and_the_next_one_is_read() {
     assert!(matches!(reader.next(), Some(Err(TraceError::Json(_)))));
     let extra = r#"{"t":0,"n":"a","k":"fault","kind":"disk","detail":"","more":[1]}"#;
     assert!(Record::from_line(extra).is_ok());
+}
+
+#[test]
+fn fields_that_do_not_agree_are_refused_both_ways() {
+    let percents = |count| Percents::new(vec![1; count]);
+    let cells = |from, seen, collected| Event::Cells {
+        slot: 1,
+        from,
+        seen: percents(seen),
+        aggregated: percents(seen),
+        collected: percents(collected),
+    };
+    let genesis = |committees, subs, offsets_ms: &[u64]| Event::Genesis {
+        scheme: "model".into(),
+        validators: 1,
+        committees,
+        subs,
+        slot_ms: 4_000,
+        offsets_ms: offsets_ms.to_vec(),
+    };
+    let session = |soft, hard| Event::Session {
+        id: 1,
+        open: 5,
+        soft,
+        hard,
+    };
+    let legal = [
+        cells(65_533, 3, 3),
+        genesis(512, 128, &[0, 0, 4_000]),
+        genesis(0, 0, &[]),
+        session(5, 5),
+    ];
+    for event in legal {
+        let line = record(event).to_line().unwrap();
+        assert!(Record::from_line(&line).is_ok(), "{line}");
+    }
+    let refused = [
+        cells(65_534, 3, 3),
+        cells(0, 3, 2),
+        genesis(513, 1, &[]),
+        genesis(1, 257, &[]),
+        genesis(512, 129, &[]),
+        genesis(1, 1, &[800, 0]),
+        genesis(1, 1, &[0, 4_001]),
+        genesis(1, 1, &[0; 17]),
+        session(4, 9),
+        session(9, 8),
+        Event::Aggregate {
+            slot: 1,
+            c: 512,
+            s: 0,
+            votes: 1,
+            ms: 1,
+            late: false,
+        },
+        Event::Collection {
+            slot: 1,
+            c: 512,
+            votes: 1,
+            bytes: 1,
+        },
+        Event::Job {
+            id: 1,
+            kind: "aggregate".into(),
+            inputs: 1,
+            t_submit: 3,
+            t_start: 2,
+            t_end: 4,
+            predicted_ms: 1,
+            outcome: "done".into(),
+            lane: 0,
+        },
+    ];
+    for event in refused {
+        let record = record(event);
+        assert!(
+            matches!(record.to_line(), Err(TraceError::Field { .. })),
+            "{record:?}"
+        );
+        let line = serde_json::to_string(&record).unwrap();
+        assert!(
+            matches!(Record::from_line(&line), Err(TraceError::Field { .. })),
+            "{line}"
+        );
+    }
+    let error = record(session(4, 9)).to_line().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "trace line: `soft` is 4, must be 5 or later"
+    );
+}
+
+#[test]
+fn kinds_are_named_as_they_are_written() {
+    for sample in samples() {
+        let kind = format!("\"k\":\"{}\"", sample.event.kind());
+        assert!(sample.to_line().unwrap().contains(&kind));
+    }
+}
+
+#[test]
+fn readers_count_lines_from_one() {
+    let good = samples()[1].to_line().unwrap();
+    let text = format!("{good}\n{{}}\n{good}");
+    let mut reader = TraceReader::new(text.as_bytes());
+    let mut numbers = Vec::new();
+    while let Some(result) = reader.next() {
+        numbers.push((reader.line_number(), result.is_ok()));
+    }
+    assert_eq!(numbers, [(1, true), (3, false), (4, true)]);
 }

@@ -1,0 +1,149 @@
+//! A trace file, checked line by line before it is offered and while it is sent.
+
+use crate::assets::guards;
+use crate::clients::{Clients, Sink, full};
+use alphorn_types::trace::{Record, TraceError, TraceReader};
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use tokio::runtime::Handle;
+
+/// Most bytes of a trace file that is served: beyond, a browser cannot hold it.
+pub const TRACE_BYTES_MAX: u64 = 1 << 30;
+
+/// Bytes after which what was read is sent.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A file that is not offered.
+#[derive(Debug, Error)]
+pub enum TraceFileError {
+    /// It cannot be opened.
+    #[error("trace {path}: {error}")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It is too large.
+    #[error("trace {path}: {bytes} bytes, must be at most {TRACE_BYTES_MAX}")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// One of its lines is not a record.
+    #[error("trace {path}, line {line}: {error}")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        error: TraceError,
+    },
+}
+
+/// A trace file all of whose lines were records when it was opened.
+#[derive(Clone, Debug)]
+pub struct TraceFile {
+    path: PathBuf,
+    records: u64,
+}
+
+impl TraceFile {
+    /// Reads the whole file once and remembers where it is.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, is above [`TRACE_BYTES_MAX`], or has a line that is not a record:
+    /// the error names the first such line.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceFileError> {
+        let mut file = Self {
+            path: path.as_ref().to_owned(),
+            records: 0,
+        };
+        let mut records = 0;
+        file.read(|_| {
+            records += 1;
+            true
+        })?;
+        file.records = records;
+        Ok(file)
+    }
+
+    /// Number of records when it was opened.
+    #[must_use]
+    pub const fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Gives each record until it is told to stop.
+    fn read(&self, mut take: impl FnMut(Record) -> bool) -> Result<(), TraceFileError> {
+        let path = || self.path.clone();
+        let opened = File::open(&self.path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (bytes, file) = opened.map_err(|error| TraceFileError::Open {
+            path: path(),
+            error,
+        })?;
+        if bytes > TRACE_BYTES_MAX {
+            return Err(TraceFileError::TooLarge {
+                path: path(),
+                bytes,
+            });
+        }
+        // A file that grows meanwhile is read to the bound and not further.
+        let mut reader = TraceReader::new(BufReader::new(file.take(TRACE_BYTES_MAX)));
+        while let Some(record) = reader.next() {
+            let record = record.map_err(|error| TraceFileError::Line {
+                path: path(),
+                line: reader.line_number(),
+                error,
+            })?;
+            if !take(record) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the records in chunks of whole lines, until all are sent or the client is gone.
+    /// Blocks: not for a thread of the loop.
+    fn send(&self, sink: &Sink, runtime: &Handle) {
+        let mut chunk = String::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
+        let result = self.read(|record| {
+            // What was read can be written: it was checked against the same bounds.
+            if let Ok(line) = record.to_line() {
+                chunk.push_str(&line);
+            }
+            chunk.len() < CHUNK_BYTES
+                || runtime.block_on(sink.send(Ok(std::mem::take(&mut chunk).into())))
+        });
+        // An error cuts the answer short, which a client sees; one that is gone needs no end.
+        let last = match result {
+            Ok(()) => Ok(chunk.into()),
+            Err(error) => Err(io::Error::other(error)),
+        };
+        runtime.block_on(sink.send(last));
+    }
+}
+
+/// The answer to a request for the trace.
+pub(crate) async fn serve(file: TraceFile, clients: Clients) -> Response {
+    let Some((sink, body)) = clients.admit() else {
+        return full();
+    };
+    let runtime = Handle::current();
+    // Ends by itself: with the file, or when the client is gone or does not read.
+    tokio::task::spawn_blocking(move || file.send(&sink, &runtime));
+    let headers = [
+        (CONTENT_TYPE, "application/jsonl; charset=utf-8"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    (guards(), headers, Body::from_stream(body)).into_response()
+}

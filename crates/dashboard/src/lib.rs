@@ -1,0 +1,79 @@
+//! Serves one page over one trace format, live or replayed.
+//!
+//! [`router`] gives the routes of the page, to be mounted under a path of its own, for instance
+//! `Router::new().nest_service("/dashboard", router(source))`:
+//!
+//! (`nest` would not find it with a slash at the end of the path.)
+//!
+//! | route | what it gives |
+//! |---|---|
+//! | `/` and the names of [`ASSETS`] | the page: embedded, with an entity tag, no request off its origin |
+//! | `/trace` | the trace of the [`Source`]: JSON lines of a file, server-sent events of a live one |
+//! | `/trace/snapshot` | of a live source, what rebuilds the state now, as JSON lines |
+//!
+//! A trace is a sequence of [`alphorn_types::trace::Record`]. A live source is anything that
+//! implements [`Live`]; a [`Mutex`](std::sync::Mutex) of a [`Ring`](alphorn_types::trace::Ring)
+//! does, so a node that pushes its records into such a ring needs no code for the page.
+#![forbid(unsafe_code)]
+
+mod assets;
+mod clients;
+mod file;
+mod live;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use std::sync::Arc;
+
+pub use assets::{ASSETS, Asset, CONTENT_SECURITY_POLICY};
+pub use clients::{CLIENTS_MAX, SEND_TIMEOUT};
+pub use file::{TRACE_BYTES_MAX, TraceFile, TraceFileError};
+pub use live::{BATCH_LINES_MAX, KEEP_ALIVE, Live, TICK, event_id, parse_event_id};
+
+/// Where the page gets its trace from.
+#[derive(Clone)]
+pub enum Source {
+    /// From nowhere: the reader opens a file in the page.
+    None,
+    /// From a file: replayed.
+    File(TraceFile),
+    /// From a running node.
+    Live(Arc<dyn Live>),
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::None => f.write_str("None"),
+            Source::File(file) => f.debug_tuple("File").field(file).finish(),
+            Source::Live(live) => f.debug_tuple("Live").field(&live.instance()).finish(),
+        }
+    }
+}
+
+/// The page and its trace, to be nested under a path.
+pub fn router(source: Source) -> Router {
+    stream(source)
+        .route("/", get(assets::serve))
+        .fallback(get(assets::serve))
+}
+
+/// The routes `/trace` and `/trace/snapshot` alone, for whoever serves traces without the page.
+pub fn stream(source: Source) -> Router {
+    let clients = clients::Clients::new();
+    match source {
+        Source::None => Router::new().route("/trace", get(nothing)),
+        Source::File(file) => Router::new().route(
+            "/trace",
+            get(move || file::serve(file.clone(), clients.clone())),
+        ),
+        Source::Live(source) => live::routes(source, clients),
+    }
+}
+
+/// There is no trace, and that is no error: the page then waits for a file.
+async fn nothing() -> Response {
+    StatusCode::NO_CONTENT.into_response()
+}

@@ -1,0 +1,173 @@
+use super::*;
+use alphorn_types::trace::{Event, Record, RingLimits};
+use tokio::time::Instant;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+
+const LIMITS: RingLimits = RingLimits {
+    high_lines_max: 8,
+    high_bytes_max: 1 << 16,
+    low_lines_max: 4,
+    low_bytes_max: 1 << 16,
+    snapshot_high_max: 4,
+};
+
+type Body = ReceiverStream<Result<Bytes, std::io::Error>>;
+
+fn fault(detail: &str) -> Record {
+    Record {
+        t: 0,
+        n: "a".into(),
+        event: Event::Fault {
+            kind: "test".into(),
+            detail: detail.to_owned(),
+        },
+    }
+}
+
+fn source(lines: u64) -> Arc<Mutex<Ring>> {
+    let mut ring = Ring::new(10, LIMITS);
+    for line in 1..=lines {
+        ring.push(&fault(&line.to_string())).unwrap();
+    }
+    Arc::new(Mutex::new(ring))
+}
+
+fn follow_from(source: &Arc<Mutex<Ring>>, clients: &Clients, known: Option<u64>) -> Body {
+    let (sink, body) = clients.admit().unwrap();
+    tokio::spawn(send(source.clone(), sink, known));
+    body
+}
+
+async fn next(body: &mut Body) -> String {
+    let chunk = body.next().await.unwrap().unwrap();
+    String::from_utf8(chunk.to_vec()).unwrap()
+}
+
+fn ids(text: &str) -> Vec<&str> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("id: a-"))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_client_gets_a_snapshot_and_then_what_follows() {
+    let source = source(3);
+    let mut body = follow_from(&source, &Clients::new(), None);
+    let first = next(&mut body).await;
+    assert!(
+        first.starts_with("retry: 500\n\nevent: snapshot\ndata: {\"lines\":3}\n\n"),
+        "{first}"
+    );
+    assert_eq!(ids(&first), ["1", "2", "3"]);
+    ring(&source).push(&fault("more")).unwrap();
+    let expected = "event: fault\nid: a-4\ndata: \
+        {\"t\":0,\"n\":\"a\",\"k\":\"fault\",\"kind\":\"test\",\"detail\":\"more\"}\n\n";
+    assert_eq!(next(&mut body).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_back_gets_what_it_missed() {
+    let source = source(4);
+    let mut body = follow_from(&source, &Clients::new(), Some(2));
+    assert_eq!(next(&mut body).await, "retry: 500\n\n");
+    assert_eq!(ids(&next(&mut body).await), ["3", "4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_is_told_with_its_size() {
+    let source = source(9);
+    let mut body = follow_from(&source, &Clients::new(), Some(2));
+    next(&mut body).await;
+    let text = next(&mut body).await;
+    assert!(
+        text.starts_with(": dropped 3\nevent: gap\ndata: {\"dropped\":3}\n\n"),
+        "{text}"
+    );
+    assert_eq!(ids(&text), ["6", "7", "8", "9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_broken_by_a_comment() {
+    let source = source(1);
+    let mut body = follow_from(&source, &Clients::new(), None);
+    next(&mut body).await;
+    let start = Instant::now();
+    assert_eq!(next(&mut body).await, ": alive\n\n");
+    assert!((KEEP_ALIVE..KEEP_ALIVE + 2 * TICK).contains(&start.elapsed()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_loses_its_place() {
+    let source = source(1);
+    let clients = Clients::new();
+    let bodies: Vec<Body> = (0..crate::CLIENTS_MAX)
+        .map(|_| follow_from(&source, &clients, None))
+        .collect();
+    assert!(clients.admit().is_none());
+    // Two chunks wait for each; the third is not taken.
+    for line in 0..3 {
+        ring(&source).push(&fault(&line.to_string())).unwrap();
+        tokio::time::sleep(2 * TICK).await;
+    }
+    assert!(clients.admit().is_none());
+    tokio::time::sleep(crate::SEND_TIMEOUT).await;
+    assert!(clients.admit().is_some());
+    assert_eq!(bodies.len(), crate::CLIENTS_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_gives_its_place_back_at_once() {
+    let source = source(1);
+    let clients = Clients::new();
+    let mut bodies: Vec<Body> = (0..crate::CLIENTS_MAX)
+        .map(|_| follow_from(&source, &clients, None))
+        .collect();
+    tokio::time::sleep(2 * TICK).await;
+    bodies.pop();
+    tokio::time::sleep(TICK).await;
+    assert!(clients.admit().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_too_far_behind_is_closed() {
+    let source = source(1);
+    let mut body = follow_from(&source, &Clients::new(), None);
+    next(&mut body).await;
+    // Two chunks fill the way, the third waits there while the ring goes round.
+    for line in 0..3 {
+        ring(&source).push(&fault(&line.to_string())).unwrap();
+        tokio::time::sleep(2 * TICK).await;
+    }
+    for line in 0..20 {
+        ring(&source).push(&fault(&line.to_string())).unwrap();
+    }
+    let mut last = String::new();
+    while let Some(chunk) = body.next().await {
+        last = String::from_utf8(chunk.unwrap().to_vec()).unwrap();
+    }
+    assert_eq!(ids(&last), ["4"]);
+}
+
+#[test]
+fn ids_are_read_as_they_are_written() {
+    for (instance, position) in [(0, 0), (10, 7), (u64::MAX, u64::MAX)] {
+        let id = event_id(instance, position);
+        assert_eq!(parse_event_id(&id), Some((instance, position)));
+    }
+    for id in [
+        "",
+        "-",
+        "a",
+        "a-",
+        "-1",
+        "a-01",
+        "A-1",
+        "0a-1",
+        "a-+1",
+        "a-1-2",
+        "a-18446744073709551616",
+    ] {
+        assert_eq!(parse_event_id(id), None, "{id}");
+    }
+}

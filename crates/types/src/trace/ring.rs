@@ -1,0 +1,245 @@
+//! A bounded memory of the newest records, for readers that come late or fall behind.
+//!
+//! Pure data: no clock, no lock, no thread. A writer pushes records, each gets the next position;
+//! a reader asks for what comes after its position, and is told how much of that is gone. Records
+//! of two rates are kept apart, so that a slot with thousands of aggregates does not push the head
+//! of the chain out of memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::{Event, Record, TraceError};
+
+/// How much a [`Ring`] keeps. The memory of a ring is at most the sum of both byte bounds, the
+/// lines of one set of cells, and some 60 bytes a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingLimits {
+    /// Most lines of kinds that come with each job or message.
+    pub high_lines_max: usize,
+    /// Most bytes of these lines.
+    pub high_bytes_max: usize,
+    /// Most lines of kinds that come a few times a slot.
+    pub low_lines_max: usize,
+    /// Most bytes of these lines.
+    pub low_bytes_max: usize,
+    /// Most lines of the high rate that a snapshot has.
+    pub snapshot_high_max: usize,
+}
+
+impl Default for RingLimits {
+    fn default() -> Self {
+        Self {
+            high_lines_max: 65_536,
+            high_bytes_max: 32 << 20,
+            low_lines_max: 4_096,
+            low_bytes_max: 4 << 20,
+            snapshot_high_max: 8_192,
+        }
+    }
+}
+
+/// A record as it is sent, shared by all readers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its place among all lines that the ring ever had, from 1.
+    pub position: u64,
+    /// Name of the kind.
+    pub kind: &'static str,
+    /// The record in JSON, without a line end.
+    pub json: Arc<str>,
+}
+
+/// What a reader gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The lines, in the order of their positions.
+    pub lines: Vec<Line>,
+    /// Lines before `position` that the reader did not have and that are gone.
+    pub dropped: u64,
+    /// Where the reader is now: what it must give to get what follows.
+    pub position: u64,
+}
+
+/// Lines of one rate.
+#[derive(Debug, Default)]
+struct Half {
+    lines: VecDeque<Line>,
+    bytes: usize,
+}
+
+impl Half {
+    fn push(&mut self, line: Line, lines_max: usize, bytes_max: usize) {
+        self.bytes += line.json.len();
+        self.lines.push_back(line);
+        while self.lines.len() > lines_max || self.bytes > bytes_max {
+            let Some(oldest) = self.lines.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.json.len();
+        }
+    }
+
+    /// The lines after a position.
+    fn after(&self, position: u64) -> impl Iterator<Item = &Line> {
+        let from = self.lines.partition_point(|line| line.position <= position);
+        self.lines.range(from..)
+    }
+
+    fn newest(&self, count: usize) -> impl Iterator<Item = &Line> {
+        self.lines.range(self.lines.len().saturating_sub(count)..)
+    }
+}
+
+/// The newest records of a trace, in two bounded rings with one numbering.
+#[derive(Debug)]
+pub struct Ring {
+    instance: u64,
+    limits: RingLimits,
+    newest: u64,
+    high: Half,
+    low: Half,
+    genesis: Option<Line>,
+    /// The newest line of cells by its first cell.
+    cells: BTreeMap<u32, Line>,
+}
+
+impl Ring {
+    /// An empty ring. `instance` tells the positions of this ring from those of another one, for
+    /// instance of the same node before a restart: its start time will do.
+    #[must_use]
+    pub fn new(instance: u64, limits: RingLimits) -> Self {
+        Self {
+            instance,
+            limits,
+            newest: 0,
+            high: Half::default(),
+            low: Half::default(),
+            genesis: None,
+            cells: BTreeMap::new(),
+        }
+    }
+
+    /// What tells the positions of this ring from those of another one.
+    #[must_use]
+    pub const fn instance(&self) -> u64 {
+        self.instance
+    }
+
+    /// Position of the newest line, 0 before the first.
+    #[must_use]
+    pub const fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// Most lines that lie between a reader and the newest line before it has to start anew.
+    #[must_use]
+    pub const fn lag_max(&self) -> u64 {
+        (self.limits.high_lines_max + self.limits.low_lines_max) as u64
+    }
+
+    /// Adds a record and gives its position. The oldest lines of its rate make room.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::to_line`]; the ring is as before.
+    pub fn push(&mut self, record: &Record) -> Result<u64, TraceError> {
+        let json = record.to_line()?;
+        let line = Line {
+            position: self.newest + 1,
+            kind: record.event.kind(),
+            json: Arc::from(json.trim_end()),
+        };
+        self.newest = line.position;
+        match &record.event {
+            Event::Genesis { .. } => self.genesis = Some(line.clone()),
+            Event::Cells { from, .. } => {
+                // Cells cover a layout: a foreign start must not let the map grow.
+                self.cells.retain(|_, old| {
+                    line.position - old.position < self.limits.low_lines_max as u64
+                });
+                self.cells.insert(*from, line.clone());
+            }
+            _ => {}
+        }
+        let limits = &self.limits;
+        if is_high_rate(&record.event) {
+            self.high
+                .push(line, limits.high_lines_max, limits.high_bytes_max);
+        } else {
+            self.low
+                .push(line, limits.low_lines_max, limits.low_bytes_max);
+        }
+        Ok(self.newest)
+    }
+
+    /// What came after a position, at most `lines_max` lines. A position of the future is taken
+    /// as the newest.
+    #[must_use]
+    pub fn after(&self, position: u64, lines_max: usize) -> Batch {
+        let position = position.min(self.newest);
+        let lines: Vec<Line> = merge(self.high.after(position), self.low.after(position))
+            .take(lines_max)
+            .cloned()
+            .collect();
+        let end = match lines.last() {
+            Some(last) if lines.len() == lines_max => last.position,
+            _ => self.newest,
+        };
+        Batch {
+            dropped: end - position - lines.len() as u64,
+            position: end,
+            lines,
+        }
+    }
+
+    /// What a reader needs who knows nothing: the genesis record, the newest cells, all lines of
+    /// the low rate and the newest of the high rate.
+    #[must_use]
+    pub fn snapshot(&self) -> Batch {
+        let mut lines: Vec<Line> = self
+            .genesis
+            .iter()
+            .chain(self.cells.values())
+            .cloned()
+            .collect();
+        let high = self.high.newest(self.limits.snapshot_high_max);
+        lines.extend(merge(high, self.low.lines.iter()).cloned());
+        lines.sort_by_key(|line| line.position);
+        lines.dedup_by_key(|line| line.position);
+        Batch {
+            dropped: self.newest - lines.len() as u64,
+            position: self.newest,
+            lines,
+        }
+    }
+}
+
+/// Kinds that come with each job, message or tick; all others come a few times a slot.
+const fn is_high_rate(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Cells { .. }
+            | Event::Aggregate { .. }
+            | Event::Collection { .. }
+            | Event::Job { .. }
+            | Event::Bytes { .. }
+            | Event::Input { .. }
+            | Event::Output { .. }
+    )
+}
+
+/// Two sequences of lines as one, by position.
+fn merge<'a>(
+    one: impl Iterator<Item = &'a Line>,
+    other: impl Iterator<Item = &'a Line>,
+) -> impl Iterator<Item = &'a Line> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    std::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (Some(a), Some(b)) if a.position < b.position => one.next(),
+        (_, Some(_)) => other.next(),
+        _ => one.next(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
