@@ -34,6 +34,10 @@ doc:
 test PACKAGE="*":
     cargo test -p '{{PACKAGE}}'
 
+# The page: its modules in Node, the whole of it in a headless Chromium (docs/dashboard.md).
+page-check:
+    crates/dashboard/tests/page/check.sh
+
 # The long tier: minutes to hours.
 soak:
     cargo test --workspace --features soak
