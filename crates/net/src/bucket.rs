@@ -1,0 +1,107 @@
+//! A token bucket.
+
+use std::time::{Duration, Instant};
+
+/// Lets a number of units pass in a second, and a burst at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    per_s: u64,
+    burst: u64,
+    level: u64,
+    /// Up to when `level` is filled.
+    at: Instant,
+}
+
+const NS_PER_S: u128 = 1_000_000_000;
+
+impl Bucket {
+    /// A full bucket.
+    ///
+    /// # Panics
+    ///
+    /// If nothing could ever pass.
+    pub(crate) fn new(per_s: u64, burst: u64, now: Instant) -> Self {
+        assert!(per_s > 0 && burst > 0, "a bucket that nothing passes");
+        Self {
+            per_s,
+            burst,
+            level: burst,
+            at: now,
+        }
+    }
+
+    /// Units that may pass now.
+    pub(crate) fn level(&mut self, now: Instant) -> u64 {
+        let elapsed = now.saturating_duration_since(self.at).as_nanos();
+        let gained = elapsed * u128::from(self.per_s) / NS_PER_S;
+        if gained >= u128::from(self.burst - self.level) {
+            self.level = self.burst;
+            self.at = self.at.max(now);
+        } else if gained > 0 {
+            self.level += gained as u64;
+            // Only the time of whole units is used up, so slow buckets fill as well.
+            let used = gained * NS_PER_S / u128::from(self.per_s);
+            self.at += Duration::from_nanos(used as u64);
+        }
+        self.level
+    }
+
+    /// Takes units out, as many as there are at most.
+    pub(crate) fn take(&mut self, units: u64) {
+        self.level = self.level.saturating_sub(units);
+    }
+
+    /// Takes units out if all of them are there.
+    pub(crate) fn try_take(&mut self, units: u64, now: Instant) -> bool {
+        let enough = self.level(now) >= units;
+        if enough {
+            self.take(units);
+        }
+        enough
+    }
+
+    /// Time until there are so many units, or the burst if that is less.
+    pub(crate) fn wait(&self, units: u64) -> Duration {
+        let missing = units.min(self.burst).saturating_sub(self.level);
+        let ns = u128::from(missing) * NS_PER_S / u128::from(self.per_s) + 1;
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(1000, 50, start);
+        assert!(bucket.try_take(50, start));
+        assert!(!bucket.try_take(1, start));
+        assert_eq!(bucket.wait(10), Duration::from_nanos(10_000_001));
+        let mut passed = 0;
+        for ms in 1..=1000 {
+            let now = start + Duration::from_millis(ms);
+            while bucket.try_take(1, now) {
+                passed += 1;
+            }
+        }
+        assert_eq!(passed, 1000);
+        // A long silence fills it to the burst and no further; time going back gives nothing.
+        let later = start + Duration::from_secs(3600);
+        assert_eq!(bucket.level(later), 50);
+        bucket.take(60);
+        assert_eq!(bucket.level(start), 0);
+    }
+
+    #[test]
+    fn one_unit_in_an_hour_comes_although_nobody_waits_an_hour_at_once() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(1, 1, start);
+        assert!(bucket.try_take(1, start));
+        for tenth in 1..10 {
+            assert!(!bucket.try_take(1, start + Duration::from_millis(100 * tenth)));
+        }
+        assert!(bucket.try_take(1, start + Duration::from_secs(1)));
+    }
+}

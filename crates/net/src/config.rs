@@ -1,0 +1,589 @@
+//! What a machine carries, where it listens, and every limit with its default.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use alphorn_types::{COMMITTEES_MAX, SUBCOMMITTEES_MAX};
+use thiserror::Error;
+
+use crate::address::{Address, Transport};
+use crate::frame::{CHUNK_BYTES_LIMIT, REQUEST_BYTES_LIMIT};
+use crate::key::NodeKey;
+use crate::topic::{NetworkDigest, TopicKind};
+
+/// One value for each kind of topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerKind<T> {
+    /// Of blocks.
+    pub block: T,
+    /// Of collections.
+    pub collection: T,
+    /// Of the aggregates of one committee.
+    pub aggregate: T,
+    /// Of the votes of one cell.
+    pub vote: T,
+}
+
+impl<T: Copy> PerKind<T> {
+    /// The value of a kind.
+    pub const fn get(&self, kind: TopicKind) -> T {
+        match kind {
+            TopicKind::Block => self.block,
+            TopicKind::Collection => self.collection,
+            TopicKind::Aggregate => self.aggregate,
+            TopicKind::Vote => self.vote,
+        }
+    }
+}
+
+/// Where to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Interface and port; port 0 asks the system for a free one.
+    pub address: SocketAddr,
+    /// Which transports.
+    pub transport: Transport,
+}
+
+/// A request protocol `/alphorn/req/{name}/1`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestProtocol {
+    /// Lower-case letters, digits and `_`, at most 32.
+    pub name: String,
+    /// Longest request, in bytes.
+    pub request_bytes_max: usize,
+    /// Longest chunk of a response, in bytes.
+    pub chunk_bytes_max: usize,
+    /// Most chunks of a response.
+    pub chunks_max: usize,
+    /// All chunks of a response together, in bytes.
+    pub response_bytes_max: usize,
+}
+
+/// Gossip as the beacon chain runs it (consensus-specs, phase0/p2p-interface.md), with the values
+/// that differ for anonymous messages of up to 16 MiB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gossip {
+    /// Peers that a mesh aims at (D).
+    pub mesh: usize,
+    /// Below it peers are grafted.
+    pub mesh_low: usize,
+    /// Above it peers are pruned.
+    pub mesh_high: usize,
+    /// Time between heartbeats, in ms.
+    pub heartbeat_ms: u64,
+    /// Additional time before the first heartbeat, in ms.
+    pub heartbeat_initial_delay_ms: u64,
+    /// Heartbeats that a message stays in the cache; a verdict is due within them.
+    pub history: usize,
+    /// Heartbeats whose messages are advertised.
+    pub history_gossip: usize,
+    /// Slots for which a message counts as seen.
+    pub seen_slots: u32,
+    /// Messages above this length are announced to the mesh before they are forwarded, in bytes.
+    pub idontwant_bytes_min: usize,
+}
+
+/// How much of anything may exist at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Connections in all; one for each peer.
+    pub peers_max: u32,
+    /// Connections that others made.
+    pub peers_in_max: u32,
+    /// Incoming connections that are not yet established.
+    pub pending_in_max: u32,
+    /// Outgoing connections that are not yet established.
+    pub pending_out_max: u32,
+    /// Memory of the whole process above which no connection is made, in bytes.
+    pub process_bytes_max: usize,
+    /// What is read from one peer in a second, in bytes; the rest waits in its own machine.
+    pub peer_bytes_per_s_max: u64,
+    /// Topics that one peer may subscribe to.
+    pub subscriptions_max: usize,
+    /// Messages and frames that wait for their reader.
+    pub inbox_messages_max: usize,
+    /// The same, in bytes.
+    pub inbox_bytes_max: usize,
+    /// Publications that wait for the network thread.
+    pub outbox_messages_max: usize,
+    /// How many of them only [`Priority::Duty`](crate::Priority::Duty) may use.
+    pub outbox_reserved: usize,
+    /// The same, in bytes.
+    pub outbox_bytes_max: usize,
+    /// Messages that wait for a verdict.
+    pub tokens_max: usize,
+    /// Requests in flight with one peer, in each direction.
+    pub requests_per_peer_max: usize,
+    /// Requests in flight in all, in each direction.
+    pub requests_max: usize,
+    /// Time for a request and its response, in ms.
+    pub request_timeout_ms: u64,
+    /// Largest sum of the responses that may still come, and of those that wait to be sent, in bytes.
+    pub responses_bytes_max: usize,
+    /// What is served to one peer in a second, in bytes.
+    pub serve_bytes_per_s_max: u64,
+    /// Longest frame of the broadcast protocol, in bytes.
+    pub frame_bytes_max: usize,
+    /// Frames that wait to be sent to one peer, in bytes.
+    pub send_queue_bytes_max: usize,
+    /// The same, as a number.
+    pub send_queue_frames_max: usize,
+    /// How long a banned peer stays away, in ms.
+    pub ban_ms: u64,
+}
+
+/// Everything that a network needs to start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Names the machine.
+    pub key: NodeKey,
+    /// Name and version of the program, told to peers.
+    pub agent: String,
+    /// Names the network: part of every topic; peers of another one are sent away.
+    pub network: NetworkDigest,
+    /// Where to listen; nowhere if empty.
+    pub listen: Vec<Listen>,
+    /// Who is dialled, and again when lost.
+    pub peers: Vec<Address>,
+    /// Committees of the layout; topics of others are refused.
+    pub committees: u16,
+    /// Subcommittees of each committee.
+    pub subcommittees: u16,
+    /// Length of a slot, in ms.
+    pub slot_ms: u64,
+    /// Longest message of each kind, in bytes.
+    pub topic_bytes_max: PerKind<usize>,
+    /// Messages that are expected on one topic in a slot; a peer may bring twice as many.
+    pub topic_messages_per_slot: PerKind<u32>,
+    /// The request protocols.
+    pub requests: Vec<RequestProtocol>,
+    /// Addresses that many peers may share without a penalty, beside loopback.
+    pub colocation_allowed: Vec<IpAddr>,
+    /// How gossip runs.
+    pub gossip: Gossip,
+    /// How much of anything may exist at a time.
+    pub limits: Limits,
+}
+
+/// A number: its name, its value, and the least and the most that it may be.
+type Range = (&'static str, u64, u64, u64);
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+impl Default for Gossip {
+    fn default() -> Self {
+        Self {
+            mesh: 8,
+            mesh_low: 6,
+            mesh_high: 12,
+            heartbeat_ms: 700,
+            heartbeat_initial_delay_ms: 300,
+            history: 6,
+            history_gossip: 3,
+            seen_slots: 6,
+            idontwant_bytes_min: 1000,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            peers_max: 64,
+            peers_in_max: 40,
+            pending_in_max: 16,
+            pending_out_max: 16,
+            process_bytes_max: 1024 * MIB,
+            peer_bytes_per_s_max: 4 * MIB as u64,
+            subscriptions_max: 4096,
+            inbox_messages_max: 4096,
+            inbox_bytes_max: 32 * MIB,
+            outbox_messages_max: 1024,
+            outbox_reserved: 64,
+            outbox_bytes_max: 64 * MIB,
+            tokens_max: 8192,
+            requests_per_peer_max: 2,
+            requests_max: 64,
+            request_timeout_ms: 10_000,
+            responses_bytes_max: 256 * MIB,
+            serve_bytes_per_s_max: 8 * MIB as u64,
+            frame_bytes_max: 320 * KIB,
+            send_queue_bytes_max: 4 * MIB,
+            send_queue_frames_max: 1024,
+            ban_ms: 600_000,
+        }
+    }
+}
+
+/// What a configuration cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A number outside its range.
+    #[error("{name} = {value}, must be from {min} to {max}")]
+    Range {
+        /// The field.
+        name: &'static str,
+        /// What it is.
+        value: u64,
+        /// The least that it may be.
+        min: u64,
+        /// The most that it may be.
+        max: u64,
+    },
+    /// A request protocol whose name is no name.
+    #[error(
+        "request protocol `{0}`: the name must be 1 to 32 lower-case letters, digits and `_`, \
+         and no two may be equal"
+    )]
+    RequestName(String),
+    /// The program's name is too long to be told.
+    #[error("agent has {0} bytes, must have 1 to {AGENT_BYTES_MAX} printable ASCII characters")]
+    Agent(usize),
+}
+
+/// Longest name of a program that is told to peers or taken from them, in bytes.
+pub const AGENT_BYTES_MAX: usize = 64;
+
+impl Config {
+    /// A network that listens nowhere and knows nobody, with every limit at its default: messages of
+    /// at most 8 KiB (votes), 2 MiB (aggregates) and 16 MiB (collections and blocks), slots of 4 s.
+    pub fn new(key: NodeKey, network: NetworkDigest) -> Self {
+        Self {
+            key,
+            agent: concat!("alphorn/", env!("CARGO_PKG_VERSION")).to_owned(),
+            network,
+            listen: Vec::new(),
+            peers: Vec::new(),
+            committees: 1,
+            subcommittees: 1,
+            slot_ms: 4000,
+            topic_bytes_max: PerKind {
+                block: 16 * MIB,
+                collection: 16 * MIB,
+                aggregate: 2 * MIB,
+                vote: 8 * KIB,
+            },
+            topic_messages_per_slot: PerKind {
+                block: 4,
+                collection: 512,
+                aggregate: 4096,
+                vote: 1024,
+            },
+            requests: Vec::new(),
+            colocation_allowed: Vec::new(),
+            gossip: Gossip::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Checks every value against its bound.
+    ///
+    /// # Errors
+    ///
+    /// Names the first value that is out of bounds, and the bounds.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if !(1..=AGENT_BYTES_MAX).contains(&self.agent.len())
+            || !self.agent.bytes().all(|b| (0x20..0x7f).contains(&b))
+        {
+            return Err(ConfigError::Agent(self.agent.len()));
+        }
+        for (name, value, min, max) in self.ranges() {
+            if !(min..=max).contains(&value) {
+                return Err(ConfigError::Range {
+                    name,
+                    value,
+                    min,
+                    max,
+                });
+            }
+        }
+        for (index, request) in self.requests.iter().enumerate() {
+            request.validate()?;
+            if self.requests[..index]
+                .iter()
+                .any(|r| r.name == request.name)
+            {
+                return Err(ConfigError::RequestName(request.name.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every number with its bounds.
+    fn ranges(&self) -> Vec<Range> {
+        let mut ranges = self.layout_ranges();
+        ranges.extend(self.gossip_ranges());
+        ranges.extend(self.connection_ranges());
+        ranges.extend(self.queue_ranges());
+        ranges.extend(self.exchange_ranges());
+        ranges
+    }
+
+    fn layout_ranges(&self) -> Vec<Range> {
+        let mut ranges = vec![
+            ("listen", self.listen.len() as u64, 0, 16),
+            ("peers", self.peers.len() as u64, 0, 4096),
+            ("requests", self.requests.len() as u64, 0, 16),
+            (
+                "committees",
+                self.committees.into(),
+                1,
+                COMMITTEES_MAX.into(),
+            ),
+            (
+                "subcommittees",
+                self.subcommittees.into(),
+                1,
+                SUBCOMMITTEES_MAX.into(),
+            ),
+            ("slot_ms", self.slot_ms, 100, 3_600_000),
+        ];
+        for kind in TopicKind::ALL {
+            let bytes = self.topic_bytes_max.get(kind) as u64;
+            ranges.push((kind.name(), bytes, 1, 64 * MIB as u64));
+            let messages = self.topic_messages_per_slot.get(kind).into();
+            ranges.push((kind.name(), messages, 1, 1 << 24));
+        }
+        ranges
+    }
+
+    fn gossip_ranges(&self) -> Vec<Range> {
+        let gossip = &self.gossip;
+        let delay_ms = gossip.heartbeat_initial_delay_ms;
+        let (history, mesh) = (gossip.history as u64, gossip.mesh as u64);
+        vec![
+            ("mesh_low", gossip.mesh_low as u64, 1, mesh),
+            ("mesh", mesh, 1, gossip.mesh_high as u64),
+            ("mesh_high", gossip.mesh_high as u64, 1, 64),
+            ("heartbeat_ms", gossip.heartbeat_ms, 100, 60_000),
+            ("heartbeat_initial_delay_ms", delay_ms, 0, 60_000),
+            ("history", history, 1, 64),
+            ("history_gossip", gossip.history_gossip as u64, 1, history),
+            ("seen_slots", gossip.seen_slots.into(), 1, 64),
+            (
+                "idontwant_bytes_min",
+                gossip.idontwant_bytes_min as u64,
+                0,
+                1 << 32,
+            ),
+        ]
+    }
+
+    fn connection_ranges(&self) -> Vec<Range> {
+        let limits = &self.limits;
+        let process_bytes = limits.process_bytes_max as u64;
+        let peers = limits.peers_max.into();
+        vec![
+            ("peers_max", peers, 1, 1024),
+            ("peers_in_max", limits.peers_in_max.into(), 0, peers),
+            ("pending_in_max", limits.pending_in_max.into(), 1, 1024),
+            ("pending_out_max", limits.pending_out_max.into(), 1, 1024),
+            (
+                "process_bytes_max",
+                process_bytes,
+                64 * MIB as u64,
+                u64::MAX,
+            ),
+            (
+                "peer_bytes_per_s_max",
+                limits.peer_bytes_per_s_max,
+                64 * KIB as u64,
+                1 << 40,
+            ),
+            ("ban_ms", limits.ban_ms, 1, 1 << 40),
+        ]
+    }
+
+    /// A queue must hold two of the longest messages: what it holds of one kind is three quarters.
+    fn queue_ranges(&self) -> Vec<Range> {
+        let limits = &self.limits;
+        let longest = self.message_bytes_max();
+        let in_min = 2 * longest.max(limits.frame_bytes_max) as u64;
+        let (inbox, outbox) = (limits.inbox_messages_max, limits.outbox_messages_max);
+        vec![
+            (
+                "subscriptions_max",
+                limits.subscriptions_max as u64,
+                1,
+                1 << 17,
+            ),
+            ("inbox_messages_max", inbox as u64, 16, 1 << 20),
+            (
+                "inbox_bytes_max",
+                limits.inbox_bytes_max as u64,
+                in_min,
+                1 << 36,
+            ),
+            ("outbox_messages_max", outbox as u64, 16, 1 << 20),
+            (
+                "outbox_reserved",
+                limits.outbox_reserved as u64,
+                0,
+                (outbox as u64).saturating_sub(1),
+            ),
+            (
+                "outbox_bytes_max",
+                limits.outbox_bytes_max as u64,
+                2 * longest as u64,
+                1 << 36,
+            ),
+            ("tokens_max", limits.tokens_max as u64, 16, 1 << 20),
+        ]
+    }
+
+    /// The numbers of requests and frames with their bounds.
+    fn exchange_ranges(&self) -> Vec<Range> {
+        let limits = &self.limits;
+        let largest = self.requests.iter().map(|r| r.response_bytes_max).max();
+        vec![
+            (
+                "requests_per_peer_max",
+                limits.requests_per_peer_max as u64,
+                1,
+                limits.requests_max as u64,
+            ),
+            ("requests_max", limits.requests_max as u64, 1, 4096),
+            (
+                "request_timeout_ms",
+                limits.request_timeout_ms,
+                100,
+                600_000,
+            ),
+            (
+                "responses_bytes_max",
+                limits.responses_bytes_max as u64,
+                largest.unwrap_or(1) as u64,
+                1 << 36,
+            ),
+            (
+                "serve_bytes_per_s_max",
+                limits.serve_bytes_per_s_max,
+                64 * 1024,
+                1 << 40,
+            ),
+            (
+                "frame_bytes_max",
+                limits.frame_bytes_max as u64,
+                1,
+                CHUNK_BYTES_LIMIT as u64,
+            ),
+            (
+                "send_queue_bytes_max",
+                limits.send_queue_bytes_max as u64,
+                limits.frame_bytes_max as u64,
+                1 << 32,
+            ),
+            (
+                "send_queue_frames_max",
+                limits.send_queue_frames_max as u64,
+                1,
+                1 << 16,
+            ),
+        ]
+    }
+
+    /// The longest message of any kind, in bytes.
+    pub(crate) fn message_bytes_max(&self) -> usize {
+        let lengths = TopicKind::ALL.map(|kind| self.topic_bytes_max.get(kind));
+        lengths.into_iter().fold(1, usize::max)
+    }
+
+    /// How long a message waits for its verdict before gossip forgets it.
+    pub fn verdict_time(&self) -> Duration {
+        let heartbeats = u64::try_from(self.gossip.history).unwrap_or(u64::MAX);
+        Duration::from_millis(self.gossip.heartbeat_ms.saturating_mul(heartbeats))
+    }
+}
+
+impl RequestProtocol {
+    fn validate(&self) -> Result<(), ConfigError> {
+        let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+        if !(1..=32).contains(&self.name.len()) || !self.name.bytes().all(letter) {
+            return Err(ConfigError::RequestName(self.name.clone()));
+        }
+        for (name, value, max) in [
+            (
+                "request_bytes_max",
+                self.request_bytes_max,
+                REQUEST_BYTES_LIMIT,
+            ),
+            ("chunk_bytes_max", self.chunk_bytes_max, CHUNK_BYTES_LIMIT),
+            ("chunks_max", self.chunks_max, 1 << 16),
+            ("response_bytes_max", self.response_bytes_max, 256 * MIB),
+        ] {
+            if !(1..=max).contains(&value) {
+                return Err(ConfigError::Range {
+                    name,
+                    value: value as u64,
+                    min: 1,
+                    max: max as u64,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config::new(NodeKey::generate(), NetworkDigest([1, 2, 3, 4]))
+    }
+
+    #[test]
+    fn the_defaults_are_valid_and_verdicts_have_4_2_seconds() {
+        assert_eq!(config().validate(), Ok(()));
+        assert_eq!(config().verdict_time(), Duration::from_millis(4200));
+    }
+
+    #[test]
+    fn an_error_names_the_value_and_its_bounds() {
+        let mut bad = config();
+        bad.limits.peers_in_max = 65;
+        let error = bad.validate().expect_err("more in than in all");
+        assert_eq!(error.to_string(), "peers_in_max = 65, must be from 0 to 64");
+        let mut bad = config();
+        bad.limits.inbox_bytes_max = MIB;
+        let error = bad.validate().expect_err("no room for a block");
+        assert_eq!(
+            error.to_string(),
+            "inbox_bytes_max = 1048576, must be from 33554432 to 68719476736"
+        );
+        let mut bad = config();
+        bad.topic_bytes_max.vote = 0;
+        assert!(bad.validate().is_err());
+        let mut bad = config();
+        bad.agent = "line\nbreak".to_owned();
+        assert_eq!(bad.validate(), Err(ConfigError::Agent(10)));
+    }
+
+    #[test]
+    fn request_protocols_have_plain_and_different_names() {
+        let protocol = |name: &str| RequestProtocol {
+            name: name.to_owned(),
+            request_bytes_max: 100,
+            chunk_bytes_max: 100,
+            chunks_max: 1,
+            response_bytes_max: 100,
+        };
+        let mut config = config();
+        config.requests = vec![protocol("status"), protocol("votes_by_slot")];
+        assert_eq!(config.validate(), Ok(()));
+        config.requests.push(protocol("status"));
+        assert_eq!(
+            config.validate(),
+            Err(ConfigError::RequestName("status".to_owned()))
+        );
+        for name in ["", "a/b", "Status", &"a".repeat(33)] {
+            config.requests = vec![protocol(name)];
+            assert!(config.validate().is_err(), "{name}");
+        }
+        config.requests = vec![protocol("status")];
+        config.requests[0].request_bytes_max = REQUEST_BYTES_LIMIT + 1;
+        assert!(config.validate().is_err());
+    }
+}

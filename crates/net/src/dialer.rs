@@ -1,0 +1,220 @@
+//! Who is dialled, and when again.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use libp2p::{Multiaddr, PeerId};
+
+use crate::address::Address;
+
+/// Machines that are dialled.
+const TARGETS_MAX: usize = 4096;
+
+/// Addresses of one of them; the first ones stay.
+const ADDRESSES_MAX: usize = 8;
+
+/// The first pause after a failure; doubled after each, up to the last.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// Of two machines that know each other one waits so long before it dials: when both dial at the same
+/// instant, each refuses the other's connection as the second one.
+const COURTESY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct Target {
+    addresses: Vec<Multiaddr>,
+    connected: bool,
+    due: Instant,
+    pause: Duration,
+}
+
+/// The machines that are dialled until they are connected, and again when lost.
+#[derive(Debug)]
+pub(crate) struct Dialer {
+    own: PeerId,
+    targets: BTreeMap<PeerId, Target>,
+    jitter: RandomState,
+    draws: u64,
+}
+
+impl Dialer {
+    pub(crate) fn new(own: PeerId) -> Self {
+        Self {
+            own,
+            targets: BTreeMap::new(),
+            jitter: RandomState::new(),
+            draws: 0,
+        }
+    }
+
+    /// Adds an address; false if there is no room or it is this machine's own.
+    pub(crate) fn add(&mut self, address: &Address, now: Instant) -> bool {
+        let id = address.id().0;
+        if id == self.own || (self.targets.len() >= TARGETS_MAX && !self.targets.contains_key(&id))
+        {
+            return false;
+        }
+        let courtesy = if self.own < id {
+            Duration::ZERO
+        } else {
+            COURTESY
+        };
+        let due = now + self.varied(courtesy);
+        let target = self.targets.entry(id).or_insert_with(|| Target {
+            addresses: Vec::new(),
+            connected: false,
+            due,
+            pause: PAUSE_MIN,
+        });
+        let known = target.addresses.contains(&address.multiaddr);
+        if !known && target.addresses.len() < ADDRESSES_MAX {
+            target.addresses.push(address.multiaddr.clone());
+        }
+        true
+    }
+
+    /// The machines to dial now, at most `count_max`, longest overdue first. Each counts as failed
+    /// until it is connected.
+    pub(crate) fn due(
+        &mut self,
+        now: Instant,
+        count_max: usize,
+        keeps_out: impl Fn(&PeerId) -> bool,
+    ) -> Vec<(PeerId, Vec<Multiaddr>)> {
+        let free = |(id, target): &(&PeerId, &Target)| {
+            !target.connected && target.due <= now && !keeps_out(id)
+        };
+        let mut ids: Vec<(Instant, PeerId)> = self
+            .targets
+            .iter()
+            .filter(free)
+            .map(|(id, target)| (target.due, *id))
+            .collect();
+        ids.sort();
+        ids.truncate(count_max);
+        let mut dials = Vec::with_capacity(ids.len());
+        for (_, id) in ids {
+            let draw = self.draw();
+            if let Some(target) = self.targets.get_mut(&id) {
+                target.due = now + vary(target.pause, draw);
+                target.pause = (target.pause * 2).min(PAUSE_MAX);
+                dials.push((id, target.addresses.clone()));
+            }
+        }
+        dials
+    }
+
+    /// A machine is connected, by whoever dialled.
+    pub(crate) fn connected(&mut self, id: &PeerId) {
+        if let Some(target) = self.targets.get_mut(id) {
+            target.connected = true;
+        }
+    }
+
+    /// A machine is lost. One that stayed for a while is dialled soon, any other after its pause.
+    pub(crate) fn lost(&mut self, id: &PeerId, now: Instant, stayed: Duration) {
+        let draw = self.draw();
+        if let Some(target) = self.targets.get_mut(id) {
+            target.connected = false;
+            if stayed >= PAUSE_MAX {
+                target.pause = PAUSE_MIN;
+            }
+            target.due = target.due.max(now + vary(target.pause, draw));
+        }
+    }
+
+    fn varied(&mut self, pause: Duration) -> Duration {
+        vary(pause, self.draw())
+    }
+
+    /// A number that nobody can foresee: the keys of the standard hash come from the system.
+    fn draw(&mut self) -> u64 {
+        self.draws += 1;
+        self.jitter.hash_one(self.draws)
+    }
+}
+
+/// A pause made longer by up to a quarter, so that machines that were lost together do not come back
+/// together.
+fn vary(pause: Duration, draw: u64) -> Duration {
+    pause + pause.mul_f64((draw % 1024) as f64 / 4096.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Transport;
+    use crate::key::NodeKey;
+
+    fn address() -> Address {
+        let socket = ([127, 0, 0, 1], 9000).into();
+        Address::new(socket, Transport::Quic, NodeKey::generate().id()).remove(0)
+    }
+
+    fn open(_: &PeerId) -> bool {
+        false
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_minute() {
+        let start = Instant::now();
+        let mut dialer = Dialer::new(PeerId::random());
+        let address = address();
+        assert!(dialer.add(&address, start));
+        let mut now = start + Duration::from_secs(2);
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            assert_eq!(dialer.due(now, 16, open).len(), 1);
+            let before = now;
+            while dialer.due(now, 0, open).is_empty() && {
+                let target = &dialer.targets[&address.id().0];
+                target.due > now
+            } {
+                now += Duration::from_millis(10);
+            }
+            pauses.push((now - before).as_secs_f64());
+        }
+        for (pause, least) in pauses
+            .iter()
+            .zip([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0])
+        {
+            assert!((least..least * 1.26).contains(pause), "{pauses:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_connected_or_kept_out_is_not_dialled() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(2);
+        let mut dialer = Dialer::new(PeerId::random());
+        let (one, two) = (address(), address());
+        assert!(dialer.add(&one, start) && dialer.add(&two, start) && dialer.add(&two, start));
+        assert_eq!(dialer.due(later, 1, open).len(), 1, "as many as allowed");
+        dialer.connected(&one.id().0);
+        dialer.connected(&two.id().0);
+        let far = later + Duration::from_secs(100);
+        assert!(dialer.due(far, 16, open).is_empty());
+        dialer.lost(&one.id().0, far, Duration::from_secs(100));
+        assert!(dialer.due(far, 16, open).is_empty(), "not at once");
+        let soon = far + Duration::from_millis(1300);
+        assert!(dialer.due(soon, 16, |_| true).is_empty());
+        let dialled = dialer.due(soon, 16, open);
+        assert_eq!(dialled, [(one.id().0, vec![one.multiaddr.clone()])]);
+    }
+
+    #[test]
+    fn there_are_only_so_many_and_never_oneself() {
+        let now = Instant::now();
+        let own = address();
+        let mut dialer = Dialer::new(own.id().0);
+        assert!(!dialer.add(&own, now));
+        for _ in 0..TARGETS_MAX {
+            let id = crate::key::NodeId(PeerId::random());
+            let socket = ([127, 0, 0, 1], 1).into();
+            assert!(dialer.add(&Address::new(socket, Transport::Tcp, id)[0], now));
+        }
+        assert!(!dialer.add(&address(), now));
+    }
+}

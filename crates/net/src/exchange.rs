@@ -1,0 +1,384 @@
+//! The part of a connection that is not gossip: frames of the broadcast protocol, and requests.
+//!
+//! Each stream is a small task inside the handler of its connection. Tasks take from and give to the
+//! queues that they share with the driver, so neither the swarm nor another connection waits for
+//! them, and all of them end with the connection.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures::future::{BoxFuture, FutureExt, Ready, ready};
+use futures::stream::{FuturesUnordered, StreamExt};
+use libp2p::core::Endpoint;
+use libp2p::core::transport::PortUse;
+use libp2p::core::upgrade::{InboundUpgrade, OutboundUpgrade, UpgradeInfo};
+use libp2p::swarm::handler::{ConnectionEvent, FullyNegotiatedInbound, FullyNegotiatedOutbound};
+use libp2p::swarm::{
+    ConnectionDenied, ConnectionHandler, ConnectionHandlerEvent, ConnectionId, FromSwarm,
+    NetworkBehaviour, NotifyHandler, Stream, StreamProtocol, StreamUpgradeError, SubstreamProtocol,
+    THandler, THandlerInEvent, THandlerOutEvent, ToSwarm,
+};
+use libp2p::{Multiaddr, PeerId};
+use std::collections::VecDeque;
+
+use crate::bucket::Bucket;
+use crate::event::{Peer, RequestError};
+use crate::frames::{FrameQueue, STREAMS, read_frames, write_frames};
+use crate::handle::Shared;
+use crate::requests::{Question, answer, ask};
+use crate::status::DropReason;
+
+/// The broadcast protocol.
+const BROADCAST: StreamProtocol = StreamProtocol::new("/alphorn/broadcast/1");
+
+/// Time to agree on the protocol of a stream.
+const NEGOTIATION_TIME: Duration = Duration::from_secs(5);
+
+/// How often a connection opens its streams for frames again after they broke.
+const REOPENED_MAX: usize = 16;
+
+/// The names of the protocols: broadcast, and the requests in the order of the configuration.
+type Protocols = Arc<[StreamProtocol]>;
+
+fn protocols(shared: &Shared) -> Protocols {
+    let requests = shared.config.requests.iter().map(|request| {
+        let name = format!("/alphorn/req/{}/1", request.name);
+        StreamProtocol::try_from_owned(name).expect("the name begins with a slash")
+    });
+    std::iter::once(BROADCAST).chain(requests).collect()
+}
+
+/// Offers some protocols, and gives the stream with the index of the chosen one.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer(Protocols);
+
+impl UpgradeInfo for Offer {
+    type Info = StreamProtocol;
+    type InfoIter = Vec<StreamProtocol>;
+
+    fn protocol_info(&self) -> Self::InfoIter {
+        self.0.to_vec()
+    }
+}
+
+impl InboundUpgrade<Stream> for Offer {
+    type Output = (Stream, StreamProtocol);
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Output, Infallible>>;
+
+    fn upgrade_inbound(self, stream: Stream, protocol: StreamProtocol) -> Self::Future {
+        ready(Ok((stream, protocol)))
+    }
+}
+
+/// Asks for one protocol.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish(StreamProtocol);
+
+impl UpgradeInfo for Wish {
+    type Info = StreamProtocol;
+    type InfoIter = std::iter::Once<StreamProtocol>;
+
+    fn protocol_info(&self) -> Self::InfoIter {
+        std::iter::once(self.0.clone())
+    }
+}
+
+impl OutboundUpgrade<Stream> for Wish {
+    type Output = Stream;
+    type Error = Infallible;
+    type Future = Ready<Result<Stream, Infallible>>;
+
+    fn upgrade_outbound(self, stream: Stream, _: StreamProtocol) -> Self::Future {
+        ready(Ok(stream))
+    }
+}
+
+/// What a stream is opened for.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    Frames,
+    Question(Question),
+}
+
+/// What a task leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ended {
+    FrameWriter,
+    FrameReader,
+    Question,
+    Answer,
+}
+
+/// One connection.
+pub(crate) struct Handler {
+    shared: Arc<Shared>,
+    protocols: Protocols,
+    peer: Peer,
+    queue: Arc<FrameQueue>,
+    served: Arc<Mutex<Bucket>>,
+    to_open: VecDeque<Purpose>,
+    tasks: FuturesUnordered<BoxFuture<'static, Ended>>,
+    /// Streams of the peer that are open, by what they carry.
+    readers: usize,
+    answers: usize,
+    reopened: usize,
+}
+
+impl Handler {
+    fn new(shared: &Arc<Shared>, protocols: &Protocols, peer: Peer) -> Self {
+        let queue = Arc::new(FrameQueue::default());
+        shared.frames.open(peer, Arc::clone(&queue));
+        let per_s = shared.config.limits.serve_bytes_per_s_max;
+        Self {
+            shared: Arc::clone(shared),
+            protocols: Arc::clone(protocols),
+            peer,
+            queue,
+            served: Arc::new(Mutex::new(Bucket::new(per_s, per_s, Instant::now()))),
+            to_open: (0..STREAMS).map(|_| Purpose::Frames).collect(),
+            tasks: FuturesUnordered::new(),
+            readers: 0,
+            answers: 0,
+            reopened: 0,
+        }
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static, ended: Ended) {
+        self.tasks.push(task.map(move |()| ended).boxed());
+    }
+
+    fn on_inbound(&mut self, stream: Stream, protocol: &StreamProtocol) {
+        let shared = Arc::clone(&self.shared);
+        let Some(index) = self.protocols.iter().position(|p| p == protocol) else {
+            return;
+        };
+        let Some(request) = index.checked_sub(1) else {
+            // A peer opens as many as this machine does; more would only take memory.
+            if self.readers < STREAMS {
+                self.readers += 1;
+                self.spawn(read_frames(stream, self.peer, shared), Ended::FrameReader);
+            } else {
+                shared.counters.dropped(DropReason::Malformed);
+            }
+            return;
+        };
+        if self.answers < shared.config.limits.requests_per_peer_max {
+            self.answers += 1;
+            let served = Arc::clone(&self.served);
+            let task = answer(stream, request, self.peer, served, shared);
+            self.spawn(task, Ended::Answer);
+        } else {
+            // The stream is reset: the asker knows the limit.
+            shared.counters.dropped(DropReason::Requests);
+        }
+    }
+
+    fn on_outbound(&mut self, stream: Stream, purpose: Purpose) {
+        let shared = Arc::clone(&self.shared);
+        match purpose {
+            Purpose::Frames => {
+                let queue = Arc::clone(&self.queue);
+                let task = write_frames(stream, self.peer, queue, shared).map(drop);
+                self.spawn(task, Ended::FrameWriter);
+            }
+            Purpose::Question(question) => {
+                self.spawn(ask(stream, question, shared), Ended::Question);
+            }
+        }
+    }
+
+    fn on_not_opened(&mut self, purpose: Purpose, error: &StreamUpgradeError<Infallible>) {
+        match purpose {
+            Purpose::Frames => {
+                // Without the protocol nothing can ever be sent.
+                if matches!(error, StreamUpgradeError::NegotiationFailed) {
+                    let lost = self.queue.close();
+                    self.shared.inbox.push_sent(self.peer, lost);
+                } else {
+                    self.reopen();
+                }
+            }
+            Purpose::Question(question) => question.ticket.finish(Err(match error {
+                StreamUpgradeError::NegotiationFailed => RequestError::Unsupported,
+                StreamUpgradeError::Timeout => RequestError::Timeout,
+                _ => RequestError::Disconnected,
+            })),
+        }
+    }
+
+    fn reopen(&mut self) {
+        if self.reopened < REOPENED_MAX {
+            self.reopened += 1;
+            self.to_open.push_back(Purpose::Frames);
+        }
+    }
+
+    fn on_ended(&mut self, ended: Ended) {
+        match ended {
+            Ended::FrameWriter => self.reopen(),
+            Ended::FrameReader => self.readers -= 1,
+            Ended::Answer => self.answers -= 1,
+            Ended::Question => {}
+        }
+    }
+}
+
+impl Drop for Handler {
+    fn drop(&mut self) {
+        self.shared.frames.close(self.peer);
+    }
+}
+
+impl ConnectionHandler for Handler {
+    type FromBehaviour = Question;
+    type ToBehaviour = Infallible;
+    type InboundProtocol = Offer;
+    type OutboundProtocol = Wish;
+    type InboundOpenInfo = ();
+    type OutboundOpenInfo = Purpose;
+
+    fn listen_protocol(&self) -> SubstreamProtocol<Offer, ()> {
+        SubstreamProtocol::new(Offer(Arc::clone(&self.protocols)), ())
+            .with_timeout(NEGOTIATION_TIME)
+    }
+
+    fn connection_keep_alive(&self) -> bool {
+        true
+    }
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<ConnectionHandlerEvent<Wish, Purpose, Infallible>> {
+        while let Poll::Ready(Some(ended)) = self.tasks.poll_next_unpin(cx) {
+            self.on_ended(ended);
+        }
+        if let Some(purpose) = self.to_open.pop_front() {
+            let index = match &purpose {
+                Purpose::Frames => 0,
+                Purpose::Question(question) => question.protocol + 1,
+            };
+            let wish = Wish(self.protocols[index].clone());
+            let protocol = SubstreamProtocol::new(wish, purpose).with_timeout(NEGOTIATION_TIME);
+            return Poll::Ready(ConnectionHandlerEvent::OutboundSubstreamRequest { protocol });
+        }
+        Poll::Pending
+    }
+
+    fn on_behaviour_event(&mut self, question: Question) {
+        self.to_open.push_back(Purpose::Question(question));
+    }
+
+    fn on_connection_event(&mut self, event: ConnectionEvent<'_, Offer, Wish, (), Purpose>) {
+        match event {
+            ConnectionEvent::FullyNegotiatedInbound(FullyNegotiatedInbound {
+                protocol: (stream, protocol),
+                ..
+            }) => self.on_inbound(stream, &protocol),
+            ConnectionEvent::FullyNegotiatedOutbound(FullyNegotiatedOutbound {
+                protocol: stream,
+                info,
+            }) => self.on_outbound(stream, info),
+            ConnectionEvent::DialUpgradeError(failed) => {
+                self.on_not_opened(failed.info, &failed.error);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Makes the handlers and brings them questions.
+pub(crate) struct Behaviour {
+    shared: Arc<Shared>,
+    protocols: Protocols,
+    next_peer: Peer,
+    /// The numbers of connections that the service has not seen yet, newest last; at most as many as
+    /// the swarm establishes between two of its events.
+    numbered: VecDeque<(ConnectionId, Peer)>,
+    questions: VecDeque<(PeerId, ConnectionId, Question)>,
+}
+
+impl Behaviour {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            protocols: protocols(shared),
+            next_peer: 0,
+            numbered: VecDeque::new(),
+            questions: VecDeque::new(),
+        }
+    }
+
+    /// The number of a connection that was just established; forgets older ones.
+    pub(crate) fn number(&mut self, connection: ConnectionId) -> Option<Peer> {
+        let at = self.numbered.iter().position(|(id, _)| *id == connection)?;
+        self.numbered.remove(at).map(|(_, peer)| peer)
+    }
+
+    /// Sends a question to a connection.
+    pub(crate) fn ask(&mut self, id: PeerId, connection: ConnectionId, question: Question) {
+        self.questions.push_back((id, connection, question));
+    }
+
+    fn handler(&mut self, connection: ConnectionId) -> Handler {
+        let peer = self.next_peer;
+        self.next_peer += 1;
+        self.numbered.push_back((connection, peer));
+        // A connection that another behaviour denied was numbered for nothing.
+        if self.numbered.len() > self.shared.config.limits.peers_max as usize + 64 {
+            self.numbered.pop_front();
+        }
+        Handler::new(&self.shared, &self.protocols, peer)
+    }
+}
+
+impl NetworkBehaviour for Behaviour {
+    type ConnectionHandler = Handler;
+    type ToSwarm = Infallible;
+
+    fn handle_established_inbound_connection(
+        &mut self,
+        connection: ConnectionId,
+        _: PeerId,
+        _: &Multiaddr,
+        _: &Multiaddr,
+    ) -> Result<THandler<Self>, ConnectionDenied> {
+        Ok(self.handler(connection))
+    }
+
+    fn handle_established_outbound_connection(
+        &mut self,
+        connection: ConnectionId,
+        _: PeerId,
+        _: &Multiaddr,
+        _: Endpoint,
+        _: PortUse,
+    ) -> Result<THandler<Self>, ConnectionDenied> {
+        Ok(self.handler(connection))
+    }
+
+    fn on_swarm_event(&mut self, _: FromSwarm<'_>) {}
+
+    fn on_connection_handler_event(
+        &mut self,
+        _: PeerId,
+        _: ConnectionId,
+        event: THandlerOutEvent<Self>,
+    ) {
+        match event {}
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Infallible, THandlerInEvent<Self>>> {
+        match self.questions.pop_front() {
+            None => Poll::Pending,
+            Some((peer_id, connection, event)) => Poll::Ready(ToSwarm::NotifyHandler {
+                peer_id,
+                handler: NotifyHandler::One(connection),
+                event,
+            }),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Frames of the broadcast protocol: a bounded queue for each peer, and the ends of its streams.
+//!
+//! Several streams share one queue: each takes the next frame when it has sent its last, so one that
+//! is stuck behind a lost packet holds up a part of the traffic only.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use crate::event::Peer;
+use crate::frame::{self, Deframer};
+use crate::handle::{Refused, Shared};
+use crate::status::{DropReason, add};
+
+/// Long-lived streams in each direction of a connection.
+pub(crate) const STREAMS: usize = 4;
+
+/// Bytes that are read from a stream at once.
+pub(crate) const READ_BYTES: usize = 16 * 1024;
+
+#[derive(Debug)]
+struct Waiting {
+    id: u64,
+    data: Arc<[u8]>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Waiting>,
+    /// Frames that have not left: those that wait and those that are being written.
+    count: usize,
+    bytes: usize,
+    closed: bool,
+}
+
+/// The queue to one peer.
+#[derive(Debug, Default)]
+pub(crate) struct FrameQueue {
+    state: Mutex<State>,
+    ready: Notify,
+}
+
+impl FrameQueue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that holds the lock can leave the state half changed by a panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next frame, none when the peer is gone.
+    async fn next(&self) -> Option<Arc<[u8]>> {
+        loop {
+            {
+                let mut state = self.lock();
+                if let Some(waiting) = state.waiting.pop_front() {
+                    if !state.waiting.is_empty() {
+                        self.ready.notify_one();
+                    }
+                    return Some(waiting.data);
+                }
+                if state.closed {
+                    // The other streams wait as well.
+                    self.ready.notify_one();
+                    return None;
+                }
+            }
+            self.ready.notified().await;
+        }
+    }
+
+    fn left(&self, bytes: usize) {
+        let mut state = self.lock();
+        state.count = state.count.saturating_sub(1);
+        state.bytes = state.bytes.saturating_sub(bytes);
+    }
+
+    /// Gives up what waits, and takes nothing more; returns how many frames were given up.
+    pub(crate) fn close(&self) -> u32 {
+        let mut state = self.lock();
+        state.closed = true;
+        let lost = state.waiting.len();
+        state.count = state.count.saturating_sub(lost);
+        state.bytes = 0;
+        state.waiting.clear();
+        self.ready.notify_one();
+        u32::try_from(lost).unwrap_or(u32::MAX)
+    }
+}
+
+/// The queues of all connected peers.
+#[derive(Debug)]
+pub(crate) struct FrameQueues {
+    queues: Mutex<BTreeMap<Peer, Arc<FrameQueue>>>,
+    frames_max: usize,
+    bytes_max: usize,
+}
+
+impl FrameQueues {
+    pub(crate) fn new(frames_max: usize, bytes_max: usize) -> Self {
+        Self {
+            queues: Mutex::default(),
+            frames_max,
+            bytes_max,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Peer, Arc<FrameQueue>>> {
+        // A map is whole after a panic as well.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue(&self, peer: Peer) -> Option<Arc<FrameQueue>> {
+        self.lock().get(&peer).cloned()
+    }
+
+    /// A peer is connected; frames may be sent to it.
+    pub(crate) fn open(&self, peer: Peer, queue: Arc<FrameQueue>) {
+        self.lock().insert(peer, queue);
+    }
+
+    /// A peer is gone.
+    pub(crate) fn close(&self, peer: Peer) {
+        if let Some(queue) = self.lock().remove(&peer) {
+            queue.close();
+        }
+    }
+
+    /// Queues a frame.
+    pub(crate) fn push(&self, peer: Peer, id: u64, data: Arc<[u8]>) -> Result<(), Refused> {
+        let queue = self.queue(peer).ok_or(Refused::Peer(peer))?;
+        let mut state = queue.lock();
+        if state.closed {
+            return Err(Refused::Peer(peer));
+        }
+        if state.count >= self.frames_max {
+            return Err(Refused::Full {
+                what: "frames to the peer",
+                bound: self.frames_max,
+            });
+        }
+        if state.bytes + data.len() > self.bytes_max {
+            return Err(Refused::Full {
+                what: "bytes of frames to the peer",
+                bound: self.bytes_max,
+            });
+        }
+        state.count += 1;
+        state.bytes += data.len();
+        state.waiting.push_back(Waiting { id, data });
+        drop(state);
+        queue.ready.notify_one();
+        Ok(())
+    }
+
+    /// Takes back what has not begun to leave; returns how many frames that were.
+    pub(crate) fn cancel(&self, peer: Peer, id: u64) -> u32 {
+        let Some(queue) = self.queue(peer) else {
+            return 0;
+        };
+        let mut state = queue.lock();
+        let (mut count, mut bytes) = (0, 0);
+        state.waiting.retain(|waiting| {
+            let kept = waiting.id != id;
+            if !kept {
+                count += 1;
+                bytes += waiting.data.len();
+            }
+            kept
+        });
+        state.count = state.count.saturating_sub(count as usize);
+        state.bytes = state.bytes.saturating_sub(bytes);
+        count
+    }
+}
+
+/// Sends the frames of a queue on one stream, until the peer is gone or the stream breaks.
+pub(crate) async fn write_frames<S: AsyncWrite + Unpin>(
+    mut stream: S,
+    peer: Peer,
+    queue: Arc<FrameQueue>,
+    shared: Arc<Shared>,
+) -> io::Result<()> {
+    while let Some(data) = queue.next().await {
+        let sent = async {
+            stream.write_all(&frame::head(None, data.len())).await?;
+            stream.write_all(&data).await?;
+            stream.flush().await
+        };
+        let sent = sent.await;
+        // A frame that broke its stream left the queue as well: it is not sent twice.
+        queue.left(data.len());
+        shared.inbox.push_sent(peer, 1);
+        sent?;
+        add(&shared.counters.frames[1], 1);
+    }
+    stream.close().await
+}
+
+/// Takes frames from one stream to the inbox, until the stream ends or breaks the framing.
+pub(crate) async fn read_frames<S: AsyncRead + Unpin>(
+    mut stream: S,
+    peer: Peer,
+    shared: Arc<Shared>,
+) {
+    let mut deframer = Deframer::plain(shared.config.limits.frame_bytes_max);
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let Ok(count) = stream.read(&mut buffer).await else {
+            return;
+        };
+        if count == 0 {
+            return;
+        }
+        let mut input = &buffer[..count];
+        while !input.is_empty() {
+            let Ok(used) = deframer.push(input) else {
+                shared.counters.dropped(DropReason::Malformed);
+                return;
+            };
+            input = &input[used..];
+            if let Some(frame) = deframer.take() {
+                add(&shared.counters.frames[0], 1);
+                for dropped in shared.inbox.push_frame(peer, frame.payload.into()) {
+                    shared.gave_way(dropped);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Carries bytes between machines, and knows no message.
+//!
+//! [`start`] opens the sockets and gives a [`Handle`], whose methods never block, and the [`Events`].
+//! In between is one thread with libp2p: gossipsub for what goes to everyone (every message waits
+//! for a verdict of the driver before it is forwarded), request protocols `/alphorn/req/{name}/1`,
+//! and long-lived streams `/alphorn/broadcast/1` for frames to one peer.
+//!
+//! Everything is bounded. What a peer sends is read no faster than [`Limits::peer_bytes_per_s_max`],
+//! before anything is decoded; then come the grammar of topics and the length of the kind, the rate
+//! of messages, the table of verdicts and a queue that is fair among peers. What does not fit is
+//! dropped and counted under a [`DropReason`]. This crate does not know slots, votes or signatures:
+//! what is too old or of no interest is for the driver to say.
+//!
+//! Without the feature `swarm` only the formats remain: names of topics and frames.
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "swarm")]
+mod address;
+#[cfg(feature = "swarm")]
+mod bucket;
+#[cfg(feature = "swarm")]
+mod config;
+#[cfg(feature = "swarm")]
+mod dialer;
+#[cfg(feature = "swarm")]
+mod event;
+#[cfg(feature = "swarm")]
+mod exchange;
+pub mod frame;
+#[cfg(feature = "swarm")]
+mod frames;
+#[cfg(feature = "swarm")]
+mod gossip;
+#[cfg(feature = "swarm")]
+mod handle;
+#[cfg(feature = "swarm")]
+mod inbox;
+#[cfg(feature = "swarm")]
+mod judge;
+#[cfg(feature = "swarm")]
+mod key;
+#[cfg(feature = "swarm")]
+mod link;
+#[cfg(feature = "swarm")]
+mod outbox;
+#[cfg(feature = "swarm")]
+mod requests;
+#[cfg(feature = "swarm")]
+mod service;
+#[cfg(feature = "swarm")]
+mod status;
+#[cfg(feature = "swarm")]
+mod tokens;
+pub mod topic;
+
+#[cfg(feature = "swarm")]
+pub use address::{Address, AddressError, Transport};
+#[cfg(feature = "swarm")]
+pub use config::{
+    AGENT_BYTES_MAX, Config, ConfigError, Gossip, Limits, Listen, PerKind, RequestProtocol,
+};
+#[cfg(feature = "swarm")]
+pub use event::{DownReason, Event, Message, Peer, RequestError};
+#[cfg(feature = "swarm")]
+pub use handle::{Events, Handle, Priority, Refused, Verdict};
+#[cfg(feature = "swarm")]
+pub use key::{KeyError, NodeId, NodeKey};
+#[cfg(feature = "swarm")]
+pub use requests::{CODE_BUSY, CODE_END};
+#[cfg(feature = "swarm")]
+pub use service::{NetError, start};
+#[cfg(feature = "swarm")]
+pub use status::{DropReason, KindStatus, PeerStatus, Status};
+pub use topic::{NetworkDigest, Topic, TopicError, TopicKind};

@@ -1,0 +1,384 @@
+//! The network thread: one loop over the swarm, the driver's commands and a clock.
+
+mod commands;
+mod events;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU8;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use libp2p::allow_block_list::{self, BlockedPeers};
+use libp2p::connection_limits::{self, ConnectionLimits};
+use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
+use libp2p::swarm::{ConnectionId, NetworkBehaviour, Swarm};
+use libp2p::{PeerId, identify, memory_connection_limits, ping};
+use thiserror::Error;
+use tokio::runtime::Runtime;
+use tokio::time::MissedTickBehavior;
+
+use crate::bucket::Bucket;
+use crate::config::{Config, ConfigError};
+use crate::dialer::Dialer;
+use crate::event::{DownReason, Peer};
+use crate::handle::{Events, Handle, Shared};
+use crate::judge::Judge;
+use crate::link::{Link, Links, transport};
+use crate::status::{DropReason, PeerStatus};
+use crate::tokens::Tokens;
+use crate::topic::{Topic, TopicKind};
+use crate::{exchange, gossip};
+
+/// Between two looks at clocks: dials, tokens, bans.
+const TICK: Duration = Duration::from_millis(100);
+/// Ticks between two looks at the slow things: points, scores, pictures of the peers.
+const SLOW_TICKS: u64 = 10;
+/// Commands of one sort that are done before the swarm has its turn again.
+const BATCH_MAX: usize = 64;
+/// Time between two pings.
+const PING_TIME: Duration = Duration::from_secs(15);
+/// A peer that has not said by then which network it is of has to go.
+const SILENCE_TIME: Duration = Duration::from_secs(10);
+/// Time for the farewells of a shutdown.
+const FAREWELL_TIME: Duration = Duration::from_millis(200);
+/// A message of a kind costs so much of the peer's bucket, so that slow rates have whole numbers.
+const MESSAGE_UNITS: u64 = 1000;
+
+/// Why a network did not start.
+#[derive(Debug, Error)]
+pub enum NetError {
+    /// A value that cannot be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A socket that cannot be opened.
+    #[error("cannot listen on {address}: {reason}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        reason: String,
+    },
+    /// The thread or its runtime cannot be made.
+    #[error("cannot start the network thread: {0}")]
+    Thread(io::Error),
+    /// Noise refuses the key.
+    #[error("cannot set up encryption: {0}")]
+    Crypto(String),
+    /// Gossipsub refuses its settings.
+    #[error("cannot set up gossip: {0}")]
+    Gossip(String),
+}
+
+/// Everything that is asked about a connection; denials first, so that nothing is made for a
+/// connection that will not be.
+#[derive(NetworkBehaviour)]
+pub(crate) struct Behaviour {
+    limits: connection_limits::Behaviour,
+    memory: memory_connection_limits::Behaviour,
+    blocked: allow_block_list::Behaviour<BlockedPeers>,
+    identify: identify::Behaviour,
+    ping: ping::Behaviour,
+    gossip: gossip::Behaviour,
+    exchange: exchange::Behaviour,
+}
+
+impl Behaviour {
+    fn new(shared: &Arc<Shared>) -> Result<Self, NetError> {
+        let config = &shared.config;
+        let limits = ConnectionLimits::default()
+            .with_max_pending_incoming(Some(config.limits.pending_in_max))
+            .with_max_pending_outgoing(Some(config.limits.pending_out_max))
+            .with_max_established_incoming(Some(config.limits.peers_in_max))
+            .with_max_established(Some(config.limits.peers_max))
+            .with_max_established_per_peer(Some(1));
+        let identify = identify::Config::new(network_name(config), config.key.pair().public())
+            .with_agent_version(config.agent.clone())
+            .with_cache_size(0);
+        Ok(Self {
+            limits: connection_limits::Behaviour::new(limits),
+            memory: memory_connection_limits::Behaviour::with_max_bytes(
+                config.limits.process_bytes_max,
+            ),
+            blocked: allow_block_list::Behaviour::default(),
+            identify: identify::Behaviour::new(identify),
+            ping: ping::Behaviour::new(ping::Config::new().with_interval(PING_TIME)),
+            gossip: gossip::behaviour(shared)?,
+            exchange: exchange::Behaviour::new(shared),
+        })
+    }
+}
+
+/// What machines of one network tell each other.
+fn network_name(config: &Config) -> String {
+    format!("alphorn/{}", config.network)
+}
+
+/// A connected peer.
+#[derive(Debug)]
+struct Connected {
+    peer: Peer,
+    connection: ConnectionId,
+    address: SocketAddr,
+    outbound: bool,
+    since: Instant,
+    client: Option<Arc<str>>,
+    link: Option<Arc<Link>>,
+    /// Messages that it may bring, by kind of topic.
+    rates: [Bucket; TopicKind::ALL.len()],
+    leaving: Option<DownReason>,
+}
+
+struct Service {
+    swarm: Swarm<Behaviour>,
+    shared: Arc<Shared>,
+    links: Links,
+    tokens: Tokens,
+    judge: Judge,
+    dialer: Dialer,
+    peers: BTreeMap<PeerId, Connected>,
+    ids: BTreeMap<Peer, PeerId>,
+    topics: BTreeSet<Topic>,
+    ticks: u64,
+}
+
+/// Opens the sockets and starts the network on a thread of its own.
+///
+/// # Errors
+///
+/// A configuration that is not valid, a socket that cannot be opened, or a thread that cannot be made.
+pub fn start(config: Config) -> Result<(Handle, Events), NetError> {
+    config.validate()?;
+    let shared = Arc::new(Shared::new(config));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(NetError::Thread)?;
+    let runtime = Background(Some(runtime));
+    let service = Service::new(&shared, &runtime)?;
+    let handle = Handle {
+        shared: Arc::clone(&shared),
+    };
+    let closed = Closed(Arc::clone(&shared));
+    thread::Builder::new()
+        .name("net".to_owned())
+        .spawn(move || run(&runtime, service, closed))
+        .map_err(NetError::Thread)?;
+    Ok((handle, Events { shared }))
+}
+
+fn run(runtime: &Background, mut service: Service, closed: Closed) {
+    if let Some(runtime) = &runtime.0 {
+        runtime.block_on(async {
+            service.serve().await;
+            service.farewell().await;
+            drop(service);
+        });
+    }
+    drop(closed);
+}
+
+/// A runtime that may be dropped where waiting is not allowed: a start that fails inside another
+/// runtime drops it there.
+struct Background(Option<Runtime>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Tells both sides that the network has stopped, however it came to that.
+struct Closed(Arc<Shared>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.0.outbox.close();
+        self.0.inbox.close();
+    }
+}
+
+impl Service {
+    /// Opens the sockets. They belong to the runtime in whose context they are opened.
+    fn new(shared: &Arc<Shared>, runtime: &Background) -> Result<Self, NetError> {
+        let _context = runtime.0.as_ref().map(Runtime::enter);
+        let config = &shared.config;
+        let links = Links::default();
+        let id = config.key.id().0;
+        let transport = transport(config.key.pair(), shared, &links)?;
+        let settings = libp2p::swarm::Config::with_tokio_executor();
+        let mut dialer = Dialer::new(id);
+        let now = Instant::now();
+        for address in &config.peers {
+            if !dialer.add(address, now) {
+                shared.counters.dropped(DropReason::Connections);
+            }
+        }
+        let mut swarm = Swarm::new(transport, Behaviour::new(shared)?, id, settings);
+        for listen in &config.listen {
+            for address in listen.transport.bases(listen.address) {
+                let opened = swarm.listen_on(address);
+                opened.map_err(|error| NetError::Listen {
+                    address: listen.address,
+                    reason: error.to_string(),
+                })?;
+            }
+        }
+        Ok(Self {
+            swarm,
+            tokens: Tokens::new(config.limits.tokens_max, config.verdict_time()),
+            judge: Judge::default(),
+            dialer,
+            links,
+            peers: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            topics: BTreeSet::new(),
+            ticks: 0,
+            shared: Arc::clone(shared),
+        })
+    }
+
+    async fn serve(&mut self) {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let shared = Arc::clone(&self.shared);
+        loop {
+            tokio::select! {
+                event = self.swarm.select_next_some() => self.on_event(event),
+                () = shared.outbox.wait() => {
+                    let batch = shared.outbox.take(BATCH_MAX);
+                    if batch.shutdown {
+                        return;
+                    }
+                    self.on_batch(batch);
+                }
+                _ = tick.tick() => self.on_tick(),
+            }
+        }
+    }
+
+    /// Closes the connections, so that the peers need not wait to notice.
+    async fn farewell(&mut self) {
+        let ids: Vec<PeerId> = self.peers.keys().copied().collect();
+        for id in ids {
+            // Fails if it is gone already.
+            let _ = self.swarm.disconnect_peer_id(id);
+        }
+        let closed = async {
+            while self.swarm.connected_peers().next().is_some() {
+                self.swarm.select_next_some().await;
+            }
+        };
+        // Whoever does not close in time is cut off.
+        let _ = tokio::time::timeout(FAREWELL_TIME, closed).await;
+    }
+
+    /// Gives every peer the rates of the topics that are subscribed now.
+    fn renew_rates(&mut self) {
+        let rates = self.rates(Instant::now());
+        for connected in self.peers.values_mut() {
+            connected.rates = rates;
+        }
+    }
+
+    /// Full buckets: twice what is expected on the subscribed topics in a slot.
+    fn rates(&self, now: Instant) -> [Bucket; TopicKind::ALL.len()] {
+        let config = &self.shared.config;
+        TopicKind::ALL.map(|kind| {
+            let topics = self.topics.iter().filter(|topic| topic.kind == kind);
+            let expected = u64::from(config.topic_messages_per_slot.get(kind));
+            let burst = 2 * expected * MESSAGE_UNITS * (topics.count() as u64).max(1);
+            Bucket::new((burst * 1000 / config.slot_ms).max(1), burst, now)
+        })
+    }
+
+    fn on_tick(&mut self) {
+        let now = Instant::now();
+        for _ in 0..self.tokens.expire(now) {
+            self.shared.counters.dropped(DropReason::Expired);
+        }
+        self.count_tokens();
+        for id in self.judge.released(now) {
+            self.let_in(id);
+        }
+        self.dial_who_is_due(now);
+        self.ticks += 1;
+        if self.ticks.is_multiple_of(SLOW_TICKS) {
+            self.on_slow_tick(now);
+        }
+    }
+
+    fn dial_who_is_due(&mut self, now: Instant) {
+        let counters = self.swarm.network_info();
+        let pending = counters.connection_counters().num_pending_outgoing();
+        let room = self
+            .shared
+            .config
+            .limits
+            .pending_out_max
+            .saturating_sub(pending);
+        let judge = &self.judge;
+        let keeps_out = |id: &PeerId| judge.keeps_out(id);
+        for (id, addresses) in self.dialer.due(now, room as usize, keeps_out) {
+            // One after the other: QUIC stands before TCP.
+            let dial = DialOpts::peer_id(id)
+                .condition(PeerCondition::DisconnectedAndNotDialing)
+                .addresses(addresses)
+                .override_dial_concurrency_factor(NonZeroU8::MIN)
+                .build();
+            if self.swarm.dial(dial).is_err() {
+                self.shared.counters.dropped(DropReason::Connections);
+            }
+        }
+    }
+
+    fn on_slow_tick(&mut self, now: Instant) {
+        self.judge.fade(TICK * SLOW_TICKS as u32);
+        let silent = self.peers.iter().filter(|(_, connected)| {
+            let age = now.saturating_duration_since(connected.since);
+            connected.client.is_none() && age > SILENCE_TIME
+        });
+        let silent: Vec<PeerId> = silent.map(|(id, _)| *id).collect();
+        for id in silent {
+            self.disconnect(id, DownReason::OtherNetwork);
+        }
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        let mut statuses = Vec::with_capacity(self.peers.len());
+        for (id, connected) in &self.peers {
+            gossip.set_application_score(id, self.judge.score(id));
+            let link = connected.link.as_ref();
+            let (bytes_in, bytes_out) = link.map_or((0, 0), |link| link.bytes());
+            statuses.push(PeerStatus {
+                peer: connected.peer,
+                id: crate::NodeId(*id),
+                address: connected.address,
+                outbound: connected.outbound,
+                client: connected.client.clone().unwrap_or_default(),
+                score: gossip.peer_score(id).unwrap_or(0.0),
+                bytes_in,
+                bytes_out,
+            });
+        }
+        let topics: Vec<Topic> = self.topics.iter().copied().collect();
+        let mesh_peers = gossip::mesh_peers(gossip, &topics);
+        for (kind, peers) in self.shared.counters.kinds.iter().zip(mesh_peers) {
+            kind.mesh_peers.store(peers, Ordering::Relaxed);
+        }
+        self.shared.counters.set_peers(statuses.into());
+    }
+
+    /// Closes a machine's connection; it may come again.
+    fn disconnect(&mut self, id: PeerId, reason: DownReason) {
+        if let Some(connected) = self.peers.get_mut(&id) {
+            connected.leaving.get_or_insert(reason);
+        }
+        // Fails if it is gone already.
+        let _ = self.swarm.disconnect_peer_id(id);
+    }
+}

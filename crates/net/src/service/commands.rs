@@ -1,0 +1,185 @@
+//! What the driver asks for.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use libp2p::PeerId;
+use libp2p::gossipsub::{MessageAcceptance, PublishError};
+
+use super::Service;
+use crate::address::Address;
+use crate::event::{DownReason, Peer, RequestError};
+use crate::gossip;
+use crate::handle::Verdict;
+use crate::judge::Sentence;
+use crate::outbox::{Batch, Command, Publication};
+use crate::requests::Question;
+use crate::status::{DropReason, add};
+use crate::topic::{Topic, TopicKind};
+
+impl Service {
+    pub(super) fn on_batch(&mut self, batch: Batch) {
+        for command in batch.control {
+            self.on_command(command);
+        }
+        for (token, verdict) in batch.verdicts {
+            self.on_verdict(token, verdict);
+        }
+        for publication in batch.publications {
+            self.on_publication(&publication);
+        }
+        self.count_tokens();
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Subscribe(topic) => self.on_subscribe(topic),
+            Command::Unsubscribe(topic) => {
+                if self.topics.remove(&topic) {
+                    let gossip = &mut self.swarm.behaviour_mut().gossip;
+                    gossip.unsubscribe(&gossip::ident(topic));
+                    self.renew_rates();
+                }
+            }
+            Command::Request(peer, question) => self.on_request(peer, question),
+            Command::Report { peer, points } => {
+                if let Some(id) = self.ids.get(&peer).copied() {
+                    self.hold_against(id, points);
+                }
+            }
+            Command::Ban(peer) => {
+                if let Some(id) = self.ids.get(&peer).copied() {
+                    self.ban(id);
+                }
+            }
+            Command::Block(id, blocked) => self.block(id.0, blocked),
+            Command::Dial(address) => self.on_dial(&address),
+        }
+    }
+
+    fn on_subscribe(&mut self, topic: Topic) {
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        match gossip::subscribe(gossip, topic) {
+            Ok(()) => {
+                if self.topics.insert(topic) {
+                    self.renew_rates();
+                }
+            }
+            // The handle lets in the topics that the filter lets in.
+            Err(_) => self.shared.counters.dropped(DropReason::Malformed),
+        }
+    }
+
+    fn on_request(&mut self, peer: Peer, mut question: Question) {
+        question.ticket.arm();
+        let connected = self.ids.get(&peer).and_then(|id| {
+            let connected = self.peers.get(id)?;
+            Some((*id, connected.connection))
+        });
+        match connected {
+            Some((id, connection)) => {
+                let exchange = &mut self.swarm.behaviour_mut().exchange;
+                exchange.ask(id, connection, question);
+            }
+            None => question.ticket.finish(Err(RequestError::Disconnected)),
+        }
+    }
+
+    fn on_dial(&mut self, address: &Address) {
+        if !self.dialer.add(address, Instant::now()) {
+            self.shared.counters.dropped(DropReason::Connections);
+        } else if self.peers.contains_key(&address.id().0) {
+            self.dialer.connected(&address.id().0);
+        }
+    }
+
+    fn on_verdict(&mut self, token: u64, verdict: Verdict) {
+        let Some(waiting) = self.tokens.redeem(token) else {
+            return;
+        };
+        let acceptance = match verdict {
+            Verdict::Accept => MessageAcceptance::Accept,
+            Verdict::Ignore => MessageAcceptance::Ignore,
+            Verdict::Reject => MessageAcceptance::Reject,
+        };
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        let known =
+            gossip.report_message_validation_result(&waiting.id, &waiting.source, acceptance);
+        if !known {
+            self.shared.counters.dropped(DropReason::Expired);
+        } else if verdict == Verdict::Accept {
+            self.count_out(waiting.kind, waiting.bytes);
+        }
+    }
+
+    fn on_publication(&mut self, publication: &Publication) {
+        let topic = publication.topic;
+        let hash = gossip::ident(topic).hash();
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        let counters = &self.shared.counters;
+        match gossip.publish(hash, publication.data.to_vec()) {
+            Ok(_) => self.count_out(topic.kind, publication.data.len()),
+            Err(PublishError::Duplicate) => counters.dropped(DropReason::Republished),
+            Err(PublishError::NoPeersSubscribedToTopic | PublishError::AllQueuesFull(_)) => {
+                counters.dropped(DropReason::NoPeers);
+            }
+            Err(_) => counters.dropped(DropReason::Malformed),
+        }
+    }
+
+    fn count_out(&self, kind: TopicKind, bytes: usize) {
+        let kind = &self.shared.counters.kinds[kind as usize];
+        add(&kind.messages_out, 1);
+        add(&kind.bytes_out, bytes as u64);
+    }
+
+    pub(super) fn count_tokens(&self) {
+        let tokens = self.tokens.len() as u64;
+        self.shared.counters.tokens.store(tokens, Ordering::Relaxed);
+    }
+
+    /// Holds points against a machine, and bans it when they are too many.
+    fn hold_against(&mut self, id: PeerId, points: u32) {
+        match self.judge.report(id, points) {
+            Sentence::Ban => self.ban(id),
+            Sentence::Score(score) => {
+                let gossip = &mut self.swarm.behaviour_mut().gossip;
+                gossip.set_application_score(&id, score);
+            }
+        }
+    }
+
+    fn ban(&mut self, id: PeerId) {
+        let time = Duration::from_millis(self.shared.config.limits.ban_ms);
+        let freed = self.judge.ban(id, Instant::now() + time);
+        if let Some(freed) = freed {
+            self.let_in(freed);
+        }
+        self.send_away(id, DownReason::Banned);
+    }
+
+    fn block(&mut self, id: PeerId, blocked: bool) {
+        if !self.judge.block(id, blocked) {
+            self.shared.counters.dropped(DropReason::Connections);
+        } else if blocked {
+            self.send_away(id, DownReason::Blocked);
+        } else {
+            self.let_in(id);
+        }
+    }
+
+    /// Closes a machine's connection and lets it make no other.
+    fn send_away(&mut self, id: PeerId, reason: DownReason) {
+        if let Some(connected) = self.peers.get_mut(&id) {
+            connected.leaving = Some(reason);
+        }
+        self.swarm.behaviour_mut().blocked.block_peer(id);
+    }
+
+    /// Lets a machine in again, unless it is kept out for another reason.
+    pub(super) fn let_in(&mut self, id: PeerId) {
+        if !self.judge.keeps_out(&id) {
+            self.swarm.behaviour_mut().blocked.unblock_peer(id);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What the swarm tells.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use libp2p::core::ConnectedPoint;
+use libp2p::gossipsub::{self, Message, MessageAcceptance, MessageId};
+use libp2p::swarm::{ConnectionId, SwarmEvent};
+use libp2p::{PeerId, identify, ping};
+use sha2::{Digest, Sha256};
+
+use super::{BehaviourEvent, Connected, MESSAGE_UNITS, Service, network_name};
+use crate::address::socket_of;
+use crate::config::AGENT_BYTES_MAX;
+use crate::event::{self, DownReason, Event};
+use crate::gossip::parse;
+use crate::key::NodeId;
+use crate::status::{DropReason, add};
+use crate::tokens::Waiting;
+use crate::topic::Topic;
+
+impl Service {
+    pub(super) fn on_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
+        match event {
+            SwarmEvent::Behaviour(BehaviourEvent::Gossip(gossipsub::Event::Message {
+                propagation_source,
+                message_id,
+                message,
+            })) => self.on_message(propagation_source, message_id, message),
+            SwarmEvent::Behaviour(BehaviourEvent::Identify(identify::Event::Received {
+                peer_id,
+                info,
+                ..
+            })) => self.on_identified(peer_id, &info),
+            SwarmEvent::Behaviour(BehaviourEvent::Ping(ping::Event {
+                peer,
+                result: Err(ping::Failure::Timeout),
+                ..
+            })) => self.disconnect(peer, DownReason::Lost),
+            SwarmEvent::ConnectionEstablished {
+                peer_id,
+                connection_id,
+                endpoint,
+                ..
+            } => self.on_connected(peer_id, connection_id, &endpoint),
+            SwarmEvent::ConnectionClosed {
+                peer_id,
+                connection_id,
+                ..
+            } => self.on_closed(peer_id, connection_id),
+            SwarmEvent::IncomingConnectionError { .. }
+            | SwarmEvent::OutgoingConnectionError { .. } => {
+                self.shared.counters.dropped(DropReason::Connections);
+            }
+            SwarmEvent::NewListenAddr { address, .. } => {
+                if let Some((address, transport)) = socket_of(&address) {
+                    let listening = Event::Listening { address, transport };
+                    self.shared.inbox.push_control(listening);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_connected(&mut self, id: PeerId, connection: ConnectionId, endpoint: &ConnectedPoint) {
+        let number = self.swarm.behaviour_mut().exchange.number(connection);
+        let address = socket_of(endpoint.get_remote_address());
+        let (Some(peer), Some((address, _))) = (number, address) else {
+            self.swarm.close_connection(connection);
+            return;
+        };
+        let now = Instant::now();
+        let outbound = endpoint.is_dialer();
+        let connected = Connected {
+            peer,
+            connection,
+            address,
+            outbound,
+            since: now,
+            client: None,
+            link: self.links.of(&id),
+            rates: self.rates(now),
+            leaving: None,
+        };
+        self.peers.insert(id, connected);
+        self.ids.insert(peer, id);
+        self.dialer.connected(&id);
+        let score = self.judge.score(&id);
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        gossip.set_application_score(&id, score);
+        add(&self.shared.counters.connections[usize::from(!outbound)], 1);
+        self.shared.inbox.push_control(Event::PeerUp {
+            peer,
+            id: NodeId(id),
+            address,
+            outbound,
+        });
+    }
+
+    fn on_closed(&mut self, id: PeerId, connection: ConnectionId) {
+        let current = self.peers.get(&id).map(|connected| connected.connection);
+        if current != Some(connection) {
+            return;
+        }
+        let Some(connected) = self.peers.remove(&id) else {
+            return;
+        };
+        self.ids.remove(&connected.peer);
+        let now = Instant::now();
+        let stayed = now.saturating_duration_since(connected.since);
+        self.dialer.lost(&id, now, stayed);
+        let peer = connected.peer;
+        let reason = connected.leaving.unwrap_or(DownReason::Lost);
+        add(&self.shared.counters.disconnections[reason as usize], 1);
+        let down = Event::PeerDown { peer, reason };
+        self.shared.inbox.push_down(peer, down);
+    }
+
+    fn on_identified(&mut self, id: PeerId, info: &identify::Info) {
+        if info.protocol_version != network_name(&self.shared.config) {
+            self.disconnect(id, DownReason::OtherNetwork);
+            return;
+        }
+        let Some(connected) = self.peers.get_mut(&id) else {
+            return;
+        };
+        // Peers say it again every few minutes; it is told once.
+        if connected.client.is_some() {
+            return;
+        }
+        let printable = info
+            .agent_version
+            .bytes()
+            .filter(|b| (0x20..0x7f).contains(b));
+        let client: String = printable.take(AGENT_BYTES_MAX).map(char::from).collect();
+        let client: Arc<str> = client.into();
+        connected.client = Some(Arc::clone(&client));
+        let peer = connected.peer;
+        self.shared
+            .inbox
+            .push_control(Event::Client { peer, client });
+    }
+
+    fn on_message(&mut self, source: PeerId, id: MessageId, message: Message) {
+        // The limiter has let the topic pass.
+        let Some(topic) = parse(&message.topic, &self.shared) else {
+            return;
+        };
+        add(&self.shared.counters.kinds[topic.kind as usize].first, 1);
+        match self.admit(source, &id, topic, message.data.len()) {
+            Ok((peer, token, arrival)) => {
+                let digest = Sha256::digest(&message.data).into();
+                let dropped = self.shared.inbox.push_message(event::Message {
+                    peer,
+                    topic: message.topic.into_string().into(),
+                    parsed: topic,
+                    token,
+                    arrival,
+                    data: message.data.into(),
+                    digest,
+                });
+                for dropped in dropped {
+                    self.shared.gave_way(dropped);
+                }
+            }
+            Err(reason) => {
+                self.shared.counters.dropped(reason);
+                let gossip = &mut self.swarm.behaviour_mut().gossip;
+                let ignored = MessageAcceptance::Ignore;
+                gossip.report_message_validation_result(&id, &source, ignored);
+            }
+        }
+    }
+
+    /// A token for a message, or why it is not carried.
+    fn admit(
+        &mut self,
+        source: PeerId,
+        id: &MessageId,
+        topic: Topic,
+        bytes: usize,
+    ) -> Result<(event::Peer, u64, Instant), DropReason> {
+        let arrival = Instant::now();
+        // A peer whose connection has just ended left this message behind.
+        let connected = self.peers.get_mut(&source).ok_or(DropReason::Expired)?;
+        let rate = &mut connected.rates[topic.kind as usize];
+        if !rate.try_take(MESSAGE_UNITS, arrival) {
+            return Err(DropReason::Rate);
+        }
+        let waiting = Waiting {
+            id: id.clone(),
+            source,
+            kind: topic.kind,
+            bytes,
+            arrival,
+        };
+        let token = self.tokens.issue(waiting).ok_or(DropReason::Tokens)?;
+        Ok((connected.peer, token, arrival))
+    }
+}
