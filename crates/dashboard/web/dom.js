@@ -28,17 +28,23 @@ export function show(element, isShown) {
   if (element.hidden === isShown) element.hidden = !isShown;
 }
 
-/** Fills the body of a table; cells are texts, elements, or `{text, className}`. */
+/** What each table shows: the same again is not built again, so that text in it can be selected. */
+const shown = new WeakMap();
+
+/** Fills a table; cells are texts, elements, or `{text, className}`. */
 export function fillTable(table, head, rows) {
-  const texts = head.map((one) => (typeof one === "string" ? one : one.text));
-  if (table.tHead === null || table.tHead.textContent !== texts.join("")) {
-    const row = make("tr", {}, ...head.map((one) => cellOf("th", one, { scope: "col" })));
-    table.tHead?.remove();
-    table.prepend(make("thead", {}, row));
-  }
-  const body = make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((one) => cellOf("td", one)))));
-  if (table.tBodies.length === 0) table.append(body);
-  else table.tBodies[0].replaceWith(body);
+  const words = JSON.stringify([head, ...rows].map((row) => row.map(wordsOf)));
+  if (shown.get(table) === words) return;
+  shown.set(table, words);
+  const top = make("tr", {}, ...head.map((one) => cellOf("th", one, { scope: "col" })));
+  const lines = rows.map((row) => make("tr", {}, ...row.map((one) => cellOf("td", one))));
+  table.replaceChildren(make("thead", {}, top), make("tbody", {}, ...lines));
+}
+
+/** What tells a cell from another one. */
+function wordsOf(one) {
+  if (typeof one === "string") return one;
+  return one instanceof Node ? one.textContent : one.text;
 }
 
 function cellOf(name, one, attributes = {}) {

@@ -35,6 +35,8 @@ export function layoutOf(committees, subs, width) {
 export class HeatMap {
   #canvas;
   #details;
+  #said;
+  #hasMoved = false;
   #table;
   #empty;
   #stage = "collected";
@@ -43,8 +45,9 @@ export class HeatMap {
   #layout = null;
   #redraw;
 
-  constructor({ canvas, details, table, empty, redraw }) {
+  constructor({ canvas, details, said, table, empty, redraw }) {
     this.#canvas = canvas;
+    this.#said = said;
     this.#details = details;
     this.#table = table;
     this.#empty = empty;
@@ -84,6 +87,7 @@ export class HeatMap {
     if (committees * subs === 0) return;
     const within = (value, max) => Math.max(0, Math.min(value, max));
     this.#cursor = { c: within(c, committees - 1), s: within(s, subs - 1) };
+    this.#hasMoved = true;
     this.#redraw();
   }
 
@@ -175,7 +179,9 @@ export class HeatMap {
       parts.push(make("h4", {}, "Newest aggregates"), table);
     }
     const fresh = make("div", {}, ...parts);
-    // The same words again are no news.
+    // Told to readers of screens when the reader moves, not each time a number changes.
+    if (this.#hasMoved) setText(this.#said, `${facts[STAGES.indexOf(this.#stage)].join(" ")}, committee ${c}, subcommittee ${s}`);
+    this.#hasMoved = false;
     if (this.#details.textContent !== fresh.textContent) this.#details.replaceChildren(fresh);
   }
 

@@ -55,7 +55,7 @@ const PANELS = [
 const HALF_PANELS = new Set(["progress", "finality", "broadcasts", "traffic", "peers", "faults"]);
 
 const heatMap = new HeatMap({
-  canvas: byId("heatmap"), details: byId("cell"), table: byId("heatmap-table"), empty: byId("heatmap-empty"), redraw,
+  canvas: byId("heatmap"), details: byId("cell"), said: byId("cell-said"), table: byId("heatmap-table"), empty: byId("heatmap-empty"), redraw,
 });
 const strip = new FinalityStrip({ list: byId("strip"), table: byId("strip-table"), choose });
 
@@ -181,9 +181,8 @@ function drawScale(isShown) {
 function drawControls() {
   const slider = byId("slider");
   const { from, to } = player.span;
-  const max = String(Math.ceil((to - from) / 1e6));
-  if (slider.max !== max) slider.max = max;
-  const at = player.index === player.length ? max : String(Math.floor((playTime() - from) / 1e6));
+  const share = to === from ? 1 : (playTime() - from) / (to - from);
+  const at = player.index === player.length ? slider.max : String(Math.floor(share * Number(slider.max)));
   if (slider.value !== at && document.activeElement !== slider) slider.value = at;
   const clock = `${format.instant(playTime())} of ${format.instant(to)}`;
   setText(byId("clock"), clock);
@@ -275,7 +274,7 @@ function wire() {
   byId("slider").addEventListener("input", ({ target }) => {
     const { from, to } = player.span;
     stop();
-    playedNs = target.value === target.max ? to : from + Number(target.value) * 1e6;
+    playedNs = from + ((to - from) * Number(target.value)) / Number(target.max);
     state = player.seekTime(playedNs);
   });
   byId("stages").addEventListener("change", ({ target }) => { heatMap.stage = target.value; });

@@ -113,8 +113,17 @@ async function within(ms, source) {
   }
 }
 
-/** Gives events to the handler, records in lists. */
-function dispatch(events, handler) {
+/** The record of an event, or null: a newer server may know kinds that this page does not. */
+function readable(data) {
+  try {
+    return parseLine(data);
+  } catch {
+    return null;
+  }
+}
+
+/** Gives events to the handler, records in lists; what cannot be read counts as lost. */
+export function dispatch(events, handler) {
   let records = [];
   const flush = () => {
     if (records.length > 0) handler.records(records);
@@ -128,7 +137,13 @@ function dispatch(events, handler) {
       flush();
       handler.gap(Number(JSON.parse(data).dropped) || 0);
     } else {
-      records.push(parseLine(data));
+      const record = readable(data);
+      if (record !== null) {
+        records.push(record);
+      } else {
+        flush();
+        handler.gap(1);
+      }
     }
   }
   flush();

@@ -16,7 +16,6 @@ let folder;
 let browser;
 let expected;
 const servers = [];
-const pages = [];
 
 const trace = (name) => join(folder, `${name}.jsonl`);
 
@@ -31,12 +30,7 @@ async function started(port, ...source) {
   return server;
 }
 
-/** An open page; at its end nothing may have gone wrong that was not expected. */
-async function opened(url, options) {
-  const view = await open(browser, url, options);
-  pages.push(view);
-  return view;
-}
+const opened = (url, options) => open(browser, url, options);
 
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), "alphorn-page-"));

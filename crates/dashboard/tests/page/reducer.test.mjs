@@ -1,6 +1,7 @@
 // The modules that know no page: lines, lists, the reducer, the player, the stream.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import * as format from "../../web/format.js";
@@ -10,7 +11,7 @@ import {
   AGGREGATES_OF_CELL_KEPT, BROADCASTS_KEPT, FAULTS_KEPT, INITIAL, isOver, lose, NAMES_KEPT, OTHERS, PEERS_KEPT, reduce,
   SECONDS_KEPT, SLOTS_KEPT,
 } from "../../web/reducer.js";
-import { EventParser } from "../../web/stream.js";
+import { dispatch, EventParser } from "../../web/stream.js";
 import { broadcastFigures, coverage, fingerprint, quantile, shownSlot, summary } from "../../web/summary.js";
 import { kindOfJob, phasesOf, rowsOf } from "../../web/timeline.js";
 import { LineReader, LINE_BYTES_MAX, parseLine, readStream, TraceError } from "../../web/trace.js";
@@ -249,6 +250,44 @@ test("events are read in any pieces", () => {
     assert.deepEqual([parser.lastId, parser.retryMs], ["a-8", 700]);
   }
   assert.throws(() => new EventParser().push("x".repeat(200_000)), /more than/);
+});
+
+test("what a newer server tells is lost by itself, and nothing else", () => {
+  const told = [];
+  const handler = { snapshot: () => told.push("snapshot"), gap: (lost) => told.push(lost), records: (list) => told.push(list.map((one) => one.detail).join()) };
+  const fault = (detail) => ({ event: "fault", data: line("fault", { kind: "a", detail }) });
+  dispatch([
+    fault("old"), { event: "snapshot", data: "{}" }, fault("a"), fault("b"), { event: "new", data: line("new", {}) }, fault("c"),
+    { event: "gap", data: "{\"dropped\":7}" }, fault("d"),
+  ], handler);
+  assert.deepEqual(told, ["snapshot", "a,b", 1, "c", 7, "d"]);
+});
+
+/** Contrast of two colours `#rrggbb` (WCAG 2.2, relative luminance). */
+function contrast(one, other) {
+  const luminance = (colour) => {
+    const parts = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16) / 255);
+    const [red, green, blue] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+  };
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return high / low;
+}
+
+test("texts and marks stand out from the panels, in light and in dark", () => {
+  const css = readFileSync(new URL("../../web/style.css", import.meta.url), "utf8");
+  const themes = [...css.matchAll(/\{([^{}]*--ground:[^{}]*)\}/g)].map(([, body]) => Object.fromEntries([...body.matchAll(/--([a-z]+): (#[0-9a-f]{6});/g)].map(([, name, value]) => [name, value])));
+  assert.equal(themes.length, 3);
+  // Dark by choice and dark by the system are one theme.
+  assert.deepEqual(themes[1], themes[2]);
+  for (const theme of themes) {
+    for (const ground of [theme.panel, theme.ground]) for (const text of ["ink", "muted", "accent"]) assert.ok(contrast(theme[text], ground) >= 4.5, `${text} ${theme[text]} on ${ground}`);
+    for (const mark of ["seen", "aggregated", "collected", "late", "bad", "soft"]) {
+      assert.ok(contrast(theme[mark], theme.panel) >= 3, `${mark} ${theme[mark]}: ${contrast(theme[mark], theme.panel)}`);
+    }
+    // Names are written on bars and buttons in the colour of the panel.
+    for (const bar of ["aggregated", "late", "accent"]) assert.ok(contrast(theme[bar], theme.panel) >= 4.5, `${bar} ${theme[bar]}`);
+  }
 });
 
 test("numbers are written with their units", () => {
