@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use alphorn_stark::arith::compress;
 use alphorn_stark::chains::{Chains, Opening, Parameters};
 use alphorn_stark::field::P;
-use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct};
+use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct_on};
 use alphorn_stark::statement::{Statement, registry_digest};
 use alphorn_stark::whir::Preset;
 use alphorn_stark::{Backend, Exec, Fp};
@@ -103,7 +103,11 @@ fn main() -> Result<(), Failure> {
     let (witness, filled) = timed(|| Ok(chains.witness(exec, SLOT, &MESSAGE, &openings)?))?;
     let (proof, proved) =
         timed(|| Ok(prove_succinct(exec, relation, &preset, &public, &witness)?))?;
-    let ((), verified) = timed(|| Ok(verify_succinct(relation, &preset, &public, &proof)?))?;
+    let ((), verified) = timed(|| {
+        Ok(verify_succinct_on(
+            exec, relation, &preset, &public, &proof,
+        )?)
+    })?;
     let bytes = proof.to_bytes(relation, &preset).len();
     let rate = count as f64 / (filled + proved).as_secs_f64();
     println!(

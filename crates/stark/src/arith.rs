@@ -10,6 +10,7 @@ use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::kernel::Backend;
+use crate::merkle::{self, Opened};
 
 /// Elements of a digest.
 pub const DIGEST: usize = 8;
@@ -48,6 +49,21 @@ pub trait Arith {
     /// [`VerifyError::Length`] if the proof ends here.
     fn read(&mut self) -> Result<Self::Base, VerifyError>;
 
+    /// Opens rows of a tree: see [`merkle::open`].
+    ///
+    /// # Errors
+    /// Those of [`merkle::open`].
+    fn open(
+        &mut self,
+        tree: &Opened<'_, Self::Base>,
+        indices: &[Vec<Self::Base>],
+    ) -> Result<Vec<Vec<Self::Base>>, VerifyError>
+    where
+        Self: Sized,
+    {
+        merkle::open(self, tree, indices)
+    }
+
     /// The lowest `count` bits of the canonical integer of a value.
     fn low_bits(&mut self, value: Self::Base, count: usize) -> Vec<Self::Base>;
 
@@ -78,6 +94,7 @@ pub fn compress(left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] {
 /// Runs a verifier on the elements of a proof.
 #[derive(Debug)]
 pub struct Native<'a> {
+    backend: Backend,
     proof: &'a [Fp],
     read: usize,
 }
@@ -85,7 +102,16 @@ pub struct Native<'a> {
 impl<'a> Native<'a> {
     /// A verifier's arithmetic that reads these elements.
     pub fn new(proof: &'a [Fp]) -> Native<'a> {
-        Native { proof, read: 0 }
+        Native::on(Backend::portable(), proof)
+    }
+
+    /// The same with a kernel for what can be hashed together.
+    pub fn on(backend: Backend, proof: &'a [Fp]) -> Native<'a> {
+        Native {
+            backend,
+            proof,
+            read: 0,
+        }
     }
 
     /// Demands that everything has been read.
@@ -130,6 +156,33 @@ impl Arith for Native<'_> {
         })?;
         self.read += 1;
         Ok(*element)
+    }
+
+    fn open(
+        &mut self,
+        tree: &Opened<'_, Fp>,
+        indices: &[Vec<Fp>],
+    ) -> Result<Vec<Vec<Fp>>, VerifyError> {
+        let number = |bits: &Vec<Fp>| {
+            let bits = bits.iter().rev().map(|bit| usize::from(*bit == Fp::ONE));
+            bits.fold(0, |number, bit| 2 * number + bit)
+        };
+        let coordinates = indices.first().map_or(0, Vec::len);
+        let height = coordinates.saturating_sub(tree.cap.len().ilog2() as usize);
+        let end = self.read + indices.len() * (tree.width + height * DIGEST);
+        let Some(part) = self.proof.get(self.read..end) else {
+            return Err(VerifyError::Length {
+                want: end,
+                got: self.proof.len(),
+            });
+        };
+        // One state alone has the least latency in the portable kernel, a vector of them in others.
+        if self.backend.lanes() == 1 {
+            return merkle::open(self, tree, indices);
+        }
+        self.read = end;
+        let indices: Vec<usize> = indices.iter().map(number).collect();
+        merkle::open_together(self.backend, part, tree, &indices, height)
     }
 
     fn low_bits(&mut self, value: Fp, count: usize) -> Vec<Fp> {

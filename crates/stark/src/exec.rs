@@ -22,6 +22,11 @@ impl<'a> Exec<'a> {
         self.backend
     }
 
+    /// How many threads there are.
+    pub(crate) fn threads(self) -> usize {
+        self.pool.map_or(1, rayon::ThreadPool::current_num_threads)
+    }
+
     /// The kernel for vectors of `len` elements: the portable one where they do not fill a vector.
     pub(crate) fn backend_for(self, len: usize) -> Backend {
         match len > 0 && len.is_multiple_of(self.backend.lanes()) {

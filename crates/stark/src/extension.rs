@@ -129,19 +129,19 @@ impl Mul for Ext {
     type Output = Ext;
     #[inline]
     fn mul(self, other: Ext) -> Ext {
-        let mut product = [Fp::ZERO; 2 * DEGREE - 1];
-        for (i, x) in self.0.iter().enumerate() {
-            for (j, y) in other.0.iter().enumerate() {
-                product[i + j] += *x * *y;
-            }
-        }
-        // X^(5+k) = X^k − X^(2+k): from the top, since X^8 falls on X^5.
-        for k in (0..DEGREE - 1).rev() {
-            let high = product[DEGREE + k];
-            product[k] += high;
-            product[k + 2] -= high;
-        }
-        Ext(std::array::from_fn(|i| product[i]))
+        // Coefficient k is Σ_i a_i·(X^i·b)_k, and X·b = b_4·(1 − X²) + b_0·X + … + b_3·X^4.
+        let b = other.0;
+        let [c0, c1, c2, c3, c4] = b;
+        let (d1, d2) = (b[1] - b[4], b[0] - b[3]);
+        let (e3, e4) = (b[4] - b[2], b[3] - d1);
+        let rows = [
+            [c0, c4, c3, c2, d1],
+            [c1, c0, c4, c3, c2],
+            [c2, d1, d2, e3, e4],
+            [c3, c2, d1, d2, e3],
+            [c4, c3, c2, d1, d2],
+        ];
+        Ext(rows.map(|row| Fp::products(self.0, row)))
     }
 }
 

@@ -87,6 +87,18 @@ impl Fp {
         Fp(word)
     }
 
+    /// Σ_i x_i · y_i with one reduction.
+    #[inline]
+    pub(crate) fn products<const N: usize>(x: [Fp; N], y: [Fp; N]) -> Fp {
+        let mut sum = 0u64;
+        for (x, y) in x.into_iter().zip(y) {
+            // Below p·2^32 before the product, which is below (p − 1)² < p·2^32.
+            sum += u64::from(x.0) * u64::from(y.0);
+            sum = sum.min(sum.wrapping_sub(u64::from(P) << 32));
+        }
+        Fp(reduce(sum))
+    }
+
     /// x^exponent; the time depends on the exponent.
     pub fn pow(self, mut exponent: u64) -> Fp {
         let (mut power, mut result) = (self, Fp::ONE);

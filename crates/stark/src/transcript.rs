@@ -267,16 +267,22 @@ impl Sender {
     /// Finds and writes the smallest nonce: see [`Channel::check_work`].
     pub(crate) fn grind(&mut self, exec: Exec<'_>, bits: u32) {
         let mask = (1u32 << bits) - 1;
-        for start in (0u64..).step_by(GRIND) {
-            let mut states = [[Fp::ZERO; 2 * DIGEST]; GRIND];
-            for (i, state) in states.iter_mut().enumerate() {
-                state[..DIGEST].copy_from_slice(&self.state.digest);
-                state[DIGEST..].copy_from_slice(&nonce_block(start + i as u64));
-            }
-            exec.backend().compress_16(&mut states);
-            let found = states.iter().position(|s| s[0].canonical() & mask == 0);
-            if let Some(found) = found {
-                let block = nonce_block(start + found as u64);
+        let tiles = exec.threads();
+        for start in (0u64..).step_by(GRIND * tiles) {
+            let found = exec.map(tiles, |tile| {
+                let start = start + (tile * GRIND) as u64;
+                let mut states = [[Fp::ZERO; 2 * DIGEST]; GRIND];
+                for (i, state) in states.iter_mut().enumerate() {
+                    state[..DIGEST].copy_from_slice(&self.state.digest);
+                    state[DIGEST..].copy_from_slice(&nonce_block(start + i as u64));
+                }
+                exec.backend().compress_16(&mut states);
+                let found = states.iter().position(|s| s[0].canonical() & mask == 0);
+                found.map(|found| start + found as u64)
+            });
+            // Tiles are in order, so the first find is the smallest nonce.
+            if let Some(nonce) = found.into_iter().flatten().next() {
+                let block = nonce_block(nonce);
                 self.send_base(&block[..2]);
                 return;
             }

@@ -98,6 +98,17 @@ struct RowTrace {
     cubes: Vec<Fp>,
 }
 
+impl RowTrace {
+    /// The states in order, then what enters the S-boxes, then the cubes.
+    fn part(&self, part: usize) -> &[Fp] {
+        match self.states.get(part) {
+            Some(state) => state,
+            None if part == self.states.len() => &self.enters,
+            None => &self.cubes,
+        }
+    }
+}
+
 impl Pass for Row<'_> {
     type Output = RowTrace;
 
@@ -149,15 +160,17 @@ pub(crate) fn trace_16(exec: Exec<'_>, instances: usize, inputs: Vec<Fp>) -> Tra
             input: &inputs[row * width..][..width],
         })
     });
-    let joined = |part: &dyn Fn(&RowTrace) -> &[Fp]| -> Vec<Fp> {
-        rows.iter().flat_map(part).copied().collect()
-    };
-    let states = (0..STATES - 1).map(|k| joined(&|row| &row.states[k]));
+    let mut joined = exec.map(STATES + 1, |part| {
+        let parts: Vec<&[Fp]> = rows.iter().map(|row| row.part(part)).collect();
+        parts.concat()
+    });
+    let (cubes, enters) = (joined.pop(), joined.pop());
+    joined.insert(0, inputs);
     Trace {
         instances,
-        enters: joined(&|row| &row.enters),
-        cubes: joined(&|row| &row.cubes),
-        states: std::iter::once(inputs.clone()).chain(states).collect(),
+        enters: enters.unwrap_or_default(),
+        cubes: cubes.unwrap_or_default(),
+        states: joined,
     }
 }
 

@@ -22,7 +22,9 @@ pub use prover::prove;
 use reduce::UNION_DEGREE;
 pub use reduce::{Deferred, Known, Reduced, reduce};
 pub use sizes::{PartSize, succinct_parts};
-pub use succinct::{SuccinctProof, prove_succinct, succinct_elements, verify_succinct};
+pub use succinct::{
+    SuccinctProof, prove_succinct, succinct_elements, verify_succinct, verify_succinct_on,
+};
 pub use witness::{Violation, Witness, check};
 
 use crate::arith::{DIGEST, Native};
@@ -35,6 +37,7 @@ use crate::merkle::{Digest, commit};
 use crate::multilinear::eq_table;
 use crate::poseidon_gkr;
 use crate::relation::{REGISTRY_WIDTH, Relation};
+use crate::vector::Planes;
 
 /// Public rows that tuples are looked up in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,13 +136,42 @@ fn check_statement(relation: &Relation, public: &Public<'_>) -> Result<(), Verif
     }
 }
 
-/// The value of a public column at a point.
+/// Coordinates of the lower part of a point of a public column.
+const LOW_LOG2: usize = 7;
+
+/// eq of a point, as a table for the rows of a part of a column and one for the parts.
+struct PublicPoint {
+    high: Vec<Ext>,
+    low: Planes,
+}
+
+impl PublicPoint {
+    fn new(point: &[Ext]) -> PublicPoint {
+        let (high, low) = point.split_at(point.len().saturating_sub(LOW_LOG2));
+        PublicPoint {
+            high: eq_table(Ext::ONE, high),
+            low: Planes::from_exts(&eq_table(Ext::ONE, low)),
+        }
+    }
+
+    /// The value of a public column.
+    fn value(&self, exec: Exec<'_>, column: &[Fp]) -> Ext {
+        let parts = column.chunks(self.low.len()).zip(&self.high);
+        let backend = exec.backend_for(self.low.len() / 4);
+        parts
+            .map(|(part, weight)| *weight * self.low.dot(backend, part))
+            .sum()
+    }
+}
+
+/// The value of a column at a point by a table of eq.
 fn column_at(weights: &[Ext], column: impl Iterator<Item = Fp>) -> Ext {
     weights.iter().zip(column).map(|(w, x)| *w * x).sum()
 }
 
-fn bits(bitfield: &[bool]) -> impl Iterator<Item = Fp> {
-    bitfield.iter().map(|bit| Fp::new(u32::from(*bit)))
+fn bits(bitfield: &[bool]) -> Vec<Fp> {
+    let bit = |bit: &bool| if *bit { Fp::ONE } else { Fp::ZERO };
+    bitfield.iter().map(bit).collect()
 }
 
 /// Verifies a proof.
@@ -162,7 +194,7 @@ pub fn verify(
     let arith = Native::new(&proof.elements);
     let (reduced, arith) = reduce(arith, relation, &known, proof.groups)?;
     arith.finish()?;
-    check_public(public, &reduced.deferred)?;
+    check_public(exec, public, &reduced.deferred)?;
     if commit(exec, &proof.slices, 0) != reduced.root {
         return Err(VerifyError::Commitment);
     }
@@ -216,16 +248,19 @@ fn check_lengths(relation: &Relation, proof: &Proof) -> Result<(), VerifyError> 
 }
 
 /// Checks what the proof says about registry and bitfield.
-fn check_public(public: &Public<'_>, deferred: &Deferred<Ext>) -> Result<(), VerifyError> {
-    let weights = eq_table(Ext::ONE, &deferred.registry_at);
+fn check_public(
+    exec: Exec<'_>,
+    public: &Public<'_>,
+    deferred: &Deferred<Ext>,
+) -> Result<(), VerifyError> {
+    let point = PublicPoint::new(&deferred.registry_at);
     for (k, value) in deferred.registry.iter().enumerate() {
-        let column = public.registry.column(k).iter().copied();
-        if column_at(&weights, column) != *value {
+        if point.value(exec, public.registry.column(k)) != *value {
             return Err(VerifyError::Registry);
         }
     }
-    let weights = eq_table(Ext::ONE, &deferred.bitfield_at);
-    match column_at(&weights, bits(public.bitfield)) == deferred.bitfield {
+    let point = PublicPoint::new(&deferred.bitfield_at);
+    match point.value(exec, &bits(public.bitfield)) == deferred.bitfield {
         true => Ok(()),
         false => Err(VerifyError::Bitfield),
     }

@@ -3,7 +3,7 @@
 use super::reduce::{TRANSPARENT, header, parameters};
 use super::weights::{BusWeights, Denominators, RowWeights, Setting, total};
 use super::witness::{Run, Witness};
-use super::{Proof, Public, check_statement, column_at};
+use super::{Proof, Public, PublicPoint, check_statement, column_at};
 use crate::arith::{DIGEST, Native};
 use crate::claims::{Column, Committed, Part};
 use crate::error::ProveError;
@@ -132,9 +132,9 @@ impl Prover<'_> {
         let cube = self.setting.relation.shape.bus();
         let leaves = logup::prove(sender, self.exec, cube, self.fractions(denominators));
         let weights = self.setting.bus(&arith, &leaves, denominators);
-        let eq = eq_table(Ext::ONE, &leaves.within);
+        let point = PublicPoint::new(&leaves.within);
         let columns = self.exec.map(REGISTRY_WIDTH, |k| {
-            column_at(&eq, self.public.registry.column(k).iter().copied())
+            point.value(self.exec, self.public.registry.column(k))
         });
         sender.send(&columns);
         let outputs = self.outputs_sum(&weights, &weights.outputs);
@@ -247,8 +247,8 @@ impl Prover<'_> {
     fn union(&self, sender: &mut Sender) {
         let rows = self.setting.relation.shape.column_log2();
         let point = sender.challenges(rows);
-        let weights = eq_table(Ext::ONE, &point);
-        sender.send(&[column_at(&weights, super::bits(self.public.bitfield))]);
+        let bitfield = super::bits(self.public.bitfield);
+        sender.send(&[PublicPoint::new(&point).value(self.exec, &bitfield)]);
         let columns = [Column::Counts, Column::Inverses];
         let mut columns = columns.map(|column| Planes::from_base(self.committed.column(column)));
         for round in 0..rows {

@@ -8,6 +8,7 @@ use crate::arith::Native;
 use crate::error::{ProveError, VerifyError};
 use crate::exec::Exec;
 use crate::field::Fp;
+use crate::kernel::Backend;
 use crate::relation::Relation;
 use crate::transcript::Sender;
 use crate::whir::{self, Committer, Preset};
@@ -86,11 +87,26 @@ pub(super) fn prove_committed(
     Ok(sender.finish())
 }
 
-/// Verifies a proof over the commitment of a preset.
+/// Verifies a proof over the commitment of a preset, by portable kernels.
 ///
 /// # Errors
 /// [`VerifyError`] of the first check that fails.
 pub fn verify_succinct(
+    relation: &Relation,
+    preset: &Preset,
+    public: &Public<'_>,
+    proof: &SuccinctProof,
+) -> Result<(), VerifyError> {
+    let exec = Exec::new(Backend::portable(), None);
+    verify_succinct_on(exec, relation, preset, public, proof)
+}
+
+/// Verifies a proof over the commitment of a preset, on one thread.
+///
+/// # Errors
+/// [`VerifyError`] of the first check that fails.
+pub fn verify_succinct_on(
+    exec: Exec<'_>,
     relation: &Relation,
     preset: &Preset,
     public: &Public<'_>,
@@ -110,12 +126,12 @@ pub fn verify_succinct(
         publics: public.values.clone(),
     };
     let shape = &relation.shape;
-    let arith = Native::new(&proof.elements);
+    let arith = Native::on(exec.backend(), &proof.elements);
     let mut channel = begin(arith, relation, &known, proof.groups, preset.id);
     let coordinates = shape.slices_log2 + shape.slice_log2();
     let commitment = whir::read_commitment(&mut channel, &preset.oracles[0], coordinates)?;
     let (ledger, deferred) = read_arguments(&mut channel, relation, &known, proof.groups)?;
-    check_public(public, &deferred)?;
+    check_public(exec, public, &deferred)?;
     let numbers = relation.slice_numbers(proof.groups);
     whir::verify(&mut channel, preset, shape, &numbers, commitment, ledger)?;
     channel.arith.finish()

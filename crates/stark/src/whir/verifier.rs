@@ -8,7 +8,8 @@ use crate::claims::Ledger;
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::multilinear::{Scalar, eq_table, evaluate, horner, powers};
+use crate::merkle::Opened;
+use crate::multilinear::{eq_table, evaluate, horner, powers};
 use crate::relation::Shape;
 use crate::sumcheck::read_plain_round;
 use crate::transcript::Channel;
@@ -197,23 +198,18 @@ impl<A: Arith> State<'_, A> {
             Slices::Base(numbers) => numbers.len(),
             Slices::Extension => weights.len() * DEGREE,
         };
-        let mut rows = Vec::with_capacity(indices.len());
-        for index in indices {
-            let row = (0..width)
-                .map(|_| arith.read())
-                .collect::<Result<Vec<_>, _>>()?;
-            let leaf = leaf(arith, &row, number);
-            check_path(
-                arith,
-                leaf,
-                &index,
-                cap,
-                VerifyError::Merkle { oracle: number },
-            )?;
-            let value = slices.fold(arith, &row, &weights);
-            rows.push((point_of(arith, &index), value));
-        }
-        Ok(rows)
+        let tree = Opened {
+            cap,
+            start: leaf_start(width, number),
+            width,
+            error: VerifyError::Merkle { oracle: number },
+        };
+        let rows = arith.open(&tree, &indices)?;
+        let rows = rows.iter().zip(&indices);
+        let value = |row: &[A::Base]| slices.fold(arith, row, &weights);
+        Ok(rows
+            .map(|(row, index)| (point_of(arith, index), value(row)))
+            .collect())
     }
 
     /// Joins the claims of a sample and of rows.
@@ -228,59 +224,6 @@ impl<A: Arith> State<'_, A> {
             self.weights.push((bound, Weight::Power(*gamma, x)));
         }
     }
-}
-
-/// The digest of a row.
-fn leaf<A: Arith>(arith: &mut A, row: &[A::Base], oracle: usize) -> [A::Base; DIGEST] {
-    let mut digest = leaf_start(row.len(), oracle).map(|x| arith.base(x));
-    for eight in row.chunks(DIGEST) {
-        let mut block = [arith.base(Fp::ZERO); DIGEST];
-        block[..eight.len()].copy_from_slice(eight);
-        digest = arith.compress(digest, block);
-    }
-    digest
-}
-
-/// a, or b where the bit is 1.
-fn choose<B: Scalar>(bit: B, a: [B; DIGEST], b: [B; DIGEST]) -> [B; DIGEST] {
-    std::array::from_fn(|i| a[i] + bit * (b[i] - a[i]))
-}
-
-/// Reads a path and demands that it lead from the leaf to the cap; index bits from the lowest.
-fn check_path<A: Arith>(
-    arith: &mut A,
-    leaf: [A::Base; DIGEST],
-    index: &[A::Base],
-    cap: &[[A::Base; DIGEST]],
-    error: VerifyError,
-) -> Result<(), VerifyError> {
-    let height = index.len() - cap.len().ilog2() as usize;
-    let mut node = leaf;
-    for bit in &index[..height] {
-        let mut sibling = node;
-        for x in &mut sibling {
-            *x = arith.read()?;
-        }
-        let left = choose(*bit, node, sibling);
-        let right = choose(*bit, sibling, node);
-        node = arith.compress(left, right);
-    }
-    let mut nodes = cap.to_vec();
-    for bit in &index[height..] {
-        nodes = nodes
-            .chunks_exact(2)
-            .map(|two| choose(*bit, two[0], two[1]))
-            .collect();
-    }
-    let zero = arith.base(Fp::ZERO);
-    let difference: [A::Base; DIGEST] = std::array::from_fn(|i| node[i] - nodes[0][i]);
-    let [a, b, c, d, e, f, g, h] = difference;
-    let (first, second) = (
-        arith.join([a, b, c, d, e]),
-        arith.join([f, g, h, zero, zero]),
-    );
-    arith.assert_zero(first, error)?;
-    arith.assert_zero(second, error)
 }
 
 /// The point of row k: ω^k.

@@ -316,7 +316,7 @@ fn failing(
     };
     let (reduced, arith) = reduce(Native::new(&elements), relation, &known, 1)?;
     arith.finish()?;
-    check_public(&public, &reduced.deferred)?;
+    check_public(exec(), &public, &reduced.deferred)?;
     let committed = Committed {
         shape: relation.shape,
         slices: &committed,
