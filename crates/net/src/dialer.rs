@@ -18,6 +18,9 @@ const ADDRESSES_MAX: usize = 8;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
+/// An attempt that has no end by then has failed.
+const ATTEMPT_TIME: Duration = Duration::from_secs(10);
+
 /// Of two machines that know each other one waits so long before it dials: when both dial at the same
 /// instant, each refuses the other's connection as the second one.
 const COURTESY: Duration = Duration::from_secs(1);
@@ -25,6 +28,9 @@ const COURTESY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Target {
     addresses: Vec<Multiaddr>,
+    /// Which of them is tried next. They are tried one after the other, QUIC before TCP where they
+    /// were added so, and then there is a pause.
+    next: usize,
     connected: bool,
     due: Instant,
     pause: Duration,
@@ -64,6 +70,7 @@ impl Dialer {
         let due = now + self.varied(courtesy);
         let target = self.targets.entry(id).or_insert_with(|| Target {
             addresses: Vec::new(),
+            next: 0,
             connected: false,
             due,
             pause: PAUSE_MIN,
@@ -75,14 +82,13 @@ impl Dialer {
         true
     }
 
-    /// The machines to dial now, at most `count_max`, longest overdue first. Each counts as failed
-    /// until it is connected.
+    /// The machines to dial now and where, at most `count_max`, longest overdue first.
     pub(crate) fn due(
         &mut self,
         now: Instant,
         count_max: usize,
         keeps_out: impl Fn(&PeerId) -> bool,
-    ) -> Vec<(PeerId, Vec<Multiaddr>)> {
+    ) -> Vec<(PeerId, Multiaddr)> {
         let free = |(id, target): &(&PeerId, &Target)| {
             !target.connected && target.due <= now && !keeps_out(id)
         };
@@ -97,19 +103,37 @@ impl Dialer {
         let mut dials = Vec::with_capacity(ids.len());
         for (_, id) in ids {
             let draw = self.draw();
-            if let Some(target) = self.targets.get_mut(&id) {
-                target.due = now + vary(target.pause, draw);
-                target.pause = (target.pause * 2).min(PAUSE_MAX);
-                dials.push((id, target.addresses.clone()));
+            if let Some(target) = self.targets.get_mut(&id)
+                && let Some(address) = target.addresses.get(target.next)
+            {
+                dials.push((id, address.clone()));
+                target.next += 1;
+                if target.next < target.addresses.len() {
+                    target.due = now + ATTEMPT_TIME;
+                } else {
+                    target.next = 0;
+                    target.due = now + vary(target.pause, draw);
+                    target.pause = (target.pause * 2).min(PAUSE_MAX);
+                }
             }
         }
         dials
+    }
+
+    /// An attempt failed: the next address is tried at once, if the round has one left.
+    pub(crate) fn failed(&mut self, id: &PeerId, now: Instant) {
+        if let Some(target) = self.targets.get_mut(id)
+            && target.next > 0
+        {
+            target.due = now;
+        }
     }
 
     /// A machine is connected, by whoever dialled.
     pub(crate) fn connected(&mut self, id: &PeerId) {
         if let Some(target) = self.targets.get_mut(id) {
             target.connected = true;
+            target.next = 0;
         }
     }
 
@@ -201,7 +225,29 @@ mod tests {
         let soon = far + Duration::from_millis(1300);
         assert!(dialer.due(soon, 16, |_| true).is_empty());
         let dialled = dialer.due(soon, 16, open);
-        assert_eq!(dialled, [(one.id().0, vec![one.multiaddr.clone()])]);
+        assert_eq!(dialled, [(one.id().0, one.multiaddr.clone())]);
+    }
+
+    #[test]
+    fn the_addresses_of_a_machine_are_tried_in_order_before_the_pause() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(2);
+        let mut dialer = Dialer::new(PeerId::random());
+        let id = NodeKey::generate().id();
+        let socket = ([127, 0, 0, 1], 9000).into();
+        let addresses = Address::new(socket, Transport::Both, id);
+        for address in &addresses {
+            assert!(dialer.add(address, start));
+        }
+        for address in &addresses {
+            let dialled = dialer.due(later, 16, open);
+            assert_eq!(dialled, [(id.0, address.multiaddr.clone())]);
+            assert!(dialer.due(later, 16, open).is_empty(), "one at a time");
+            dialer.failed(&id.0, later);
+        }
+        assert!(dialer.due(later, 16, open).is_empty(), "a pause");
+        let again = later + Duration::from_millis(1300);
+        assert_eq!(dialer.due(again, 16, open)[0].1, addresses[0].multiaddr);
     }
 
     #[test]

@@ -6,7 +6,6 @@ mod events;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -325,12 +324,10 @@ impl Service {
             .saturating_sub(pending);
         let judge = &self.judge;
         let keeps_out = |id: &PeerId| judge.keeps_out(id);
-        for (id, addresses) in self.dialer.due(now, room as usize, keeps_out) {
-            // One after the other: QUIC stands before TCP.
+        for (id, address) in self.dialer.due(now, room as usize, keeps_out) {
             let dial = DialOpts::peer_id(id)
                 .condition(PeerCondition::DisconnectedAndNotDialing)
-                .addresses(addresses)
-                .override_dial_concurrency_factor(NonZeroU8::MIN)
+                .addresses(vec![address])
                 .build();
             if self.swarm.dial(dial).is_err() {
                 self.shared.counters.dropped(DropReason::Connections);

@@ -48,9 +48,14 @@ impl Service {
                 connection_id,
                 ..
             } => self.on_closed(peer_id, connection_id),
-            SwarmEvent::IncomingConnectionError { .. }
-            | SwarmEvent::OutgoingConnectionError { .. } => {
+            SwarmEvent::IncomingConnectionError { .. } => {
                 self.shared.counters.dropped(DropReason::Connections);
+            }
+            SwarmEvent::OutgoingConnectionError { peer_id, .. } => {
+                self.shared.counters.dropped(DropReason::Connections);
+                if let Some(id) = peer_id {
+                    self.dialer.failed(&id, Instant::now());
+                }
             }
             SwarmEvent::NewListenAddr { address, .. } => {
                 if let Some((address, transport)) = socket_of(&address) {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use alphorn_net::{DownReason, Event, Listen, NetworkDigest, Transport, start};
+use alphorn_net::{Address, DownReason, Event, Listen, NetworkDigest, Transport, start};
 
 use crate::machine::{Machine, bytes, config, connect, keys};
 
@@ -125,6 +125,23 @@ async fn tcp_carries_as_well() {
         })
         .await;
     assert_eq!(data, 300_000);
+}
+
+#[tokio::test]
+async fn tcp_is_used_where_quic_does_not_answer() {
+    let [mut a, mut b] = Machine::several(|_, config| {
+        config.listen[0].transport = Transport::Tcp;
+    });
+    let tcp = b.address().await;
+    assert!(tcp.to_string().contains("/tcp/"), "{tcp}");
+    // The discard port: nobody answers there.
+    let quic: Address = format!("/ip4/127.0.0.1/udp/9/quic-v1/p2p/{}", b.handle.id())
+        .parse()
+        .expect("address");
+    a.handle.dial(quic).expect("room");
+    a.handle.dial(tcp).expect("room");
+    a.up(&b.handle).await;
+    b.up(&a.handle).await;
 }
 
 #[tokio::test]
