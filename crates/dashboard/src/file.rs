@@ -2,7 +2,7 @@
 
 use crate::assets::guards;
 use crate::clients::{Clients, Sink, full};
-use alphorn_types::trace::{Record, TraceError, TraceReader};
+use alphorn_types::trace::{TraceError, TraceReader};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
@@ -83,8 +83,8 @@ impl TraceFile {
         self.records
     }
 
-    /// Gives each record until it is told to stop.
-    fn read(&self, mut take: impl FnMut(Record) -> bool) -> Result<(), TraceFileError> {
+    /// Gives each line that is a record, until it is told to stop.
+    fn read(&self, mut take: impl FnMut(&[u8]) -> bool) -> Result<(), TraceFileError> {
         let path = || self.path.clone();
         let opened = File::open(&self.path).and_then(|file| Ok((file.metadata()?.len(), file)));
         let (bytes, file) = opened.map_err(|error| TraceFileError::Open {
@@ -100,12 +100,12 @@ impl TraceFile {
         // A file that grows meanwhile is read to the bound and not further.
         let mut reader = TraceReader::new(BufReader::new(file.take(TRACE_BYTES_MAX)));
         while let Some(record) = reader.next() {
-            let record = record.map_err(|error| TraceFileError::Line {
+            record.map_err(|error| TraceFileError::Line {
                 path: path(),
                 line: reader.line_number(),
                 error,
             })?;
-            if !take(record) {
+            if !take(reader.line()) {
                 break;
             }
         }
@@ -115,12 +115,10 @@ impl TraceFile {
     /// Sends the records in chunks of whole lines, until all are sent or the client is gone.
     /// Blocks: not for a thread of the loop.
     fn send(&self, sink: &Sink, runtime: &Handle) {
-        let mut chunk = String::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
-        let result = self.read(|record| {
-            // What was read can be written: it was checked against the same bounds.
-            if let Ok(line) = record.to_line() {
-                chunk.push_str(&line);
-            }
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
+        let result = self.read(|line| {
+            chunk.extend_from_slice(line);
+            chunk.push(b'\n');
             chunk.len() < CHUNK_BYTES
                 || runtime.block_on(sink.send(Ok(std::mem::take(&mut chunk).into())))
         });

@@ -177,7 +177,9 @@ fn the_page_is_small_and_asks_nobody_else() {
 
 #[tokio::test]
 async fn a_file_is_sent_as_it_is() {
-    let text = text_of(&synthetic::records(40));
+    let unknown =
+        "{\"t\":0,\"n\":\"a\",\"k\":\"fault\",\"kind\":\"a\",\"detail\":\"\",\"new\":[1]}\n";
+    let text = unknown.to_owned() + &text_of(&synthetic::records(40));
     let (_folder, path) = file(&text);
     let opened = TraceFile::open(&path).unwrap();
     assert_eq!(opened.records(), text.lines().count() as u64);

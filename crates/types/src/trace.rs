@@ -329,6 +329,7 @@ pub struct TraceReader<R> {
     source: R,
     ended: bool,
     lines: u64,
+    line: Vec<u8>,
 }
 
 impl<R: BufRead> TraceReader<R> {
@@ -338,6 +339,7 @@ impl<R: BufRead> TraceReader<R> {
             source,
             ended: false,
             lines: 0,
+            line: Vec::new(),
         }
     }
 
@@ -346,18 +348,24 @@ impl<R: BufRead> TraceReader<R> {
         self.lines
     }
 
-    /// The next line that is not empty, never more than the bound of it.
-    fn line(&mut self) -> Result<Option<Vec<u8>>, TraceError> {
+    /// The line that was read last, without its end: what stands in the source, with fields that
+    /// a record does not know.
+    pub fn line(&self) -> &[u8] {
+        self.line.trim_ascii_end()
+    }
+
+    /// Reads the next line that is not empty, never more than the bound of it; false at the end.
+    fn read_line(&mut self) -> Result<bool, TraceError> {
         loop {
-            let mut line = Vec::new();
+            self.line.clear();
             let mut bounded = (&mut self.source).take(LINE_BYTES_MAX as u64 + 1);
-            if bounded.read_until(b'\n', &mut line)? == 0 {
-                return Ok(None);
+            if bounded.read_until(b'\n', &mut self.line)? == 0 {
+                return Ok(false);
             }
             self.lines += 1;
-            check_len(line.len())?;
-            if !line.trim_ascii().is_empty() {
-                return Ok(Some(line));
+            check_len(self.line.len())?;
+            if !self.line.trim_ascii().is_empty() {
+                return Ok(true);
             }
         }
     }
@@ -370,9 +378,9 @@ impl<R: BufRead> Iterator for TraceReader<R> {
         if self.ended {
             return None;
         }
-        match self.line() {
-            Ok(Some(line)) => Some(Record::from_bytes(&line)),
-            Ok(None) => {
+        match self.read_line() {
+            Ok(true) => Some(Record::from_bytes(&self.line)),
+            Ok(false) => {
                 self.ended = true;
                 None
             }

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::{CELLS_PER_LINE_MAX, Event, LINE_BYTES_MAX, Percents, Record, TraceError, TraceReader};
 
 fn record(event: Event) -> Record {
@@ -307,6 +309,30 @@ fn readers_count_lines_from_one() {
     let mut numbers = Vec::new();
     while let Some(result) = reader.next() {
         numbers.push((reader.line_number(), result.is_ok()));
+        let is_good = reader.line() == good.trim_end().as_bytes();
+        assert_eq!(is_good, result.is_ok());
     }
     assert_eq!(numbers, [(1, true), (3, false), (4, true)]);
+}
+
+proptest! {
+    /// Lines of all kinds with some bytes replaced, added or cut out.
+    #[test]
+    fn broken_lines_are_refused_or_mean_what_is_written_again(
+        kind in 0_usize..15,
+        edits in proptest::collection::vec((0_usize..400, 0_usize..3, any::<u8>()), 0..6),
+    ) {
+        let mut line = samples()[kind].to_line().unwrap().into_bytes();
+        for (place, what, byte) in edits {
+            let place = place % line.len();
+            match what {
+                0 => line[place] = byte,
+                1 => line.insert(place, byte % 0x60 + 0x20),
+                _ => drop(line.drain(place..(place + usize::from(byte % 8)).min(line.len() - 1))),
+            }
+        }
+        for record in TraceReader::new(&line[..]).flatten() {
+            prop_assert_eq!(Record::from_line(&record.to_line().unwrap()).unwrap(), record);
+        }
+    }
 }
