@@ -90,6 +90,16 @@ impl<'a, W> Ctx<'a, W> {
         }
     }
 
+    /// A context over the calling thread alone, for a lane without a pool.
+    pub fn alone(stop: Stop, beats: Arc<AtomicU64>, scratch: &'a mut W) -> Self {
+        Ctx {
+            pool: None,
+            stop,
+            beats,
+            scratch,
+        }
+    }
+
     /// The lane's pool; none = compute on the calling thread.
     pub fn pool(&self) -> Option<&'a rayon::ThreadPool> {
         self.pool

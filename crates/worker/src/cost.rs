@@ -10,6 +10,8 @@
 //! Logarithms and exponentials are those of `libm`, so that the simulator's order of events is the
 //! same on every platform.
 
+mod code;
+
 use alphorn_scheme::Features;
 use std::collections::BTreeMap;
 
@@ -94,7 +96,7 @@ impl Factor {
         let residual = rho - self.mean;
         let sign = if residual > 0.0 { 1 } else { -1 };
         self.streak = match libm::fabs(residual) > T99_SIGMAS * self.sigma() {
-            true if self.streak * sign > 0 => self.streak.saturating_add(sign),
+            true if self.streak.signum() == sign => self.streak.saturating_add(sign),
             true => sign,
             false => 0,
         };

@@ -190,9 +190,23 @@ impl<T: Work> Plan<T> {
     /// Says that what a group's waiting or running aggregation would yield is held already: cancels
     /// it, or stops it if much of its time is left.
     pub fn covered(&mut self, now: Time, group: Group) {
+        self.covered_where(now, group, |_| true, |_| true);
+    }
+
+    /// [`Plan::covered`] for those of the group's jobs that add nothing: `waits` judges the work of
+    /// one that waits, `runs` one that runs.
+    pub fn covered_where(
+        &mut self,
+        now: Time,
+        group: Group,
+        waits: impl Fn(&T) -> bool,
+        runs: impl Fn(JobId) -> bool,
+    ) {
         self.expire(now);
         for job in self.queue.of_group(&group) {
-            self.end_waiting(now, job, End::Cancelled);
+            if waits(&self.queue.get(job).request.work) {
+                self.end_waiting(now, job, End::Cancelled);
+            }
         }
         for lane in 0..self.lanes.len() {
             let left_ns = |running: &Running| {
@@ -201,7 +215,9 @@ impl<T: Work> Plan<T> {
             };
             let running = self.lanes[lane].as_ref();
             let stop = running.is_some_and(|running| {
-                running.group == group && left_ns(running) > self.config.covered_stop_ns
+                running.group == group
+                    && left_ns(running) > self.config.covered_stop_ns
+                    && runs(running.job)
             });
             if stop {
                 self.stop(lane);
@@ -217,11 +233,11 @@ impl<T: Work> Plan<T> {
     pub fn ended(&mut self, now: Time, lane: usize, ran: Ran) {
         let running = self.lanes[lane].take().expect("the lane runs a job");
         let (end, ran_ns) = match ran {
-            Ran::Through { ran_ns } => (End::Ran, ran_ns),
+            Ran::Through { ran_ns } | Ran::Astray { ran_ns } => (End::Ran, ran_ns),
             Ran::Stopped => (End::Cancelled, now.since_ns(running.started)),
             Ran::Crashed => (End::Crashed, now.since_ns(running.started)),
         };
-        if end == End::Ran {
+        if matches!(ran, Ran::Through { .. }) {
             let slot = running.session.slot.0;
             self.costs
                 .learn(running.key, running.prior_ns, ran_ns, slot);

@@ -203,7 +203,7 @@ impl<T: Work> Plan<T> {
             features,
             key,
             prediction: self.costs.predict(&key, prior_ns, slot),
-            short: alone.t90_ns <= self.config.fast_max_ns,
+            short: alone.t90_ns <= self.config.fast_max_ns && !waiting.request.work.isolated(),
             probe: false,
         }
     }
@@ -276,6 +276,7 @@ impl<T: Work> Plan<T> {
             work: candidate.prefix.unwrap_or(request.work),
             t50_ns: candidate.prediction.t50_ns,
             t90_ns: candidate.prediction.t90_ns,
+            t99_ns: candidate.prediction.t99_ns,
             probe: candidate.probe,
         }
     }

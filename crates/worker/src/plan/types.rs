@@ -107,6 +107,11 @@ pub trait Work: Sized {
     /// The same work on its first `inputs` inputs, the most valuable ones; none if it cannot be cut
     /// there.
     fn prefix(&self, inputs: u32) -> Option<Self>;
+
+    /// Whether only a prove lane may run it, however short it is: the lanes that have processes.
+    fn isolated(&self) -> bool {
+        false
+    }
 }
 
 /// The working interval of one role for one group family in one slot.
@@ -190,6 +195,12 @@ pub enum Ran {
         /// Time of the run.
         ran_ns: u64,
     },
+    /// To its end, but not in the way that the costs speak of: bad inputs were found, or it was
+    /// done a second time.
+    Astray {
+        /// Time of the run.
+        ran_ns: u64,
+    },
     /// It was asked to stop, and did.
     Stopped,
     /// It panicked or its process died.
@@ -257,6 +268,8 @@ pub struct Start<T> {
     pub t50_ns: u64,
     /// Nine in ten do.
     pub t90_ns: u64,
+    /// Ninety-nine in a hundred do.
+    pub t99_ns: u64,
     /// It will most likely be late, and runs because nothing else can.
     pub probe: bool,
 }

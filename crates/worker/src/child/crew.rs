@@ -1,0 +1,361 @@
+//! The lane's side: the child that works, the one that stands by, and their replacement.
+
+use super::{Answer, Frame, FrameError, Init, JobFrame, Message};
+use alphorn_scheme::Stop;
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Frames that wait for a lane; a child that has more to say waits.
+const EVENTS_MAX: usize = 64;
+
+/// How long a child may take to set up before its silence counts as that of a job that hangs.
+const SETUP_MAX: Duration = Duration::from_secs(30);
+
+/// How often a lane looks whether its job shall stop.
+const POLL: Duration = Duration::from_millis(5);
+
+/// How a child is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChildCommand {
+    /// The binary, usually the embedder's own.
+    pub program: PathBuf,
+    /// Its arguments, which lead to [`serve_child`](super::serve_child).
+    pub args: Vec<OsString>,
+    /// What the child makes its environment of; no secrets.
+    pub setup: Arc<[u8]>,
+}
+
+/// Ends a child from another thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Killer(Arc<Mutex<Child>>);
+
+impl Killer {
+    pub(crate) fn kill(&self) {
+        // Refused only if it has ended.
+        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).kill();
+    }
+
+    fn end(&self) {
+        let mut child = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// A child and the pipe to it.
+pub(super) struct Link {
+    pub(super) generation: u32,
+    /// Which environment it was set up with.
+    env: u64,
+    pub(super) input: Box<dyn Write + Send>,
+    killer: Option<Killer>,
+    born: Instant,
+    ready: bool,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(killer) = &self.killer {
+            killer.end();
+        }
+    }
+}
+
+/// What a reader heard from a child.
+struct Heard {
+    generation: u32,
+    frame: Result<Frame, FrameError>,
+}
+
+/// What a job came to in a child.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It ended.
+    Answered {
+        cpu_ns: u64,
+        peak_bytes: u64,
+        answer: Answer,
+    },
+    /// The child died, or talks nonsense.
+    Died,
+    /// No child can be started or set up.
+    Unfit(String),
+}
+
+/// The limits of a crew's children.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub threads: u16,
+    pub nice: u8,
+    pub data_bytes_max: u64,
+    pub beat_ms: u16,
+    /// Whether a second child stands by.
+    pub standby: bool,
+    /// Whether a child does one job only.
+    pub recycle: bool,
+}
+
+/// The children of one process lane.
+pub(crate) struct Crew {
+    limits: Limits,
+    /// Where the keeper finds whom to kill: the child that works.
+    at_work: Arc<Mutex<Option<Killer>>>,
+    generation: u32,
+    active: Option<Link>,
+    standby: Option<Link>,
+    heard: Receiver<Heard>,
+    tell: SyncSender<Heard>,
+    stale_frames: Arc<AtomicU64>,
+}
+
+impl Crew {
+    pub(crate) fn new(
+        limits: Limits,
+        at_work: Arc<Mutex<Option<Killer>>>,
+        stale_frames: Arc<AtomicU64>,
+    ) -> Self {
+        let (tell, heard) = sync_channel(EVENTS_MAX);
+        Self {
+            limits,
+            at_work,
+            generation: 0,
+            active: None,
+            standby: None,
+            heard,
+            tell,
+            stale_frames,
+        }
+    }
+
+    /// Runs a job in a child made by `command` for environment `env`, starting one if none is fit.
+    pub(crate) fn run(
+        &mut self,
+        command: &ChildCommand,
+        env: u64,
+        job: u64,
+        frame: JobFrame,
+        stop: &Stop,
+        beats: &AtomicU64,
+    ) -> Told {
+        if self.active.as_ref().is_none_or(|link| link.env != env) {
+            self.active = self.standby.take().filter(|link| link.env == env);
+        }
+        if self.active.is_none() {
+            match self.start(command, env) {
+                Ok(link) => self.active = Some(link),
+                Err(error) => return Told::Unfit(format!("no child process: {error}")),
+            }
+        }
+        let told = self.work(job, &Message::Job(frame), stop, beats, |crew| {
+            crew.stand_by(command, env);
+        });
+        *lock(&self.at_work) = None;
+        if self.limits.recycle || !matches!(told, Told::Answered { .. }) {
+            self.active = None;
+        }
+        told
+    }
+
+    /// Starts the child that takes over if the one at work dies.
+    fn stand_by(&mut self, command: &ChildCommand, env: u64) {
+        let fit = self.standby.as_ref().is_some_and(|link| link.env == env);
+        if self.limits.standby && !fit {
+            // Without one the lane starts a child when it needs it.
+            self.standby = self.start(command, env).ok();
+            *lock(&self.at_work) = self.active.as_ref().and_then(|link| link.killer.clone());
+        }
+    }
+
+    fn start(&mut self, command: &ChildCommand, env: u64) -> io::Result<Link> {
+        let mut child = Command::new(&command.program)
+            .args(&command.args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let killer = Killer(Arc::new(Mutex::new(child)));
+        // A child that does not read its set-up can be killed, too.
+        *lock(&self.at_work) = Some(killer.clone());
+        let (Some(input), Some(output)) = (input, output) else {
+            killer.end();
+            return Err(io::Error::other("no pipes to the child"));
+        };
+        let mut link = self.link(env, Box::new(input), output);
+        link.killer = Some(killer);
+        let init = Message::Init(Init {
+            parent: std::process::id(),
+            threads: self.limits.threads,
+            nice: self.limits.nice,
+            data_bytes_max: self.limits.data_bytes_max,
+            beat_ms: self.limits.beat_ms,
+            setup: command.setup.to_vec(),
+        });
+        init.frame(link.generation, 0).write_to(&mut link.input)?;
+        Ok(link)
+    }
+
+    /// A link over any streams; a thread reads `output` until it ends or nobody listens.
+    pub(super) fn link(
+        &mut self,
+        env: u64,
+        input: Box<dyn Write + Send>,
+        mut output: impl Read + Send + 'static,
+    ) -> Link {
+        self.generation = self.generation.wrapping_add(1);
+        let (generation, tell) = (self.generation, self.tell.clone());
+        std::thread::spawn(move || {
+            loop {
+                let frame = Frame::read_from(&mut output);
+                let over = frame.is_err();
+                if tell.send(Heard { generation, frame }).is_err() || over {
+                    break;
+                }
+            }
+        });
+        Link {
+            generation,
+            env,
+            input,
+            killer: None,
+            born: Instant::now(),
+            ready: false,
+        }
+    }
+
+    /// Takes a link as the child at work.
+    #[cfg(test)]
+    pub(super) fn employ(&mut self, link: Link) {
+        self.active = Some(link);
+    }
+
+    /// Gives the job to the child at work and listens until it has ended; `given` is called when
+    /// the child has it.
+    pub(super) fn work(
+        &mut self,
+        job: u64,
+        message: &Message,
+        stop: &Stop,
+        beats: &AtomicU64,
+        given: impl FnOnce(&mut Self),
+    ) -> Told {
+        let Some(link) = &mut self.active else {
+            return Told::Died;
+        };
+        let generation = link.generation;
+        *lock(&self.at_work) = link.killer.clone();
+        if message
+            .frame(generation, job)
+            .write_to(&mut link.input)
+            .is_err()
+        {
+            return Told::Died;
+        }
+        given(self);
+        let mut stopping = false;
+        loop {
+            if stop.is_stopped() && !stopping {
+                stopping = true;
+                let frame = Message::Stop.frame(generation, job);
+                let sent = self
+                    .active
+                    .as_mut()
+                    .map(|link| frame.write_to(&mut link.input));
+                if !matches!(sent, Some(Ok(()))) {
+                    return Told::Died;
+                }
+            }
+            match self.heard.recv_timeout(POLL) {
+                Ok(heard) => match self.hear(heard, generation, job, beats) {
+                    Some(told) => return told,
+                    None => continue,
+                },
+                Err(RecvTimeoutError::Timeout) => self.vouch(beats),
+                Err(RecvTimeoutError::Disconnected) => return Told::Died,
+            }
+        }
+    }
+
+    /// Beats for a child that is still setting up.
+    fn vouch(&self, beats: &AtomicU64) {
+        let setting_up = |link: &Link| !link.ready && link.born.elapsed() < SETUP_MAX;
+        if self.active.as_ref().is_some_and(setting_up) {
+            beats.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What news means for the job of the child at work; none if it goes on.
+    fn hear(&mut self, heard: Heard, generation: u32, job: u64, beats: &AtomicU64) -> Option<Told> {
+        let Heard {
+            generation: from,
+            frame,
+        } = heard;
+        if from != generation {
+            self.hear_other(from, &frame);
+            return None;
+        }
+        let Ok(frame) = frame else {
+            return Some(Told::Died);
+        };
+        // Before anything is decoded: a frame of another child, or about another job.
+        if frame.generation != generation {
+            self.stale_frames.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        match Message::decode(&frame) {
+            Ok(Message::Ready) => {
+                if let Some(link) = &mut self.active {
+                    link.ready = true;
+                }
+                None
+            }
+            Ok(Message::Unfit(reason)) => Some(Told::Unfit(reason)),
+            Ok(Message::Beat(count)) => {
+                beats.store(count, Ordering::Relaxed);
+                None
+            }
+            Ok(Message::Result {
+                cpu_ns,
+                peak_bytes,
+                answer,
+            }) if frame.job == job => Some(Told::Answered {
+                cpu_ns,
+                peak_bytes,
+                answer,
+            }),
+            Ok(_) | Err(_) => Some(Told::Died),
+        }
+    }
+
+    /// News from a child that is not at work: the one that stands by, or a replaced one.
+    fn hear_other(&mut self, from: u32, frame: &Result<Frame, FrameError>) {
+        let stands_by = self
+            .standby
+            .as_ref()
+            .is_some_and(|link| link.generation == from);
+        match frame {
+            // It says that it is ready, or why it is not; the end of its stream follows then.
+            Ok(frame) if stands_by => {
+                if let (Some(link), Ok(Message::Ready)) =
+                    (&mut self.standby, Message::decode(frame))
+                {
+                    link.ready = true;
+                }
+            }
+            Ok(_) => {
+                self.stale_frames.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(_) if stands_by => self.standby = None,
+            Err(_) => {}
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,292 @@
+//! Frames and crews over streams in memory.
+
+use super::*;
+use crate::toy::{GOOD, PANIC, Toy, ToyEnv};
+use alphorn_scheme::{Stop, Task};
+use proptest::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+fn limits() -> Limits {
+    Limits {
+        threads: 1,
+        nice: 0,
+        data_bytes_max: 0,
+        beat_ms: 5,
+        standby: false,
+        recycle: false,
+    }
+}
+
+fn crew() -> (Crew, Arc<AtomicU64>) {
+    let stale = Arc::<AtomicU64>::default();
+    (Crew::new(limits(), Arc::default(), stale.clone()), stale)
+}
+
+fn init() -> Message {
+    Message::Init(Init {
+        parent: 1,
+        threads: 1,
+        nice: 0,
+        data_bytes_max: 0,
+        beat_ms: 5,
+        setup: vec![1, 2, 3],
+    })
+}
+
+fn job(toy: &Toy) -> Message {
+    Message::Job(JobFrame {
+        portable: false,
+        verify: true,
+        seed: 7,
+        task: toy.encode().expect("has bytes"),
+    })
+}
+
+fn messages() -> Vec<Message> {
+    let result = |answer| Message::Result {
+        cpu_ns: 5,
+        peak_bytes: 6,
+        answer,
+    };
+    vec![
+        init(),
+        job(&Toy::new(&[GOOD; 9])),
+        Message::Stop,
+        Message::Ready,
+        Message::Unfit("no".into()),
+        Message::Beat(3),
+        result(Answer::Done(vec![1; 100])),
+        result(Answer::Invalid(vec![0, 5])),
+        result(Answer::Refused("why".into())),
+        result(Answer::Stopped),
+        result(Answer::Faulty),
+    ]
+}
+
+#[test]
+fn messages_come_back_from_their_frames() {
+    let mut stream = Vec::new();
+    for (job, message) in (0..).zip(messages()) {
+        message
+            .frame(3, job)
+            .write_to(&mut stream)
+            .expect("a vector takes all");
+    }
+    let mut stream = stream.as_slice();
+    for (job, message) in (0..).zip(messages()) {
+        let frame = Frame::read_from(&mut stream).expect("what was written");
+        assert_eq!((frame.generation, frame.job), (3, job));
+        assert_eq!(Message::decode(&frame), Ok(message));
+    }
+    assert!(matches!(
+        Frame::read_from(&mut stream),
+        Err(FrameError::Closed)
+    ));
+}
+
+#[test]
+fn a_reason_is_cut_at_a_character() {
+    let long = "ü".repeat(1000);
+    let frame = Message::Unfit(long.clone()).frame(1, 0);
+    let Ok(Message::Unfit(cut)) = Message::decode(&frame) else {
+        panic!("a reason");
+    };
+    assert!(cut.len() <= 1024 && long.starts_with(&cut));
+}
+
+/// R12 at the level of frames: no flipped bit and no cut is taken for a frame.
+#[test]
+fn wrong_bytes_are_no_frame() {
+    let mut state = 1_u64;
+    for message in messages() {
+        let mut bytes = Vec::new();
+        message.frame(3, 4).write_to(&mut bytes).expect("written");
+        for cut in 1..bytes.len() {
+            assert!(Frame::read_from(&mut &bytes[..cut]).is_err());
+        }
+        for _ in 0..1000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let bit = (state >> 33) as usize % (8 * bytes.len());
+            let mut wrong = bytes.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert!(
+                Frame::read_from(&mut wrong.as_slice()).is_err(),
+                "bit {bit}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_header_promises_no_memory() {
+    let mut header = vec![0; HEADER_BYTES];
+    header[..4].copy_from_slice(&FRAME_BYTES_MAX.to_le_bytes());
+    assert!(matches!(
+        Frame::read_from(&mut header.as_slice()),
+        Err(FrameError::Io(_))
+    ));
+    header[..4].copy_from_slice(&(FRAME_BYTES_MAX + 1).to_le_bytes());
+    assert!(matches!(
+        Frame::read_from(&mut header.as_slice()),
+        Err(FrameError::Decode(_))
+    ));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_break_the_decoder(kind in 0_u8..9, payload in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let frame = Frame { kind, generation: 1, job: 1, payload };
+        if let Ok(message) = Message::decode(&frame) {
+            prop_assert_eq!(Message::decode(&message.frame(1, 1)), Ok(message));
+        }
+    }
+}
+
+/// Starts a child on a thread, as the crew's child at work.
+fn employ_child(crew: &mut Crew) -> std::thread::JoinHandle<Result<(), ServeError>> {
+    let (from_parent, to_child) = std::io::pipe().expect("a pipe");
+    let (from_child, to_parent) = std::io::pipe().expect("a pipe");
+    let child = std::thread::spawn(|| {
+        serve::<Toy, _, _>(from_parent, to_parent, |setup| {
+            assert_eq!(setup, [1, 2, 3]);
+            Ok(ToyEnv::default())
+        })
+    });
+    let mut link = crew.link(0, Box::new(to_child), from_child);
+    init()
+        .frame(link.generation, 0)
+        .write_to(&mut link.input)
+        .expect("written");
+    crew.employ(link);
+    child
+}
+
+fn answer(told: Told) -> Option<Answer> {
+    match told {
+        Told::Answered { answer, .. } => Some(answer),
+        Told::Died | Told::Unfit(_) => None,
+    }
+}
+
+#[test]
+fn a_child_works_stops_and_ends_with_its_input() {
+    let (mut crew, _) = crew();
+    let child = employ_child(&mut crew);
+    let beats = AtomicU64::new(0);
+    let done = crew.work(
+        1,
+        &job(&Toy::new(&[GOOD; 3])),
+        &Stop::default(),
+        &beats,
+        |_| {},
+    );
+    assert_eq!(
+        answer(done),
+        Some(Answer::Done(3_u64.to_le_bytes().to_vec()))
+    );
+    let slow = Toy {
+        work_us: 60_000_000,
+        ..Toy::new(&[GOOD])
+    };
+    let stop = Stop::default();
+    let stopper = stop.clone();
+    let timer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(60));
+        stopper.stop();
+    });
+    let stopped = crew.work(2, &job(&slow), &stop, &beats, |_| {});
+    assert_eq!(answer(stopped), Some(Answer::Stopped));
+    assert!(beats.load(Ordering::Relaxed) > 0);
+    timer.join().expect("sleeps");
+    drop(crew);
+    assert!(child.join().expect("no panic").is_ok());
+}
+
+#[test]
+fn a_child_that_dies_is_noticed() {
+    let (mut crew, _) = crew();
+    let child = employ_child(&mut crew);
+    let told = crew.work(
+        1,
+        &job(&Toy::new(&[PANIC])),
+        &Stop::default(),
+        &AtomicU64::new(0),
+        |_| {},
+    );
+    assert_eq!(told, Told::Died);
+    assert!(child.join().is_err());
+}
+
+/// R16: what a replaced child writes is dropped and counted, whether it comes from its own stream
+/// or names another generation on this one.
+#[test]
+fn a_replaced_child_is_not_listened_to() {
+    let (mut crew, stale) = crew();
+    let (old_in, mut to_parent) = std::io::pipe().expect("a pipe");
+    let old = crew.link(0, Box::new(std::io::sink()), old_in);
+    let generation = old.generation;
+    let child = employ_child(&mut crew);
+    let forged = Message::Result {
+        cpu_ns: 0,
+        peak_bytes: 0,
+        answer: Answer::Done(99_u64.to_le_bytes().to_vec()),
+    };
+    for job in 1..=3 {
+        forged
+            .frame(generation, job)
+            .write_to(&mut to_parent)
+            .expect("written");
+    }
+    drop(to_parent);
+    for number in 1..=3 {
+        let toy = Toy {
+            work_us: 20_000,
+            ..Toy::new(&[GOOD; 5])
+        };
+        let told = crew.work(
+            number,
+            &job(&toy),
+            &Stop::default(),
+            &AtomicU64::new(0),
+            |_| {},
+        );
+        assert_eq!(
+            answer(told),
+            Some(Answer::Done(5_u64.to_le_bytes().to_vec()))
+        );
+    }
+    assert_eq!(stale.load(Ordering::Relaxed), 3);
+    // A frame of an older generation on the stream of the child at work.
+    let (from_child, mut to_parent) = std::io::pipe().expect("a pipe");
+    let link = crew.link(0, Box::new(std::io::sink()), from_child);
+    let current = link.generation;
+    crew.employ(link);
+    forged
+        .frame(current - 1, 4)
+        .write_to(&mut to_parent)
+        .expect("written");
+    let right = Message::Result {
+        cpu_ns: 0,
+        peak_bytes: 0,
+        answer: Answer::Stopped,
+    };
+    right
+        .frame(current, 4)
+        .write_to(&mut to_parent)
+        .expect("written");
+    let told = crew.work(
+        4,
+        &Message::Stop,
+        &Stop::default(),
+        &AtomicU64::new(0),
+        |_| {},
+    );
+    assert_eq!(answer(told), Some(Answer::Stopped));
+    assert_eq!(stale.load(Ordering::Relaxed), 4);
+    drop(crew);
+    assert!(child.join().expect("no panic").is_ok());
+}

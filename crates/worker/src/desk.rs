@@ -1,0 +1,445 @@
+//! The state between callers and lanes: the plan, what was accepted and has not ended, what has
+//! ended and was not received. No thread and no clock: a [`Worker`](crate::Worker) holds it under
+//! one lock, tests drive it by hand.
+//!
+//! Every accepted submission is a ticket, and a ticket is given up for exactly one [`Finished`].
+
+pub(crate) mod crash;
+mod end;
+#[cfg(test)]
+mod tests;
+mod types;
+mod watch;
+
+use crate::config::{SelfVerify, WorkerConfig};
+use crate::cost::{CostKey, CostModel, Prediction};
+use crate::plan::{self, JobId, LaneKind, Plan, Ran, Request, Session, Work};
+use alphorn_scheme::{Features, Group, SessionId, Stop, Task};
+use alphorn_types::{Bitfield, Time};
+use crash::{Groups, Quarantine};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+pub use types::{Counts, Finished, Status, SubmitError, Timing};
+pub(crate) use types::{Ended, Environment, Load, Order, Report};
+pub(crate) use watch::Hung;
+
+/// The time of a call: of the protocol, and of a clock that only runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) now: Time,
+    pub(crate) mono_ns: u64,
+}
+
+/// What a lane does next.
+pub(crate) enum Turn<T: Task> {
+    Work(Order<T>),
+    Wait,
+    /// The thread is replaced, or the worker ends.
+    Leave,
+}
+
+/// What is known of a crash, beside the first run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has not crashed.
+    First,
+    /// It crashed, and is run again.
+    Again { left: u32 },
+    /// It crashed again: prefixes are run to find the input that does it.
+    Search(crash::Search),
+}
+
+/// An accepted submission.
+struct Ticket<T: Task> {
+    /// Its name outside.
+    job: JobId,
+    /// As submitted; with what ran in place of the work once it crashed.
+    request: Request<Arc<T>>,
+    stage: Stage,
+    /// Inputs that were cut off before the first crash.
+    cut: u32,
+    /// The name of its task once it crashed, if it has one.
+    name: Option<[u8; 32]>,
+    timing: Timing,
+}
+
+/// What runs on a lane.
+struct On<T: Task> {
+    job: JobId,
+    task: Arc<T>,
+    features: Features,
+    stop: Stop,
+    beats: Arc<AtomicU64>,
+    /// The last number of beats, and when it was new.
+    seen: (u64, u64),
+    started_ns: u64,
+    run_max_ns: u64,
+    /// When it was first found to be asked to stop.
+    stop_ns: Option<u64>,
+    /// Its child was killed because it did not stop.
+    killed: bool,
+    /// It is being ended.
+    given_up: bool,
+}
+
+/// A lane as the desk sees it.
+struct Post<T: Task> {
+    /// Counts the threads of the lane: a report of an abandoned one is not taken.
+    thread: u64,
+    on: Option<On<T>>,
+}
+
+/// See the [module](self).
+pub(crate) struct Desk<T: Task> {
+    config: WorkerConfig,
+    plan: Plan<Load<T>>,
+    env: Arc<Environment<T>>,
+    posts: Vec<Post<T>>,
+    /// Accepted submissions that have not ended, by the plan's name of their present run.
+    tickets: BTreeMap<JobId, Ticket<T>>,
+    /// What the lane said of a run whose end the plan is being told, and what ran.
+    report: Option<(Report<T::Output>, Arc<T>)>,
+    done: VecDeque<Finished<T::Output>>,
+    /// Results since the last call of [`Desk::take_news`].
+    news: bool,
+    memory: CostModel,
+    groups: Groups,
+    quarantine: Arc<Quarantine>,
+    counts: Counts,
+    abandoned: u32,
+    kernel_disabled: bool,
+    closing: bool,
+}
+
+impl<T: Task> Desk<T> {
+    /// # Panics
+    ///
+    /// If the configuration has no lane.
+    pub(crate) fn new(config: WorkerConfig, env: Arc<Environment<T>>) -> Self {
+        let post = |_| Post {
+            thread: 0,
+            on: None,
+        };
+        Self {
+            plan: Plan::new(config.plan.clone(), config.costs.clone()),
+            posts: (0..config.plan.lanes()).map(post).collect(),
+            env,
+            tickets: BTreeMap::new(),
+            report: None,
+            done: VecDeque::with_capacity(config.outstanding_max()),
+            news: false,
+            memory: CostModel::new(),
+            groups: Groups::default(),
+            quarantine: Arc::new(Quarantine::new(config.quarantine_max)),
+            counts: Counts::default(),
+            abandoned: 0,
+            kernel_disabled: false,
+            closing: false,
+            config,
+        }
+    }
+
+    pub(crate) fn env(&self) -> Arc<Environment<T>> {
+        self.env.clone()
+    }
+
+    pub(crate) fn set_env(&mut self, env: Arc<Environment<T>>) {
+        self.env = env;
+    }
+
+    pub(crate) fn costs(&self) -> &CostModel {
+        self.plan.costs()
+    }
+
+    pub(crate) fn open(&mut self, at: At, session: Session) -> Result<(), plan::Refused> {
+        let opened = self.plan.open(at.now, session);
+        self.settle(at);
+        opened
+    }
+
+    /// Takes a job; see [`Worker::submit`](crate::Worker::submit).
+    pub(crate) fn submit(
+        &mut self,
+        at: At,
+        request: Request<Load<T>>,
+    ) -> Result<JobId, SubmitError> {
+        let taken = self.take(at, request);
+        match taken {
+            Ok(_) => self.counts.accepted += 1,
+            Err(_) => self.counts.refused += 1,
+        }
+        self.settle(at);
+        taken
+    }
+
+    fn take(&mut self, at: At, request: Request<Load<T>>) -> Result<JobId, SubmitError> {
+        if self.closing {
+            return Err(SubmitError::Closing);
+        }
+        let max = self.config.outstanding_max();
+        if self.tickets.len() + self.done.len() >= max {
+            return Err(SubmitError::Undelivered { max });
+        }
+        let slot = request.session.slot.0;
+        if let Some((crashes, until)) = self.groups.refused(&request.group, slot) {
+            return Err(SubmitError::GroupCrashes { crashes, until });
+        }
+        if request.work.task.is_pointless(self.env.on(false)) {
+            return Err(SubmitError::Pointless);
+        }
+        let features = request.work.said();
+        if self.degraded() && (request.work.isolated() || !self.is_short(&features, slot)) {
+            let abandoned = self.abandoned;
+            return Err(SubmitError::Degraded { abandoned });
+        }
+        let task = request.work.task.clone();
+        let permille = self.memory_permille(&features, slot);
+        let request = map(request, |load| load.with_memory(permille));
+        let ticket = map(copy(&request), |()| task);
+        let job = self.plan.submit(at.now, request)?;
+        let ticket = Ticket {
+            job,
+            request: ticket,
+            stage: Stage::First,
+            cut: 0,
+            name: None,
+            timing: Timing::default(),
+        };
+        self.tickets.insert(job, ticket);
+        Ok(job)
+    }
+
+    pub(crate) fn cancel(&mut self, at: At, session: SessionId) {
+        self.plan.cancel(at.now, session);
+        self.settle(at);
+    }
+
+    pub(crate) fn covered(&mut self, at: At, group: Group, signers: &Bitfield) {
+        let running = |job: JobId| {
+            let on = self.posts.iter().filter_map(|post| post.on.as_ref());
+            let mut of_job = on.filter(|on| on.job == job);
+            of_job.any(|on| on.task.covered_by(signers))
+        };
+        let waits = |load: &Load<T>| load.task.covered_by(signers);
+        self.plan.covered_where(at.now, group, waits, running);
+        self.settle(at);
+    }
+
+    pub(crate) fn receive(&mut self) -> Option<Finished<T::Output>> {
+        self.done.pop_front()
+    }
+
+    /// Whether results came since the last call.
+    pub(crate) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Whether a lane may find work.
+    pub(crate) fn has_work(&self) -> bool {
+        self.plan.queued() > 0
+    }
+
+    /// What the thread of a lane does next.
+    pub(crate) fn next(&mut self, at: At, lane: usize, thread: u64) -> Turn<T> {
+        if self.closing || self.posts[lane].thread != thread {
+            return Turn::Leave;
+        }
+        let start = self.plan.next(at.now, lane);
+        self.settle(at);
+        let Some(start) = start else {
+            return Turn::Wait;
+        };
+        let again = self.tickets.get(&start.job).map(|ticket| ticket.stage);
+        let prove = self.plan.lane_kind(lane) == LaneKind::Prove;
+        let order = Order {
+            job: start.job,
+            task: start.work.task.clone(),
+            env: self.env.clone(),
+            isolated: start.work.isolated() && prove,
+            portable: self.kernel_disabled || again.is_some_and(|stage| stage != Stage::First),
+            verify: match self.config.self_verify {
+                SelfVerify::Always => true,
+                SelfVerify::Sampled(one_in) => start.job.0.is_multiple_of(one_in.max(1).into()),
+            },
+            seed: self.config.seed ^ start.job.0.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            stop: Stop::default(),
+            beats: Arc::default(),
+            quarantine: (self.quarantine.len() > 0).then(|| self.quarantine.clone()),
+        };
+        let run_max_ns = start.t99_ns.saturating_mul(8);
+        self.posts[lane].on = Some(On {
+            job: start.job,
+            task: order.task.clone(),
+            features: start.work.features(),
+            stop: order.stop.clone(),
+            beats: order.beats.clone(),
+            seen: (0, at.mono_ns),
+            started_ns: at.mono_ns,
+            run_max_ns: run_max_ns.max(self.config.run_max_ms.saturating_mul(1_000_000)),
+            stop_ns: None,
+            killed: false,
+            given_up: false,
+        });
+        Turn::Work(order)
+    }
+
+    /// Takes the report of a lane's thread; what an abandoned thread says comes too late.
+    pub(crate) fn ended(&mut self, at: At, lane: usize, thread: u64, report: Report<T::Output>) {
+        let post = &mut self.posts[lane];
+        if post.thread != thread {
+            self.abandoned = self.abandoned.saturating_sub(1);
+            return;
+        }
+        let Some(on) = post.on.take() else {
+            return;
+        };
+        let busy_ns = at.mono_ns.saturating_sub(on.started_ns);
+        match self.plan.lane_kind(lane) {
+            LaneKind::Fast => self.counts.fast_busy_ns += busy_ns,
+            LaneKind::Prove => self.counts.prove_busy_ns += busy_ns,
+        }
+        self.learn_memory(&on, report.peak_bytes);
+        self.counts.self_verify_failures += report.faults;
+        self.kernel_disabled |= report.kernel_fault;
+        let ran_ns = report.ran_ns;
+        let ran = match report.ended {
+            Ended::Stopped => Ran::Stopped,
+            // Its child was killed because nobody wanted the result any more.
+            Ended::Crashed(_) if on.killed => Ran::Stopped,
+            Ended::Crashed(_) | Ended::Hung(_) => Ran::Crashed,
+            Ended::Done(_) if report.usual => Ran::Through { ran_ns },
+            Ended::Done(_) | Ended::Invalid { .. } | Ended::Refused(_) | Ended::Faulty => {
+                Ran::Astray { ran_ns }
+            }
+        };
+        self.report = Some((report, on.task));
+        self.plan.ended(at.now, lane, ran);
+        self.settle(at);
+        self.report = None;
+    }
+
+    /// When [`Desk::expire`] has something to do although nothing happens.
+    pub(crate) fn next_deadline(&self, at: At) -> Option<Time> {
+        self.plan.next_deadline(at.now)
+    }
+
+    /// Cancels what has no value any more.
+    pub(crate) fn expire(&mut self, at: At) {
+        self.plan.expire(at.now);
+        self.settle(at);
+    }
+
+    /// Takes nothing more, cancels what waits and asks what runs to stop.
+    pub(crate) fn close(&mut self, at: At) {
+        self.closing = true;
+        self.plan.expire(Time::MAX);
+        self.settle(at);
+    }
+
+    /// Gives up what still runs on a closed desk.
+    pub(crate) fn give_up(&mut self, at: At) {
+        for lane in 0..self.posts.len() {
+            let thread = self.posts[lane].thread;
+            if self.posts[lane].on.is_some() {
+                self.ended(at, lane, thread, Report::of(Ended::Stopped));
+                self.posts[lane].thread += 1;
+            }
+        }
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.posts.iter().filter(|post| post.on.is_some()).count()
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        Status {
+            queued: self.plan.queued(),
+            running: self.running(),
+            undelivered: self.done.len(),
+            abandoned: self.abandoned,
+            degraded: self.degraded(),
+            kernel_disabled: self.kernel_disabled,
+            low_memory: self.config.low_memory,
+            quarantined: self.quarantine.len(),
+            counts: self.counts,
+        }
+    }
+
+    /// How long a job takes on the lane that it would get, if nothing else runs.
+    pub(crate) fn predict(&self, features: &Features, slot: u64) -> Prediction {
+        let plan = &self.config.plan;
+        let on = |threads: u16| {
+            let prior_ns = features.prior_ns / u64::from(threads.max(1));
+            let key = CostKey::new(features, threads, 1);
+            self.plan.costs().predict(&key, prior_ns, slot)
+        };
+        match self.is_short(features, slot) || plan.prove_lanes == 0 {
+            true => on(1),
+            false => on(plan.prove_threads),
+        }
+    }
+
+    fn is_short(&self, features: &Features, slot: u64) -> bool {
+        let key = CostKey::new(features, 1, 1);
+        let alone = self.plan.costs().predict(&key, features.prior_ns, slot);
+        alone.t90_ns <= self.config.plan.fast_max_ns
+    }
+
+    fn degraded(&self) -> bool {
+        self.abandoned > self.config.lanes_abandoned_max
+    }
+
+    /// What such tasks took beyond what their scheme says, in thousandths.
+    fn memory_permille(&self, features: &Features, slot: u64) -> u64 {
+        let key = CostKey::new(features, 0, 0);
+        self.memory.predict(&key, 1000, slot).t50_ns
+    }
+
+    /// An estimate that a child exceeded by half is corrected as times are.
+    fn learn_memory(&mut self, on: &On<T>, peak_bytes: u64) {
+        let said = on.features.memory_bytes;
+        if peak_bytes > said.saturating_add(said / 2) && said > 0 {
+            let slot = self
+                .tickets
+                .get(&on.job)
+                .map_or(0, |ticket| ticket.request.session.slot.0);
+            let key = CostKey::new(&on.features, 0, 0);
+            let permille = self.memory_permille(&on.features, slot);
+            let actual = u128::from(peak_bytes) * u128::from(permille) / u128::from(said);
+            let actual = u64::try_from(actual).unwrap_or(u64::MAX);
+            self.memory.learn(key, 1000, actual, slot);
+        }
+    }
+}
+
+/// A request with other work.
+fn map<T, U>(request: Request<T>, work: impl FnOnce(T) -> U) -> Request<U> {
+    Request {
+        session: request.session,
+        group: request.group,
+        replaces: request.replaces,
+        class: request.class,
+        soft: request.soft,
+        hard: request.hard,
+        votes: request.votes,
+        bytes: request.bytes,
+        work: work(request.work),
+    }
+}
+
+/// A request without its work.
+fn copy<T>(request: &Request<T>) -> Request<()> {
+    Request {
+        session: request.session,
+        group: request.group,
+        replaces: request.replaces,
+        class: request.class,
+        soft: request.soft,
+        hard: request.hard,
+        votes: request.votes,
+        bytes: request.bytes,
+        work: (),
+    }
+}

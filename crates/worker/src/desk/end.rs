@@ -1,0 +1,241 @@
+//! How a run of a ticket's job becomes its end, or another run.
+
+use super::crash::{Next, Search};
+use super::{At, Desk, Ended, Finished, Load, Report, Stage, Ticket, copy, map};
+use crate::plan::{self, Class, End, Output, Request};
+use alphorn_scheme::{Outcome, Task};
+use std::sync::Arc;
+
+impl<T: Task> Desk<T> {
+    /// Does what the plan wants done.
+    pub(super) fn settle(&mut self, at: At) {
+        while let Some(output) = self.plan.poll_output() {
+            match output {
+                Output::Stop { lane, job } => {
+                    let on = self.posts[lane].on.as_ref();
+                    if let Some(on) = on.filter(|on| on.job == job) {
+                        on.stop.stop();
+                    }
+                }
+                Output::Finished(finished) => self.run_ended(at, &finished),
+            }
+        }
+    }
+
+    /// A run of a ticket's job has ended, or will not be.
+    fn run_ended(&mut self, at: At, finished: &plan::Finished) {
+        // Each job of the plan has a ticket from its submission to here.
+        let Some(mut ticket) = self.tickets.remove(&finished.job) else {
+            return;
+        };
+        ticket.timing.queued_ns += finished.queued_ns;
+        ticket.timing.ran_ns += finished.ran_ns;
+        let ran = match finished.end {
+            End::Ran | End::Crashed => self.report.take(),
+            End::Cancelled if finished.ran_ns > 0 => self.report.take(),
+            _ => None,
+        };
+        if let Some((report, _)) = &ran {
+            ticket.timing.cpu_ns += report.cpu_ns;
+        }
+        match (finished.end, ticket.stage) {
+            (End::Crashed, _) => self.crashed(at, ticket, finished, ran),
+            (End::Ran, Stage::Search(search)) => self.searched(at, ticket, finished, search, false),
+            (End::Ran, _) => {
+                let ended = ran.map(|(report, _)| report.ended);
+                self.deliver_run(ticket, finished, ended);
+            }
+            // What crashed and is not run again has crashed.
+            (_, Stage::Again { .. } | Stage::Search(_)) => {
+                self.deliver(ticket, finished, Outcome::Crashed, false);
+            }
+            (End::Superseded, Stage::First) => {
+                self.deliver(ticket, finished, Outcome::Superseded, false);
+            }
+            (End::Cancelled, Stage::First) => {
+                self.deliver(ticket, finished, Outcome::Cancelled, false);
+            }
+            (End::Refused(refused), Stage::First) => {
+                let outcome = Outcome::Refused(refused.to_string());
+                self.deliver(ticket, finished, outcome, false);
+            }
+        }
+    }
+
+    /// Delivers what a lane reported of a run to its end.
+    fn deliver_run(
+        &mut self,
+        ticket: Ticket<T>,
+        finished: &plan::Finished,
+        ended: Option<Ended<T::Output>>,
+    ) {
+        let (outcome, crasher) = match ended {
+            Some(Ended::Done(output)) => (Outcome::Done(output), false),
+            Some(Ended::Invalid { bad, crasher }) => (Outcome::Invalid(bad), crasher),
+            Some(Ended::Refused(reason)) => (Outcome::Refused(reason), false),
+            Some(Ended::Faulty) => (Outcome::SelfVerifyFailed, false),
+            Some(Ended::Stopped) => (Outcome::Cancelled, false),
+            Some(Ended::Crashed(_) | Ended::Hung(_)) | None => (Outcome::Crashed, false),
+        };
+        self.deliver(ticket, finished, outcome, crasher);
+    }
+
+    /// A run crashed: once more, then the search for the input that does it.
+    fn crashed(
+        &mut self,
+        at: At,
+        mut ticket: Ticket<T>,
+        finished: &plan::Finished,
+        ran: Option<(Report<T::Output>, Arc<T>)>,
+    ) {
+        self.counts.crashes += 1;
+        if ticket.stage == Stage::First {
+            let slot = ticket.request.session.slot.0;
+            self.groups.crashed(ticket.request.group, slot);
+            ticket.cut = finished.leftover;
+        }
+        // A thread that hangs is not given the same job again.
+        let mut may_again = false;
+        if let Some((report, task)) = ran {
+            if let Ended::Crashed(name) | Ended::Hung(name) = report.ended {
+                ticket.name = ticket.name.or(name);
+            }
+            may_again = matches!(report.ended, Ended::Crashed(_)) && !self.closing;
+            if ticket.stage == Stage::First {
+                ticket.request.work = task;
+            }
+        }
+        let next = match ticket.stage {
+            _ if !may_again => None,
+            Stage::First if self.config.crash_retries_max > 0 => Some(Stage::Again {
+                left: self.config.crash_retries_max - 1,
+            }),
+            Stage::Again { left } if left > 0 => Some(Stage::Again { left: left - 1 }),
+            Stage::First | Stage::Again { .. } => {
+                let features = ticket.request.work.features(self.env.on(true));
+                Some(Stage::Search(Search::new(features.inputs)))
+            }
+            Stage::Search(search) => {
+                return self.searched(at, ticket, finished, search, true);
+            }
+        };
+        match next {
+            Some(again @ Stage::Again { .. }) => {
+                let (class, work) = (ticket.request.class, ticket.request.work.clone());
+                ticket.stage = again;
+                self.run_again(at, ticket, finished, class, work);
+            }
+            Some(Stage::Search(search)) => self.search_on(at, ticket, finished, search),
+            Some(Stage::First) | None => self.deliver_crashed(ticket, finished),
+        }
+    }
+
+    /// A run of the search has ended.
+    fn searched(
+        &mut self,
+        at: At,
+        ticket: Ticket<T>,
+        finished: &plan::Finished,
+        mut search: Search,
+        crashed: bool,
+    ) {
+        search.answer(crashed);
+        self.search_on(at, ticket, finished, search);
+    }
+
+    /// Runs the next prefix of a task that crashes, or names the input that does it.
+    fn search_on(
+        &mut self,
+        at: At,
+        mut ticket: Ticket<T>,
+        finished: &plan::Finished,
+        search: Search,
+    ) {
+        match search.next() {
+            Next::Found(index) => {
+                let index = index as usize;
+                if let Some(name) = ticket.request.work.input_digest(index) {
+                    Arc::make_mut(&mut self.quarantine).insert(name);
+                }
+                self.deliver(ticket, finished, Outcome::Invalid(vec![index]), true);
+            }
+            Next::Run(inputs) => match ticket.request.work.prefix(inputs as usize) {
+                Some(prefix) if !self.closing => {
+                    ticket.stage = Stage::Search(search);
+                    let prefix = Arc::new(prefix);
+                    self.run_again(at, ticket, finished, Class::Maintenance, prefix);
+                }
+                Some(_) | None => self.deliver_crashed(ticket, finished),
+            },
+            Next::Lost => self.deliver_crashed(ticket, finished),
+        }
+    }
+
+    /// Delivers a crash that no input is known to cause: the whole task is not run again.
+    fn deliver_crashed(&mut self, ticket: Ticket<T>, finished: &plan::Finished) {
+        if let Some(name) = ticket.name {
+            let quarantine = Arc::make_mut(&mut self.quarantine);
+            quarantine.tasks = true;
+            quarantine.insert(name);
+        }
+        self.deliver(ticket, finished, Outcome::Crashed, false);
+    }
+
+    /// Puts another run of a ticket's job into the queue; it has crashed if there is no room.
+    fn run_again(
+        &mut self,
+        at: At,
+        ticket: Ticket<T>,
+        finished: &plan::Finished,
+        class: Class,
+        work: Arc<T>,
+    ) {
+        let load = Load::new(work, self.env.clone());
+        let request = Request {
+            // What came later for its group does not end the search in it.
+            replaces: None,
+            class,
+            ..map(copy(&ticket.request), |()| load)
+        };
+        match self.plan.submit(at.now, request) {
+            Ok(job) => {
+                self.tickets.insert(job, ticket);
+            }
+            Err(_) => self.deliver(ticket, finished, Outcome::Crashed, false),
+        }
+    }
+
+    /// Gives up the ticket for its end.
+    fn deliver(
+        &mut self,
+        ticket: Ticket<T>,
+        finished: &plan::Finished,
+        outcome: Outcome<T::Output>,
+        crasher: bool,
+    ) {
+        let counts = &mut self.counts;
+        counts.delivered += 1;
+        match &outcome {
+            Outcome::Done(_) => {
+                counts.done += 1;
+                counts.late += u64::from(finished.late);
+            }
+            Outcome::Invalid(_) => counts.invalid += 1,
+            _ => {}
+        }
+        self.done.push_back(Finished {
+            job: ticket.job,
+            session: ticket.request.session,
+            group: ticket.request.group,
+            outcome,
+            late: finished.late,
+            leftover: match ticket.stage {
+                Stage::First => finished.leftover,
+                Stage::Again { .. } | Stage::Search(_) => ticket.cut,
+            },
+            crasher,
+            timing: ticket.timing,
+        });
+        self.news = true;
+    }
+}

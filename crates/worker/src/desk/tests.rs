@@ -1,0 +1,517 @@
+//! The desk by hand, in virtual time.
+
+use super::*;
+use crate::plan::Class;
+use crate::toy::{BAD, GOOD, PANIC, Toy, ToyEnv, group, request};
+use alphorn_scheme::session::Finish;
+use alphorn_scheme::{Fate, Outcome, classify};
+use alphorn_types::Slot;
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+
+fn at(ms: u64) -> At {
+    At {
+        now: Time::from_millis(ms),
+        mono_ns: ms * MS,
+    }
+}
+
+fn config() -> WorkerConfig {
+    WorkerConfig {
+        plan: plan::Config {
+            fast_lanes: 1,
+            prove_lanes: 1,
+            prove_threads: 1,
+            jobs_queued_max: 8,
+            ..plan::Config::default()
+        },
+        undelivered_max: 8,
+        ..WorkerConfig::default()
+    }
+}
+
+fn desk_of(config: WorkerConfig) -> Desk<Toy> {
+    let env = Environment::new(0, ToyEnv::default(), config.child.clone());
+    Desk::new(config.settled(), Arc::new(env))
+}
+
+fn load(desk: &Desk<Toy>, request: Request<Toy>) -> Request<Load<Toy>> {
+    let env = desk.env();
+    map(request, |toy| Load::new(Arc::new(toy), env))
+}
+
+fn submit(desk: &mut Desk<Toy>, ms: u64, toy: Toy) -> JobId {
+    let (soft, hard) = (Time::from_millis(ms + 1000), Time::from_millis(ms + 9000));
+    let request = load(desk, request(Class::Verdict, 0, toy, soft, hard));
+    desk.submit(at(ms), request).expect("there is room")
+}
+
+fn start(desk: &mut Desk<Toy>, ms: u64, lane: usize) -> Order<Toy> {
+    match desk.next(at(ms), lane, 0) {
+        Turn::Work(order) => order,
+        Turn::Wait | Turn::Leave => panic!("lane {lane} has no work"),
+    }
+}
+
+fn crash(desk: &mut Desk<Toy>, ms: u64, lane: usize) {
+    desk.ended(at(ms), lane, 0, Report::of(Ended::Crashed(Some([9; 32]))));
+}
+
+fn done(desk: &mut Desk<Toy>, ms: u64, lane: usize) {
+    desk.ended(at(ms), lane, 0, Report::of(Ended::Done(0)));
+}
+
+/// What a random schedule remembers.
+struct Schedule {
+    desk: Desk<Toy>,
+    state: u64,
+    now_ms: u64,
+    accepted: BTreeMap<JobId, u32>,
+    /// The thread of each lane, and whether it has an order.
+    lanes: Vec<(u64, bool)>,
+    /// Threads that were given up with a job.
+    lost: Vec<(usize, u64)>,
+}
+
+impl Schedule {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.state >> 33) % bound
+    }
+
+    fn submit(&mut self) {
+        let inputs = vec![GOOD; self.below(6) as usize + 1];
+        let toy = Toy {
+            seed: self.below(4),
+            prior_ns: [1, 20, 200][self.below(3) as usize] * MS,
+            ..Toy::new(&inputs)
+        };
+        let class = [Class::Duty, Class::Verdict, Class::Current, Class::Backfill];
+        let class = class[self.below(4) as usize];
+        let soft = Time::from_millis(self.now_ms + self.below(400));
+        let hard = Time::from_millis(self.now_ms + 1 + self.below(1500));
+        let mut request = request(class, self.below(3) as u16, toy, soft, hard);
+        request.session.slot = Slot(self.now_ms / 1000);
+        request.session.seq = self.below(3) as u32;
+        request.replaces = (self.below(3) == 0).then_some(1);
+        let request = load(&self.desk, request);
+        if let Ok(job) = self.desk.submit(at(self.now_ms), request) {
+            assert_eq!(self.accepted.insert(job, 0), None);
+        }
+    }
+
+    fn report(&mut self) -> Report<u64> {
+        let ended = match self.below(8) {
+            0 | 1 => Ended::Crashed(Some([self.below(3) as u8; 32])),
+            2 => Ended::Stopped,
+            3 => Ended::Faulty,
+            4 => Ended::Refused("no".into()),
+            5 => Ended::Invalid {
+                bad: vec![0],
+                crasher: false,
+            },
+            _ => Ended::Done(1),
+        };
+        Report {
+            ran_ns: self.below(400 * MS),
+            usual: self.below(2) == 0,
+            kernel_fault: self.below(50) == 0,
+            peak_bytes: self.below(4),
+            ..Report::of(ended)
+        }
+    }
+
+    fn lane(&mut self) {
+        let lane = self.below(self.lanes.len() as u64) as usize;
+        let (thread, busy) = self.lanes[lane];
+        if busy {
+            let report = self.report();
+            self.desk.ended(at(self.now_ms), lane, thread, report);
+            self.lanes[lane].1 = false;
+        } else if let Turn::Work(_) = self.desk.next(at(self.now_ms), lane, thread) {
+            self.lanes[lane].1 = true;
+        }
+    }
+
+    fn watch(&mut self) {
+        for hung in self
+            .desk
+            .hung(at(self.now_ms))
+            .into_iter()
+            .filter(|hung| hung.hangs)
+        {
+            let (lane, thread) = (hung.lane, hung.thread);
+            assert_eq!(self.lanes[lane], (thread, true));
+            let next = self.desk.abandon(at(self.now_ms), &hung, None);
+            self.lost.push((lane, thread));
+            self.lanes[lane] = (next.unwrap_or(u64::MAX), false);
+        }
+        if self.below(4) == 0
+            && let Some((lane, thread)) = self.lost.pop()
+        {
+            let report = self.report();
+            self.desk.ended(at(self.now_ms), lane, thread, report);
+        }
+    }
+
+    fn receive(&mut self) {
+        while let Some(finished) = self.desk.receive() {
+            let ends = self
+                .accepted
+                .get_mut(&finished.job)
+                .expect("it was accepted");
+            *ends += 1;
+            assert_eq!(*ends, 1, "job {:?} ended twice", finished.job);
+        }
+    }
+
+    fn step(&mut self) {
+        self.now_ms += self.below(40);
+        match self.below(10) {
+            0..=3 => self.submit(),
+            4..=6 => self.lane(),
+            7 => self.watch(),
+            8 => self.receive(),
+            _ => {
+                let (slot, seq) = (Slot(self.now_ms / 1000), self.below(3) as u32);
+                match self.below(8) {
+                    0 => self.desk.cancel(at(self.now_ms), SessionId { slot, seq }),
+                    1 => {
+                        let index = self.below(3) as u16;
+                        let signers = Bitfield::ones(3);
+                        self.desk.covered(at(self.now_ms), group(index), &signers);
+                    }
+                    _ => self.desk.expire(at(self.now_ms)),
+                }
+            }
+        }
+        assert!(self.desk.tickets.len() + self.desk.done.len() <= 18);
+        assert!(self.desk.report.is_none());
+    }
+}
+
+/// W1 and R20: every order of submissions, runs, crashes, hangs, late threads, cancellations and the
+/// end yields exactly one end for each accepted job. All that threads share is the desk under one
+/// lock, so the orders of its calls are the orders of the threads; a model checker that replaces
+/// the lock's type would see no others.
+#[test]
+fn every_accepted_job_ends_exactly_once_in_every_order() {
+    for seed in 0..1500 {
+        let desk = desk_of(WorkerConfig {
+            hang_after_ms: 300,
+            run_max_ms: 500,
+            ..config()
+        });
+        let mut schedule = Schedule {
+            desk,
+            state: seed,
+            now_ms: 0,
+            accepted: BTreeMap::new(),
+            lanes: vec![(0, false); 2],
+            lost: Vec::new(),
+        };
+        (0..300).for_each(|_| schedule.step());
+        let end = at(schedule.now_ms);
+        schedule.desk.close(end);
+        let late = request(Class::Duty, 0, Toy::new(&[GOOD]), Time::MAX, Time::MAX);
+        let late = load(&schedule.desk, late);
+        assert_eq!(schedule.desk.submit(end, late), Err(SubmitError::Closing));
+        if seed % 2 == 0 {
+            (0..20).for_each(|_| schedule.lane());
+        }
+        schedule.desk.give_up(end);
+        schedule.receive();
+        assert!(
+            schedule.accepted.values().all(|ends| *ends == 1),
+            "seed {seed}"
+        );
+        assert!(schedule.desk.tickets.is_empty(), "seed {seed}");
+        let counts = schedule.desk.status().counts;
+        assert_eq!(counts.accepted, counts.delivered);
+    }
+}
+
+/// R2: a result is delivered whenever it comes, and its fate is a function of facts; the slots of
+/// other sessions are not part of any of it (W2).
+#[test]
+fn late_results_are_delivered_and_none_of_use_is_lost() {
+    let mut kept = 0;
+    for late_ms in [0, 1, 100, 800, 4000, 12_000] {
+        let mut desk = desk_of(config());
+        let job = submit(&mut desk, 0, Toy::new(&[GOOD]));
+        start(&mut desk, 0, 0);
+        desk.ended(at(1000 + late_ms), 0, 0, Report::of(Ended::Done(1)));
+        let finished = desk.receive().expect("it is never thrown away");
+        assert_eq!((finished.job, finished.outcome), (job, Outcome::Done(1)));
+        assert_eq!(finished.late, late_ms > 0);
+        let slots = 1 + late_ms / 4000;
+        for (current, gain_votes, conflicting) in [
+            (true, 1, false),
+            (false, 1, false),
+            (false, 0, false),
+            (false, 1, true),
+        ] {
+            let fate = |now| {
+                let finish = Finish {
+                    slot: finished.session.slot,
+                    now: Slot(now),
+                    session_current: current,
+                    conflicting,
+                    gain_votes,
+                };
+                classify(&finish, 32, 1)
+            };
+            let expected = match (current, gain_votes, conflicting) {
+                (true, ..) => Fate::Use,
+                (_, _, true) => Fate::Drop(alphorn_scheme::StaleReason::Conflicting),
+                (_, 0, _) => Fate::Drop(alphorn_scheme::StaleReason::NoGain),
+                _ if slots <= 2 => Fate::PublishLate,
+                _ => Fate::Keep,
+            };
+            assert_eq!(fate(slots), expected, "{late_ms} ms late");
+            kept += u32::from(expected == Fate::PublishLate || expected == Fate::Keep);
+            let closed = fate(finished.session.slot.0 + 32);
+            assert!(current || matches!(closed, Fate::Drop(_)));
+        }
+    }
+    assert_eq!(kept, 6, "each that is valid and adds votes");
+}
+
+/// W2 at the desk: the end of a job changes nothing of jobs of other sessions.
+#[test]
+fn an_end_touches_no_other_session() {
+    let mut desk = desk_of(config());
+    submit(&mut desk, 0, Toy::new(&[GOOD]));
+    start(&mut desk, 0, 0);
+    let mut other = request(
+        Class::Current,
+        1,
+        Toy::new(&[GOOD; 3]),
+        Time::from_millis(9000),
+        Time::MAX,
+    );
+    other.session.slot = Slot(2);
+    let other = load(&desk, other);
+    let other = desk.submit(at(0), other).expect("there is room");
+    let seen = |desk: &Desk<Toy>| {
+        let ticket = &desk.tickets[&other];
+        (
+            ticket.job,
+            ticket.stage,
+            ticket.cut,
+            ticket.timing,
+            ticket.request.clone(),
+        )
+    };
+    let before = seen(&desk);
+    done(&mut desk, 2000, 0);
+    let after = seen(&desk);
+    assert_eq!(
+        (before.0, before.1, before.2, before.3),
+        (after.0, after.1, after.2, after.3)
+    );
+    assert_eq!(format!("{:?}", before.4), format!("{:?}", after.4));
+    assert_eq!(
+        (desk.status().queued, desk.receive().map(|f| f.job)),
+        (1, Some(JobId(0)))
+    );
+}
+
+#[test]
+fn a_crash_is_run_again_on_portable_kernels() {
+    let mut desk = desk_of(config());
+    let job = submit(&mut desk, 0, Toy::new(&[GOOD; 4]));
+    assert!(!start(&mut desk, 0, 0).portable);
+    crash(&mut desk, 1, 0);
+    assert!(desk.receive().is_none());
+    assert!(start(&mut desk, 1, 0).portable);
+    done(&mut desk, 2, 0);
+    let finished = desk.receive().expect("it ended");
+    assert_eq!((finished.job, finished.outcome), (job, Outcome::Done(0)));
+    assert_eq!(desk.status().counts.crashes, 1);
+}
+
+#[test]
+fn the_input_that_crashes_is_found_and_not_run_again() {
+    let mut desk = desk_of(config());
+    let mut inputs = vec![GOOD; 100];
+    inputs[37] = PANIC;
+    let job = submit(&mut desk, 0, Toy::new(&inputs));
+    let mut runs = 0;
+    let finished = loop {
+        if let Some(finished) = desk.receive() {
+            break finished;
+        }
+        let order = start(&mut desk, runs, 0);
+        match order.task.inputs.contains(&PANIC) {
+            true => crash(&mut desk, runs, 0),
+            false => done(&mut desk, runs, 0),
+        }
+        runs += 1;
+    };
+    assert_eq!(
+        (finished.job, finished.outcome),
+        (job, Outcome::Invalid(vec![37]))
+    );
+    assert!(finished.crasher && finished.leftover == 0);
+    assert!(runs <= 2 + 2 * 7 + 4, "{runs} runs");
+    assert_eq!(desk.status().quarantined, 1);
+    submit(&mut desk, 50, Toy::new(&[PANIC]));
+    let order = start(&mut desk, 50, 0);
+    let name = order.task.input_digest(0).expect("has a name");
+    assert!(order.quarantine.expect("is not empty").holds(&name));
+}
+
+#[test]
+fn a_group_that_crashes_thrice_is_refused() {
+    let mut desk = desk_of(WorkerConfig {
+        crash_retries_max: 0,
+        ..config()
+    });
+    for ms in 0..3 {
+        let toy = Toy {
+            seed: ms,
+            ..Toy::new(&[PANIC])
+        };
+        submit(&mut desk, ms, toy);
+        start(&mut desk, ms, 0);
+        crash(&mut desk, ms, 0);
+        assert_eq!(
+            desk.receive().map(|f| f.outcome),
+            Some(Outcome::Invalid(vec![0]))
+        );
+    }
+    let again = request(Class::Verdict, 0, Toy::new(&[GOOD]), Time::MAX, Time::MAX);
+    let again = load(&desk, again);
+    let refused = desk.submit(at(4), again);
+    assert_eq!(
+        refused,
+        Err(SubmitError::GroupCrashes {
+            crashes: 3,
+            until: 33
+        })
+    );
+    let other = request(Class::Verdict, 1, Toy::new(&[GOOD]), Time::MAX, Time::MAX);
+    let other = load(&desk, other);
+    assert!(desk.submit(at(4), other).is_ok());
+}
+
+#[test]
+fn results_that_nobody_receives_bound_what_is_accepted() {
+    let mut desk = desk_of(config());
+    let mut accepted = 0;
+    let refused = loop {
+        let toy = request(Class::Verdict, 0, Toy::new(&[GOOD]), Time::MAX, Time::MAX);
+        let toy = load(&desk, toy);
+        match desk.submit(at(0), toy) {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+        start(&mut desk, 0, 0);
+        done(&mut desk, 0, 0);
+    };
+    assert_eq!(
+        (accepted, refused),
+        (18, SubmitError::Undelivered { max: 18 })
+    );
+    assert!(desk.receive().is_some());
+    submit(&mut desk, 0, Toy::new(&[GOOD]));
+}
+
+#[test]
+fn lanes_that_hang_are_replaced_until_too_many_do() {
+    let mut desk = desk_of(WorkerConfig {
+        hang_after_ms: 100,
+        lanes_abandoned_max: 1,
+        ..config()
+    });
+    let long = Toy {
+        prior_ns: 400 * MS,
+        ..Toy::new(&[GOOD])
+    };
+    let mut thread = 0;
+    for (ms, replaced) in [(0, true), (1000, false)] {
+        let toy = Toy {
+            seed: ms,
+            ..long.clone()
+        };
+        submit(&mut desk, ms, toy);
+        let Turn::Work(_) = desk.next(at(ms), 1, thread) else {
+            panic!("the prove lane takes it");
+        };
+        assert!(desk.hung(at(ms + 100)).is_empty());
+        let hung = desk.hung(at(ms + 101));
+        assert!(hung.len() == 1 && hung[0].hangs);
+        let next = desk.abandon(at(ms + 101), &hung[0], None);
+        assert_eq!(next.is_some(), replaced);
+        thread = next.unwrap_or(thread);
+        assert_eq!(desk.receive().map(|f| f.outcome), Some(Outcome::Crashed));
+    }
+    assert!(desk.status().degraded);
+    let refused = load(
+        &desk,
+        request(Class::Current, 0, long, Time::MAX, Time::MAX),
+    );
+    assert_eq!(
+        desk.submit(at(2000), refused),
+        Err(SubmitError::Degraded { abandoned: 2 })
+    );
+    submit(&mut desk, 2000, Toy::new(&[GOOD]));
+    // A thread that comes back after all.
+    done(&mut desk, 2000, 1);
+    assert!(!desk.status().degraded);
+    assert!(desk.receive().is_none());
+}
+
+#[test]
+fn what_is_covered_is_cancelled_if_it_adds_nothing() {
+    let mut desk = desk_of(config());
+    let mut waits = request(
+        Class::Current,
+        0,
+        Toy::new(&[GOOD; 4]),
+        Time::MAX,
+        Time::MAX,
+    );
+    waits.replaces = Some(1);
+    let waits = load(&desk, waits);
+    desk.submit(at(0), waits).expect("there is room");
+    desk.covered(at(0), group(0), &Bitfield::ones(3));
+    assert!(desk.receive().is_none());
+    desk.covered(at(0), group(0), &Bitfield::ones(4));
+    assert_eq!(desk.receive().map(|f| f.outcome), Some(Outcome::Cancelled));
+}
+
+#[test]
+fn memory_beyond_the_estimate_is_learned() {
+    let mut desk = desk_of(config());
+    let toy = Toy {
+        memory_bytes: 1 << 20,
+        ..Toy::new(&[BAD])
+    };
+    let features = toy.features(&ToyEnv::default());
+    for _ in 0..40 {
+        submit(&mut desk, 0, toy.clone());
+        let order = start(&mut desk, 0, 0);
+        let said = desk.posts[0]
+            .on
+            .as_ref()
+            .expect("runs")
+            .features
+            .memory_bytes;
+        assert!(said >= 1 << 20 && order.task.memory_bytes == 1 << 20);
+        let report = Report {
+            peak_bytes: 3 << 20,
+            ..Report::of(Ended::Done(0))
+        };
+        desk.ended(at(0), 0, 0, report);
+        desk.receive();
+    }
+    let permille = desk.memory_permille(&features, 1);
+    assert!((2_000..3_100).contains(&permille), "{permille}");
+    assert!(!desk.status().kernel_disabled);
+}

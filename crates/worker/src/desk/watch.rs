@@ -1,0 +1,91 @@
+//! What a watcher does with jobs that give no sign of life.
+
+use super::{At, Desk, Ended, Report};
+use alphorn_scheme::Task;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A job that must be ended from outside.
+pub(crate) struct Hung<T> {
+    pub(crate) lane: usize,
+    /// The thread of the lane that runs it.
+    pub(crate) thread: u64,
+    pub(crate) task: Arc<T>,
+    /// It hangs; otherwise it was asked to stop and did not, which only ends a child.
+    pub(crate) hangs: bool,
+}
+
+impl<T: Task> Desk<T> {
+    /// The jobs that hang or do not stop.
+    pub(crate) fn hung(&mut self, at: At) -> Vec<Hung<T>> {
+        let hang_after_ns = self.config.hang_after_ms.saturating_mul(1_000_000);
+        let stop_grace_ns = self.config.stop_grace_ms.saturating_mul(1_000_000);
+        let mut hung = Vec::new();
+        for (lane, post) in self.posts.iter_mut().enumerate() {
+            let Some(on) = &mut post.on else {
+                continue;
+            };
+            let since_ns = |then_ns: u64| at.mono_ns.saturating_sub(then_ns);
+            let beats = on.beats.load(Ordering::Relaxed);
+            if beats != on.seen.0 {
+                on.seen = (beats, at.mono_ns);
+            }
+            if on.stop.is_stopped() {
+                on.stop_ns.get_or_insert(at.mono_ns);
+            }
+            let silent = since_ns(on.seen.1) > hang_after_ns;
+            let hangs = silent || since_ns(on.started_ns) > on.run_max_ns;
+            let unwilling = on
+                .stop_ns
+                .is_some_and(|then| since_ns(then) > stop_grace_ns);
+            if !on.given_up && (hangs || unwilling) {
+                hung.push(Hung {
+                    lane,
+                    thread: post.thread,
+                    task: on.task.clone(),
+                    hangs,
+                });
+            }
+        }
+        hung
+    }
+
+    /// The child of a job was killed: its lane reports that soon.
+    pub(crate) fn killed(&mut self, hung: &Hung<T>) {
+        if hung.hangs {
+            self.counts.hangs += 1;
+        }
+        let post = &mut self.posts[hung.lane];
+        if let Some(on) = post.on.as_mut().filter(|_| post.thread == hung.thread) {
+            on.killed = !hung.hangs;
+            on.given_up = true;
+        }
+    }
+
+    /// Gives up the thread of a lane whose job hangs in this process. The number of the thread that
+    /// replaces it; none if it has reported after all, or if too many hang already.
+    pub(crate) fn abandon(
+        &mut self,
+        at: At,
+        hung: &Hung<T>,
+        name: Option<[u8; 32]>,
+    ) -> Option<u64> {
+        if self.posts[hung.lane].thread != hung.thread || self.posts[hung.lane].on.is_none() {
+            return None;
+        }
+        self.counts.hangs += 1;
+        self.ended(at, hung.lane, hung.thread, Report::of(Ended::Hung(name)));
+        self.abandoned += 1;
+        let fast = hung.lane < usize::from(self.config.plan.fast_lanes);
+        let bound = match fast {
+            true => FAST_ABANDONED_MAX.max(self.config.lanes_abandoned_max),
+            false => self.config.lanes_abandoned_max,
+        };
+        let post = &mut self.posts[hung.lane];
+        post.thread += 1;
+        (self.abandoned <= bound).then_some(post.thread)
+    }
+}
+
+/// Threads that hang beyond which a fast lane is not replaced either.
+const FAST_ABANDONED_MAX: u32 = 16;

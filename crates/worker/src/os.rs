@@ -1,0 +1,83 @@
+//! What is asked of the operating system. Elsewhere than on Linux priorities and limits are left as
+//! they are, and memory is unknown.
+
+use std::num::NonZeroU32;
+
+/// Adds to the niceness of the calling thread; a refusal costs order, not results.
+pub(crate) fn nice_thread(niceness: u8) {
+    #[cfg(target_os = "linux")]
+    {
+        let thread = rustix::thread::gettid();
+        let _ = rustix::process::setpriority_process(Some(thread), i32::from(niceness.min(19)));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = niceness;
+}
+
+/// Processor time of the calling thread in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    clock_ns(rustix::time::ClockId::ThreadCPUTime)
+}
+
+/// Processor time of this process in nanoseconds.
+pub(crate) fn process_cpu_ns() -> u64 {
+    clock_ns(rustix::time::ClockId::ProcessCPUTime)
+}
+
+fn clock_ns(clock: rustix::time::ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}
+
+/// Limits this process as a child of `parent`: it dies with the parent's thread that started it,
+/// writes no core file, is the first to go when memory runs out, and gets `data_bytes_max` of it
+/// (zero: no limit).
+///
+/// # Errors
+///
+/// If the parent is gone already.
+pub(crate) fn limit_child(parent: u32, niceness: u8, data_bytes_max: u64) -> Result<(), String> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+        let limit = |bytes| Rlimit {
+            current: Some(bytes),
+            maximum: Some(bytes),
+        };
+        let _ = setrlimit(Resource::Core, limit(0));
+        if data_bytes_max > 0 {
+            let _ = setrlimit(Resource::Data, limit(data_bytes_max));
+        }
+        let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = data_bytes_max;
+    nice_thread(niceness);
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    let named = NonZeroU32::new(parent).map(NonZeroU32::get);
+    match now.and_then(|now| u32::try_from(now).ok()) == named {
+        true => Ok(()),
+        false => Err(format!("the parent {parent} is gone")),
+    }
+}
+
+/// Resident memory of this process in bytes, now and at its peak since [`forget_peak`]; zeros if
+/// unknown.
+pub(crate) fn resident_bytes() -> (u64, u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        kib.checked_mul(1024)
+    };
+    let now = field("VmRSS:").unwrap_or(0);
+    (now, field("VmHWM:").unwrap_or(0).max(now))
+}
+
+/// Lets the peak of [`resident_bytes`] begin anew, where the system allows it.
+pub(crate) fn forget_peak() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}

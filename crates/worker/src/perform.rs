@@ -1,0 +1,107 @@
+//! One run of a task: the work, the check of its result by the public verifier, and the search for
+//! bad inputs. A lane's thread and a child process do the same.
+
+use crate::Bisect;
+use alphorn_scheme::{Ctx, Task, TaskError};
+
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) enum Made<O> {
+    /// A result; with its bytes, if it has any.
+    Done(O, Option<Vec<u8>>),
+    /// Bad inputs, ascending.
+    Invalid(Vec<usize>),
+    /// It cannot be done here.
+    Refused(String),
+    /// It was asked to stop.
+    Stopped,
+    /// The result failed the public verifier although every input is good.
+    Faulty,
+}
+
+/// Runs a task to its end. With `verify`, the result is encoded, decoded and given to the public
+/// verifier, and what was decoded is what is delivered.
+pub(crate) fn perform<T: Task>(
+    task: &T,
+    env: &T::Env,
+    verify: bool,
+    seed: u64,
+    ctx: &mut Ctx<'_, T::Scratch>,
+) -> Made<T::Output> {
+    if ctx.checkpoint().is_err() {
+        return Made::Stopped;
+    }
+    // A proof is dear: its inputs are tested before it is paid for.
+    if task.isolate(env)
+        && let Some(bad) = bad_inputs(task, env, seed, ctx)
+        && !bad.is_empty()
+    {
+        return Made::Invalid(bad);
+    }
+    if ctx.stopped() {
+        return Made::Stopped;
+    }
+    let output = match task.run(env, ctx) {
+        Ok(output) => output,
+        Err(TaskError::Stopped) => return Made::Stopped,
+        Err(TaskError::Invalid(bad)) => return Made::Invalid(bad),
+        Err(TaskError::Refused(reason)) => return Made::Refused(reason),
+        Err(TaskError::SelfVerifyFailed) => return Made::Faulty,
+    };
+    let bytes = task.encode_output(&output);
+    if !verify {
+        return Made::Done(output, bytes);
+    }
+    let read = match &bytes {
+        Some(bytes) => task.decode_output(bytes).ok(),
+        None => Some(output),
+    };
+    if let Some(read) = read
+        && task.verify_output(env, &read, ctx)
+    {
+        return Made::Done(read, bytes);
+    }
+    // A verifier that was stopped says nothing about the result, a search about the inputs.
+    if ctx.stopped() {
+        return Made::Stopped;
+    }
+    let bad = bad_inputs(task, env, seed, ctx);
+    match bad {
+        _ if ctx.stopped() => Made::Stopped,
+        Some(bad) if !bad.is_empty() => Made::Invalid(bad),
+        Some(_) | None => Made::Faulty,
+    }
+}
+
+/// The bad inputs of a task, ascending: as the task itself finds them, or by tests of groups in an
+/// order drawn from `seed`. None if its inputs cannot be tested, or if it was stopped.
+fn bad_inputs<T: Task>(
+    task: &T,
+    env: &T::Env,
+    seed: u64,
+    ctx: &mut Ctx<'_, T::Scratch>,
+) -> Option<Vec<usize>> {
+    let inputs = task.features(env).inputs;
+    if inputs == 0 {
+        return Some(Vec::new());
+    }
+    let prepared = task.prepare(env, ctx)?;
+    if let Some(bad) = task.locate(env, &prepared, ctx) {
+        return (!ctx.stopped()).then_some(bad);
+    }
+    ctx.checkpoint().ok()?;
+    if task.check(env, &prepared, 0..inputs as usize) {
+        return Some(Vec::new());
+    }
+    let mut search = Bisect::new(inputs, seed);
+    let shuffled = task.prepare_in(env, search.order(), ctx);
+    if shuffled.is_none() {
+        search = Bisect::in_order(inputs);
+    }
+    let prepared = shuffled.unwrap_or(prepared);
+    while let Some(range) = search.next() {
+        ctx.checkpoint().ok()?;
+        search.answer(task.check(env, &prepared, range));
+    }
+    Some(search.bad().into_iter().map(|i| i as usize).collect())
+}
