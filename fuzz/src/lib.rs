@@ -16,6 +16,7 @@ mod locate;
 mod mutate;
 mod proto;
 mod sums;
+mod trace;
 mod types;
 mod xmss;
 
@@ -29,6 +30,7 @@ pub use locate::bad_items;
 pub use mutate::Mutator;
 pub use proto::{proto_message, topic_name};
 pub use sums::sum_methods;
+pub use trace::trace_line;
 pub use types::{codec_reader, support_code};
 pub use xmss::{xmss_bytes, xmss_files};
 
@@ -124,6 +126,12 @@ pub const TARGETS: &[Target] = &[
         run: topic_name,
         seeds: proto::topic_name_seeds,
         mutations: 200_000,
+    },
+    Target {
+        name: "trace_line",
+        run: trace_line,
+        seeds: trace::trace_line_seeds,
+        mutations: 20_000,
     },
     Target {
         name: "xmss_bytes",
