@@ -1,8 +1,12 @@
 //! Who runs the jobs of a node, as its loop sees it.
 
+mod pool;
+
 use crate::engine::Spawn;
 use alphorn_proto::{JobId, Product};
 use alphorn_scheme::{Outcome, SessionId};
+
+pub use pool::Pool;
 
 /// A job that ended.
 #[derive(Debug)]
@@ -35,7 +39,7 @@ pub trait Lanes: Send + Sync + 'static {
     /// The next job that ended.
     fn poll(&self) -> Option<Ended>;
 
-    /// Nanoseconds that each lane was busy since the start.
+    /// Nanoseconds since the start in which lanes were busy: the fast ones, the others.
     fn busy_ns(&self) -> Vec<u64>;
 
     /// Ends all lanes, within a second.

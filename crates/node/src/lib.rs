@@ -11,10 +11,12 @@
 //! | [`safety`], [`desk`] | what may be signed, and never twice |
 //! | [`blocks`], [`archive`], [`sync`] | what is kept of the chain, and asked of peers |
 //! | [`lanes`] | who runs the jobs |
-//! | [`stats`], [`summary`] | what a node measures and tells of itself |
+//! | [`stats`], [`summary`] | what a node measures of itself |
+//! | [`api`], [`metrics`] | what it tells others |
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod archive;
 pub mod blocks;
 pub mod clock;
@@ -22,6 +24,7 @@ pub mod desk;
 pub mod engine;
 pub mod genesis;
 pub mod lanes;
+pub mod metrics;
 mod ports;
 pub mod run;
 pub mod safety;

@@ -148,7 +148,7 @@ pub struct Summary {
     pub stalls: u64,
     /// By operation.
     pub jobs: BTreeMap<String, JobCounts>,
-    /// Seconds that each lane was busy.
+    /// Seconds in which lanes were busy: the fast ones, the others.
     pub lanes_busy_s: Vec<f64>,
     /// Own results that came late and were still used.
     pub salvaged: u64,
