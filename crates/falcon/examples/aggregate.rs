@@ -1,19 +1,86 @@
-//! Times an aggregate beside plain verification: `cargo run --release -p alphorn-falcon --example
-//! aggregate -- 1000 auto`.
+//! Times an aggregate beside plain verification, step by step: `cargo run --release -p
+//! alphorn-falcon --example aggregate -- 1000 auto 2` for 1000 signatures and two threads.
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use alphorn_falcon::{
     Aggregator, Item, SALT_BYTES, SIGNATURE_BYTES, SecretKey, Signed, verify_batch,
 };
-use alphorn_labrador::Backend;
 use alphorn_labrador::sis::Profile;
+use alphorn_labrador::{Backend, Exec, Threads};
+
+/// Threads, and the time of each step.
+struct Watched {
+    threads: Threads,
+    steps: Mutex<Vec<(&'static str, Duration)>>,
+    last: Mutex<Option<(&'static str, Instant)>>,
+}
+
+impl Watched {
+    fn new(threads: usize) -> Self {
+        Self {
+            threads: Threads(threads),
+            steps: Mutex::default(),
+            last: Mutex::default(),
+        }
+    }
+
+    /// Ends the step that runs, begins another one.
+    fn next(&self, name: Option<&'static str>) {
+        let (Ok(mut last), Ok(mut steps)) = (self.last.lock(), self.steps.lock()) else {
+            return;
+        };
+        if let Some((name, start)) = last.take() {
+            let spent = start.elapsed();
+            match steps.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += spent,
+                None => steps.push((name, spent)),
+            }
+        }
+        *last = name.map(|name| (name, Instant::now()));
+    }
+
+    fn print(&self) {
+        self.next(None);
+        let Ok(steps) = self.steps.lock() else {
+            return;
+        };
+        let total: Duration = steps.iter().map(|(_, spent)| *spent).sum();
+        for (name, spent) in steps.iter() {
+            let share = 100.0 * spent.as_secs_f64() / total.as_secs_f64();
+            println!("  {name:<26}{:>10.4} s {share:>5.1} %", spent.as_secs_f64());
+        }
+    }
+}
+
+impl Exec for Watched {
+    fn each(&self, count: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.threads.each(count, task);
+    }
+
+    fn step(&self, name: &'static str) {
+        self.next(Some(name));
+    }
+}
+
+/// The greatest memory of this process so far, where the system tells it.
+fn peak_kilobytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn seconds(what: &str, start: Instant) {
+    println!("{what:<28}{:>10.4} s", start.elapsed().as_secs_f64());
+}
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let n = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(100);
     let level = arguments.next().unwrap_or_else(|| "auto".to_owned());
+    let threads = arguments.next().and_then(|t| t.parse().ok()).unwrap_or(1);
     let backend: Backend = match level.parse() {
         Ok(backend) => backend,
         Err(error) => {
@@ -34,33 +101,33 @@ fn main() -> ExitCode {
             signature,
         })
         .collect();
-    let seconds = |what: &str, start: Instant| {
-        println!("{what:<28}{:>10.3} s", start.elapsed().as_secs_f64());
-    };
-    println!("{n} signatures, kernels {backend}, one thread");
+    println!("{n} signatures, kernels {backend}, threads {threads}");
     let start = Instant::now();
     let plain = verify_batch(&items, backend);
-    seconds("plain verification", start);
+    seconds("plain, one thread", start);
     assert!(plain.iter().all(Result::is_ok));
-    let start = Instant::now();
-    let aggregator = match Aggregator::new(n, Profile::Core128, backend) {
-        Ok(aggregator) => aggregator,
+    match measure(&items, backend, threads) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
-            return ExitCode::from(2);
+            ExitCode::from(1)
         }
-    };
+    }
+}
+
+fn measure(
+    items: &[Item<'_>],
+    backend: Backend,
+    threads: usize,
+) -> Result<(), alphorn_falcon::AggregateError> {
+    let start = Instant::now();
+    let aggregator = Aggregator::new(items.len(), Profile::Core128, backend)?;
     seconds("parameters and keys", start);
+    let watched = Watched::new(threads);
     let start = Instant::now();
-    let proved = aggregator.prove(&items, b"example");
+    let (salts, proof) = aggregator.prove_on(items, b"example", &watched)?;
     seconds("proof", start);
-    let (salts, proof) = match proved {
-        Ok(proved) => proved,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(1);
-        }
-    };
+    watched.print();
     let signed: Vec<Signed<'_>> = (items.iter().zip(&salts))
         .map(|(item, salt)| Signed {
             key: item.key,
@@ -68,16 +135,19 @@ fn main() -> ExitCode {
             salt,
         })
         .collect();
+    let watched = Watched::new(threads);
     let start = Instant::now();
-    let verdict = aggregator.verify(&signed, b"example", &proof);
+    aggregator.verify_on(&signed, b"example", &proof, &watched)?;
     seconds("verification", start);
-    println!("proof {} bytes, salts {}", proof.len(), n * SALT_BYTES);
-    println!("signatures {} bytes", n * SIGNATURE_BYTES);
-    match verdict {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::from(1)
-        }
+    watched.print();
+    println!(
+        "proof {} bytes, salts {}",
+        proof.len(),
+        items.len() * SALT_BYTES
+    );
+    println!("signatures {} bytes", items.len() * SIGNATURE_BYTES);
+    if let Some(peak) = peak_kilobytes() {
+        println!("peak memory {} MB", peak / 1000);
     }
+    Ok(())
 }

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use alphorn_labrador::adversary::{Honest, Tamper};
+use alphorn_labrador::exec::map;
 use alphorn_labrador::ring::Small;
 use alphorn_labrador::schedule::{ParamError, Schedule};
 use alphorn_labrador::sis::Profile;
 use alphorn_labrador::{
-    Backend, DachshundJoint, FrontEnd, Keys, ProveError, Reject, StatementError, System,
+    Backend, DachshundJoint, Exec, Inline, Keys, ProveError, Reject, StatementError, Stopped,
+    System,
 };
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
@@ -16,6 +18,7 @@ use thiserror::Error;
 
 use crate::forms::Relation;
 use crate::plain::{Opened, Refused, open_batch};
+use crate::ring::LANES;
 use crate::{DEGREE, Flavour, Item, NORM_SQ_MAX, PublicKey, SALT_BYTES};
 
 mod timing;
@@ -77,6 +80,9 @@ pub enum AggregateError {
     /// The verifier rejects.
     #[error(transparent)]
     Reject(#[from] Reject),
+    /// Nobody waits for the result any more.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 /// Parameters and commitment keys for proofs over one number of signatures.
@@ -150,17 +156,37 @@ impl Aggregator {
         items: &[Item<'_>],
         context: &[u8],
     ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
-        self.prove_watched(items, context, &mut Honest)
+        self.prove_on(items, context, &Inline)
     }
 
-    /// Proves as [`Aggregator::prove`] does, while `watch` sees every step.
+    /// Proves as [`Aggregator::prove`] does, on the threads of `exec`, whose number does not
+    /// change the proof.
+    ///
+    /// # Errors
+    /// Those of [`Aggregator::prove`], or that `exec` is stopped.
+    pub fn prove_on(
+        &self,
+        items: &[Item<'_>],
+        context: &[u8],
+        exec: &dyn Exec,
+    ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
+        self.prove_watched(items, context, &mut Honest, exec)
+    }
+
+    /// Proves as [`Aggregator::prove_on`] does, while `watch` sees every step.
     fn prove_watched(
         &self,
         items: &[Item<'_>],
         context: &[u8],
         watch: &mut dyn Tamper,
+        exec: &dyn Exec,
     ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
-        let opened: Vec<Opened> = (open_batch(items, self.backend).into_iter().enumerate())
+        exec.step("plain verification");
+        let parts = map(exec, items.len().div_ceil(LANES), |tile| {
+            let rest = &items[tile * LANES..];
+            open_batch(&rest[..rest.len().min(LANES)], self.backend)
+        })?;
+        let opened: Vec<Opened> = (parts.into_iter().flatten().enumerate())
             .map(|(index, opened)| {
                 opened.map_err(|reason| AggregateError::Invalid { index, reason })
             })
@@ -173,7 +199,7 @@ impl Aggregator {
                 salt,
             })
             .collect();
-        let (relation, digest) = self.relation(&signed, context)?;
+        let (relation, digest) = self.relation(&signed, context, exec)?;
         let statement = self.statement(&relation, digest)?;
         let columns = opened
             .iter()
@@ -181,8 +207,8 @@ impl Aggregator {
         let flat: Vec<i16> = columns.collect();
         let elements = flat.as_chunks().0.iter().map(|&c| Small(c));
         let witness: Vec<Small> = elements.collect();
-        statement.check(&witness[..]).map_err(ProveError::from)?;
-        let proof = (self.system).prove_with(&statement, &witness[..], watch)?;
+        // Nothing is left to check: s1 was computed from key, target and s2, and its norm compared.
+        let proof = (self.system).prove_with_on(&statement, &witness[..], watch, exec)?;
         Ok((salts, proof))
     }
 
@@ -197,9 +223,23 @@ impl Aggregator {
         context: &[u8],
         proof: &[u8],
     ) -> Result<(), AggregateError> {
-        let (relation, digest) = self.relation(signed, context)?;
+        self.verify_on(signed, context, proof, &Inline)
+    }
+
+    /// Verifies as [`Aggregator::verify`] does, on the threads of `exec`.
+    ///
+    /// # Errors
+    /// Those of [`Aggregator::verify`], or that `exec` is stopped.
+    pub fn verify_on(
+        &self,
+        signed: &[Signed<'_>],
+        context: &[u8],
+        proof: &[u8],
+        exec: &dyn Exec,
+    ) -> Result<(), AggregateError> {
+        let (relation, digest) = self.relation(signed, context, exec)?;
         let statement = self.statement(&relation, digest)?;
-        Ok(self.system.verify(&statement, proof)?)
+        Ok(self.system.verify_on(&statement, proof, exec)?)
     }
 
     /// The relation of the signatures, and a digest of everything public.
@@ -207,6 +247,7 @@ impl Aggregator {
         &self,
         signed: &[Signed<'a>],
         context: &[u8],
+        exec: &dyn Exec,
     ) -> Result<(Relation<'a>, Vec<u8>), AggregateError> {
         let expected = self.signatures;
         if signed.len() != expected {
@@ -227,9 +268,15 @@ impl Aggregator {
                 expected: flavour.name(),
             });
         }
-        let targets = (signed.iter())
-            .map(|s| flavour.centred_target(s.key, s.salt, s.message))
-            .collect();
+        exec.step("hash to point");
+        let targets = map(exec, signed.len().div_ceil(LANES), |tile| {
+            let rest = &signed[tile * LANES..];
+            let tile = rest[..rest.len().min(LANES)].iter();
+            tile.map(|s| flavour.centred_target(s.key, s.salt, s.message))
+                .collect::<Vec<_>>()
+        })?;
+        let targets = targets.concat();
+        exec.step("digest of the statement");
         let relation = Relation {
             keys: signed.iter().map(|s| s.key).collect(),
             targets,

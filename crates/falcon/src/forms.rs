@@ -197,17 +197,17 @@ impl Pass for Weights<'_> {
             polys.broadcast(b);
             polys.multiply_lanes(&scalars);
             polys.centre();
-            for (lane, column) in columns.iter_mut().enumerate() {
-                polys.store(lane, &mut column[2 * form]);
-            }
+            let mut halves = Vec::with_capacity(LANES);
+            halves.extend(columns.iter_mut().map(|column| &mut column[2 * form]));
+            polys.store_all(&mut halves);
             polys.broadcast(values);
             polys.multiply(&keys);
             polys.inverse();
             polys.multiply_lanes(&scalars);
             polys.centre();
-            for (lane, column) in columns.iter_mut().enumerate() {
-                polys.store(lane, &mut column[2 * form + 1]);
-            }
+            let mut halves = Vec::with_capacity(LANES);
+            halves.extend(columns.iter_mut().map(|column| &mut column[2 * form + 1]));
+            polys.store_all(&mut halves);
         }
     }
 }

@@ -140,6 +140,30 @@ impl<const L: usize> Polys<L> {
         }
     }
 
+    /// The coefficients of the first polynomials, one for each of `out`: squares of eight numbers
+    /// at a time, since a lane alone is scattered over all rows.
+    ///
+    /// # Panics
+    /// If there are more than lanes.
+    #[inline(always)]
+    pub fn store_all(&self, out: &mut [&mut [i16; DEGREE]]) {
+        assert!(out.len() <= L, "at most {L} lanes");
+        for (at, rows) in self.0.as_chunks::<8>().0.iter().enumerate() {
+            for (first, out) in out.chunks_mut(8).enumerate() {
+                let mut square = [[0; 8]; 8];
+                for (k, row) in rows.iter().enumerate() {
+                    let lanes = &row[8 * first..L.min(8 * first + 8)];
+                    for (square, &x) in square.iter_mut().zip(lanes) {
+                        square[k] = x;
+                    }
+                }
+                for (out, square) in out.iter_mut().zip(&square) {
+                    out[8 * at..8 * at + 8].copy_from_slice(square);
+                }
+            }
+        }
+    }
+
     /// Sets all polynomials to the same coefficients.
     #[inline(always)]
     pub fn broadcast(&mut self, coefficients: &[i16; DEGREE]) {

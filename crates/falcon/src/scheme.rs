@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use alphorn_labrador::Backend;
 use alphorn_labrador::sis::Profile;
@@ -14,10 +14,13 @@ use alphorn_scheme::{
 };
 use alphorn_types::{Assignment, Slot, Support, Validator};
 
-use crate::aggregate::{AggregateError, Aggregator, Signed};
+use crate::aggregate::Aggregator;
 use crate::registry::{EpochKeys, Registry, Signers, map};
 use crate::ring::LANES;
 use crate::{Item, PUBLIC_KEY_BYTES, PublicKey, SALT_BYTES, SIGNATURE_BYTES, verify_batch};
+use proofs::Lane;
+
+mod proofs;
 
 /// Largest committee: a little below what images of columns allow.
 pub const COMMITTEE_MAX: u32 = 20_000;
@@ -83,17 +86,6 @@ fn signers<'a>(
     keys.collect()
 }
 
-/// What a proof is bound to beside keys, salts and message: where the signers stand.
-fn context(statement: &Statement, support: &Support) -> Vec<u8> {
-    let mut out = b"alphorn/falcon/group/v1".to_vec();
-    out.extend(statement.first.to_le_bytes());
-    out.extend(statement.len.to_le_bytes());
-    for (position, _) in support.iter() {
-        out.extend((position as u32).to_le_bytes());
-    }
-    out
-}
-
 impl Falcon {
     /// The scheme with this form of collections on a kernel.
     #[must_use]
@@ -114,61 +106,6 @@ impl Falcon {
             aggregators: Arc::default(),
             ..self
         }
-    }
-
-    /// The aggregator for so many signatures. Those of the last numbers are kept, and their
-    /// commitment keys, which are most of the work, serve all smaller ones.
-    fn aggregator(&self, signatures: usize) -> Result<Arc<Aggregator>, AggregateError> {
-        let kept = || {
-            self.aggregators
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        let mut longest: Option<Arc<Aggregator>> = None;
-        for (number, aggregator) in kept().iter() {
-            if *number == signatures {
-                return Ok(aggregator.clone());
-            }
-            if longest
-                .as_ref()
-                .is_none_or(|l| l.keys().bytes() < aggregator.keys().bytes())
-            {
-                longest = Some(aggregator.clone());
-            }
-        }
-        let keys = longest.as_ref().map(|aggregator| aggregator.keys());
-        let made = Aggregator::with_keys(signatures, self.profile, self.backend, keys)?;
-        let made = Arc::new(made);
-        let mut kept = kept();
-        kept.truncate(AGGREGATORS_MAX - 1);
-        kept.push_front((signatures, made.clone()));
-        Ok(made)
-    }
-
-    /// Whether a proof shows that the signers of a group signed.
-    fn proof_holds(&self, keys: &EpochKeys, statement: &Statement, evidence: &Evidence) -> bool {
-        let Some(keys) = signers(keys, statement, &evidence.support) else {
-            return false;
-        };
-        let Some((&list::TAG_PROOF, rest)) = evidence.bytes.split_first() else {
-            return false;
-        };
-        let Some((salts, proof)) = rest.split_at_checked(keys.len() * SALT_BYTES) else {
-            return false;
-        };
-        if proof.len() > PROOF_BYTES_MAX {
-            return false;
-        }
-        let signed: Vec<Signed<'_>> = (keys.iter().zip(salts.as_chunks().0))
-            .map(|(key, salt)| Signed {
-                key,
-                message: &statement.message,
-                salt,
-            })
-            .collect();
-        let context = context(statement, &evidence.support);
-        self.aggregator(signed.len())
-            .is_ok_and(|aggregator| aggregator.verify(&signed, &context, proof).is_ok())
     }
 
     /// The signatures that a claim needs. None if it cannot hold, or is a proof.
@@ -209,42 +146,6 @@ impl Falcon {
     fn is_proof(&self, claim: &Claim) -> bool {
         matches!(claim, Claim::Group { statement, .. }
             if statement.layer == Layer::Collection && self.collections == Collections::Proofs)
-    }
-
-    /// The proof of a list.
-    fn prove(
-        &self,
-        keys: &EpochKeys,
-        statement: &Statement,
-        evidence: &Evidence,
-    ) -> Result<Evidence, SchemeError> {
-        let malformed = || SchemeError::Malformed(0);
-        let signers = signers(keys, statement, &evidence.support).ok_or_else(malformed)?;
-        let signatures = list::split(&evidence.bytes, signers.len(), SIGNATURE_BYTES);
-        let items: Vec<Item<'_>> = (signers.iter().zip(signatures.map_err(|_| malformed())?))
-            .map(|(key, signature)| Item {
-                key,
-                message: &statement.message,
-                signature,
-            })
-            .collect();
-        let context = context(statement, &evidence.support);
-        let refused = |error: AggregateError| match error {
-            AggregateError::Invalid { index, .. } => SchemeError::Malformed(index),
-            _ => SchemeError::Unsupported {
-                scheme: "falcon",
-                what: "prove so many signatures",
-            },
-        };
-        let aggregator = self.aggregator(items.len()).map_err(refused)?;
-        let (salts, proof) = aggregator.prove(&items, &context).map_err(refused)?;
-        let mut bytes = vec![list::TAG_PROOF];
-        bytes.extend(salts.as_flattened());
-        bytes.extend(proof);
-        Ok(Evidence {
-            support: evidence.support.clone(),
-            bytes: bytes.into(),
-        })
     }
 }
 
@@ -442,11 +343,15 @@ impl Scheme for Falcon {
         for (owner, holds) in owners.into_iter().zip(held.concat()) {
             verdicts[owner] &= holds;
         }
+        let lane = Lane {
+            pool: ctx.pool(),
+            pulse,
+        };
         let held = map(ctx.pool(), proofs.len(), |i| match &claims[proofs[i]] {
             Claim::Group {
                 statement,
                 evidence,
-            } => !pulse.beat_and_stopped() && self.proof_holds(keys, statement, evidence),
+            } => self.proof_holds(keys, statement, evidence, &lane),
             _ => false,
         });
         for (number, holds) in proofs.into_iter().zip(held) {
@@ -492,7 +397,7 @@ impl Scheme for Falcon {
         statement: &Statement,
         parts: &[Part],
         _multiplicity_max: u8,
-        _ctx: &mut Ctx<'_, ()>,
+        ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
         let proof = |part: &Part| {
             part.layer == Layer::Collection && self.collections == Collections::Proofs
@@ -505,101 +410,17 @@ impl Scheme for Falcon {
         }
         let union = list::union(statement, parts, SIGNATURE_BYTES)?;
         match (statement.layer, self.collections) {
-            (Layer::Collection, Collections::Proofs) => self.prove(keys, statement, &union),
+            (Layer::Collection, Collections::Proofs) => {
+                let lane = Lane {
+                    pool: ctx.pool(),
+                    pulse: ctx.pulse(),
+                };
+                self.prove(keys, statement, &union, &lane)
+            }
             _ => Ok(union),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::LazyLock;
-
-    /// Most validators that the battery asks for.
-    const VALIDATORS: u32 = 32;
-
-    static PUBLIC: LazyLock<Registry> = LazyLock::new(|| Signers::interop(VALIDATORS, None).1);
-    static SCHEMES: LazyLock<[Falcon; 2]> = LazyLock::new(|| {
-        [Collections::Lists, Collections::Proofs].map(|c| Falcon::new(c, Backend::measured()))
-    });
-
-    fn key(validator: u32) -> &'static PublicKey {
-        PUBLIC.key(Validator(validator)).expect("one of the few")
-    }
-
-    struct Fixed(Collections);
-
-    impl alphorn_scheme::battery::Fixture for Fixed {
-        type S = Falcon;
-
-        fn scheme(&self) -> Falcon {
-            SCHEMES[usize::from(self.0 == Collections::Proofs)].clone()
-        }
-
-        fn registry(&self, validators: u32) -> Registry {
-            assert!(validators <= VALIDATORS, "the fixture has fewer keys");
-            Registry::new((0..validators).map(|v| key(v).clone()).collect())
-        }
-
-        fn signers(&self, validators: u32) -> Signers {
-            Signers::interop(validators, None).0
-        }
-    }
-
-    alphorn_scheme::battery!(lists, Fixed(Collections::Lists));
-    alphorn_scheme::battery!(proofs, Fixed(Collections::Proofs));
-
-    fn world(validators: u32, committees: u16) -> (Arc<Registry>, Arc<Assignment>) {
-        let layout = alphorn_types::Layout::new(validators, committees, 1).expect("a layout");
-        let members = (0..validators).collect();
-        let assignment = Assignment::new(alphorn_types::Epoch(0), layout, members);
-        let keys = vec![key(0).clone(); validators as usize];
-        let assignment = assignment.expect("a permutation");
-        (Arc::new(Registry::new(keys)), Arc::new(assignment))
-    }
-
-    #[test]
-    fn committees_above_the_maximum_are_refused() {
-        let (registry, assignment) = world(COMMITTEE_MAX + 1, 1);
-        let refused = SCHEMES[0].keys(&registry, &assignment, &mut Ctx::single(&mut ()));
-        let expected = SchemeError::CommitteeSize {
-            size: COMMITTEE_MAX + 1,
-            max: COMMITTEE_MAX,
-        };
-        assert_eq!(refused.err(), Some(expected));
-    }
-
-    #[test]
-    fn proofs_do_not_merge_and_say_why() {
-        let (registry, assignment) = world(4, 1);
-        let scheme = &SCHEMES[1];
-        let mut scratch = ();
-        let mut ctx = Ctx::single(&mut scratch);
-        let keys = scheme
-            .keys(&registry, &assignment, &mut ctx)
-            .expect("legal");
-        let statement = Statement {
-            layer: Layer::Collection,
-            first: 0,
-            len: 4,
-            slot: Slot(1),
-            message: [1; 32],
-        };
-        let support = Support::from_multiplicities(&[1, 0, 0, 0]).expect("one signer");
-        let part = Part {
-            offset: 0,
-            layer: Layer::Collection,
-            evidence: Evidence {
-                support: Arc::new(support),
-                bytes: vec![list::TAG_PROOF; 100].into(),
-            },
-        };
-        let merged = scheme.combine(&keys, &statement, &[part.clone(), part], 1, &mut ctx);
-        let Err(SchemeError::Unsupported { scheme, what }) = merged else {
-            panic!("proofs merged: {merged:?}");
-        };
-        assert_eq!(scheme, "falcon");
-        assert!(what.starts_with("merge proofs"), "{what}");
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! The challenge sets, and the exact test of the operator norm.
 
 use crate::ring::{DEGREE, Small};
-use crate::transcript::{Seed, Stream};
+use crate::transcript::{Bytes, Seed, Stream};
 
 /// Coefficients `+-1` of a challenge.
 const ONES: usize = 32;
@@ -72,13 +72,16 @@ fn cosine(m: usize) -> i64 {
 /// `31 * 80 < 2^12` in the last place; the limit is that much below `16^2`. This integer rule is
 /// the definition of the set, so both sides agree on every machine, and it implies the norm.
 fn operator_norm_holds(c: &Small) -> bool {
+    // X^64 = -1: what wraps around counts negatively.
+    let mut twice = [0i16; 2 * DEGREE];
+    for (i, &x) in c.0.iter().enumerate() {
+        (twice[i], twice[i + DEGREE]) = (x, -x);
+    }
     let mut auto = [0i64; DEGREE / 2];
     for (k, a) in auto.iter_mut().enumerate() {
-        for i in 0..DEGREE {
-            let product = i64::from(c.0[i]) * i64::from(c.0[(i + k) % DEGREE]);
-            // X^64 = -1: a product that wraps counts negatively.
-            *a += if i + k < DEGREE { product } else { -product };
-        }
+        let products = c.0.iter().zip(&twice[k..k + DEGREE]);
+        // 64 products of at most 4.
+        *a = i64::from(products.map(|(&x, &y)| x * y).sum::<i16>());
     }
     let limit = ((OPERATOR_NORM * OPERATOR_NORM) as i64) * (1 << 30) - (1 << 12);
     (1..DEGREE).step_by(2).all(|j| {
@@ -89,16 +92,16 @@ fn operator_norm_holds(c: &Small) -> bool {
 
 /// One of `2^132.42` arrangements: 20 zeros, 32 of `+-1`, 12 of `+-2` at uniform places with
 /// uniform signs.
-pub(crate) fn arrangement(stream: &mut Stream) -> Small {
+pub(crate) fn arrangement(bytes: &mut Bytes) -> Small {
     let mut signs = [0; 8];
-    stream.fill(&mut signs[..6]);
+    for sign in &mut signs[..6] {
+        *sign = bytes.byte();
+    }
     let signs = u64::from_le_bytes(signs);
     let mut out = Small::ZERO;
     for (placed, k) in (DEGREE - ONES - TWOS..DEGREE).enumerate() {
         let place = loop {
-            let mut byte = [0];
-            stream.fill(&mut byte);
-            let candidate = usize::from(byte[0] & 63);
+            let candidate = usize::from(bytes.byte() & 63);
             if candidate <= k {
                 break candidate;
             }
@@ -118,9 +121,9 @@ pub(crate) fn arrangement(stream: &mut Stream) -> Small {
 /// the sixth.
 #[must_use]
 pub fn challenge(seed: &Seed) -> Small {
-    let mut stream = seed.stream();
+    let mut bytes = seed.stream().bytes();
     loop {
-        let candidate = arrangement(&mut stream);
+        let candidate = arrangement(&mut bytes);
         if operator_norm_holds(&candidate) {
             return candidate;
         }
@@ -171,10 +174,10 @@ mod tests {
 
     #[test]
     fn the_integer_rule_agrees_with_the_norm() {
-        let mut stream = Seed::of_name("challenges").stream();
+        let mut bytes = Seed::of_name("challenges").stream().bytes();
         let mut kept = 0;
         for _ in 0..3000 {
-            let c = arrangement(&mut stream);
+            let c = arrangement(&mut bytes);
             let norm = operator_norm_float(&c);
             // The rule may differ from the exact norm only inside its margin of 2^-18 in norm^2.
             let exact = norm <= OPERATOR_NORM as f64;

@@ -2,12 +2,16 @@
 
 use thiserror::Error;
 
+use crate::exec::Stopped;
 use crate::joint::{COLUMN_NORM_SQ_MAX, COLUMNS_MAX, FORMS_MAX};
 use crate::schedule::ParamError;
 
 /// Why a verifier rejects; one variant for each check.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Reject {
+    /// Nobody waits for the verdict any more; it says nothing about the proof.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     /// The statement has no parameters, so nothing proves it.
     #[error("no parameters for this statement: {0}")]
     Parameters(#[from] ParamError),
@@ -135,6 +139,9 @@ pub enum StatementError {
 /// Why a witness does not satisfy a statement.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Invalid {
+    /// Nobody waits any more; it says nothing about the witness.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     /// The witness has other dimensions than the statement.
     #[error("the witness has {elements} ring elements instead of {expected}")]
     Shape {
@@ -179,6 +186,9 @@ pub enum Invalid {
 /// Why no proof was made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProveError {
+    /// Nobody waits for the proof any more.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     /// The statement has no parameters.
     #[error("no parameters for this statement: {0}")]
     Parameters(#[from] ParamError),

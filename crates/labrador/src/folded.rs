@@ -1,6 +1,9 @@
 //! The relation that a level leaves to the next one.
 
+use std::ops::Range;
+
 use crate::challenge::weight;
+use crate::exec::{self, Machine, Stopped};
 use crate::form::{Equations, Form, Quadratic, pairs, shifted};
 use crate::kernel::{Backend, Pass, Vectors};
 use crate::key::{FIRST, GARBAGE, INNER, Key, OUTER};
@@ -145,100 +148,10 @@ impl Folded<'_> {
         2 * self.level.cut.rank + self.level.digits()
     }
 
-    /// Equations (4) and (7) on both halves of `z`.
-    #[inline(always)]
-    fn add_response<V: Vectors>(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
-        let rank = self.level.cut.rank;
-        for (k, phi) in self.phi.iter().enumerate() {
-            let mut factor = Rq::ZERO;
-            factor.sub(phi);
-            factor.sub(
-                &self
-                    .keys
-                    .inner
-                    .transposed_in::<V>(&weights.inner, k)
-                    .to_rq_in::<V>(),
-            );
-            form.phi[place(cut, rank, rank + k)].add(&shifted(&factor, self.level.z_base));
-            form.phi[place(cut, rank, k)].add(&factor);
-        }
-    }
-
-    /// Equations (2) and (4) on the digits of `t`.
-    #[inline(always)]
-    fn add_inner<V: Vectors>(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
-        let level = self.level;
-        let mut column = 0;
-        for challenge in &self.challenges {
-            for inner in &weights.inner {
-                let factor = challenge.times_in::<V>(inner).to_rq_in::<V>();
-                for digit in 0..level.t_digits {
-                    let shift = level.t_base * digit as u32;
-                    let place = place(cut, level.cut.rank, 2 * level.cut.rank + column);
-                    let key = match column.checked_sub(self.openings.first_digits) {
-                        Some(column) => self.keys.outer.transposed_in::<V>(&weights.outer, column),
-                        None => self.keys.first.transposed_in::<V>(&weights.first, column),
-                    };
-                    form.phi[place].add(&key.to_rq_in::<V>());
-                    form.phi[place].add(&shifted(&factor, shift));
-                    column += 1;
-                }
-            }
-        }
-    }
-
-    /// Equations (2), (5) and (6) on the digits of `g`, (3), (5) and (7) on those of `h`.
-    #[inline(always)]
-    fn add_garbage<V: Vectors>(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
-        let level = self.level;
-        let g_start = level.digits_outer() - level.g_digits * level.cut.pairs();
-        let offset = |column: usize| place(cut, level.cut.rank, 2 * level.cut.rank + column);
-        for (pair, (i, j)) in pairs(level.cut.pieces).enumerate() {
-            let product = self.challenges[i].times_in::<V>(&self.challenges[j]);
-            if level.g_digits > 0 {
-                let mut factor = product.times_in::<V>(&weights.norm).to_rq_in::<V>();
-                if i != j {
-                    factor = factor.scaled(2);
-                }
-                if let Some(a) = self.quadratic.get(&(i, j)) {
-                    factor.add(
-                        &Ntt::from_rq_in::<V>(a)
-                            .times_in::<V>(&weights.sum)
-                            .to_rq_in::<V>(),
-                    );
-                }
-                for digit in 0..level.g_digits {
-                    let column = g_start + pair * level.g_digits + digit;
-                    let under = column - self.openings.first_digits;
-                    let key = self.keys.outer.transposed_in::<V>(&weights.outer, under);
-                    form.phi[offset(column)].add(&key.to_rq_in::<V>());
-                    let shift = level.g_base * digit as u32;
-                    form.phi[offset(column)].add(&shifted(&factor, shift));
-                }
-            }
-            let mut factor = product;
-            if i == j {
-                factor.add_in::<V>(&weights.sum);
-            }
-            let factor = factor.to_rq_in::<V>();
-            for digit in 0..level.t_digits {
-                let column = pair * level.t_digits + digit;
-                let key = self
-                    .keys
-                    .garbage
-                    .transposed_in::<V>(&weights.garbage, column);
-                let place = offset(level.digits_outer() + column);
-                form.phi[place].add(&key.to_rq_in::<V>());
-                form.phi[place].add(&shifted(&factor, level.t_base * digit as u32));
-            }
-        }
-    }
-
     /// Equation (6) on the pieces of `z = z_0 + 2^base z_1`.
-    #[inline(always)]
-    fn add_norm<V: Vectors>(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
+    fn add_norm(&self, cut: &Cut, weights: &Weights, form: &mut Form) {
         let mut square = Rq::ZERO;
-        square.sub(&weights.norm.to_rq_in::<V>());
+        square.sub(&weights.norm.to_rq());
         let base = self.level.z_base;
         let mixed = shifted(&square, base + 1);
         let upper = shifted(&square, 2 * base);
@@ -251,50 +164,181 @@ impl Folded<'_> {
     }
 }
 
-struct Aggregate<'a> {
-    folded: &'a Folded<'a>,
-    cut: &'a Cut,
-    weights: Weights,
-    form: &'a mut Form,
-}
+/// The coefficients of equations (4) and (7) on places of `z_0`.
+struct OfResponse<'a>(&'a Folded<'a>, &'a Weights, Range<usize>);
 
-impl Pass for Aggregate<'_> {
-    type Output = ();
+impl Pass for OfResponse<'_> {
+    type Output = Vec<Rq>;
 
     #[inline(always)]
-    fn run<V: Vectors>(self) {
-        let (folded, cut, weights, form) = (self.folded, self.cut, &self.weights, self.form);
-        folded.add_response::<V>(cut, weights, form);
-        folded.add_inner::<V>(cut, weights, form);
-        folded.add_garbage::<V>(cut, weights, form);
-        if folded.level.g_digits > 0 {
-            folded.add_norm::<V>(cut, weights, form);
+    fn run<V: Vectors>(self) -> Vec<Rq> {
+        let Self(folded, weights, places) = self;
+        let mut out = Vec::with_capacity(places.len());
+        for k in places {
+            let mut factor = Rq::ZERO;
+            factor.sub(&folded.phi[k]);
+            let column = (folded.keys.inner).transposed_in::<V>(&weights.inner, k);
+            factor.sub(&column.to_rq_in::<V>());
+            out.push(factor);
         }
-        let openings = [
-            (&weights.first, &folded.openings.u0),
-            (&weights.outer, &folded.openings.u1),
-            (&weights.garbage, &folded.u2),
-        ];
-        for (weights, u) in openings {
-            for (weight, u) in weights.iter().zip(u) {
-                let product = Ntt::from_rq_in::<V>(u).times_in::<V>(weight);
-                form.rhs.add(&product.to_rq_in::<V>());
-            }
-        }
-        let sum = Ntt::from_rq_in::<V>(&folded.rhs).times_in::<V>(&weights.sum);
-        form.rhs.add(&sum.to_rq_in::<V>());
+        out
     }
 }
 
+/// The coefficients of equations (2) and (4) on the digits of `t` of one piece.
+struct OfInner<'a>(&'a Folded<'a>, &'a Weights, usize);
+
+impl Pass for OfInner<'_> {
+    type Output = Vec<Rq>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<Rq> {
+        let Self(folded, weights, piece) = self;
+        let level = folded.level;
+        let mut column = piece * level.kappa * level.t_digits;
+        let mut out = Vec::with_capacity(level.kappa * level.t_digits);
+        for inner in &weights.inner {
+            let factor = folded.challenges[piece].times_in::<V>(inner);
+            let factor = factor.to_rq_in::<V>();
+            for digit in 0..level.t_digits {
+                let mut sum = folded.under_outer::<V>(weights, column);
+                sum.add(&shifted(&factor, level.t_base * digit as u32));
+                out.push(sum);
+                column += 1;
+            }
+        }
+        out
+    }
+}
+
+/// The coefficients on the digits of `g` and of `h` of some pairs, those of `g` by equations (2),
+/// (5) and (6), those of `h` by (3), (5) and (7).
+struct OfGarbage<'a> {
+    folded: &'a Folded<'a>,
+    weights: &'a Weights,
+    /// The number of the first pair.
+    first: usize,
+    pairs: &'a [(usize, usize)],
+}
+
+impl Pass for OfGarbage<'_> {
+    type Output = [Vec<Rq>; 2];
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> [Vec<Rq>; 2] {
+        let (folded, weights, level) = (self.folded, self.weights, self.folded.level);
+        let g_start = level.digits_outer() - level.g_digits * level.cut.pairs();
+        let mut out = [const { Vec::new() }; 2];
+        for (pair, &(i, j)) in (self.first..).zip(self.pairs) {
+            let product = folded.challenges[i].times_in::<V>(&folded.challenges[j]);
+            if level.g_digits > 0 {
+                let mut factor = product.times_in::<V>(&weights.norm).to_rq_in::<V>();
+                if i != j {
+                    factor = factor.scaled(2);
+                }
+                if let Some(a) = folded.quadratic.get(&(i, j)) {
+                    let product = Ntt::from_rq_in::<V>(a).times_in::<V>(&weights.sum);
+                    factor.add(&product.to_rq_in::<V>());
+                }
+                for digit in 0..level.g_digits {
+                    let column = g_start + pair * level.g_digits + digit;
+                    let mut sum = folded.under_outer::<V>(weights, column);
+                    sum.add(&shifted(&factor, level.g_base * digit as u32));
+                    out[0].push(sum);
+                }
+            }
+            let mut factor = product;
+            if i == j {
+                factor.add_in::<V>(&weights.sum);
+            }
+            let factor = factor.to_rq_in::<V>();
+            for digit in 0..level.t_digits {
+                let column = pair * level.t_digits + digit;
+                let key = (folded.keys.garbage).transposed_in::<V>(&weights.garbage, column);
+                let mut sum = key.to_rq_in::<V>();
+                sum.add(&shifted(&factor, level.t_base * digit as u32));
+                out[1].push(sum);
+            }
+        }
+        out
+    }
+}
+
+impl Folded<'_> {
+    /// Equation (2) on digit `column` of `t` and `g`.
+    #[inline(always)]
+    fn under_outer<V: Vectors>(&self, weights: &Weights, column: usize) -> Rq {
+        let product = match column.checked_sub(self.openings.first_digits) {
+            Some(column) => self.keys.outer.transposed_in::<V>(&weights.outer, column),
+            None => self.keys.first.transposed_in::<V>(&weights.first, column),
+        };
+        product.to_rq_in::<V>()
+    }
+
+    fn right_side(&self, weights: &Weights) -> Rq {
+        let mut sum = Ntt::from_rq(&self.rhs).times(&weights.sum).to_rq();
+        let openings = [
+            (&weights.first, &self.openings.u0),
+            (&weights.outer, &self.openings.u1),
+            (&weights.garbage, &self.u2),
+        ];
+        for (weights, u) in openings {
+            for (weight, u) in weights.iter().zip(u) {
+                sum.add(&Ntt::from_rq(u).times(weight).to_rq());
+            }
+        }
+        sum
+    }
+}
+
+/// Places of `z`, and pairs of pieces, of a task.
+const PLACES: usize = 128;
+const PAIRS: usize = 16;
+
 impl Equations for Folded<'_> {
-    fn aggregate(&self, cut: &Cut, stream: &mut Stream, form: &mut Form) {
-        let weights = Weights::draw(self.level, self.openings.u0.len(), stream);
-        self.keys.backend.run(Aggregate {
-            folded: self,
-            cut,
-            weights,
-            form,
-        });
+    fn aggregate(
+        &self,
+        cut: &Cut,
+        stream: &mut Stream,
+        form: &mut Form,
+        machine: Machine<'_>,
+    ) -> Result<(), Stopped> {
+        let (level, backend, exec) = (self.level, machine.backend, machine.exec);
+        let rank = level.cut.rank;
+        let weights = Weights::draw(level, self.openings.u0.len(), stream);
+        let response = exec::map(exec, rank.div_ceil(PLACES), |task| {
+            let places = task * PLACES..rank.min((task + 1) * PLACES);
+            backend.run(OfResponse(self, &weights, places))
+        })?;
+        for (k, factor) in response.iter().flatten().enumerate() {
+            form.phi[place(cut, rank, rank + k)].add(&shifted(factor, level.z_base));
+            form.phi[place(cut, rank, k)].add(factor);
+        }
+        let inner = exec::map(exec, level.cut.pieces, |piece| {
+            backend.run(OfInner(self, &weights, piece))
+        })?;
+        let pairs: Vec<(usize, usize)> = pairs(level.cut.pieces).collect();
+        let garbage = exec::map(exec, pairs.len().div_ceil(PAIRS), |task| {
+            let first = task * PAIRS;
+            backend.run(OfGarbage {
+                folded: self,
+                weights: &weights,
+                first,
+                pairs: &pairs[first..pairs.len().min(first + PAIRS)],
+            })
+        })?;
+        // The digits of t, g and h follow each other.
+        let digits = (inner.iter().flatten())
+            .chain(garbage.iter().flat_map(|of| &of[0]))
+            .chain(garbage.iter().flat_map(|of| &of[1]));
+        for (column, sum) in digits.enumerate() {
+            form.phi[place(cut, rank, 2 * rank + column)].add(sum);
+        }
+        if level.g_digits > 0 {
+            self.add_norm(cut, &weights, form);
+        }
+        form.rhs.add(&self.right_side(&weights));
+        Ok(())
     }
 
     fn lift(&self, _: &Cut, _: &mut Stream, _: &mut Form) {}

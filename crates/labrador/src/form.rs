@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::kernel::{Backend, Pass, Vectors};
-use crate::projection::{LIFTS, Projection, Weights};
+use crate::exec::{self, Machine, Stopped};
+use crate::kernel::{Pass, Vectors};
+use crate::projection::{LIFTS, Projection, ROWS, weigh, weights};
 use crate::ring::{Ntt, Rq, mul_mod};
 use crate::schedule::Cut;
-use crate::transcript::Stream;
+use crate::transcript::{Stream, Transcript};
 
 /// Coefficients of `<s_i, s_j>` for `i <= j`; absent ones are zero.
 pub(crate) type Quadratic = BTreeMap<(usize, usize), Rq>;
@@ -21,14 +22,6 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    pub(crate) fn zero(cut: &Cut) -> Self {
-        Self {
-            quadratic: Quadratic::new(),
-            phi: vec![Rq::ZERO; cut.pieces * cut.rank],
-            rhs: Rq::ZERO,
-        }
-    }
-
     /// Adds `coefficient <s_i, s_j>` to the left side.
     pub(crate) fn add_quadratic(&mut self, i: usize, j: usize, coefficient: &Rq) {
         let key = (i.min(j), i.max(j));
@@ -40,35 +33,49 @@ impl Form {
 
     /// The sum of the forms, each times a short weight.
     pub(crate) fn weighted(
-        cut: &Cut,
         weights: &[Ntt; LIFTS],
         forms: &[Self; LIFTS],
-        backend: Backend,
-    ) -> Self {
-        let mut out = Self::zero(cut);
+        machine: Machine<'_>,
+    ) -> Result<Self, Stopped> {
+        let backend = machine.backend;
         let phis = forms.each_ref().map(|form| &form.phi[..]);
-        out.phi = backend.run(Weighted(weights, phis));
+        let parts = exec::map(machine.exec, phis[0].len().div_ceil(CHUNK), |index| {
+            let chunk = phis.map(|phi| chunk(phi, index));
+            backend.run(Weighted(weights, chunk))
+        })?;
         let sides = forms.each_ref().map(|form| std::slice::from_ref(&form.rhs));
-        out.rhs = backend.run(Weighted(weights, sides)).remove(0);
+        let mut out = Self {
+            quadratic: Quadratic::new(),
+            phi: parts.concat(),
+            rhs: backend.run(Weighted(weights, sides)).remove(0),
+        };
         for (weight, form) in weights.iter().zip(forms) {
             for (&(i, j), coefficient) in &form.quadratic {
                 let product = Ntt::from_rq(coefficient).times(weight);
                 out.add_quadratic(i, j, &product.to_rq());
             }
         }
-        out
+        Ok(out)
     }
 
-    /// The value of the left side, given the inner products `<s_i, s_j>` and the residues of all
-    /// elements.
-    pub(crate) fn evaluate(&self, garbage: &Garbage, witness: &[Ntt], backend: Backend) -> Rq {
-        let mut sum = backend.run(Linear(&self.phi[..witness.len()], witness));
+    /// The quadratic part of the left side, given the inner products `<s_i, s_j>`.
+    pub(crate) fn quadratic_value(&self, garbage: &Garbage) -> Rq {
+        let mut sum = Rq::ZERO;
         for (&(i, j), coefficient) in &self.quadratic {
             let product = Ntt::from_rq(coefficient).times(&Ntt::from_rq(garbage.get(i, j)));
             sum.add(&product.to_rq());
         }
         sum
     }
+}
+
+/// Elements of a task.
+const CHUNK: usize = 256;
+
+/// Chunk `index` of a vector.
+fn chunk<T>(vector: &[T], index: usize) -> &[T] {
+    let rest = &vector[index * CHUNK..];
+    &rest[..CHUNK.min(rest.len())]
 }
 
 /// Sums of elements with the same index, each times its weight.
@@ -91,29 +98,6 @@ impl Pass for Weighted<'_> {
         out
     }
 }
-
-/// `sum phi_k s_k`.
-struct Linear<'a>(&'a [Rq], &'a [Ntt]);
-
-impl Pass for Linear<'_> {
-    type Output = Rq;
-
-    #[inline(always)]
-    fn run<V: Vectors>(self) -> Rq {
-        let mut sum = Ntt::zero();
-        for (phi, s) in self.0.chunks(PRODUCTS).zip(self.1.chunks(PRODUCTS)) {
-            let mut left = Vec::with_capacity(PRODUCTS);
-            for phi in phi {
-                left.push(Ntt::from_rq_in::<V>(phi));
-            }
-            sum.add_dot_in::<V>(left.iter().zip(s));
-        }
-        sum.to_rq_in::<V>()
-    }
-}
-
-/// Products that are summed at a time.
-const PRODUCTS: usize = 32;
 
 /// A symmetric matrix of elements over the pairs of pieces, upper triangle by rows.
 #[derive(Clone)]
@@ -145,7 +129,13 @@ pub(crate) fn pairs(pieces: usize) -> impl Iterator<Item = (usize, usize)> {
 /// coefficient alone must hold; its form has it as the constant of `rhs`.
 pub(crate) trait Equations {
     /// Adds each equation that holds in `R_Q`, with a fresh short weight.
-    fn aggregate(&self, cut: &Cut, stream: &mut Stream, form: &mut Form);
+    fn aggregate(
+        &self,
+        cut: &Cut,
+        stream: &mut Stream,
+        form: &mut Form,
+        machine: Machine<'_>,
+    ) -> Result<(), Stopped>;
 
     /// Adds each equation whose constant coefficient holds, with a fresh residue as weight.
     fn lift(&self, cut: &Cut, stream: &mut Stream, form: &mut Form);
@@ -160,28 +150,35 @@ pub(crate) fn lifts(
     equations: &dyn Equations,
     cut: &Cut,
     projection: &Projection,
-    weights: &[Weights; LIFTS],
-    images: [u64; LIFTS],
-    streams: &mut [Stream; LIFTS],
-    backend: Backend,
-) -> [Form; LIFTS] {
-    let mut forms: [Form; LIFTS] = std::array::from_fn(|_| Form::zero(cut));
-    for (l, phi) in projection
-        .collapse(0..cut.pieces * cut.rank, weights, backend)
-        .into_iter()
-        .enumerate()
-    {
-        forms[l].phi = phi;
-    }
+    image: &[i64; ROWS],
+    transcript: &Transcript,
+    machine: Machine<'_>,
+) -> Result<[Form; LIFTS], Stopped> {
+    let weights = weights(&mut transcript.seed("lift projection", 0).stream());
+    let elements = cut.pieces * cut.rank;
+    let parts = exec::map(machine.exec, elements.div_ceil(CHUNK), |index| {
+        let first = index * CHUNK;
+        let range = first..elements.min(first + CHUNK);
+        projection.collapse(range, &weights, machine.backend)
+    })?;
+    let mut forms: [Form; LIFTS] = std::array::from_fn(|l| Form {
+        quadratic: Quadratic::new(),
+        phi: parts
+            .iter()
+            .flat_map(|part| part[l].iter().cloned())
+            .collect(),
+        rhs: Rq::ZERO,
+    });
     let padding = equations.padding(cut);
-    for ((form, stream), image) in forms.iter_mut().zip(streams).zip(images) {
-        form.rhs.set_constant(image);
-        equations.lift(cut, stream, form);
+    for (l, form) in forms.iter_mut().enumerate() {
+        let mut stream = transcript.seed("lift equations", l as u64).stream();
+        form.rhs.set_constant(weigh(&weights[l], image));
+        equations.lift(cut, &mut stream, form);
         for &index in &padding {
             form.phi[index].add(&stream.element());
         }
     }
-    forms
+    Ok(forms)
 }
 
 /// `2^bits x`.

@@ -1,7 +1,10 @@
 //! Structured commitment keys: Ajtai commitments whose matrix is made of few random elements.
 
-use crate::kernel::{Backend, Pass, Vectors};
-use crate::ring::{Ntt, Rq};
+use crate::exec::{Machine, Stopped};
+use crate::kernel::{Backend, Vectors};
+use crate::ring::{Ntt, Rq, Small};
+use crate::schedule::Cut;
+use crate::tiles::Tiles;
 use crate::transcript::Seed;
 
 /// The names of the streams of the keys, pairwise different so that no key repeats another.
@@ -57,7 +60,7 @@ impl Key {
 
     /// The entry of the matrix in `row` and `column`, for a commitment of `rows` rows.
     #[inline(always)]
-    fn entry(&self, rows: usize, row: usize, column: usize) -> &Ntt {
+    pub(crate) fn entry(&self, rows: usize, row: usize, column: usize) -> &Ntt {
         let group = rows.next_power_of_two();
         let (start, within) = (column / group * group, column % group);
         if row >= within {
@@ -67,15 +70,23 @@ impl Key {
         }
     }
 
-    /// The commitment of `rows` rows to `vector`.
+    /// The commitment of `rows` rows to a short vector.
     ///
     /// # Panics
     /// If the vector is longer than the key, or there are more than [`ROWS_MAX`] rows.
-    #[must_use]
-    pub fn commit(&self, rows: usize, vector: &[Ntt], backend: Backend) -> Vec<Rq> {
+    pub(crate) fn commit(
+        &self,
+        rows: usize,
+        vector: &[Small],
+        machine: Machine<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
         assert!(rows <= ROWS_MAX && vector.len() <= self.elements.len());
-        let key = self;
-        backend.run(Commit { key, rows, vector })
+        let cut = Cut {
+            z_pieces: 0,
+            pieces: 1,
+            rank: vector.len(),
+        };
+        Tiles::short(&cut, vector, machine)?.commit(self, rows, 0..1, machine)
     }
 
     /// `sum_row weights[row] entry(row, column)`: one column of the transposed matrix times short
@@ -94,34 +105,6 @@ impl Key {
     }
 }
 
-struct Commit<'a> {
-    key: &'a Key,
-    rows: usize,
-    vector: &'a [Ntt],
-}
-
-impl Pass for Commit<'_> {
-    type Output = Vec<Rq>;
-
-    /// Columns a few at a time, so that they stay in the cache for all rows.
-    #[inline(always)]
-    fn run<V: Vectors>(self) -> Vec<Rq> {
-        let mut sums = vec![Ntt::zero(); self.rows];
-        for (tile, elements) in self.vector.chunks(ROWS_MAX).enumerate() {
-            for (row, sum) in sums.iter_mut().enumerate() {
-                let first = tile * ROWS_MAX;
-                let entry = |k: usize| self.key.entry(self.rows, row, first + k);
-                sum.add_dot_in::<V>(elements.iter().enumerate().map(|(k, s)| (entry(k), s)));
-            }
-        }
-        let mut out = Vec::with_capacity(sums.len());
-        for sum in &sums {
-            out.push(sum.to_rq_in::<V>());
-        }
-        out
-    }
-}
-
 fn times_x(x: &Rq) -> Rq {
     let mut turned = x.centred();
     turned.rotate_right(1);
@@ -132,7 +115,16 @@ fn times_x(x: &Rq) -> Rq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ring::Small;
+    use crate::exec::Threads;
+    use crate::kernel::Pass;
+
+    fn committed(key: &Key, rows: usize, vector: &[Small]) -> Vec<Rq> {
+        let machine = Machine {
+            backend: Backend::measured(),
+            exec: &Threads(2),
+        };
+        key.commit(rows, vector, machine).expect("never stopped")
+    }
 
     /// The product in `R[Y]/(Y^group - X)` by the definition.
     fn by_definition(name: &str, rows: usize, vector: &[Small]) -> Vec<Rq> {
@@ -170,10 +162,9 @@ mod tests {
     fn commitments_are_products_of_the_extension() {
         for (rows, length) in [(1, 3), (5, 20), (8, 8), (19, 41)] {
             let vector = vector(length);
-            let residues: Vec<Ntt> = vector.iter().map(Ntt::from_small).collect();
             let key = Key::expand(INNER, length, Backend::measured());
             assert_eq!(
-                key.commit(rows, &residues, Backend::measured()),
+                committed(&key, rows, &vector),
                 by_definition(INNER, rows, &vector)
             );
         }
@@ -185,11 +176,8 @@ mod tests {
         let residues: Vec<Ntt> = vector.iter().map(Ntt::from_small).collect();
         let weights: Vec<Ntt> = self::vector(rows).iter().map(Ntt::from_small).collect();
         let key = Key::expand(OUTER, vector.len(), Backend::portable());
-        let commitment: Vec<Ntt> = key
-            .commit(rows, &residues, Backend::portable())
-            .iter()
-            .map(Ntt::from_rq)
-            .collect();
+        let commitment = committed(&key, rows, &vector);
+        let commitment: Vec<Ntt> = commitment.iter().map(Ntt::from_rq).collect();
         let left = Ntt::dot(weights.iter().zip(&commitment)).to_rq();
         struct Columns<'a>(&'a Key, &'a [Ntt], usize);
         impl Pass for Columns<'_> {

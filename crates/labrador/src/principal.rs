@@ -2,8 +2,9 @@
 
 use crate::challenge::weight;
 use crate::error::{Invalid, StatementError};
-use crate::form::{Equations, Form, Garbage, pairs};
-use crate::kernel::{Backend, Pass, Vectors};
+use crate::exec::{Machine, Stopped};
+use crate::form::{Equations, Form};
+use crate::kernel::Backend;
 use crate::ring::{Ntt, Rq, Small, add_mod, mul_mod, norm_sq};
 use crate::schedule::{Cut, PublicBounds};
 use crate::sis::Profile;
@@ -240,13 +241,20 @@ impl Equation {
 }
 
 impl Equations for Statement {
-    fn aggregate(&self, cut: &Cut, stream: &mut Stream, form: &mut Form) {
+    fn aggregate(
+        &self,
+        cut: &Cut,
+        stream: &mut Stream,
+        form: &mut Form,
+        _: Machine<'_>,
+    ) -> Result<(), Stopped> {
         for equation in self.equations.iter().filter(|e| e.kind == Kind::Ring) {
             let weight = Ntt::from_small_bounded(&weight(stream), 2);
             let times = |x: &Rq| Ntt::from_rq(x).times(&weight).to_rq();
             equation.add_terms(cut, form, times);
             form.rhs.add(&times(&equation.target));
         }
+        Ok(())
     }
 
     fn lift(&self, cut: &Cut, stream: &mut Stream, form: &mut Form) {
@@ -261,60 +269,5 @@ impl Equations for Statement {
 
     fn padding(&self, _: &Cut) -> Vec<usize> {
         Vec::new()
-    }
-}
-
-/// The inner products of all pairs of pieces.
-pub(crate) fn inner_products(cut: &Cut, witness: &[Ntt], backend: Backend) -> Garbage {
-    let none = &[];
-    let elements = backend.run(Products {
-        cut,
-        phi: none,
-        witness,
-    });
-    Garbage::new(cut.pieces, elements)
-}
-
-/// `<s_i, s_j>`, or where there is a form `<phi_i, s_i>` and `<phi_i, s_j> + <phi_j, s_i>`.
-pub(crate) struct Products<'a> {
-    pub(crate) cut: &'a Cut,
-    /// Empty if there is no form.
-    pub(crate) phi: &'a [Ntt],
-    pub(crate) witness: &'a [Ntt],
-}
-
-/// Elements of all pieces that are multiplied at a time, so that they stay in the cache for all
-/// pairs.
-const TILE: usize = 8;
-
-impl Pass for Products<'_> {
-    type Output = Vec<Rq>;
-
-    #[inline(always)]
-    fn run<V: Vectors>(self) -> Vec<Rq> {
-        let (cut, s) = (self.cut, self.witness);
-        let left = if self.phi.is_empty() { s } else { self.phi };
-        let mut sums = vec![Ntt::zero(); cut.pairs()];
-        for first in (0..cut.rank).step_by(TILE) {
-            let end = (first + TILE).min(cut.rank);
-            for (sum, (i, j)) in sums.iter_mut().zip(pairs(cut.pieces)) {
-                let (at, and) = (i * cut.rank, j * cut.rank);
-                let straight = left[at + first..at + end]
-                    .iter()
-                    .zip(&s[and + first..and + end]);
-                if i == j || self.phi.is_empty() {
-                    sum.add_dot_in::<V>(straight);
-                } else {
-                    let crossed = left[and + first..and + end].iter();
-                    let crossed = crossed.zip(&s[at + first..at + end]);
-                    sum.add_dot_in::<V>(straight.chain(crossed));
-                }
-            }
-        }
-        let mut out = Vec::with_capacity(sums.len());
-        for sum in &sums {
-            out.push(sum.to_rq_in::<V>());
-        }
-        out
     }
 }

@@ -7,8 +7,9 @@
 
 use std::ops::Range;
 
+use crate::exec::{self, Inline, Machine, Stopped};
 use crate::kernel::{
-    Backend, Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignWeights, Vectors, signs,
+    Backend, Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignWeights, Vector, Vectors,
 };
 use crate::ring::{DEGREE, RESIDUE_BYTES, Rq, Small, centred, reduce};
 use crate::transcript::{Seed, Stream};
@@ -43,41 +44,68 @@ impl Projection {
     /// The product of the matrix and `vector`, as integers.
     #[must_use]
     pub fn project(&self, vector: &[Small], backend: Backend) -> [i64; ROWS] {
-        self.project_from(0, vector, backend)
+        let exec = &Inline;
+        let image = self.project_on(vector, Machine { backend, exec });
+        image.expect("nothing stops the calling thread")
+    }
+
+    /// The same on threads.
+    pub(crate) fn project_on(
+        &self,
+        vector: &[Small],
+        machine: Machine<'_>,
+    ) -> Result<[i64; ROWS], Stopped> {
+        self.project_from(0, vector, machine)
     }
 
     /// The product of the matrix from the columns of ring element `first` on and `vector`.
-    #[must_use]
-    pub fn project_from(&self, first: usize, vector: &[Small], backend: Backend) -> [i64; ROWS] {
-        let blocks = [vector];
-        let images = backend.run(Project {
-            projection: self,
-            first,
-            blocks: &blocks,
-        });
-        images[0]
+    pub(crate) fn project_from(
+        &self,
+        first: usize,
+        vector: &[Small],
+        machine: Machine<'_>,
+    ) -> Result<[i64; ROWS], Stopped> {
+        let images = self.project_all(first, &[vector], machine)?;
+        Ok(images[0])
     }
 
     /// The images of all blocks of a vector under one copy of the matrix each: the vector is cut
     /// into pieces of `rank`, and each piece into blocks of `block`, the last of them shorter.
-    ///
-    /// # Panics
-    /// If rank or block is zero.
-    #[must_use]
-    pub fn project_blocks(
+    pub(crate) fn project_blocks(
         &self,
         vector: &[Small],
         rank: usize,
         block: usize,
-        backend: Backend,
-    ) -> Vec<[i64; ROWS]> {
+        machine: Machine<'_>,
+    ) -> Result<Vec<[i64; ROWS]>, Stopped> {
         let pieces = vector.chunks(rank).flat_map(|piece| piece.chunks(block));
         let blocks: Vec<&[Small]> = pieces.collect();
-        backend.run(Project {
-            projection: self,
-            first: 0,
-            blocks: &blocks,
-        })
+        self.project_all(0, &blocks, machine)
+    }
+
+    fn project_all(
+        &self,
+        first: usize,
+        blocks: &[&[Small]],
+        machine: Machine<'_>,
+    ) -> Result<Vec<[i64; ROWS]>, Stopped> {
+        let longest = blocks.iter().map(|block| block.len()).max().unwrap_or(0);
+        let each = longest.div_ceil(TASKS_MAX).max(TILE);
+        let parts = exec::map(machine.exec, longest.div_ceil(each), |task| {
+            machine.backend.run(Project {
+                projection: self,
+                first,
+                places: task * each..longest.min((task + 1) * each),
+                blocks,
+            })
+        })?;
+        let mut out = vec![[0; ROWS]; blocks.len()];
+        for part in &parts {
+            for (sum, &x) in out.as_flattened_mut().iter_mut().zip(part.as_flattened()) {
+                *sum += x;
+            }
+        }
+        Ok(out)
     }
 
     /// For each lift and each index the ring element `phi` with `ct(phi s) = <weights, M s>` for
@@ -109,19 +137,17 @@ impl Planes {
     }
 }
 
-/// The signs of a ring element: `signs[row][coefficient]`.
-#[inline(always)]
-fn unpack(planes: &SignPlanes) -> Box<[[i16; DEGREE]; ROWS]> {
-    let mut out = Box::new([[0; DEGREE]; ROWS]);
-    for (group, rows) in out.as_chunks_mut::<SIGN_ROWS>().0.iter_mut().enumerate() {
-        *rows = signs(planes, group);
-    }
-    out
-}
+/// Elements whose signs are unpacked at a time.
+const TILE: usize = 16;
 
+/// Tasks of a projection are at most this many.
+const TASKS_MAX: usize = 8;
+
+/// Some places of the images of all blocks.
 struct Project<'a> {
     projection: &'a Projection,
     first: usize,
+    places: Range<usize>,
     blocks: &'a [&'a [Small]],
 }
 
@@ -131,17 +157,52 @@ impl Pass for Project<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self) -> Vec<[i64; ROWS]> {
         let mut out = vec![[0i64; ROWS]; self.blocks.len()];
-        let longest = self.blocks.iter().map(|block| block.len()).max();
-        let mut planes = self.projection.planes(self.first);
-        for index in 0..longest.unwrap_or(0) {
-            let signs = unpack(&planes.next());
+        let mut planes = self.projection.planes(self.first + self.places.start);
+        let mut signs = vec![[[0i16; DEGREE]; ROWS]; TILE.min(self.places.len())];
+        let mut place = self.places.start;
+        while place < self.places.end {
+            let count = TILE.min(self.places.end - place);
+            for signs in &mut signs[..count] {
+                V::unpack_signs(&planes.next(), signs);
+            }
             for (image, block) in out.iter_mut().zip(self.blocks) {
-                if let Some(element) = block.get(index) {
-                    add_image(image, &signs, element);
+                let rest = block.get(place..).unwrap_or_default();
+                let elements = &rest[..rest.len().min(count)];
+                add_image::<V::Wide>(image, &signs[..elements.len()], elements);
+            }
+            place += count;
+        }
+        out
+    }
+}
+
+/// Rows whose sums stay in registers.
+const GROUP: usize = 8;
+
+/// Adds the products of the signs and coefficients of up to [`TILE`] elements. A sum of 32 bits
+/// has at most `16 * 8` terms below `2^15`.
+#[inline(always)]
+fn add_image<V: Vector>(
+    image: &mut [i64; ROWS],
+    signs: &[[[i16; DEGREE]; ROWS]],
+    elements: &[Small],
+) {
+    for (group, out) in image.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+        let mut sums = [V::no_sums(); GROUP];
+        for (signs, element) in signs.iter().zip(elements) {
+            for at in (0..DEGREE).step_by(2 * V::LANES) {
+                let two = |row: &[i16]| (V::load(&row[at..]), V::load(&row[at + V::LANES..]));
+                let right = two(&element.0);
+                for (sum, row) in sums.iter_mut().zip(&signs[group * GROUP..]) {
+                    *sum = V::accumulate(*sum, two(row), right);
                 }
             }
         }
-        out
+        for (out, sums) in out.iter_mut().zip(sums) {
+            let mut parts = [0; 32];
+            V::store_sums(sums, &mut parts);
+            *out += parts.iter().map(|&x| i64::from(x)).sum::<i64>();
+        }
     }
 }
 
@@ -192,17 +253,6 @@ fn sign_weights(weights: &[Weights; LIFTS]) -> Box<SignWeights> {
 
 const _: () = assert!(SIGN_PARTS == LIFTS * RESIDUE_BYTES && SIGN_GROUPS * SIGN_ROWS == ROWS);
 
-#[inline(always)]
-fn add_image(image: &mut [i64; ROWS], signs: &[[i16; DEGREE]; ROWS], element: &Small) {
-    for (out, row) in image.iter_mut().zip(signs) {
-        // 64 terms below 2^15 each.
-        let sum = (row.iter().zip(&element.0)).fold(0i32, |sum, (&e, &c)| {
-            sum.wrapping_add(i32::from(e).wrapping_mul(i32::from(c)))
-        });
-        *out += i64::from(sum);
-    }
-}
-
 /// The squared norm of an image.
 #[must_use]
 pub fn image_norm_sq(image: &[i64; ROWS]) -> u128 {
@@ -249,6 +299,29 @@ mod tests {
             .collect()
     }
 
+    struct Unpack<'a>(&'a SignPlanes);
+
+    impl Pass for Unpack<'_> {
+        type Output = Box<[[i16; DEGREE]; ROWS]>;
+
+        #[inline(always)]
+        fn run<V: Vectors>(self) -> Self::Output {
+            let mut out = Box::new([[0; DEGREE]; ROWS]);
+            V::unpack_signs(self.0, &mut out);
+            out
+        }
+    }
+
+    /// The signs of a ring element, which all levels unpack equally.
+    fn unpacked(projection: &Projection, index: usize) -> Box<[[i16; DEGREE]; ROWS]> {
+        let planes = projection.planes(index).next();
+        let signs = Backend::portable().run(Unpack(&planes));
+        for backend in Backend::available() {
+            assert_eq!(backend.run(Unpack(&planes)), signs, "{backend}");
+        }
+        signs
+    }
+
     #[test]
     fn the_collapse_is_the_transpose_of_the_projection() {
         let projection = Projection::new(Seed::of_name("projection"));
@@ -289,7 +362,7 @@ mod tests {
     #[test]
     fn entries_are_ternary_with_half_zeros() {
         let projection = Projection::new(Seed::of_name("entries"));
-        let signs = unpack(&projection.planes(3).next());
+        let signs = unpacked(&projection, 3);
         let count = |value: i16| signs.iter().flatten().filter(|&&e| e == value).count();
         assert_eq!(count(0) + count(1) + count(-1), ROWS * DEGREE);
         assert!((7800..8600).contains(&count(0)), "{}", count(0));
@@ -301,7 +374,7 @@ mod tests {
     fn halves_do_not_pass_as_short() {
         let half = centred(Q.div_ceil(2));
         let projection = Projection::new(Seed::of_name("halves"));
-        let signs = unpack(&projection.planes(0).next());
+        let signs = unpacked(&projection, 0);
         let long = |row: &[i16; DEGREE]| {
             let sum = row
                 .iter()

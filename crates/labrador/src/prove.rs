@@ -4,13 +4,13 @@ use crate::adversary::{Step, Tamper};
 use crate::challenge::{challenge, weight};
 use crate::digits::decompose;
 use crate::error::ProveError;
+use crate::exec::{Machine, Stopped};
 use crate::folded::{Folded, Keys, Openings, place};
-use crate::form::{Equations, Form, Garbage, lifts};
-use crate::kernel::{Backend, Pass, Vectors};
-use crate::principal::{Products, inner_products};
-use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, weigh, weights};
+use crate::form::{Equations, Form, Garbage, lifts, pairs};
+use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
 use crate::ring::{DEGREE, Ntt, Rq, Small, norm_sq};
 use crate::schedule::{Cut, Level, Tail};
+use crate::tiles::Tiles;
 use crate::transcript::{Stream, Transcript};
 use crate::wire::Sender;
 
@@ -22,6 +22,7 @@ pub(crate) const PROJECTION_FACTOR: u128 = 128;
 pub struct Prover<'a> {
     pub(crate) sender: Sender,
     pub(crate) tamper: &'a mut dyn Tamper,
+    pub(crate) machine: Machine<'a>,
     /// The level at work, from 1.
     pub(crate) number: usize,
 }
@@ -36,43 +37,12 @@ pub(crate) fn draw_challenges(transcript: &Transcript, count: usize) -> Vec<Ntt>
     (0..count).map(|i| draw_challenge(transcript, i)).collect()
 }
 
-/// `sum c_i x_i` over the pieces of a vector.
-pub(crate) fn amortise(
-    cut: &Cut,
-    challenges: &[Ntt],
-    vector: &[Ntt],
-    backend: Backend,
-) -> Vec<Ntt> {
-    backend.run(Amortise {
-        cut,
-        challenges,
-        vector,
-    })
-}
-
-struct Amortise<'a> {
-    cut: &'a Cut,
-    challenges: &'a [Ntt],
-    vector: &'a [Ntt],
-}
-
-impl Pass for Amortise<'_> {
-    type Output = Vec<Ntt>;
-
-    #[inline(always)]
-    fn run<V: Vectors>(self) -> Vec<Ntt> {
-        let rank = self.cut.rank;
-        let mut out = Vec::with_capacity(rank);
-        for k in 0..rank {
-            let pieces = self.challenges.iter().enumerate();
-            let pairs = pieces.map(|(i, c)| (c, &self.vector[i * rank + k]));
-            out.push(Ntt::dot_in::<V>(pairs));
-        }
-        out
-    }
-}
-
 impl Prover<'_> {
+    /// Begins a step, unless nobody waits for the proof any more.
+    pub(crate) fn step(&self, name: &'static str) -> Result<(), Stopped> {
+        self.machine.step(name)
+    }
+
     pub(crate) fn margin(&self, step: &'static str) -> ProveError {
         ProveError::ScheduleMargin {
             level: self.number,
@@ -101,12 +71,11 @@ impl Prover<'_> {
         &mut self,
         s: &[Small],
         bound: u128,
-        backend: Backend,
     ) -> Result<(Projection, [i64; ROWS]), ProveError> {
         for nonce in 0..=u8::MAX {
             let seed = self.sender.transcript.seed("projection", u64::from(nonce));
             let projection = Projection::new(seed);
-            let mut image = projection.project(s, backend);
+            let mut image = projection.project_on(s, self.machine)?;
             self.tamper.at(self.number, Step::Projection(&mut image));
             if image_norm_sq(&image) <= PROJECTION_FACTOR * bound || self.tamper.forces(self.number)
             {
@@ -118,60 +87,56 @@ impl Prover<'_> {
         Err(self.margin("the projection"))
     }
 
-    /// Sends the lifts and completes their right sides.
-    pub(crate) fn send_lifts(
-        &mut self,
-        forms: &mut [Form; LIFTS],
-        g: &Garbage,
-        s_ntt: &[Ntt],
-        backend: Backend,
-    ) {
-        let evaluate = |form: &Form| form.evaluate(g, s_ntt, backend);
-        let mut values: Vec<Rq> = forms.iter().map(evaluate).collect();
+    /// Sends the values of the lifts, whose constants are known already, and returns them.
+    pub(crate) fn send_lifts(&mut self, mut values: Vec<Rq>, constants: &[u64; LIFTS]) -> Vec<Rq> {
         self.tamper.at(self.number, Step::Lifts(&mut values));
         self.sender.elements_without_constant("lifts", &values);
-        for (form, value) in forms.iter_mut().zip(values) {
-            let constant = form.rhs.coefficients()[0];
-            form.rhs = value;
-            form.rhs.set_constant(constant);
+        for (value, &constant) in values.iter_mut().zip(constants) {
+            value.set_constant(constant);
         }
+        values
     }
 
     /// From the commitments of a level to its one remaining equation.
-    #[allow(clippy::too_many_arguments)]
     fn aggregate(
         &mut self,
         equations: &dyn Equations,
         cut: &Cut,
         s: &[Small],
-        s_ntt: &[Ntt],
+        tiles: &Tiles,
         g: &Garbage,
         bound: u128,
-        backend: Backend,
     ) -> Result<Form, ProveError> {
-        let (projection, image) = self.project(s, bound, backend)?;
+        self.step("later: projections")?;
+        let (projection, image) = self.project(s, bound)?;
+        self.step("later: lifts")?;
         let transcript = &self.sender.transcript;
-        let omegas = weights(&mut transcript.seed("lift projection", 0).stream());
-        let mut streams =
-            std::array::from_fn(|l| transcript.seed("lift equations", l as u64).stream());
-        let images = std::array::from_fn(|l| weigh(&omegas[l], &image));
         let mut forms = lifts(
             equations,
             cut,
             &projection,
-            &omegas,
-            images,
-            &mut streams,
-            backend,
-        );
-        self.send_lifts(&mut forms, g, s_ntt, backend);
+            &image,
+            transcript,
+            self.machine,
+        )?;
+        let phis = forms.each_ref().map(|form| &form.phi[..]);
+        let mut values = tiles.evaluate(&phis, self.machine)?;
+        for (value, form) in values.iter_mut().zip(&forms) {
+            value.add(&form.quadratic_value(g));
+        }
+        let constants = forms.each_ref().map(|form| form.rhs.coefficients()[0]);
+        let values = self.send_lifts(values, &constants);
+        for (form, value) in forms.iter_mut().zip(values) {
+            form.rhs = value;
+        }
+        self.step("later: one equation")?;
         Ok(combine(
             &self.sender.transcript,
             equations,
             cut,
             &forms,
-            backend,
-        ))
+            self.machine,
+        )?)
     }
 
     /// One level: from equations and a cut witness to the relation of the next.
@@ -182,13 +147,13 @@ impl Prover<'_> {
         equations: &dyn Equations,
         mut s: Vec<Small>,
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        let cut = &level.cut;
+        let (cut, machine) = (&level.cut, self.machine);
         self.tamper.at(self.number, Step::Witness(&mut s));
-        let backend = keys.backend;
-        let s_ntt = backend.residues(&s);
-        let mut t = commit_pieces(keys, cut, level.kappa, &s_ntt);
+        self.step("later: commitments")?;
+        let tiles = Tiles::short(cut, &s, machine)?;
+        let mut t = tiles.commit(&keys.inner, level.kappa, 0..cut.pieces, machine)?;
         let mut g = if level.g_digits > 0 {
-            inner_products(cut, &s_ntt, backend).elements
+            tiles.squares(machine)?
         } else {
             Vec::new()
         };
@@ -196,68 +161,61 @@ impl Prover<'_> {
             .at(self.number, Step::Commitments(&mut t, &mut g));
         let mut v = self.digits(&t, level.t_base, level.t_digits, "a commitment")?;
         v.extend(self.digits(&g, level.g_base, level.g_digits.max(1), "quadratic garbage")?);
-        let mut u1 = (keys.outer).commit(level.kappa_outer, &backend.residues(&v), backend);
+        let mut u1 = keys.outer.commit(level.kappa_outer, &v, machine)?;
         self.tamper.at(self.number, Step::Outer(&mut u1));
         self.sender.elements("u1", &u1);
         let g = garbage_or_zero(cut, g);
-        let form = self.aggregate(equations, cut, &s, &s_ntt, &g, level.norm_sq, backend)?;
-        self.fold_level(keys, level, form, &s_ntt, v, Openings::one(u1))
-    }
-
-    /// The second half of a level: from its one remaining equation to the relation of the next.
-    /// `v` are the digits of `t` and `g`.
-    pub(crate) fn fold_level<'k>(
-        &mut self,
-        keys: &'k Keys,
-        level: &'k Level,
-        form: Form,
-        s_ntt: &[Ntt],
-        mut v: Vec<Small>,
-        openings: Openings,
-    ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        let cut = &level.cut;
-        let backend = keys.backend;
-        let phi_ntt = backend.transforms(&form.phi);
-        let mut h = backend.run(Products {
-            cut,
-            phi: &phi_ntt,
-            witness: s_ntt,
-        });
-        self.tamper.at(self.number, Step::Garbage(&mut h));
-        let h = self.digits(&h, level.t_base, level.t_digits, "linear garbage")?;
-        let mut u2 = (keys.garbage).commit(level.kappa_outer, &backend.residues(&h), backend);
-        self.tamper.at(self.number, Step::OuterGarbage(&mut u2));
-        self.sender.elements("u2", &u2);
+        let form = self.aggregate(equations, cut, &s, &tiles, &g, level.norm_sq)?;
+        self.step("later: garbage")?;
+        let phi = Tiles::wide(cut, &form.phi, machine)?;
+        let products = phi.products(&tiles, machine)?;
+        let h = cross_sums(cut, |i, j| products.get(i, j).to_rq());
+        let (u2, h) = self.send_garbage(keys, level, h)?;
         v.extend(h);
-        let (challenges, witness) = self.respond(level, s_ntt, v, backend)?;
-        let phi = amortise(cut, &challenges, &phi_ntt, backend);
+        self.step("later: responses")?;
+        let (challenges, witness) = self.respond(level, &tiles, v)?;
         let folded = Folded {
             level,
             keys,
+            phi: phi.amortise(&challenges, machine)?,
             challenges,
-            phi: backend.elements(&phi),
             quadratic: form.quadratic,
             rhs: form.rhs,
-            openings,
+            openings: Openings::one(u1),
             u2,
         };
         Ok((folded, witness))
     }
 
+    /// Commits to the linear garbage: the commitment, and the digits.
+    pub(crate) fn send_garbage(
+        &mut self,
+        keys: &Keys,
+        level: &Level,
+        mut h: Vec<Rq>,
+    ) -> Result<(Vec<Rq>, Vec<Small>), ProveError> {
+        self.tamper.at(self.number, Step::Garbage(&mut h));
+        let h = self.digits(&h, level.t_base, level.t_digits, "linear garbage")?;
+        let mut u2 = keys.garbage.commit(level.kappa_outer, &h, self.machine)?;
+        self.tamper.at(self.number, Step::OuterGarbage(&mut u2));
+        self.sender.elements("u2", &u2);
+        Ok((u2, h))
+    }
+
     /// The first response within the bound, as digits, and `v` behind it.
-    fn respond(
+    pub(crate) fn respond(
         &mut self,
         level: &Level,
-        s_ntt: &[Ntt],
+        tiles: &Tiles,
         v: Vec<Small>,
-        backend: Backend,
     ) -> Result<(Vec<Ntt>, Vec<Small>), ProveError> {
         let before = self.sender.transcript.clone();
         for nonce in 0..=u8::MAX {
             let mut transcript = before.clone();
             transcript.absorb("challenge nonce", &[nonce]);
             let challenges = draw_challenges(&transcript, level.cut.pieces);
-            let Some(mut witness) = self.response_digits(level, &challenges, s_ntt, backend) else {
+            let z = tiles.amortise(&challenges, self.machine)?;
+            let Some(mut witness) = self.response_digits(level, &z) else {
                 continue;
             };
             witness.extend_from_slice(&v);
@@ -269,14 +227,7 @@ impl Prover<'_> {
         Err(self.margin("the response"))
     }
 
-    fn response_digits(
-        &mut self,
-        level: &Level,
-        challenges: &[Ntt],
-        s_ntt: &[Ntt],
-        backend: Backend,
-    ) -> Option<Vec<Small>> {
-        let z = backend.elements(&amortise(&level.cut, challenges, s_ntt, backend));
+    fn response_digits(&mut self, level: &Level, z: &[Rq]) -> Option<Vec<Small>> {
         let mut z: Vec<[i64; DEGREE]> = z.iter().map(Rq::centred).collect();
         self.tamper.at(self.number, Step::Response(&mut z));
         let mut low = Vec::with_capacity(2 * z.len());
@@ -300,11 +251,12 @@ impl Prover<'_> {
     ) -> Result<(), ProveError> {
         let cut = &tail.cut;
         self.tamper.at(self.number, Step::Witness(&mut s));
-        let backend = keys.backend;
-        let s_ntt = backend.residues(&s);
-        let mut t = commit_pieces(keys, cut, tail.kappa, &s_ntt);
+        let machine = self.machine;
+        self.step("last level")?;
+        let tiles = Tiles::short(cut, &s, machine)?;
+        let mut t = tiles.commit(&keys.inner, tail.kappa, 0..cut.pieces, machine)?;
         let mut g = if tail.quadratic {
-            inner_products(cut, &s_ntt, backend).elements
+            tiles.squares(machine)?
         } else {
             Vec::new()
         };
@@ -314,9 +266,10 @@ impl Prover<'_> {
         let flat: Vec<i64> = g.iter().flat_map(Rq::centred).collect();
         self.sender.gaussian("g", &flat, tail.g_variance);
         let g = garbage_or_zero(cut, g);
-        let form = self.aggregate(equations, cut, &s, &s_ntt, &g, tail.norm_sq, backend)?;
-        let phi = backend.transforms(&form.phi);
-        self.respond_in_clear(tail, &phi, &s_ntt)
+        let form = self.aggregate(equations, cut, &s, &tiles, &g, tail.norm_sq)?;
+        self.step("last level")?;
+        let phi = machine.backend.transforms(&form.phi);
+        self.respond_in_clear(tail, &phi, &machine.backend.residues(&s))
     }
 
     /// Sends the first response that is short enough.
@@ -371,12 +324,16 @@ impl Prover<'_> {
     }
 }
 
-/// `A s_i` for every piece, piece by piece.
-pub(crate) fn commit_pieces(keys: &Keys, cut: &Cut, rows: usize, s_ntt: &[Ntt]) -> Vec<Rq> {
-    s_ntt
-        .chunks_exact(cut.rank)
-        .flat_map(|piece| keys.inner.commit(rows, piece, keys.backend))
-        .collect()
+/// `x_ii`, and `x_ij + x_ji` for `i < j`, upper triangle by rows.
+pub(crate) fn cross_sums(cut: &Cut, x: impl Fn(usize, usize) -> Rq) -> Vec<Rq> {
+    let sum = |(i, j)| {
+        let mut sum = x(i, j);
+        if i != j {
+            sum.add(&x(j, i));
+        }
+        sum
+    };
+    pairs(cut.pieces).map(sum).collect()
 }
 
 fn garbage_or_zero(cut: &Cut, g: Vec<Rq>) -> Garbage {
@@ -408,11 +365,11 @@ pub(crate) fn combine(
     equations: &dyn Equations,
     cut: &Cut,
     lifts: &[Form; LIFTS],
-    backend: Backend,
-) -> Form {
+    machine: Machine<'_>,
+) -> Result<Form, Stopped> {
     let mut stream = transcript.seed("weights", 0).stream();
     let weights = draw_weights(&mut stream);
-    let mut form = Form::weighted(cut, &weights, lifts, backend);
-    equations.aggregate(cut, &mut stream, &mut form);
-    form
+    let mut form = Form::weighted(&weights, lifts, machine)?;
+    equations.aggregate(cut, &mut stream, &mut form, machine)?;
+    Ok(form)
 }

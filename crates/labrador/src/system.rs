@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::adversary::{Honest, Tamper};
 use crate::error::{Invalid, ProveError, Reject};
+use crate::exec::{Exec, Inline, Machine};
 use crate::folded::{Folded, Keys};
 use crate::kernel::Backend;
 use crate::principal::Statement;
@@ -35,8 +36,8 @@ pub trait FrontEnd {
     /// Checks a witness plainly.
     ///
     /// # Errors
-    /// The first thing that does not hold.
-    fn check(&self, witness: &Self::Witness) -> Result<(), Invalid>;
+    /// The first thing that does not hold, or that `exec` is stopped.
+    fn check(&self, witness: &Self::Witness, exec: &dyn Exec) -> Result<(), Invalid>;
 
     /// The first level of the prover: the relation and its witness `(z_0 | z_1 | v)`.
     ///
@@ -75,7 +76,7 @@ impl FrontEnd for Statement {
         Statement::absorb(self, transcript);
     }
 
-    fn check(&self, witness: &[Small]) -> Result<(), Invalid> {
+    fn check(&self, witness: &[Small], _: &dyn Exec) -> Result<(), Invalid> {
         Statement::check(self, witness)
     }
 
@@ -171,8 +172,26 @@ impl System {
         front_end: &F,
         witness: &F::Witness,
     ) -> Result<Vec<u8>, ProveError> {
-        front_end.check(witness)?;
-        self.prove_with(front_end, witness, &mut Honest)
+        self.prove_on(front_end, witness, &Inline)
+    }
+
+    /// Proves as [`System::prove`] does, on the threads of `exec`, whose number does not change
+    /// the proof.
+    ///
+    /// # Errors
+    /// As [`System::prove`], or if `exec` is stopped.
+    ///
+    /// # Panics
+    /// As [`System::prove`].
+    pub fn prove_on<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        witness: &F::Witness,
+        exec: &dyn Exec,
+    ) -> Result<Vec<u8>, ProveError> {
+        exec.step("witness check");
+        front_end.check(witness, exec)?;
+        self.prove_with_on(front_end, witness, &mut Honest, exec)
     }
 
     /// Proves as [`System::prove`] does, without looking at the witness, and lets `tamper` change
@@ -189,10 +208,31 @@ impl System {
         witness: &F::Witness,
         tamper: &mut dyn Tamper,
     ) -> Result<Vec<u8>, ProveError> {
+        self.prove_with_on(front_end, witness, tamper, &Inline)
+    }
+
+    /// Proves as [`System::prove_with`] does, on the threads of `exec`.
+    ///
+    /// # Errors
+    /// As [`System::prove_with`], or if `exec` is stopped.
+    ///
+    /// # Panics
+    /// If the system was made for other bounds.
+    pub fn prove_with_on<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        witness: &F::Witness,
+        tamper: &mut dyn Tamper,
+        exec: &dyn Exec,
+    ) -> Result<Vec<u8>, ProveError> {
         let transcript = self.start(front_end);
         let mut prover = Prover {
             sender: Sender::new(transcript, F::ID, &self.schedule),
             tamper,
+            machine: Machine {
+                backend: self.keys.backend,
+                exec,
+            },
             number: 1,
         };
         let (first, later) = self.levels();
@@ -216,9 +256,25 @@ impl System {
     /// # Panics
     /// If the system was made for other bounds.
     pub fn verify<F: FrontEnd>(&self, front_end: &F, proof: &[u8]) -> Result<(), Reject> {
+        self.verify_on(front_end, proof, &Inline)
+    }
+
+    /// Verifies as [`System::verify`] does, on the threads of `exec`.
+    ///
+    /// # Errors
+    /// As [`System::verify`], or if `exec` is stopped.
+    ///
+    /// # Panics
+    /// As [`System::verify`].
+    pub fn verify_on<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        proof: &[u8],
+        exec: &dyn Exec,
+    ) -> Result<(), Reject> {
         let transcript = self.start(front_end);
         let receiver = Receiver::new(transcript, F::ID, &self.schedule, proof)?;
-        self.run(front_end, receiver)
+        self.run(front_end, receiver, exec)
     }
 
     /// Verifies without one check: an attack must pass here, or its test shows nothing.
@@ -232,7 +288,7 @@ impl System {
         let transcript = self.start(front_end);
         let mut receiver = Receiver::new(transcript, F::ID, &self.schedule, proof)?;
         receiver.weak = Some(without);
-        self.run(front_end, receiver)
+        self.run(front_end, receiver, &Inline)
     }
 
     /// Divides the bound of the last response, which both sides then absorb.
@@ -241,8 +297,19 @@ impl System {
         self.schedule.tail.norm_sq_out /= divisor;
     }
 
-    fn run<F: FrontEnd>(&self, front_end: &F, receiver: Receiver<'_>) -> Result<(), Reject> {
-        let mut verifier = Verifier { receiver };
+    fn run<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        receiver: Receiver<'_>,
+        exec: &dyn Exec,
+    ) -> Result<(), Reject> {
+        let mut verifier = Verifier {
+            receiver,
+            machine: Machine {
+                backend: self.keys.backend,
+                exec,
+            },
+        };
         let (first, later) = self.levels();
         let mut folded = front_end.reduce(&mut verifier, &self.keys, first)?;
         for level in later {

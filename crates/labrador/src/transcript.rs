@@ -140,6 +140,38 @@ impl Stream {
     }
 }
 
+/// The bytes of a stream one by one.
+pub struct Bytes {
+    stream: Stream,
+    buffer: [u8; 128],
+    used: usize,
+}
+
+impl Stream {
+    /// The next bytes one by one.
+    #[must_use]
+    pub fn bytes(self) -> Bytes {
+        Bytes {
+            stream: self,
+            buffer: [0; 128],
+            used: 128,
+        }
+    }
+}
+
+impl Bytes {
+    /// The next byte.
+    #[inline]
+    pub fn byte(&mut self) -> u8 {
+        if self.used == self.buffer.len() {
+            self.stream.fill(&mut self.buffer);
+            self.used = 0;
+        }
+        self.used += 1;
+        self.buffer[self.used - 1]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

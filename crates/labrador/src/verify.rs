@@ -1,13 +1,14 @@
 //! The verifier: it derives what the prover derived, and checks the last response.
 
 use crate::error::Reject;
+use crate::exec::Machine;
 use crate::folded::{Folded, Keys, Openings};
 use crate::form::{Equations, Form, Garbage, lifts, pairs};
-use crate::kernel::Backend;
-use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq, weigh, weights};
-use crate::prove::{PROJECTION_FACTOR, amortise, combine, draw_challenge, draw_challenges};
+use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
+use crate::prove::{PROJECTION_FACTOR, combine, draw_challenge, draw_challenges};
 use crate::ring::{DEGREE, Ntt, Rq};
 use crate::schedule::{Cut, Level, Tail};
+use crate::tiles::Tiles;
 use crate::wire::Receiver;
 
 /// Coefficients of the last response must be below this whatever the norm, so that its products
@@ -17,6 +18,7 @@ const RESPONSE_MAX: u64 = 1 << 32;
 /// What runs through all levels.
 pub struct Verifier<'a> {
     pub(crate) receiver: Receiver<'a>,
+    pub(crate) machine: Machine<'a>,
 }
 
 /// What the tail received before its equation is checked.
@@ -36,8 +38,8 @@ impl Verifier<'_> {
         equations: &dyn Equations,
         cut: &Cut,
         bound: u128,
-        backend: Backend,
     ) -> Result<Form, Reject> {
+        self.machine.step("later: lifts")?;
         let receiver = &mut self.receiver;
         // The matrix depends on the state before its nonce is absorbed.
         let before = receiver.transcript.clone();
@@ -52,31 +54,22 @@ impl Verifier<'_> {
             },
         )?;
         let transcript = &receiver.transcript;
-        let omegas = weights(&mut transcript.seed("lift projection", 0).stream());
-        let mut streams =
-            std::array::from_fn(|l| transcript.seed("lift equations", l as u64).stream());
-        let images = std::array::from_fn(|l| weigh(&omegas[l], &image));
         let mut forms = lifts(
             equations,
             cut,
             &projection,
-            &omegas,
-            images,
-            &mut streams,
-            backend,
-        );
+            &image,
+            transcript,
+            self.machine,
+        )?;
         self.receive_lifts(&mut forms)?;
-        Ok(combine(
-            &self.receiver.transcript,
-            equations,
-            cut,
-            &forms,
-            backend,
-        ))
+        self.machine.step("later: one equation")?;
+        let transcript = &self.receiver.transcript;
+        Ok(combine(transcript, equations, cut, &forms, self.machine)?)
     }
 
     /// The right sides of the lifts, whose constants are known.
-    pub(crate) fn receive_lifts(&mut self, forms: &mut [Form; LIFTS]) -> Result<(), Reject> {
+    fn receive_lifts(&mut self, forms: &mut [Form; LIFTS]) -> Result<(), Reject> {
         let constants: [u64; LIFTS] = std::array::from_fn(|l| forms[l].rhs.coefficients()[0]);
         let values = (self.receiver).elements_with_constants("lifts", &constants)?;
         for (form, value) in forms.iter_mut().zip(values) {
@@ -93,33 +86,21 @@ impl Verifier<'_> {
         equations: &dyn Equations,
     ) -> Result<Folded<'k>, Reject> {
         let u1 = self.receiver.elements("u1", level.kappa_outer)?;
-        let form = self.aggregate(equations, &level.cut, level.norm_sq, keys.backend)?;
-        self.fold_level(keys, level, &form, Openings::one(u1))
-    }
-
-    /// The second half of a level: from its one remaining equation to the relation of the next.
-    pub(crate) fn fold_level<'k>(
-        &mut self,
-        keys: &'k Keys,
-        level: &'k Level,
-        form: &Form,
-        openings: Openings,
-    ) -> Result<Folded<'k>, Reject> {
+        let form = self.aggregate(equations, &level.cut, level.norm_sq)?;
         let u2 = self.receiver.elements("u2", level.kappa_outer)?;
         self.receiver.byte("challenge nonce")?;
+        self.machine.step("later: responses")?;
         let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces);
-        let backend = keys.backend;
-        let phi = backend.transforms(&form.phi);
-        let phi = amortise(&level.cut, &challenges, &phi, backend);
+        let phi = Tiles::wide(&level.cut, &form.phi, self.machine)?;
         self.receiver.level += 1;
         Ok(Folded {
             level,
             keys,
+            phi: phi.amortise(&challenges, self.machine)?,
             challenges,
-            phi: backend.elements(&phi),
-            quadratic: form.quadratic.clone(),
-            rhs: form.rhs.clone(),
-            openings,
+            quadratic: form.quadratic,
+            rhs: form.rhs,
+            openings: Openings::one(u1),
             u2,
         })
     }
@@ -142,7 +123,8 @@ impl Verifier<'_> {
         } else {
             vec![Rq::ZERO; cut.pairs()]
         };
-        let form = self.aggregate(equations, cut, tail.norm_sq, keys.backend)?;
+        let form = self.aggregate(equations, cut, tail.norm_sq)?;
+        self.machine.step("last level")?;
         let (h, challenges, z) = self.receive_response(tail)?;
         let response = Response {
             t: t.iter().map(Ntt::from_rq).collect(),
@@ -194,8 +176,14 @@ impl Verifier<'_> {
         response: &Response,
     ) -> Result<(), Reject> {
         let (cut, c, z) = (&tail.cut, &response.challenges, &response.z);
-        let backend = keys.backend;
-        let opened = keys.inner.commit(tail.kappa, z, backend);
+        let machine = self.machine;
+        let one = Cut {
+            z_pieces: 0,
+            pieces: 1,
+            rank: cut.rank,
+        };
+        let tiles = Tiles::of_residues(&one, z, machine)?;
+        let opened = tiles.commit(&keys.inner, tail.kappa, 0..1, machine)?;
         let opens = opened.iter().enumerate().all(|(row, left)| {
             let column = (0..cut.pieces).map(|i| &response.t[i * tail.kappa + row]);
             *left == Ntt::dot(c.iter().zip(column)).to_rq()
@@ -207,8 +195,8 @@ impl Verifier<'_> {
             self.receiver
                 .require(left == right, Reject::QuadraticGarbage)?;
         }
-        let phi = amortise(cut, c, &backend.transforms(&form.phi), backend);
-        let phi = backend.transforms(&backend.elements(&phi));
+        let phi = Tiles::wide(cut, &form.phi, machine)?.amortise(c, machine)?;
+        let phi = machine.backend.transforms(&phi);
         let left = Ntt::dot(phi.iter().zip(z)).to_rq();
         let mut right = Rq::ZERO;
         for ((mixed, own), c) in response.h.iter().zip(c) {
@@ -217,7 +205,7 @@ impl Verifier<'_> {
         }
         self.receiver
             .require(left == right, Reject::LinearGarbage)?;
-        let mut sum = form.evaluate(&response.g, &[], backend);
+        let mut sum = form.quadratic_value(&response.g);
         for (_, own) in &response.h {
             sum.add(own);
         }

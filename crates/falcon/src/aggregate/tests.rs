@@ -147,7 +147,8 @@ fn false_relations_have_no_proof() {
             salt: &opened.salt,
         })
         .collect();
-    let (relation, digest) = aggregator.relation(&signed, b"").expect("one flavour");
+    let relation = aggregator.relation(&signed, b"", &Inline);
+    let (relation, digest) = relation.expect("one flavour");
     let statement = aggregator.statement(&relation, digest).expect("legal");
     let columns = opened
         .iter()
@@ -169,4 +170,24 @@ fn numbers_beyond_the_limits_have_no_aggregator() {
         let expected = StatementError::Columns { columns: n };
         assert_eq!(refused, Some(AggregateError::Statement(expected)));
     }
+}
+
+/// The bytes of a small proof: a change of them is a change of protocol. They depend neither on
+/// threads nor on kernels.
+#[test]
+fn a_small_proof_has_its_pinned_bytes() {
+    let world = World::new(3);
+    let (_, proof) = aggregator(3).prove(&world.items(), b"c").expect("valid");
+    for backend in Backend::available() {
+        let other = Aggregator::new(3, Profile::Core128, backend).expect("within limits");
+        let again = other.prove_on(&world.items(), b"c", &alphorn_labrador::Threads(3));
+        assert_eq!(again.expect("valid").1, proof, "{backend}");
+    }
+    let digest: String = (<sha2::Sha256 as sha2::Digest>::digest(&proof).iter())
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let bytes = proof.len();
+    let line = format!("{{ name = \"proof.core128.3\", bytes = {bytes}, sha256 = \"{digest}\" }}");
+    let pinned = include_str!("../../../../conformance.toml");
+    assert!(pinned.contains(&line), "conformance.toml lacks {line}");
 }

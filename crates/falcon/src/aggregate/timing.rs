@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use alphorn_labrador::Inline;
 use alphorn_labrador::adversary::{Step, Tamper};
 
 use super::{AggregateError, Aggregator};
@@ -74,7 +75,7 @@ impl Aggregator {
             last: start,
             times: ProveTimes::default(),
         };
-        let (salts, proof) = self.prove_watched(items, context, &mut watch)?;
+        let (salts, proof) = self.prove_watched(items, context, &mut watch, &Inline)?;
         watch.times.later_levels_s += watch.lap_s();
         watch.times.total_s = start.elapsed().as_secs_f64();
         Ok((salts, proof, watch.times))

@@ -5,35 +5,44 @@
 //! Only the linear forms touch every element. The prover computes the same from all lifts.
 
 use super::TILE;
-use super::layout::{BASE, BLOCK, PRODUCT_DIGITS};
-use super::lift::{Lifts, LinearTile, Public};
+use super::layout::{BASE, PRODUCT_DIGITS};
+use super::lift::{Lifts, Public};
+use super::tile::{FormTile, Linear, LinearWeights, Scalars, segments};
+use crate::exec::{self, Machine, Stopped};
 use crate::form::Weighted;
-use crate::kernel::{Backend, Pass, Vectors};
+use crate::kernel::{Pass, Vectors};
 use crate::projection::LIFTS;
-use crate::prove::amortise;
-use crate::ring::{Ntt, Rq};
-use crate::schedule::Cut;
+use crate::ring::{DEPTH, Matrix, Ntt, Rq};
+
+/// Tasks of the columns are at most this many.
+const TASKS_MAX: usize = 16;
+
+/// Places of a task behind the images.
+const CHUNK: usize = 256;
 
 /// What a place costs: products of challenges and weights that all columns share.
 struct Shared<'a> {
     public: &'a Public<'a>,
     lifts: &'a Lifts,
+    weights: LinearWeights,
     /// `c_p A_l` for the pieces of `S0`, piece by piece.
-    forms: Vec<[Ntt; LIFTS]>,
+    forms: Vec<Ntt>,
     /// For each block of a piece `- A_l sum_p c_p e_(p,b)`, and the columns of `J`.
     blocks: Vec<[Ntt; LIFTS]>,
     columns: [Vec<Ntt>; LIFTS],
     /// For each row of a piece the elements that the scalars of a column multiply.
     rows: Vec<SharedRow>,
+    zero: Ntt,
 }
 
 struct SharedRow {
     /// `- A_l sigma(theta_l) sum_p c_p f_(p,row)` over `S0`.
-    long: [Rq; LIFTS],
+    long: [Ntt; LIFTS],
     /// `A_l theta_l sum_p c_p f_(p,row)` over `S2`.
-    conjugate: [Rq; LIFTS],
-    /// `A_l sum_d 2^(9 d) c_d`, and without `A_l` and negated, if digits lie in the row.
-    products: Option<([Rq; LIFTS], Ntt)>,
+    conjugate: [Ntt; LIFTS],
+    /// `A_l sum_d 2^(9 d) c_d`, and without `A_l` and negated: zero where no digits lie.
+    products: [Ntt; LIFTS],
+    norms: Ntt,
 }
 
 /// `sum scalar x`.
@@ -62,10 +71,10 @@ impl<'a> Shared<'a> {
         lifts: &'a Lifts,
         weights: &[Ntt; LIFTS],
         challenges: &[Ntt],
-        backend: Backend,
-    ) -> Self {
+        machine: Machine<'_>,
+    ) -> Result<Self, Stopped> {
         let layout = &public.layout;
-        let elements = backend.elements(challenges);
+        let elements = machine.backend.elements(challenges);
         let blocks = (0..layout.piece_blocks()).map(|b| {
             std::array::from_fn(|l| {
                 let scalar = |p: usize| lifts.each[l].blocks[p * layout.piece_blocks() + b];
@@ -73,21 +82,20 @@ impl<'a> Shared<'a> {
                 Ntt::from_rq(&negative(&product(&weights[l], &combination(pieces))))
             })
         });
-        let span = BLOCK.min(layout.rank());
-        let rows = lifts.each.each_ref().map(|lift| lift.rows);
-        let columns = public.blocks.collapse(0..span, &rows, backend);
-        Self {
+        let forms = challenges[..layout.long_pieces()].iter();
+        let forms = forms.flat_map(|c| weights.iter().map(|weight| c.times(weight)));
+        Ok(Self {
             public,
             lifts,
-            forms: (challenges[..layout.long_pieces()].iter())
-                .map(|c| weights.each_ref().map(|weight| c.times(weight)))
-                .collect(),
+            weights: LinearWeights::new(layout, lifts),
+            forms: forms.collect(),
             blocks: blocks.collect(),
-            columns: columns.map(|columns| backend.transforms(&columns)),
+            columns: public.block_columns(lifts, machine)?,
             rows: (0..layout.stack)
                 .map(|row| SharedRow::new(public, lifts, weights, &elements, row))
                 .collect(),
-        }
+            zero: Ntt::zero(),
+        })
     }
 }
 
@@ -111,76 +119,93 @@ impl SharedRow {
         let digits = (0..PRODUCT_DIGITS).filter(|digit| digit % layout.stack == row);
         let challenge = |digit: usize| &challenges[layout.long_pieces() + digit / layout.stack];
         let power = |digit: usize| 1 << (BASE * digit as u32);
-        let has_digits = digits.clone().next().is_some();
         let sum = combination(digits.map(|digit| (challenge(digit), power(digit))));
+        let long = |l| Ntt::from_rq(&negative(&conjugation(l, 0, &theta(l).sigma())));
+        let conjugate = |l| Ntt::from_rq(&conjugation(l, layout.first_pieces(), theta(l)));
         Self {
-            long: std::array::from_fn(|l| negative(&conjugation(l, 0, &theta(l).sigma()))),
-            conjugate: std::array::from_fn(|l| conjugation(l, layout.first_pieces(), theta(l))),
-            products: has_digits.then(|| {
-                let weighted = std::array::from_fn(|l| product(&weights[l], &sum));
-                (weighted, Ntt::from_rq(&negative(&sum)))
-            }),
+            long: std::array::from_fn(long),
+            conjugate: std::array::from_fn(conjugate),
+            products: std::array::from_fn(|l| Ntt::from_rq(&product(&weights[l], &sum))),
+            norms: Ntt::from_rq(&negative(&sum)),
         }
     }
 }
 
-/// The places of a tile of columns.
-struct Tile<'a> {
-    shared: &'a Shared<'a>,
-    linear: &'a LinearTile,
-    first: usize,
-    count: usize,
-    phi: &'a mut [Rq],
+/// `sigma(alpha) long + alpha norms` for some columns.
+struct Conjugation<'a> {
+    alphas: &'a [Ntt],
+    long: &'a [Ntt],
+    norms: &'a Ntt,
 }
 
-impl Pass for Tile<'_> {
-    type Output = ();
+impl Pass for Conjugation<'_> {
+    type Output = Vec<Ntt>;
 
     #[inline(always)]
-    fn run<V: Vectors>(self) {
-        let layout = &self.shared.public.layout;
-        for (row, of_row) in self.shared.rows.iter().enumerate() {
-            for column in 0..self.count {
-                let place = row * layout.columns + self.first + column;
-                let phi = self.place::<V>(row, of_row, column, place);
-                self.phi[place].add(&phi);
-            }
+    fn run<V: Vectors>(self) -> Vec<Ntt> {
+        let mut out = Vec::with_capacity(self.long.len());
+        for (alpha, long) in self.alphas.iter().zip(self.long) {
+            let turned = alpha.sigma();
+            out.push(Ntt::dot_in::<V>([(&turned, long), (alpha, self.norms)]));
         }
+        out
     }
 }
 
-impl Tile<'_> {
-    #[inline(always)]
-    fn place<V: Vectors>(&self, row: usize, of_row: &SharedRow, column: usize, place: usize) -> Rq {
-        let shared = self.shared;
-        let layout = &shared.public.layout;
-        let i = self.first + column;
-        let alpha = &shared.public.alphas[i];
-        let scaled = |elements: &[Rq; LIFTS], scalars: fn(&super::lift::Lift) -> &[u64]| {
-            let lifts = elements.iter().zip(&shared.lifts.each);
-            combination(lifts.map(|(x, lift)| (x, scalars(lift)[i])))
-        };
-        let blocks = &shared.blocks[place / BLOCK];
-        let columns = shared.columns.each_ref().map(|c| &c[place % BLOCK]);
-        let mut out = Ntt::dot_in::<V>(blocks.iter().zip(columns)).to_rq_in::<V>();
-        out.add(&scaled(&of_row.conjugate, |lift| &lift.columns));
-
-        let long = scaled(&of_row.long, |lift| &lift.columns);
-        let mut sum = alpha.sigma().times_in::<V>(&Ntt::from_rq_in::<V>(&long));
-        if let Some((weighted, negated)) = &of_row.products {
-            out.add(&scaled(weighted, |lift| &lift.products));
-            sum.add_in::<V>(&alpha.times_in::<V>(negated));
-        }
-        for (piece, weights) in shared.forms.iter().enumerate() {
-            let row = piece * layout.stack + row;
-            if row < layout.rows {
-                for (l, weight) in weights.iter().enumerate() {
-                    let element = Ntt::from_rq_in::<V>(&self.linear.element(l, column, row));
-                    sum.add_dot_in::<V>([(weight, &element)]);
-                }
+impl Shared<'_> {
+    /// The form on the columns `first..first + columns`: for each segment its first place, and the
+    /// elements.
+    fn tile(
+        &self,
+        first: usize,
+        forms: &mut FormTile,
+        machine: Machine<'_>,
+    ) -> Vec<(usize, Vec<Rq>)> {
+        let (layout, backend) = (&self.public.layout, machine.backend);
+        let columns = TILE.min(layout.columns - first);
+        forms.load(self.public.forms, first, columns);
+        let linear = backend.run(Linear {
+            weights: &self.weights,
+            forms,
+            columns,
+        });
+        let scalars = Scalars::new(self.lifts, first, columns, backend);
+        let mut out = Vec::new();
+        for segment in segments(layout, first, columns) {
+            let (row, count) = (&self.rows[segment.row], segment.count);
+            let mut sum = Matrix::zero(count, 1);
+            for start in (0..self.forms.len()).step_by(DEPTH) {
+                let of_form = |k: usize, t: usize| {
+                    let (piece, lift) = ((start + t) / LIFTS, (start + t) % LIFTS);
+                    let row = piece * layout.stack + segment.row;
+                    if row < layout.rows {
+                        linear.at(lift, row, segment.offset + k)
+                    } else {
+                        &self.zero
+                    }
+                };
+                let terms = DEPTH.min(self.forms.len() - start);
+                sum.add(terms, of_form, |_, t| &self.forms[start + t], backend);
             }
+            let block = &self.blocks[segment.block];
+            let of_block = |k: usize, l: usize| &self.columns[l][segment.under + k];
+            sum.add(LIFTS, of_block, |_, l| &block[l], backend);
+            let scalar = |k: usize, l: usize| &scalars.columns[l][segment.offset + k];
+            sum.add(LIFTS, scalar, |_, l| &row.conjugate[l], backend);
+            let product = |k: usize, l: usize| &scalars.products[l][segment.offset + k];
+            sum.add(LIFTS, product, |_, l| &row.products[l], backend);
+
+            let mut long = Matrix::zero(count, 1);
+            long.add(LIFTS, scalar, |_, l| &row.long[l], backend);
+            let long = backend.transforms(&long.elements(backend));
+            let conjugation = backend.run(Conjugation {
+                alphas: &self.public.alphas[segment.first..segment.first + count],
+                long: &long,
+                norms: &row.norms,
+            });
+            sum.add_to_rows(&conjugation, backend);
+            out.push((segment.place, sum.elements(backend)));
         }
-        out.add(&sum.to_rq_in::<V>());
         out
     }
 }
@@ -191,32 +216,72 @@ pub(crate) fn amortised(
     lifts: &Lifts,
     weights: &[Ntt; LIFTS],
     challenges: &[Ntt],
-    backend: Backend,
-) -> Vec<Rq> {
+    machine: Machine<'_>,
+) -> Result<Vec<Rq>, Stopped> {
     let layout = &public.layout;
-    let images = public.image_forms(lifts, backend);
-    let images = backend.run(Weighted(weights, images.each_ref().map(|x| &x[..])));
-    let cut = Cut {
-        z_pieces: 0,
-        pieces: layout.pieces() - layout.image_piece(),
-        rank: layout.rank(),
-    };
-    let own = &challenges[layout.image_piece()..];
-    let amortised = amortise(&cut, own, &backend.transforms(&images), backend);
-    let mut phi = backend.elements(&amortised);
-
-    let shared = Shared::new(public, lifts, weights, challenges, backend);
-    let mut linear = LinearTile::new(layout, lifts);
-    for first in (0..layout.columns).step_by(TILE) {
-        let count = TILE.min(layout.columns - first);
-        linear.load(public.forms, first, count);
-        backend.run(Tile {
-            shared: &shared,
-            linear: &linear,
-            first,
-            count,
-            phi: &mut phi,
-        });
+    let shared = Shared::new(public, lifts, weights, challenges, machine)?;
+    let tiles = layout.columns.div_ceil(TILE);
+    let each = tiles.div_ceil(TASKS_MAX).max(1);
+    let parts = exec::map(machine.exec, tiles.div_ceil(each), |task| {
+        let mut forms = FormTile::new(layout, lifts.each[0].forms.len());
+        let mut out = Vec::new();
+        for tile in task * each..tiles.min((task + 1) * each) {
+            if !machine.exec.stopped() {
+                out.append(&mut shared.tile(tile * TILE, &mut forms, machine));
+            }
+        }
+        out
+    })?;
+    let mut phi = vec![Rq::ZERO; layout.rank()];
+    for (place, elements) in parts.into_iter().flatten() {
+        for (phi, element) in phi[place..].iter_mut().zip(elements) {
+            *phi = element;
+        }
     }
-    phi
+    let own = &challenges[layout.image_piece()..];
+    for (y, challenge) in own.iter().enumerate() {
+        add_images(public, lifts, weights, (y, challenge), &mut phi, machine)?;
+    }
+    Ok(phi)
+}
+
+/// Adds piece `y` of the images times its challenge: elements of their own, then random multiples
+/// of the zeros behind.
+fn add_images(
+    public: &Public<'_>,
+    lifts: &Lifts,
+    weights: &[Ntt; LIFTS],
+    (y, challenge): (usize, &Ntt),
+    phi: &mut [Rq],
+    machine: Machine<'_>,
+) -> Result<(), Stopped> {
+    let (layout, backend) = (&public.layout, machine.backend);
+    let images = public.image_elements(lifts, machine)?;
+    let rank = layout.rank();
+    let end = images[0].len().saturating_sub(y * rank).min(rank);
+    let factors = weights.each_ref().map(|weight| weight.times(challenge));
+    if end > 0 {
+        let own = images.each_ref().map(|x| &x[y * rank..y * rank + end]);
+        let sums = backend.run(Weighted(&factors, own));
+        for (phi, sum) in phi.iter_mut().zip(&sums) {
+            phi.add(sum);
+        }
+    }
+    let thetas: [Ntt; LIFTS] = std::array::from_fn(|l| {
+        let theta = Ntt::from_rq(&lifts.each[l].theta);
+        Ntt::from_rq(&theta.times(&factors[l]).to_rq())
+    });
+    exec::fill(machine.exec, &mut phi[end..], CHUNK, |task, phi| {
+        let start = y * rank + end + task * CHUNK - images[0].len();
+        let scalars = lifts.each.each_ref().map(|lift| {
+            let padding = &lift.padding[start..start + phi.len()];
+            Ntt::constants(padding, backend)
+        });
+        let mut sum = Matrix::zero(phi.len(), 1);
+        let scalar = |k: usize, l: usize| &scalars[l][k];
+        sum.add(LIFTS, scalar, |_, l| &thetas[l], backend);
+        for (phi, sum) in phi.iter_mut().zip(sum.elements(backend)) {
+            phi.add(&sum);
+        }
+    })
 }

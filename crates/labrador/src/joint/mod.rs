@@ -2,10 +2,14 @@
 //! forms over the integers that are drawn after the commitment.
 #![doc = include_str!("LECTURE.md")]
 
+#[cfg(test)]
+mod dense;
 mod fold;
 mod layout;
 mod lift;
 mod statement;
+mod sums;
+mod tile;
 mod witness;
 
 pub use layout::{COLUMN_NORM_SQ_MAX, COLUMNS_MAX, FORMS_MAX};

@@ -1,22 +1,25 @@
 //! The statement and both sides of its first level.
 
 use super::fold::amortised;
-use super::layout::{BASE, BLOCK, FORMS_MAX, IMAGE_FACTOR, Layout, PRODUCT_DIGITS};
-use super::lift::{Lifts, LinearTile, Public};
+use super::layout::{BASE, BLOCK, FORMS_MAX, IMAGE_FACTOR, Layout};
+use super::lift::{Lifts, Public};
+use super::sums::Sums;
+use super::tile::FormTile;
 use super::{DrawnForms, Forms, TILE, witness};
 use crate::adversary::Step;
 use crate::error::{Invalid, ProveError, Reject, StatementError};
+use crate::exec::{self, Exec, Machine, Stopped};
 use crate::folded::{Folded, Keys, Openings};
-use crate::form::{Equations, Form, Garbage};
-use crate::kernel::Backend;
-use crate::principal::inner_products;
+use crate::form::Quadratic;
+use crate::kernel::{Backend, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
-use crate::prove::{Prover, combine, commit_pieces, draw_challenges, draw_weights};
+use crate::prove::{Prover, cross_sums, draw_challenges, draw_weights};
 use crate::ring::{DEGREE, Ntt, Rq, Small, norm_sq};
 use crate::schedule::{Cut, Level, PublicBounds};
 use crate::sis::Profile;
 use crate::system::FrontEnd;
-use crate::transcript::{Seed, Stream, Transcript};
+use crate::tiles::Tiles;
+use crate::transcript::{Seed, Transcript};
 use crate::verify::Verifier;
 
 /// `N` columns of `rows` ring elements with a squared norm of at most `norm_sq` each, exactly, and
@@ -81,54 +84,75 @@ impl<'a> DachshundJoint<'a> {
     }
 
     /// `L_k` of the columns in `S0`, as integers.
-    fn evaluate(&self, drawn: &dyn DrawnForms, s: &[Small]) -> Vec<i64> {
-        let layout = &self.layout;
-        let mut tile = LinearTile::weights_only(layout, self.forms.count());
-        let mut sums = vec![0i64; self.forms.count()];
-        for first in (0..layout.columns).step_by(TILE) {
-            let count = TILE.min(layout.columns - first);
-            tile.load(drawn, first, count);
-            for column in 0..count {
-                for (form, sum) in sums.iter_mut().enumerate() {
-                    let rows = tile.row(column, form).as_chunks::<DEGREE>().0;
-                    for (row, weights) in rows.iter().enumerate() {
-                        let element = &s[layout.long_row(row) + first + column];
-                        *sum += inner_product(weights, element);
-                    }
-                }
+    fn evaluate(
+        &self,
+        drawn: &dyn DrawnForms,
+        s: &[Small],
+        machine: Machine<'_>,
+    ) -> Result<Vec<i64>, Stopped> {
+        let (layout, count) = (&self.layout, self.forms.count());
+        let tiles = layout.columns.div_ceil(TILE);
+        let parts = exec::map(machine.exec, tiles, |index| {
+            let first = index * TILE;
+            let columns = TILE.min(layout.columns - first);
+            let mut tile = FormTile::new(layout, count);
+            tile.load(drawn, first, columns);
+            machine.backend.run(Evaluate {
+                layout,
+                tile: &tile,
+                s,
+                first,
+                columns,
+                count,
+            })
+        })?;
+        let mut out = vec![0; count];
+        for part in parts {
+            for (sum, x) in out.iter_mut().zip(part) {
+                *sum += x;
             }
         }
-        sums
+        Ok(out)
     }
 
     /// The quotients `(L_k(s) - tau_k) / q`, rounded down where the relation is false.
-    fn quotients(&self, drawn: &dyn DrawnForms, s: &[Small]) -> Vec<i64> {
+    fn quotients(
+        &self,
+        drawn: &dyn DrawnForms,
+        s: &[Small],
+        machine: Machine<'_>,
+    ) -> Result<Vec<i64>, Stopped> {
         let modulus = self.forms.modulus() as i64;
-        let values = self.evaluate(drawn, s).into_iter().zip(drawn.targets());
-        values
+        let values = self.evaluate(drawn, s, machine)?.into_iter();
+        Ok(values
+            .zip(drawn.targets())
             .map(|(x, &tau)| (x - tau as i64).div_euclid(modulus))
-            .collect()
+            .collect())
+    }
+
+    /// The right side of the one equation that remains.
+    fn right_side(&self, weights: &[Ntt; LIFTS], values: &[Rq], alpha_sum: &Rq) -> Rq {
+        let values: Vec<Ntt> = values.iter().map(Ntt::from_rq).collect();
+        let mut sum = Ntt::dot(weights.iter().zip(&values)).to_rq();
+        sum.add(&alpha_sum.scaled(self.layout.norm_sq));
+        sum
     }
 
     /// Draws challenges until `S2` and the images are short enough, and fills in both.
-    fn second_part(
-        &self,
-        prover: &mut Prover<'_>,
-        s: &mut [Small],
-        backend: Backend,
-    ) -> Result<Drawn, ProveError> {
-        let layout = &self.layout;
+    fn second_part(&self, prover: &mut Prover<'_>, s: &mut [Small]) -> Result<Drawn, ProveError> {
+        let (layout, machine) = (&self.layout, prover.machine);
         let first = layout.first_pieces() * layout.rank();
         let before = prover.sender.transcript.clone();
         for nonce in 0..=u8::MAX {
-            let drawn = Drawn::new(layout, &before, nonce);
-            let mut images =
-                (drawn.blocks).project_blocks(&s[..first], layout.rank(), BLOCK, backend);
+            let drawn = Drawn::new(layout, &before, nonce, machine);
+            let of_first = &s[..first];
+            let blocks = &drawn.blocks;
+            let mut images = blocks.project_blocks(of_first, layout.rank(), BLOCK, machine)?;
             prover.tamper.at(prover.number, Step::Images(&mut images));
             let forced = prover.tamper.forces(prover.number);
             let long: u128 = images.iter().map(image_norm_sq).sum();
             if long > layout.images_norm_sq() && !forced
-                || witness::conjugates(layout, &drawn.alphas, s).is_none()
+                || witness::conjugates(layout, &drawn.alphas, s, machine)?.is_none()
                 || witness::image_digits(layout, &images, s).is_none()
             {
                 continue;
@@ -150,8 +174,8 @@ impl<'a> DachshundJoint<'a> {
         &self,
         prover: &mut Prover<'_>,
         s: &[Small],
-        backend: Backend,
     ) -> Result<(Projection, [i64; ROWS]), ProveError> {
+        let machine = prover.machine;
         let (start, count) = (self.layout.image_start(), self.layout.image_elements());
         let (low, high) = s[start..start + 2 * count].split_at(count);
         let bound = self.layout.digits_norm_sq();
@@ -161,9 +185,9 @@ impl<'a> DachshundJoint<'a> {
                 .transcript
                 .seed("projection", u64::from(nonce));
             let projection = Projection::new(seed);
-            let digits = projection.project(&s[start..start + 2 * count], backend);
-            let whole = projection.project_from(2 * count, low, backend);
-            let upper = projection.project_from(2 * count, high, backend);
+            let digits = projection.project_on(&s[start..start + 2 * count], machine)?;
+            let whole = projection.project_from(2 * count, low, machine)?;
+            let upper = projection.project_from(2 * count, high, machine)?;
             let mut image = std::array::from_fn(|i| digits[i] + whole[i] + (upper[i] << BASE));
             prover
                 .tamper
@@ -182,66 +206,73 @@ impl<'a> DachshundJoint<'a> {
 /// What is drawn after the first commitment, beside the forms.
 struct Drawn {
     alphas: Vec<Ntt>,
+    /// The sum of all `alpha_i`.
+    alpha_sum: Rq,
     blocks: Projection,
 }
 
 impl Drawn {
-    fn new(layout: &Layout, transcript: &Transcript, nonce: u8) -> Self {
+    fn new(layout: &Layout, transcript: &Transcript, nonce: u8, machine: Machine<'_>) -> Self {
+        let alphas = witness::alphas(layout, &transcript.seed("alphas", u64::from(nonce)));
+        let mut sum = [0i64; DEGREE];
+        for alpha in &alphas {
+            for (sum, &c) in sum.iter_mut().zip(&alpha.0) {
+                *sum += i64::from(c);
+            }
+        }
         Self {
-            alphas: witness::alphas(layout, &transcript.seed("alphas", u64::from(nonce))),
+            alphas: machine.backend.residues_bounded(&alphas, 2),
+            alpha_sum: Rq::from_integers(&sum),
             blocks: Projection::new(transcript.seed("blocks", u64::from(nonce))),
         }
     }
 }
 
+/// The quadratic part of `sum_p <S0_p, S2_p> - sum_i alpha_i sum_d 2^(9 d) S1_(d,i) =
+/// sum_i alpha_i beta_i^2`, which has weight 1: the lifts have weights, and if all of them hold,
+/// this one must.
+fn norms(layout: &Layout) -> Quadratic {
+    let first = layout.first_pieces();
+    let pieces = 0..layout.long_pieces();
+    pieces
+        .map(|piece| ((piece, first + piece), Rq::constant(1)))
+        .collect()
+}
+
+/// `L_k` of the columns of a tile.
+struct Evaluate<'a> {
+    layout: &'a Layout,
+    tile: &'a FormTile,
+    s: &'a [Small],
+    first: usize,
+    columns: usize,
+    count: usize,
+}
+
+impl Pass for Evaluate<'_> {
+    type Output = Vec<i64>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<i64> {
+        let mut sums = vec![0i64; self.count];
+        for column in 0..self.columns {
+            for (form, sum) in sums.iter_mut().enumerate() {
+                let rows = self.tile.row(column, form).as_chunks::<DEGREE>().0;
+                for (row, weights) in rows.iter().enumerate() {
+                    let place = self.layout.long_row(row) + self.first + column;
+                    *sum += inner_product(weights, &self.s[place]);
+                }
+            }
+        }
+        sums
+    }
+}
+
+#[inline(always)]
 fn inner_product(weights: &[i16; DEGREE], element: &Small) -> i64 {
     // 64 products below 2^14 * 2^15.
     let products = (weights.iter().zip(&element.0)).map(|(&w, &c)| i32::from(w) * i32::from(c));
     products.map(i64::from).sum()
-}
-
-/// `sum_p <S0_p, S2_p> - sum_i alpha_i sum_d 2^(9 d) S1_(d,i) = sum_i alpha_i beta_i^2`, with
-/// weight 1: the lifts have weights, and if all of them hold, this one must.
-struct Norms<'a> {
-    layout: &'a Layout,
-    alphas: &'a [Ntt],
-}
-
-impl Norms<'_> {
-    fn quadratic(&self) -> impl Iterator<Item = ((usize, usize), Rq)> {
-        let first = self.layout.first_pieces();
-        (0..self.layout.long_pieces()).map(move |piece| ((piece, first + piece), Rq::constant(1)))
-    }
-
-    fn right_side(&self) -> Rq {
-        let mut sum = Rq::ZERO;
-        for alpha in self.alphas {
-            sum.add(&alpha.to_rq());
-        }
-        sum.scaled(self.layout.norm_sq)
-    }
-}
-
-impl Equations for Norms<'_> {
-    fn aggregate(&self, _: &Cut, _: &mut Stream, form: &mut Form) {
-        for ((i, j), one) in self.quadratic() {
-            form.add_quadratic(i, j, &one);
-        }
-        for (i, alpha) in self.alphas.iter().enumerate() {
-            let alpha = alpha.to_rq();
-            for digit in 0..PRODUCT_DIGITS {
-                let power = 1 << (BASE * digit as u32);
-                form.phi[self.layout.digit_row(digit) + i].sub(&alpha.scaled(power));
-            }
-        }
-        form.rhs.add(&self.right_side());
-    }
-
-    fn lift(&self, _: &Cut, _: &mut Stream, _: &mut Form) {}
-
-    fn padding(&self, _: &Cut) -> Vec<usize> {
-        Vec::new()
-    }
 }
 
 impl FrontEnd for DachshundJoint<'_> {
@@ -268,7 +299,7 @@ impl FrontEnd for DachshundJoint<'_> {
         transcript.absorb("context", &self.context);
     }
 
-    fn check(&self, columns: &[Small]) -> Result<(), Invalid> {
+    fn check(&self, columns: &[Small], exec: &dyn Exec) -> Result<(), Invalid> {
         let layout = &self.layout;
         let expected = layout.columns * layout.rows;
         if columns.len() != expected {
@@ -290,7 +321,9 @@ impl FrontEnd for DachshundJoint<'_> {
             .forms
             .draw(&Seed::of_name("alphorn/labrador/joint/check"));
         let s = witness::columns(layout, columns);
-        let values = self.evaluate(drawn.as_ref(), &s);
+        // A statement does not know the kernels of the keys.
+        let backend = Backend::portable();
+        let values = self.evaluate(drawn.as_ref(), &s, Machine { backend, exec })?;
         for (form, (x, &tau)) in values.into_iter().zip(drawn.targets()).enumerate() {
             if (x - tau as i64) % self.forms.modulus() as i64 != 0 {
                 return Err(Invalid::Form { form });
@@ -306,43 +339,53 @@ impl FrontEnd for DachshundJoint<'_> {
         level: &'k Level,
         columns: &[Small],
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        let (layout, cut, backend) = (&self.layout, &level.cut, keys.backend);
-        let first = layout.first_pieces() * layout.rank();
+        let (layout, cut, machine) = (&self.layout, &level.cut, prover.machine);
+        let (pieces, first_pieces) = (layout.pieces(), layout.first_pieces());
+        prover.step("slack and products")?;
         let mut s = witness::columns(layout, columns);
-        witness::products(layout, &mut s).ok_or_else(|| prover.margin("a product"))?;
+        witness::products(layout, &mut s, machine)?.ok_or_else(|| prover.margin("a product"))?;
         prover.tamper.at(prover.number, Step::Witness(&mut s));
-        let mut s_ntt = backend.residues(&s[..first]);
-        let t = commit_pieces(keys, cut, level.kappa, &s_ntt);
+        prover.step("first commitment")?;
+        let first = Cut {
+            pieces: first_pieces,
+            ..*cut
+        };
+        let before = Tiles::short(&first, &s, machine)?;
+        let t = before.commit(&keys.inner, level.kappa, 0..first_pieces, machine)?;
+        drop(before);
         let mut v = prover.digits(&t, level.t_base, level.t_digits, "a commitment")?;
-        let mut u0 = (keys.first).commit(level.kappa_outer, &backend.residues(&v), backend);
+        let mut u0 = keys.first.commit(level.kappa_outer, &v, machine)?;
         prover.tamper.at(prover.number, Step::First(&mut u0));
         prover.sender.elements("u0", &u0);
         let first_digits = v.len();
 
+        prover.step("conjugates and images")?;
         let forms = self.forms.draw(&prover.sender.transcript.seed("forms", 0));
-        let drawn = self.second_part(prover, &mut s, backend)?;
-        s_ntt = backend.residues(&s);
-        let mut t = commit_pieces(keys, cut, level.kappa, &s_ntt[first..]);
-        let mut g = inner_products(cut, &s_ntt, backend).elements;
+        let drawn = self.second_part(prover, &mut s)?;
+        prover.step("second commitment")?;
+        let tiles = Tiles::short(cut, &s, machine)?;
+        let mut t = tiles.commit(&keys.inner, level.kappa, first_pieces..pieces, machine)?;
+        prover.step("quadratic garbage")?;
+        let mut g = tiles.squares(machine)?;
         prover
             .tamper
             .at(prover.number, Step::Commitments(&mut t, &mut g));
         v.extend(prover.digits(&t, level.t_base, level.t_digits, "a commitment")?);
         v.extend(prover.digits(&g, level.g_base, level.g_digits, "quadratic garbage")?);
-        let mut u1 = (keys.outer).commit(
-            level.kappa_outer,
-            &backend.residues(&v[first_digits..]),
-            backend,
-        );
+        let mut u1 = keys
+            .outer
+            .commit(level.kappa_outer, &v[first_digits..], machine)?;
         prover.tamper.at(prover.number, Step::Outer(&mut u1));
         prover.sender.elements("u1", &u1);
-        let mut quotients = self.quotients(forms.as_ref(), &s);
+        prover.step("quotients")?;
+        let mut quotients = self.quotients(forms.as_ref(), &s, machine)?;
         prover
             .tamper
             .at(prover.number, Step::Quotients(&mut quotients));
         prover.sender.integers("quotients", &quotients);
 
-        let (projection, image) = self.project(prover, &s, backend)?;
+        prover.step("projection")?;
+        let (projection, image) = self.project(prover, &s)?;
         let public = Public {
             layout: *layout,
             modulus: self.forms.modulus(),
@@ -353,19 +396,36 @@ impl FrontEnd for DachshundJoint<'_> {
             projection,
             image,
         };
-        let g = Garbage::new(cut.pieces, g);
+        prover.step("lifts")?;
         let lifts = Lifts::draw(layout, self.forms.count(), &prover.sender.transcript);
-        let mut lifted = public.forms(cut, &lifts, keys.backend);
-        prover.send_lifts(&mut lifted, &g, &s_ntt, backend);
-        let alphas = &public.alphas;
-        let norms = Norms { layout, alphas };
-        let form = combine(&prover.sender.transcript, &norms, cut, &lifted, backend);
-        let openings = Openings {
-            u0,
-            first_digits,
-            u1,
+        let sums = Sums::new(&public, &lifts, &tiles, machine)?;
+        let constants = std::array::from_fn(|l| public.constant(&lifts, l));
+        let values = prover.send_lifts(sums.values(), &constants);
+        let weights = draw_weights(&mut prover.sender.transcript.seed("weights", 0).stream());
+        prover.step("linear garbage")?;
+        let products = sums.combined(&weights, machine);
+        let h = cross_sums(cut, |i, j| products[i * pieces + j].clone());
+        let (u2, h) = prover.send_garbage(keys, level, h)?;
+        v.extend(h);
+        prover.step("response")?;
+        let (challenges, witness) = prover.respond(level, &tiles, v)?;
+        drop(tiles);
+        prover.step("amortised form")?;
+        let folded = Folded {
+            level,
+            keys,
+            phi: amortised(&public, &lifts, &weights, &challenges, machine)?,
+            challenges,
+            quadratic: norms(layout),
+            rhs: self.right_side(&weights, &values, &drawn.alpha_sum),
+            openings: Openings {
+                u0,
+                first_digits,
+                u1,
+            },
+            u2,
         };
-        prover.fold_level(keys, level, form, &s_ntt, v, openings)
+        Ok((folded, witness))
     }
 
     fn reduce<'k>(
@@ -374,12 +434,13 @@ impl FrontEnd for DachshundJoint<'_> {
         keys: &'k Keys,
         level: &'k Level,
     ) -> Result<Folded<'k>, Reject> {
-        let layout = &self.layout;
+        let (layout, machine) = (&self.layout, verifier.machine);
+        machine.step("challenges of columns")?;
         let receiver = &mut verifier.receiver;
         let u0 = receiver.elements("u0", level.kappa_outer)?;
         let forms = self.forms.draw(&receiver.transcript.seed("forms", 0));
         let before = receiver.transcript.clone();
-        let drawn = Drawn::new(layout, &before, receiver.byte("blocks nonce")?);
+        let drawn = Drawn::new(layout, &before, receiver.byte("blocks nonce")?, machine);
         let u1 = receiver.elements("u1", level.kappa_outer)?;
         let quotients = receiver.integers("quotients", self.forms.count())?;
         for (form, v) in quotients.iter().enumerate() {
@@ -404,6 +465,7 @@ impl FrontEnd for DachshundJoint<'_> {
             projection,
             image,
         };
+        machine.step("weights of lifts")?;
         let lifts = Lifts::draw(layout, self.forms.count(), &receiver.transcript);
         let constants: [u64; LIFTS] = std::array::from_fn(|l| public.constant(&lifts, l));
         let values = receiver.elements_with_constants("lifts", &constants)?;
@@ -412,18 +474,14 @@ impl FrontEnd for DachshundJoint<'_> {
         receiver.byte("challenge nonce")?;
         let challenges = draw_challenges(&receiver.transcript, level.cut.pieces);
         receiver.level += 1;
-        let alphas = &public.alphas;
-        let norms = Norms { layout, alphas };
-        let values: Vec<Ntt> = values.iter().map(Ntt::from_rq).collect();
-        let mut rhs = Ntt::dot(weights.iter().zip(&values)).to_rq();
-        rhs.add(&norms.right_side());
+        machine.step("amortised form")?;
         Ok(Folded {
             level,
             keys,
-            phi: amortised(&public, &lifts, &weights, &challenges, keys.backend),
+            phi: amortised(&public, &lifts, &weights, &challenges, machine)?,
             challenges,
-            quadratic: norms.quadratic().collect(),
-            rhs,
+            quadratic: norms(layout),
+            rhs: self.right_side(&weights, &values, &drawn.alpha_sum),
             openings: Openings {
                 u0,
                 first_digits: layout.first_pieces() * level.kappa * level.t_digits,

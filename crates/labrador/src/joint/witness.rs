@@ -1,10 +1,14 @@
 //! The prover's vectors: slack, products, conjugates, images.
 
+use std::ops::Range;
+
 use super::layout::{BASE, Layout, PRODUCT_DIGITS};
 use crate::challenge::arrangement;
 use crate::digits::decompose;
+use crate::exec::{self, Machine, Stopped};
+use crate::kernel::{Pass, Vectors};
 use crate::projection::ROWS;
-use crate::ring::{DEGREE, Ntt, Small};
+use crate::ring::{DEGREE, Ntt, Rq, Small};
 use crate::transcript::Seed;
 
 /// The slack of a column: squares whose sum is exactly `rest`. The greatest square below what is
@@ -35,48 +39,136 @@ pub(crate) fn columns(layout: &Layout, witness: &[Small]) -> Vec<Small> {
     s
 }
 
-/// The digits of `<s, sigma s>` less its bound, for every column, into `S1`. None if one does not
-/// fit.
-pub(crate) fn products(layout: &Layout, s: &mut [Small]) -> Option<()> {
-    for i in 0..layout.columns {
-        let column: Vec<Ntt> = (0..layout.long_rows())
-            .map(|row| Ntt::from_small(&s[layout.long_row(row) + i]))
-            .collect();
-        let conjugates: Vec<Ntt> = column.iter().map(Ntt::sigma).collect();
-        let mut product = Ntt::dot(column.iter().zip(&conjugates)).to_rq().centred();
+/// The digits of `<s, sigma s>` less its bound, for every column, into `S1`.
+///
+/// # Errors
+/// If nobody waits any more, or none if a digit does not fit.
+pub(crate) fn products(
+    layout: &Layout,
+    s: &mut [Small],
+    machine: Machine<'_>,
+) -> Result<Option<()>, Stopped> {
+    let before = &*s;
+    let parts = exec::map(machine.exec, layout.columns.div_ceil(CHUNK), |task| {
+        let columns = task * CHUNK..layout.columns.min((task + 1) * CHUNK);
+        machine.backend.run(Squares {
+            layout,
+            s: before,
+            columns,
+        })
+    })?;
+    for (i, product) in parts.iter().flatten().enumerate() {
+        let mut product = product.centred();
         product[0] -= layout.norm_sq as i64;
-        for (digit, element) in decompose(&product, BASE, PRODUCT_DIGITS)?
-            .into_iter()
-            .enumerate()
-        {
+        let Some(digits) = decompose(&product, BASE, PRODUCT_DIGITS) else {
+            return Ok(None);
+        };
+        for (digit, element) in digits.into_iter().enumerate() {
             s[layout.digit_row(digit) + i] = element;
         }
     }
-    Some(())
+    Ok(Some(()))
+}
+
+/// Columns of a task.
+const CHUNK: usize = 256;
+
+/// `<s, sigma s>` of some columns.
+struct Squares<'a> {
+    layout: &'a Layout,
+    s: &'a [Small],
+    columns: Range<usize>,
+}
+
+impl Pass for Squares<'_> {
+    type Output = Vec<Rq>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<Rq> {
+        let mut out = Vec::with_capacity(self.columns.len());
+        for i in self.columns {
+            let mut sum = Ntt::zero();
+            for row in 0..self.layout.long_rows() {
+                let element = &self.s[self.layout.long_row(row) + i];
+                let element = Ntt::from_small_in::<V>(element, 1 << 15);
+                sum.add_dot_in::<V>([(&element, &element.sigma())]);
+            }
+            out.push(sum.to_rq_in::<V>());
+        }
+        out
+    }
 }
 
 /// The challenges of all columns, from one stream.
-pub(crate) fn alphas(layout: &Layout, seed: &Seed) -> Vec<Ntt> {
-    let mut stream = seed.stream();
+pub(crate) fn alphas(layout: &Layout, seed: &Seed) -> Vec<Small> {
+    let mut bytes = seed.stream().bytes();
     (0..layout.columns)
-        .map(|_| Ntt::from_small_bounded(&arrangement(&mut stream), 2))
+        .map(|_| arrangement(&mut bytes))
         .collect()
 }
 
-/// `alpha_i sigma(S0)` into `S2`. None if a coefficient has no place in 16 bits.
-pub(crate) fn conjugates(layout: &Layout, alphas: &[Ntt], s: &mut [Small]) -> Option<()> {
-    for row in 0..layout.long_rows() {
-        for (i, alpha) in alphas.iter().enumerate() {
-            let element = Ntt::from_small(&s[layout.long_row(row) + i]).sigma();
-            let product = alpha.times(&element).to_rq().centred();
-            let mut out = Small::ZERO;
-            for (o, c) in out.0.iter_mut().zip(product) {
-                *o = i16::try_from(c).ok()?;
-            }
-            s[layout.conjugate_row(row) + i] = out;
-        }
+/// `alpha_i sigma(S0)` into `S2`.
+///
+/// # Errors
+/// If nobody waits any more, or none if a coefficient has no place in 16 bits.
+pub(crate) fn conjugates(
+    layout: &Layout,
+    alphas: &[Ntt],
+    s: &mut [Small],
+    machine: Machine<'_>,
+) -> Result<Option<()>, Stopped> {
+    let places = layout.long_rows() * layout.columns;
+    let long = &s[..places];
+    let parts = exec::map(machine.exec, places.div_ceil(CHUNK), |task| {
+        let range = task * CHUNK..places.min((task + 1) * CHUNK);
+        machine.backend.run(Conjugates {
+            layout,
+            alphas,
+            long,
+            range,
+        })
+    })?;
+    let start = layout.conjugate_row(0);
+    for (task, part) in parts.into_iter().enumerate() {
+        let Some(part) = part else {
+            return Ok(None);
+        };
+        s[start + task * CHUNK..][..part.len()].clone_from_slice(&part);
     }
-    Some(())
+    Ok(Some(()))
+}
+
+/// Some elements of `S2`.
+struct Conjugates<'a> {
+    layout: &'a Layout,
+    alphas: &'a [Ntt],
+    long: &'a [Small],
+    range: Range<usize>,
+}
+
+impl Pass for Conjugates<'_> {
+    type Output = Option<Vec<Small>>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Option<Vec<Small>> {
+        let mut out = Vec::with_capacity(self.range.len());
+        for place in self.range {
+            let element = Ntt::from_small_in::<V>(&self.long[place], 1 << 15).sigma();
+            let alpha = &self.alphas[place % self.layout.columns];
+            let product = alpha.times_in::<V>(&element).to_rq_in::<V>().centred();
+            let mut small = Small::ZERO;
+            let mut rest = 0;
+            for (o, c) in small.0.iter_mut().zip(product) {
+                *o = c as i16;
+                rest |= c - i64::from(*o);
+            }
+            if rest != 0 {
+                return None;
+            }
+            out.push(small);
+        }
+        Some(out)
+    }
 }
 
 /// The digits of all images into `Y`. None if an upper digit has no place in 16 bits.

@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Pass, SignPlanes, SignSums, SignWeights, Vector, Vectors, portable};
+use super::{Pass, SignPlanes, SignSums, SignWeights, Signs, Vector, Vectors, portable};
 
 /// Proof that this CPU has AVX2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,11 @@ impl Vectors for Lanes {
     fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
         portable::weigh_signs(planes, weights, sums);
     }
+
+    #[inline(always)]
+    fn unpack_signs(planes: &SignPlanes, out: &mut Signs) {
+        portable::unpack_signs(planes, out);
+    }
 }
 
 /// Eight numbers; see [`Lanes`].
@@ -51,7 +56,7 @@ pub(super) struct Row(__m128i);
 #[derive(Clone, Copy)]
 pub(super) struct Half(__m256i);
 
-/// Sums of 32 bits: those of the lower and of the upper half of each 128 bits.
+/// Sums of 32 bits of two vectors.
 #[derive(Clone, Copy)]
 pub(super) struct RowSums([__m128i; 2]);
 
@@ -120,10 +125,14 @@ impl Vector for Row {
     }
 
     #[inline(always)]
-    fn madd(self, other: Self, out: &mut [i32]) {
-        let out: &mut [i32; 4] = (&mut out[..4]).try_into().expect("four sums");
-        // SAFETY: four sums are 16 bytes; the store needs no alignment. See `Lanes`.
-        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_madd_epi16(self.0, other.0)) }
+    fn interleave(self, other: Self) -> (Self, Self) {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            (
+                Row(_mm_unpacklo_epi16(self.0, other.0)),
+                Row(_mm_unpackhi_epi16(self.0, other.0)),
+            )
+        }
     }
 
     #[inline(always)]
@@ -133,30 +142,39 @@ impl Vector for Row {
     }
 
     #[inline(always)]
-    fn accumulate(sums: RowSums, a: Self, b: Self) -> RowSums {
+    fn accumulate(sums: RowSums, a: (Self, Self), b: (Self, Self)) -> RowSums {
         // SAFETY: see `Lanes`.
-        unsafe {
-            let (low, high) = (a.mul_low(b).0, a.mul_high(b).0);
-            RowSums([
-                _mm_add_epi32(sums.0[0], _mm_unpacklo_epi16(low, high)),
-                _mm_add_epi32(sums.0[1], _mm_unpackhi_epi16(low, high)),
-            ])
-        }
+        RowSums(unsafe {
+            [
+                _mm_add_epi32(sums.0[0], _mm_madd_epi16(a.0.0, b.0.0)),
+                _mm_add_epi32(sums.0[1], _mm_madd_epi16(a.1.0, b.1.0)),
+            ]
+        })
     }
 
     #[inline(always)]
     fn halves(sums: RowSums) -> (Self, Self) {
+        let [first, second] = sums.0;
+        // Packing works within 128 bits, as interleaving did, and saturates nothing. No closures:
+        // they would not be compiled for this instruction set.
         // SAFETY: see `Lanes`.
         unsafe {
-            let low = sums
-                .0
-                .map(|x| _mm_srai_epi32::<16>(_mm_slli_epi32::<16>(x)));
-            let high = sums.0.map(|x| _mm_srai_epi32::<16>(x));
-            // Packing saturates, and all numbers have 16 bits.
-            (
-                Row(_mm_packs_epi32(low[0], low[1])),
-                Row(_mm_packs_epi32(high[0], high[1])),
-            )
+            let low = _mm_packs_epi32(
+                _mm_srai_epi32::<16>(_mm_slli_epi32::<16>(first)),
+                _mm_srai_epi32::<16>(_mm_slli_epi32::<16>(second)),
+            );
+            let high = _mm_packs_epi32(_mm_srai_epi32::<16>(first), _mm_srai_epi32::<16>(second));
+            (Row(low), Row(high))
+        }
+    }
+
+    #[inline(always)]
+    fn store_sums(sums: RowSums, out: &mut [i32]) {
+        let (first, second) = out[..8].split_at_mut(4);
+        // SAFETY: four sums are 16 bytes each time; the stores need no alignment. See `Lanes`.
+        unsafe {
+            _mm_storeu_si128(first.as_mut_ptr().cast(), sums.0[0]);
+            _mm_storeu_si128(second.as_mut_ptr().cast(), sums.0[1]);
         }
     }
 }
@@ -223,12 +241,13 @@ impl Vector for Half {
     }
 
     #[inline(always)]
-    fn madd(self, other: Self, out: &mut [i32]) {
-        let out: &mut [i32; 8] = (&mut out[..8]).try_into().expect("eight sums");
-        // SAFETY: eight sums are 32 bytes; the store needs no alignment. See `Lanes`.
+    fn interleave(self, other: Self) -> (Self, Self) {
+        // SAFETY: see `Lanes`.
         unsafe {
-            let sums = _mm256_madd_epi16(self.0, other.0);
-            _mm256_storeu_si256(out.as_mut_ptr().cast(), sums);
+            (
+                Half(_mm256_unpacklo_epi16(self.0, other.0)),
+                Half(_mm256_unpackhi_epi16(self.0, other.0)),
+            )
         }
     }
 
@@ -239,28 +258,42 @@ impl Vector for Half {
     }
 
     #[inline(always)]
-    fn accumulate(sums: HalfSums, a: Self, b: Self) -> HalfSums {
+    fn accumulate(sums: HalfSums, a: (Self, Self), b: (Self, Self)) -> HalfSums {
         // SAFETY: see `Lanes`.
-        unsafe {
-            let (low, high) = (a.mul_low(b).0, a.mul_high(b).0);
-            HalfSums([
-                _mm256_add_epi32(sums.0[0], _mm256_unpacklo_epi16(low, high)),
-                _mm256_add_epi32(sums.0[1], _mm256_unpackhi_epi16(low, high)),
-            ])
-        }
+        HalfSums(unsafe {
+            [
+                _mm256_add_epi32(sums.0[0], _mm256_madd_epi16(a.0.0, b.0.0)),
+                _mm256_add_epi32(sums.0[1], _mm256_madd_epi16(a.1.0, b.1.0)),
+            ]
+        })
     }
 
     #[inline(always)]
     fn halves(sums: HalfSums) -> (Self, Self) {
+        let [first, second] = sums.0;
+        // Packing works within 128 bits, as interleaving did, and saturates nothing. No closures:
+        // they would not be compiled for this instruction set.
         // SAFETY: see `Lanes`.
         unsafe {
-            let low = (sums.0).map(|x| _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(x)));
-            let high = sums.0.map(|x| _mm256_srai_epi32::<16>(x));
-            // Packing works within 128 bits, as unpacking did, and saturates nothing.
-            (
-                Half(_mm256_packs_epi32(low[0], low[1])),
-                Half(_mm256_packs_epi32(high[0], high[1])),
-            )
+            let low = _mm256_packs_epi32(
+                _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(first)),
+                _mm256_srai_epi32::<16>(_mm256_slli_epi32::<16>(second)),
+            );
+            let high = _mm256_packs_epi32(
+                _mm256_srai_epi32::<16>(first),
+                _mm256_srai_epi32::<16>(second),
+            );
+            (Half(low), Half(high))
+        }
+    }
+
+    #[inline(always)]
+    fn store_sums(sums: HalfSums, out: &mut [i32]) {
+        let (first, second) = out[..16].split_at_mut(8);
+        // SAFETY: eight sums are 32 bytes each time; the stores need no alignment. See `Lanes`.
+        unsafe {
+            _mm256_storeu_si256(first.as_mut_ptr().cast(), sums.0[0]);
+            _mm256_storeu_si256(second.as_mut_ptr().cast(), sums.0[1]);
         }
     }
 }

@@ -4,15 +4,19 @@
 use core::arch::x86_64::*;
 
 use super::avx2::{Half, Row};
-use super::{Pass, SIGN_GROUPS, SIGN_PARTS, SignPlanes, SignSums, SignWeights, Vector, Vectors};
+use super::{
+    Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Signs, Vector,
+    Vectors,
+};
 
-/// Proof that this CPU has AVX2 and AVX-512 F, BW, DQ, VL and VNNI.
+/// Proof that this CPU has BMI2, AVX2 and AVX-512 F, BW, DQ, VL and VNNI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Avx512(());
 
 impl Avx512 {
     pub(super) fn detect() -> Option<Avx512> {
-        let all = is_x86_feature_detected!("avx2")
+        let all = is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512dq")
@@ -29,7 +33,7 @@ impl Avx512 {
     }
 }
 
-#[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+#[target_feature(enable = "bmi2,avx2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn enter<P: Pass>(pass: P) -> P::Output {
     pass.run::<Lanes>()
 }
@@ -73,6 +77,40 @@ impl Vectors for Lanes {
             }
         }
     }
+
+    /// The bits of a row are every fourth of four words of a plane: the mask of 64 columns.
+    #[inline(always)]
+    fn unpack_signs(planes: &SignPlanes, out: &mut Signs) {
+        for (group, rows) in out.as_chunks_mut::<SIGN_ROWS>().0.iter_mut().enumerate() {
+            let mut words = [[0u64; 4]; 2];
+            for (words, plane) in words.iter_mut().zip(planes) {
+                let bytes = plane[32 * group..32 * (group + 1)].as_chunks::<8>().0;
+                for (word, &bytes) in words.iter_mut().zip(bytes) {
+                    *word = u64::from_le_bytes(bytes);
+                }
+            }
+            for (k, row) in rows.iter_mut().enumerate() {
+                let mut masks = [0u64; 2];
+                for (mask, words) in masks.iter_mut().zip(&words) {
+                    for (quarter, &word) in words.iter().enumerate() {
+                        // SAFETY: see `Lanes`.
+                        let bits = unsafe { _pext_u64(word, 0x1111_1111_1111_1111 << k) };
+                        *mask |= bits << (16 * quarter);
+                    }
+                }
+                for (half, out) in row.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+                    // SAFETY: 32 numbers are 64 bytes; the store needs no alignment. See `Lanes`.
+                    unsafe {
+                        let ones = _mm512_set1_epi16(1);
+                        let plus = _mm512_maskz_mov_epi16((masks[0] >> (32 * half)) as u32, ones);
+                        let minus = (masks[1] >> (32 * half)) as u32;
+                        let signs = _mm512_mask_sub_epi16(plus, minus, plus, ones);
+                        _mm512_storeu_si512(out.as_mut_ptr().cast(), signs);
+                    }
+                }
+            }
+        }
+    }
 }
 
 const _: () = assert!(
@@ -84,7 +122,7 @@ const _: () = assert!(
 #[derive(Clone, Copy)]
 struct Wide(__m512i);
 
-/// Sums of 32 bits: those of the lower and of the upper half of each 128 bits.
+/// Sums of 32 bits of two vectors.
 #[derive(Clone, Copy)]
 struct WideSums([__m512i; 2]);
 
@@ -165,12 +203,13 @@ impl Vector for Wide {
     }
 
     #[inline(always)]
-    fn madd(self, other: Self, out: &mut [i32]) {
-        let out: &mut [i32; 16] = (&mut out[..16]).try_into().expect("sixteen sums");
-        // SAFETY: sixteen sums are 64 bytes; the store needs no alignment. See `Lanes`.
+    fn interleave(self, other: Self) -> (Self, Self) {
+        // SAFETY: see `Lanes`.
         unsafe {
-            let sums = _mm512_madd_epi16(self.0, other.0);
-            _mm512_storeu_si512(out.as_mut_ptr().cast(), sums);
+            (
+                Wide(_mm512_unpacklo_epi16(self.0, other.0)),
+                Wide(_mm512_unpackhi_epi16(self.0, other.0)),
+            )
         }
     }
 
@@ -181,28 +220,42 @@ impl Vector for Wide {
     }
 
     #[inline(always)]
-    fn accumulate(sums: WideSums, a: Self, b: Self) -> WideSums {
+    fn accumulate(sums: WideSums, a: (Self, Self), b: (Self, Self)) -> WideSums {
         // SAFETY: see `Lanes`.
-        unsafe {
-            let (low, high) = (a.mul_low(b).0, a.mul_high(b).0);
-            WideSums([
-                _mm512_add_epi32(sums.0[0], _mm512_unpacklo_epi16(low, high)),
-                _mm512_add_epi32(sums.0[1], _mm512_unpackhi_epi16(low, high)),
-            ])
-        }
+        WideSums(unsafe {
+            [
+                _mm512_dpwssd_epi32(sums.0[0], a.0.0, b.0.0),
+                _mm512_dpwssd_epi32(sums.0[1], a.1.0, b.1.0),
+            ]
+        })
     }
 
     #[inline(always)]
     fn halves(sums: WideSums) -> (Self, Self) {
+        let [first, second] = sums.0;
+        // Packing works within 128 bits, as interleaving did, and saturates nothing. No closures:
+        // they would not be compiled for this instruction set.
         // SAFETY: see `Lanes`.
         unsafe {
-            let low = (sums.0).map(|x| _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(x)));
-            let high = sums.0.map(|x| _mm512_srai_epi32::<16>(x));
-            // Packing works within 128 bits, as unpacking did, and saturates nothing.
-            (
-                Wide(_mm512_packs_epi32(low[0], low[1])),
-                Wide(_mm512_packs_epi32(high[0], high[1])),
-            )
+            let low = _mm512_packs_epi32(
+                _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(first)),
+                _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(second)),
+            );
+            let high = _mm512_packs_epi32(
+                _mm512_srai_epi32::<16>(first),
+                _mm512_srai_epi32::<16>(second),
+            );
+            (Wide(low), Wide(high))
+        }
+    }
+
+    #[inline(always)]
+    fn store_sums(sums: WideSums, out: &mut [i32]) {
+        let (first, second) = out[..32].split_at_mut(16);
+        // SAFETY: sixteen sums are 64 bytes each time; the stores need no alignment. See `Lanes`.
+        unsafe {
+            _mm512_storeu_si512(first.as_mut_ptr().cast(), sums.0[0]);
+            _mm512_storeu_si512(second.as_mut_ptr().cast(), sums.0[1]);
         }
     }
 }

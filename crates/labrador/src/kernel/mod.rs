@@ -10,8 +10,6 @@ mod avx2;
 mod avx512;
 mod portable;
 
-pub(crate) use portable::signs;
-
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -24,7 +22,7 @@ use crate::transcript::Seed;
 /// A vector of [`Vector::LANES`] numbers of 16 bits, on which every operation acts number by
 /// number and wraps.
 pub trait Vector: Copy {
-    /// One sum of 32 bits for each number.
+    /// One sum of 32 bits for each number, half of them for each of two vectors.
     type Sums: Copy;
 
     /// Numbers of a vector: a multiple of eight.
@@ -57,17 +55,22 @@ pub trait Vector: Copy {
     /// self / 2^11, rounded down.
     fn shift_right_11(self) -> Self;
 
-    /// Writes the sums of the products of neighbours, `LANES / 2` of them.
-    fn madd(self, other: Self, out: &mut [i32]);
+    /// Of each eight numbers the lower four of both vectors in turn, and the upper four: the
+    /// first numbers of `self` and `other` become neighbours, and so on.
+    fn interleave(self, other: Self) -> (Self, Self);
 
     /// Sums that are zero.
     fn no_sums() -> Self::Sums;
 
-    /// Sums plus the products of `a` and `b`.
-    fn accumulate(sums: Self::Sums, a: Self, b: Self) -> Self::Sums;
+    /// Sums plus the products of neighbours: after [`Vector::interleave`] on both sides, number
+    /// by number the sum of two products.
+    fn accumulate(sums: Self::Sums, a: (Self, Self), b: (Self, Self)) -> Self::Sums;
 
-    /// The lower and the upper 16 bits of all sums.
+    /// The lower and the upper 16 bits of all sums, in the order before [`Vector::interleave`].
     fn halves(sums: Self::Sums) -> (Self, Self);
+
+    /// Writes all sums, first those of the first vectors of [`Vector::accumulate`].
+    fn store_sums(sums: Self::Sums, out: &mut [i32]);
 }
 
 /// Rows of signs that share a word of weights.
@@ -89,10 +92,16 @@ pub type SignWeights = [[u32; SIGN_PARTS]; SIGN_GROUPS];
 /// A sum for each part and column.
 pub type SignSums = [[i32; 64]; SIGN_PARTS];
 
+/// The signs of 256 rows by 64 columns as numbers.
+pub type Signs = [[i16; 64]; SIGN_ROWS * SIGN_GROUPS];
+
 /// The vectors of one level.
 pub trait Vectors {
     /// `sums[part][column] = sum_row sign[row][column] weight[part][row]`.
     fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums);
+
+    /// `signs[row][column]`.
+    fn unpack_signs(planes: &SignPlanes, signs: &mut Signs);
 
     /// The widest.
     type Wide: Vector;

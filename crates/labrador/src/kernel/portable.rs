@@ -1,7 +1,7 @@
 //! Eight numbers in an array: what every machine has, and the oracle of the other levels.
 
 use super::{
-    SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Vector, Vectors,
+    SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Signs, Vector, Vectors,
 };
 
 /// The vectors of the portable level.
@@ -15,6 +15,11 @@ impl Vectors for Portable {
     #[inline(always)]
     fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
         weigh_signs(planes, weights, sums);
+    }
+
+    #[inline(always)]
+    fn unpack_signs(planes: &SignPlanes, out: &mut Signs) {
+        unpack_signs(planes, out);
     }
 }
 
@@ -35,7 +40,7 @@ const SIGNS: [[i16; SIGN_ROWS]; 256] = {
 
 /// The signs of one group of rows.
 #[inline(always)]
-pub(crate) fn signs(planes: &SignPlanes, group: usize) -> [[i16; 64]; SIGN_ROWS] {
+fn signs(planes: &SignPlanes, group: usize) -> [[i16; 64]; SIGN_ROWS] {
     let mut signs = [[0; 64]; SIGN_ROWS];
     let plane = |k: usize| &planes[k][32 * group..32 * (group + 1)];
     for (pair, (&x, &y)) in plane(0).iter().zip(plane(1)).enumerate() {
@@ -47,6 +52,14 @@ pub(crate) fn signs(planes: &SignPlanes, group: usize) -> [[i16; 64]; SIGN_ROWS]
         }
     }
     signs
+}
+
+/// See [`Vectors::unpack_signs`].
+#[inline(always)]
+pub(super) fn unpack_signs(planes: &SignPlanes, out: &mut Signs) {
+    for (group, rows) in out.as_chunks_mut::<SIGN_ROWS>().0.iter_mut().enumerate() {
+        *rows = signs(planes, group);
+    }
 }
 
 /// See [`Vectors::weigh_signs`]: half of the groups at a time, since 128 products below `2^8` stay
@@ -142,11 +155,12 @@ impl Vector for Row {
     }
 
     #[inline(always)]
-    fn madd(self, other: Self, out: &mut [i32]) {
-        for (k, out) in out[..4].iter_mut().enumerate() {
-            let product = |i: usize| i32::from(self.0[i]).wrapping_mul(i32::from(other.0[i]));
-            *out = product(2 * k).wrapping_add(product(2 * k + 1));
-        }
+    fn interleave(self, other: Self) -> (Self, Self) {
+        let (a, b) = (self.0, other.0);
+        (
+            Row([a[0], b[0], a[1], b[1], a[2], b[2], a[3], b[3]]),
+            Row([a[4], b[4], a[5], b[5], a[6], b[6], a[7], b[7]]),
+        )
     }
 
     #[inline(always)]
@@ -155,9 +169,13 @@ impl Vector for Row {
     }
 
     #[inline(always)]
-    fn accumulate(mut sums: [i32; 8], a: Self, b: Self) -> [i32; 8] {
-        for ((sum, x), y) in sums.iter_mut().zip(a.0).zip(b.0) {
-            *sum = sum.wrapping_add(i32::from(x).wrapping_mul(i32::from(y)));
+    fn accumulate(mut sums: [i32; 8], a: (Self, Self), b: (Self, Self)) -> [i32; 8] {
+        for (k, (x, y)) in [(a.0.0, b.0.0), (a.1.0, b.1.0)].into_iter().enumerate() {
+            for i in 0..4 {
+                let product = |j: usize| i32::from(x[j]).wrapping_mul(i32::from(y[j]));
+                let both = product(2 * i).wrapping_add(product(2 * i + 1));
+                sums[4 * k + i] = sums[4 * k + i].wrapping_add(both);
+            }
         }
         sums
     }
@@ -168,5 +186,10 @@ impl Vector for Row {
             Row(sums.map(|x| x as i16)),
             Row(sums.map(|x| (x >> 16) as i16)),
         )
+    }
+
+    #[inline(always)]
+    fn store_sums(sums: [i32; 8], out: &mut [i32]) {
+        out[..8].copy_from_slice(&sums);
     }
 }

@@ -1,10 +1,12 @@
 //! The ring `R = Z[X]/(X^64 + 1)`, its quotient modulo `Q` and the residues in which products are
 //! computed.
 
+mod matrix;
 mod ntt;
 mod residues;
 mod rows;
 
+pub(crate) use matrix::{DEPTH, Matrix};
 pub use ntt::Ntt;
 
 /// Degree of the ring: `R = Z[X]/(X^64 + 1)`.

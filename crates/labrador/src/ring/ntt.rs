@@ -1,32 +1,105 @@
 //! Elements of `R` as residues at the roots of `X^64 + 1`, where products are pointwise.
 
 use super::residues::{BOUND, PRIMES};
-use super::rows::{self, PRODUCTS_MAX, Rows, SIZE};
+use super::rows::{self, PRODUCTS_MAX, Rows};
 use super::{DEGREE, Q, Rq, Small};
 use crate::kernel::{Backend, Pass, Vectors};
 
 /// An **integer** polynomial (not reduced modulo `Q`) in residues modulo eight primes, evaluated
 /// at the roots of `X^64 + 1`.
 ///
-/// Each value carries a bound of its coefficients that depends on the operations alone, never on
-/// the data; leaving the residues for [`Rq`] asserts that the bound is below half the product of
-/// the primes, so an overflow is impossible rather than rare.
+/// Each value carries bounds of its coefficients and of the sum of their absolute values, which
+/// depend on the operations alone, never on the data; leaving the residues for [`Rq`] asserts that
+/// coefficients are below half the product of the primes, so an overflow is impossible rather than
+/// rare.
 ///
 /// A method works on the portable level; one that ends in `_in` on the level of the pass around it.
 #[derive(Clone)]
 pub struct Ntt {
     rows: Rows,
-    bound: u128,
+    bound: Bound,
+}
+
+/// Bounds of an integer polynomial.
+#[derive(Clone, Copy)]
+pub(super) struct Bound {
+    /// Of each coefficient.
+    max: u128,
+    /// Of the sum of the absolute values of all.
+    sum: u128,
+}
+
+impl Bound {
+    pub(super) const ZERO: Self = Self { max: 0, sum: 0 };
+
+    #[inline(always)]
+    fn coefficients(max: u128) -> Self {
+        let sum = max.saturating_mul(DEGREE as u128);
+        Self { max, sum }
+    }
+
+    /// Of either of two.
+    #[inline(always)]
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            max: self.max.max(other.max),
+            sum: self.sum.max(other.sum),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            max: self.max.saturating_add(other.max),
+            sum: self.sum.saturating_add(other.sum),
+        }
+    }
+
+    /// A coefficient of a product is a sum of products of the coefficients of both in some order.
+    #[inline(always)]
+    pub(super) fn times(self, other: Self) -> Self {
+        let (one, two) = (
+            self.max.saturating_mul(other.sum),
+            self.sum.saturating_mul(other.max),
+        );
+        Self {
+            max: one.min(two),
+            sum: self.sum.saturating_mul(other.sum),
+        }
+    }
+
+    /// Of a sum of so many.
+    #[inline(always)]
+    pub(super) fn many(self, count: usize) -> Self {
+        Self {
+            max: self.max.saturating_mul(count as u128),
+            sum: self.sum.saturating_mul(count as u128),
+        }
+    }
 }
 
 impl Ntt {
+    pub(super) fn of_rows(rows: Rows, bound: Bound) -> Self {
+        Self { rows, bound }
+    }
+
+    #[inline(always)]
+    pub(super) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    #[inline(always)]
+    pub(super) fn bound(&self) -> Bound {
+        self.bound
+    }
+
     /// The zero element.
     #[must_use]
     #[inline(always)]
     pub fn zero() -> Self {
         Self {
-            rows: Rows([0; SIZE]),
-            bound: 0,
+            rows: Rows::ZERO,
+            bound: Bound::ZERO,
         }
     }
 
@@ -51,7 +124,7 @@ impl Ntt {
         rows::forward::<V>(&mut rows);
         Self {
             rows,
-            bound: u128::from(bound),
+            bound: Bound::coefficients(u128::from(bound)),
         }
     }
 
@@ -85,8 +158,24 @@ impl Ntt {
         rows::forward::<V>(&mut rows);
         Self {
             rows,
-            bound: u128::from(bound),
+            bound: Bound::coefficients(u128::from(bound)),
         }
+    }
+
+    /// [`Ntt::from_rq`] for sums of wide integers that are not reduced yet.
+    #[inline(always)]
+    pub(crate) fn from_sums_in<V: Vectors>(sums: &[i64; DEGREE]) -> Self {
+        let mut centred = [0; DEGREE];
+        for (c, &sum) in centred.iter_mut().zip(sums) {
+            *c = super::centred(super::reduce(sum));
+        }
+        Self::from_integers_in::<V>(&centred, Q / 2)
+    }
+
+    /// The constants of many residues in `[0, Q)`, each the centred representative.
+    #[must_use]
+    pub(crate) fn constants(residues: &[u64], backend: Backend) -> Vec<Self> {
+        backend.run(Constants(residues))
     }
 
     /// The residue class of this integer polynomial modulo `Q`.
@@ -106,7 +195,10 @@ impl Ntt {
     #[must_use]
     #[inline(always)]
     pub fn to_rq_in<V: Vectors>(&self) -> Rq {
-        assert!(self.bound <= BOUND, "a sum of products was not refreshed");
+        assert!(
+            self.bound.max <= BOUND,
+            "a sum of products was not refreshed"
+        );
         Rq(rows::lift::<V>(&self.rows))
     }
 
@@ -125,7 +217,7 @@ impl Ntt {
     /// [`Ntt::add`].
     #[inline(always)]
     pub fn add_in<V: Vectors>(&mut self, other: &Self) {
-        self.bound = self.bound.saturating_add(other.bound);
+        self.bound = self.bound.plus(other.bound);
         rows::add::<V>(&mut self.rows, &other.rows);
     }
 
@@ -141,7 +233,7 @@ impl Ntt {
     pub fn times_in<V: Vectors>(&self, other: &Self) -> Self {
         Self {
             rows: rows::multiply::<V>(&self.rows, &other.rows),
-            bound: product_bound(self, other),
+            bound: self.bound.times(other.bound),
         }
     }
 
@@ -183,26 +275,18 @@ impl Ntt {
         };
         let mut held = [(&first.0.rows, &first.1.rows); PRODUCTS_MAX];
         let mut count = 1;
-        self.bound = self.bound.saturating_add(product_bound(first.0, first.1));
+        self.bound = self.bound.plus(first.0.bound.times(first.1.bound));
         for (a, b) in pairs {
             if count == PRODUCTS_MAX {
                 rows::add_products::<V>(&mut self.rows, &held);
                 count = 0;
             }
-            self.bound = self.bound.saturating_add(product_bound(a, b));
+            self.bound = self.bound.plus(a.bound.times(b.bound));
             held[count] = (&a.rows, &b.rows);
             count += 1;
         }
         rows::add_products::<V>(&mut self.rows, &held[..count]);
     }
-}
-
-/// A coefficient of a product is a sum of 64 products of coefficients.
-#[inline(always)]
-fn product_bound(a: &Ntt, b: &Ntt) -> u128 {
-    a.bound
-        .saturating_mul(b.bound)
-        .saturating_mul(DEGREE as u128)
 }
 
 /// Makes a pass of an expression over a level.
@@ -243,6 +327,33 @@ impl Pass for OfIntegers<'_> {
     }
 }
 
+struct Constants<'a>(&'a [u64]);
+
+impl Pass for Constants<'_> {
+    type Output = Vec<Ntt>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Vec<Ntt> {
+        let max = u128::from(Q / 2);
+        let bound = Bound { max, sum: max };
+        let mut out = Vec::with_capacity(self.0.len());
+        for chunk in self.0.chunks(DEGREE) {
+            let mut centred = [0; DEGREE];
+            for (c, &x) in centred.iter_mut().zip(chunk) {
+                *c = super::centred(x);
+            }
+            // One row for each number: a constant has the same value at all roots.
+            let all = rows::of_centred::<V>(&centred);
+            for row in all.0.as_chunks::<PRIMES>().0.iter().take(chunk.len()) {
+                let mut rows = Rows::ZERO;
+                rows.0.as_chunks_mut::<PRIMES>().0.fill(*row);
+                out.push(Ntt { rows, bound });
+            }
+        }
+        out
+    }
+}
+
 struct Add<'a>(&'a mut Ntt, &'a Ntt);
 
 impl Pass for Add<'_> {
@@ -267,10 +378,10 @@ impl<'a, I: Iterator<Item = (&'a Ntt, &'a Ntt)>> Pass for Dot<I> {
 
 pass!(ToRq(Ntt), |self, V| self.0.to_rq_in::<V>() => Rq);
 pass!(Times(Ntt, Ntt), |self, V| self.0.times_in::<V>(self.1) => Ntt);
-pass!(ManySmall([Small]), |self, V| {
+pass!(ManySmall([Small], u16), |self, V| {
     let mut out = Vec::with_capacity(self.0.len());
     for x in self.0 {
-        out.push(Ntt::from_small_in::<V>(x, 1 << 15));
+        out.push(Ntt::from_small_in::<V>(x, *self.1));
     }
     out
 } => Vec<Ntt>);
@@ -289,11 +400,34 @@ pass!(ManyTo([Ntt]), |self, V| {
     out
 } => Vec<Rq>);
 
+pass!(ManyTimes(Ntt, [Ntt]), |self, V| {
+    let mut out = Vec::with_capacity(self.1.len());
+    for x in self.1 {
+        out.push(x.times_in::<V>(self.0).to_rq_in::<V>());
+    }
+    out
+} => Vec<Rq>);
+
 impl Backend {
+    /// The products of one integer polynomial and many, as classes.
+    ///
+    /// # Panics
+    /// As [`Ntt::to_rq`].
+    #[must_use]
+    pub fn products(self, by: &Ntt, vector: &[Ntt]) -> Vec<Rq> {
+        self.run(ManyTimes(by, vector))
+    }
+
     /// The residues of many short elements.
     #[must_use]
     pub fn residues(self, vector: &[Small]) -> Vec<Ntt> {
-        self.run(ManySmall(vector))
+        self.residues_bounded(vector, 1 << 15)
+    }
+
+    /// The residues of many elements with coefficients of at most `bound` in absolute value.
+    #[must_use]
+    pub fn residues_bounded(self, vector: &[Small], bound: u16) -> Vec<Ntt> {
+        self.run(ManySmall(vector, &bound))
     }
 
     /// The residues of the centred representatives of many classes.

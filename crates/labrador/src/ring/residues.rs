@@ -51,11 +51,13 @@ pub(super) struct Tables {
     pub(super) crt: Factor,
     /// `2^12, 2^24, 2^36`.
     pub(super) limbs: [Factor; 3],
-    /// `PRODUCT / p` modulo [`Q`] in limbs of 12 bits, the top one signed.
-    pub(super) cofactors: [Row; 4],
-    /// `round(2^25 / p)`.
-    pub(super) reciprocal: Row,
+    /// `PRODUCT / p` modulo [`Q`] in limbs of 12 bits, the top one signed, then `round(2^25 / p)`;
+    /// each for two primes in turn.
+    pub(super) parts: [[Row; PRIMES / 2]; LIFT_PARTS],
 }
+
+/// Sums over all primes that recover a number.
+pub(super) const LIFT_PARTS: usize = 5;
 
 /// The tables of all primes.
 pub(super) static TABLES: Tables = {
@@ -71,8 +73,7 @@ pub(super) static TABLES: Tables = {
         roots: [NONE; DEGREE],
         crt: NONE,
         limbs: [NONE; 3],
-        cofactors: [[0; PRIMES]; 4],
-        reciprocal: [0; PRIMES],
+        parts: [[[0; PRIMES]; PRIMES / 2]; LIFT_PARTS],
     };
     let mut k = 0;
     while k < PRIMES {
@@ -141,7 +142,6 @@ const fn fill(tables: &mut Tables, k: usize) {
     let p = MODULI[k] as i64;
     tables.p_inv[k] = inverse(MODULI[k]);
     tables.barrett[k] = (((1 << 27) + p / 2) / p) as i16;
-    tables.reciprocal[k] = (((1 << 25) + p / 2) / p) as i16;
     set(&mut tables.square, k, 1 << 16);
     let psi = root(p);
     let mut i = 0;
@@ -159,10 +159,18 @@ const fn fill(tables: &mut Tables, k: usize) {
     let product = DEGREE as i64 * (rest % p as u128) as i64 % p;
     set(&mut tables.crt, k, power(product, p - 2, p));
     let cofactor = centre((rest % Q as u128) as i64, Q as i64);
-    let mut i = 0;
-    while i < 3 {
-        tables.cofactors[i][k] = ((cofactor >> (12 * i)) & 0xfff) as i16;
-        i += 1;
+    let mut part = 0;
+    while part < LIFT_PARTS {
+        let number = match part {
+            4 => ((1 << 25) + p / 2) / p,
+            3 => cofactor >> 36,
+            _ => (cofactor >> (12 * part)) & 0xfff,
+        };
+        let mut i = k % 2;
+        while i < PRIMES {
+            tables.parts[part][k / 2][i] = number as i16;
+            i += 2;
+        }
+        part += 1;
     }
-    tables.cofactors[3][k] = (cofactor >> 36) as i16;
 }

@@ -8,7 +8,7 @@
 //! which is why the forward transform reduces after three layers. The inverse doubles sums:
 //! 6858, 13716, 27432, so it reduces after two. With the bounds shown, arithmetic is wrapping.
 
-use super::residues::{Factor, MODULI, PRIMES, PRODUCT_MOD_Q, Row, TABLES};
+use super::residues::{Factor, LIFT_PARTS, MODULI, PRIMES, PRODUCT_MOD_Q, TABLES};
 use super::{DEGREE, reduce};
 use crate::kernel::{Vector, Vectors};
 
@@ -19,6 +19,10 @@ pub(super) const SIZE: usize = DEGREE * PRIMES;
 #[derive(Clone)]
 #[repr(align(64))]
 pub(super) struct Rows(pub(super) [i16; SIZE]);
+
+impl Rows {
+    pub(super) const ZERO: Self = Self([0; SIZE]);
+}
 
 /// At most this many products of reduced residues fit an accumulator: `32 * 6858^2 < 2^31`.
 pub(super) const PRODUCTS_MAX: usize = 32;
@@ -188,25 +192,107 @@ pub(super) fn add<V: Vectors>(a: &mut Rows, b: &Rows) {
 
 /// Adds the products of up to [`PRODUCTS_MAX`] pairs of reduced values to reduced values; output
 /// reduced. The sums of one vector stay in registers.
-///
-/// `32 * 6858^2 / 2^16 + p/2` is below `2^15`, the second product below 10,300, the sum below
-/// 17,200.
 #[inline(always)]
 pub(super) fn add_products<V: Vectors>(out: &mut Rows, pairs: &[(&Rows, &Rows)]) {
     debug_assert!(pairs.len() <= PRODUCTS_MAX);
     let lanes = <V::Wide as Vector>::LANES;
     for (index, chunk) in out.0.chunks_exact_mut(lanes).enumerate() {
-        let place = index * lanes..(index + 1) * lanes;
+        let at = index * lanes;
         let mut sums = V::Wide::no_sums();
-        for (a, b) in pairs {
-            let (a, b) = (&a.0[place.clone()], &b.0[place.clone()]);
-            sums = V::Wide::accumulate(sums, V::Wide::load(a), V::Wide::load(b));
+        for two in pairs.chunks(2) {
+            let (a, b) = two[0];
+            let (x, y) = two.get(1).copied().unwrap_or((&ZERO, &ZERO));
+            let left = V::Wide::load(&a.0[at..]).interleave(V::Wide::load(&x.0[at..]));
+            let right = V::Wide::load(&b.0[at..]).interleave(V::Wide::load(&y.0[at..]));
+            sums = V::Wide::accumulate(sums, left, right);
         }
-        let (low, high) = V::Wide::halves(sums);
-        let quotient = low.mul_low(V::Wide::repeat(&TABLES.p_inv));
-        let once = high.sub(quotient.mul_high(V::Wide::repeat(&TABLES.p)));
-        let twice = by_factor(once, &TABLES.square);
-        barrett(V::Wide::load(chunk).add(twice)).store(chunk);
+        add_sums::<V::Wide>(chunk, sums);
+    }
+}
+
+static ZERO: Rows = Rows::ZERO;
+
+/// Adds sums of at most [`PRODUCTS_MAX`] products to reduced values; output reduced.
+///
+/// `32 * 6858^2 / 2^16 + p/2` is below `2^15`, the second product below 10,300, the sum below
+/// 17,200.
+#[inline(always)]
+fn add_sums<V: Vector>(values: &mut [i16], sums: V::Sums) {
+    let (low, high) = V::halves(sums);
+    let quotient = low.mul_low(V::repeat(&TABLES.p_inv));
+    let once = high.sub(quotient.mul_high(V::repeat(&TABLES.p)));
+    let twice = by_factor(once, &TABLES.square);
+    barrett(V::load(values).add(twice)).store(values);
+}
+
+/// The product of two matrices of reduced values, added to a third: `out[i][j] +=
+/// sum_k a[i][k] b[j][k]` for `k` below `depth`, which is at most [`PRODUCTS_MAX`]. With
+/// `triangle` only `j >= i` is needed, and the others are arbitrary.
+///
+/// Four rows times two columns at a time: six pairs of vectors are loaded for eight products, and
+/// all sums stay in registers.
+#[inline(always)]
+pub(super) fn add_matrix<V: Vectors>(
+    out: &mut [Rows],
+    a: &[&Rows],
+    b: &[&Rows],
+    depth: usize,
+    triangle: bool,
+) {
+    debug_assert!(depth > 0 && depth <= PRODUCTS_MAX && depth.is_multiple_of(2));
+    let (rows, columns) = (a.len() / depth, b.len() / depth);
+    for at in (0..SIZE).step_by(<V::Wide as Vector>::LANES) {
+        let mut row = 0;
+        while row < rows {
+            let high = if row + 4 <= rows { 4 } else { 1 };
+            let mut column = if triangle { row } else { 0 };
+            while column < columns {
+                let wide = if column + 2 <= columns { 2 } else { 1 };
+                let (a, b) = (&a[row * depth..], &b[column * depth..]);
+                let out = &mut out[row * columns + column..];
+                match (high, wide) {
+                    (4, 2) => add_block::<V::Wide, 4, 2>(out, columns, a, b, depth, at),
+                    (4, _) => add_block::<V::Wide, 4, 1>(out, columns, a, b, depth, at),
+                    (_, 2) => add_block::<V::Wide, 1, 2>(out, columns, a, b, depth, at),
+                    _ => add_block::<V::Wide, 1, 1>(out, columns, a, b, depth, at),
+                }
+                column += wide;
+            }
+            row += high;
+        }
+    }
+}
+
+/// One vector of `H` rows times `W` columns, from the first on.
+#[inline(always)]
+fn add_block<V: Vector, const H: usize, const W: usize>(
+    out: &mut [Rows],
+    columns: usize,
+    a: &[&Rows],
+    b: &[&Rows],
+    depth: usize,
+    at: usize,
+) {
+    let mut sums = [[V::no_sums(); W]; H];
+    for k in (0..depth).step_by(2) {
+        let mut right = [(V::load(&ZERO.0), V::load(&ZERO.0)); W];
+        for (column, right) in right.iter_mut().enumerate() {
+            let (x, y) = (b[column * depth + k], b[column * depth + k + 1]);
+            *right = V::load(&x.0[at..]).interleave(V::load(&y.0[at..]));
+        }
+        for (row, sums) in sums.iter_mut().enumerate() {
+            let (x, y) = (a[row * depth + k], a[row * depth + k + 1]);
+            let left = V::load(&x.0[at..]).interleave(V::load(&y.0[at..]));
+            for (sums, &right) in sums.iter_mut().zip(&right) {
+                *sums = V::accumulate(*sums, left, right);
+            }
+        }
+    }
+    for (row, sums) in sums.into_iter().enumerate() {
+        for (column, sums) in sums.into_iter().enumerate() {
+            let values = &mut out[row * columns + column].0;
+            add_sums::<V>(&mut values[at..at + V::LANES], sums);
+        }
     }
 }
 
@@ -220,37 +306,60 @@ pub(super) fn add_products<V: Vectors>(out: &mut Rows, pairs: &[(&Rows, &Rows)])
 pub(super) fn lift<V: Vectors>(values: &Rows) -> [u64; DEGREE] {
     let mut rows = values.clone();
     inverse::<V>(&mut rows, &TABLES.crt);
-    let mut out = [0; DEGREE];
-    let mut parts = [[0i32; SIZE / 2]; 5];
-    let factors: [&Row; 5] = [
-        &TABLES.cofactors[0],
-        &TABLES.cofactors[1],
-        &TABLES.cofactors[2],
-        &TABLES.cofactors[3],
-        &TABLES.reciprocal,
-    ];
     let lanes = <V::Wide as Vector>::LANES;
-    for (index, row) in rows.0.chunks_exact(lanes).enumerate() {
-        let digits = V::Wide::load(row);
-        for (part, factor) in parts.iter_mut().zip(factors) {
-            digits.madd(V::Wide::repeat(factor), &mut part[index * lanes / 2..]);
+    let mut out = [0; DEGREE];
+    for (block, rows) in rows.0.chunks_exact(PRIMES * lanes).enumerate() {
+        let sums = sums_of_primes::<V::Wide>(rows);
+        let mut numbers = [0u64; 32];
+        for (k, number) in numbers[..lanes].iter_mut().enumerate() {
+            let sum = |part: usize| i64::from(sums[part][k]);
+            let quotient = (sum(4) + (1 << 24)) >> 25;
+            // The upper limbs and the multiple of the product stay below 2^53, times 2^24 reduced.
+            let low = sum(0) + (sum(1) << 12);
+            let high = sum(2) + (sum(3) << 12);
+            let shifted = ((high & 0xff_ffff) << 24) + 59 * (high >> 24);
+            *number = reduce(low + shifted - quotient * PRODUCT_MOD_Q);
+        }
+        for (k, &number) in numbers[..lanes].iter().enumerate() {
+            out[block * lanes + place_of_sum(lanes, k)] = number;
         }
     }
-    let sum = |part: usize, j: usize| {
-        let four: &[i32; PRIMES / 2] = &parts[part].as_chunks().0[j];
-        i64::from(
-            four[0]
-                .wrapping_add(four[1])
-                .wrapping_add(four[2].wrapping_add(four[3])),
-        )
-    };
-    for (j, o) in out.iter_mut().enumerate() {
-        let quotient = (sum(4, j) + (1 << 24)) >> 25;
-        // The upper limbs and the multiple of the product stay below 2^53, times 2^24 reduced.
-        let low = sum(0, j) + (sum(1, j) << 12);
-        let high = sum(2, j) + (sum(3, j) << 12);
-        let shifted = ((high & 0xff_ffff) << 24) + 59 * (high >> 24);
-        *o = reduce(low + shifted - quotient * PRODUCT_MOD_Q);
+    out
+}
+
+/// Where the row of sum `k` lies among `lanes` rows: vectors hold `lanes / 8` rows side by side,
+/// of which a transposition gathers one each, and sums come in two vectors.
+#[inline(always)]
+const fn place_of_sum(lanes: usize, k: usize) -> usize {
+    let (each, half) = (lanes / PRIMES, lanes / 2);
+    let (within, lane) = (4 * (k / half) + k % 4, k % half / 4);
+    each * within + lane
+}
+
+/// For each part of [`super::residues::Tables::parts`] its sums over all primes, for eight vectors
+/// of rows, in the order of [`place_of_sum`].
+#[inline(always)]
+fn sums_of_primes<V: Vector>(rows: &[i16]) -> [[i32; 32]; LIFT_PARTS] {
+    let mut planes = [V::load(rows); PRIMES];
+    for (plane, row) in planes.iter_mut().zip(rows.chunks_exact(V::LANES)) {
+        *plane = V::load(row);
+    }
+    // Three perfect shuffles of eight vectors transpose squares of eight numbers.
+    for _ in 0..3 {
+        let before = planes;
+        for k in 0..PRIMES / 2 {
+            (planes[2 * k], planes[2 * k + 1]) = before[k].interleave(before[k + PRIMES / 2]);
+        }
+    }
+    let mut out = [[0; 32]; LIFT_PARTS];
+    for (out, factors) in out.iter_mut().zip(&TABLES.parts) {
+        let mut sums = V::no_sums();
+        for (k, factor) in factors.iter().enumerate() {
+            let two = planes[2 * k].interleave(planes[2 * k + 1]);
+            let factor = V::repeat(factor);
+            sums = V::accumulate(sums, two, (factor, factor));
+        }
+        V::store_sums(sums, out);
     }
     out
 }

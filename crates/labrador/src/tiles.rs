@@ -1,0 +1,203 @@
+//! The residues of a cut vector, laid out as they are used: a few places of all pieces together.
+
+use crate::exec::{self, Machine, Stopped};
+use crate::key::Key;
+use crate::ring::{DEPTH, Matrix, Ntt, Rq, Small};
+use crate::schedule::Cut;
+
+/// Places of a tile.
+const PLACES: usize = 2 * DEPTH;
+
+/// Tasks of a sum over all tiles are at most this many: each has sums of its own.
+const TASKS_MAX: usize = 8;
+
+/// Residues of all pieces of a cut vector.
+pub(crate) struct Tiles {
+    pieces: usize,
+    rank: usize,
+    /// For each tile its places of the first piece, then of the second, and so on.
+    tiles: Vec<Vec<Ntt>>,
+}
+
+/// The places of tile `index`, first and count.
+fn span(rank: usize, index: usize) -> (usize, usize) {
+    let first = index * PLACES;
+    (first, PLACES.min(rank - first))
+}
+
+impl Tiles {
+    /// From the residues of places `first..first + count` of each piece.
+    fn make(
+        cut: &Cut,
+        machine: Machine<'_>,
+        residues: impl Fn(usize, usize) -> Vec<Ntt> + Sync,
+    ) -> Result<Self, Stopped> {
+        let tiles = exec::map(machine.exec, cut.rank.div_ceil(PLACES), |index| {
+            let (first, count) = span(cut.rank, index);
+            let mut tile = Vec::with_capacity(count * cut.pieces);
+            for piece in 0..cut.pieces {
+                tile.append(&mut residues(piece * cut.rank + first, count));
+            }
+            tile
+        })?;
+        Ok(Self {
+            pieces: cut.pieces,
+            rank: cut.rank,
+            tiles,
+        })
+    }
+
+    /// Of short elements, piece after piece.
+    pub(crate) fn short(cut: &Cut, s: &[Small], machine: Machine<'_>) -> Result<Self, Stopped> {
+        Self::make(cut, machine, |first, count| {
+            machine.backend.residues(&s[first..first + count])
+        })
+    }
+
+    /// Of residues, piece after piece.
+    pub(crate) fn of_residues(cut: &Cut, x: &[Ntt], machine: Machine<'_>) -> Result<Self, Stopped> {
+        Self::make(cut, machine, |first, count| {
+            x[first..first + count].to_vec()
+        })
+    }
+
+    /// Of elements of `R_Q`, piece after piece.
+    pub(crate) fn wide(cut: &Cut, phi: &[Rq], machine: Machine<'_>) -> Result<Self, Stopped> {
+        Self::make(cut, machine, |first, count| {
+            machine.backend.transforms(&phi[first..first + count])
+        })
+    }
+
+    /// Place `k` of a piece.
+    #[inline(always)]
+    pub(crate) fn at(&self, piece: usize, k: usize) -> &Ntt {
+        let index = k / PLACES;
+        let (first, count) = span(self.rank, index);
+        &self.tiles[index][piece * count + k - first]
+    }
+
+    /// A sum over all places: `add` receives up to [`DEPTH`] of them, first and count, and the
+    /// matrix of its task. The order of sums does not depend on threads.
+    fn sum(
+        &self,
+        machine: Machine<'_>,
+        zero: impl Fn() -> Matrix + Sync,
+        add: impl Fn(&mut Matrix, usize, usize) + Sync,
+    ) -> Result<Matrix, Stopped> {
+        let chunks = self.rank.div_ceil(DEPTH);
+        let each = chunks.div_ceil(TASKS_MAX).max(1);
+        let parts = exec::map(machine.exec, chunks.div_ceil(each), |task| {
+            let mut sum = zero();
+            for chunk in task * each..((task + 1) * each).min(chunks) {
+                if machine.exec.stopped() {
+                    break;
+                }
+                let first = chunk * DEPTH;
+                add(&mut sum, first, DEPTH.min(self.rank - first));
+            }
+            sum
+        })?;
+        let mut total = zero();
+        for part in &parts {
+            total.merge(part, machine.backend);
+        }
+        Ok(total)
+    }
+
+    /// The commitment of `rows` rows to every piece of `pieces`, piece by piece.
+    pub(crate) fn commit(
+        &self,
+        key: &Key,
+        rows: usize,
+        pieces: std::ops::Range<usize>,
+        machine: Machine<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
+        let sum = self.sum(
+            machine,
+            || Matrix::zero(pieces.len(), rows),
+            |sum, first, count| {
+                sum.add(
+                    count,
+                    |i, k| self.at(pieces.start + i, first + k),
+                    |row, k| key.entry(rows, row, first + k),
+                    machine.backend,
+                );
+            },
+        )?;
+        Ok(sum.elements(machine.backend))
+    }
+
+    /// `<s_i, s_j>` for all pairs of pieces, upper triangle by rows.
+    pub(crate) fn squares(&self, machine: Machine<'_>) -> Result<Vec<Rq>, Stopped> {
+        let sum = self.sum(
+            machine,
+            || Matrix::triangle(self.pieces),
+            |sum, first, count| {
+                let place = |i, k| self.at(i, first + k);
+                sum.add(count, place, place, machine.backend);
+            },
+        )?;
+        Ok(sum.elements(machine.backend))
+    }
+
+    /// `<phi_i, s_j>` for all pieces of both.
+    pub(crate) fn products(&self, s: &Self, machine: Machine<'_>) -> Result<Matrix, Stopped> {
+        self.sum(
+            machine,
+            || Matrix::zero(self.pieces, s.pieces),
+            |sum, first, count| {
+                sum.add(
+                    count,
+                    |i, k| self.at(i, first + k),
+                    |j, k| s.at(j, first + k),
+                    machine.backend,
+                );
+            },
+        )
+    }
+
+    /// `sum phi_k x_k` over all elements, for several forms.
+    pub(crate) fn evaluate(
+        &self,
+        phis: &[&[Rq]],
+        machine: Machine<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
+        let backend = machine.backend;
+        let sum = self.sum(
+            machine,
+            || Matrix::zero(phis.len(), 1),
+            |sum, first, count| {
+                for piece in 0..self.pieces {
+                    let start = piece * self.rank + first;
+                    let forms = phis.iter().map(|phi| &phi[start..start + count]);
+                    let forms: Vec<Vec<Ntt>> = forms.map(|phi| backend.transforms(phi)).collect();
+                    let place = |_, k| self.at(piece, first + k);
+                    sum.add(count, |l: usize, k: usize| &forms[l][k], place, backend);
+                }
+            },
+        )?;
+        Ok(sum.elements(backend))
+    }
+
+    /// `sum c_i x_i` over all pieces.
+    pub(crate) fn amortise(
+        &self,
+        challenges: &[Ntt],
+        machine: Machine<'_>,
+    ) -> Result<Vec<Rq>, Stopped> {
+        let parts = exec::map(machine.exec, self.tiles.len(), |index| {
+            let (first, count) = span(self.rank, index);
+            let mut sum = Matrix::zero(count, 1);
+            for piece in (0..self.pieces).step_by(DEPTH) {
+                sum.add(
+                    DEPTH.min(self.pieces - piece),
+                    |k, i| self.at(piece + i, first + k),
+                    |_, i| &challenges[piece + i],
+                    machine.backend,
+                );
+            }
+            sum.elements(machine.backend)
+        })?;
+        Ok(parts.concat())
+    }
+}
