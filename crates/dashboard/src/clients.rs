@@ -17,6 +17,9 @@ pub const CLIENTS_MAX: usize = 32;
 /// How long a client may leave what it was sent unread before it loses its place.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Bytes after which what was written is sent: a chunk is at most a line longer.
+pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
+
 /// Chunks that wait for a slow client.
 const CHUNKS_WAITING_MAX: usize = 2;
 

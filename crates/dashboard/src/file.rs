@@ -1,7 +1,7 @@
 //! A trace file, checked line by line before it is offered and while it is sent.
 
 use crate::assets::guards;
-use crate::clients::{Clients, Sink, full};
+use crate::clients::{CHUNK_BYTES, Clients, Sink, full};
 use alphorn_types::trace::{TraceError, TraceReader};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -14,9 +14,6 @@ use tokio::runtime::Handle;
 
 /// Most bytes of a trace file that is served: beyond, a browser cannot hold it.
 pub const TRACE_BYTES_MAX: u64 = 1 << 30;
-
-/// Bytes after which what was read is sent.
-const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A file that is not offered.
 #[derive(Debug, Error)]

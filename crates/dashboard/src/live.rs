@@ -8,9 +8,9 @@
 
 use crate::Source;
 use crate::assets::guards;
-use crate::clients::{Clients, Sink, full};
-use alphorn_types::trace::{Batch, Ring};
-use axum::body::{Body, Bytes};
+use crate::clients::{CHUNK_BYTES, Clients, Sink, full};
+use alphorn_types::trace::{Batch, Line, Ring};
+use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
@@ -105,17 +105,22 @@ pub(crate) fn routes(source: Arc<dyn Live>, clients: Clients) -> Router {
 
 /// The snapshot as JSON lines.
 async fn snapshot(State(shared): State<Shared>) -> Response {
-    let batch = shared.source.snapshot();
-    let mut body = String::with_capacity(batch.lines.iter().map(|line| line.json.len() + 1).sum());
-    for line in &batch.lines {
-        body.push_str(&line.json);
-        body.push('\n');
-    }
+    let Some((sink, body)) = shared.clients.admit() else {
+        return full();
+    };
+    tokio::spawn(async move {
+        let batch = shared.source.snapshot();
+        let json = |text: &mut String, line: &Line| {
+            text.push_str(&line.json);
+            text.push('\n');
+        };
+        sink_lines(&sink, String::new(), &batch.lines, json).await
+    });
     let headers = [
         (CONTENT_TYPE, "application/jsonl; charset=utf-8"),
         (CACHE_CONTROL, "no-store"),
     ];
-    (guards(), headers, body).into_response()
+    (guards(), headers, Body::from_stream(body)).into_response()
 }
 
 /// The stream of events.
@@ -140,34 +145,36 @@ async fn follow(State(shared): State<Shared>, headers: HeaderMap) -> Response {
 async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>) {
     let instance = source.instance();
     let mut text = format!("retry: {RETRY_MS}\n\n");
+    let mut first = Batch::default();
     let mut position = known.unwrap_or_else(|| {
-        let batch = source.snapshot();
-        let lines = batch.lines.len();
-        // No string formatting here fails: it goes to memory.
+        first = source.snapshot();
+        // No formatting here fails: it goes to memory.
+        let lines = first.lines.len();
         let _ = write!(text, "event: snapshot\ndata: {{\"lines\":{lines}}}\n\n");
-        write_lines(&mut text, instance, &batch);
-        batch.position
+        first.position
     });
-    if !sink.send(Ok(Bytes::from(text))).await {
+    let event = |text: &mut String, line: &Line| write_event(text, instance, line);
+    if !sink_lines(&sink, text, &first.lines, event).await {
         return;
     }
+    drop(first);
     let mut silent_for = Duration::ZERO;
     loop {
         let batch = source.after(position, BATCH_LINES_MAX);
         let is_last = batch.lines.len() < BATCH_LINES_MAX;
         let mut text = String::new();
-        if batch.position > position {
+        let is_new = batch.position > position;
+        if is_new {
             position = batch.position;
             write_gap(&mut text, batch.dropped);
-            write_lines(&mut text, instance, &batch);
         } else if silent_for >= KEEP_ALIVE {
             text.push_str(": alive\n\n");
         }
-        if text.is_empty() {
+        if text.is_empty() && !is_new {
             silent_for += TICK;
         } else {
             silent_for = Duration::ZERO;
-            if !sink.send(Ok(Bytes::from(text))).await {
+            if !sink_lines(&sink, text, &batch.lines, event).await {
                 return;
             }
             // A client that took so long to read this that the rest is gone starts anew.
@@ -185,6 +192,23 @@ async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>) {
     }
 }
 
+/// Sends a text and lines after it in chunks, so that a slow client holds few bytes of ours; false
+/// if it is gone or does not read.
+async fn sink_lines(
+    sink: &Sink,
+    mut text: String,
+    lines: &[Line],
+    write: impl Fn(&mut String, &Line),
+) -> bool {
+    for line in lines {
+        write(&mut text, line);
+        if text.len() >= CHUNK_BYTES && !sink.send(Ok(std::mem::take(&mut text).into())).await {
+            return false;
+        }
+    }
+    text.is_empty() || sink.send(Ok(text.into())).await
+}
+
 fn write_gap(text: &mut String, dropped: u64) {
     if dropped > 0 {
         let _ = write!(
@@ -194,15 +218,10 @@ fn write_gap(text: &mut String, dropped: u64) {
     }
 }
 
-fn write_lines(text: &mut String, instance: u64, batch: &Batch) {
-    for line in &batch.lines {
-        let id = event_id(instance, line.position);
-        let _ = write!(
-            text,
-            "event: {}\nid: {id}\ndata: {}\n\n",
-            line.kind, line.json
-        );
-    }
+fn write_event(text: &mut String, instance: u64, line: &Line) {
+    let id = event_id(instance, line.position);
+    let (kind, json) = (line.kind, &line.json);
+    let _ = write!(text, "event: {kind}\nid: {id}\ndata: {json}\n\n");
 }
 
 impl From<Arc<Mutex<Ring>>> for Source {

@@ -1,5 +1,6 @@
 use super::*;
 use alphorn_types::trace::{Event, Record, RingLimits};
+use axum::body::Bytes;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
@@ -64,6 +65,24 @@ async fn a_new_client_gets_a_snapshot_and_then_what_follows() {
     let expected = "event: fault\nid: a-4\ndata: \
         {\"t\":0,\"n\":\"a\",\"k\":\"fault\",\"kind\":\"test\",\"detail\":\"more\"}\n\n";
     assert_eq!(next(&mut body).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_snapshot_comes_in_chunks() {
+    let mut ring = Ring::new(10, RingLimits::default());
+    let detail = "x".repeat(40_000);
+    for _ in 0..20 {
+        ring.push(&fault(&detail)).unwrap();
+    }
+    let source = Arc::new(Mutex::new(ring));
+    let mut body = follow_from(&source, &Clients::new(), None);
+    let mut lines = 0;
+    while lines < 20 {
+        let chunk = next(&mut body).await;
+        assert!(chunk.len() < 2 * CHUNK_BYTES, "{} bytes", chunk.len());
+        lines += ids(&chunk).len();
+    }
+    assert_eq!(lines, 20);
 }
 
 #[tokio::test(start_paused = true)]
