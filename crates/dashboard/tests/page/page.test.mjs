@@ -194,33 +194,43 @@ test("a server that comes back is found within three seconds", async () => {
   await close();
 });
 
+/** Starts to count the seconds that the thread of a page works; gives how to read them. */
+async function threadTime(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const read = async () => {
+    const { metrics } = await session.send("Performance.getMetrics");
+    return metrics.find(({ name }) => name === "ThreadTime").value;
+  };
+  const from = await read();
+  return async () => (await read()) - from;
+}
+
 test("a hundred thousand records are replayed in two seconds and two hundred megabytes", async (t) => {
   const large = write("large", LARGE_SLOTS);
   assert.ok(large.records >= 100_000, `${large.records} records`);
   const { url } = await started(0, "file", trace("large"));
   const { page, wrong, close } = await opened(url);
   await untilRecords(page, large.records, 60_000);
-  // Parsed and reduced from the first to the last, with the states that the slider keeps; the best
-  // of three, because other work may be in the way.
+  // Parsed and reduced from the first to the last, with the states that the slider keeps: time of
+  // the page's thread, which other work on the machine does not lengthen.
   const text = readFileSync(trace("large"), "utf8");
-  const ms = await page.evaluate(async (whole) => {
+  const spent = await threadTime(page);
+  const start = performance.now();
+  await page.evaluate(async (whole) => {
     const [{ LineReader }, { Player }] = await Promise.all([import("/dashboard/trace.js"), import("/dashboard/player.js")]);
-    const times = [];
-    for (let round = 0; round < 3; round += 1) {
-      const start = performance.now();
-      const player = new Player(new LineReader().push(whole));
-      times.push(performance.now() - start);
-      if (player.state.records !== player.length) throw new Error("not all records were reduced");
-    }
-    return Math.min(...times);
+    const player = new Player(new LineReader().push(whole));
+    if (player.state.records !== player.length) throw new Error("not all records were reduced");
   }, text);
+  const passed = performance.now() - start;
+  const ms = (await spent()) * 1000;
   const heap = await page.evaluate(() => {
     globalThis.gc();
     return performance.memory.usedJSHeapSize;
   });
   const { totals } = await page.evaluate(() => globalThis.alphorn.summary());
   assert.deepEqual([totals.aggregates, totals.jobs, totals.faults], [large.aggregates, large.jobs, large.faults]);
-  t.diagnostic(`${large.records} records: ${ms.toFixed(0)} ms to parse and reduce, ${(heap / 2 ** 20).toFixed(0)} MiB of heap`);
+  t.diagnostic(`${large.records} records: ${ms.toFixed(0)} ms of the thread (${passed.toFixed(0)} on the clock) to parse and reduce, ${(heap / 2 ** 20).toFixed(0)} MiB of heap`);
   assert.ok(ms <= 2000, `${ms} ms`);
   assert.ok(heap <= 200e6, `${heap} bytes`);
   assert.deepEqual(wrong, []);
