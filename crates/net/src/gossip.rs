@@ -120,6 +120,12 @@ pub(crate) fn fade(interval: Duration) -> f64 {
     FADED.powf(interval.as_secs_f64() / FADE_TIME.as_secs_f64())
 }
 
+/// Messages for one peer that may wait in its connection: gossipsub bounds their number, not their
+/// bytes.
+pub(crate) fn queue_messages(shared: &Shared) -> usize {
+    (QUEUE_BYTES / shared.config.message_bytes_max()).clamp(16, 256)
+}
+
 fn config(shared: &Shared) -> Result<gossipsub::Config, NetError> {
     let (gossip, limits) = (&shared.config.gossip, &shared.config.limits);
     let message_bytes = shared.config.message_bytes_max();
@@ -147,7 +153,7 @@ fn config(shared: &Shared) -> Result<gossipsub::Config, NetError> {
         .flood_publish(false)
         .max_transmit_size(packet_bytes.max(control_bytes))
         .max_control_message_size(control_bytes)
-        .connection_handler_queue_len((QUEUE_BYTES / message_bytes).clamp(16, 256))
+        .connection_handler_queue_len(queue_messages(shared))
         .publish_queue_duration(Duration::from_secs(2))
         .forward_queue_duration(Duration::from_secs(1))
         .build()

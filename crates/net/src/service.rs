@@ -37,7 +37,8 @@ use crate::{exchange, gossip};
 const TICK: Duration = Duration::from_millis(100);
 /// Ticks between two looks at the slow things: points, scores, pictures of the peers.
 const SLOW_TICKS: u64 = 10;
-/// Commands of one sort that are done before the swarm has its turn again.
+/// Commands of one sort that are done before the connections have their turn; a quarter of their
+/// queues at most, so that a burst of verdicts does not overflow them.
 const BATCH_MAX: usize = 64;
 /// Time between two pings.
 const PING_TIME: Duration = Duration::from_secs(15);
@@ -45,6 +46,8 @@ const PING_TIME: Duration = Duration::from_secs(15);
 const SILENCE_TIME: Duration = Duration::from_secs(10);
 /// Time for the farewells of a shutdown.
 const FAREWELL_TIME: Duration = Duration::from_millis(200);
+/// Time for the packets that tell of them.
+const FLUSH_TIME: Duration = Duration::from_millis(30);
 /// A message of a kind costs so much of the peer's bucket, so that slow rates have whole numbers.
 const MESSAGE_UNITS: u64 = 1000;
 
@@ -165,12 +168,12 @@ pub fn start(config: Config) -> Result<(Handle, Events), NetError> {
     let closed = Closed(Arc::clone(&shared));
     thread::Builder::new()
         .name("net".to_owned())
-        .spawn(move || run(&runtime, service, closed))
+        .spawn(move || run(runtime, service, closed))
         .map_err(NetError::Thread)?;
     Ok((handle, Events { shared }))
 }
 
-fn run(runtime: &Background, mut service: Service, closed: Closed) {
+fn run(runtime: Background, mut service: Service, closed: Closed) {
     if let Some(runtime) = &runtime.0 {
         runtime.block_on(async {
             service.serve().await;
@@ -178,7 +181,20 @@ fn run(runtime: &Background, mut service: Service, closed: Closed) {
             drop(service);
         });
     }
+    // Sockets live in its tasks: whoever is told that the network has stopped may open them again.
+    drop(runtime);
     drop(closed);
+}
+
+/// What an error and its causes say; libp2p wraps the system's words in errors that say nothing.
+fn words(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let said = causes
+        .map(ToString::to_string)
+        .filter(|said| !said.is_empty());
+    let mut said: Vec<String> = said.collect();
+    said.dedup();
+    said.join(": ")
 }
 
 /// A runtime that may be dropped where waiting is not allowed: a start that fails inside another
@@ -225,7 +241,7 @@ impl Service {
                 let opened = swarm.listen_on(address);
                 opened.map_err(|error| NetError::Listen {
                     address: listen.address,
-                    reason: error.to_string(),
+                    reason: words(&error),
                 })?;
             }
         }
@@ -247,15 +263,18 @@ impl Service {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let shared = Arc::clone(&self.shared);
+        let batch_max = BATCH_MAX.min(gossip::queue_messages(&shared) / 4);
         loop {
             tokio::select! {
                 event = self.swarm.select_next_some() => self.on_event(event),
                 () = shared.outbox.wait() => {
-                    let batch = shared.outbox.take(BATCH_MAX);
+                    let batch = shared.outbox.take(batch_max);
                     if batch.shutdown {
                         return;
                     }
                     self.on_batch(batch);
+                    // The tasks of the connections send what the batch gave them.
+                    tokio::task::yield_now().await;
                 }
                 _ = tick.tick() => self.on_tick(),
             }
@@ -276,6 +295,8 @@ impl Service {
         };
         // Whoever does not close in time is cut off.
         let _ = tokio::time::timeout(FAREWELL_TIME, closed).await;
+        // The last packets leave from other tasks of this thread.
+        tokio::time::sleep(FLUSH_TIME).await;
     }
 
     /// Gives every peer the rates of the topics that are subscribed now.

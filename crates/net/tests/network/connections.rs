@@ -154,5 +154,7 @@ async fn a_socket_that_is_taken_is_an_error_with_its_address() {
         transport: Transport::Tcp,
     }];
     let error = start(config).map(drop).expect_err("the port is taken");
-    assert!(error.to_string().contains(&address.to_string()), "{error}");
+    let text = error.to_string();
+    assert!(text.contains(&address.to_string()), "{text}");
+    assert!(text.to_lowercase().contains("in use"), "{text}");
 }

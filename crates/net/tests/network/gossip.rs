@@ -179,3 +179,60 @@ async fn a_peer_brings_twice_what_is_expected_and_no_more() {
     assert!(values.contains(&200), "{values:?}");
     assert!(b.no_message_for(Duration::from_millis(50)).await);
 }
+
+#[tokio::test]
+async fn a_burst_of_votes_and_of_verdicts_loses_nothing() {
+    const VOTES_MAX: u32 = 512;
+    let mut machines: [Machine; 3] = Machine::several(|_, config| {
+        // The longest messages leave the connections the shortest queues.
+        config.topic_bytes_max.block = 16 * 1024 * 1024;
+    });
+    let [a, b, c] = &mut machines;
+    connect(a, b).await;
+    connect(b, c).await;
+    subscribe(&machines, [1, 2, 1]).await;
+    let [a, b, c] = &mut machines;
+    for vote in 0..VOTES_MAX {
+        let mut data = vec![0; 200];
+        data[..4].copy_from_slice(&vote.to_le_bytes());
+        let sent = a.handle.publish(VOTES, data.into(), Priority::Normal);
+        assert_eq!(sent, Ok(()));
+    }
+    let mut tokens = Vec::new();
+    while tokens.len() < VOTES_MAX as usize {
+        tokens.push(b.message().await.token);
+    }
+    for token in tokens {
+        assert_eq!(b.handle.verdict(token, Verdict::Accept), Ok(()));
+    }
+    for _ in 0..VOTES_MAX {
+        c.message().await;
+    }
+    let status = b.handle.status();
+    assert_eq!(
+        status.kind(TopicKind::Vote).messages_out,
+        u64::from(VOTES_MAX)
+    );
+    assert_eq!(status.drops.iter().sum::<u64>(), 0, "{status:?}");
+}
+
+#[tokio::test]
+async fn a_message_above_the_limit_of_its_kind_is_held_against_its_bringer() {
+    let mut machines: [Machine; 2] = Machine::several(|index, config| {
+        config.topic_bytes_max.vote = if index == 0 { 9000 } else { 8000 };
+    });
+    let [a, b] = &mut machines;
+    connect(a, b).await;
+    subscribe(&machines, [1, 1]).await;
+    let [a, b] = &mut machines;
+    let sent = a.handle.publish(VOTES, bytes(1, 8001), Priority::Normal);
+    assert_eq!(sent, Ok(()));
+    // At least once: it may be asked for again, since nothing invalid is remembered.
+    b.until("a penalty of 20 or more", |status| {
+        let peer = status.peers.first();
+        peer.is_some_and(|peer| peer.score < -18.0)
+    })
+    .await;
+    assert!(b.handle.status().dropped(DropReason::Malformed) >= 1);
+    assert!(b.no_message_for(Duration::from_millis(50)).await);
+}
