@@ -43,6 +43,10 @@ soak:
     cargo test --workspace --features soak
     cargo test --manifest-path fuzz/Cargo.toml --features soak
 
+# Every byte of a proof changed, every kernel: about an hour on two cores.
+soak-proofs:
+    cargo test --package alphorn-xmss --features soak proof::
+
 # Replay seeds, corpus and mutations through every fuzz target on stable Rust.
 replay:
     cargo test --manifest-path fuzz/Cargo.toml

@@ -15,6 +15,7 @@ mod machine;
 mod options;
 mod participation;
 mod progress;
+mod proof;
 mod report;
 mod sim;
 mod slot;
@@ -56,6 +57,8 @@ enum Command {
     Verify(files::verify::Args),
     /// Proofs over lattices: parameters, predicted sizes, security
     Lattice(lattice::Args),
+    /// Hash-based proofs that many signed: look into them, and what they rest on
+    Proof(proof::Args),
     /// Measurements beside the naive method and the peer library of the same run
     Bench(bench::Args),
     /// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => files::merge::run(&args),
         Command::Verify(args) => files::verify::run(&args),
         Command::Lattice(args) => lattice::run(&args),
+        Command::Proof(args) => proof::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };

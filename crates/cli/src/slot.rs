@@ -15,6 +15,7 @@ use crate::machine::Machine;
 use crate::options::{self, Common};
 use crate::participation::Record;
 use crate::progress::Bars;
+use crate::proof::ProofOptions;
 use crate::report::Report;
 use alphorn_bls::{Bls, Costs, EpochKeys, Exec, Signers, peer};
 use alphorn_proto::horn::{Config, SchemeInfo, Selection};
@@ -35,6 +36,7 @@ use std::time::Instant;
   alphorn slot
   alphorn slot --validators 32768 --selection rank
   alphorn slot --participation 0.95 --seed 7 --json slot.json
+  alphorn slot --scheme xmss --validators 512
   alphorn slot --scheme xmss --set prod --validators 512
   alphorn slot --scheme falcon --validators 128
   alphorn slot --scheme falcon --layers list/list --validators 2000
@@ -65,7 +67,10 @@ pub(crate) struct Args {
     set: Option<Set>,
     #[command(flatten)]
     lattice: LatticeOptions,
-    /// What aggregates and collections are: list/list, or list/proof with Falcon, its default
+    #[command(flatten)]
+    proof: ProofOptions,
+    /// What aggregates and collections are: list/list, or list/proof, the default of Falcon and of
+    /// the compact set of XMSS
     #[arg(long, value_enum)]
     layers: Option<Layers>,
     /// Number of validators, as 1048576 or 2^20; 2^20 with BLS, 128 with Falcon and 1000 with XMSS
@@ -128,6 +133,23 @@ enum Layers {
     ListProof,
 }
 
+impl Args {
+    /// The parameter set of XMSS.
+    fn set(&self) -> Set {
+        self.set.unwrap_or(Set::Compact)
+    }
+
+    /// What aggregates and collections are, if the scheme has a choice.
+    fn layers(&self) -> Option<Layers> {
+        let default = match self.scheme.as_str() {
+            BLS => return None,
+            XMSS if self.set() != Set::Compact => Layers::ListList,
+            _ => Layers::ListProof,
+        };
+        Some(self.layers.unwrap_or(default))
+    }
+}
+
 /// Decides a sample of all claims by blst alone.
 struct BlstAlone;
 
@@ -163,6 +185,7 @@ impl Args {
             scheme: BLS.into(),
             set: None,
             lattice: LatticeOptions::default(),
+            proof: ProofOptions::default(),
             layers: None,
             validators: Some(validators),
             committees: None,
@@ -244,12 +267,13 @@ fn check_scheme(args: &Args) -> Result<()> {
     let scheme = &args.scheme;
     check_set(scheme, args.set)?;
     args.lattice.check(scheme)?;
-    let refused = match (scheme.as_str(), args.layers) {
-        (BLS, Some(_)) => "its evidence has one form",
-        (XMSS, Some(Layers::ListProof)) => "its collections are lists",
-        _ => return Ok(()),
-    };
-    Err(anyhow::anyhow!("--layers with {scheme}: {refused}").into())
+    args.proof.check(scheme)?;
+    match (scheme.as_str(), args.layers) {
+        (BLS, Some(_)) => {
+            Err(anyhow::anyhow!("--layers with {scheme}: its evidence has one form").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs the slot of the options.

@@ -15,14 +15,17 @@ mod tests;
 use std::sync::LazyLock;
 
 use alphorn_stark::chains::{Chains, HALF, Opening, Parameters, RANDOMNESS};
-use alphorn_stark::proof::{SuccinctProof, prove_succinct, succinct_elements, verify_succinct};
+use alphorn_stark::proof::{
+    PartSize, SuccinctProof, prove_succinct, succinct_elements, succinct_parts, verify_succinct_on,
+};
+use alphorn_stark::relation::UNIT_ROWS;
 use alphorn_stark::statement::Statement;
 use alphorn_stark::{Backend, Fp, security};
 use alphorn_types::Bitfield;
 
 pub use alphorn_stark::whir::Preset;
 pub use error::{ProofError, ProveError, UnprovableSet};
-pub use evidence::EvidenceError;
+pub use evidence::{EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, preset_of_evidence};
 pub use registry::ProofRegistry;
 
 use crate::exec::Exec;
@@ -32,6 +35,15 @@ use crate::verify::{Item, verify_batch};
 
 /// The presets by their names.
 pub const PRESETS: [Preset; 2] = [Preset::FAST, Preset::SMALL];
+
+/// Where a proof's header has the number of its preset.
+const PRESET_AT: usize = 5;
+
+/// The preset that the header of a proof names.
+pub(crate) fn preset_of(proof: &[u8]) -> Option<Preset> {
+    let id = proof.get(PRESET_AT)?;
+    PRESETS.into_iter().find(|p| p.id == u32::from(*id))
+}
 
 /// Sets with a proof, in words for refusals.
 const PROVABLE: &str = "compact";
@@ -87,6 +99,12 @@ pub struct ProofSizes {
     pub header_bytes: usize,
     /// All bytes.
     pub bytes: usize,
+    /// Cells of the instances.
+    pub cells: usize,
+    /// Permutations that are argued about.
+    pub permutations: usize,
+    /// Fractions of the bus.
+    pub fractions: usize,
 }
 
 impl Proofs {
@@ -138,13 +156,29 @@ impl Proofs {
         let slices = relation.slices(groups);
         // Magic, eight bytes of parameters, a count and numbers of the slices, the body's length.
         let header_bytes = 4 + 8 + 2 + slices + 4;
+        let instances = groups * self.group();
+        let tables: usize = relation.tables.iter().map(|table| table.size).sum();
+        let bus = relation.bus.iter().flatten().count();
+        let units = relation.rows.chunks(UNIT_ROWS);
+        let units = units
+            .filter(|rows| rows.iter().any(Option::is_some))
+            .count();
         ProofSizes {
+            cells: instances * relation.cells,
+            permutations: instances * units * UNIT_ROWS,
+            fractions: instances * bus + self.registry_max() + tables,
             groups,
             slices,
             elements,
             header_bytes,
             bytes: header_bytes + (31 * elements).div_ceil(8),
         }
+    }
+
+    /// The parts of a proof of so many signatures behind its header.
+    pub fn parts(&self, signatures: usize) -> Vec<PartSize> {
+        let groups = signatures.div_ceil(self.group());
+        succinct_parts(self.chains.relation(), &self.preset, groups)
     }
 
     /// The error of each step, computed from the sizes.
@@ -279,7 +313,9 @@ impl Proofs {
         }
         let statement = self.statement(backend, registry, claimed);
         let public = self.chains.public(&statement, registry.rows());
-        verify_succinct(self.chains.relation(), &self.preset, &public, &proof)?;
+        let stark = Exec::new(backend, None).stark();
+        let relation = self.chains.relation();
+        verify_succinct_on(stark, relation, &self.preset, &public, &proof)?;
         Ok(())
     }
 

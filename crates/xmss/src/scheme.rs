@@ -68,6 +68,34 @@ impl Xmss {
         self.proofs.as_ref().filter(|_| layer == Layer::Collection)
     }
 
+    /// The cost of what proofs change.
+    fn cost_of_proofs(&self, proofs: &Proofs, op: Op, n: u64, m: u64) -> Option<Cost> {
+        let lists = Xmss::new(self.set, self.backend);
+        let beside = |m, (ns, memory_bytes): (u64, u64)| {
+            let list = lists.cost(op, n, m);
+            Cost {
+                ns: list.ns.saturating_add(ns),
+                memory_bytes: list.memory_bytes.max(memory_bytes),
+            }
+        };
+        Some(match op {
+            // Three signatures stand in a collection's message beside the proof.
+            Op::VerifyCollections => beside(0, collection::verify_cost(proofs, n, m)),
+            // The signatures are verified before they are proved, and the proof afterwards.
+            Op::Collect | Op::Merge => {
+                let (prove_ns, bytes) = collection::prove_cost(proofs, m);
+                let (check_ns, _) = collection::verify_cost(proofs, 1, m);
+                beside(m, (prove_ns.saturating_add(check_ns), bytes))
+            }
+            Op::Prepare => {
+                let committees = n.div_ceil(u64::from(COMMITTEE_MAX));
+                let hashes = committees.saturating_mul(2 * u64::from(COMMITTEE_MAX));
+                beside(m, (hashes.saturating_mul(HASH_NS), 0))
+            }
+            _ => return None,
+        })
+    }
+
     fn security(&self) -> Security {
         let (classical_bits, quantum_bits, source) = match self.set {
             Set::Prod => (
@@ -179,33 +207,10 @@ impl Scheme for Xmss {
         let each = self.set.params().signature_bytes as u64;
         let verify = |count: u64| count.saturating_mul(self.verify_ns());
         let copy = |count: u64| count.saturating_mul(each / 4);
-        if let Some(proofs) = &self.proofs {
-            let lists = Xmss::new(self.set, self.backend);
-            let beside = |op, n, m, (ns, memory_bytes): (u64, u64)| {
-                let list = lists.cost(op, n, m);
-                Cost {
-                    ns: list.ns.saturating_add(ns),
-                    memory_bytes: list.memory_bytes.max(memory_bytes),
-                }
-            };
-            match op {
-                // Three signatures stand in a collection's message beside the proof.
-                Op::VerifyCollections => {
-                    return beside(op, n, 0, collection::verify_cost(proofs, n, m));
-                }
-                // The signatures are verified before they are proved, and the proof afterwards.
-                Op::Collect | Op::Merge => {
-                    let (prove_ns, bytes) = collection::prove_cost(proofs, m);
-                    let (check_ns, _) = collection::verify_cost(proofs, 1, m);
-                    return beside(op, n, m, (prove_ns.saturating_add(check_ns), bytes));
-                }
-                Op::Prepare => {
-                    let committees = n.div_ceil(u64::from(COMMITTEE_MAX));
-                    let hashes = committees.saturating_mul(2 * u64::from(COMMITTEE_MAX));
-                    return beside(op, n, m, (hashes.saturating_mul(HASH_NS), 0));
-                }
-                _ => {}
-            }
+        if let Some(proofs) = &self.proofs
+            && let Some(cost) = self.cost_of_proofs(proofs, op, n, m)
+        {
+            return cost;
         }
         let (ns, signatures) = match op {
             Op::Sign | Op::DutySign => (n.saturating_mul(self.sign_ns()), n),

@@ -8,6 +8,7 @@ mod broadcast;
 mod codec;
 mod columns;
 mod lattice;
+mod proof;
 mod sim;
 mod targets;
 mod xmss;
@@ -38,6 +39,8 @@ enum What {
     Sim(sim::Args),
     /// Proofs of Falcon signatures, beside verifying them plainly
     Lattice(lattice::Args),
+    /// Proofs that many signed, beside the lists of their signatures
+    Proof(proof::Args),
     /// XMSS: hashing, keys, signatures, verification
     Xmss(xmss::Args),
 }
@@ -70,6 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Broadcast(args) => return broadcast::run(args),
         What::Sim(args) => return sim::run(args),
         What::Lattice(args) => return lattice::run(args),
+        What::Proof(args) => return proof::run(args),
         What::Xmss(args) => return xmss::run(args),
     };
     match &bls.what {

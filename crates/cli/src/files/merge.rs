@@ -5,7 +5,7 @@ use super::combine::{About, Combination, combined, read_as};
 use super::document::{AggregateFile, Document, Hex, Signed, Signers, check_signers};
 use super::scheme::{Command, FileScheme, Form, dispatch};
 use crate::error::Result;
-use alphorn_scheme::list::{self, TAG_PROOF};
+use alphorn_scheme::list::{self, TAG_PROOF, TAG_PROOFS};
 use alphorn_types::{Bitfield, Support};
 use anyhow::{Context, bail, ensure};
 use serde_json::json;
@@ -114,7 +114,7 @@ fn add_list<'a, S: FileScheme>(
         }
     };
     ensure!(
-        evidence.first() != Some(&TAG_PROOF),
+        !matches!(evidence.first(), Some(&TAG_PROOF | &TAG_PROOFS)),
         "{}: a proof, and proofs do not merge: the signatures that another one would need are gone",
         path.display()
     );

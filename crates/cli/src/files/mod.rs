@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`keys`], [`sign`], [`aggregate`], [`merge`], [`verify`] | the commands |
 //! | [`scheme`], [`bls`], [`falcon`], [`xmss`] | what a scheme must be able to do, and those that do |
+//! | [`xmss_proof`] | proofs of XMSS signatures as evidence |
 //! | [`combine`] | what making an aggregate and merging have in common |
 //! | [`document`], [`keystore`] | the formats of the files |
 //! | [`keyfile`] | a secret key from any file that holds one |
@@ -25,10 +26,12 @@ mod secret;
 pub(crate) mod sign;
 pub(crate) mod verify;
 mod xmss;
+pub(crate) mod xmss_proof;
 
 use crate::error::Result;
 use crate::lattice::LatticeOptions;
 use crate::machine::{Machine, cores};
+use crate::proof::ProofOptions;
 use crate::report::{Report, Sink, json_target};
 use alphorn_xmss::Set;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -48,6 +51,8 @@ pub(crate) struct FileOptions {
     set: Option<Set>,
     #[command(flatten)]
     lattice: LatticeOptions,
+    #[command(flatten)]
+    proof: ProofOptions,
     /// Threads; all cores that this process may use by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,

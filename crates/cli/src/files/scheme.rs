@@ -26,7 +26,7 @@ pub(super) enum SchemeName {
     Bls,
     /// Falcon-512: lattices, aggregates are lists or proofs
     Falcon,
-    /// XMSS, hash-based: one signature a slot, aggregates are lists
+    /// XMSS, hash-based: one signature a slot, aggregates are lists or proofs
     Xmss,
 }
 
@@ -45,6 +45,7 @@ pub(super) fn dispatch(command: &impl Command) -> Result<()> {
     let name = options.scheme.to_possible_value();
     let name = name.as_ref().map_or("", |name| name.get_name());
     options.lattice.check(name)?;
+    options.proof.check(name)?;
     check_set(name, options.set)?;
     match (options.scheme, options.set) {
         (SchemeName::Bls, _) => command.run_with::<Bls>(),
@@ -86,7 +87,7 @@ pub(super) struct ProofLimits {
     pub(super) proof_bytes_max: usize,
 }
 
-/// Signatures over one message, and their keys in the same order.
+/// Signatures over one message, and their keys in the same order: positions in a registry.
 pub(super) struct ToProve<'a, K> {
     /// The keys.
     pub(super) keys: &'a [K],
@@ -94,6 +95,12 @@ pub(super) struct ToProve<'a, K> {
     pub(super) message: &'a [u8],
     /// The signatures.
     pub(super) signatures: &'a [&'a [u8]],
+    /// The slot, if keys sign once in each.
+    pub(super) slot: Option<u64>,
+    /// All keys of the file that names the signers; their own if they are listed.
+    pub(super) registry: &'a [K],
+    /// Which of them signed.
+    pub(super) support: &'a Support,
 }
 
 /// The slots of a scheme whose keys sign once in each.

@@ -8,18 +8,22 @@ use super::document::in_slots;
 use super::input::Opened;
 use super::keystore::About;
 use super::output::{Access, Staged};
-use super::scheme::{Claim, FileScheme, Form, PublicHalf, Refusal, SlotLimits, ToSign};
+use super::scheme::{
+    Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToProve, ToSign,
+};
 use super::secret::Secret;
+use super::xmss_proof::{Verifier, prove};
 use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
+use crate::proof::{PresetName, proofs};
 use alphorn_scheme::{Refused, Role, list};
 use alphorn_stark::Backend;
 use alphorn_types::{Slot, Validator};
 use alphorn_xmss::{
-    COMMITTEE_MAX, Exec, FILE_INDICES_MAX, FileWatermark, Item, Marks, Params, PublicKey, Purpose,
-    SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX, WatermarkError, verify,
-    verify_batch,
+    COMMITTEE_MAX, EVIDENCE_BYTES_MAX, Exec, FILE_INDICES_MAX, FileWatermark, Item, Marks, Params,
+    PublicKey, Purpose, SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX,
+    WatermarkError, verify, verify_batch,
 };
 use anyhow::{Context, anyhow, ensure};
 use serde_json::{Map, Value, json};
@@ -61,6 +65,7 @@ impl SetType for TestSet {
 pub(super) struct Xmss<P> {
     pool: rayon::ThreadPool,
     kernel: Backend,
+    preset: PresetName,
     set: PhantomData<P>,
 }
 
@@ -192,6 +197,14 @@ impl<P: SetType> FileScheme for Xmss<P> {
         interop_default: 64,
     });
 
+    const PROOFS: Option<ProofLimits> = match P::SET {
+        Set::Compact => Some(ProofLimits {
+            beside_bytes: 0,
+            proof_bytes_max: EVIDENCE_BYTES_MAX,
+        }),
+        Set::Prod | Set::Test => None,
+    };
+
     type Key = PublicKey;
     type SecretKey = SecretKey;
 
@@ -199,6 +212,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
         Ok(Xmss {
             pool: pool(options.threads())?,
             kernel: Backend::measured(),
+            preset: options.proof.preset(),
             set: PhantomData,
         })
     }
@@ -355,12 +369,33 @@ impl<P: SetType> FileScheme for Xmss<P> {
         Ok(Some(evidence))
     }
 
+    fn prove(&self, what: &ToProve<'_, PublicKey>) -> Result<Vec<u8>> {
+        prove(&proofs(P::SET, self.preset)?, self.exec(), what)
+    }
+
     fn verify(
         &self,
         groups: &[Vec<PublicKey>],
         claims: &[Claim<'_, PublicKey>],
     ) -> Result<Vec<std::result::Result<(), String>>> {
-        let decide = |claim| {
+        let mut verifier = Verifier {
+            set: P::SET,
+            exec: self.exec(),
+            registry: None,
+        };
+        let mut decide = |claim: &Claim<'_, PublicKey>| {
+            if let Claim::Group {
+                group,
+                support,
+                slot,
+                message,
+                evidence,
+            } = claim
+                && evidence.first() != Some(&list::TAG_LIST)
+            {
+                let keys = (*group, groups[*group].as_slice());
+                return verifier.verify(keys, support, (*slot, message), evidence);
+            }
             let wanted = Self::singles(groups, claim)?;
             let items: Vec<Item<'_>> = wanted.iter().map(Wanted::item).collect();
             let verdicts = verify_batch(P::SET, &items, self.exec());
@@ -378,7 +413,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
                 }
             }
         };
-        Ok(claims.iter().map(decide).collect())
+        Ok(claims.iter().map(&mut decide).collect())
     }
 }
 

@@ -4,15 +4,14 @@ use super::{Args, Plan};
 use crate::machine::peak_rss_bytes;
 use alphorn_proto::wire::Kind;
 use alphorn_sim::slot::{SlotOutcome, Step};
-use alphorn_xmss::Set;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 pub(super) fn config_json(args: &Args, plan: &Plan) -> Value {
     json!({
         "scheme": args.scheme,
-        "set": (args.scheme == super::XMSS).then(|| args.set.unwrap_or(Set::Compact).name()),
-        "layers": args.layers.and_then(|layers| Some(layers.to_possible_value()?.get_name().to_owned())),
+        "set": (args.scheme == super::XMSS).then(|| args.set().name()),
+        "layers": args.layers().and_then(|layers| Some(layers.to_possible_value()?.get_name().to_owned())),
         "profile": (args.scheme == super::FALCON).then(|| args.lattice.profile().name()),
         "validators": plan.layout.validators(),
         "committees": plan.layout.committees(),

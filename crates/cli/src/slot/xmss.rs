@@ -1,12 +1,13 @@
-//! The slot with XMSS signatures in lists.
+//! The slot with XMSS signatures: aggregates are lists, collections lists or proofs.
 
-use super::{Args, Executed, horn_config, plan};
+use super::{Args, Executed, Layers, horn_config, plan};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
+use crate::proof::proofs;
 use alphorn_scheme::MemoryWatermark;
 use alphorn_sim::slot::{SlotConfig, SlotInputs, run_slot};
-use alphorn_xmss::{Exec, Set, Signers, Xmss};
+use alphorn_xmss::{Exec, Signers, Xmss};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,8 +23,11 @@ pub(super) fn execute(args: &Args) -> Result<Executed> {
     let names = BTreeMap::from([("stark", kernel.name().to_owned())]);
     let machine = Machine::here(args.common.threads()?, names);
     let plan = plan(args)?;
-    let set = args.set.unwrap_or(Set::Compact);
-    let scheme = Arc::new(Xmss::new(set, kernel));
+    let set = args.set();
+    let scheme = Arc::new(match args.layers() {
+        Some(Layers::ListProof) => Xmss::with_proofs(proofs(set, args.proof.preset())?, kernel),
+        _ => Xmss::new(set, kernel),
+    });
     let horn = horn_config(args, &plan, scheme.as_ref())?;
     let mut bars = Bars::new();
     let clock = Instant::now();

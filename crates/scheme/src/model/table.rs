@@ -204,19 +204,21 @@ impl CostTable {
         {
             return Err(TableError::Order(i + 1));
         }
-        let size = |what, value: u64| {
-            if (OBJECT_BYTES_MIN..=OBJECT_BYTES_MAX).contains(&value) {
-                Ok(())
-            } else {
-                Err(TableError::Size {
+        let within = |what, value: u64, min| {
+            let max = OBJECT_BYTES_MAX;
+            match (min..=max).contains(&value) {
+                true => Ok(()),
+                false => Err(TableError::Size {
                     what,
                     value,
-                    min: OBJECT_BYTES_MIN,
-                    max: OBJECT_BYTES_MAX,
-                })
+                    min,
+                    max,
+                }),
             }
         };
-        size("public_key", self.sizes.public_key)?;
+        let size = |what, value| within(what, value, OBJECT_BYTES_MIN);
+        // Keys of the model are numbers: no tag has to fit.
+        within("public_key", self.sizes.public_key, 1)?;
         size("signature", self.sizes.signature)?;
         size("duty_signature", self.sizes.duty_signature)?;
         for layer in [Layer::Aggregate, Layer::Collection] {
@@ -332,6 +334,10 @@ mod tests {
         assert!(bad(|t| t.ops[1] = t.ops[0]).contains("row 1"));
         assert!(bad(|t| t.sizes.evidence.truncate(1)).contains("Collection"));
         assert!(bad(|t| t.sizes.signature = 8).contains("signature = 8 bytes, allowed 33"));
+        assert!(bad(|t| t.sizes.public_key = 0).contains("public_key = 0 bytes, allowed 1"));
+        let mut short = CostTable::example();
+        short.sizes.public_key = 32;
+        assert!(short.check().is_ok(), "keys of 32 bytes");
         for max in [0, 16] {
             let mut table = CostTable::example();
             table.abilities.overlap[1] = Overlap::Counted { max };

@@ -10,8 +10,26 @@ use alphorn_types::support_code::{CellBounds, Reference, SupportCode, code_bytes
 use alphorn_types::{Bitfield, Coding, DecodeError, Reader, Support};
 use thiserror::Error;
 
-use super::{Claimed, ProofError, ProofRegistry, Proofs, ProveError, Signed};
+use super::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, Signed, preset_of};
 use crate::exec::Exec;
+
+/// Bytes of evidence of a whole registry, at most, whatever the preset.
+pub const EVIDENCE_BYTES_MAX: usize = 5 << 20;
+
+/// The preset of evidence over a registry of so many keys, as its first proof names it. None if
+/// there is no proof, or one of no known preset.
+pub fn preset_of_evidence(registry: usize, bytes: &[u8]) -> Option<Preset> {
+    let (tag, rest) = bytes.split_first()?;
+    match *tag {
+        TAG_PROOF => preset_of(rest),
+        TAG_PROOFS => {
+            let (cells, mut reader) = (cells(registry), Reader::new(rest));
+            code(&cells).decode_prefix(&mut reader).ok()?;
+            preset_of(reader.rest())
+        }
+        _ => None,
+    }
+}
 
 /// Why evidence is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -58,10 +76,13 @@ pub enum EvidenceError {
     },
 }
 
-/// A proof with its signers.
-struct Part<'a> {
-    signers: Bitfield,
-    proof: &'a [u8],
+/// A proof of evidence with its signers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvidencePart<'a> {
+    /// Who signed, of the whole registry.
+    pub signers: Bitfield,
+    /// The bytes of the proof, of the length that its signers need; not yet looked at.
+    pub proof: &'a [u8],
 }
 
 /// One cell: the whole registry.
@@ -132,7 +153,7 @@ impl Proofs {
         let refused = |part, error| EvidenceError::Proof { part, error };
         self.check_claim(registry, claimed)
             .map_err(|error| refused(0, error))?;
-        let parts = self.parts(claimed.signers, bytes)?;
+        let parts = self.evidence_parts(claimed.signers, bytes)?;
         let verdicts = exec.map(parts.len(), |part| {
             let claimed = Claimed {
                 signers: &parts[part].signers,
@@ -144,12 +165,16 @@ impl Proofs {
         verdicts.into_iter().collect()
     }
 
-    /// The parts of evidence. Nothing is copied but supports, which the registry bounds.
-    fn parts<'a>(
+    /// The parts of evidence of exactly these signers. Nothing is copied but supports, which the
+    /// registry bounds.
+    ///
+    /// # Errors
+    /// [`EvidenceError`], but not for a proof that does not hold.
+    pub fn evidence_parts<'a>(
         &self,
         signers: &Bitfield,
         bytes: &'a [u8],
-    ) -> Result<Vec<Part<'a>>, EvidenceError> {
+    ) -> Result<Vec<EvidencePart<'a>>, EvidenceError> {
         let count = signers.count_ones();
         let want = match count <= self.signatures_max() {
             true => TAG_PROOF,
@@ -163,14 +188,14 @@ impl Proofs {
             });
         };
         if want == TAG_PROOF {
-            return Ok(vec![Part {
+            return Ok(vec![EvidencePart {
                 signers: signers.clone(),
                 proof: rest,
             }]);
         }
         let cells = cells(signers.len());
         let mut reader = Reader::new(rest);
-        let mut parts: Vec<Part<'a>> = Vec::new();
+        let mut parts: Vec<EvidencePart<'a>> = Vec::new();
         let mut left = signers.clone();
         for part in 0..count.div_ceil(self.signatures_max()) {
             let at = |error| EvidenceError::Decode { part, error };
@@ -185,7 +210,7 @@ impl Proofs {
             }
             left.subtract(&own);
             let bytes = self.sizes(own.count_ones()).bytes;
-            parts.push(Part {
+            parts.push(EvidencePart {
                 signers: own,
                 proof: reader.bytes(bytes).map_err(at)?,
             });

@@ -91,7 +91,7 @@ fn parts_are_disjoint_in_order_and_complete() {
     let all = bits(len, 0..MANY);
     let parts = |parts: &[Bitfield]| {
         let bytes = hollow(&proofs, parts);
-        let found = proofs.parts(&all, &bytes);
+        let found = proofs.evidence_parts(&all, &bytes);
         found.map(|parts| parts.iter().map(|p| p.signers.clone()).collect::<Vec<_>>())
     };
     let (low, high) = (bits(len, 0..700), bits(len, 700..MANY));
@@ -113,7 +113,7 @@ fn parts_are_disjoint_in_order_and_complete() {
     assert!(matches!(three, Err(EvidenceError::Decode { part: 1, .. })));
     let mut cut = hollow(&proofs, &both);
     cut.pop();
-    let refused = proofs.parts(&all, &cut).map(|_| ());
+    let refused = proofs.evidence_parts(&all, &cut).map(|_| ());
     assert!(matches!(
         refused,
         Err(EvidenceError::Decode { part: 1, .. })
@@ -121,11 +121,33 @@ fn parts_are_disjoint_in_order_and_complete() {
 }
 
 #[test]
+fn the_first_proof_names_the_preset() {
+    let (proofs, registry, _) = world();
+    let len = registry.len();
+    let mut many = hollow(&proofs, &[bits(len, 0..700), bits(len, 700..MANY)]);
+    assert_eq!(preset_of_evidence(len, &many), None, "0 is no preset");
+    let zeros = proofs.sizes(700).bytes;
+    let second = many.len() - proofs.sizes(MANY - 700).bytes;
+    let first = many[..second]
+        .windows(zeros)
+        .position(|w| w.iter().all(|b| *b == 0));
+    many[first.unwrap() + 5] = 2;
+    assert_eq!(preset_of_evidence(len, &many), Some(Preset::SMALL));
+    let one = [TAG_PROOF, b'A', b'H', b'P', b'1', 3, 1, 0];
+    assert_eq!(preset_of_evidence(len, &one), Some(Preset::FAST));
+    for bytes in [&one[..6], &[0; 9], &[], &[TAG_PROOFS]] {
+        assert_eq!(preset_of_evidence(len, bytes), None);
+    }
+}
+
+#[test]
 fn the_number_of_signers_fixes_the_tag() {
     let (proofs, registry, _) = world();
     let tag = |signers: usize, bytes: &[u8]| {
         let signers = bits(registry.len(), 0..signers);
-        proofs.parts(&signers, bytes).map(|parts| parts.len())
+        proofs
+            .evidence_parts(&signers, bytes)
+            .map(|parts| parts.len())
     };
     let refused = |got, want, signers| Err(EvidenceError::Tag { got, want, signers });
     assert_eq!(tag(5, &[]), refused(None, 1, 5));
@@ -145,7 +167,13 @@ fn the_largest_evidence_has_room_for_a_whole_committee() {
         let max = proofs.evidence_bytes_max(signers);
         assert!(max > full + rest, "{signers}: {max}");
         let supports = if parts > 1 { parts * 4102 } else { 0 };
-        assert!(max < full + rest + supports + 2500 * parts, "{signers}: {max}");
+        assert!(
+            max < full + rest + supports + 2500 * parts,
+            "{signers}: {max}"
+        );
     }
-    assert!(proofs.evidence_bytes_max(1 << 15) < 16 << 20);
+    for preset in crate::proof::PRESETS {
+        let proofs = Proofs::new(Set::Compact, preset).unwrap();
+        assert!(proofs.evidence_bytes_max(1 << 15) <= EVIDENCE_BYTES_MAX);
+    }
 }

@@ -1,0 +1,368 @@
+//! `alphorn bench proof`: proofs that many signed, beside the list of their signatures.
+//!
+//! The baseline is what a proof replaces: verifying all signatures in a batch, in the same run.
+
+mod costs;
+mod peers;
+mod world;
+
+use crate::error::{Error, Result};
+use crate::levels::levels;
+use crate::machine::{Machine, peak_rss_bytes};
+use crate::options;
+use crate::proof::{PresetName, REGIME, proofs};
+use crate::report::{Report, Sink, json_target, table, write_whole};
+use crate::text;
+use alphorn_stark::Backend;
+use alphorn_xmss::{Claimed, Exec, Proofs, Set, Signed, verify_batch};
+use anyhow::anyhow;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+use world::World;
+
+/// Proofs that many signed: proving, verifying, bytes
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn bench proof
+  alphorn bench proof --n 64,65 --threads 1 --runs 3
+  alphorn bench proof --n 1000 --preset fast,small --kernel avx2,avx512 --json proof.json
+  alphorn bench proof --n 512,1000,1472 --threads 1 --emit-costs xmss-proof.json
+
+A case is a number of signatures, a preset, a kernel and a number of threads. `prove` is the median
+of --runs after a first run that is reported apart as cold; it contains `admit`, the verification of
+all signatures that comes before a proof. `verify` is one thread's, the committee's registry at hand,
+as it is once an epoch. `list` is the verification of the same signatures in a batch on the threads of
+the case: what a proof saves its reader. Bytes are those of the wire. Memory is the most that the
+process had so far. Signatures and keys are those of different interop validators.
+
+With --emit-costs the figures become the cost table of XMSS with collections as proofs, for the
+simulator: one thread, the first preset and the last kernel.
+
+Lines `cited` are figures that others published or that were measured elsewhere; see docs/xmss.md.")]
+pub(crate) struct Args {
+    /// Parameter set of XMSS
+    #[arg(long, default_value_t = Set::Compact)]
+    set: Set,
+    /// Numbers of signatures
+    #[arg(long, value_name = "N", default_value = "512,1000,1472", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=1472))]
+    n: Vec<u32>,
+    /// Presets of the commitment: fast (rate 1/4) and small (rate 1/8)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "PRESET",
+        default_value = "fast",
+        value_delimiter = ','
+    )]
+    preset: Vec<PresetName>,
+    /// Kernels: auto, portable, avx2 or avx512, a case each; or stark=LEVEL
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "auto",
+        value_delimiter = ','
+    )]
+    kernel: Vec<String>,
+    /// Numbers of threads, a case each
+    #[arg(long, value_name = "N", default_value = "1,2", value_delimiter = ',',
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Vec<u16>,
+    /// Warm runs of each case
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// Write the figures as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    json: Option<PathBuf>,
+    /// Write a cost table for the simulator
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    emit_costs: Option<PathBuf>,
+}
+
+/// What is measured together.
+#[derive(Clone, Copy)]
+struct Point {
+    proofs: Proofs,
+    kernel: Backend,
+    threads: usize,
+    signatures: usize,
+}
+
+/// The figures of a point, in seconds.
+struct Figures {
+    point: Point,
+    cold_s: f64,
+    /// Warm runs, ascending.
+    prove_s: Vec<f64>,
+    /// The list of the same signatures: verified before it is proved, or instead.
+    list_verify_s: f64,
+    verify_s: f64,
+    bytes: usize,
+    peak_rss_bytes: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("bench proof", 0);
+    let sink = Sink::new(args.json.clone());
+    let kernels = levels("stark", &args.kernel, Backend::measured)?;
+    let threads_max = args.threads.iter().copied().max().unwrap_or(1);
+    let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
+    let kernel_names = BTreeMap::from([("stark", names.join(","))]);
+    let machine = Machine::here(usize::from(threads_max), kernel_names);
+    let most = args.n.iter().copied().max().unwrap_or(1);
+    let first = args.preset.first().ok_or_else(|| anyhow!("no preset"))?;
+    // A set without proofs is refused before any key is made.
+    let first = proofs(args.set, *first)?;
+    let world = {
+        let pool = options::pool(usize::from(threads_max))?;
+        World::new(args.set, most, Backend::measured(), &pool)?
+    };
+    sink.say(&machine.line());
+    let mut cases = Vec::new();
+    for preset in &args.preset {
+        for kernel in &kernels {
+            for threads in &args.threads {
+                for n in &args.n {
+                    let point = Point {
+                        proofs: proofs(args.set, *preset)?,
+                        kernel: *kernel,
+                        threads: usize::from(*threads),
+                        signatures: *n as usize,
+                    };
+                    cases.push(measure(&world, point, usize::from(args.runs))?);
+                }
+            }
+        }
+    }
+    sink.say(&format!("\n{}", printed(&cases)));
+    sink.say(&format!("\n{}", peers::printed()));
+    if let (Some(path), Some(kernel)) = (&args.emit_costs, kernels.last()) {
+        let table = costs::table(&world, first, *kernel, &args.n, &machine)?;
+        write_whole(path, table.as_bytes())?;
+    }
+    let config = json!({
+        "set": args.set.name(),
+        "n": args.n,
+        "threads": args.threads,
+        "runs": args.runs,
+    });
+    let cases = cases.iter().map(case).collect();
+    let fields = Map::from_iter([
+        ("cases".to_owned(), Value::Array(cases)),
+        ("peers".to_owned(), peers::json()),
+    ]);
+    sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
+
+/// Proves, verifies, and verifies the list of the same signatures.
+fn measure(world: &World, point: Point, runs: usize) -> Result<Figures> {
+    let pool = options::pool(point.threads)?;
+    let exec = Exec::new(point.kernel, Some(&pool));
+    let registry = point.proofs.registry(exec, world.keys.clone(), 0)?;
+    let signed: Vec<Signed<'_>> = world.signed(point.signatures);
+    let (slot, message) = (world::SLOT, &world::MESSAGE);
+    let prove = || -> Result<(f64, Vec<u8>)> {
+        let clock = Instant::now();
+        let bytes = point
+            .proofs
+            .prove(exec, &registry, slot, message, &signed)?;
+        Ok((clock.elapsed().as_secs_f64(), bytes))
+    };
+    let (cold_s, bytes) = prove()?;
+    let mut prove_s = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let (seconds, again) = prove()?;
+        if again != bytes {
+            return Err(Error::Check("two runs made different proofs".into()));
+        }
+        prove_s.push(seconds);
+    }
+    prove_s.sort_by(f64::total_cmp);
+    let signers = world.signers(point.signatures);
+    let claimed = Claimed {
+        slot,
+        message,
+        signers: &signers,
+    };
+    let verify = || {
+        point
+            .proofs
+            .verify(point.kernel, &registry, &claimed, &bytes)
+    };
+    verify().map_err(|refused| Error::Check(format!("a proof of this run: {refused}")))?;
+    let (verify_s, _) = super::least(runs.max(3), verify);
+    let items = world.items(point.signatures);
+    let (list_verify_s, verdicts) = super::least(runs.max(3), || {
+        verify_batch(point.proofs.set(), &items, exec)
+    });
+    if verdicts.contains(&false) {
+        return Err(Error::Check("a signature of this run does not hold".into()));
+    }
+    Ok(Figures {
+        point,
+        cold_s,
+        prove_s,
+        list_verify_s,
+        verify_s,
+        bytes: bytes.len(),
+        peak_rss_bytes: peak_rss_bytes(),
+    })
+}
+
+impl Figures {
+    /// The value below which a share of the warm runs lies.
+    fn quantile(&self, share: f64) -> f64 {
+        let last = self.prove_s.len().saturating_sub(1);
+        let at = (share * last as f64).ceil() as usize;
+        self.prove_s.get(at).copied().unwrap_or(self.cold_s)
+    }
+
+    fn median_s(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    fn signatures_per_s(&self) -> f64 {
+        self.point.signatures as f64 / self.median_s()
+    }
+
+    /// What the specification asks of this point: its name, the limit, whether it is kept.
+    fn targets(&self) -> Vec<(&'static str, f64, bool)> {
+        let Point {
+            threads,
+            signatures,
+            proofs,
+            ..
+        } = self.point;
+        let mut targets = vec![("verify_ms", 25.0, self.verify_s <= 25e-3)];
+        if threads == 2 && signatures >= 512 {
+            let reached = self.signatures_per_s() >= 640.0;
+            targets.push(("signatures_per_s", 640.0, reached));
+        }
+        if signatures == 1000 {
+            let max = if proofs.preset().name == "fast" {
+                200e3
+            } else {
+                150e3
+            };
+            targets.push(("proof_bytes", max, self.bytes as f64 <= max));
+        }
+        targets
+    }
+}
+
+fn printed(cases: &[Figures]) -> String {
+    let rows: Vec<Vec<String>> = cases
+        .iter()
+        .map(|case| {
+            let Point {
+                proofs,
+                kernel,
+                threads,
+                signatures,
+            } = case.point;
+            let list = signatures * proofs.set().params().signature_bytes;
+            let missed: Vec<&str> = case
+                .targets()
+                .into_iter()
+                .filter(|(_, _, reached)| !reached)
+                .map(|(name, ..)| name)
+                .collect();
+            vec![
+                format!("{signatures}, {}", proofs.preset().name),
+                kernel.to_string(),
+                threads.to_string(),
+                text::seconds(case.median_s()),
+                format!("{:.0}/s", case.signatures_per_s()),
+                text::seconds(case.cold_s),
+                text::bytes(case.bytes as u64),
+                text::bytes(list as u64),
+                text::seconds(case.verify_s),
+                text::seconds(case.list_verify_s),
+                text::bytes(case.peak_rss_bytes),
+                match missed.is_empty() {
+                    true => "-".into(),
+                    false => missed.join(", "),
+                },
+            ]
+        })
+        .collect();
+    table(
+        &[
+            "signatures",
+            "kernel",
+            "threads",
+            "prove",
+            "rate",
+            "cold",
+            "proof",
+            "list",
+            "verify",
+            "verify list",
+            "peak memory",
+            "targets missed",
+        ],
+        &rows,
+    )
+}
+
+fn case(figures: &Figures) -> Value {
+    let Point {
+        proofs,
+        kernel,
+        threads,
+        signatures,
+    } = figures.point;
+    let sizes = proofs.sizes(signatures);
+    let parts = proofs.parts(signatures).into_iter();
+    let parts: Map<String, Value> = parts
+        .map(|part| {
+            (
+                part.name.to_owned(),
+                json!(part.elements as f64 * 31.0 / 8.0),
+            )
+        })
+        .collect();
+    let target =
+        |(name, limit, reached)| json!({ "name": name, "limit": limit, "reached": reached });
+    let targets: Vec<Value> = figures.targets().into_iter().map(target).collect();
+    json!({
+        "bench": "proof",
+        "set": proofs.set().name(),
+        "preset": proofs.preset().name,
+        "class": if sizes.slices <= 64 { 64 } else { 256 },
+        "proof_kind": "leaf",
+        "n_signatures": signatures,
+        "n_children": 0,
+        "groups": sizes.groups,
+        "slices": sizes.slices,
+        "threads": threads,
+        "kernel": kernel.name(),
+        "warm": true,
+        "reps": figures.prove_s.len(),
+        "prove_ms": {
+            "p50": figures.median_s() * 1e3,
+            "p90": figures.quantile(0.9) * 1e3,
+            "min": figures.quantile(0.0) * 1e3,
+            "cold": figures.cold_s * 1e3,
+        },
+        "phases_ms": { "admit": figures.list_verify_s * 1e3 },
+        "signatures_per_s": figures.signatures_per_s(),
+        "proof_bytes": figures.bytes,
+        "proof_bytes_by_part": parts,
+        "header_bytes": sizes.header_bytes,
+        "verify_ms": figures.verify_s * 1e3,
+        "list_bytes": signatures * proofs.set().params().signature_bytes,
+        "list_verify_ms": figures.list_verify_s * 1e3,
+        "peak_rss_bytes": figures.peak_rss_bytes,
+        "security_bits": proofs.security().least_bits(),
+        "regime": REGIME,
+        "cells": sizes.cells,
+        "permutations": sizes.permutations,
+        "fractions": sizes.fractions,
+        "targets": targets,
+        "kind": "measured",
+    })
+}

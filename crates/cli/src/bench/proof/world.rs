@@ -1,0 +1,76 @@
+//! Keys and signatures of many interop validators.
+
+use crate::error::Result;
+use alphorn_scheme::{MemoryWatermark, Role, Watermark};
+use alphorn_stark::Backend;
+use alphorn_types::{Bitfield, Slot, Validator};
+use alphorn_xmss::{Exec, Item, PublicKey, Purpose, SecretKey, Set, Signature, Signed};
+use anyhow::anyhow;
+use rayon::prelude::*;
+
+/// The slot that all sign in.
+pub(super) const SLOT: u32 = 1;
+
+/// What they sign.
+pub(super) const MESSAGE: [u8; 32] = [7; 32];
+
+/// As many validators as the largest case has signatures.
+pub(super) struct World {
+    pub(super) keys: Vec<PublicKey>,
+    signatures: Vec<Signature>,
+}
+
+impl World {
+    pub(super) fn new(
+        set: Set,
+        validators: u32,
+        kernel: Backend,
+        pool: &rayon::ThreadPool,
+    ) -> Result<World> {
+        let store = MemoryWatermark::new(validators);
+        let one_thread = Exec::new(kernel, None);
+        let slot = u64::from(SLOT);
+        let make = |i: u32| -> anyhow::Result<(PublicKey, Signature)> {
+            let key = SecretKey::interop(set, Purpose::Vote, i, slot..slot + 1, one_thread)?;
+            let permit = store
+                .reserve(Validator(i), Role::Vote, Slot(slot), None)
+                .map_err(|refused| anyhow!("validator {i}: {refused}"))?;
+            Ok((*key.public_key(), key.sign(permit, &MESSAGE, one_thread)?))
+        };
+        let made: anyhow::Result<Vec<_>> =
+            pool.install(|| (0..validators).into_par_iter().map(make).collect());
+        let (keys, signatures) = made?.into_iter().unzip();
+        Ok(World { keys, signatures })
+    }
+
+    /// The first `count` validators as signers.
+    pub(super) fn signers(&self, count: usize) -> Bitfield {
+        let mut signers = Bitfield::new(self.keys.len());
+        signers.set_range(0..count);
+        signers
+    }
+
+    /// The signatures of the first `count`.
+    pub(super) fn signed(&self, count: usize) -> Vec<Signed<'_>> {
+        let signed = (0u32..).zip(&self.signatures[..count]);
+        signed
+            .map(|(position, signature)| Signed {
+                position,
+                signature,
+            })
+            .collect()
+    }
+
+    /// The same to be verified one by one.
+    pub(super) fn items(&self, count: usize) -> Vec<Item<'_>> {
+        let pairs = self.keys.iter().zip(&self.signatures[..count]);
+        pairs
+            .map(|(key, signature)| Item {
+                key,
+                index: SLOT,
+                message: &MESSAGE,
+                signature,
+            })
+            .collect()
+    }
+}

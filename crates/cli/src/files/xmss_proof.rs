@@ -1,0 +1,160 @@
+//! Proofs as the evidence of aggregates in files.
+//!
+//! The registry of a proof is the file of public keys that the aggregate names; if it lists its signers,
+//! they are the registry, and all of them signed. Its number is 0.
+
+use super::document::{Document, Signers};
+use super::scheme::ToProve;
+use super::xmss::{CompactSet, Xmss};
+use crate::error::{Error, Result};
+use alphorn_types::{Bitfield, Support};
+use alphorn_xmss::{
+    Claimed, Exec, ProofRegistry, Proofs, ProveError, PublicKey, Set, Signature, Signed,
+    preset_of_evidence,
+};
+use anyhow::anyhow;
+use std::path::Path;
+
+/// The number of all registries in files.
+const NUMBER: u32 = 0;
+
+/// Proves signatures, which hold: whoever calls this verified them to name the bad files.
+pub(super) fn prove(
+    proofs: &Proofs,
+    exec: Exec<'_>,
+    what: &ToProve<'_, PublicKey>,
+) -> Result<Vec<u8>> {
+    let (slot, message) = signed(what.slot, what.message, proofs.set()).map_err(|e| anyhow!(e))?;
+    let registry = proofs.registry(exec, what.registry.to_vec(), NUMBER)?;
+    let decode = |bytes: &&[u8]| Signature::from_bytes(proofs.set(), bytes);
+    let signatures: Vec<Signature> = what
+        .signatures
+        .iter()
+        .map(decode)
+        .collect::<std::result::Result<_, _>>()?;
+    let positions = what.support.iter().map(|(position, _)| position as u32);
+    let signed: Vec<Signed<'_>> = positions
+        .zip(&signatures)
+        .map(|(position, signature)| Signed {
+            position,
+            signature,
+        })
+        .collect();
+    let evidence = proofs
+        .prove_evidence(exec, &registry, slot, message, &signed)
+        .map_err(|error| match error {
+            ProveError::InvalidSignatures { .. } => Error::Check(error.to_string()),
+            error => anyhow!(error).into(),
+        })?;
+    let signers = what.support.signers();
+    let claimed = Claimed {
+        slot,
+        message,
+        signers: &signers,
+    };
+    // A wrong proof would be found by whoever gets it, and its signatures are gone by then.
+    proofs
+        .verify_evidence(exec, &registry, &claimed, &evidence)
+        .map_err(|refused| Error::Check(format!("the new aggregate: {refused}")))?;
+    Ok(evidence)
+}
+
+/// Verifies proofs; the registry of the last group is kept for the next claim.
+pub(super) struct Verifier<'a> {
+    pub(super) set: Set,
+    pub(super) exec: Exec<'a>,
+    pub(super) registry: Option<(usize, ProofRegistry)>,
+}
+
+impl Verifier<'_> {
+    /// Whether evidence proves that exactly the support signed; `group` is the place of `keys`.
+    pub(super) fn verify(
+        &mut self,
+        (group, keys): (usize, &[PublicKey]),
+        support: &Support,
+        (slot, message): (Option<u64>, &[u8]),
+        evidence: &[u8],
+    ) -> std::result::Result<(), String> {
+        let preset = preset_of_evidence(keys.len(), evidence)
+            .ok_or("the evidence begins with no header of a proof")?;
+        let proofs = Proofs::new(self.set, preset).map_err(|refused| refused.to_string())?;
+        let (slot, message) = signed(slot, message, self.set)?;
+        if self
+            .registry
+            .as_ref()
+            .is_none_or(|(kept, _)| *kept != group)
+        {
+            let made = proofs.registry(self.exec, keys.to_vec(), NUMBER);
+            self.registry = Some((group, made.map_err(|refused| refused.to_string())?));
+        }
+        let Some((_, registry)) = &self.registry else {
+            return Err("no registry".to_owned());
+        };
+        let signers = support.signers();
+        let claimed = Claimed {
+            slot,
+            message,
+            signers: &signers,
+        };
+        proofs
+            .verify_evidence(self.exec, registry, &claimed, evidence)
+            .map_err(|refused| refused.to_string())
+    }
+}
+
+/// Slot and message of a statement.
+fn signed(
+    slot: Option<u64>,
+    message: &[u8],
+    set: Set,
+) -> std::result::Result<(u32, &[u8; 32]), String> {
+    let slot = slot.ok_or("no slot")?;
+    let end = set.params().lifetime();
+    let index = u32::try_from(slot).ok().filter(|_| slot < end);
+    Ok((
+        index.ok_or_else(|| format!("slot {slot}: must be below {end}"))?,
+        message
+            .try_into()
+            .map_err(|_| "a message of another length")?,
+    ))
+}
+
+/// What a file with an aggregate of the compact set holds.
+pub(crate) struct ProofFile {
+    /// The slot that was signed in.
+    pub(crate) slot: Option<u64>,
+    /// What was signed, in hex digits.
+    pub(crate) message: String,
+    /// Who signed, by positions in the registry: a file of public keys, or the signers themselves.
+    pub(crate) signers: Bitfield,
+    /// The digest of the file of public keys; none if the signers are listed.
+    pub(crate) keys_digest: Option<[u8; 32]>,
+    /// Tag and proofs.
+    pub(crate) evidence: Vec<u8>,
+}
+
+/// Reads an aggregate.
+pub(crate) fn read(path: &Path) -> Result<ProofFile> {
+    let file = match Document::read::<Xmss<CompactSet>>(path)? {
+        Document::Aggregate(file) => file,
+        other => {
+            let (path, kind) = (path.display(), other.kind());
+            return Err(anyhow!("{path}: no aggregate, but a file of kind {kind}").into());
+        }
+    };
+    let (signers, keys_digest) = match file.signers::<Xmss<CompactSet>>()? {
+        Signers::Listed(listed) => (Bitfield::ones(listed.len()), None),
+        Signers::Registered { digest, support } => (support.signers(), Some(digest)),
+    };
+    if file.signature.0.first() == Some(&alphorn_scheme::list::TAG_LIST) {
+        let path = path.display();
+        return Err(anyhow!("{path}: a list of signatures, no proof: `verify` checks it").into());
+    }
+    Ok(ProofFile {
+        slot: file.slot,
+        message: file.message.to_string(),
+        signers,
+        keys_digest,
+        evidence: file.signature.0,
+    })
+}

@@ -1,0 +1,138 @@
+//! `alphorn proof inspect`: what stands in a proof, without verifying it.
+
+use crate::error::Result;
+use crate::files::xmss_proof::{ProofFile, read};
+use crate::machine::Machine;
+use crate::report::{Report, Sink, json_target, table};
+use crate::text;
+use alphorn_xmss::{Proofs, Set, preset_of_evidence};
+use anyhow::{Context, anyhow};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Header, statement and the sizes of all parts of a proof
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn proof inspect aggregate.json
+  alphorn proof inspect aggregate.json --json -
+
+Reads an aggregate that `aggregate --scheme xmss --form proof` wrote. The form of the proof is
+checked: header, lengths, elements below the modulus. Whether it holds is asked of `verify`.
+
+Elements have 31 bits. Sizes of parts follow from the header; all proofs of as many groups of 64
+signatures have the same. More than 1472 signatures are several proofs with disjoint supports.")]
+pub(super) struct Args {
+    /// An aggregate whose evidence is a proof
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write what was found as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    json: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("proof inspect", 0);
+    let sink = Sink::new(args.json.clone());
+    let path = args.file.display();
+    let file = read(&args.file)?;
+    let set = Set::Compact;
+    let preset = preset_of_evidence(file.signers.len(), &file.evidence)
+        .ok_or_else(|| anyhow!("{path}: the evidence begins with no header of a proof"))?;
+    let proofs = Proofs::new(set, preset)?;
+    let parts = proofs
+        .evidence_parts(&file.signers, &file.evidence)
+        .with_context(|| format!("{path}"))?;
+    sink.say(&statement(&file, set, &proofs));
+    let mut cases = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        let own = |error| anyhow!("{path}: part {number}: {error}");
+        proofs.decode(part.proof).map_err(own)?;
+        let signers = part.signers.count_ones();
+        sink.say(&format!(
+            "\nproof {} of {}\n{}",
+            number + 1,
+            parts.len(),
+            sizes(&proofs, signers)
+        ));
+        cases.push(case(&proofs, signers));
+    }
+    let fields = Map::from_iter([
+        ("set".to_owned(), json!(set.name())),
+        ("preset".to_owned(), json!(preset.name)),
+        ("slot".to_owned(), json!(file.slot)),
+        ("message".to_owned(), json!(file.message)),
+        ("registry_keys".to_owned(), json!(file.signers.len())),
+        (
+            "keys_digest".to_owned(),
+            json!(file.keys_digest.map(hex::encode)),
+        ),
+        ("signers".to_owned(), json!(file.signers.count_ones())),
+        ("evidence_bytes".to_owned(), json!(file.evidence.len())),
+        ("cases".to_owned(), Value::Array(cases)),
+    ]);
+    let machine = Machine::here(1, BTreeMap::new());
+    let config = json!({ "file": args.file });
+    sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
+
+/// What the file says is proved.
+fn statement(file: &ProofFile, set: Set, proofs: &Proofs) -> String {
+    let keys = match file.keys_digest {
+        Some(digest) => format!("the public keys with digest 0x{}", hex::encode(digest)),
+        None => "the listed signers".to_owned(),
+    };
+    let slot = file.slot.map_or("-".to_owned(), |slot| slot.to_string());
+    let lines = [
+        ("set", set.name().to_owned()),
+        ("preset", proofs.preset().name.to_owned()),
+        ("slot", slot),
+        ("message", file.message.clone()),
+        ("registry", format!("{} keys: {keys}", file.signers.len())),
+        ("signers", file.signers.count_ones().to_string()),
+        ("evidence", text::bytes(file.evidence.len() as u64)),
+    ];
+    let line = |(name, value): &(&str, String)| format!("{name:9} {value}");
+    lines.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The header's numbers and the sizes of the parts.
+fn sizes(proofs: &Proofs, signers: usize) -> String {
+    let sizes = proofs.sizes(signers);
+    let bytes = |elements: usize| elements as f64 * 31.0 / 8.0;
+    let row = |name: &str, elements: String, bytes: f64| {
+        let share = format!("{:.1} %", 100.0 * bytes / sizes.bytes as f64);
+        vec![name.to_owned(), elements, text::bytes(bytes as u64), share]
+    };
+    let mut rows = vec![row("header", "-".into(), sizes.header_bytes as f64)];
+    rows.extend(
+        proofs
+            .parts(signers)
+            .into_iter()
+            .map(|part| row(part.name, part.elements.to_string(), bytes(part.elements))),
+    );
+    rows.push(row("all", sizes.elements.to_string(), sizes.bytes as f64));
+    format!(
+        "{signers} signers in {} groups, {} slices of the commitment\n{}",
+        sizes.groups,
+        sizes.slices,
+        table(&["part", "elements", "bytes", "share"], &rows)
+    )
+}
+
+fn case(proofs: &Proofs, signers: usize) -> Value {
+    let sizes = proofs.sizes(signers);
+    let part = |part: alphorn_stark::proof::PartSize| json!({ "name": part.name, "elements": part.elements });
+    json!({
+        "signers": signers,
+        "groups": sizes.groups,
+        "slices": sizes.slices,
+        "class": if sizes.slices <= 64 { 64 } else { 256 },
+        "proof_kind": "leaf",
+        "elements": sizes.elements,
+        "header_bytes": sizes.header_bytes,
+        "proof_bytes": sizes.bytes,
+        "parts": proofs.parts(signers).into_iter().map(part).collect::<Vec<_>>(),
+    })
+}

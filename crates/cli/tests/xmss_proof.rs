@@ -1,0 +1,200 @@
+//! Proofs of XMSS signatures, from outside: the built binary, files in, files out.
+
+mod file_tool;
+
+use file_tool::{Bench, changed, vote, votes};
+use serde_json::{Value, json};
+use std::fs;
+
+const COMPACT: &str = " --scheme xmss";
+const OTHER: &str = "0x7878787878787878787878787878787878787878787878787878787878787878";
+
+/// Votes of interop validators at slot 7, and their proof over the file of their keys.
+fn proved(bench: &Bench, options: &str) -> Value {
+    bench.votes(COMPACT, &format!("{COMPACT} --slot 7"));
+    bench
+        .run(&format!(
+            "aggregate votes{COMPACT} --form proof --keys keys/public-keys.json{options} \
+             --out proof.json"
+        ))
+        .expect(0, "bytes of evidence");
+    bench.json("proof.json")
+}
+
+fn evidence(file: &Value) -> Vec<u8> {
+    hex::decode(&file["signature"].as_str().unwrap()[2..]).unwrap()
+}
+
+#[test]
+fn a_proof_is_made_inspected_and_verified() {
+    let bench = Bench::new();
+    let file = proved(&bench, "");
+    assert_eq!(evidence(&file).first(), Some(&1));
+    let verify = format!("verify proof.json{COMPACT} --keys keys/public-keys.json");
+    bench.run(&verify).expect(0, "valid");
+    bench
+        .run(&format!("verify proof.json{COMPACT}"))
+        .expect(2, "no file of --keys");
+    bench
+        .run("proof inspect proof.json --json inspect.json")
+        .expect(0, "opened rows");
+    let inspect = bench.json("inspect.json");
+    let bytes = evidence(&file).len();
+    assert_eq!(inspect["slot"], 7);
+    assert_eq!(inspect["preset"], "fast");
+    assert_eq!(inspect["evidence_bytes"], bytes);
+    assert_eq!(inspect["cases"][0]["proof_bytes"], bytes - 1);
+    assert_eq!(inspect["cases"][0]["groups"], 1);
+    // Listed signers are the registry themselves.
+    bench
+        .run(&format!(
+            "aggregate votes{COMPACT} --form proof --preset small --out small.json"
+        ))
+        .expect(0, "signers");
+    let small = bench.json("small.json");
+    assert!(evidence(&small).len() < bytes);
+    bench
+        .run(&format!("verify small.json{COMPACT}"))
+        .expect(0, "valid");
+    bench
+        .run("proof inspect small.json")
+        .expect(0, "the listed signers");
+    bench
+        .run(&format!(
+            "merge proof.json small.json{COMPACT} --out merged.json"
+        ))
+        .expect(2, "proofs do not merge");
+}
+
+#[test]
+fn what_is_changed_in_a_proof_does_not_verify() {
+    let bench = Bench::new();
+    let file = proved(&bench, "");
+    let verify = format!("verify lie.json{COMPACT} --keys keys/public-keys.json");
+    let check = |lie: &Value, code: i32, words: &str| {
+        fs::write(bench.path("lie.json"), lie.to_string()).unwrap();
+        bench.run(&verify).expect(code, words);
+    };
+    let with = |key: &str, value: Value| {
+        let mut lie = file.clone();
+        lie[key] = value;
+        lie
+    };
+    let lie = bench.tampered("proof.json", "/slot", json!(8));
+    bench
+        .run(&format!(
+            "verify {lie}{COMPACT} --keys keys/public-keys.json"
+        ))
+        .expect(1, "the proof does not hold");
+    check(&with("message", json!(OTHER)), 1, "the proof does not hold");
+    check(
+        &with("signature", changed(&file["signature"])),
+        1,
+        "INVALID",
+    );
+    let honest = evidence(&file);
+    for place in [1, 9, 40, honest.len() / 3, honest.len() - 9] {
+        let mut bytes = honest.clone();
+        bytes[place] ^= 0x20;
+        let lie = with("signature", json!(format!("0x{}", hex::encode(&bytes))));
+        check(&lie, 1, "INVALID");
+    }
+    let cut = hex::encode(&honest[..honest.len() - 1]);
+    check(&with("signature", json!(format!("0x{cut}"))), 1, "INVALID");
+    // A signer more or fewer, in the same registry.
+    let mut fewer = file.clone();
+    bench
+        .run(&format!(
+            "aggregate {}{COMPACT} --keys keys/public-keys.json --out list.json",
+            votes(0..7)
+        ))
+        .expect(0, "signers");
+    fewer["registry"]["support"] = bench.json("list.json")["registry"]["support"].clone();
+    check(&fewer, 1, "the proof does not hold");
+    check(&file, 0, "valid");
+}
+
+#[test]
+fn a_bad_vote_is_named_before_anything_is_proved() {
+    let bench = Bench::new();
+    bench.votes(COMPACT, &format!("{COMPACT} --slot 7"));
+    let first = vote(0);
+    let mut lie = bench.json(&first);
+    lie["signature"] = bench.json(&vote(1))["signature"].clone();
+    fs::write(bench.path(&first), lie.to_string()).unwrap();
+    let aggregate = format!("aggregate votes{COMPACT} --form proof --out proof.json");
+    bench.run(&aggregate).expect(1, &first);
+    assert!(!bench.path("proof.json").exists());
+}
+
+#[test]
+fn sets_and_schemes_without_proofs_say_so() {
+    let bench = Bench::new();
+    let test = " --scheme xmss --set test";
+    bench.votes(test, &format!("{test} --slot 7"));
+    bench
+        .run(&format!(
+            "aggregate votes{test} --form proof --out proof.json"
+        ))
+        .expect(2, "xmss-test has no proofs");
+    bench
+        .run("proof security --set prod")
+        .expect(2, "those of compact can");
+    bench
+        .run("slot --scheme xmss --set prod --layers list/proof --validators 4")
+        .expect(2, "those of compact can");
+    bench
+        .run("slot --scheme bls --preset fast --validators 4")
+        .expect(2, "has no presets");
+    bench
+        .run("aggregate votes --preset small --out x.json")
+        .expect(2, "has no presets");
+    bench
+        .run(&format!("aggregate votes{test} --out list.json"))
+        .expect(0, "signers");
+    bench.run("proof inspect list.json").expect(2, "xmss-test");
+}
+
+#[test]
+fn the_security_of_each_preset_is_computed() {
+    let bench = Bench::new();
+    bench
+        .run("proof security --json security.json")
+        .expect(0, "least of all");
+    let report = bench.json("security.json");
+    for case in report["cases"].as_array().unwrap() {
+        let least = case["security_bits"].as_f64().unwrap();
+        assert!((120.0..124.0).contains(&least), "{case}");
+        let terms = case["terms"].as_array().unwrap();
+        assert!(terms.iter().all(|t| t["bits"].as_f64().unwrap() >= least));
+    }
+    assert_eq!(report["assumptions"].as_array().unwrap().len(), 7);
+}
+
+#[test]
+fn a_slot_with_proofs_is_accepted_and_says_its_form() {
+    let bench = Bench::new();
+    let slot = "slot --scheme xmss --validators 12 --threads 2 --json";
+    bench.run(&format!("{slot} proofs.json")).expect(0, "");
+    assert_eq!(bench.json("proofs.json")["config"]["layers"], "list/proof");
+    bench
+        .run(&format!("{slot} lists.json --layers list/list"))
+        .expect(0, "");
+    assert_eq!(bench.json("lists.json")["config"]["layers"], "list/list");
+}
+
+#[test]
+fn the_bench_measures_and_writes_a_cost_table() {
+    let bench = Bench::new();
+    let line = "bench proof --n 3 --threads 1 --runs 1 --json proof.json --emit-costs costs.json";
+    bench.run(line).expect(0, "cited: not of this run");
+    let case = &bench.json("proof.json")["cases"][0];
+    assert_eq!(case["n_signatures"], 3);
+    assert_eq!(case["groups"], 1);
+    assert!(case["prove_ms"]["p50"].as_f64().unwrap() > 0.0);
+    let costs = bench.json("costs.json");
+    assert_eq!(costs["abilities"]["layers"], json!(["list", "proof"]));
+    let op = |name| move |row: &&Value| row["op"] == name;
+    let ops = costs["ops"].as_array().unwrap();
+    assert!(ops.iter().any(|row| op("collect")(&row)));
+}
