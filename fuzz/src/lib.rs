@@ -18,6 +18,7 @@ mod proto;
 mod sums;
 mod trace;
 mod types;
+mod worker;
 mod xmss;
 
 pub use bls::bls_bytes;
@@ -32,6 +33,7 @@ pub use proto::{proto_message, topic_name};
 pub use sums::sum_methods;
 pub use trace::trace_line;
 pub use types::{codec_reader, support_code};
+pub use worker::{bisect_ops, child_frame, plan_ops};
 pub use xmss::{xmss_bytes, xmss_files};
 
 /// One fuzz target.
@@ -56,6 +58,12 @@ pub const TARGETS: &[Target] = &[
         mutations: 100,
     },
     Target {
+        name: "bisect_ops",
+        run: bisect_ops,
+        seeds: worker::bisect_ops_seeds,
+        mutations: 2_000,
+    },
+    Target {
         name: "bls_bytes",
         run: bls_bytes,
         seeds: bls::bls_bytes_seeds,
@@ -72,6 +80,12 @@ pub const TARGETS: &[Target] = &[
         run: broadcast_roles,
         seeds: broadcast::broadcast_roles_seeds,
         mutations: 20_000,
+    },
+    Target {
+        name: "child_frame",
+        run: child_frame,
+        seeds: worker::child_frame_seeds,
+        mutations: 50_000,
     },
     Target {
         name: "codec_reader",
@@ -102,6 +116,12 @@ pub const TARGETS: &[Target] = &[
         run: lattice_proof,
         seeds: lattice::lattice_proof_seeds,
         mutations: 60,
+    },
+    Target {
+        name: "plan_ops",
+        run: plan_ops,
+        seeds: worker::plan_ops_seeds,
+        mutations: 1_000,
     },
     Target {
         name: "proto_message",
