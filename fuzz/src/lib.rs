@@ -8,6 +8,7 @@
 
 mod bls;
 mod broadcast;
+mod falcon;
 mod gossip;
 mod ipa;
 mod key_cache;
@@ -23,6 +24,7 @@ mod xmss;
 
 pub use bls::bls_bytes;
 pub use broadcast::{broadcast_message, broadcast_roles};
+pub use falcon::{falcon_bytes, falcon_evidence};
 pub use gossip::gossip_message;
 pub use ipa::ipa_proof;
 pub use key_cache::key_cache;
@@ -92,6 +94,18 @@ pub const TARGETS: &[Target] = &[
         run: codec_reader,
         seeds: types::codec_reader_seeds,
         mutations: 200_000,
+    },
+    Target {
+        name: "falcon_bytes",
+        run: falcon_bytes,
+        seeds: falcon::falcon_bytes_seeds,
+        mutations: 20_000,
+    },
+    Target {
+        name: "falcon_evidence",
+        run: falcon_evidence,
+        seeds: falcon::falcon_evidence_seeds,
+        mutations: 40,
     },
     Target {
         name: "gossip_message",

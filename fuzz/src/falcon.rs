@@ -1,0 +1,230 @@
+//! The decoders of `alphorn-falcon`: keys and signatures of both flavours, and the evidence of
+//! aggregates and collections.
+
+use std::sync::{Arc, OnceLock};
+
+use alphorn_falcon::codec::{decode_key, decode_signature, encode_key, encode_signature};
+use alphorn_falcon::{
+    Collections, EpochKeys, Falcon, Flavour, OriginalKey, PublicKey, SIGNATURE_BYTES, SecretKey,
+    Signers,
+};
+use alphorn_labrador::Backend;
+use alphorn_scheme::{Bytes, Claim, Ctx, Evidence, Layer, Part, Scheme, Statement, list};
+use alphorn_types::{Assignment, Epoch, Layout, Slot, Support};
+
+/// What is signed.
+const MESSAGE: [u8; 32] = [9; 32];
+/// Members of the committee, all of which sign.
+const MEMBERS: u32 = 2;
+
+fn flavour(selector: u8) -> Flavour {
+    match selector % 2 {
+        0 => Flavour::FnDsa,
+        _ => Flavour::Original,
+    }
+}
+
+/// Decodes a public key, a signature or a secret key; what is accepted is encoded to the same bytes.
+///
+/// Input: `flavour and kind u8 | bytes`.
+///
+/// # Panics
+///
+/// If accepted bytes are not the ones that the encoder writes, or a secret key that is accepted does
+/// not sign.
+pub fn falcon_bytes(data: &[u8]) -> bool {
+    let Some((&selector, bytes)) = data.split_first() else {
+        return false;
+    };
+    let flavour = flavour(selector);
+    match selector / 2 % 3 {
+        0 => {
+            let Ok(key) = PublicKey::from_bytes(flavour, bytes) else {
+                return false;
+            };
+            let numbers = decode_key(flavour, bytes).expect("a key that was accepted");
+            assert_eq!(encode_key(flavour, &numbers)[..], *bytes, "two encodings");
+            assert_eq!(key.bytes()[..], *bytes, "another key");
+            true
+        }
+        1 => {
+            let Ok((salt, s2)) = decode_signature(flavour, bytes) else {
+                return false;
+            };
+            let again = encode_signature(flavour, &salt, &s2).expect("what was decoded");
+            assert_eq!(again[..], *bytes, "two encodings of one signature");
+            true
+        }
+        _ => secret_key(flavour, bytes),
+    }
+}
+
+/// Whether the bytes are a secret key. If they are, it signs: the decoders of the library take keys
+/// with which its signers would fail or never end.
+fn secret_key(flavour: Flavour, bytes: &[u8]) -> bool {
+    let (public, signature) = match flavour {
+        Flavour::FnDsa => {
+            let Ok(key) = SecretKey::from_bytes(bytes) else {
+                return false;
+            };
+            (key.public().clone(), key.sign(&MESSAGE, &[0; 32]))
+        }
+        Flavour::Original => {
+            let Ok(key) = OriginalKey::from_bytes(bytes) else {
+                return false;
+            };
+            (key.public().clone(), key.sign(&MESSAGE, &[0; 32]))
+        }
+    };
+    let item = alphorn_falcon::Item {
+        key: &public,
+        message: &MESSAGE,
+        signature: &signature,
+    };
+    assert!(
+        alphorn_falcon::verify(&item).is_ok(),
+        "a key of another key"
+    );
+    true
+}
+
+/// A public key, a signature and a secret key of each flavour.
+pub(crate) fn falcon_bytes_seeds() -> Vec<Vec<u8>> {
+    let (draft, original) = (SecretKey::interop(0), OriginalKey::interop(0));
+    let seed = |selector: u8, bytes: &[u8]| [&[selector], bytes].concat();
+    vec![
+        seed(0, draft.public().bytes()),
+        seed(1, original.public().bytes()),
+        seed(2, &draft.sign(&MESSAGE, &[0; 32])),
+        seed(3, &original.sign(&MESSAGE, &[0; 32])),
+        seed(4, draft.bytes()),
+        seed(5, original.bytes()),
+    ]
+}
+
+/// A committee whose members signed, with their aggregate and their collection.
+struct World {
+    scheme: Falcon,
+    keys: EpochKeys,
+    list: Bytes,
+    proof: Bytes,
+}
+
+fn statement(layer: Layer) -> Statement {
+    Statement {
+        layer,
+        first: 0,
+        len: MEMBERS,
+        slot: Slot(1),
+        message: MESSAGE,
+    }
+}
+
+fn world() -> &'static World {
+    static WORLD: OnceLock<World> = OnceLock::new();
+    WORLD.get_or_init(|| {
+        let scheme = Falcon::new(Collections::Proofs, Backend::measured());
+        let (signers, registry) = Signers::interop(MEMBERS, None);
+        let layout = Layout::new(MEMBERS, 1, 1).expect("a layout");
+        let members = (0..MEMBERS).collect();
+        let assignment = Assignment::new(Epoch(0), layout, members).expect("a permutation");
+        let mut scratch = ();
+        let mut ctx = Ctx::single(&mut scratch);
+        let keys = scheme
+            .keys(&Arc::new(registry), &Arc::new(assignment), &mut ctx)
+            .expect("one key a member");
+        let votes: Vec<(u32, Bytes)> = (0..MEMBERS)
+            .map(|i| {
+                let key = signers.key(alphorn_types::Validator(i)).expect("a member");
+                (i, key.sign(&MESSAGE, &[0; 32]).to_vec().into())
+            })
+            .collect();
+        let aggregate = statement(Layer::Aggregate);
+        let aggregate = scheme
+            .aggregate(&keys, &aggregate, &votes, &mut ctx)
+            .expect("votes of all members");
+        let list = aggregate.bytes.clone();
+        let part = Part {
+            offset: 0,
+            layer: Layer::Aggregate,
+            evidence: aggregate,
+        };
+        let collection = scheme
+            .combine(&keys, &statement(Layer::Collection), &[part], 1, &mut ctx)
+            .expect("valid signatures");
+        let proof = collection.bytes;
+        World {
+            scheme,
+            keys,
+            list,
+            proof,
+        }
+    })
+}
+
+/// Verifies the evidence of an aggregate or a collection of which everybody is a signer. The tag, the
+/// number of signatures and the bytes are the input's.
+///
+/// Input: `kind u8 | bytes`. Kind 0: the bytes are an aggregate. Kind 1: a collection. Others: places
+/// of the honest aggregate (even) or collection (odd), two bytes each, and what is written there.
+///
+/// # Panics
+///
+/// If a collection that is not the honest one is accepted, or an aggregate of another length.
+pub fn falcon_evidence(data: &[u8]) -> bool {
+    let Some((&kind, bytes)) = data.split_first() else {
+        return false;
+    };
+    let world = world();
+    let (layer, honest) = match kind % 2 {
+        0 => (Layer::Aggregate, &world.list),
+        _ => (Layer::Collection, &world.proof),
+    };
+    let evidence = match kind {
+        0 | 1 => bytes.to_vec(),
+        _ => {
+            let mut evidence = honest.to_vec();
+            for edit in bytes.chunks_exact(3) {
+                let place = u32::from(edit[0]) | u32::from(edit[1]) << 8;
+                // Spread over the whole evidence, however long it is.
+                let place = place as usize * evidence.len() / (1 << 16);
+                evidence[place] = edit[2];
+            }
+            evidence
+        }
+    };
+    let support = Support::from_multiplicities(&[1; MEMBERS as usize]).expect("all members");
+    let claim = Claim::Group {
+        statement: statement(layer),
+        evidence: Evidence {
+            support: Arc::new(support),
+            bytes: evidence.clone().into(),
+        },
+    };
+    let mut scratch = ();
+    let mut ctx = Ctx::single(&mut scratch);
+    let claims = [claim];
+    let verdicts = world
+        .scheme
+        .prepare(&world.keys, &claims, &[0; 32], &mut ctx);
+    let accepted = world.scheme.check(&world.keys, &verdicts, 0..1);
+    if accepted && layer == Layer::Collection {
+        assert_eq!(evidence[..], honest[..], "a forged proof verifies");
+    }
+    if accepted {
+        let list = list::list_bytes(MEMBERS as usize, SIGNATURE_BYTES);
+        assert!(layer == Layer::Collection || evidence.len() == list);
+    }
+    accepted
+}
+
+/// Both kinds of evidence, whole and by no edits.
+pub(crate) fn falcon_evidence_seeds() -> Vec<Vec<u8>> {
+    let world = world();
+    vec![
+        [&[0], &world.list[..]].concat(),
+        [&[1], &world.proof[..]].concat(),
+        vec![2],
+        vec![3],
+    ]
+}
