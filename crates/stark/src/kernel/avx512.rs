@@ -8,7 +8,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{DOT_MAX, PRODUCTS_MAX, Packed, Pass};
+use super::{Circulant, DOT_MAX, MIXED, PRODUCTS_MAX, Packed, Pass};
 use crate::field::{Fp, P, P_INVERSE};
 
 /// Proof that this CPU has AVX-512 F, BW, DQ, VL and IFMA.
@@ -51,7 +51,7 @@ const ODD: __mmask16 = 0xaaaa;
 /// The even positions of 32-bit words.
 const EVEN: __mmask16 = 0x5555;
 
-/// floor(2^52 / p) for words below 2^40: the quotient by p is at most one too small.
+/// floor(2^52 / p): the quotient of words below 2^52 by p is at most one too small.
 const BARRETT: i64 = ((1u64 << 52) / P as u64) as i64;
 
 /// 2^52 mod p.
@@ -240,14 +240,77 @@ impl Packed for Lanes {
         let mut out = [Lanes(splat64(0)); M];
         for m in 0..M {
             for sum in &mut sums[m] {
-                // SAFETY: see `Lanes`.
-                unsafe {
-                    let q = _mm512_madd52hi_epu64(splat64(0), *sum, splat64(BARRETT));
-                    *sum = _mm512_sub_epi64(*sum, _mm512_mul_epu32(q, splat64(P as i64)));
-                }
+                *sum = barrett(*sum);
             }
             out[m] = Lanes(correct(join_low(sums[m][0], sums[m][1])));
         }
         out
+    }
+
+    /// With s = x_low + x_high and d = x_low − x_high the sum of the halves of the result is
+    /// (A + B)·s, their difference (A − B)·d: half of the multiply-adds, which one port does.
+    ///
+    /// All integers are exact up to multiples of 2p, which are added where a difference could be
+    /// negative; so a sum that is halved stays even. Bounds: s < 2p, d < 3p, entries of A − B plus
+    /// `shift` at most 1,024: below 8·1024·3p < 2^46, and everything below 2^49.
+    #[inline(always)]
+    fn mix(matrix: &Circulant, x: &[Halves; MIXED]) -> [Self; MIXED] {
+        const HALF: usize = MIXED / 2;
+        const LIFT: i64 = (2 * P as i64) << 14;
+        let mut halves = [[splat64(0); MIXED]; 2];
+        for (h, out) in halves.iter_mut().enumerate() {
+            let mut sums = [splat64(0); HALF];
+            let mut differences = [splat64(0); HALF];
+            // SAFETY: see `Lanes`.
+            unsafe {
+                let mut shifted = splat64(0);
+                for j in 0..HALF {
+                    let (low, high) = (x[j].0[h], x[HALF + j].0[h]);
+                    sums[j] = _mm512_add_epi64(low, high);
+                    let lifted = _mm512_add_epi64(low, splat64(2 * i64::from(P)));
+                    differences[j] = _mm512_sub_epi64(lifted, high);
+                    shifted = _mm512_add_epi64(shifted, differences[j]);
+                }
+                let shift = splat64(matrix.shift as i64);
+                let shifted = _mm512_madd52lo_epu64(splat64(0), shifted, shift);
+                let lift = _mm512_sub_epi64(splat64(LIFT), shifted);
+                for start in (0..HALF).step_by(4) {
+                    let mut of_sums = [splat64(0); 4];
+                    let mut of_differences = [lift; 4];
+                    for j in 0..HALF {
+                        for m in 0..4 {
+                            let w = splat64(matrix.sums[start + m][j] as i64);
+                            of_sums[m] = _mm512_madd52lo_epu64(of_sums[m], sums[j], w);
+                            let w = splat64(matrix.differences[start + m][j] as i64);
+                            of_differences[m] =
+                                _mm512_madd52lo_epu64(of_differences[m], differences[j], w);
+                        }
+                    }
+                    for m in 0..4 {
+                        let low = _mm512_add_epi64(of_sums[m], of_differences[m]);
+                        let lifted = _mm512_add_epi64(of_sums[m], splat64(4 * LIFT));
+                        let high = _mm512_sub_epi64(lifted, of_differences[m]);
+                        out[start + m] = _mm512_srli_epi64::<1>(low);
+                        out[HALF + start + m] = _mm512_srli_epi64::<1>(high);
+                    }
+                }
+            }
+        }
+        let mut mixed = [Lanes(splat64(0)); MIXED];
+        let [even, odd] = halves;
+        for (mixed, (even, odd)) in mixed.iter_mut().zip(even.into_iter().zip(odd)) {
+            *mixed = Lanes(correct(join_low(barrett(even), barrett(odd))));
+        }
+        mixed
+    }
+}
+
+/// Words below 2^52 reduced below 2p: the quotient is at most one too small.
+#[inline(always)]
+fn barrett(word: __m512i) -> __m512i {
+    // SAFETY: see `Lanes`.
+    unsafe {
+        let q = _mm512_madd52hi_epu64(splat64(0), word, splat64(BARRETT));
+        _mm512_sub_epi64(word, _mm512_mul_epu32(q, splat64(P as i64)))
     }
 }

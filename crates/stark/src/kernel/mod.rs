@@ -63,6 +63,54 @@ pub trait Packed: Copy {
 
     /// Σ_i x_i · w_i for `M` rows w of plain integers whose sum is at most [`SMALL_SUM_MAX`].
     fn dot_small<const M: usize>(x: &[Self::Split], rows: [&[u64]; M]) -> [Self; M];
+
+    /// The matrix times x.
+    #[inline(always)]
+    fn mix(matrix: &Circulant, x: &[Self::Split; MIXED]) -> [Self; MIXED] {
+        let mut out = [Self::splat(Fp::ZERO); MIXED];
+        for (out, rows) in out.chunks_exact_mut(4).zip(matrix.rows.chunks_exact(4)) {
+            let sums = Self::dot_small(x, [&rows[0], &rows[1], &rows[2], &rows[3]]);
+            out.copy_from_slice(&sums);
+        }
+        out
+    }
+}
+
+/// Elements that a [`Circulant`] mixes.
+pub const MIXED: usize = 16;
+
+/// A circulant matrix of small integers, whole and in parts: it is (A B; B A) with halves A and B.
+#[derive(Clone, Debug)]
+pub struct Circulant {
+    rows: [[u64; MIXED]; MIXED],
+    /// A + B.
+    sums: [[u64; MIXED / 2]; MIXED / 2],
+    /// A − B, increased by `shift` so that nothing is negative.
+    differences: [[u64; MIXED / 2]; MIXED / 2],
+    shift: u64,
+}
+
+impl Circulant {
+    /// The matrix with this first row; each next row is the one before turned to the right.
+    ///
+    /// # Panics
+    /// If the sum of the row exceeds [`SMALL_SUM_MAX`].
+    pub fn new(row: &[u32; MIXED]) -> Circulant {
+        let entry = |i: usize, j: usize| u64::from(row[(MIXED + j - i) % MIXED]);
+        let sum: u64 = row.iter().map(|x| u64::from(*x)).sum();
+        assert!(sum <= SMALL_SUM_MAX, "entries are small");
+        let half = MIXED / 2;
+        let shift = u64::from(row.iter().copied().max().unwrap_or_default());
+        let part = |f: &dyn Fn(u64, u64) -> u64| {
+            std::array::from_fn(|i| std::array::from_fn(|j| f(entry(i, j), entry(i, half + j))))
+        };
+        Circulant {
+            rows: std::array::from_fn(|i| std::array::from_fn(|j| entry(i, j))),
+            sums: part(&|a, b| a + b),
+            differences: part(&|a, b| a + shift - b),
+            shift,
+        }
+    }
 }
 
 /// Terms that one [`Packed::dot`] may have: no accumulator overflows up to here.

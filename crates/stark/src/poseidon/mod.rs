@@ -17,7 +17,7 @@ mod trace;
 use std::sync::LazyLock;
 
 use crate::field::Fp;
-use crate::kernel::{Backend, DOT_MAX, Packed, Pass, SMALL_SUM_MAX};
+use crate::kernel::{Backend, Circulant, DOT_MAX, MIXED, Packed, Pass, SMALL_SUM_MAX};
 
 use block::{Block, ROWS};
 use single::Single;
@@ -68,9 +68,10 @@ const ROW_24: [u32; WIDTH_24] = [
 pub(crate) struct Tables<const T: usize> {
     /// Constants of each round.
     constants: Vec<[Fp; T]>,
-    /// The matrix: plain integers if `small`, else words in Montgomery form.
+    /// The matrix: plain integers if they are small, else words in Montgomery form.
     matrix: [[u64; T]; T],
-    small: bool,
+    /// The matrix if it is small.
+    circulant: Option<Circulant>,
     /// All partial rounds.
     block: Block<T>,
     /// The same for one state.
@@ -94,10 +95,11 @@ impl<const T: usize> Tables<T> {
         let (before, after) = (&constants[..HALF_FULL], &constants[HALF_FULL + partial..]);
         let single = Single::new(&elements, [before, after], &block);
         assert!(T + partial <= DOT_MAX, "a row of the block fits a sum");
+        let row: Option<&[u32; MIXED]> = row.as_slice().try_into().ok();
         Tables {
             constants,
             matrix,
-            small,
+            circulant: row.filter(|_| small).map(Circulant::new),
             block,
             single,
         }
@@ -115,7 +117,7 @@ impl<const T: usize> Tables<T> {
             for x in &mut state[..if full { T } else { 1 }] {
                 *x = *x * *x * *x;
             }
-            let entry = |w: u64| match self.small {
+            let entry = |w: u64| match self.circulant.is_some() {
                 true => Fp::new(w as u32),
                 false => Fp::from_word(w as u32),
             };
@@ -146,16 +148,13 @@ impl<const T: usize> Tables<T> {
         for ((x, c), split) in state.iter().zip(constants).zip(&mut split) {
             *split = x.add(V::splat(*c)).cube().split();
         }
-        for (rows, out) in self
-            .matrix
-            .chunks_exact(ROWS)
-            .zip(state.chunks_exact_mut(ROWS))
-        {
-            let rows: [&[u64]; ROWS] = [&rows[0], &rows[1], &rows[2], &rows[3]];
-            let sums = match self.small {
-                true => V::dot_small(&split, rows),
-                false => V::dot(&split, rows),
-            };
+        if let (Some(circulant), Ok(split)) = (&self.circulant, split.as_slice().try_into()) {
+            state.copy_from_slice(&V::mix(circulant, split));
+            return;
+        }
+        let rows = self.matrix.chunks_exact(ROWS);
+        for (rows, out) in rows.zip(state.chunks_exact_mut(ROWS)) {
+            let sums = V::dot(&split, [&rows[0], &rows[1], &rows[2], &rows[3]]);
             out.copy_from_slice(&sums);
         }
     }
