@@ -164,8 +164,9 @@ fn printed(n: u32, schedule: &Schedule) -> String {
     let salts = n as u64 * SALT_BYTES as u64;
     let plain = n as u64 * SIGNATURE_BYTES as u64;
     format!(
-        "{} signatures, profile {}: proof {} (predicted) and {} of salts, against {} of signatures\n\n{}\n",
+        "{} signature{}, profile {}: proof {} (predicted) and {} of salts, against {} of signatures\n\n{}\n",
         text::count(u64::from(n)),
+        if n == 1 { "" } else { "s" },
         schedule.profile.name(),
         text::bytes(schedule.bytes),
         text::bytes(salts),
