@@ -15,6 +15,7 @@ mod key_cache;
 mod lattice;
 mod locate;
 mod mutate;
+mod net;
 mod proto;
 mod sums;
 mod trace;
@@ -31,6 +32,7 @@ pub use key_cache::key_cache;
 pub use lattice::lattice_proof;
 pub use locate::bad_items;
 pub use mutate::Mutator;
+pub use net::{broadcast_frame, reqresp_frame, topic_parse};
 pub use proto::{proto_message, topic_name};
 pub use sums::sum_methods;
 pub use trace::trace_line;
@@ -70,6 +72,12 @@ pub const TARGETS: &[Target] = &[
         run: bls_bytes,
         seeds: bls::bls_bytes_seeds,
         mutations: 100_000,
+    },
+    Target {
+        name: "broadcast_frame",
+        run: broadcast_frame,
+        seeds: net::broadcast_frame_seeds,
+        mutations: 50_000,
     },
     Target {
         name: "broadcast_message",
@@ -144,6 +152,12 @@ pub const TARGETS: &[Target] = &[
         mutations: 200_000,
     },
     Target {
+        name: "reqresp_frame",
+        run: reqresp_frame,
+        seeds: net::reqresp_frame_seeds,
+        mutations: 50_000,
+    },
+    Target {
         name: "sum_methods",
         run: sum_methods,
         seeds: sums::sum_methods_seeds,
@@ -160,6 +174,12 @@ pub const TARGETS: &[Target] = &[
         run: topic_name,
         seeds: proto::topic_name_seeds,
         mutations: 200_000,
+    },
+    Target {
+        name: "topic_parse",
+        run: topic_parse,
+        seeds: net::topic_parse_seeds,
+        mutations: 100_000,
     },
     Target {
         name: "trace_line",
