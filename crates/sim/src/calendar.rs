@@ -5,12 +5,14 @@
 //! comes. The width of a bucket follows from counts of events alone, never from a clock, and cannot
 //! change the order (R. Brown, "Calendar queues", CACM 31, 1988).
 
+mod pool;
 mod slab;
 #[cfg(test)]
 mod tests;
 
 pub use slab::Slab;
 
+use pool::{NONE, Pool};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -29,14 +31,15 @@ const WIDTH_BITS: u32 = 13;
 /// Widest bucket: 2^40 ns are 18 minutes, more than a run has.
 const WIDTH_BITS_MAX: u32 = 40;
 /// Events of a bucket that the width aims at, least and most before it changes.
-const AIM: (u64, u64, u64) = (8, 16, 64);
-/// How many events ahead memory is read: about what a miss takes.
-const AHEAD: usize = 4;
+const AIM: (u64, u64, u64) = (32, 64, 256);
+/// For how many events memory is read ahead at once, so that their misses overlap.
+const AHEAD: usize = 16;
 /// Events between two looks at the width.
 const LOOK: u64 = 1 << 16;
 
-/// Something that happens at a node: 24 bytes.
+/// Something that happens at a node: 32 bytes, half a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(32))]
 pub struct Event {
     /// Virtual time.
     pub time_ns: u64,
@@ -45,10 +48,15 @@ pub struct Event {
     /// Where.
     pub node: u32,
     tag: u32,
+    /// What else who scheduled it wants to find in it.
+    pub more: [u32; 2],
 }
 
+const _: () = assert!(size_of::<Event>() == 32, "two events are a cache line");
+
 impl Event {
-    fn new(time_ns: u64, seq: u64, node: u32, kind: u8, arg: u32) -> Self {
+    #[inline]
+    fn new(time_ns: u64, seq: u64, node: u32, (kind, arg): (u8, u32), more: [u32; 2]) -> Self {
         assert!(kind <= KIND_MAX && arg <= ARG_MAX, "event {kind} of {arg}");
         let tag = u32::from(kind) << ARG_BITS | arg;
         Event {
@@ -56,6 +64,7 @@ impl Event {
             seq,
             node,
             tag,
+            more,
         }
     }
 
@@ -97,10 +106,25 @@ pub trait EventQueue: Default {
     ///
     /// # Panics
     /// If kind or argument are above their maximum.
-    fn push(&mut self, time_ns: u64, node: u32, kind: u8, arg: u32);
+    fn push_with(&mut self, time_ns: u64, node: u32, what: (u8, u32), more: [u32; 2]);
+
+    /// Schedules an event that its kind and argument say all about.
+    ///
+    /// # Panics
+    /// As [`EventQueue::push_with`].
+    #[inline]
+    fn push(&mut self, time_ns: u64, node: u32, kind: u8, arg: u32) {
+        self.push_with(time_ns, node, (kind, arg), [0; 2]);
+    }
+
+    /// The first event, if it happens at `until_ns` or before.
+    fn pop_until(&mut self, until_ns: u64) -> Option<Event>;
 
     /// The first event.
-    fn pop(&mut self) -> Option<Event>;
+    #[inline]
+    fn pop(&mut self) -> Option<Event> {
+        self.pop_until(u64::MAX)
+    }
 
     /// When the first event happens.
     fn next_time_ns(&mut self) -> Option<u64>;
@@ -113,11 +137,11 @@ pub trait EventQueue: Default {
         self.len() == 0
     }
 
-    /// An event that comes a few events later, if that is known: what it needs may be read ahead. It
-    /// decides nothing.
+    /// Events that come next, as far as is known: what they need may be read ahead. It decides
+    /// nothing.
     #[inline]
-    fn soon(&self) -> Option<&Event> {
-        None
+    fn soon(&mut self) -> &[Event] {
+        &[]
     }
 }
 
@@ -129,13 +153,16 @@ pub struct Heap {
 }
 
 impl EventQueue for Heap {
-    fn push(&mut self, time_ns: u64, node: u32, kind: u8, arg: u32) {
-        let event = Event::new(time_ns, self.scheduled, node, kind, arg);
+    fn push_with(&mut self, time_ns: u64, node: u32, what: (u8, u32), more: [u32; 2]) {
+        let event = Event::new(time_ns, self.scheduled, node, what, more);
         self.events.push(Reverse(event));
         self.scheduled += 1;
     }
 
-    fn pop(&mut self) -> Option<Event> {
+    fn pop_until(&mut self, until_ns: u64) -> Option<Event> {
+        if self.next_time_ns()? > until_ns {
+            return None;
+        }
         self.events.pop().map(|Reverse(event)| event)
     }
 
@@ -169,11 +196,12 @@ pub struct Calendar {
     late: BinaryHeap<Reverse<Event>>,
     /// Number of the current bucket from time zero.
     bucket: u64,
-    near: Vec<Vec<Event>>,
+    pool: Pool,
+    near: Vec<u32>,
     /// A bit for each bucket of the near ring that has events.
     near_used: Vec<u64>,
     near_len: usize,
-    far: Vec<Vec<Event>>,
+    far: Vec<u32>,
     far_len: usize,
     beyond: BTreeMap<u64, Vec<Event>>,
     width_bits: u32,
@@ -190,10 +218,11 @@ impl Default for Calendar {
             at: 0,
             late: BinaryHeap::new(),
             bucket: 0,
-            near: vec![Vec::new(); NEAR as usize],
+            pool: Pool::default(),
+            near: vec![NONE; NEAR as usize],
             near_used: vec![0; NEAR as usize / 64],
             near_len: 0,
-            far: vec![Vec::new(); FAR as usize],
+            far: vec![NONE; FAR as usize],
             far_len: 0,
             beyond: BTreeMap::new(),
             width_bits: WIDTH_BITS,
@@ -207,19 +236,19 @@ impl Default for Calendar {
 
 impl EventQueue for Calendar {
     #[inline]
-    fn push(&mut self, time_ns: u64, node: u32, kind: u8, arg: u32) {
-        let event = Event::new(time_ns, self.scheduled, node, kind, arg);
+    fn push_with(&mut self, time_ns: u64, node: u32, what: (u8, u32), more: [u32; 2]) {
+        let event = Event::new(time_ns, self.scheduled, node, what, more);
         self.scheduled += 1;
         self.len += 1;
         self.place(event);
     }
 
     #[inline]
-    fn pop(&mut self) -> Option<Event> {
+    fn pop_until(&mut self, until_ns: u64) -> Option<Event> {
         if self.at == self.current.len() && self.late.is_empty() && !self.advance() {
             return None;
         }
-        let event = self.take_first()?;
+        let event = self.take_first(until_ns)?;
         self.len -= 1;
         self.seen.events += 1;
         self.seen.times += u64::from(event.time_ns != self.seen.last_ns);
@@ -241,8 +270,12 @@ impl EventQueue for Calendar {
     }
 
     #[inline]
-    fn soon(&self) -> Option<&Event> {
-        self.current.get(self.at + AHEAD)
+    fn soon(&mut self) -> &[Event] {
+        if self.at == self.current.len() && self.late.is_empty() {
+            self.advance();
+        }
+        let rest = &self.current[self.at..];
+        &rest[..rest.len().min(AHEAD)]
     }
 }
 
@@ -262,7 +295,7 @@ impl Calendar {
     #[inline]
     fn place_near(&mut self, bucket: u64, event: Event) {
         let slot = (bucket % NEAR) as usize;
-        self.near[slot].push(event);
+        self.pool.push(&mut self.near[slot], event);
         self.near_used[slot / 64] |= 1 << (slot % 64);
         self.near_len += 1;
     }
@@ -270,29 +303,28 @@ impl Calendar {
     #[inline]
     fn place_far(&mut self, index: u64, event: Event) {
         if index - (self.bucket >> NEAR_BITS) < FAR {
-            self.far[(index % FAR) as usize].push(event);
+            self.pool.push(&mut self.far[(index % FAR) as usize], event);
             self.far_len += 1;
         } else {
             self.beyond.entry(index).or_default().push(event);
         }
     }
 
-    /// The lesser of the current bucket's next event and the first late one.
+    /// The lesser of the current bucket's next event and the first late one, if it is in time.
     #[inline]
-    fn take_first(&mut self) -> Option<Event> {
-        let first = self.current.get(self.at).copied();
-        if self.late.is_empty() {
-            self.at += 1;
-            return first;
+    fn take_first(&mut self, until_ns: u64) -> Option<Event> {
+        let first = self.current.get(self.at);
+        if let Some(Reverse(late)) = self.late.peek()
+            && first.is_none_or(|first| late < first)
+        {
+            return match late.time_ns <= until_ns {
+                true => self.late.pop().map(|Reverse(event)| event),
+                false => None,
+            };
         }
-        let late = self.late.peek().map(|Reverse(event)| *event);
-        match (first, late) {
-            (Some(first), Some(late)) if first < late => {
-                self.at += 1;
-                Some(first)
-            }
-            _ => self.late.pop().map(|Reverse(event)| event),
-        }
+        let first = *first.filter(|first| first.time_ns <= until_ns)?;
+        self.at += 1;
+        Some(first)
     }
 
     /// Makes the next bucket that has events the current one; false if there is none.
@@ -323,7 +355,7 @@ impl Calendar {
             self.pour(next);
             // The first bucket of the ring is the current one now: its events are late ones or here.
             let slot = (self.bucket % NEAR) as usize;
-            if !self.near[slot].is_empty() {
+            if self.near[slot] != NONE {
                 self.begin(self.bucket);
                 return true;
             }
@@ -349,7 +381,7 @@ impl Calendar {
         let beyond = self.beyond.keys().next().copied();
         let far = match self.far_len {
             0 => None,
-            _ => (index + 1..index + FAR).find(|i| !self.far[(i % FAR) as usize].is_empty()),
+            _ => (index + 1..index + FAR).find(|i| self.far[(i % FAR) as usize] != NONE),
         };
         let first = far.into_iter().chain(beyond).min();
         first.expect("an event that waits is in one of the rings or beyond")
@@ -358,12 +390,12 @@ impl Calendar {
     /// Distributes a far bucket, and lets what was beyond come into the far ring.
     fn pour(&mut self, index: u64) {
         let slot = (index % FAR) as usize;
-        let mut events = std::mem::take(&mut self.far[slot]);
+        let mut events = Vec::new();
+        self.pool.drain(&mut self.far[slot], &mut events);
         self.far_len -= events.len();
-        for event in events.drain(..) {
+        for event in events {
             self.place_near(event.time_ns >> self.width_bits, event);
         }
-        self.far[slot] = events;
         while let Some(entry) = self.beyond.first_entry()
             && *entry.key() - index < FAR
         {
@@ -374,7 +406,9 @@ impl Calendar {
                 }
             } else {
                 self.far_len += events.len();
-                self.far[(i % FAR) as usize].extend(events);
+                for event in events {
+                    self.pool.push(&mut self.far[(i % FAR) as usize], event);
+                }
             }
         }
     }
@@ -384,7 +418,7 @@ impl Calendar {
         let slot = (bucket % NEAR) as usize;
         self.current.clear();
         self.at = 0;
-        std::mem::swap(&mut self.current, &mut self.near[slot]);
+        self.pool.drain(&mut self.near[slot], &mut self.current);
         self.near_used[slot / 64] &= !(1 << (slot % 64));
         self.near_len -= self.current.len();
         self.bucket = bucket;
@@ -426,7 +460,7 @@ impl Calendar {
         self.current.clear();
         self.at = 0;
         for bucket in self.near.iter_mut().chain(&mut self.far) {
-            events.append(bucket);
+            self.pool.drain(bucket, &mut events);
         }
         for (_, mut bucket) in std::mem::take(&mut self.beyond) {
             events.append(&mut bucket);

@@ -55,6 +55,7 @@ mod work;
 
 pub use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item};
 pub use plan::{Plan, Server, Topic, TopicId, Way};
+pub(crate) use run::run_with;
 pub use run::{HornRun, run};
 pub use station::{LINKS_MAX, Origin, Pending, Station};
 pub use watch::{Milestones, Violation};

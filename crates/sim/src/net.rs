@@ -52,6 +52,33 @@ pub(crate) mod event {
     pub(crate) const READY: u8 = 4;
     /// The first kind of an event of somebody else.
     pub(crate) const OTHERS: u8 = 5;
+    /// A whole message is there, where nothing can overtake: what a flight would say is in the event.
+    /// The message; beside it the sender's number at the receiver, and the bytes on the wire.
+    pub(crate) const MESSAGE: u8 = 13;
+    /// Such a message, for which the receiver's processor is reserved.
+    pub(crate) const RESERVED: u8 = 14;
+
+    /// Whether an event of this kind is a message without a flight.
+    #[inline]
+    pub(crate) fn is_message(kind: u8) -> bool {
+        matches!(kind, MESSAGE | RESERVED)
+    }
+
+    /// Bytes on the wire of a message without a flight.
+    #[inline]
+    pub(crate) fn bytes(event: &crate::calendar::Event) -> u64 {
+        event.more[1].into()
+    }
+
+    /// The neighbour that an event is about, by the node's number for it; any number if about none.
+    #[inline]
+    pub(crate) fn neighbour(event: &crate::calendar::Event) -> u32 {
+        match event.kind() {
+            UPLINK => event.arg().wrapping_sub(1),
+            READY => event.arg(),
+            _ => event.more[0],
+        }
+    }
 }
 
 /// The network and all that is in it.
@@ -71,6 +98,8 @@ pub(crate) struct Net<M> {
     pub(crate) series: Vec<Sent>,
     /// A flight or message found no place: the run cannot go on.
     pub(crate) full: bool,
+    /// Nodes that are down.
+    pub(crate) down: u32,
     pub(crate) handle_ns: u64,
     kinds: usize,
     seed: u64,
@@ -126,6 +155,7 @@ impl<M> Net<M> {
             cuts: Vec::new(),
             series: Vec::new(),
             full: false,
+            down: 0,
             handle_ns: config.handle_ns,
             kinds: config.kinds,
             seed: config.seed,
@@ -169,16 +199,19 @@ impl<M> Net<M> {
             kind: parcel.kind,
             marks: if parcel.paced { mark::PACED } else { 0 },
         };
+        let hot = &self.hot[from as usize];
+        let free = !hot.called
+            && hot.up_free_ns <= now
+            && hot.queue.is_empty()
+            && self.connections.is_empty();
+        if free && self.goes_directly(&flight) {
+            return self.launch_directly(queue, now, from, &flight);
+        }
         let Some(index) = self.flights.insert(flight) else {
             self.full = true;
             return;
         };
-        let hot = &self.hot[from as usize];
-        if !hot.called
-            && hot.up_free_ns <= now
-            && hot.queue.is_empty()
-            && self.connections.is_empty()
-        {
+        if free {
             return self.launch(queue, now, from, index);
         }
         let tally = &mut self.tally[from as usize];
@@ -385,7 +418,11 @@ impl<M> Net<M> {
     }
 
     /// Whether both ends of a connection know of each other: neither is down, nothing has broken it.
+    #[inline]
     pub(crate) fn is_connected(&self, now: u64, node: u32, end: usize) -> bool {
+        if self.down == 0 && self.cuts.is_empty() {
+            return true;
+        }
         let peer = self.graph.peer(end);
         let broken =
             |cut: &Cut| cut.parts(node, peer) && (cut.break_ns..cut.until_ns).contains(&now);
@@ -393,13 +430,42 @@ impl<M> Net<M> {
         !down && !self.cuts.iter().any(broken)
     }
 
-    /// Reads a word of what an event that comes soon will need, so that it is in the cache by then.
+    /// Reads a word of each place that an event needs first, so that they are in the cache by then.
     #[inline]
     pub(crate) fn read_ahead(&self, event: &Event) -> u64 {
-        let hot = self.hot[event.node as usize].down_free_ns;
+        let node = event.node as usize;
+        let own = self.hot[node].down_free_ns ^ self.tally[node].cpu_ns;
         match event.kind() {
-            event::ARRIVAL | event::DELIVERY => hot ^ self.flights[event.arg()].bytes,
-            _ => hot,
+            event::MESSAGE | event::RESERVED => {
+                own ^ u64::from(self.messages.peek(event.arg()).is_some())
+            }
+            event::ARRIVAL | event::DELIVERY => own ^ self.flights[event.arg()].bytes,
+            _ => own,
+        }
+    }
+
+    /// Reads a word of the places that those say.
+    #[inline]
+    pub(crate) fn read_behind(&self, event: &Event) -> u64 {
+        match event.kind() {
+            event::UPLINK => match self.hot[event.node as usize].queue.head {
+                NONE => 0,
+                head => self.flights[head].bytes,
+            },
+            event::DELIVERY => {
+                let message = self.flights[event.arg()].message;
+                u64::from(self.messages.peek(message).is_some())
+            }
+            _ => 0,
+        }
+    }
+
+    /// Reads a word of the receiver of what an uplink serves next.
+    #[inline]
+    pub(crate) fn read_receiver(&self, event: &Event) -> u64 {
+        match self.hot[event.node as usize].queue.head {
+            NONE => 0,
+            head => self.hot[self.flights[head].to as usize].down_free_ns,
         }
     }
 

@@ -193,6 +193,27 @@ pub trait Role: Debug + Sized {
     /// When [`Input::Deadline`] is due; pulled after each input.
     fn next_deadline(&self) -> Option<Time>;
 
+    /// Takes a message of which nothing follows but counts, as a copy of what is here: no effect, no
+    /// other deadline. False, and nothing done, if more may follow: then it comes by [`Role::handle`].
+    #[inline]
+    fn absorb(&mut self, _from: Peer, _message: &Self::Message) -> bool {
+        false
+    }
+
+    /// Reads words of what any input will touch first, so that they are in the cache by then. It decides
+    /// nothing.
+    #[inline]
+    fn read_ahead(&self) -> u64 {
+        self.next_deadline().map_or(0, Time::as_nanos)
+    }
+
+    /// The same, once that is in the cache, for what a message will touch or another input about a
+    /// neighbour. The number may be of nobody.
+    #[inline]
+    fn read_behind(&self, _neighbour: u32, _message: Option<&Self::Message>) -> u64 {
+        0
+    }
+
     /// Whether [`Output::Cancel`] of `what` means this message.
     fn cancels(what: &Self::Cancel, message: &Self::Message) -> bool;
 

@@ -216,7 +216,9 @@ pub fn run_in<Q: EventQueue>(
         },
         Protocol::Direct(_) => floods::direct::<Q>(scenario, seed, observe),
         Protocol::Grid(_) => floods::grid::<Q>(scenario, seed, observe),
-        Protocol::Horn(horn) => Ok(crate::horn::run(scenario, horn, seed, observe)?.outcome),
+        Protocol::Horn(horn) => {
+            Ok(crate::horn::run_with::<Q>(scenario, horn, seed, observe)?.outcome)
+        }
         Protocol::TwoLevel(model) => Ok(crate::two_level::run(scenario, model, seed, observe)?),
     }
 }

@@ -129,6 +129,8 @@ pub struct World<R: Role, W = (), Q = Calendar> {
     timers: usize,
     /// When a part of a payload was last sent, a job ended, or something was asked for.
     active_ns: u64,
+    /// Events to come for which memory was read ahead.
+    ahead: usize,
     hash: EventHash,
     tracer: trace::Tracer,
 }
@@ -160,6 +162,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             events: 0,
             timers: 0,
             active_ns: 0,
+            ahead: 0,
             hash: EventHash::new(),
             tracer: trace::Tracer::default(),
         };
@@ -325,31 +328,17 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             .events
             .saturating_add(events)
             .min(self.limits.events_max);
-        loop {
-            match self.queue.next_time_ns() {
-                None => return Ok(Pause::Quiet),
-                Some(time_ns) if time_ns > until_ns => {
-                    self.now_ns = self.now_ns.max(until_ns);
-                    return Ok(Pause::Until);
-                }
-                Some(time_ns) if time_ns > self.limits.sim_time_max_ns => {
-                    return Err(WorldError::Time {
-                        value_ns: time_ns,
-                        max_ns: self.limits.sim_time_max_ns,
-                    });
-                }
-                Some(_) if self.events >= last => return self.at_last(),
-                Some(_) => {}
+        let most_ns = until_ns.min(self.limits.sim_time_max_ns);
+        while self.events < last {
+            if self.ahead == 0 {
+                self.read_ahead();
             }
-            let Some(event) = self.queue.pop() else {
-                return Ok(Pause::Quiet);
+            self.ahead = self.ahead.saturating_sub(1);
+            let Some(event) = self.queue.pop_until(most_ns) else {
+                return self.at_end(until_ns);
             };
             self.now_ns = event.time_ns;
             self.events += 1;
-            if let Some(soon) = self.queue.soon() {
-                let role = self.roles[soon.node as usize].next_deadline();
-                black_box((self.net.read_ahead(soon), role));
-            }
             self.happen(event);
             if self.net.full {
                 return Err(WorldError::Flights {
@@ -365,6 +354,51 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                 return Ok(Pause::Quiet);
             }
         }
+        match self.queue.next_time_ns() {
+            Some(time_ns) if time_ns <= most_ns => self.at_last(),
+            _ => self.at_end(until_ns),
+        }
+    }
+
+    /// Reads a word of each place that the next events will need, stage by stage: what one stage found
+    /// says where the next one reads. So the misses of a stage overlap, and no event waits for its own.
+    #[inline]
+    fn read_ahead(&mut self) {
+        let soon = self.queue.soon();
+        self.ahead = soon.len();
+        let mut words = 0;
+        for event in soon {
+            let role = &self.roles[event.node as usize];
+            words ^= self.net.read_ahead(event) ^ role.read_ahead();
+        }
+        for event in soon {
+            let role = &self.roles[event.node as usize];
+            let message = match net::is_message(event.kind()) {
+                true => self.net.messages.peek(event.arg()),
+                false => None,
+            };
+            words ^= self.net.read_behind(event);
+            words ^= role.read_behind(net::neighbour(event), message);
+        }
+        for event in soon.iter().filter(|event| event.kind() == net::UPLINK) {
+            words ^= self.net.read_receiver(event);
+        }
+        black_box(words);
+    }
+
+    /// Nothing more happens by the time asked for.
+    fn at_end(&mut self, until_ns: u64) -> Result<Pause, WorldError> {
+        match self.queue.next_time_ns() {
+            None => Ok(Pause::Quiet),
+            Some(time_ns) if time_ns > until_ns => {
+                self.now_ns = self.now_ns.max(until_ns);
+                Ok(Pause::Until)
+            }
+            Some(value_ns) => Err(WorldError::Time {
+                value_ns,
+                max_ns: self.limits.sim_time_max_ns,
+            }),
+        }
     }
 
     fn at_last(&self) -> Result<Pause, WorldError> {
@@ -379,11 +413,16 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     #[inline]
     fn happen(&mut self, event: Event) {
         let (node, arg) = (event.node, event.arg());
+        if net::is_message(event.kind()) {
+            // What happens is the same, whether a flight says more of it or the event itself.
+            self.hash.add(&event, net::DELIVERY, net::bytes(&event));
+            return self.deliver_message(&event);
+        }
         let size = match event.kind() {
             net::ARRIVAL | net::DELIVERY | net::ACKNOWLEDGED => self.net.flights[arg].bytes,
             _ => 0,
         };
-        self.hash.add(&event, size);
+        self.hash.add(&event, event.kind(), size);
         match event.kind() {
             kind::TIMER => self.timers -= 1,
             charge::LANE | kind::COMMAND | kind::CHANGE => self.active_ns = self.now_ns,
@@ -454,7 +493,40 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         }
     }
 
-    /// A message is there.
+    /// A message without a flight is there.
+    #[inline]
+    fn deliver_message(&mut self, event: &Event) {
+        let (node, bytes) = (event.node, net::bytes(event));
+        if self.net.hot[node as usize].down {
+            self.net.balance.lost += bytes;
+            self.net.messages.release(event.arg());
+            return;
+        }
+        if self.net.handles_message(&mut self.queue, event) {
+            self.net.balance.delivered += bytes;
+            self.net.tally[node as usize].bytes_down += bytes;
+            self.hand_over(node, net::neighbour(event), event.arg());
+        }
+    }
+
+    /// Hands over a message that is there and that the node holds.
+    #[inline]
+    fn hand_over(&mut self, node: u32, from: u32, index: u32) {
+        let from = Peer(u64::from(from));
+        let plain = !self.net.hot[node as usize].wrapped && !self.is_traced(node);
+        let message = self.net.messages.get(index);
+        self.witness.arrived(self.now_ns, node, message);
+        let role = &mut self.roles[node as usize];
+        if plain && role.absorb(from, message) {
+            let deadline = role.next_deadline();
+            self.net.messages.release(index);
+            return self.arm(node, deadline);
+        }
+        let message = self.net.messages.redeem(index);
+        self.input(node, Input::Message { from, message });
+    }
+
+    /// A transmission is there.
     #[inline]
     fn deliver(&mut self, node: u32, first: u32) {
         if self.net.hot[node as usize].down {
@@ -472,10 +544,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             if flight.message == crate::net::NONE {
                 continue;
             }
-            let message = self.net.messages.redeem(flight.message);
-            let from = Peer(u64::from(flight.back));
-            self.witness.arrived(self.now_ns, node, &message);
-            self.input(node, Input::Message { from, message });
+            self.hand_over(node, flight.back, flight.message);
         }
     }
 }

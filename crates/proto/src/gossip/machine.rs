@@ -186,14 +186,10 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
     #[inline]
     pub fn handle(&mut self, now: Time, input: Input<I, P>) {
-        if let Input::Message {
-            from,
-            message: Message::Data { id, payload },
-        } = &input
-            && self.hot.taken.contains(*from)
-            && self.hot.seen.contains(id)
+        if let Input::Message { from, message } = &input
+            && self.absorb(*from, message)
         {
-            return self.duplicate(*from, id, payload.wire_bytes());
+            return;
         }
         if now >= self.beat_end {
             self.enter_beat(now);
@@ -212,6 +208,35 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             Input::PeerUp { peer } => self.peer_up(peer),
             Input::PeerDown { peer } => self.peer_down(peer),
         }
+    }
+
+    /// Takes a copy of a message that is here, as most messages are: no effect follows, and no other
+    /// deadline. False, and nothing done, for any other message: [`Gossip::handle`] takes all.
+    #[inline]
+    pub fn absorb(&mut self, from: Peer, message: &Message<I, P>) -> bool {
+        let Message::Data { id, payload } = message else {
+            return false;
+        };
+        let copy = self.hot.taken.contains(from) && self.hot.seen.contains(id);
+        if copy {
+            self.duplicate(from, id, payload.wire_bytes());
+        }
+        copy
+    }
+
+    /// Reads words of what a message that is new will touch, so that a driver of many machines can have
+    /// them in the cache by then; 0 for a copy of one that is here. It decides nothing.
+    #[inline]
+    pub fn read_for(&self, message: &Message<I, P>) -> u64 {
+        if let Message::Data { id, .. } = message
+            && self.hot.seen.contains(id)
+        {
+            return 0;
+        }
+        let sets = self.mesh.len() ^ self.quiet.len() ^ self.ahead.len();
+        let rest = self.peers.len() ^ self.inbox.len() ^ self.out.capacity();
+        let kept = self.history.newest_beat();
+        self.beat_end.as_nanos() ^ self.phase_ns ^ kept ^ (sets ^ rest) as u64
     }
 
     /// The next effect, none when all are drained.

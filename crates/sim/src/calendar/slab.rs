@@ -73,6 +73,12 @@ impl<T> Slab<T> {
         place.thing.take()
     }
 
+    /// The thing, if somebody holds it.
+    #[inline]
+    pub fn peek(&self, index: u32) -> Option<&T> {
+        self.places.get(index as usize)?.thing.as_ref()
+    }
+
     /// Things that are held.
     pub fn len(&self) -> usize {
         self.places.len() - self.free.len()

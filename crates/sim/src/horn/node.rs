@@ -400,6 +400,13 @@ impl Role for HornNode {
             .min()
     }
 
+    #[inline]
+    fn absorb(&mut self, from: Peer, message: &HornMessage) -> bool {
+        // A graph has fewer than 2^32 ends.
+        let index = self.find(message.topic);
+        index.is_some_and(|index| self.stations[index].absorb(from.0 as u32, &message.inner))
+    }
+
     fn cancels((topic, id): &Self::Cancel, message: &Self::Message) -> bool {
         let named = matches!(&message.inner, Message::Data { id: named, .. } if named == id);
         message.topic == *topic && named

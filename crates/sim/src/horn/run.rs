@@ -69,7 +69,7 @@ pub fn run(
 }
 
 /// The same with a queue of events to compare.
-pub(super) fn run_with<Q: EventQueue>(
+pub(crate) fn run_with<Q: EventQueue>(
     scenario: &Scenario,
     horn: &scenario::Horn,
     seed: u64,
@@ -97,6 +97,7 @@ pub(super) fn run_with<Q: EventQueue>(
     for (fault, members) in scenario.fault.iter().zip(&faulty) {
         apply(scenario, fault, (members, &class), seed, &mut world)?;
     }
+    observe.begins();
     let pause = go(&mut world, scenario.sim.stop, &plan, seed, observe)?;
     let rate_of = |class: &u16| rate(&scenario.class[usize::from(*class)], 100);
     let ground = Ground {

@@ -179,6 +179,19 @@ impl<P: Payload> Station<P> {
         }
     }
 
+    /// Takes a copy of a message that is here, of which nothing follows; false for any other.
+    #[inline]
+    pub fn absorb(&mut self, from: u32, message: &Message<DenseId, P>) -> bool {
+        match &mut self.machine {
+            Machine::Gossip(machine) => {
+                let found = self.links.binary_search(&from).ok();
+                let from = found.map_or(OUTSIDE, |index| Peer(index as u64));
+                machine.absorb(from, message)
+            }
+            Machine::Direct(_) | Machine::Grid(_) => false,
+        }
+    }
+
     /// What a publisher who is no member sends to those that take it in.
     pub fn handed_in(way: Way, id: DenseId, payload: P) -> Message<DenseId, P> {
         match way {

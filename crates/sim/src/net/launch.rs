@@ -2,7 +2,7 @@
 
 use super::queue::{Flight, mark};
 use super::{BIN_NS, NONE, Net, Rate, Sent, event};
-use crate::calendar::EventQueue;
+use crate::calendar::{Event, EventQueue};
 use crate::latency::mix;
 
 /// Bytes of a packet, the unit of loss.
@@ -23,19 +23,14 @@ impl<M> Net<M> {
     /// Puts a flight and its train onto the wire.
     #[inline]
     pub(super) fn launch<Q: EventQueue>(&mut self, queue: &mut Q, now: u64, from: u32, first: u32) {
-        let bytes = self.count_sent(now, first);
-        let Flight { to, end, marks, .. } = self.flights[first];
-        let hot = &mut self.hot[from as usize];
-        let wire_ns = Rate::wire_ns(bytes, self.rates[usize::from(hot.rate)].up_bps);
-        hot.up_free_ns = now.saturating_add(wire_ns);
-        self.tally[from as usize].transmit(now, wire_ns, bytes);
-        self.balance.started += bytes;
-        if marks & mark::PACED != 0 && self.flights[first].message != NONE {
-            let peer = self.peer_number(from, end);
-            let hot = &mut self.hot[from as usize];
-            hot.called = true;
-            queue.push(hot.up_free_ns, from, event::UPLINK, peer + 1);
+        if self.goes_directly(&self.flights[first]) {
+            let flight = self.flights.remove(first);
+            return self.launch_directly(queue, now, from, &flight);
         }
+        let bytes = self.count_sent(now, first);
+        let flight = self.flights[first];
+        let Flight { to, end, .. } = flight;
+        let wire_ns = self.occupy(queue, now, from, (&flight, bytes));
         let base_ns = self.latency.base_ns(from, to);
         let mut delay_ns = base_ns;
         if !self.draws.is_empty() || !self.cuts.is_empty() {
@@ -56,13 +51,85 @@ impl<M> Net<M> {
         }
     }
 
-    /// Bytes of a flight and its train, counted by kind.
+    /// Takes the uplink for a transmission; for how long.
     #[inline]
-    fn count_sent(&mut self, now: u64, first: u32) -> u64 {
+    fn occupy<Q: EventQueue>(
+        &mut self,
+        queue: &mut Q,
+        now: u64,
+        from: u32,
+        (flight, bytes): (&Flight, u64),
+    ) -> u64 {
+        let hot = &mut self.hot[from as usize];
+        let wire_ns = Rate::wire_ns(bytes, self.rates[usize::from(hot.rate)].up_bps);
+        let free_ns = now.saturating_add(wire_ns);
+        hot.up_free_ns = free_ns;
+        self.tally[from as usize].transmit(now, wire_ns, bytes);
+        self.balance.started += bytes;
+        if flight.marks & mark::PACED != 0 && flight.message != NONE {
+            hot.called = true;
+            let peer = self.peer_number(from, flight.end);
+            queue.push(free_ns, from, event::UPLINK, peer + 1);
+        }
+        wire_ns
+    }
+
+    /// Whether all that will happen to a transmission is known when it starts, and an event can say it.
+    #[inline]
+    pub(super) fn goes_directly(&self, flight: &Flight) -> bool {
+        let small = u32::try_from(flight.bytes).is_ok();
+        self.direct && self.cuts.is_empty() && flight.next == NONE && small
+    }
+
+    /// Puts a message onto the wire that [goes directly](Net::goes_directly): it needs no flight there.
+    #[inline]
+    pub(super) fn launch_directly<Q: EventQueue>(
+        &mut self,
+        queue: &mut Q,
+        now: u64,
+        from: u32,
+        flight: &Flight,
+    ) {
+        let Flight {
+            bytes, to, back, ..
+        } = *flight;
+        let bin = self.bin(now);
+        let sent = &mut self.series[bin + usize::from(flight.kind)];
+        sent.messages += 1;
+        sent.bytes += bytes;
+        let wire_ns = self.occupy(queue, now, from, (flight, bytes));
+        let first_ns = now.saturating_add(self.latency.base_ns(from, to));
+        let last_ns = first_ns.saturating_add(wire_ns);
+        let done_ns = self.take_place(first_ns, to, bytes).max(last_ns);
+        let handled_ns = done_ns.saturating_add(self.handle_ns);
+        let what = (event::MESSAGE, flight.message);
+        queue.push_with(handled_ns, to, what, [back, bytes as u32]);
+    }
+
+    /// Takes the place of a transmission in the downlink of its receiver, where it begins at `now` at
+    /// the earliest; when it ends.
+    #[inline]
+    fn take_place(&mut self, now: u64, to: u32, bytes: u64) -> u64 {
+        let hot = &mut self.hot[to as usize];
+        let wire_ns = Rate::wire_ns(bytes, self.rates[usize::from(hot.rate)].down_bps);
+        hot.down_free_ns = hot.down_free_ns.max(now).saturating_add(wire_ns);
+        hot.down_free_ns
+    }
+
+    /// Where the series has the kinds of a bin.
+    #[inline]
+    fn bin(&mut self, now: u64) -> usize {
         let bin = (now / BIN_NS) as usize * self.kinds;
         if self.series.len() < bin + self.kinds {
             self.series.resize(bin + self.kinds, Sent::default());
         }
+        bin
+    }
+
+    /// Bytes of a flight and its train, counted by kind.
+    #[inline]
+    fn count_sent(&mut self, now: u64, first: u32) -> u64 {
+        let bin = self.bin(now);
         let (mut bytes, mut index) = (0, first);
         while index != NONE {
             let flight = &self.flights[index];
@@ -148,11 +215,7 @@ impl<M> Net<M> {
             index = self.flights[index].next;
             count += 1;
         }
-        let hot = &mut self.hot[to as usize];
-        let wire_ns = Rate::wire_ns(bytes, self.rates[usize::from(hot.rate)].down_bps);
-        let end_ns = hot.down_free_ns.max(now).saturating_add(wire_ns);
-        hot.down_free_ns = end_ns;
-        let done_ns = end_ns.max(last_ns);
+        let done_ns = self.take_place(now, to, bytes).max(last_ns);
         let handled_ns = done_ns.saturating_add(self.handle_ns * count);
         queue.push(handled_ns, to, event::DELIVERY, first);
     }
@@ -173,20 +236,42 @@ impl<M> Net<M> {
             cost_ns += self.handle_ns;
             index = self.flights[index].next;
         }
-        let hot = &mut self.hot[to as usize];
-        let flight = &mut self.flights[first];
-        if flight.marks & mark::RESERVED == 0 {
-            let begin_ns = now - cost_ns;
-            if hot.cpu_free_ns > begin_ns {
-                hot.cpu_free_ns = hot.cpu_free_ns.saturating_add(cost_ns);
-                flight.marks |= mark::RESERVED;
-                queue.push(hot.cpu_free_ns, to, event::DELIVERY, first);
-                return false;
-            }
-            hot.cpu_free_ns = now;
+        if self.flights[first].marks & mark::RESERVED == 0
+            && let Some(at_ns) = self.reserve(now, to, cost_ns)
+        {
+            self.flights[first].marks |= mark::RESERVED;
+            queue.push(at_ns, to, event::DELIVERY, first);
+            return false;
         }
         self.tally[to as usize].cpu_ns += cost_ns;
         true
+    }
+
+    /// The same for a message without a flight.
+    #[inline]
+    pub(crate) fn handles_message<Q: EventQueue>(&mut self, queue: &mut Q, event: &Event) -> bool {
+        let (now, to) = (event.time_ns, event.node);
+        if event.kind() == event::MESSAGE
+            && let Some(at_ns) = self.reserve(now, to, self.handle_ns)
+        {
+            let what = (event::RESERVED, event.arg());
+            queue.push_with(at_ns, to, what, event.more);
+            return false;
+        }
+        self.tally[to as usize].cpu_ns += self.handle_ns;
+        true
+    }
+
+    /// Takes a node's processor for what ends now if it is free all the time; if not, when it ends.
+    #[inline]
+    fn reserve(&mut self, now: u64, node: u32, cost_ns: u64) -> Option<u64> {
+        let hot = &mut self.hot[node as usize];
+        if hot.cpu_free_ns > now - cost_ns {
+            hot.cpu_free_ns = hot.cpu_free_ns.saturating_add(cost_ns);
+            return Some(hot.cpu_free_ns);
+        }
+        hot.cpu_free_ns = now;
+        None
     }
 }
 

@@ -101,7 +101,8 @@ impl<C> Coder<C> {
 /// A job of a broadcast, and the code that does it.
 #[derive(Clone, Debug)]
 pub struct CodedWork<C: Coding> {
-    work: Work<C>,
+    /// Not in place: outputs are moved, and most of them are no jobs.
+    work: Box<Work<C>>,
     coder: Arc<Coder<C>>,
     cost_ns: u64,
 }
@@ -137,7 +138,7 @@ impl<C: Coding> Labour for CodedWork<C> {
     }
 
     fn run(self) -> Self::Product {
-        match &self.work {
+        match &*self.work {
             Work::Sign { .. } => {
                 let auth = vec![0; self.coder.auth_bytes];
                 Some(Product::Signed(auth.into()))
@@ -260,8 +261,8 @@ impl<C: Coding> Coded<C> {
         }
     }
 
-    fn spawn(&self, work: Work<C>, expires: Time) -> Request<CodedWork<C>> {
-        let cost_ns = match (&work, work.size()) {
+    fn spawn(&self, work: Box<Work<C>>, expires: Time) -> Request<CodedWork<C>> {
+        let cost_ns = match (&*work, work.size()) {
             (_, Some(size)) => self.coder.cost_ns(size.op, size.n, size.payload_bytes),
             (Work::Sign { .. }, None) => self.coder.sign_ns,
             (_, None) => self.coder.verify_ns,
@@ -374,7 +375,7 @@ impl<C: Coding> Role for Coded<C> {
                 broadcast::Output::Cancel { peer, id } => Output::Cancel { peer, what: id },
                 broadcast::Output::Spawn { job, expires, work } => Output::Spawn {
                     job: JobId(self.first_job + job.0),
-                    request: self.spawn(*work, expires),
+                    request: self.spawn(work, expires),
                 },
                 broadcast::Output::Deliver {
                     subject, payload, ..
@@ -398,6 +399,16 @@ impl<C: Coding> Role for Coded<C> {
     #[inline]
     fn next_deadline(&self) -> Option<Time> {
         self.machine.next_deadline()
+    }
+
+    #[inline]
+    fn read_ahead(&self) -> u64 {
+        self.machine.read_ahead()
+    }
+
+    #[inline]
+    fn read_behind(&self, neighbour: u32, _: Option<&Message<C>>) -> u64 {
+        self.machine.read_behind(neighbour)
     }
 
     fn cancels(what: &Id, message: &Message<C>) -> bool {

@@ -118,10 +118,20 @@ pub trait Machine: std::fmt::Debug {
     fn duplicate_bytes(&self) -> u64;
     /// What was refused, and how often.
     fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)>;
+    /// See [`Role::absorb`].
+    #[inline]
+    fn absorb(&mut self, _from: Peer, _message: &FloodMessage) -> bool {
+        false
+    }
+    /// See [`Role::read_behind`].
+    #[inline]
+    fn read_for(&self, _message: &FloodMessage) -> u64 {
+        0
+    }
 }
 
 macro_rules! machine {
-    ($($machine:ident),*) => {$(
+    ($($machine:ident $({ $($more:item)* })?),*) => {$(
         impl Machine for $machine<DenseId, Blob> {
             #[inline]
             fn handle(&mut self, now: Time, input: gossip::Input<DenseId, Blob>) {
@@ -145,11 +155,27 @@ macro_rules! machine {
             fn refusals(&self) -> impl Iterator<Item = (&'static str, u32)> {
                 self.counters().reasons()
             }
+
+            $($($more)*)?
         }
     )*};
 }
 
-machine!(Gossip, Direct, Grid);
+machine!(
+    Gossip {
+        #[inline]
+        fn absorb(&mut self, from: Peer, message: &FloodMessage) -> bool {
+            Gossip::absorb(self, from, message)
+        }
+
+        #[inline]
+        fn read_for(&self, message: &FloodMessage) -> u64 {
+            Gossip::read_for(self, message)
+        }
+    },
+    Direct,
+    Grid
+);
 
 /// A node that sends payloads whole.
 #[derive(Debug)]
@@ -267,6 +293,16 @@ impl<S: Machine> Role for Flood<S> {
     #[inline]
     fn next_deadline(&self) -> Option<Time> {
         self.machine.next_deadline()
+    }
+
+    #[inline]
+    fn absorb(&mut self, from: Peer, message: &FloodMessage) -> bool {
+        self.machine.absorb(from, message)
+    }
+
+    #[inline]
+    fn read_behind(&self, _: u32, message: Option<&FloodMessage>) -> u64 {
+        message.map_or(0, |message| self.machine.read_for(message))
     }
 
     fn cancels(what: &DenseId, message: &FloodMessage) -> bool {

@@ -156,6 +156,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                     self.tell_neighbours(node, false);
                     self.net.clear(&mut self.queue, self.now_ns, node);
                     self.net.hot[node as usize].down = true;
+                    self.net.down += 1;
                 }
             }
             Change::Up(node) | Change::UpAnew(node) => {
@@ -164,6 +165,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
                         self.begin_anew(node);
                     }
                     self.net.hot[node as usize].down = false;
+                    self.net.down -= 1;
                     self.witness.changed(self.now_ns, node, true);
                     self.tell_neighbours(node, true);
                 }

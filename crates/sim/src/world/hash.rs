@@ -27,13 +27,13 @@ impl EventHash {
     }
 
     #[inline]
-    pub(super) fn add(&mut self, event: &Event, size: u64) {
+    pub(super) fn add(&mut self, event: &Event, kind: u8, size: u64) {
         let mut record = [0; 29];
         record[..8].copy_from_slice(&event.time_ns.to_le_bytes());
         record[8..16].copy_from_slice(&event.seq.to_le_bytes());
         record[16..20].copy_from_slice(&event.node.to_le_bytes());
         record[20..28].copy_from_slice(&size.to_le_bytes());
-        record[28] = event.kind();
+        record[28] = kind;
         self.bytes.extend_from_slice(&record);
         if self.bytes.len() >= Self::BUFFER_BYTES {
             self.state.write(&self.bytes);

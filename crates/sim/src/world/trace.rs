@@ -43,7 +43,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     }
 
     #[inline]
-    fn is_traced(&self, node: u32) -> bool {
+    pub(super) fn is_traced(&self, node: u32) -> bool {
         self.tracer.of.is_some_and(|of| of.contains(node))
     }
 

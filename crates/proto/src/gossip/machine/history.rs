@@ -42,6 +42,12 @@ impl<I: Copy + Ord, P: Payload> History<I, P> {
         self.entries.is_empty()
     }
 
+    /// Heartbeat interval of the newest message, 0 if none is kept.
+    #[inline]
+    pub(super) fn newest_beat(&self) -> u64 {
+        self.entries.back().map_or(0, |entry| entry.beat)
+    }
+
     pub(super) fn push(&mut self, id: I, payload: P, beat: u64, config: &Config) {
         self.bytes = self.bytes.saturating_add(payload.wire_bytes());
         self.entries.push_back(Entry {

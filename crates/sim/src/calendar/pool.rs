@@ -1,0 +1,110 @@
+//! The memory of buckets: chunks of events, used again as soon as they are read.
+//!
+//! A bucket with memory of its own would find it cold each time that the ring comes round. What is read
+//! here last is written next, so what waits is all that takes room in the caches.
+
+use super::Event;
+
+/// Events of a chunk, which is 1 KiB.
+const CHUNK: usize = 31;
+/// No chunk.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Some events of a bucket.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Chunk {
+    events: [Event; CHUNK],
+    len: u32,
+    /// The next chunk of the bucket, or the next free one.
+    next: u32,
+}
+
+const _: () = assert!(
+    size_of::<Chunk>() == 1024,
+    "chunks lie on whole cache lines"
+);
+
+/// All chunks; a bucket is the number of its newest one.
+#[derive(Debug)]
+pub(super) struct Pool {
+    chunks: Vec<Chunk>,
+    free: u32,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Pool {
+            chunks: Vec::new(),
+            free: NONE,
+        }
+    }
+}
+
+impl Pool {
+    /// Appends an event to a bucket.
+    #[inline]
+    pub(super) fn push(&mut self, bucket: &mut u32, event: Event) {
+        if let Some(chunk) = self.chunks.get_mut(*bucket as usize)
+            && let Some(place) = chunk.events.get_mut(chunk.len as usize)
+        {
+            *place = event;
+            chunk.len += 1;
+            return;
+        }
+        self.begin(bucket, event);
+    }
+
+    /// Begins the next chunk of a bucket.
+    fn begin(&mut self, bucket: &mut u32, event: Event) {
+        if self.free == NONE {
+            self.free = self.chunks.len() as u32;
+            self.chunks.push(Chunk {
+                events: [Event::new(0, 0, 0, (0, 0), [0; 2]); CHUNK],
+                len: 0,
+                next: NONE,
+            });
+        }
+        let index = self.free;
+        let chunk = &mut self.chunks[index as usize];
+        self.free = chunk.next;
+        (chunk.events[0], chunk.len) = (event, 1);
+        chunk.next = std::mem::replace(bucket, index);
+    }
+
+    /// Moves all events of a bucket behind others, in no order.
+    pub(super) fn drain(&mut self, bucket: &mut u32, into: &mut Vec<Event>) {
+        while let Some(chunk) = self.chunks.get_mut(*bucket as usize) {
+            into.extend_from_slice(&chunk.events[..chunk.len as usize]);
+            let next = std::mem::replace(&mut chunk.next, self.free);
+            self.free = std::mem::replace(bucket, next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_keep_their_events_and_give_their_memory_back() {
+        let event = |seq| Event::new(1, seq, 0, (0, 0), [0; 2]);
+        let mut pool = Pool::default();
+        for round in 0..3 {
+            let (mut a, mut b) = (NONE, NONE);
+            for seq in 0..100 {
+                pool.push(&mut a, event(seq));
+                pool.push(&mut b, event(1000 + seq));
+            }
+            let mut found = Vec::new();
+            pool.drain(&mut a, &mut found);
+            found.sort_unstable();
+            assert!(found.iter().map(|event| event.seq).eq(0..100), "{round}");
+            found.clear();
+            pool.drain(&mut b, &mut found);
+            assert_eq!((found.len(), a, b), (100, NONE, NONE));
+            assert_eq!(pool.chunks.len(), 8, "round {round}");
+        }
+        pool.drain(&mut { NONE }, &mut Vec::new());
+    }
+}
