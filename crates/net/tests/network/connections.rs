@@ -99,6 +99,8 @@ async fn a_machine_that_restarts_is_dialled_again() {
     let address = b.address().await;
     a.handle.dial(address.clone()).expect("room");
     a.up(&b.handle).await;
+    // Only who knows of a connection can close it.
+    b.up(&a.handle).await;
     b.handle.shutdown();
     while b.events.recv().await.is_some() {}
     assert_eq!(down(&mut a).await, DownReason::Lost);
