@@ -126,12 +126,9 @@ fn the_first_proof_names_the_preset() {
     let len = registry.len();
     let mut many = hollow(&proofs, &[bits(len, 0..700), bits(len, 700..MANY)]);
     assert_eq!(preset_of_evidence(len, &many), None, "0 is no preset");
-    let zeros = proofs.sizes(700).bytes;
-    let second = many.len() - proofs.sizes(MANY - 700).bytes;
-    let first = many[..second]
-        .windows(zeros)
-        .position(|w| w.iter().all(|b| *b == 0));
-    many[first.unwrap() + 5] = 2;
+    let cells = cells(len);
+    let support = code(&cells).encode(&Support::from_bits(bits(len, 0..700)));
+    many[1 + support.len() + 5] = 2;
     assert_eq!(preset_of_evidence(len, &many), Some(Preset::SMALL));
     let one = [TAG_PROOF, b'A', b'H', b'P', b'1', 3, 1, 0];
     assert_eq!(preset_of_evidence(len, &one), Some(Preset::FAST));
