@@ -16,6 +16,7 @@ mod lattice;
 mod locate;
 mod mutate;
 mod net;
+mod proofs;
 mod proto;
 mod sums;
 mod trace;
@@ -33,6 +34,7 @@ pub use lattice::lattice_proof;
 pub use locate::bad_items;
 pub use mutate::Mutator;
 pub use net::{broadcast_frame, reqresp_frame, topic_parse};
+pub use proofs::{stark_proof, xmss_evidence, xmss_proof};
 pub use proto::{proto_message, topic_name};
 pub use sums::sum_methods;
 pub use trace::trace_line;
@@ -158,6 +160,12 @@ pub const TARGETS: &[Target] = &[
         mutations: 50_000,
     },
     Target {
+        name: "stark_proof",
+        run: stark_proof,
+        seeds: proofs::stark_proof_seeds,
+        mutations: 2_000,
+    },
+    Target {
         name: "sum_methods",
         run: sum_methods,
         seeds: sums::sum_methods_seeds,
@@ -194,9 +202,21 @@ pub const TARGETS: &[Target] = &[
         mutations: 50_000,
     },
     Target {
+        name: "xmss_evidence",
+        run: xmss_evidence,
+        seeds: proofs::xmss_evidence_seeds,
+        mutations: 10_000,
+    },
+    Target {
         name: "xmss_files",
         run: xmss_files,
         seeds: xmss::xmss_files_seeds,
         mutations: 5_000,
+    },
+    Target {
+        name: "xmss_proof",
+        run: xmss_proof,
+        seeds: proofs::xmss_proof_seeds,
+        mutations: 60,
     },
 ];

@@ -19,6 +19,15 @@ fn key(set: Set) -> SecretKey {
     SecretKey::interop(set, Purpose::Vote, 0, ACTIVE, exec).expect("a legal range")
 }
 
+/// A vote at an active slot.
+pub(crate) fn vote(key: &SecretKey, slot: u32) -> Signature {
+    let permit = MemoryWatermark::new(1)
+        .reserve(Validator(0), Role::Vote, Slot(slot.into()), None)
+        .expect("a fresh slot");
+    let exec = Exec::new(Backend::portable(), None);
+    key.sign(permit, &[1; 32], exec).expect("an active slot")
+}
+
 /// Decodes a signature or a public key; what is accepted is encoded to the same bytes.
 ///
 /// Input: `set and kind u8 | bytes`.
@@ -45,11 +54,7 @@ pub fn xmss_bytes(data: &[u8]) -> bool {
 pub(crate) fn xmss_bytes_seeds() -> Vec<Vec<u8>> {
     let of_set = |(i, set): (usize, Set)| {
         let key = key(set);
-        let permit = MemoryWatermark::new(1)
-            .reserve(Validator(0), Role::Vote, Slot(ACTIVE.start), None)
-            .expect("a fresh slot");
-        let exec = Exec::new(Backend::portable(), None);
-        let signature = key.sign(permit, &[1; 32], exec).expect("an active slot");
+        let signature = vote(&key, ACTIVE.start as u32);
         let selector = 2 * i as u8;
         [
             [&[selector], &signature.to_bytes()[..]].concat(),

@@ -1,0 +1,215 @@
+//! Hash-based proofs: their bytes, the evidence around them, and the verifier.
+
+use std::sync::OnceLock;
+
+use alphorn_scheme::list::{TAG_PROOF, TAG_PROOFS};
+use alphorn_stark::chains::{Chains, Parameters};
+use alphorn_stark::proof::{SuccinctProof, succinct_elements};
+use alphorn_stark::{Backend, Fp};
+use alphorn_types::{Bitfield, Coding, Support, support_code};
+use alphorn_xmss::{
+    Claimed, Exec, PRESETS, Preset, ProofRegistry, Proofs, PublicKey, Purpose, SecretKey, Set,
+    Signed, preset_of_evidence,
+};
+
+/// Members of the registry of evidence: more than one proof takes.
+const MEMBERS: usize = 2000;
+/// Of whom so many are said to have signed.
+const SIGNERS: usize = 1500;
+/// Or so few.
+const FEW: usize = 5;
+/// An edit of a proof: where, and what is changed.
+const EDIT_BYTES: usize = 5;
+
+const SLOT: u32 = 3;
+const MESSAGE: [u8; 32] = [1; 32];
+
+fn chains() -> &'static Chains {
+    static CHAINS: OnceLock<Chains> = OnceLock::new();
+    CHAINS.get_or_init(|| Chains::new(Parameters::COMPACT))
+}
+
+fn proofs(preset: Preset) -> Proofs {
+    Proofs::new(Set::Compact, preset).expect("the compact set has proofs")
+}
+
+/// The bytes of a base after edits, each `place u32 | change u8`; what is left is appended. Proofs are
+/// longer than what a mutation may make, so that an input says only what is different.
+fn edited(base: &[u8], data: &[u8]) -> Vec<u8> {
+    let mut bytes = base.to_vec();
+    let (edits, rest) = data.as_chunks::<EDIT_BYTES>();
+    for [a, b, c, d, change] in edits {
+        let place = u32::from_le_bytes([*a, *b, *c, *d]) as usize % bytes.len();
+        bytes[place] ^= change;
+    }
+    bytes.extend(rest);
+    bytes
+}
+
+/// A proof of a preset, of elements that prove nothing.
+fn hollow(number: usize) -> &'static [u8] {
+    static HOLLOW: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    let all = HOLLOW.get_or_init(|| {
+        let relation = chains().relation();
+        let of_preset = |(groups, preset): (usize, &Preset)| {
+            let count = succinct_elements(relation, preset, groups) as u32;
+            let elements = (0..count).map(|i| Fp::new(i.wrapping_mul(0x9e37_79b9) >> 2));
+            let elements = elements.collect();
+            SuccinctProof { groups, elements }.to_bytes(relation, preset)
+        };
+        PRESETS.iter().enumerate().map(of_preset).collect()
+    });
+    &all[number]
+}
+
+/// Decodes a proof after edits; what is accepted is encoded to the same bytes.
+///
+/// Input: `preset u8 | edits`.
+///
+/// # Panics
+///
+/// If accepted bytes are not the ones that the encoder writes.
+pub fn stark_proof(data: &[u8]) -> bool {
+    let Some((&selector, edits)) = data.split_first() else {
+        return false;
+    };
+    let number = usize::from(selector) % PRESETS.len();
+    let (relation, preset) = (chains().relation(), &PRESETS[number]);
+    let bytes = edited(hollow(number), edits);
+    let Ok(proof) = SuccinctProof::from_bytes(relation, preset, &bytes) else {
+        return false;
+    };
+    let again = proof.to_bytes(relation, preset);
+    assert!(again == bytes, "two encodings of one proof");
+    true
+}
+
+/// Both presets, and an edit of an element.
+pub(crate) fn stark_proof_seeds() -> Vec<Vec<u8>> {
+    let edit = [1, 0x10, 0x27, 0, 0, 1];
+    vec![vec![0], vec![1], edit.to_vec()]
+}
+
+/// Evidence of few signers and of many, of zeros behind the headers' beginnings.
+fn hollow_evidence() -> &'static [Vec<u8>; 2] {
+    static EVIDENCE: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+    EVIDENCE.get_or_init(|| {
+        let proof = |signers: usize| {
+            let mut bytes = b"AHP1\x03\x01".to_vec();
+            bytes.resize(proofs(Preset::FAST).sizes(signers).bytes, 0);
+            bytes
+        };
+        let part = |range: std::ops::Range<usize>| {
+            let mut signers = Bitfield::new(MEMBERS);
+            signers.set_range(range.clone());
+            let code = support_code::encode(&Support::from_bits(signers), Coding::Rice, None);
+            [code, proof(range.len())].concat()
+        };
+        let two = [vec![TAG_PROOFS], part(0..700), part(700..SIGNERS)].concat();
+        [[vec![TAG_PROOF], proof(FEW)].concat(), two]
+    })
+}
+
+/// Takes evidence apart after edits: supports are disjoint and make up all signers.
+///
+/// Input: `few or many u8 | edits`; the places of edits of the upper half are within the first 64 bytes,
+/// where tag and support stand.
+///
+/// # Panics
+///
+/// If parts that are accepted do not make up the signers.
+pub fn xmss_evidence(data: &[u8]) -> bool {
+    let Some((&selector, edits)) = data.split_first() else {
+        return false;
+    };
+    let many = usize::from(selector % 2);
+    let mut signers = Bitfield::new(MEMBERS);
+    signers.set_range(0..[FEW, SIGNERS][many]);
+    let base = &hollow_evidence()[many];
+    let evidence = match selector < 128 {
+        true => edited(base, edits),
+        false => [edited(&base[..64], edits), base[64..].to_vec()].concat(),
+    };
+    let preset = preset_of_evidence(MEMBERS, &evidence).unwrap_or(Preset::FAST);
+    let Ok(parts) = proofs(preset).evidence_parts(&signers, &evidence) else {
+        return false;
+    };
+    let mut left = signers;
+    for part in parts {
+        assert!(part.signers.any() && part.signers.is_subset_of(&left));
+        left.subtract(&part.signers);
+    }
+    assert!(left.none(), "signers in no part");
+    true
+}
+
+/// Both, with edits anywhere or at the beginning.
+pub(crate) fn xmss_evidence_seeds() -> Vec<Vec<u8>> {
+    [0, 1, 128, 129].map(|selector| vec![selector]).to_vec()
+}
+
+/// A proof with what it proves.
+struct Proved {
+    registry: ProofRegistry,
+    evidence: Vec<u8>,
+}
+
+fn proved() -> &'static Proved {
+    static PROVED: OnceLock<Proved> = OnceLock::new();
+    PROVED.get_or_init(|| {
+        let exec = Exec::new(Backend::measured(), None);
+        let slots = u64::from(SLOT)..u64::from(SLOT) + 1;
+        let key = |i| {
+            SecretKey::interop(Set::Compact, Purpose::Vote, i, slots.clone(), exec)
+                .expect("a legal range")
+        };
+        let secrets: Vec<SecretKey> = (0..3).map(key).collect();
+        let signatures: Vec<_> = secrets
+            .iter()
+            .map(|key| crate::xmss::vote(key, SLOT))
+            .collect();
+        let keys: Vec<PublicKey> = secrets.iter().map(|key| *key.public_key()).collect();
+        let proofs = proofs(Preset::FAST);
+        let registry = proofs.registry(exec, keys, 0).expect("three keys");
+        let signed = (0u32..).zip(&signatures).take(2);
+        let signed: Vec<Signed<'_>> = signed
+            .map(|(position, signature)| Signed {
+                position,
+                signature,
+            })
+            .collect();
+        let evidence = proofs
+            .prove_evidence(exec, &registry, SLOT, &MESSAGE, &signed)
+            .expect("valid signatures");
+        Proved { registry, evidence }
+    })
+}
+
+/// Verifies a proof after edits: it holds if and only if nothing is changed.
+///
+/// Input: edits.
+///
+/// # Panics
+///
+/// If an edited proof is accepted, or the untouched one refused.
+pub fn xmss_proof(data: &[u8]) -> bool {
+    let Proved { registry, evidence } = proved();
+    let bytes = edited(evidence, data);
+    let mut signers = Bitfield::new(registry.len());
+    signers.set_range(0..2);
+    let claimed = Claimed {
+        slot: SLOT,
+        message: &MESSAGE,
+        signers: &signers,
+    };
+    let exec = Exec::new(Backend::measured(), None);
+    let verdict = proofs(Preset::FAST).verify_evidence(exec, registry, &claimed, &bytes);
+    assert_eq!(verdict.is_ok(), bytes == *evidence, "{verdict:?}");
+    verdict.is_ok()
+}
+
+/// No edit, and two that cancel.
+pub(crate) fn xmss_proof_seeds() -> Vec<Vec<u8>> {
+    let edit = [0x10, 0x27, 0, 0, 0x41];
+    vec![Vec::new(), [edit, edit].concat()]
+}
