@@ -176,6 +176,12 @@ impl Pass for Project<'_> {
     }
 }
 
+/// Two vectors after each other.
+#[inline(always)]
+fn two<V: Vector>(row: &[i16; DEGREE], at: usize) -> (V, V) {
+    (V::load(&row[at..]), V::load(&row[at + V::LANES..]))
+}
+
 /// Rows whose sums stay in registers.
 const GROUP: usize = 8;
 
@@ -191,10 +197,9 @@ fn add_image<V: Vector>(
         let mut sums = [V::no_sums(); GROUP];
         for (signs, element) in signs.iter().zip(elements) {
             for at in (0..DEGREE).step_by(2 * V::LANES) {
-                let two = |row: &[i16]| (V::load(&row[at..]), V::load(&row[at + V::LANES..]));
-                let right = two(&element.0);
+                let right = two::<V>(&element.0, at);
                 for (sum, row) in sums.iter_mut().zip(&signs[group * GROUP..]) {
-                    *sum = V::accumulate(*sum, two(row), right);
+                    *sum = V::accumulate(*sum, two::<V>(row, at), right);
                 }
             }
         }

@@ -52,29 +52,34 @@ fn barrett<V: Vector>(a: V) -> V {
     a.sub(quotient.mul_low(V::repeat(&TABLES.p)))
 }
 
-/// Replaces all numbers by reduced ones. No closure: a function that a closure calls would not be
-/// compiled for the instruction set of the pass.
+/// Replaces all numbers by reduced ones. Neither closures, which would not be compiled for the
+/// instruction set of the pass, nor zipped iterators, which are not always inlined.
 #[inline(always)]
 fn reduce_all<V: Vector>(rows: &mut Rows) {
-    for chunk in rows.0.chunks_exact_mut(V::LANES) {
-        barrett(V::load(chunk)).store(chunk);
+    let mut at = 0;
+    while at < SIZE {
+        barrett(V::load(&rows.0[at..])).store(&mut rows.0[at..]);
+        at += V::LANES;
     }
 }
 
 /// One layer of the forward transform, over vectors that fit its blocks; returns the next root.
 #[inline(always)]
 fn forward_layer<V: Vector>(rows: &mut Rows, length: usize, first_root: usize) -> usize {
-    let mut root = first_root;
-    for block in rows.0.chunks_exact_mut(2 * PRIMES * length) {
+    let half = PRIMES * length;
+    let (mut root, mut start) = (first_root, 0);
+    while start < SIZE {
         let zeta = &TABLES.roots[root];
-        root += 1;
-        let (low, upper) = block.split_at_mut(PRIMES * length);
-        let pairs = (low.chunks_exact_mut(V::LANES)).zip(upper.chunks_exact_mut(V::LANES));
-        for (a, b) in pairs {
-            let (x, product) = (V::load(a), by_factor(V::load(b), zeta));
-            x.add(product).store(a);
-            x.sub(product).store(b);
+        let mut at = start;
+        while at < start + half {
+            let x = V::load(&rows.0[at..]);
+            let product = by_factor(V::load(&rows.0[at + half..]), zeta);
+            x.add(product).store(&mut rows.0[at..]);
+            x.sub(product).store(&mut rows.0[at + half..]);
+            at += V::LANES;
         }
+        root += 1;
+        start += 2 * half;
     }
     root
 }
@@ -84,17 +89,19 @@ fn forward_layer<V: Vector>(rows: &mut Rows, length: usize, first_root: usize) -
 /// The roots of a layer, walked backwards, are the negated inverses of its forward roots.
 #[inline(always)]
 fn inverse_layer<V: Vector>(rows: &mut Rows, length: usize, last_root: usize) -> usize {
-    let mut root = last_root;
-    for block in rows.0.chunks_exact_mut(2 * PRIMES * length) {
+    let half = PRIMES * length;
+    let (mut root, mut start) = (last_root, 0);
+    while start < SIZE {
         let zeta = &TABLES.roots[root];
-        root -= 1;
-        let (low, upper) = block.split_at_mut(PRIMES * length);
-        let pairs = (low.chunks_exact_mut(V::LANES)).zip(upper.chunks_exact_mut(V::LANES));
-        for (a, b) in pairs {
-            let (x, y) = (V::load(a), V::load(b));
-            x.add(y).store(a);
-            by_factor(y.sub(x), zeta).store(b);
+        let mut at = start;
+        while at < start + half {
+            let (x, y) = (V::load(&rows.0[at..]), V::load(&rows.0[at + half..]));
+            x.add(y).store(&mut rows.0[at..]);
+            by_factor(y.sub(x), zeta).store(&mut rows.0[at + half..]);
+            at += V::LANES;
         }
+        root -= 1;
+        start += 2 * half;
     }
     root
 }
@@ -125,8 +132,11 @@ fn inverse<V: Vectors>(rows: &mut Rows, last: &Factor) {
     reduce_all::<V::Wide>(rows);
     root = inverse_layer::<V::Wide>(rows, 16, root);
     inverse_layer::<V::Wide>(rows, 32, root);
-    for chunk in rows.0.chunks_exact_mut(<V::Wide as Vector>::LANES) {
-        barrett(by_factor(V::Wide::load(chunk), last)).store(chunk);
+    let mut at = 0;
+    while at < SIZE {
+        let value = by_factor(V::Wide::load(&rows.0[at..]), last);
+        barrett(value).store(&mut rows.0[at..]);
+        at += <V::Wide as Vector>::LANES;
     }
 }
 
@@ -134,10 +144,10 @@ fn inverse<V: Vectors>(rows: &mut Rows, last: &Factor) {
 #[inline(always)]
 pub(super) fn of_small<V: Vectors>(x: &[i16; DEGREE]) -> Rows {
     let mut rows = Rows([0; SIZE]);
-    let lanes = <V::Wide as Vector>::LANES;
-    let chunks = rows.0.chunks_exact_mut(lanes);
-    for (row, values) in chunks.zip(x.chunks_exact(lanes / PRIMES)) {
-        barrett(V::Wide::spread(values)).store(row);
+    let mut at = 0;
+    while at < SIZE {
+        barrett(V::Wide::spread(&x[at / PRIMES..])).store(&mut rows.0[at..]);
+        at += <V::Wide as Vector>::LANES;
     }
     rows
 }
@@ -156,14 +166,17 @@ pub(super) fn of_centred<V: Vectors>(x: &[i64; DEGREE]) -> Rows {
         }
     }
     let mut rows = Rows([0; SIZE]);
-    let lanes = <V::Wide as Vector>::LANES;
-    let each = lanes / PRIMES;
-    for (index, row) in rows.0.chunks_exact_mut(lanes).enumerate() {
-        let mut sum = V::Wide::spread(&limbs[0][index * each..]);
-        for (limbs, factor) in limbs[1..].iter().zip(&TABLES.limbs) {
-            sum = sum.add(by_factor(V::Wide::spread(&limbs[index * each..]), factor));
+    let mut at = 0;
+    while at < SIZE {
+        let mut sum = V::Wide::spread(&limbs[0][at / PRIMES..]);
+        let mut k = 0;
+        while k < 3 {
+            let limb = V::Wide::spread(&limbs[k + 1][at / PRIMES..]);
+            sum = sum.add(by_factor(limb, &TABLES.limbs[k]));
+            k += 1;
         }
-        barrett(sum).store(row);
+        barrett(sum).store(&mut rows.0[at..]);
+        at += <V::Wide as Vector>::LANES;
     }
     rows
 }
@@ -172,11 +185,11 @@ pub(super) fn of_centred<V: Vectors>(x: &[i64; DEGREE]) -> Rows {
 #[inline(always)]
 pub(super) fn multiply<V: Vectors>(a: &Rows, b: &Rows) -> Rows {
     let mut out = Rows([0; SIZE]);
-    let lanes = <V::Wide as Vector>::LANES;
-    for (index, row) in out.0.chunks_exact_mut(lanes).enumerate() {
-        let x = V::Wide::load(&a.0[index * lanes..]);
-        let y = V::Wide::load(&b.0[index * lanes..]);
-        barrett(by_factor(mont(x, y), &TABLES.square)).store(row);
+    let mut at = 0;
+    while at < SIZE {
+        let product = mont(V::Wide::load(&a.0[at..]), V::Wide::load(&b.0[at..]));
+        barrett(by_factor(product, &TABLES.square)).store(&mut out.0[at..]);
+        at += <V::Wide as Vector>::LANES;
     }
     out
 }
@@ -184,9 +197,11 @@ pub(super) fn multiply<V: Vectors>(a: &Rows, b: &Rows) -> Rows {
 /// Adds reduced values to reduced values, reduced.
 #[inline(always)]
 pub(super) fn add<V: Vectors>(a: &mut Rows, b: &Rows) {
-    let lanes = <V::Wide as Vector>::LANES;
-    for (x, y) in (a.0.chunks_exact_mut(lanes)).zip(b.0.chunks_exact(lanes)) {
-        barrett(V::Wide::load(x).add(V::Wide::load(y))).store(x);
+    let mut at = 0;
+    while at < SIZE {
+        let sum = V::Wide::load(&a.0[at..]).add(V::Wide::load(&b.0[at..]));
+        barrett(sum).store(&mut a.0[at..]);
+        at += <V::Wide as Vector>::LANES;
     }
 }
 
@@ -195,18 +210,24 @@ pub(super) fn add<V: Vectors>(a: &mut Rows, b: &Rows) {
 #[inline(always)]
 pub(super) fn add_products<V: Vectors>(out: &mut Rows, pairs: &[(&Rows, &Rows)]) {
     debug_assert!(pairs.len() <= PRODUCTS_MAX);
-    let lanes = <V::Wide as Vector>::LANES;
-    for (index, chunk) in out.0.chunks_exact_mut(lanes).enumerate() {
-        let at = index * lanes;
+    let mut at = 0;
+    while at < SIZE {
         let mut sums = V::Wide::no_sums();
-        for two in pairs.chunks(2) {
-            let (a, b) = two[0];
-            let (x, y) = two.get(1).copied().unwrap_or((&ZERO, &ZERO));
+        let mut k = 0;
+        while k < pairs.len() {
+            let (a, b) = pairs[k];
+            let (x, y) = if k + 1 < pairs.len() {
+                pairs[k + 1]
+            } else {
+                (&ZERO, &ZERO)
+            };
             let left = V::Wide::load(&a.0[at..]).interleave(V::Wide::load(&x.0[at..]));
             let right = V::Wide::load(&b.0[at..]).interleave(V::Wide::load(&y.0[at..]));
             sums = V::Wide::accumulate(sums, left, right);
+            k += 2;
         }
-        add_sums::<V::Wide>(chunk, sums);
+        add_sums::<V::Wide>(&mut out.0[at..], sums);
+        at += <V::Wide as Vector>::LANES;
     }
 }
 
