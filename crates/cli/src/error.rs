@@ -10,6 +10,8 @@ pub(crate) enum Error {
     Check(String),
     /// The question or its inputs are wrong: exit code 2.
     Usage(anyhow::Error),
+    /// Another end that has an exit code of its own.
+    Exit(u8, String),
 }
 
 /// The result of a command.
@@ -20,6 +22,7 @@ impl Error {
         match self {
             Error::Check(_) => ExitCode::from(1),
             Error::Usage(_) => ExitCode::from(2),
+            Error::Exit(code, _) => ExitCode::from(*code),
         }
     }
 }
@@ -27,7 +30,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Check(what) => f.write_str(what),
+            Error::Check(what) | Error::Exit(_, what) => f.write_str(what),
             Error::Usage(error) => write!(f, "{error:#}"),
         }
     }

@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod dashboard;
+mod devnet;
 mod doctor;
 mod error;
 mod files;
@@ -12,6 +14,7 @@ mod keycache;
 mod lattice;
 mod levels;
 mod machine;
+mod node;
 mod options;
 mod participation;
 mod progress;
@@ -61,6 +64,12 @@ enum Command {
     Proof(proof::Args),
     /// Measurements beside the naive method and the peer library of the same run
     Bench(bench::Args),
+    /// A network of real processes on this machine: are all duties done, and how fast
+    Devnet(devnet::Args),
+    /// One node of a network, in this process
+    Node(node::Args),
+    /// The page that shows what a simulation or a node did, from its trace
+    Dashboard(dashboard::Args),
     /// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
     Doctor(doctor::Args),
 }
@@ -78,6 +87,9 @@ fn main() -> ExitCode {
         Command::Lattice(args) => lattice::run(&args),
         Command::Proof(args) => proof::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Devnet(args) => devnet::run(&args),
+        Command::Node(args) => node::run(&args),
+        Command::Dashboard(args) => dashboard::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match outcome {

@@ -3,7 +3,7 @@
 use crate::broadcast::{CodeJob, CodeProduct};
 use crate::horn::committee;
 use alphorn_scheme::{self as scheme, Ctx, Env, Features, JobOutput, Scheme, Task, TaskError};
-use alphorn_types::{Assignment, DecodeError, Epoch, Layout};
+use alphorn_types::{Assignment, Bitfield, DecodeError, Epoch, Layout};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -225,5 +225,62 @@ impl<S: Scheme> Task for Job<S> {
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         scheme::Job::decode(bytes).map(Job::Scheme)
+    }
+
+    fn encode_output(&self, output: &Output<S>) -> Option<Vec<u8>> {
+        match (self, &output.product) {
+            (Job::Scheme(job), Product::Scheme(product)) => job.encode_output(&JobOutput {
+                product: product.clone(),
+                keys: output.keys.clone(),
+            }),
+            _ => None,
+        }
+    }
+
+    fn decode_output(&self, bytes: &[u8]) -> Result<Output<S>, DecodeError> {
+        match self {
+            Job::Scheme(job) => job.decode_output(bytes).map(Output::from),
+            Job::Assign(_) | Job::Code(_) => Err(DecodeError::UnknownTag {
+                what: "result without bytes",
+                value: 0,
+            }),
+        }
+    }
+
+    fn portable(env: &Env<S>) -> Option<Env<S>> {
+        <scheme::Job<S> as Task>::portable(env)
+    }
+
+    fn prepare_in(
+        &self,
+        env: &Env<S>,
+        order: &[u32],
+        ctx: &mut Ctx<'_, S::Scratch>,
+    ) -> Option<Self::Prepared> {
+        match self {
+            Job::Scheme(job) => job.prepare_in(env, order, ctx),
+            Job::Assign(_) | Job::Code(_) => None,
+        }
+    }
+
+    fn input_digest(&self, index: usize) -> Option<[u8; 32]> {
+        match self {
+            Job::Scheme(job) => job.input_digest(index),
+            Job::Assign(_) | Job::Code(_) => None,
+        }
+    }
+
+    fn covered_by(&self, signers: &Bitfield) -> bool {
+        match self {
+            Job::Scheme(job) => job.covered_by(signers),
+            Job::Assign(_) | Job::Code(_) => false,
+        }
+    }
+
+    fn is_pointless(&self, env: &Env<S>) -> bool {
+        match self {
+            Job::Scheme(job) => job.is_pointless(env),
+            Job::Assign(_) | Job::Code(_) => false,
+        }
     }
 }

@@ -14,7 +14,7 @@ mod rounds;
 mod run;
 mod shadow;
 mod shrink;
-mod source;
+pub(crate) mod source;
 mod trace;
 mod work;
 

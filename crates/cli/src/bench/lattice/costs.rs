@@ -1,9 +1,10 @@
 //! The cost table of Falcon with aggregates as lists and collections as proofs.
 
 use super::world::World;
-use super::{CONTEXT, Point, prove, signed};
-use crate::error::{Error, Result};
+use super::{Point, prove, verify};
+use crate::error::Result;
 use crate::machine::Machine;
+use crate::options;
 use alphorn_falcon::{Collections, Falcon, verify_batch};
 use alphorn_labrador::Backend;
 use alphorn_labrador::sis::Profile;
@@ -29,6 +30,7 @@ pub(super) fn table(
     machine: &Machine,
 ) -> Result<String> {
     let scheme = Falcon::new(Collections::Proofs, kernel).with_profile(profile);
+    let pool = options::pool(1)?;
     let mut sizes: Vec<usize> = sizes.iter().map(|n| *n as usize).collect();
     sizes.push(1);
     sizes.sort_unstable();
@@ -41,7 +43,7 @@ pub(super) fn table(
             threads: 1,
             runs: 1,
         };
-        proved(world, &point)
+        proved(world, &point, &pool)
     });
     let points: Vec<Proved> = points.collect::<Result<_>>()?;
     let lists = Lists::measure(world, kernel)?;
@@ -79,18 +81,15 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }
 
-fn proved(world: &World, point: &Point) -> Result<Proved> {
+fn proved(world: &World, point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
     let keys = world.decode_keys(point.signatures)?;
-    let made = prove(&world.items(&keys), point)?;
-    let claimed = signed(&keys, &made.salts);
-    let verify = || made.aggregator.verify(&claimed, CONTEXT, &made.proof);
-    let (verify_s, verdict) = super::least(RUNS, verify);
-    verdict.map_err(|refused| Error::Check(format!("a proof of this run: {refused}")))?;
+    let made = prove(&world.items(&keys), point, pool)?;
+    let verified = verify(&made, &keys, RUNS, pool)?;
     let beside = 1 + made.salts.as_flattened().len();
     Ok(Proved {
         signatures: point.signatures as u64,
-        prove_ns: nanoseconds(made.times.total_s),
-        verify_ns: nanoseconds(verify_s),
+        prove_ns: nanoseconds(made.steps.total_s),
+        verify_ns: nanoseconds(verified.total_s),
         bytes: (beside + made.proof.len()) as u64,
     })
 }

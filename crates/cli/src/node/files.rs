@@ -1,0 +1,131 @@
+//! The files that say which network a node belongs to.
+//!
+//! `config.yaml` holds what all nodes agree on, `nodes.yaml` who they are, where, and which
+//! validators each of them hosts. Unknown keys are errors, so that a slip is not silently a default.
+
+use crate::error::Result;
+use alphorn_net::Address;
+use alphorn_proto::horn::{Config, SchemeInfo, Selection};
+use alphorn_proto::slot::Timing;
+use alphorn_types::{Layout, Time};
+use anyhow::{Context, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Most bytes of a file that is read.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Most nodes of a network.
+const NODES_MAX: usize = 4_096;
+
+/// `config.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE", deny_unknown_fields)]
+pub(crate) struct NetworkFile {
+    /// Seconds since 1970 at which slot 0 begins.
+    pub(crate) genesis_time: u64,
+    pub(crate) validator_count: u32,
+    pub(crate) attestation_committee_count: u16,
+    pub(crate) subcommittees_per_committee: u16,
+    pub(crate) aggregators_per_subcommittee: u16,
+    pub(crate) collectors_per_committee: u16,
+    /// `bls`, `falcon` or `xmss`.
+    pub(crate) alphorn_scheme: String,
+    /// A preset of slot times, or `custom:SLOT_MS:OFFSETS`.
+    pub(crate) alphorn_preset: String,
+    /// Slots for which keys with one-time indices are made.
+    pub(crate) alphorn_key_slots: u64,
+}
+
+/// A node of `nodes.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodeEntry {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    /// The first validator that it hosts, and how many.
+    pub(crate) first_validator: u32,
+    pub(crate) validators: u32,
+}
+
+impl NetworkFile {
+    /// Reads `config.yaml` of a folder.
+    pub(crate) fn read(folder: &Path) -> Result<Self> {
+        let network: Self = read(&folder.join("config.yaml"))?;
+        network.timing()?;
+        network.layout()?;
+        Ok(network)
+    }
+
+    pub(crate) fn layout(&self) -> Result<Layout> {
+        let layout = Layout::new(
+            self.validator_count,
+            self.attestation_committee_count,
+            self.subcommittees_per_committee,
+        );
+        Ok(layout.context("config.yaml")?)
+    }
+
+    pub(crate) fn timing(&self) -> Result<Timing> {
+        let timing = self.alphorn_preset.parse();
+        Ok(timing.context("config.yaml: ALPHORN_PRESET")?)
+    }
+
+    /// What the protocol is run with; the network's identity is still to be put in.
+    pub(crate) fn horn(&self, info: &SchemeInfo) -> Result<Config> {
+        let mut horn = Config::new(self.layout()?, info);
+        horn.timing = self.timing()?;
+        horn.genesis = Time::from_millis(self.genesis_time.saturating_mul(1_000));
+        horn.selection = Selection::Rank;
+        horn.aggregators_target = self.aggregators_per_subcommittee;
+        horn.collectors_target = self.collectors_per_committee;
+        horn.validate(info).context("config.yaml")?;
+        Ok(horn)
+    }
+}
+
+/// Reads `nodes.yaml` of a folder: names, addresses and ranges of validators that do not overlap.
+pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<NodeEntry>> {
+    let path = folder.join("nodes.yaml");
+    let nodes: Vec<NodeEntry> = read(&path)?;
+    let file = path.display();
+    if nodes.is_empty() || nodes.len() > NODES_MAX {
+        return Err(anyhow!("{file}: {} nodes, must be 1 to {NODES_MAX}", nodes.len()).into());
+    }
+    let mut taken = 0u64;
+    let mut sorted: Vec<&NodeEntry> = nodes.iter().collect();
+    sorted.sort_by_key(|node| node.first_validator);
+    for node in sorted {
+        let first = u64::from(node.first_validator);
+        if first < taken {
+            return Err(anyhow!("{file}: {} hosts a validator of another node", node.name).into());
+        }
+        taken = first + u64::from(node.validators);
+        node.address
+            .parse::<Address>()
+            .with_context(|| format!("{file}: {}", node.name))?;
+    }
+    if taken > u64::from(network.validator_count) {
+        let count = network.validator_count;
+        return Err(anyhow!("{file}: validator {}, there are {count}", taken - 1).into());
+    }
+    Ok(nodes)
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = || -> anyhow::Result<String> {
+        let bytes = std::fs::metadata(path)?.len();
+        if bytes > FILE_BYTES_MAX {
+            bail!("{bytes} bytes, must be at most {FILE_BYTES_MAX}");
+        }
+        Ok(std::fs::read_to_string(path)?)
+    };
+    let text = text().with_context(|| path.display().to_string())?;
+    let value = serde_saphyr::from_str(&text);
+    Ok(value.with_context(|| path.display().to_string())?)
+}
+
+/// Writes a value as a YAML file that is not there yet.
+pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
+    let text = serde_saphyr::to_string(value).map_err(|error| anyhow!("{error}"))?;
+    crate::report::write_whole(path, text.as_bytes())
+}

@@ -1,0 +1,264 @@
+//! Puts a node together and runs it to its end.
+
+use super::files::{NetworkFile, NodeEntry};
+use super::{Args, hosted};
+use crate::error::{Error, Result};
+use crate::report::write_whole;
+use alphorn_net::{Address, Listen, NodeKey, RequestProtocol, Transport};
+use alphorn_node::api::Api;
+use alphorn_node::blocks::Blocks;
+use alphorn_node::clock::{Machine, Source};
+use alphorn_node::genesis::{Genesis, network_id};
+use alphorn_node::lanes::Pool;
+use alphorn_node::run::{Control, Node};
+use alphorn_node::safety::{KeyId, Opening, SafetyStore};
+use alphorn_node::summary::Summary;
+use alphorn_node::{run, sync, topic_bytes};
+use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
+use alphorn_proto::slot::SlotClock;
+use alphorn_scheme::{Env, Scheme};
+use alphorn_types::{Bitfield, Slot, Time, Validator};
+use alphorn_worker::WorkerConfig;
+use anyhow::{Context, anyhow};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc, watch};
+
+/// Commands that wait for the loop.
+const CONTROL_MAX: usize = 64;
+/// Longest answer with blocks, in bytes, and its chunks.
+const BLOCK_BYTES_MAX: usize = (16 << 20) + (64 << 10);
+
+/// A scheme with the keys of a network.
+pub(super) struct Parts<S: Scheme> {
+    pub(super) ids: BTreeMap<Validator, KeyId>,
+    pub(super) keys_digest: [u8; 32],
+    pub(super) scheme: Arc<S>,
+    pub(super) registry: Arc<S::Registry>,
+    pub(super) signers: Arc<S::Signers>,
+    pub(super) kernel: String,
+}
+
+/// Runs a node until it is told to end.
+pub(super) fn run<S: Scheme>(
+    args: &Args,
+    network: &NetworkFile,
+    nodes: &[NodeEntry],
+    own: &NodeEntry,
+    parts: Parts<S>,
+) -> Result<()> {
+    std::fs::create_dir_all(&args.data_dir).with_context(|| args.data_dir.display().to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(live(args, network, nodes, own, parts))
+}
+
+async fn live<S: Scheme>(
+    args: &Args,
+    network: &NetworkFile,
+    nodes: &[NodeEntry],
+    own: &NodeEntry,
+    parts: Parts<S>,
+) -> Result<()> {
+    let layout = network.layout()?;
+    let info = SchemeInfo::of(parts.scheme.as_ref(), &layout);
+    let mut horn = network.horn(&info)?;
+    let genesis = Genesis {
+        scheme: &network.alphorn_scheme,
+        keys: parts.keys_digest,
+    };
+    horn.network_id = network_id(&horn, &genesis);
+    let mut validators = Bitfield::new(layout.validators() as usize);
+    hosted(own).for_each(|v| validators.set(v as usize));
+    let local = Local {
+        voters: validators.clone(),
+        validators,
+        trust_own: true,
+    };
+    let machine = Horn::new(horn.clone(), info.clone(), local)?;
+    let hosted = hosted(own);
+    let ids = parts.ids.iter().filter(|(v, _)| hosted.contains(&v.0));
+    let ids = ids.map(|(v, id)| (*v, *id)).collect();
+    let safety = SafetyStore::open(&args.data_dir.join("safety.redb"), ids, opening(&horn))?;
+    let blocks = Blocks::open(&args.data_dir.join("node.redb"))?;
+    let (net, events) = alphorn_net::start(net_config(args, &horn, &machine, nodes, own)?)?;
+    let env = Env::new(parts.scheme, parts.registry, secret()?).with_signers(parts.signers);
+    let wake = Arc::new(Notify::new());
+    let waker = wake.clone();
+    let pool = Pool::start(env, WorkerConfig::for_this_machine(), move || {
+        waker.notify_one()
+    })?;
+    let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
+    let node = Node::new(
+        run::Parts {
+            name: own.name.clone(),
+            scheme: network.alphorn_scheme.clone(),
+            horn: machine,
+            safety: Arc::new(safety),
+            blocks,
+            lanes: Arc::new(pool),
+            net,
+            events,
+            wake,
+            source: Machine::default(),
+        },
+        snapshot,
+    )?;
+    let (control, commands) = mpsc::channel(CONTROL_MAX);
+    let api = serve(args, summary, control.clone()).await?;
+    ready(args, own, api, &parts.kernel)?;
+    watch_signals(args, control);
+    let last = node.run(commands).await;
+    let text = serde_json::to_string_pretty(last.as_ref())?;
+    write_whole(&args.data_dir.join("summary.json"), text.as_bytes())
+}
+
+/// The time of the start, as the store of marks wants to know it.
+fn opening(horn: &Config) -> Opening {
+    let now = Time::from_nanos(Machine::default().wall_ns());
+    Opening {
+        now_ms: now.as_nanos() / 1_000_000,
+        slot: SlotClock::new(horn.genesis, horn.timing)
+            .slot_at(now)
+            .unwrap_or(Slot(0)),
+        before_genesis: now < horn.genesis,
+    }
+}
+
+/// What seeds the weights of batch verification: nobody else may know it.
+fn secret() -> Result<[u8; 32]> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(|error| anyhow!("the system's entropy: {error}"))?;
+    Ok(secret)
+}
+
+fn net_config(
+    args: &Args,
+    horn: &Config,
+    machine: &Horn,
+    nodes: &[NodeEntry],
+    own: &NodeEntry,
+) -> Result<alphorn_net::Config> {
+    let key = NodeKey::read(&args.node_key, false)?;
+    let network = alphorn_net::NetworkDigest(horn.network().0);
+    let mut config = alphorn_net::Config::new(key, network);
+    let port = match args.gossipsub_port {
+        Some(port) => port,
+        None => port_of(&own.address)?,
+    };
+    config.listen = vec![Listen {
+        address: SocketAddr::new(args.listen, port),
+        transport: Transport::Quic,
+    }];
+    let peers = nodes.iter().filter(|node| node.name != own.name);
+    config.peers = peers
+        .map(|node| Ok(node.address.parse::<Address>()?))
+        .collect::<Result<Vec<Address>>>()?;
+    config.committees = horn.layout.committees();
+    config.subcommittees = horn.layout.subcommittees();
+    config.slot_ms = horn.timing.slot_ms();
+    config.topic_bytes_max = topic_bytes(machine.format());
+    config.topic_messages_per_slot.vote = horn.layout.cell_len_max().max(16);
+    let request = |name: &str, request_bytes_max, chunk_bytes_max, chunks_max| RequestProtocol {
+        name: name.to_owned(),
+        request_bytes_max,
+        chunk_bytes_max,
+        chunks_max,
+        response_bytes_max: chunk_bytes_max,
+    };
+    config.requests = vec![
+        request(sync::STATUS, sync::STATUS_BYTES, sync::STATUS_BYTES, 1),
+        request(
+            sync::BLOCKS_BY_RANGE,
+            sync::RANGE_BYTES,
+            BLOCK_BYTES_MAX,
+            256,
+        ),
+    ];
+    Ok(config)
+}
+
+/// The port in an address of `nodes.yaml`.
+fn port_of(address: &str) -> Result<u16> {
+    let mut parts = address
+        .split('/')
+        .skip_while(|part| *part != "udp" && *part != "tcp");
+    let port = parts.nth(1).and_then(|port| port.parse().ok());
+    Ok(port.ok_or_else(|| anyhow!("nodes.yaml: address {address} has no port"))?)
+}
+
+/// Serves the HTTP interface, and tells where.
+async fn serve(
+    args: &Args,
+    summary: watch::Receiver<Arc<Summary>>,
+    control: mpsc::Sender<Control>,
+) -> Result<SocketAddr> {
+    let token = hex::encode(secret()?);
+    write_private(&args.data_dir.join("api.token"), token.as_bytes())?;
+    let api = Api {
+        summary,
+        control,
+        token: token.into(),
+    };
+    let address = SocketAddr::new(args.http_address, args.api_port);
+    let listener = tokio::net::TcpListener::bind(address).await;
+    let listener = listener.map_err(|error| Error::Exit(3, format!("{address}: {error}")))?;
+    let bound = listener.local_addr()?;
+    tokio::spawn(async move { axum::serve(listener, api.router()).await });
+    Ok(bound)
+}
+
+/// Says that the node runs, and where.
+fn ready(args: &Args, own: &NodeEntry, api: SocketAddr, kernel: &str) -> Result<()> {
+    let ready = serde_json::json!({
+        "name": own.name,
+        "pid": std::process::id(),
+        "address": own.address,
+        "api": api.to_string(),
+        "kernels": kernel,
+    });
+    write_whole(
+        &args.data_dir.join("ready.json"),
+        ready.to_string().as_bytes(),
+    )
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_whole(path, bytes)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
+/// Ends the node on Ctrl-C, on SIGTERM, and when standard input ends, if that was asked for.
+fn watch_signals(args: &Args, control: mpsc::Sender<Control>) {
+    let on_signal = control.clone();
+    tokio::spawn(async move {
+        let interrupt = tokio::signal::ctrl_c();
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+                tokio::select! { _ = interrupt => {}, _ = terminate.recv() => {} }
+            } else {
+                let _ = interrupt.await;
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = interrupt.await;
+        let _ = on_signal.send(Control::Shutdown).await;
+    });
+    if args.exit_on_stdin_eof {
+        // Reading blocks, so it has a thread; the process ends without waiting for it.
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            let _ = control.blocking_send(Control::Shutdown);
+        });
+    }
+}
