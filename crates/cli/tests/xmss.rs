@@ -292,7 +292,7 @@ fn a_tampered_file_is_noticed_in_every_field() {
             "/signature",
             json!(text.replacen("0x00", "0x01", 1)),
             1,
-            "unknown evidence tag 1",
+            "the evidence begins with no header of a proof",
         ),
         (
             "/signature",
