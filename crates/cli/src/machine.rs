@@ -71,6 +71,13 @@ pub(crate) fn peak_rss_bytes() -> u64 {
     kib_field("/proc/self/status", "VmHWM")
 }
 
+/// Lets the peak begin anew at what is resident now, where the system can (Linux: proc(5),
+/// `clear_refs`); where it cannot, the peak stays that of the whole process so far.
+pub(crate) fn reset_peak_rss() {
+    // Nothing depends on it but how close the bound is, so a refusal is not an error.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
 fn kib_field(path: &str, field: &str) -> u64 {
     let value = proc_field(path, field);
     let kib = value.and_then(|text| {

@@ -4,10 +4,12 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod compare;
 mod dashboard;
 mod devnet;
 mod doctor;
 mod error;
+mod explore;
 mod files;
 mod horn;
 mod keycache;
@@ -46,6 +48,10 @@ enum Command {
     Slot(slot::Args),
     /// Analyses of Horn from the real encoders and roles: traffic, selection, griefing, real data
     Horn(horn::Args),
+    /// The signature schemes side by side on the same votes: bytes, times, memory, security
+    Compare(compare::Args),
+    /// Which scheme and topology carry the votes of a slot, on which network: a sweep in the simulator
+    Explore(explore::Args),
     /// The protocols in a simulated network
     Sim(sim::Args),
     /// Keys in files: make, take over, copy, list and look at them
@@ -78,6 +84,8 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Slot(args) => slot::run(&args),
         Command::Horn(args) => horn::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Explore(args) => explore::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Keys(args) => files::keys::run(&args),
         Command::Sign(args) => files::sign::run(&args),

@@ -39,7 +39,7 @@ pub(crate) fn ratio(value: f64) -> String {
 }
 
 /// Three significant digits, without an exponent.
-fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,

@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The least wall time of `runs` runs in seconds, and the last result.
-fn least<T>(runs: usize, mut run: impl FnMut() -> T) -> (f64, T) {
+pub(crate) fn least<T>(runs: usize, mut run: impl FnMut() -> T) -> (f64, T) {
     let mut timed = || {
         let start = std::time::Instant::now();
         let value = run();

@@ -7,7 +7,7 @@ mod list;
 mod merge;
 mod plan;
 mod plot;
-mod presets;
+pub(crate) mod presets;
 mod print;
 mod replay;
 mod rounds;

@@ -1,0 +1,351 @@
+//! What a scheme takes for the votes of one committee. Every step is timed, every result verified by the
+//! public verifier, and a false statement about it must be refused.
+
+use crate::bench::least;
+use crate::machine;
+use alphorn_scheme::{
+    Abilities, Bytes, Claim, Ctx, Evidence, Layer, MemoryWatermark, Overlap, Part, Role, Scheme,
+    SignItem, Sizes, Statement, Stop, Watermark,
+};
+use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Support, Validator};
+use anyhow::{Context, Result, anyhow, ensure};
+use rayon::ThreadPool;
+use std::sync::Arc;
+
+/// The slot of the votes. Interop keys of one-time schemes have it.
+const SLOT: Slot = Slot(1);
+const EPOCH: Epoch = Epoch(0);
+
+/// Runs of what verifies; the least time counts. What proves is run once: it takes seconds.
+const RUNS: usize = 3;
+
+/// A scheme, and keys of all validators of the committee.
+pub(super) struct Inputs<S: Scheme> {
+    pub(super) scheme: S,
+    pub(super) registry: Arc<S::Registry>,
+    pub(super) signers: Arc<S::Signers>,
+}
+
+/// Seconds of each step on so many threads, for all votes of the committee.
+#[derive(Clone, Debug)]
+pub(super) struct Times {
+    pub(super) threads: usize,
+    /// The key table of the epoch from the registry.
+    pub(super) prepare_s: f64,
+    pub(super) sign_s: f64,
+    /// All votes verified together, without a proof: what every scheme can do.
+    pub(super) plain_s: f64,
+    /// All cells' aggregates.
+    pub(super) aggregate_s: f64,
+    /// The collection from the aggregates.
+    pub(super) collect_s: f64,
+    /// The collection verified.
+    pub(super) verify_s: f64,
+    /// Two overlapping collections merged, if the scheme can.
+    pub(super) merge_s: Option<f64>,
+    /// Greatest memory of the process in these steps; none where the system cannot tell.
+    pub(super) peak_rss_bytes: Option<u64>,
+}
+
+/// A scheme at a number of votes.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) votes: u32,
+    pub(super) cells: u16,
+    pub(super) abilities: Abilities,
+    pub(super) sizes: Sizes,
+    /// The largest aggregate of a cell, without its support.
+    pub(super) aggregate_bytes: u64,
+    /// The collection, without its support.
+    pub(super) collection_bytes: u64,
+    /// Two merged collections; none if the scheme cannot merge what overlaps.
+    pub(super) merged_bytes: Option<u64>,
+    pub(super) times: Vec<Times>,
+}
+
+impl Case {
+    /// A bit a validator: the raw support of the collection.
+    pub(super) fn support_bytes(&self) -> u64 {
+        u64::from(self.votes.div_ceil(8))
+    }
+
+    /// Figures on the fewest threads.
+    pub(super) fn slow(&self) -> Option<&Times> {
+        self.times.first()
+    }
+
+    /// Figures on the most threads.
+    pub(super) fn fast(&self) -> Option<&Times> {
+        self.times.last()
+    }
+}
+
+/// The layout of `votes` validators in one committee, with as many cells as Horn would give it; with
+/// one cell nothing could overlap.
+fn layout(votes: u32) -> Result<Layout> {
+    let cells = Layout::default_for(votes, None)?.subcommittees();
+    Ok(Layout::new(votes, 1, cells.max(2))?)
+}
+
+/// Measures a scheme on each number of threads. `message` is what all validators sign.
+pub(super) fn measure<S: Scheme>(
+    inputs: &Inputs<S>,
+    votes: u32,
+    message: [u8; 32],
+    pools: &[ThreadPool],
+) -> Result<Case> {
+    let layout = layout(votes)?;
+    let members = (0..votes).collect();
+    let assignment = Arc::new(Assignment::new(EPOCH, layout, members)?);
+    let mut case = Case {
+        votes,
+        cells: layout.subcommittees(),
+        abilities: inputs.scheme.abilities(),
+        sizes: inputs.scheme.sizes(),
+        aggregate_bytes: 0,
+        collection_bytes: 0,
+        merged_bytes: None,
+        times: Vec::new(),
+    };
+    for pool in pools {
+        machine::reset_peak_rss();
+        let mut lane = Lane::new(inputs, &assignment, message, pool)?;
+        let times = lane.times(&mut case)?;
+        case.times.push(times);
+    }
+    Ok(case)
+}
+
+/// One number of threads.
+struct Lane<'a, S: Scheme> {
+    inputs: &'a Inputs<S>,
+    assignment: &'a Assignment,
+    message: [u8; 32],
+    pool: &'a ThreadPool,
+    scratch: S::Scratch,
+    keys: S::Keys,
+    prepare_s: f64,
+}
+
+impl<'a, S: Scheme> Lane<'a, S> {
+    fn new(
+        inputs: &'a Inputs<S>,
+        assignment: &'a Arc<Assignment>,
+        message: [u8; 32],
+        pool: &'a ThreadPool,
+    ) -> Result<Self> {
+        let mut scratch = S::Scratch::default();
+        let (prepare_s, keys) = least(1, || {
+            let mut ctx = context(pool, &mut scratch);
+            inputs.scheme.keys(&inputs.registry, assignment, &mut ctx)
+        });
+        Ok(Lane {
+            inputs,
+            assignment,
+            message,
+            pool,
+            scratch,
+            keys: keys?,
+            prepare_s,
+        })
+    }
+
+    /// All steps, one after the other. Bytes do not depend on threads, so the last ones stand.
+    fn times(&mut self, case: &mut Case) -> Result<Times> {
+        let (sign_s, votes) = self.sign()?;
+        let plain_s = self.plain(&votes)?;
+        let (aggregate_s, aggregates) = self.aggregates(&votes)?;
+        let largest = aggregates.iter().map(|part| part.evidence.bytes.len());
+        case.aggregate_bytes = largest.max().unwrap_or(0) as u64;
+        let (collect_s, collection) = self.combine(&aggregates, 1)?;
+        case.collection_bytes = collection.bytes.len() as u64;
+        let verify_s = self.verify(&collection)?;
+        let merged = self.merge(&aggregates)?;
+        case.merged_bytes = merged.map(|(_, bytes)| bytes);
+        Ok(Times {
+            threads: self.pool.current_num_threads(),
+            prepare_s: self.prepare_s,
+            sign_s,
+            plain_s,
+            aggregate_s,
+            collect_s,
+            verify_s,
+            merge_s: merged.map(|(seconds, _)| seconds),
+            peak_rss_bytes: Some(machine::peak_rss_bytes()).filter(|bytes| *bytes > 0),
+        })
+    }
+
+    /// Every validator's vote. Reservations are made before the clock starts.
+    fn sign(&mut self) -> Result<(f64, Vec<Bytes>)> {
+        let validators = self.assignment.members().iter().copied();
+        let item = |validator| SignItem {
+            validator: Validator(validator),
+            role: Role::Vote,
+            message: self.message,
+            guard: None,
+        };
+        let items: Vec<SignItem> = validators.map(item).collect();
+        let store = MemoryWatermark::new(items.len() as u32);
+        let permits = items.iter().map(|item| {
+            let permit = store.reserve(item.validator, item.role, SLOT, None);
+            permit.map_err(|refused| anyhow!("validator {}: {refused}", item.validator.0))
+        });
+        let mut permits = Some(permits.collect::<Result<Vec<_>>>()?);
+        let (scheme, signers) = (&self.inputs.scheme, &self.inputs.signers);
+        let mut ctx = context(self.pool, &mut self.scratch);
+        let (seconds, signed) = least(1, || {
+            let permits = permits.take().unwrap_or_default();
+            scheme.sign(signers, SLOT, &items, permits, &mut ctx)
+        });
+        let signed = signed.context("votes cannot be signed")?;
+        Ok((seconds, signed.iter().map(Bytes::from).collect()))
+    }
+
+    /// All votes verified together.
+    fn plain(&mut self, votes: &[Bytes]) -> Result<f64> {
+        let members = self.assignment.members().iter();
+        let claims: Vec<Claim> = members
+            .zip(votes)
+            .map(|(validator, signature)| Claim::One {
+                validator: Validator(*validator),
+                role: Role::Vote,
+                slot: SLOT,
+                message: self.message,
+                signature: signature.clone(),
+            })
+            .collect();
+        let (seconds, holds) = least(RUNS, || self.holds(&claims));
+        ensure!(holds, "honest votes do not verify");
+        Ok(seconds)
+    }
+
+    fn holds(&mut self, claims: &[Claim]) -> bool {
+        let scheme = &self.inputs.scheme;
+        let mut ctx = context(self.pool, &mut self.scratch);
+        let prepared = scheme.prepare(&self.keys, claims, &self.message, &mut ctx);
+        scheme.check(&self.keys, &prepared, 0..claims.len())
+    }
+
+    /// An aggregate for each cell.
+    fn aggregates(&mut self, votes: &[Bytes]) -> Result<(f64, Vec<Part>)> {
+        let cells: Vec<Cell> = self.assignment.layout().cells().collect();
+        let (mut seconds, mut parts) = (0.0, Vec::new());
+        for cell in cells {
+            let range = self.assignment.layout().cell_range(cell);
+            let statement = self.statement(Layer::Aggregate, range.start, range.end - range.start);
+            let signed: Vec<(u32, Bytes)> = (0..statement.len)
+                .zip(&votes[range.start as usize..range.end as usize])
+                .map(|(position, vote)| (position, vote.clone()))
+                .collect();
+            let scheme = &self.inputs.scheme;
+            let mut ctx = context(self.pool, &mut self.scratch);
+            let (cell_s, evidence) = least(1, || {
+                scheme.aggregate(&self.keys, &statement, &signed, &mut ctx)
+            });
+            seconds += cell_s;
+            parts.push(Part {
+                offset: range.start,
+                layer: Layer::Aggregate,
+                evidence: evidence.context("honest votes do not aggregate")?,
+            });
+        }
+        Ok((seconds, parts))
+    }
+
+    fn statement(&self, layer: Layer, first: u32, len: u32) -> Statement {
+        Statement {
+            layer,
+            first,
+            len,
+            slot: SLOT,
+            message: self.message,
+        }
+    }
+
+    fn whole(&self) -> Statement {
+        self.statement(Layer::Collection, 0, self.assignment.members().len() as u32)
+    }
+
+    fn combine(&mut self, parts: &[Part], multiplicity_max: u8) -> Result<(f64, Evidence)> {
+        let statement = self.whole();
+        let scheme = &self.inputs.scheme;
+        let mut ctx = context(self.pool, &mut self.scratch);
+        let (seconds, evidence) = least(1, || {
+            scheme.combine(&self.keys, &statement, parts, multiplicity_max, &mut ctx)
+        });
+        Ok((seconds, evidence.context("aggregates do not combine")?))
+    }
+
+    /// Verifies a collection of all votes, and that nothing else is believed.
+    fn verify(&mut self, collection: &Evidence) -> Result<f64> {
+        let statement = self.whole();
+        let claim = |statement: Statement, evidence: &Evidence| {
+            [Claim::Group {
+                statement,
+                evidence: evidence.clone(),
+            }]
+        };
+        let honest = claim(statement, collection);
+        let (seconds, holds) = least(RUNS, || self.holds(&honest));
+        ensure!(holds, "an honest collection does not verify");
+        let mut message = self.message;
+        message[0] ^= 1;
+        let other = claim(
+            Statement {
+                message,
+                ..statement
+            },
+            collection,
+        );
+        ensure!(
+            !self.holds(&other),
+            "a collection verifies for a message that nobody signed"
+        );
+        let mut bits = collection.support.signers();
+        bits.clear(0);
+        let less = Evidence {
+            support: Arc::new(Support::from_bits(bits)),
+            bytes: collection.bytes.clone(),
+        };
+        ensure!(
+            less.support.is_empty() || !self.holds(&claim(statement, &less)),
+            "a collection verifies without a signer whom it needs"
+        );
+        Ok(seconds)
+    }
+
+    /// Merges the collection of all cells but the last with that of all but the first: seconds of
+    /// the merge alone and bytes of its result; none if the scheme cannot. Of two cells there is
+    /// nothing in the middle, so the first collection has both.
+    fn merge(&mut self, aggregates: &[Part]) -> Result<Option<(f64, u64)>> {
+        let most = match self.inputs.scheme.abilities().overlap(Layer::Collection) {
+            Overlap::None => return Ok(None),
+            Overlap::Union => 1,
+            Overlap::Counted { max } => max,
+        };
+        let head = &aggregates[..(aggregates.len() - 1).max(2).min(aggregates.len())];
+        let mut parts = Vec::new();
+        for cells in [head, &aggregates[1..]] {
+            parts.push(Part {
+                offset: 0,
+                layer: Layer::Collection,
+                evidence: self.combine(cells, most)?.1,
+            });
+        }
+        let (seconds, merged) = self.combine(&parts, most)?;
+        ensure!(
+            merged.support.signer_count() == self.assignment.members().len(),
+            "a merge lost signers"
+        );
+        let claim = Claim::Group {
+            statement: self.whole(),
+            evidence: merged.clone(),
+        };
+        ensure!(self.holds(&[claim]), "a merged collection does not verify");
+        Ok(Some((seconds, merged.bytes.len() as u64)))
+    }
+}
+
+fn context<'a, W>(pool: &'a ThreadPool, scratch: &'a mut W) -> Ctx<'a, W> {
+    Ctx::pooled(pool, Stop::default(), Arc::default(), scratch)
+}

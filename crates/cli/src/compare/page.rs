@@ -1,0 +1,158 @@
+//! The report: one file with tables and plots.
+
+use super::Row;
+use super::measure::{Case, Times};
+use super::million::{Million, Network};
+use super::tables::{self, Figures, forms};
+use crate::machine::Machine;
+use crate::text;
+use alphorn_sim::report::html::{Origin, Page, Table};
+use alphorn_sim::report::plot::{Axis, Layer, Plot};
+
+/// The report as HTML.
+pub(super) fn page(
+    rows: &[Row],
+    million: &[Million],
+    network: Network,
+    machine: &Machine,
+    verdict: &[String],
+) -> String {
+    let mut page = Page::new(
+        "Signature schemes on the same votes",
+        "All validators of one committee sign one message. Times, bytes and memory are measured in one \
+         run; what a million votes take is modelled from them.",
+    );
+    page.text(&machine.line());
+    for line in verdict {
+        page.text(line);
+    }
+    page.table(&html(tables::schemes(rows)));
+    for form in forms(rows) {
+        let security = &form.case.abilities.security;
+        page.text(&format!(
+            "{}: {}. {}.",
+            form.name, security.assumption, security.proven
+        ));
+    }
+    page.table(&html(tables::steps(rows)));
+    let plots = [
+        (
+            "Bytes of a collection over votes",
+            "bytes",
+            &bytes as &dyn Fn(&Case) -> Option<f64>,
+        ),
+        ("Verifying a collection on one thread", "seconds", &|case| {
+            case.slow().map(|times| times.verify_s)
+        }),
+        ("Making a collection on all threads", "seconds", &|case| {
+            case.fast().map(|times| times.collect_s)
+        }),
+    ];
+    for (title, unit, value) in plots {
+        over_votes(&mut page, rows, title, unit, value);
+    }
+    bytes_and_time(&mut page, rows);
+    page.heading("A million votes");
+    page.table(&html(tables::together(million, network)));
+    page.text(
+        "A committee has the largest size that was measured for the form. Bytes are one copy of evidence, \
+         of a bit a validator and of a duty signature; a mesh multiplies them by its duplicates.",
+    );
+    page.finish()
+}
+
+fn html(figures: Figures) -> Table {
+    let mut table = Table::new(figures.title, &figures.head);
+    figures.rows.into_iter().for_each(|row| table.row(row));
+    table
+}
+
+fn bytes(case: &Case) -> Option<f64> {
+    Some((case.collection_bytes + case.support_bytes()) as f64)
+}
+
+/// A line for each form, over the votes of a committee.
+fn over_votes(
+    page: &mut Page,
+    rows: &[Row],
+    title: &str,
+    unit: &str,
+    value: &dyn Fn(&Case) -> Option<f64>,
+) {
+    let mut table = Table::new(title, &["form", "votes", unit]);
+    let mut layers = Vec::new();
+    for form in forms(rows) {
+        let cases = rows.iter().filter(|row| row.name == form.name);
+        let points: Vec<(f64, f64)> = cases
+            .filter_map(|row| Some((f64::from(row.case.votes), value(&row.case)?)))
+            .collect();
+        for (votes, value) in &points {
+            table.row(vec![
+                form.name.into(),
+                text::count(*votes as u64),
+                format!("{value:.6}"),
+            ]);
+        }
+        let name = form.name.to_owned();
+        layers.push(match points.len() {
+            1 => {
+                let points = points.into_iter().map(|(x, y)| (x, y, String::new()));
+                Layer::Points {
+                    name,
+                    points: points.collect(),
+                }
+            }
+            _ => Layer::Line { name, points },
+        });
+    }
+    let plot = Plot {
+        title: title.into(),
+        about: "Both axes are logarithmic.".into(),
+        x: Axis::log("votes in a committee"),
+        y: Axis::log(unit),
+        layers,
+        marks: Vec::new(),
+    };
+    page.plot(&plot, Origin::Measured, &table);
+}
+
+/// Where each form stands: bytes to the right, verification upwards, a vote of the largest committee.
+fn bytes_and_time(page: &mut Page, rows: &[Row]) {
+    let title = "Bytes and verification of a vote";
+    let mut table = Table::new(
+        title,
+        &["form", "votes", "bytes a vote", "µs a vote, one thread"],
+    );
+    let mut layers = Vec::new();
+    for form in forms(rows) {
+        let cases = rows.iter().filter(|row| row.name == form.name);
+        let Some(row) = cases.max_by_key(|row| row.case.votes) else {
+            continue;
+        };
+        let votes = f64::from(row.case.votes);
+        let verify_s = row.case.slow().map(|times: &Times| times.verify_s);
+        let (Some(bytes), Some(verify_s)) = (bytes(&row.case), verify_s) else {
+            continue;
+        };
+        let (x, y) = (bytes / votes, verify_s * 1e6 / votes);
+        table.row(vec![
+            row.name.into(),
+            text::count(u64::from(row.case.votes)),
+            format!("{x:.2}"),
+            format!("{y:.2}"),
+        ]);
+        layers.push(Layer::Points {
+            name: row.name.into(),
+            points: vec![(x, y, row.name.into())],
+        });
+    }
+    let plot = Plot {
+        title: title.into(),
+        about: "Nearer to the lower left is better. Each form at its largest committee.".into(),
+        x: Axis::log("bytes of the collection a vote"),
+        y: Axis::log("µs of one core a vote"),
+        layers,
+        marks: Vec::new(),
+    };
+    page.plot(&plot, Origin::Measured, &table);
+}

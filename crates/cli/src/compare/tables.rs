@@ -1,0 +1,307 @@
+//! The figures as tables, as CSV, as JSON, and in words.
+
+use super::Row;
+use super::measure::{Case, Times};
+use super::million::{Million, Network, VALIDATORS};
+use crate::report::table;
+use crate::text;
+use alphorn_scheme::{Layer, Overlap};
+use serde_json::{Value, json};
+
+/// Cores and Mbit/s of a node that attests, as EIP-7870 recommends them (2025; cited).
+const ATTESTER: (f64, f64) = (8.0, 50.0);
+
+/// Whether collections that overlap can be merged, in a few words.
+pub(super) fn merges(case: &Case) -> String {
+    match case.abilities.overlap(Layer::Collection) {
+        Overlap::None => "disjoint only".into(),
+        Overlap::Counted { max } => format!("counted to {max}"),
+        Overlap::Union => "union".into(),
+    }
+}
+
+/// The first case of each form.
+pub(super) fn forms(rows: &[Row]) -> Vec<&Row> {
+    let mut forms: Vec<&Row> = Vec::new();
+    for row in rows {
+        if forms.iter().all(|form| form.name != row.name) {
+            forms.push(row);
+        }
+    }
+    forms
+}
+
+/// Header and rows of a table.
+pub(super) struct Figures {
+    pub(super) title: String,
+    pub(super) head: Vec<&'static str>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+/// All tables for a terminal, with their titles.
+pub(super) fn all(rows: &[Row], million: &[Million], network: Network) -> Vec<(String, String)> {
+    [schemes(rows), steps(rows), together(million, network)]
+        .into_iter()
+        .map(|figures| (figures.title, table(&figures.head, &figures.rows)))
+        .collect()
+}
+
+/// What the forms are.
+pub(super) fn schemes(rows: &[Row]) -> Figures {
+    let line = |row: &&Row| {
+        let (sizes, security) = (&row.case.sizes, &row.case.abilities.security);
+        vec![
+            row.name.to_owned(),
+            text::bytes(sizes.public_key_bytes as u64),
+            text::bytes(sizes.signature_bytes as u64),
+            format!("{} / {}", security.classical_bits, security.quantum_bits),
+            merges(&row.case),
+        ]
+    };
+    Figures {
+        title: "What each form is (bits: the lowest published estimates)".into(),
+        head: vec![
+            "form",
+            "public key",
+            "signature",
+            "bits classical / quantum",
+            "overlapping collections",
+        ],
+        rows: forms(rows).iter().map(line).collect(),
+    }
+}
+
+/// Seconds on the fewest and on the most threads.
+fn both(case: &Case, step: impl Fn(&Times) -> f64) -> String {
+    let times: Vec<String> = case.times.iter().map(|t| text::seconds(step(t))).collect();
+    times.join(" / ")
+}
+
+/// Every case: times on one thread and on all.
+pub(super) fn steps(rows: &[Row]) -> Figures {
+    let line = |row: &Row| {
+        let case = &row.case;
+        let votes = f64::from(case.votes);
+        let merge = case.fast().and_then(|times| times.merge_s);
+        let memory = case.times.iter().filter_map(|times| times.peak_rss_bytes);
+        vec![
+            row.name.to_owned(),
+            text::count(u64::from(case.votes)),
+            case.slow()
+                .map_or("-".into(), |times| text::seconds(times.sign_s / votes)),
+            both(case, |times| times.plain_s),
+            both(case, |times| times.aggregate_s),
+            both(case, |times| times.collect_s),
+            both(case, |times| times.verify_s),
+            merge.map_or("-".into(), text::seconds),
+            text::bytes(case.collection_bytes + case.support_bytes()),
+            text::bytes(case.votes as u64 * case.sizes.signature_bytes as u64),
+            memory.max().map_or("-".into(), text::bytes),
+        ]
+    };
+    Figures {
+        title: "Votes of one committee (measured, one thread / all; signing: each, one thread)"
+            .into(),
+        head: vec![
+            "form",
+            "votes",
+            "sign",
+            "verify plainly",
+            "aggregate",
+            "collect",
+            "verify collection",
+            "merge two",
+            "collection",
+            "signatures",
+            "peak memory",
+        ],
+        rows: rows.iter().map(line).collect(),
+    }
+}
+
+/// A million votes.
+pub(super) fn together(million: &[Million], network: Network) -> Figures {
+    let line = |one: &Million| {
+        vec![
+            one.name.to_owned(),
+            format!(
+                "{} of {}",
+                text::count(one.committees),
+                text::count(u64::from(one.committee))
+            ),
+            text::bytes(one.block_bytes),
+            text::seconds(one.block_core_s),
+            text::bytes(one.topic_bytes),
+            format!("{} Mbit/s", text::significant(one.receive_mbps)),
+            text::significant(one.cores),
+            text::seconds(one.collector_s),
+            text::bytes(one.collector_bytes),
+        ]
+    };
+    Figures {
+        title: format!(
+            "{} votes in committees of that size, {} collectors each, received and verified in {} \
+             (modelled from the above)",
+            text::count(VALIDATORS),
+            network.collectors,
+            text::seconds(network.window_s)
+        ),
+        head: vec![
+            "form",
+            "committees",
+            "a block's",
+            "verified (core)",
+            "all collectors'",
+            "receive",
+            "cores",
+            "a collector works",
+            "and receives",
+        ],
+        rows: million.iter().map(line).collect(),
+    }
+}
+
+/// What follows, in words.
+pub(super) fn verdict(rows: &[Row], million: &[Million], network: Network) -> Vec<String> {
+    let mut lines = Vec::new();
+    let common = rows.iter().map(|row| row.case.votes).min().unwrap_or(0);
+    let here: Vec<&Row> = rows.iter().filter(|row| row.case.votes == common).collect();
+    let after = here
+        .iter()
+        .filter(|row| row.case.abilities.security.quantum_bits > 0);
+    let smallest = after.clone().min_by_key(|row| row.case.collection_bytes);
+    let fastest = after.min_by(|a, b| verify_s(a).total_cmp(&verify_s(b)));
+    if let (Some(smallest), Some(fastest)) = (smallest, fastest) {
+        lines.push(format!(
+            "Against quantum computers, {} votes: the smallest collection is {} ({}), the one that is \
+             verified fastest {} ({} on one thread).",
+            text::count(u64::from(common)),
+            smallest.name,
+            text::bytes(smallest.case.collection_bytes),
+            fastest.name,
+            text::seconds(verify_s(fastest)),
+        ));
+    }
+    let (cores, mbps) = ATTESTER;
+    for one in million {
+        let fits = match one.fits(cores, mbps) {
+            true => "fits",
+            false => "does not fit",
+        };
+        lines.push(format!(
+            "{}: {} votes {fits} a node of {cores} cores and {mbps} Mbit/s (EIP-7870, cited) in {}: {} \
+             Mbit/s, {} cores like this one.",
+            one.name,
+            text::count(VALIDATORS),
+            text::seconds(network.window_s),
+            text::significant(one.receive_mbps),
+            text::significant(one.cores),
+        ));
+    }
+    lines
+}
+
+fn verify_s(row: &Row) -> f64 {
+    row.case
+        .slow()
+        .map_or(f64::INFINITY, |times| times.verify_s)
+}
+
+const CSV_HEAD: &str = "form,votes,cells,threads,public_key_bytes,signature_bytes,aggregate_bytes,\
+collection_bytes,support_bytes,merged_bytes,classical_bits,quantum_bits,prepare_s,sign_s,plain_s,\
+aggregate_s,collect_s,verify_s,merge_s,peak_rss_bytes";
+
+/// A line for each case and number of threads; what does not exist is empty.
+pub(super) fn csv(rows: &[Row]) -> String {
+    let mut text = CSV_HEAD.to_owned() + "\n";
+    for Row { name, case } in rows {
+        for times in &case.times {
+            let security = &case.abilities.security;
+            let fields = [
+                name.to_string(),
+                case.votes.to_string(),
+                case.cells.to_string(),
+                times.threads.to_string(),
+                case.sizes.public_key_bytes.to_string(),
+                case.sizes.signature_bytes.to_string(),
+                case.aggregate_bytes.to_string(),
+                case.collection_bytes.to_string(),
+                case.support_bytes().to_string(),
+                or_empty(case.merged_bytes),
+                security.classical_bits.to_string(),
+                security.quantum_bits.to_string(),
+                times.prepare_s.to_string(),
+                times.sign_s.to_string(),
+                times.plain_s.to_string(),
+                times.aggregate_s.to_string(),
+                times.collect_s.to_string(),
+                times.verify_s.to_string(),
+                or_empty(times.merge_s),
+                or_empty(times.peak_rss_bytes),
+            ];
+            text.push_str(&fields.join(","));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn or_empty(value: Option<impl ToString>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
+
+/// Every case with all its times.
+pub(super) fn cases_json(rows: &[Row]) -> Value {
+    let case = |row: &Row| {
+        let case = &row.case;
+        let times = |times: &Times| {
+            json!({
+                "threads": times.threads,
+                "prepare_ms": times.prepare_s * 1e3,
+                "sign_ms": times.sign_s * 1e3,
+                "plain_verify_ms": times.plain_s * 1e3,
+                "aggregate_ms": times.aggregate_s * 1e3,
+                "collect_ms": times.collect_s * 1e3,
+                "verify_ms": times.verify_s * 1e3,
+                "merge_ms": times.merge_s.map(|seconds| seconds * 1e3),
+                "peak_rss_bytes": times.peak_rss_bytes,
+            })
+        };
+        json!({
+            "form": row.name,
+            "votes": case.votes,
+            "cells": case.cells,
+            "public_key_bytes": case.sizes.public_key_bytes,
+            "signature_bytes": case.sizes.signature_bytes,
+            "aggregate_bytes": case.aggregate_bytes,
+            "collection_bytes": case.collection_bytes,
+            "support_bytes": case.support_bytes(),
+            "merged_bytes": case.merged_bytes,
+            "security": case.abilities.security,
+            "overlap": case.abilities.overlap(Layer::Collection),
+            "times": case.times.iter().map(times).collect::<Vec<_>>(),
+        })
+    };
+    rows.iter().map(case).collect()
+}
+
+/// The model's lines.
+pub(super) fn million_json(million: &[Million]) -> Value {
+    let line = |one: &Million| {
+        json!({
+            "kind": "modelled",
+            "form": one.name,
+            "committee": one.committee,
+            "committees": one.committees,
+            "block_bytes": one.block_bytes,
+            "block_core_s": one.block_core_s,
+            "topic_bytes": one.topic_bytes,
+            "topic_core_s": one.topic_core_s,
+            "receive_mbps": one.receive_mbps,
+            "cores": one.cores,
+            "collector_s": one.collector_s,
+            "collector_bytes": one.collector_bytes,
+        })
+    };
+    million.iter().map(line).collect()
+}

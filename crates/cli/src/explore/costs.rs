@@ -1,0 +1,125 @@
+//! Costs of the schemes: tables from files, or each scheme's own formula on this machine's kernels.
+
+use crate::error::{Error, Result};
+use crate::options::Common;
+use crate::proof::{PresetName, proofs};
+use crate::sim::source::read;
+use alphorn_bls::{Bls, Costs};
+use alphorn_falcon::{Collections, Falcon};
+use alphorn_scheme::model::{CostTable, EvidenceBytes, FigureKind, OpCost, SCHEMA, TableSizes};
+use alphorn_scheme::{Layer, Op, Scheme};
+use alphorn_xmss::{Set, Xmss};
+use anyhow::{Context, anyhow};
+use std::path::Path;
+
+/// Most bytes of a table's file.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Items of a row.
+const ITEMS: [u64; 4] = [1, 16, 256, 4096];
+
+/// Signers of a row, of each item or in all.
+const SIGNERS: [u64; 10] = [1, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768];
+
+/// A table of a file.
+pub(super) fn from_file(path: &Path) -> Result<CostTable> {
+    let text = read(path, FILE_BYTES_MAX)?;
+    Ok(CostTable::from_json(&text).with_context(|| path.display().to_string())?)
+}
+
+/// The formula of a scheme by its name.
+pub(super) fn own(name: &str, common: &Common) -> Result<CostTable> {
+    let table = match name {
+        "bls" => {
+            let kernel = common.bls_kernel()?;
+            of(&Bls::new(kernel, Costs::measure(kernel)), kernel.name())
+        }
+        "falcon" => {
+            let kernel = common.labrador_kernel()?;
+            of(&Falcon::new(Collections::Proofs, kernel), kernel.name())
+        }
+        "xmss" => {
+            let kernel = common.stark_kernel()?;
+            let proofs = proofs(Set::Compact, PresetName::Fast)?;
+            of(&Xmss::with_proofs(proofs, kernel), kernel.name())
+        }
+        other => {
+            let known = "bls, falcon and xmss have formulas, others need --costs FILE";
+            return Err(Error::Usage(anyhow!("--scheme {other}: {known}")));
+        }
+    };
+    table.check().context("this program's own cost table")?;
+    Ok(table)
+}
+
+/// The formula of a scheme at the sizes that a network meets; straight lines between them.
+fn of<S: Scheme>(scheme: &S, kernel: &str) -> CostTable {
+    let sizes = scheme.sizes();
+    let evidence = |layer| {
+        SIGNERS.map(|n| EvidenceBytes {
+            layer,
+            n,
+            bytes: scheme.evidence_length(layer, n as u32).max_bytes() as u64,
+        })
+    };
+    let mut ops = Vec::new();
+    for op in Op::ALL {
+        for n in ITEMS {
+            let seconds: Vec<u64> = match op {
+                Op::Collect | Op::Merge => SIGNERS.to_vec(),
+                Op::VerifyAggregates | Op::VerifyCollections => SIGNERS.map(|m| n * m).to_vec(),
+                _ => vec![0],
+            };
+            ops.extend(seconds.into_iter().map(|m| {
+                let cost = scheme.cost(op, n, m);
+                OpCost {
+                    op,
+                    n,
+                    m,
+                    ns: cost.ns,
+                    memory_bytes: cost.memory_bytes,
+                }
+            }));
+        }
+    }
+    ops.sort_by_key(|row| (row.op, row.n, row.m));
+    CostTable {
+        schema: SCHEMA,
+        scheme: scheme.name().to_owned(),
+        machine: format!("the scheme's own formula, kernel {kernel}"),
+        kind: FigureKind::Modelled,
+        abilities: scheme.abilities(),
+        sizes: TableSizes {
+            public_key: sizes.public_key_bytes as u64,
+            signature: sizes.signature_bytes as u64,
+            duty_signature: sizes.duty_signature_bytes as u64,
+            evidence: [Layer::Aggregate, Layer::Collection]
+                .into_iter()
+                .flat_map(evidence)
+                .collect(),
+        },
+        ops,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_are_tables_that_say_what_the_schemes_say() {
+        let kernel = alphorn_labrador::Backend::portable();
+        let scheme = Falcon::new(Collections::Proofs, kernel);
+        let table = of(&scheme, "portable");
+        table.check().unwrap();
+        for (op, n, m) in [
+            (Op::Sign, 256, 0),
+            (Op::Collect, 16, 2048),
+            (Op::VerifyCollections, 16, 16 * 2048),
+        ] {
+            assert_eq!(table.cost(op, n, m).ns, scheme.cost(op, n, m).ns, "{op}");
+        }
+        let text = serde_json::to_string(&table).unwrap();
+        assert_eq!(CostTable::from_json(&text).unwrap(), table);
+    }
+}

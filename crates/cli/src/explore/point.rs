@@ -1,0 +1,292 @@
+//! One point of the sweep: a scheme, a topology, a shape, a network and an adversary; what a slot of it
+//! does in the simulator, and how its block travels.
+
+use crate::error::Result;
+use crate::sim::presets;
+use alphorn_scheme::model::CostTable;
+use alphorn_sim::horn;
+use alphorn_sim::run::run;
+use alphorn_sim::scenario::{Protocol, Scenario};
+use anyhow::{Context, anyhow};
+
+/// Costs of codes, which come with the program.
+const CODE_COSTS: &str = "costs/codes-sapphire-rapids.json";
+/// The name under which a scenario finds the costs of its scheme.
+const COSTS: &str = "costs.json";
+
+/// Slots in an epoch of today's chain: each validator votes in one of them.
+const EPOCH_SLOTS: u32 = 32;
+/// Committees of a slot of today's chain.
+const TODAY_COMMITTEES: u16 = 64;
+
+/// Who aggregates for whom.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Topology {
+    /// Two layers: aggregators of cells, then collectors of committees
+    Horn,
+    /// The same, votes and aggregates along rows and columns of a grid in place of a mesh
+    Grid,
+    /// One layer: aggregators take the votes of a whole committee, as Horn's strawman
+    OneLayer,
+    /// One layer, 64 committees, and only a 32nd of the validators in a slot: the chain of today
+    Today,
+}
+
+impl Topology {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Topology::Horn => "horn",
+            Topology::Grid => "grid",
+            Topology::OneLayer => "one-layer",
+            Topology::Today => "today",
+        }
+    }
+}
+
+/// Bandwidth and processors of the nodes.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Profile {
+    /// 40 % full nodes (50/15 Mbit/s, 4 cores), 40 % attesters (50/25, 8; EIP-7870), 20 % supernodes (1024, 16)
+    Mixed,
+    /// Full nodes alone
+    Full,
+    /// Attesters alone
+    Attester,
+    /// 1024 Mbit/s both ways and 16 cores everywhere
+    Supernode,
+}
+
+/// Name, down and up in Mbit/s, cores.
+type Class = (&'static str, u32, u32, u32);
+
+const FULL: Class = ("full", 50, 15, 4);
+const ATTESTER: Class = ("attester", 50, 25, 8);
+const SUPERNODE: Class = ("supernode", 1024, 1024, 16);
+
+impl Profile {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Profile::Mixed => "mixed",
+            Profile::Full => "full",
+            Profile::Attester => "attester",
+            Profile::Supernode => "supernode",
+        }
+    }
+
+    /// The tables of the classes.
+    fn toml(self) -> String {
+        let classes: &[(Class, u32)] = match self {
+            Profile::Mixed => &[(FULL, 40), (ATTESTER, 40), (SUPERNODE, 20)],
+            Profile::Full => &[(FULL, 100)],
+            Profile::Attester => &[(ATTESTER, 100)],
+            Profile::Supernode => &[(SUPERNODE, 100)],
+        };
+        let table = |((name, down, up, cores), share): &(Class, u32)| {
+            format!(
+                "[[class]]\nname = \"{name}\"\nshare_pct = {share}\ndown_mbps = {down}\n\
+                 up_mbps = {up}\ncores = {cores}\n"
+            )
+        };
+        classes.iter().map(table).collect()
+    }
+}
+
+/// How a block travels.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// Whole, by a mesh
+    Gossip,
+    /// Random linear network coding
+    Rlnc,
+    /// Reed-Solomon shards
+    Rs,
+}
+
+impl Transport {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Transport::Gossip => "gossip",
+            Transport::Rlnc => "rlnc",
+            Transport::Rs => "rs",
+        }
+    }
+}
+
+/// What is the same for all points.
+#[derive(Clone, Debug)]
+pub(super) struct Ground {
+    pub(super) validators: u32,
+    pub(super) nodes: u32,
+    /// Name of the slot's preset.
+    pub(super) slot: String,
+    pub(super) participation_ppm: u32,
+    pub(super) seed: u64,
+}
+
+/// What a point is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point<'a> {
+    pub(super) costs: &'a CostTable,
+    pub(super) topology: Topology,
+    pub(super) profile: Profile,
+    /// Committees; none = as many as the scheme's default.
+    pub(super) committees: Option<u16>,
+    pub(super) collectors: u16,
+    /// Nodes that send nothing of what they should, in percent.
+    pub(super) adversary_pct: u32,
+}
+
+/// What a slot of a point came to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Slot {
+    pub(super) votes: u64,
+    /// Votes in the next block.
+    pub(super) counted: u64,
+    /// Until the proposer has two thirds of the votes, and until 99 % of the nodes have 99 %; seconds
+    /// from the begin of the slot.
+    pub(super) two_thirds_s: Option<f64>,
+    pub(super) everywhere_s: Option<f64>,
+    /// Bytes that the node in the middle sends, and the node that 99 % do not exceed.
+    pub(super) sent_p50: u64,
+    pub(super) sent_p99: u64,
+    /// Core time of the node that 99 % do not exceed.
+    pub(super) cpu_p99_s: f64,
+    pub(super) block_bytes: u64,
+    /// Duties that were not done by the end.
+    pub(super) unfinished: u64,
+    pub(super) events: u64,
+    pub(super) slot_s: f64,
+}
+
+/// The outcome of a point: a slot, or why there is none.
+pub(super) type Outcome = std::result::Result<Slot, String>;
+
+/// Votes that must be counted for a point to do its work, in percent of those cast.
+const COUNTED_PCT: u64 = 99;
+
+impl Slot {
+    /// Why the point does not do its work; none if it does.
+    pub(super) fn objection(&self) -> Option<String> {
+        let lost = self.votes - self.counted.min(self.votes);
+        if self.counted * 100 < self.votes * COUNTED_PCT {
+            let share = 100.0 * lost as f64 / self.votes.max(1) as f64;
+            let why = match self.unfinished {
+                0 => "messages come late".to_owned(),
+                n => format!("{n} duties are not done in time"),
+            };
+            return Some(format!("{share:.1} % of the votes are not counted: {why}"));
+        }
+        match self.everywhere_s {
+            None => Some("99 % of the nodes never have 99 % of the votes".into()),
+            Some(s) if s > self.slot_s => {
+                Some(format!("99 % have the votes {s:.1} s after its begin"))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+impl Point<'_> {
+    /// The scenario of its slot.
+    fn scenario(&self, ground: &Ground) -> Result<Scenario> {
+        let (validators, committees) = match self.topology {
+            Topology::Today => (
+                (ground.validators / EPOCH_SLOTS).max(1),
+                Some(TODAY_COMMITTEES),
+            ),
+            _ => (ground.validators, self.committees),
+        };
+        let mut protocol = format!(
+            "[protocol]\nkind = \"horn\"\nvalidators = {validators}\nslot = \"{}\"\n\
+             participation_ppm = {}\ncollectors = {}\n",
+            ground.slot, ground.participation_ppm, self.collectors
+        );
+        if let Some(committees) = committees {
+            protocol += &format!("committees = {committees}\n");
+        }
+        protocol += match self.topology {
+            Topology::Horn => "vote_dissemination = \"direct\"\n",
+            Topology::Grid => "vote_dissemination = \"grid\"\naggregate_dissemination = \"grid\"\n",
+            Topology::OneLayer | Topology::Today => {
+                "subcommittees = 1\nvote_dissemination = \"direct\"\n"
+            }
+        };
+        let fault = match self.adversary_pct {
+            0 => String::new(),
+            pct => format!("[[fault]]\nkind = \"withhold\"\nshare_pct = {pct}\nfactor_pct = 100\n"),
+        };
+        let text = format!(
+            "name = \"explore\"\nschema = 1\n[sim]\nnodes = {}\n\
+             [graph]\nkind = \"permutations\"\ndegree = 16\n\
+             [latency]\nkind = \"regions\"\nmatrix = \"libp2p-2025\"\nintra_ms_min = 15\n\
+             [link]\ntrain_bytes_max = 0\n{}{protocol}[traffic]\nkind = \"slot\"\n\
+             [compute]\nscheme = \"{}\"\ncosts = \"{COSTS}\"\n{fault}",
+            ground.nodes,
+            self.profile.toml(),
+            self.costs.scheme,
+        );
+        let mut scenario = Scenario::parse(&text, &[])?;
+        let costs = serde_json::to_string(self.costs)?;
+        scenario.inputs.insert(COSTS.to_owned(), costs);
+        Ok(scenario)
+    }
+
+    /// Simulates its slot. What no slot can be is an outcome, not an error of the program.
+    pub(super) fn slot(&self, ground: &Ground) -> Result<Outcome> {
+        let scenario = match self.scenario(ground) {
+            Ok(scenario) => scenario,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let Protocol::Horn(protocol) = &scenario.protocol else {
+            return Err(anyhow!("the scenario of a point is not Horn's").into());
+        };
+        let run = match horn::run(&scenario, protocol, ground.seed, &mut ()) {
+            Ok(run) => run,
+            Err(violation @ horn::HornError::Violation { .. }) => return Err(violation.into()),
+            Err(impossible) => return Ok(Err(impossible.to_string())),
+        };
+        let timing: alphorn_proto::slot::Timing = ground.slot.parse()?;
+        let summary = run.outcome.summary();
+        let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
+        Ok(Ok(Slot {
+            votes: run.votes[0],
+            counted: run.votes[4],
+            two_thirds_s: seconds(run.at_proposer.at_ns[0]),
+            everywhere_s: seconds(run.at_nodes[1].at_ns[2]),
+            sent_p50: summary.bytes_up_p50,
+            sent_p99: summary.bytes_up_p99,
+            cpu_p99_s: summary.cpu_ns_p99 as f64 / 1e9,
+            block_bytes: run.block.1,
+            unfinished: run.unfinished,
+            events: run.outcome.events,
+            slot_s: timing.slot_ms() as f64 / 1e3,
+        }))
+    }
+}
+
+/// Seconds until 99 % of the nodes have a block of so many bytes; none if they never do.
+pub(super) fn travel(
+    ground: &Ground,
+    profile: Profile,
+    transport: Transport,
+    bytes: u64,
+) -> Result<Option<f64>> {
+    let protocol = match transport {
+        Transport::Gossip => "kind = \"gossip\"\n".to_owned(),
+        coded => format!("kind = \"broadcast\"\nstrategy = \"{}\"\n", coded.name()),
+    };
+    let text = format!(
+        "name = \"travel\"\nschema = 1\n[sim]\nnodes = {}\n\
+         [graph]\nkind = \"permutations\"\ndegree = 40\n\
+         [latency]\nkind = \"regions\"\nmatrix = \"libp2p-2025\"\nintra_ms_min = 15\n\
+         {}[protocol]\n{protocol}[traffic]\nbytes = {bytes}\n\
+         [compute]\ncode_costs = \"{CODE_COSTS}\"\n",
+        ground.nodes,
+        profile.toml(),
+    );
+    let mut scenario = Scenario::parse(&text, &[])?;
+    let costs = presets::file(CODE_COSTS).context("the costs of codes")?;
+    scenario.inputs.insert(CODE_COSTS.into(), costs.into());
+    let outcome = run(&scenario, ground.seed, &mut ())?;
+    Ok(outcome.summary().t99_ns.map(|ns| ns as f64 / 1e9))
+}

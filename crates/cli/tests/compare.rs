@@ -1,0 +1,124 @@
+//! `compare` through the binary: the figures of each form, its files, and what it refuses.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(folder: &Path, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_alphorn"));
+    command.current_dir(folder).env("ALPHORN_CACHE_DIR", folder);
+    command.args(line.split_whitespace()).output().unwrap()
+}
+
+const FORMS: [&str; 6] = [
+    "bls sum",
+    "falcon list",
+    "falcon proof",
+    "xmss compact list",
+    "xmss compact proof",
+    "xmss prod list",
+];
+
+#[test]
+fn every_form_signs_the_same_votes() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(
+        folder.path(),
+        "compare --validators 12 --threads 2 --json - --csv a.csv --html a.html",
+    );
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(object["command"], "compare");
+    let cases = object["cases"].as_array().unwrap();
+    let forms: Vec<&str> = cases
+        .iter()
+        .filter_map(|case| case["form"].as_str())
+        .collect();
+    assert_eq!(forms, FORMS);
+    for case in cases {
+        assert_eq!((&case["votes"], &case["cells"]), (&12.into(), &2.into()));
+        let times = case["times"].as_array().unwrap();
+        let threads: Vec<_> = times
+            .iter()
+            .map(|times| times["threads"].as_u64())
+            .collect();
+        assert_eq!(threads, [Some(1), Some(2)]);
+        for times in times {
+            for step in ["sign", "plain_verify", "aggregate", "collect", "verify"] {
+                let field = format!("{step}_ms");
+                assert!(times[&field].as_f64() > Some(0.0), "{field} of {case}");
+            }
+        }
+    }
+    let of = |form: &str| cases.iter().find(|case| case["form"] == form).unwrap();
+    // A sum has 96 bytes whatever it sums; a list has every signature behind a tag.
+    assert_eq!(of("bls sum")["collection_bytes"], 96);
+    let list = of("falcon list");
+    let signatures = 12 * list["signature_bytes"].as_u64().unwrap();
+    assert!(list["collection_bytes"].as_u64() >= Some(signatures));
+    // What cannot be merged has no merged bytes, and says so.
+    for case in cases {
+        assert_eq!(case["overlap"] == "none", case["merged_bytes"].is_null());
+    }
+    assert!(of("falcon proof")["merged_bytes"].is_null());
+    assert_eq!(of("bls sum")["merged_bytes"], 96);
+    let million = object["million"].as_array().unwrap();
+    assert_eq!(million.len(), FORMS.len());
+    for line in million {
+        assert_eq!(line["committees"], (1_u32 << 20).div_ceil(12));
+        assert_eq!(line["kind"], "modelled");
+    }
+    files(folder.path());
+}
+
+/// The table and the report hold every form.
+fn files(folder: &Path) {
+    let csv = std::fs::read_to_string(folder.join("a.csv")).unwrap();
+    let mut lines = csv.lines();
+    let columns = lines.next().unwrap().split(',').count();
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 2 * FORMS.len());
+    for (line, form) in lines.iter().zip(FORMS.iter().flat_map(|form| [form, form])) {
+        assert!(line.starts_with(form), "{line}");
+        assert_eq!(line.split(',').count(), columns);
+    }
+    let html = std::fs::read_to_string(folder.join("a.html")).unwrap();
+    assert!(html.contains("modelled") && html.matches("<svg").count() == 4);
+    assert!(FORMS.iter().all(|form| html.contains(form)));
+    assert!(!html.contains("http") && !html.contains("<script"));
+}
+
+#[test]
+fn one_scheme_may_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(
+        folder.path(),
+        "compare --scheme bls --validators 5,3 --threads 1 --json -",
+    );
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cases = object["cases"].as_array().unwrap();
+    let votes: Vec<_> = cases.iter().map(|case| case["votes"].as_u64()).collect();
+    assert_eq!(votes, [Some(3), Some(5)]);
+    assert_eq!(object["million"][0]["committee"], 5);
+}
+
+#[test]
+fn wrong_questions_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (line, name) in [
+        ("compare --validators 1", "--validators 1"),
+        ("compare --scheme falcon --validators 20001", "20000"),
+        ("compare --scheme xmss --validators 32769", "32768"),
+        ("compare --scheme rsa", "rsa"),
+        ("compare --collectors 0", "--collectors"),
+        ("compare --csv missing/a.csv", "--csv"),
+        ("compare --threads 0", "--threads 0"),
+    ] {
+        let output = run(folder.path(), line);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {errors}");
+        assert!(errors.contains(name), "{line}: {errors}");
+        assert!(output.stdout.is_empty());
+    }
+}

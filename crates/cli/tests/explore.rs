@@ -1,0 +1,118 @@
+//! `explore` through the binary: its points, its files, and what it refuses.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(folder: &Path, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_alphorn"));
+    command.current_dir(folder).env("ALPHORN_CACHE_DIR", folder);
+    command.args(line.split_whitespace()).output().unwrap()
+}
+
+fn json(folder: &Path, line: &str) -> Value {
+    let output = run(folder, line);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{line}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A network whose slots take a fraction of a second.
+const SMALL: &str = "explore --validators 1024 --nodes 60 --threads 2";
+
+#[test]
+fn every_point_is_a_slot() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!(
+        "{SMALL} --topology horn,one-layer,grid,today --committees 2,4 --json - --csv a.csv --html a.html"
+    );
+    let object = json(folder.path(), &line);
+    assert_eq!(object["kind"], "modelled");
+    let cases = object["cases"].as_array().unwrap();
+    // Three schemes; three topologies with two numbers of committees, and the committees of today.
+    assert_eq!(cases.len(), 3 * (3 * 2 + 1));
+    for case in cases {
+        let slot = &case["slot"];
+        let votes = slot["votes"].as_u64().unwrap();
+        match case["topology"].as_str() {
+            Some("today") => assert!(votes <= 32, "{case}"),
+            _ => assert!((990..=1024).contains(&votes), "{case}"),
+        }
+        assert!(slot["counted"].as_u64() <= Some(votes));
+        assert_eq!(case["fits"] == true, case["why"].is_null(), "{case}");
+    }
+    // Sums carry a thousand votes through two layers on any of these networks.
+    let sums = cases.iter().filter(|case| case["scheme"] == "bls");
+    let mut horn = sums.filter(|case| case["topology"] == "horn");
+    assert!(horn.all(|case| case["fits"] == true));
+    let travel = &cases[0]["block_travel_s"];
+    for transport in ["gossip", "rlnc", "rs"] {
+        assert!(travel[transport].as_f64() > Some(0.0), "{travel}");
+    }
+    assert_eq!(object["verdict"].as_array().map(Vec::len), Some(3));
+    let csv = std::fs::read_to_string(folder.path().join("a.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + cases.len());
+    let html = std::fs::read_to_string(folder.path().join("a.html")).unwrap();
+    assert!(html.contains("frontier") && html.contains("<svg") && !html.contains("http"));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures_on_any_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = |threads: u32| {
+        let line = format!(
+            "explore --validators 512 --nodes 50 --scheme falcon --committees 1,2 --threads {threads} --json -"
+        );
+        json(folder.path(), &line)["cases"].clone()
+    };
+    assert_eq!(cases(1), cases(3));
+}
+
+#[test]
+fn silent_nodes_cost_votes() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!("{SMALL} --scheme bls --topology horn --committees 2 --adversary 0,50 --json -");
+    let object = json(folder.path(), &line);
+    let counted = |at: usize| object["cases"][at]["slot"]["counted"].as_u64().unwrap();
+    assert!(counted(1) < counted(0), "{} {}", counted(0), counted(1));
+    assert_eq!(object["cases"][1]["fits"], false);
+}
+
+#[test]
+fn tables_of_files_are_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scenarios/costs/bls-formula.json"
+    );
+    let line = format!("{SMALL} --topology horn --committees 1 --costs {table} --json -");
+    let object = json(folder.path(), &line);
+    let costs = &object["config"]["costs"][0];
+    assert_eq!((&costs["scheme"], &costs["kind"]), (&"bls".into(), &"modelled".into()));
+    std::fs::write(folder.path().join("bad.json"), "{}").unwrap();
+    let output = run(folder.path(), "explore --costs bad.json");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("bad.json"));
+}
+
+#[test]
+fn what_no_network_can_be_is_a_result_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    // More cells than validators.
+    let line = format!("{SMALL} --scheme falcon --topology horn --committees 512 --nodes 50 --json -");
+    let object = json(folder.path(), &line.replace("--nodes 60", ""));
+    let case = &object["cases"][0];
+    assert!(case["fits"].is_boolean());
+    for (line, name) in [
+        ("explore --nodes 10", "--nodes"),
+        ("explore --adversary 60", "--adversary"),
+        ("explore --scheme rsa", "rsa"),
+        ("explore --slot soon", "soon"),
+        ("explore --committees 513", "--committees"),
+    ] {
+        let output = run(folder.path(), line);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {errors}");
+        assert!(errors.contains(name), "{line}: {errors}");
+    }
+}
