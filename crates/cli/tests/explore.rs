@@ -71,7 +71,8 @@ fn the_same_seed_gives_the_same_figures_on_any_threads() {
 #[test]
 fn silent_nodes_cost_votes() {
     let folder = tempfile::tempdir().unwrap();
-    let line = format!("{SMALL} --scheme bls --topology horn --committees 2 --adversary 0,50 --json -");
+    let line =
+        format!("{SMALL} --scheme bls --topology horn --committees 2 --adversary 0,50 --json -");
     let object = json(folder.path(), &line);
     let counted = |at: usize| object["cases"][at]["slot"]["counted"].as_u64().unwrap();
     assert!(counted(1) < counted(0), "{} {}", counted(0), counted(1));
@@ -88,7 +89,10 @@ fn tables_of_files_are_taken() {
     let line = format!("{SMALL} --topology horn --committees 1 --costs {table} --json -");
     let object = json(folder.path(), &line);
     let costs = &object["config"]["costs"][0];
-    assert_eq!((&costs["scheme"], &costs["kind"]), (&"bls".into(), &"modelled".into()));
+    assert_eq!(
+        (&costs["scheme"], &costs["kind"]),
+        (&"bls".into(), &"modelled".into())
+    );
     std::fs::write(folder.path().join("bad.json"), "{}").unwrap();
     let output = run(folder.path(), "explore --costs bad.json");
     assert_eq!(output.status.code(), Some(2));
@@ -98,11 +102,15 @@ fn tables_of_files_are_taken() {
 #[test]
 fn what_no_network_can_be_is_a_result_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();
-    // More cells than validators.
-    let line = format!("{SMALL} --scheme falcon --topology horn --committees 512 --nodes 50 --json -");
-    let object = json(folder.path(), &line.replace("--nodes 60", ""));
+    // A proof of Falcon covers 20,000 signatures at most.
+    let line = "explore --scheme falcon --validators 32768 --nodes 50 --committees 1 --topology horn --json -";
+    let object = json(folder.path(), line);
     let case = &object["cases"][0];
-    assert!(case["fits"].is_boolean());
+    assert_eq!(case["fits"], false);
+    assert!(case["slot"].is_null() && case["block_travel_s"]["rs"].is_null());
+    let why = case["why"].as_str().unwrap();
+    assert!(why.contains("20000") || why.contains("20,000"), "{why}");
+    assert!(object["verdict"][0].as_str().unwrap().contains(why));
     for (line, name) in [
         ("explore --nodes 10", "--nodes"),
         ("explore --adversary 60", "--adversary"),

@@ -132,8 +132,8 @@ pub(super) fn together(million: &[Million], network: Network) -> Figures {
             text::bytes(one.block_bytes),
             text::seconds(one.block_core_s),
             text::bytes(one.topic_bytes),
-            format!("{} Mbit/s", text::significant(one.receive_mbps)),
-            text::significant(one.cores),
+            format!("{} Mbit/s", amount(one.receive_mbps)),
+            amount(one.cores),
             text::seconds(one.collector_s),
             text::bytes(one.collector_bytes),
         ]
@@ -164,8 +164,12 @@ pub(super) fn together(million: &[Million], network: Network) -> Figures {
 /// What follows, in words.
 pub(super) fn verdict(rows: &[Row], million: &[Million], network: Network) -> Vec<String> {
     let mut lines = Vec::new();
-    let common = rows.iter().map(|row| row.case.votes).min().unwrap_or(0);
-    let here: Vec<&Row> = rows.iter().filter(|row| row.case.votes == common).collect();
+    // The largest committee of all forms.
+    let of = |votes: u32| rows.iter().filter(move |row| row.case.votes == votes);
+    let sizes = rows.iter().map(|row| row.case.votes);
+    let everyone = sizes.filter(|votes| of(*votes).count() == forms(rows).len());
+    let common = everyone.max().unwrap_or(0);
+    let here: Vec<&Row> = of(common).collect();
     let after = here
         .iter()
         .filter(|row| row.case.abilities.security.quantum_bits > 0);
@@ -185,20 +189,29 @@ pub(super) fn verdict(rows: &[Row], million: &[Million], network: Network) -> Ve
     let (cores, mbps) = ATTESTER;
     for one in million {
         let fits = match one.fits(cores, mbps) {
-            true => "fits",
-            false => "does not fit",
+            true => "fit",
+            false => "do not fit",
         };
         lines.push(format!(
             "{}: {} votes {fits} a node of {cores} cores and {mbps} Mbit/s (EIP-7870, cited) in {}: {} \
-             Mbit/s, {} cores like this one.",
+             Mbit/s and {} cores like this one in committees of {}.",
             one.name,
             text::count(VALIDATORS),
             text::seconds(network.window_s),
-            text::significant(one.receive_mbps),
-            text::significant(one.cores),
+            amount(one.receive_mbps),
+            amount(one.cores),
+            text::count(u64::from(one.committee)),
         ));
     }
     lines
+}
+
+/// Three digits, and thousands in groups.
+fn amount(value: f64) -> String {
+    match value < 1000.0 {
+        true => text::significant(value),
+        false => text::count(value.round() as u64),
+    }
 }
 
 fn verify_s(row: &Row) -> f64 {
