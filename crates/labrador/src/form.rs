@@ -142,6 +142,9 @@ pub(crate) trait Equations {
     /// Adds each equation whose constant coefficient holds, with a fresh residue as weight.
     fn lift(&self, cut: &Cut, stream: &mut Stream, form: &mut Form);
 
+    /// Whether [`Equations::lift`] adds to the linear form; else it takes forms without one.
+    fn lifts_linear_forms(&self) -> bool;
+
     /// Elements of the cut witness that must be zero.
     fn padding(&self, cut: &Cut) -> Vec<usize>;
 }

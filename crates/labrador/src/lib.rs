@@ -16,6 +16,7 @@ pub mod key;
 mod principal;
 pub mod projection;
 mod prove;
+mod remaining;
 pub mod ring;
 pub mod schedule;
 pub mod sis;

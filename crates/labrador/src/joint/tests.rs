@@ -296,6 +296,18 @@ fn changed_proofs_and_statements_are_rejected() {
     assert_eq!(verdict, Err(Reject::Equations));
 }
 
+/// The joint front end reduces to the relation of one level, and so does every level behind it.
+#[test]
+fn every_level_satisfies_its_relation_by_definition() {
+    for (columns, levels) in [(1, 1), (3, 1), (100, 2)] {
+        let (toy, witness) = sample("oracle", columns, 4, NORM_SQ);
+        let statement = statement(&toy, NORM_SQ);
+        let system = System::new(&statement.bounds()).expect("short enough");
+        let checked = crate::tests::oracle::check_levels(&system, &statement, &witness[..]);
+        assert_eq!(checked, levels, "{columns} columns");
+    }
+}
+
 struct Liar<F> {
     lie: F,
     forces: bool,
