@@ -17,6 +17,7 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 use thiserror::Error;
 
 use crate::forms::Relation;
+use crate::hash::{self, Hashed};
 use crate::plain::{Opened, Refused, open_batch};
 use crate::ring::LANES;
 use crate::{DEGREE, Flavour, Item, NORM_SQ_MAX, PublicKey, SALT_BYTES};
@@ -272,8 +273,12 @@ impl Aggregator {
         let targets = map(exec, signed.len().div_ceil(LANES), |tile| {
             let rest = &signed[tile * LANES..];
             let tile = rest[..rest.len().min(LANES)].iter();
-            tile.map(|s| flavour.centred_target(s.key, s.salt, s.message))
-                .collect::<Vec<_>>()
+            let hashed = tile.map(|signed| Hashed {
+                key: signed.key,
+                salt: signed.salt,
+                message: signed.message,
+            });
+            hash::targets(&hashed.collect::<Vec<_>>(), self.backend)
         })?;
         let targets = targets.concat();
         exec.step("digest of the statement");

@@ -19,8 +19,9 @@ pub const SIGNATURE_HEADER: u8 = 0x39;
 const KEY_BITS: u32 = 14;
 /// Low bits of a coefficient of `s2`.
 const LOW_BITS: u32 = 7;
-/// The largest high part of `s2` that original Falcon writes: coefficients end at 2047.
-const ORIGINAL_HIGH_MAX: u32 = 15;
+const LOW_MASK: u32 = (1 << LOW_BITS) - 1;
+/// The largest coefficient of `s2` that original Falcon writes.
+const ORIGINAL_MAX: i16 = 2047;
 
 /// Why bytes are no key or signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -66,43 +67,63 @@ pub enum DecodeError {
     Padding,
 }
 
-/// Takes bits from bytes, in the order of a flavour.
-struct Bits<'a> {
+/// Bits of a code that are taken from the front: the first ones are the lowest of a byte, or the
+/// highest where `HIGH_FIRST`.
+struct Window<'a, const HIGH_FIRST: bool> {
     bytes: &'a [u8],
-    position: usize,
-    flavour: Flavour,
+    /// The first byte that may not be whole in `bits`.
+    next: usize,
+    /// The bits to come, from the lowest on, or from the highest on; zeros behind the end.
+    bits: u64,
+    /// How many of them are certainly there.
+    valid: u32,
 }
 
-impl Bits<'_> {
-    fn bit(&mut self) -> Option<u32> {
-        let byte = u32::from(*self.bytes.get(self.position / 8)?);
-        let place = (self.position % 8) as u32;
-        self.position += 1;
-        Some(match self.flavour {
-            Flavour::FnDsa => byte >> place & 1,
-            Flavour::Original => byte >> (7 - place) & 1,
-        })
+impl<const HIGH_FIRST: bool> Window<'_, HIGH_FIRST> {
+    /// Makes 56 bits valid. Those above are of the next byte too, so that they may be set again.
+    fn fill(&mut self) {
+        let mut word = [0; 8];
+        let rest = self.bytes.get(self.next..).unwrap_or(&[]);
+        match rest.first_chunk::<8>() {
+            Some(whole) => word = *whole,
+            None => word[..rest.len()].copy_from_slice(rest),
+        }
+        self.bits |= if HIGH_FIRST {
+            u64::from_be_bytes(word) >> self.valid
+        } else {
+            u64::from_le_bytes(word) << self.valid
+        };
+        self.next += (63 - self.valid as usize) / 8;
+        self.valid |= 56;
     }
 
-    /// A number of `count` bits.
-    fn number(&mut self, count: u32) -> Option<u32> {
-        let left = 8 * self.bytes.len() - self.position;
-        if left < count as usize {
-            return None;
+    /// A coefficient of at most 25 bits as sign and absolute value: a longer one is too large.
+    fn coefficient(&mut self) -> (bool, u32) {
+        let (sign, low, high);
+        if HIGH_FIRST {
+            sign = self.bits >> 63;
+            low = (self.bits >> (63 - LOW_BITS)) as u32 & LOW_MASK;
+            high = (self.bits << (1 + LOW_BITS)).leading_zeros();
+        } else {
+            sign = self.bits & 1;
+            low = (self.bits >> 1) as u32 & LOW_MASK;
+            high = (self.bits >> (1 + LOW_BITS)).trailing_zeros();
         }
-        // The bits lie within three bytes.
-        let first = self.position / 8;
-        let window: [u32; 3] =
-            std::array::from_fn(|i| u32::from(self.bytes.get(first + i).copied().unwrap_or(0)));
-        let place = (self.position % 8) as u32;
-        self.position += count as usize;
-        let mask = (1 << count) - 1;
-        Some(match self.flavour {
-            Flavour::FnDsa => (window[0] | window[1] << 8 | window[2] << 16) >> place & mask,
-            Flavour::Original => {
-                (window[0] << 16 | window[1] << 8 | window[2]) >> (24 - place - count) & mask
-            }
-        })
+        // No bit is left where `high` is 64 or near it, and such a coefficient is refused.
+        let bits = (2 + LOW_BITS + high).min(63).min(self.valid);
+        self.bits = if HIGH_FIRST {
+            self.bits << bits
+        } else {
+            self.bits >> bits
+        };
+        self.valid -= bits;
+        (sign != 0, high << LOW_BITS | low)
+    }
+
+    /// Whether only zeros are left.
+    fn is_zero(&self) -> bool {
+        let rest = self.bytes.get(self.next..).unwrap_or(&[]);
+        self.bits == 0 && rest.iter().all(|&byte| byte == 0)
     }
 }
 
@@ -156,21 +177,32 @@ fn body(bytes: &[u8], expected: usize, header: u8) -> Result<&[u8], DecodeError>
 /// If the length, the header or a number is not that of a key.
 pub fn decode_key(flavour: Flavour, bytes: &[u8]) -> Result<[u16; DEGREE], DecodeError> {
     let bytes = body(bytes, PUBLIC_KEY_BYTES, KEY_HEADER)?;
-    let mut bits = Bits {
-        bytes,
-        position: 0,
-        flavour,
-    };
     let mut out = [0; DEGREE];
-    for (index, c) in out.iter_mut().enumerate() {
-        // 512 numbers of 14 bits are exactly the 896 bytes.
-        let value = bits.number(KEY_BITS).unwrap_or(u32::MAX) as u16;
-        if value >= MODULUS {
-            return Err(DecodeError::Residue { index, value });
+    // Four numbers of 14 bits are seven bytes, and the key is 128 times that.
+    for (four, bytes) in out
+        .as_chunks_mut::<4>()
+        .0
+        .iter_mut()
+        .zip(bytes.as_chunks::<7>().0)
+    {
+        let mut word = [0; 8];
+        word[..7].copy_from_slice(bytes);
+        for (i, c) in four.iter_mut().enumerate() {
+            let i = i as u32;
+            *c = match flavour {
+                Flavour::FnDsa => u64::from_le_bytes(word) >> (KEY_BITS * i),
+                Flavour::Original => u64::from_be_bytes(word) >> (64 - KEY_BITS * (i + 1)),
+            } as u16
+                & ((1 << KEY_BITS) - 1);
         }
-        *c = value;
     }
-    Ok(out)
+    match out.iter().position(|&c| c >= MODULUS) {
+        Some(index) => Err(DecodeError::Residue {
+            index,
+            value: out[index],
+        }),
+        None => Ok(out),
+    }
 }
 
 /// A public key with these numbers, each below `q`.
@@ -200,53 +232,53 @@ pub fn decode_signature(
     bytes: &[u8],
 ) -> Result<([u8; SALT_BYTES], [i16; DEGREE]), DecodeError> {
     let bytes = body(bytes, SIGNATURE_BYTES, SIGNATURE_HEADER)?;
-    let (salt, bytes) = bytes.split_at(SALT_BYTES);
-    let mut bits = Bits {
-        bytes,
-        position: 0,
-        flavour,
+    let (salt, code) = bytes.split_at(SALT_BYTES);
+    let max = flavour.coefficient_max().unwrap_or(ORIGINAL_MAX);
+    let s2 = match flavour {
+        Flavour::FnDsa => coefficients::<false>(code, max)?,
+        Flavour::Original => coefficients::<true>(code, max)?,
     };
-    let high_max = match flavour.coefficient_max() {
-        Some(max) => max as u32 >> LOW_BITS,
-        None => ORIGINAL_HIGH_MAX,
-    };
-    let mut s2 = [0; DEGREE];
-    for (index, c) in s2.iter_mut().enumerate() {
-        *c = coefficient(&mut bits, flavour, high_max, index)?;
-    }
-    let rest = 8 * bytes.len() - bits.position;
-    if (0..rest).any(|_| bits.bit() != Some(0)) {
-        return Err(DecodeError::Padding);
-    }
     let mut out = [0; SALT_BYTES];
     out.copy_from_slice(salt);
     Ok((out, s2))
 }
 
-fn coefficient(
-    bits: &mut Bits<'_>,
-    flavour: Flavour,
-    high_max: u32,
-    index: usize,
-) -> Result<i16, DecodeError> {
-    let cut = DecodeError::Coefficient { index };
-    // The sign is the first bit, the low part the next seven.
-    let (sign, low) = (bits.bit().ok_or(cut)?, bits.number(LOW_BITS).ok_or(cut)?);
-    let mut high = 0;
-    while bits.bit().ok_or(cut)? == 0 {
-        high += 1;
-        if high > high_max {
-            return Err(cut);
+/// All coefficients of a code, each at most `max` in absolute value.
+fn coefficients<const HIGH_FIRST: bool>(
+    bytes: &[u8],
+    max: i16,
+) -> Result<[i16; DEGREE], DecodeError> {
+    let mut window = Window::<HIGH_FIRST> {
+        bytes,
+        next: 0,
+        bits: 0,
+        valid: 0,
+    };
+    let mut out = [0; DEGREE];
+    for (pair, two) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        // Two coefficients of 25 bits: more than the largest of either flavour has.
+        window.fill();
+        for (k, c) in two.iter_mut().enumerate() {
+            let index = 2 * pair + k;
+            let (negative, value) = window.coefficient();
+            // What is cut off has no end, hence a high part without one.
+            if value > max.unsigned_abs().into() {
+                return Err(DecodeError::Coefficient { index });
+            }
+            if negative && value == 0 {
+                return Err(DecodeError::NegativeZero { index });
+            }
+            *c = if negative {
+                -(value as i16)
+            } else {
+                value as i16
+            };
         }
     }
-    let value = (high << LOW_BITS | low) as i16;
-    if flavour.coefficient_max().is_some_and(|max| value > max) {
-        return Err(cut);
-    }
-    match (sign, value) {
-        (1, 0) => Err(DecodeError::NegativeZero { index }),
-        (1, _) => Ok(-value),
-        _ => Ok(value),
+    if window.is_zero() {
+        Ok(out)
+    } else {
+        Err(DecodeError::Padding)
     }
 }
 
@@ -266,14 +298,14 @@ pub fn encode_signature(
         position: 0,
         flavour,
     };
-    let max = flavour.coefficient_max().unwrap_or(2047) as u16;
+    let max = flavour.coefficient_max().unwrap_or(ORIGINAL_MAX) as u16;
     for &c in s2 {
         let size = c.unsigned_abs();
         if size > max {
             return None;
         }
         bits.bit(u32::from(c < 0))?;
-        bits.number(u32::from(size) & ((1 << LOW_BITS) - 1), LOW_BITS)?;
+        bits.number(u32::from(size) & LOW_MASK, LOW_BITS)?;
         for _ in 0..size >> LOW_BITS {
             bits.bit(0)?;
         }

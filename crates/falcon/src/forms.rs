@@ -155,7 +155,7 @@ impl DrawnForms for Drawn<'_> {
         &self.targets
     }
 
-    fn weights(&self, first: usize, columns: usize, out: &mut [i16]) {
+    fn weights(&self, first: usize, columns: usize, out: &mut [[i16; TILE]]) {
         self.relation.backend.run(Weights {
             drawn: self,
             keys: &self.relation.keys[first..first + columns],
@@ -170,7 +170,7 @@ struct Weights<'a> {
     drawn: &'a Drawn<'a>,
     keys: &'a [&'a PublicKey],
     a: &'a [[i16; FORMS]],
-    out: &'a mut [i16],
+    out: &'a mut [[i16; TILE]],
 }
 
 impl Pass for Weights<'_> {
@@ -179,35 +179,23 @@ impl Pass for Weights<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self) {
         let mut keys = Polys::<LANES>::zero();
-        for (lane, key) in self.keys.iter().enumerate() {
-            // The root of index 511 - i is the inverse of that of index i.
-            let mut values = *key.values();
-            values.reverse();
-            keys.load(lane, &values);
-        }
-        let mut columns: Vec<&mut [[i16; DEGREE]]> = (self.out.chunks_exact_mut(FORMS * WIDTH))
-            .map(|column| column.as_chunks_mut::<DEGREE>().0)
-            .collect();
-        for (form, (b, values)) in self.drawn.b.iter().zip(&self.drawn.b_values).enumerate() {
+        let values = self.keys.iter().map(|key| key.values());
+        keys.load_all::<V>(&values.collect::<Vec<_>>());
+        // The root of index 511 - i is the inverse of that of index i.
+        keys.0.reverse();
+        let mut polys = Polys::<LANES>::zero();
+        let forms = self.drawn.b.iter().zip(&self.drawn.b_values);
+        for ((form, (b, values)), out) in (forms.enumerate()).zip(self.out.chunks_exact_mut(WIDTH))
+        {
             let mut scalars = [0; LANES];
             for (scalar, a) in scalars.iter_mut().zip(self.a) {
                 *scalar = a[form];
             }
-            let mut polys = Polys::<LANES>::zero();
-            polys.broadcast(b);
-            polys.multiply_lanes(&scalars);
-            polys.centre();
-            let mut halves = Vec::with_capacity(LANES);
-            halves.extend(columns.iter_mut().map(|column| &mut column[2 * form]));
-            polys.store_all(&mut halves);
-            polys.broadcast(values);
-            polys.multiply(&keys);
-            polys.inverse();
-            polys.multiply_lanes(&scalars);
-            polys.centre();
-            let mut halves = Vec::with_capacity(LANES);
-            halves.extend(columns.iter_mut().map(|column| &mut column[2 * form + 1]));
-            polys.store_all(&mut halves);
+            let (first, second) = out.split_at_mut(DEGREE);
+            polys.multiples(b, &scalars);
+            first.copy_from_slice(&polys.0);
+            polys.scaled_products(values, &keys, &scalars);
+            second.copy_from_slice(&polys.0);
         }
     }
 }
@@ -243,10 +231,12 @@ mod tests {
                 backend,
             };
             let drawn = relation.draw(&Seed::of_name("forms"));
-            let mut weights = vec![0; 35 * FORMS * WIDTH];
-            let (first, second) = weights.split_at_mut(TILE * FORMS * WIDTH);
-            drawn.weights(0, TILE, first);
-            drawn.weights(TILE, 3, second);
+            let mut tiles = vec![[[0; TILE]; FORMS * WIDTH]; 2];
+            drawn.weights(0, TILE, &mut tiles[0]);
+            drawn.weights(TILE, 3, &mut tiles[1]);
+            let weights: Vec<i16> = (0..35)
+                .flat_map(|i| tiles[i / TILE].iter().map(move |row| row[i % TILE]))
+                .collect();
             assert!(weights.iter().all(|w| w.unsigned_abs() <= MODULUS / 2));
             let value = |form: usize, change: i64| {
                 let columns = weights.chunks_exact(FORMS * WIDTH).zip(&opened);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use alphorn_labrador::{Backend, Pass, Vectors};
 use fn_dsa::{
     CryptoRng, DOMAIN_NONE, FN_DSA_LOGN_512, HASH_ID_RAW, KeyPairGenerator, KeyPairGenerator512,
     RngCore, RngError, SigningKey, SigningKey512, sign_key_size,
@@ -15,7 +16,8 @@ use zeroize::Zeroizing;
 use crate::basis::signs;
 use crate::codec::{DecodeError, decode_key};
 use crate::flavour::key_digest;
-use crate::ring::Polys;
+use crate::hash::key_digests;
+use crate::ring::{LANES, Polys, reduced};
 use crate::{DEGREE, Flavour, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 
 /// Bytes of an encoded secret key.
@@ -42,15 +44,13 @@ impl PublicKey {
     /// # Errors
     /// If the bytes are no key of the flavour.
     pub fn from_bytes(flavour: Flavour, bytes: &[u8]) -> Result<PublicKey, DecodeError> {
-        let numbers = decode_key(flavour, bytes)?.map(|x| x as i16);
-        let mut polys = Polys::<1>::zero();
-        polys.load(0, &numbers);
-        polys.reduce();
+        let mut values = Box::new(reduced(&decode_key(flavour, bytes)?));
         if flavour.keys_are_coefficients() {
+            let mut polys = Polys::<1>::zero();
+            polys.load(0, &values);
             polys.forward();
+            polys.store(0, &mut values);
         }
-        let mut values = Box::new([0; DEGREE]);
-        polys.store(0, &mut values);
         let mut array = [0; PUBLIC_KEY_BYTES];
         array.copy_from_slice(bytes);
         Ok(PublicKey {
@@ -59,6 +59,24 @@ impl PublicKey {
             values,
             digest: key_digest(bytes),
         })
+    }
+
+    /// Decodes many keys, as [`PublicKey::from_bytes`] each of them, [`LANES`] at a time.
+    #[must_use]
+    pub fn from_bytes_batch<'a>(
+        flavour: Flavour,
+        keys: impl IntoIterator<Item = &'a [u8]>,
+        backend: Backend,
+    ) -> Vec<Result<PublicKey, DecodeError>> {
+        let mut keys = keys.into_iter();
+        let mut out = Vec::new();
+        loop {
+            let keys: Vec<&[u8]> = keys.by_ref().take(LANES).collect();
+            if keys.is_empty() {
+                return out;
+            }
+            out.append(&mut decode_batch(flavour, &keys, backend));
+        }
     }
 
     /// The flavour of the key.
@@ -84,6 +102,54 @@ impl PublicKey {
     pub fn digest(&self) -> &[u8; 64] {
         &self.digest
     }
+}
+
+/// Evaluates the polynomials of up to [`LANES`] keys, reduced.
+struct Evaluate<'a>(Vec<&'a mut [i16; DEGREE]>);
+
+impl Pass for Evaluate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(mut self) {
+        let mut polys = Polys::<LANES>::zero();
+        let coefficients: Vec<&[i16; DEGREE]> = self.0.iter().map(|values| &**values).collect();
+        polys.load_all::<V>(&coefficients);
+        polys.forward();
+        polys.store_all::<V>(&mut self.0);
+    }
+}
+
+/// Decodes up to [`LANES`] public keys.
+fn decode_batch(
+    flavour: Flavour,
+    keys: &[&[u8]],
+    backend: Backend,
+) -> Vec<Result<PublicKey, DecodeError>> {
+    let numbers = keys.iter().map(|key| decode_key(flavour, key));
+    let mut decoded: Vec<_> = numbers
+        .map(|numbers| numbers.map(|numbers| Box::new(reduced(&numbers))))
+        .collect();
+    if flavour.keys_are_coefficients() {
+        let good = decoded.iter_mut().flatten().map(|values| &mut **values);
+        backend.run(Evaluate(good.collect()));
+    }
+    let good = keys.iter().zip(&decoded).filter(|(_, d)| d.is_ok());
+    let digests = key_digests(&good.map(|(key, _)| *key).collect::<Vec<_>>(), backend);
+    let mut digests = digests.into_iter();
+    let both = keys.iter().zip(decoded);
+    both.map(|(key, values)| {
+        let values = values?;
+        let mut bytes = [0; PUBLIC_KEY_BYTES];
+        bytes.copy_from_slice(key);
+        Ok(PublicKey {
+            flavour,
+            bytes,
+            values,
+            digest: digests.next().expect("a digest for each that decodes"),
+        })
+    })
+    .collect()
 }
 
 impl fmt::Debug for PublicKey {

@@ -22,6 +22,7 @@ pub mod budget;
 pub mod codec;
 pub mod flavour;
 mod forms;
+mod hash;
 pub mod key;
 mod original;
 pub mod plain;

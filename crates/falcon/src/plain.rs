@@ -5,8 +5,9 @@ use alphorn_labrador::{Backend, Pass, Vectors};
 use thiserror::Error;
 
 use crate::codec::{DecodeError, decode_signature};
+use crate::hash::{Hashed, targets};
 use crate::ring::{LANES, Polys};
-use crate::{DEGREE, NORM_SQ_MAX, PublicKey, SALT_BYTES};
+use crate::{DEGREE, Flavour, NORM_SQ_MAX, PublicKey, SALT_BYTES};
 
 /// A signature to verify.
 #[derive(Clone, Copy, Debug)]
@@ -57,114 +58,114 @@ pub struct Opened {
 /// # Errors
 /// What is wrong with it.
 pub fn verify(item: &Item<'_>) -> Result<(), Refused> {
-    let mut decoded = [decode(item)?];
-    subtract_products::<1>(&[item.key], &mut decoded);
-    let [decoded] = decoded;
-    decoded.check(item).map(|_| ())
+    let flavour = item.key.flavour();
+    let (salt, s2) = decode_signature(flavour, item.signature)?;
+    let s1 = flavour.centred_target(item.key, &salt, item.message);
+    let (mut c, mut product, mut h) = (Polys::<1>::zero(), Polys::zero(), Polys::zero());
+    c.load(0, &s1);
+    product.load(0, &s2);
+    h.load(0, item.key.values());
+    subtract_product(&mut c, &mut product, &h);
+    let mut opened = Opened { salt, s1, s2 };
+    c.store(0, &mut opened.s1);
+    opened.check(flavour)
 }
 
 /// Verifies many signatures, [`LANES`] at a time; the verdicts are those of [`verify`].
 #[must_use]
 pub fn verify_batch(items: &[Item<'_>], backend: Backend) -> Vec<Result<(), Refused>> {
-    let opened = open_batch(items, backend).into_iter();
-    opened.map(|opened| opened.map(|_| ())).collect()
+    let mut out = Vec::with_capacity(items.len());
+    for items in items.chunks(LANES) {
+        let opened = open_few(items, backend).into_iter();
+        out.extend(opened.map(|opened| opened.map(|_| ())));
+    }
+    out
 }
 
 /// Verifies many signatures and returns their parts.
 #[must_use]
 pub fn open_batch(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>> {
     let mut out = Vec::with_capacity(items.len());
-    for chunk in items.chunks(LANES) {
-        let mut decoded: Vec<Result<Decoded, Refused>> = chunk.iter().map(decode).collect();
-        let keys: Vec<&PublicKey> = (chunk.iter().zip(&decoded))
-            .filter(|(_, decoded)| decoded.is_ok())
-            .map(|(item, _)| item.key)
-            .collect();
-        let mut good: Vec<&mut Decoded> = decoded.iter_mut().flatten().collect();
-        backend.run(Products {
-            keys: &keys,
-            decoded: &mut good,
-        });
-        let checked = chunk.iter().zip(decoded);
-        out.extend(checked.map(|(item, decoded)| decoded?.check(item)));
+    for items in items.chunks(LANES) {
+        out.append(&mut open_few(items, backend));
     }
     out
 }
 
-/// A signature after decoding: `s1` holds the target `c` until products are subtracted.
-struct Decoded {
-    salt: [u8; SALT_BYTES],
-    s1: [i16; DEGREE],
-    s2: [i16; DEGREE],
-}
-
-fn decode(item: &Item<'_>) -> Result<Decoded, Refused> {
-    let flavour = item.key.flavour();
-    let (salt, s2) = decode_signature(flavour, item.signature)?;
-    let target = flavour.target(item.key.digest(), &salt, item.message);
-    Ok(Decoded {
-        salt,
-        s1: target.map(|c| c as i16),
-        s2,
-    })
-}
-
-impl Decoded {
-    fn check(self, item: &Item<'_>) -> Result<Opened, Refused> {
+impl Opened {
+    fn check(&self, flavour: Flavour) -> Result<(), Refused> {
         let square = |c: &i16| u64::from(c.unsigned_abs()).pow(2);
         let norm_sq = self.s1.iter().chain(&self.s2).map(square).sum();
         if norm_sq > NORM_SQ_MAX {
             return Err(Refused::Norm { norm_sq });
         }
-        if let Some(max) = item.key.flavour().coefficient_max() {
+        if let Some(max) = flavour.coefficient_max() {
             let beyond = (self.s1.iter().enumerate()).find(|(_, c)| c.abs() > max);
             if let Some((index, &value)) = beyond {
                 return Err(Refused::Coefficient { index, value });
             }
         }
-        Ok(Opened {
-            salt: self.salt,
-            s1: self.s1,
-            s2: self.s2,
-        })
+        Ok(())
     }
 }
 
-/// `s1 -= s2 h` for up to [`LANES`] signatures.
-struct Products<'a, 'b> {
-    keys: &'a [&'a PublicKey],
-    decoded: &'a mut [&'b mut Decoded],
+/// Verifies up to [`LANES`] signatures.
+fn open_few(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>> {
+    let decode = |item: &Item<'_>| decode_signature(item.key.flavour(), item.signature);
+    let decoded: Vec<_> = items.iter().map(decode).collect();
+    let good = (items.iter().zip(&decoded))
+        .filter_map(|(item, decoded)| Some((item, decoded.as_ref().ok()?)));
+    let hashed = good.clone().map(|(item, (salt, _))| Hashed {
+        key: item.key,
+        salt,
+        message: item.message,
+    });
+    let mut s1 = targets(&hashed.collect::<Vec<_>>(), backend);
+    backend.run(Subtract {
+        s1: &mut s1,
+        s2: &good.clone().map(|(_, (_, s2))| s2).collect::<Vec<_>>(),
+        h: &good.map(|(item, _)| item.key.values()).collect::<Vec<_>>(),
+    });
+    let mut s1 = s1.into_iter();
+    (items.iter().zip(decoded))
+        .map(|(item, decoded)| {
+            let (salt, s2) = decoded?;
+            let s1 = s1.next().expect("a target for each that decodes");
+            let opened = Opened { salt, s1, s2 };
+            opened.check(item.key.flavour()).map(|()| opened)
+        })
+        .collect()
 }
 
-impl Pass for Products<'_, '_> {
+/// `s1 - s2 h` of up to [`LANES`] signatures, from centred `s1`; centred.
+struct Subtract<'a> {
+    s1: &'a mut [[i16; DEGREE]],
+    s2: &'a [&'a [i16; DEGREE]],
+    h: &'a [&'a [i16; DEGREE]],
+}
+
+impl Pass for Subtract<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
-        subtract_products::<LANES>(self.keys, self.decoded);
+        let (mut c, mut product) = (Polys::<LANES>::zero(), Polys::zero());
+        let mut h = Polys::zero();
+        c.load_all::<V>(&self.s1.iter().collect::<Vec<_>>());
+        product.load_all::<V>(self.s2);
+        h.load_all::<V>(self.h);
+        subtract_product(&mut c, &mut product, &h);
+        c.store_all::<V>(&mut self.s1.iter_mut().collect::<Vec<_>>());
     }
 }
 
+/// `c - s2 h`, centred, from centred `c`, any `s2` and the values of `h`.
 #[inline(always)]
-fn subtract_products<const L: usize>(
-    keys: &[&PublicKey],
-    decoded: &mut [impl std::borrow::BorrowMut<Decoded>],
-) {
-    let (mut c, mut s2, mut h) = (Polys::<L>::zero(), Polys::<L>::zero(), Polys::<L>::zero());
-    for (lane, (key, decoded)) in keys.iter().zip(decoded.iter()).enumerate() {
-        let decoded = decoded.borrow();
-        c.load(lane, &decoded.s1);
-        s2.load(lane, &decoded.s2);
-        h.load(lane, key.values());
-    }
-    c.reduce();
+fn subtract_product<const L: usize>(c: &mut Polys<L>, s2: &mut Polys<L>, h: &Polys<L>) {
     s2.reduce();
     s2.forward();
-    s2.multiply(&h);
+    s2.multiply(h);
     s2.inverse();
-    c.subtract(&s2);
+    c.subtract(s2);
     c.centre();
-    for (lane, decoded) in decoded.iter_mut().enumerate() {
-        c.store(lane, &mut decoded.borrow_mut().s1);
-    }
 }

@@ -9,6 +9,9 @@
 //! transform reduces after every third layer. The inverse doubles sums: 6150, 12300, 24600, so it
 //! reduces after every second. With the bounds shown, arithmetic is wrapping.
 
+use alphorn_labrador::Vectors;
+use alphorn_labrador::kernel::{SQUARE, transpose};
+
 use crate::{DEGREE, MODULUS};
 
 /// Bound of a reduced number.
@@ -75,7 +78,11 @@ static ROOTS: [i16; DEGREE] = {
 
 /// `512^-1 2^16`, and `2^16` itself, in Montgomery form.
 const DEGREE_INVERSE: i16 = montgomery(power(DEGREE as i64, Q as i64 - 2));
-const SQUARE: i16 = montgomery(1 << 16);
+const SQUARED: i16 = montgomery(1 << 16);
+
+/// `2^48 / 512`: undoes the divisions of a product and of the product with a factor that this
+/// makes, and the transform.
+const PRODUCT_INVERSE: i16 = montgomery((1 << 32) % Q as i64 * power(DEGREE as i64, Q as i64 - 2));
 
 /// `L` polynomials side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +102,12 @@ fn mont(a: i16, b: i16) -> i16 {
     high(a, b).wrapping_sub(high(quotient, Q))
 }
 
+/// The same for a constant `b` that is given with its product with `q^-1`.
+#[inline(always)]
+fn mont_by(a: i16, b: i16, scaled: i16) -> i16 {
+    high(a, b).wrapping_sub(high(a.wrapping_mul(scaled), Q))
+}
+
 /// A reduced representative of any number of 16 bits.
 #[inline(always)]
 fn barrett(a: i16) -> i16 {
@@ -102,7 +115,13 @@ fn barrett(a: i16) -> i16 {
     a.wrapping_sub(quotient.wrapping_mul(Q))
 }
 
-/// The representative in `[-(q-1)/2, (q-1)/2]` of a reduced number.
+/// The reduced representatives of these numbers.
+#[inline(always)]
+pub(crate) fn reduced(numbers: &[u16; DEGREE]) -> [i16; DEGREE] {
+    numbers.map(|x| barrett(x as i16))
+}
+
+/// The representative in `[-(q-1)/2, (q-1)/2]` of a number below `3/2 q`.
 #[inline(always)]
 fn centre(a: i16) -> i16 {
     let half = Q / 2;
@@ -140,35 +159,53 @@ impl<const L: usize> Polys<L> {
         }
     }
 
-    /// The coefficients of the first polynomials, one for each of `out`: squares of eight numbers
-    /// at a time, since a lane alone is scattered over all rows.
+    /// Sets the first polynomials to these coefficients, any numbers of 16 bits that `reduce`
+    /// takes: squares of eight numbers at a time, since a lane alone is scattered over all rows.
     ///
     /// # Panics
-    /// If there are more than lanes.
+    /// If there are more than lanes, or lanes are no multiple of eight.
     #[inline(always)]
-    pub fn store_all(&self, out: &mut [&mut [i16; DEGREE]]) {
-        assert!(out.len() <= L, "at most {L} lanes");
-        for (at, rows) in self.0.as_chunks::<8>().0.iter().enumerate() {
-            for (first, out) in out.chunks_mut(8).enumerate() {
-                let mut square = [[0; 8]; 8];
-                for (k, row) in rows.iter().enumerate() {
-                    let lanes = &row[8 * first..L.min(8 * first + 8)];
-                    for (square, &x) in square.iter_mut().zip(lanes) {
-                        square[k] = x;
-                    }
+    pub fn load_all<V: Vectors>(&mut self, polynomials: &[&[i16; DEGREE]]) {
+        assert!(
+            polynomials.len() <= L && L.is_multiple_of(SQUARE),
+            "at most {L} lanes"
+        );
+        for (first, lanes) in polynomials.chunks(SQUARE).enumerate() {
+            for (at, rows) in self.0.as_chunks_mut::<SQUARE>().0.iter_mut().enumerate() {
+                let mut square = [[0; SQUARE]; SQUARE];
+                for (row, lane) in square.iter_mut().zip(lanes) {
+                    row.copy_from_slice(&lane[SQUARE * at..SQUARE * (at + 1)]);
                 }
-                for (out, square) in out.iter_mut().zip(&square) {
-                    out[8 * at..8 * at + 8].copy_from_slice(square);
+                transpose::<V>(&mut square);
+                for (row, square) in rows.iter_mut().zip(&square) {
+                    row[SQUARE * first..SQUARE * (first + 1)].copy_from_slice(square);
                 }
             }
         }
     }
 
-    /// Sets all polynomials to the same coefficients.
+    /// The coefficients of the first polynomials, one for each of `out`, as
+    /// [`Polys::load_all`] sets them.
+    ///
+    /// # Panics
+    /// If there are more than lanes, or lanes are no multiple of eight.
     #[inline(always)]
-    pub fn broadcast(&mut self, coefficients: &[i16; DEGREE]) {
-        for (row, &c) in self.0.iter_mut().zip(coefficients) {
-            *row = [c; L];
+    pub fn store_all<V: Vectors>(&self, out: &mut [&mut [i16; DEGREE]]) {
+        assert!(
+            out.len() <= L && L.is_multiple_of(SQUARE),
+            "at most {L} lanes"
+        );
+        for (first, lanes) in out.chunks_mut(SQUARE).enumerate() {
+            for (at, rows) in self.0.as_chunks::<SQUARE>().0.iter().enumerate() {
+                let mut square = [[0; SQUARE]; SQUARE];
+                for (square, row) in square.iter_mut().zip(rows) {
+                    square.copy_from_slice(&row[SQUARE * first..SQUARE * (first + 1)]);
+                }
+                transpose::<V>(&mut square);
+                for (lane, square) in lanes.iter_mut().zip(&square) {
+                    lane[SQUARE * at..SQUARE * (at + 1)].copy_from_slice(square);
+                }
+            }
         }
     }
 
@@ -203,11 +240,12 @@ impl<const L: usize> Polys<L> {
         while length > 0 {
             for block in self.0.chunks_exact_mut(2 * length) {
                 let zeta = ROOTS[root];
+                let scaled = zeta.wrapping_mul(Q_INVERSE);
                 root += 1;
                 let (low, upper) = block.split_at_mut(length);
                 for (a, b) in low.iter_mut().zip(upper) {
                     for (a, b) in a.iter_mut().zip(b) {
-                        let product = mont(*b, zeta);
+                        let product = mont_by(*b, zeta, scaled);
                         *b = a.wrapping_sub(product);
                         *a = a.wrapping_add(product);
                     }
@@ -224,6 +262,13 @@ impl<const L: usize> Polys<L> {
     /// Recovers reduced polynomials from reduced values.
     #[inline(always)]
     pub fn inverse(&mut self) {
+        self.inverse_unscaled();
+        self.each(|x| barrett(mont(x, DEGREE_INVERSE)));
+    }
+
+    /// 512 times the polynomials from values of at most 6723; below 27,000.
+    #[inline(always)]
+    fn inverse_unscaled(&mut self) {
         let mut length = 1;
         let mut root = DEGREE - 1;
         let mut layer = 0;
@@ -232,13 +277,14 @@ impl<const L: usize> Polys<L> {
             // roots.
             for block in self.0.chunks_exact_mut(2 * length) {
                 let zeta = ROOTS[root];
+                let scaled = zeta.wrapping_mul(Q_INVERSE);
                 root -= 1;
                 let (low, upper) = block.split_at_mut(length);
                 for (a, b) in low.iter_mut().zip(upper) {
                     for (a, b) in a.iter_mut().zip(b) {
                         let difference = b.wrapping_sub(*a);
                         *a = a.wrapping_add(*b);
-                        *b = mont(difference, zeta);
+                        *b = mont_by(difference, zeta, scaled);
                     }
                 }
             }
@@ -248,7 +294,6 @@ impl<const L: usize> Polys<L> {
             }
             length *= 2;
         }
-        self.each(|x| barrett(mont(x, DEGREE_INVERSE)));
     }
 
     /// Multiplies reduced values by reduced values, row by row; reduced.
@@ -256,18 +301,41 @@ impl<const L: usize> Polys<L> {
     pub fn multiply(&mut self, other: &Self) {
         for (row, by) in self.0.iter_mut().zip(&other.0) {
             for (x, &y) in row.iter_mut().zip(by) {
-                *x = barrett(mont(mont(*x, y), SQUARE));
+                *x = barrett(mont(mont(*x, y), SQUARED));
             }
         }
     }
 
-    /// Multiplies reduced polynomial `lane` by reduced `scalars[lane]`; reduced.
+    /// The reduced polynomial `b` times reduced `scalars[lane]` in each lane, centred.
     #[inline(always)]
-    pub fn multiply_lanes(&mut self, scalars: &[i16; L]) {
-        let factors = scalars.map(|x| barrett(mont(x, SQUARE)));
+    pub fn multiples(&mut self, b: &[i16; DEGREE], scalars: &[i16; L]) {
+        let factors = scalars.map(|x| barrett(mont(x, SQUARED)));
+        let scaled = factors.map(|x| x.wrapping_mul(Q_INVERSE));
+        for (row, &b) in self.0.iter_mut().zip(b) {
+            for (x, (&factor, &scaled)) in row.iter_mut().zip(factors.iter().zip(&scaled)) {
+                // At most 6723, which needs no reduction before it is centred.
+                *x = centre(mont_by(b, factor, scaled));
+            }
+        }
+    }
+
+    /// In each lane the polynomial with values `b` times that with values `h` times reduced
+    /// `scalars[lane]`, centred; all values are reduced.
+    #[inline(always)]
+    pub fn scaled_products(&mut self, b: &[i16; DEGREE], h: &Self, scalars: &[i16; L]) {
+        for ((row, &b), h) in self.0.iter_mut().zip(b).zip(&h.0) {
+            let scaled = b.wrapping_mul(Q_INVERSE);
+            for (x, &h) in row.iter_mut().zip(h) {
+                *x = mont_by(h, b, scaled);
+            }
+        }
+        self.inverse_unscaled();
+        let factors = scalars.map(|x| barrett(mont(x, PRODUCT_INVERSE)));
+        let scaled = factors.map(|x| x.wrapping_mul(Q_INVERSE));
         for row in &mut self.0 {
-            for (x, &y) in row.iter_mut().zip(&factors) {
-                *x = barrett(mont(*x, y));
+            for (x, (&factor, &scaled)) in row.iter_mut().zip(factors.iter().zip(&scaled)) {
+                // At most 0.0938 * 27,000 + 6146, below 3/2 q.
+                *x = centre(mont_by(*x, factor, scaled));
             }
         }
     }
@@ -286,6 +354,7 @@ impl<const L: usize> Polys<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alphorn_labrador::{Backend, Pass};
     use proptest::prelude::*;
 
     fn schoolbook(a: &[i16; DEGREE], b: &[i16; DEGREE]) -> [i16; DEGREE] {
@@ -372,6 +441,41 @@ mod tests {
             assert!(reduced.abs() <= REDUCED, "{a}");
             assert_eq!((i32::from(a) - i32::from(reduced)) % i32::from(Q), 0, "{a}");
             assert!(centre(reduced).abs() <= Q / 2, "{a}");
+        }
+    }
+
+    /// Polynomials that are loaded, and what is stored of them.
+    struct Through<'a>(&'a [[i16; DEGREE]]);
+
+    impl Pass for Through<'_> {
+        type Output = (Box<Polys<LANES>>, Vec<[i16; DEGREE]>);
+
+        #[inline(always)]
+        fn run<V: Vectors>(self) -> Self::Output {
+            let mut polys = Polys::zero();
+            polys.load_all::<V>(&self.0.iter().collect::<Vec<_>>());
+            let mut out = vec![[0; DEGREE]; self.0.len()];
+            polys.store_all::<V>(&mut out.iter_mut().collect::<Vec<_>>());
+            (polys, out)
+        }
+    }
+
+    #[test]
+    fn lanes_are_loaded_and_stored_on_every_level() {
+        let number = |lane: usize, k: usize| (lane * 1021 + k * 37 + 1) as i16;
+        for count in [0, 1, 7, 8, 21, LANES] {
+            let all: Vec<[i16; DEGREE]> = (0..count)
+                .map(|lane| std::array::from_fn(|k| number(lane, k)))
+                .collect();
+            for backend in Backend::available() {
+                let (polys, out) = backend.run(Through(&all));
+                assert_eq!(out, all, "{backend}");
+                let mut one = Polys::<LANES>::zero();
+                for (lane, coefficients) in all.iter().enumerate() {
+                    one.load(lane, coefficients);
+                }
+                assert_eq!(polys, one, "{backend}");
+            }
         }
     }
 }

@@ -246,6 +246,35 @@ fn numbers_of_keys_are_residues() {
     }
 }
 
+#[test]
+fn batches_of_keys_are_those_of_single_ones() {
+    let draft: Vec<PublicKey> = (0..3)
+        .map(|i| SecretKey::interop(i).public().clone())
+        .collect();
+    let original: Vec<PublicKey> = (0..3).map(|i| original_pair(i, b"m").0).collect();
+    for (flavour, keys) in [(Flavour::FnDsa, draft), (Flavour::Original, original)] {
+        let mut cut = keys[0].bytes().to_vec();
+        cut.pop();
+        let mut large = keys[1].bytes().to_vec();
+        large[1..8].fill(0xff);
+        let bytes: Vec<&[u8]> = (0..70)
+            .map(|i| match i % 7 {
+                3 => &cut[..],
+                5 => &large[..],
+                k => &keys[k % 3].bytes()[..],
+            })
+            .collect();
+        for backend in Backend::available() {
+            for count in [0, 1, 32, 70] {
+                let bytes = &bytes[..count];
+                let batch = PublicKey::from_bytes_batch(flavour, bytes.iter().copied(), backend);
+                let alone = bytes.iter().map(|b| PublicKey::from_bytes(flavour, b));
+                assert_eq!(batch, alone.collect::<Vec<_>>(), "{backend}");
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -343,6 +343,10 @@ impl Equations for Folded<'_> {
 
     fn lift(&self, _: &Cut, _: &mut Stream, _: &mut Form) {}
 
+    fn lifts_linear_forms(&self) -> bool {
+        false
+    }
+
     /// The places behind the halves of `z` and behind `v`. If they could be chosen freely, the
     /// sum (6) would run over them and any norm could be forged.
     fn padding(&self, cut: &Cut) -> Vec<usize> {

@@ -88,11 +88,13 @@ impl Pass for Weighted<'_> {
     fn run<V: Vectors>(self) -> Vec<Rq> {
         let mut out = Vec::with_capacity(self.1[0].len());
         for index in 0..self.1[0].len() {
-            let mut sum = Ntt::zero();
-            for (weight, elements) in self.0.iter().zip(self.1) {
-                let element = Ntt::from_rq_in::<V>(&elements[index]);
-                sum.add_dot_in::<V>([(weight, &element)]);
-            }
+            let [a, b, c] = self.1;
+            let parts = [
+                Ntt::from_rq_in::<V>(&a[index]),
+                Ntt::from_rq_in::<V>(&b[index]),
+                Ntt::from_rq_in::<V>(&c[index]),
+            ];
+            let sum = Ntt::dot_in::<V>(self.0.iter().zip(&parts));
             out.push(sum.to_rq_in::<V>());
         }
         out
@@ -139,6 +141,9 @@ pub(crate) trait Equations {
 
     /// Adds each equation whose constant coefficient holds, with a fresh residue as weight.
     fn lift(&self, cut: &Cut, stream: &mut Stream, form: &mut Form);
+
+    /// Whether [`Equations::lift`] adds to the linear form; else it takes forms without one.
+    fn lifts_linear_forms(&self) -> bool;
 
     /// Elements of the cut witness that must be zero.
     fn padding(&self, cut: &Cut) -> Vec<usize>;

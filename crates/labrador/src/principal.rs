@@ -267,6 +267,10 @@ impl Equations for Statement {
         }
     }
 
+    fn lifts_linear_forms(&self) -> bool {
+        self.equations.iter().any(|e| e.kind == Kind::Constant)
+    }
+
     fn padding(&self, _: &Cut) -> Vec<usize> {
         Vec::new()
     }

@@ -324,7 +324,7 @@ impl System {
         split.expect("every schedule has a first level")
     }
 
-    fn start<F: FrontEnd>(&self, front_end: &F) -> Transcript {
+    pub(crate) fn start<F: FrontEnd>(&self, front_end: &F) -> Transcript {
         assert_eq!(
             self.bounds,
             front_end.bounds(),

@@ -3,6 +3,7 @@
 mod cheating;
 mod complete;
 mod known;
+pub(crate) mod oracle;
 
 use crate::ring::{Ntt, Rq, Small};
 use crate::sis::Profile;

@@ -3,9 +3,10 @@
 use crate::error::Reject;
 use crate::exec::Machine;
 use crate::folded::{Folded, Keys, Openings};
-use crate::form::{Equations, Form, Garbage, lifts, pairs};
+use crate::form::{Equations, Form, Garbage, pairs};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
-use crate::prove::{PROJECTION_FACTOR, combine, draw_challenge, draw_challenges};
+use crate::prove::{PROJECTION_FACTOR, draw_challenge, draw_challenges};
+use crate::remaining::{Lifted, Remaining};
 use crate::ring::{DEGREE, Ntt, Rq};
 use crate::schedule::{Cut, Level, Tail};
 use crate::tiles::Tiles;
@@ -38,7 +39,7 @@ impl Verifier<'_> {
         equations: &dyn Equations,
         cut: &Cut,
         bound: u128,
-    ) -> Result<Form, Reject> {
+    ) -> Result<Remaining, Reject> {
         self.machine.step("later: lifts")?;
         let receiver = &mut self.receiver;
         // The matrix depends on the state before its nonce is absorbed.
@@ -54,18 +55,11 @@ impl Verifier<'_> {
             },
         )?;
         let transcript = &receiver.transcript;
-        let mut forms = lifts(
-            equations,
-            cut,
-            &projection,
-            &image,
-            transcript,
-            self.machine,
-        )?;
-        self.receive_lifts(&mut forms)?;
+        let mut lifted = Lifted::new(equations, cut, projection, &image, transcript);
+        self.receive_lifts(&mut lifted.forms)?;
         self.machine.step("later: one equation")?;
         let transcript = &self.receiver.transcript;
-        Ok(combine(transcript, equations, cut, &forms, self.machine)?)
+        Ok(lifted.combine(transcript, equations, cut, self.machine)?)
     }
 
     /// The right sides of the lifts, whose constants are known.
@@ -86,20 +80,20 @@ impl Verifier<'_> {
         equations: &dyn Equations,
     ) -> Result<Folded<'k>, Reject> {
         let u1 = self.receiver.elements("u1", level.kappa_outer)?;
-        let form = self.aggregate(equations, &level.cut, level.norm_sq)?;
+        let remaining = self.aggregate(equations, &level.cut, level.norm_sq)?;
         let u2 = self.receiver.elements("u2", level.kappa_outer)?;
         self.receiver.byte("challenge nonce")?;
         self.machine.step("later: responses")?;
         let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces);
-        let phi = Tiles::wide(&level.cut, &form.phi, self.machine)?;
+        let phi = remaining.amortise(&level.cut, &challenges, self.machine)?;
         self.receiver.level += 1;
         Ok(Folded {
             level,
             keys,
-            phi: phi.amortise(&challenges, self.machine)?,
+            phi,
             challenges,
-            quadratic: form.quadratic,
-            rhs: form.rhs,
+            quadratic: remaining.form.quadratic,
+            rhs: remaining.form.rhs,
             openings: Openings::one(u1),
             u2,
         })
@@ -123,7 +117,7 @@ impl Verifier<'_> {
         } else {
             vec![Rq::ZERO; cut.pairs()]
         };
-        let form = self.aggregate(equations, cut, tail.norm_sq)?;
+        let remaining = self.aggregate(equations, cut, tail.norm_sq)?;
         self.machine.step("last level")?;
         let (h, challenges, z) = self.receive_response(tail)?;
         let response = Response {
@@ -133,7 +127,7 @@ impl Verifier<'_> {
             challenges,
             z,
         };
-        self.check(keys, tail, &form, &response)
+        self.check(keys, tail, &remaining, &response)
     }
 
     /// The linear garbage with the challenge after each step, and the response.
@@ -172,10 +166,11 @@ impl Verifier<'_> {
         &self,
         keys: &Keys,
         tail: &Tail,
-        form: &Form,
+        remaining: &Remaining,
         response: &Response,
     ) -> Result<(), Reject> {
         let (cut, c, z) = (&tail.cut, &response.challenges, &response.z);
+        let form = &remaining.form;
         let machine = self.machine;
         let one = Cut {
             z_pieces: 0,
@@ -195,7 +190,7 @@ impl Verifier<'_> {
             self.receiver
                 .require(left == right, Reject::QuadraticGarbage)?;
         }
-        let phi = Tiles::wide(cut, &form.phi, machine)?.amortise(c, machine)?;
+        let phi = remaining.amortise(cut, c, machine)?;
         let phi = machine.backend.transforms(&phi);
         let left = Ntt::dot(phi.iter().zip(z)).to_rq();
         let mut right = Rq::ZERO;

@@ -358,26 +358,20 @@ impl<M> Net<M> {
         (from, end): (u32, usize),
         fits: impl Fn(&M) -> bool,
     ) {
-        let mut taken = NONE;
         let messages = &self.messages;
         let matches = |flight: &Flight| {
             flight.end == end as u32
                 && flight.marks & mark::STARTED == 0
                 && fits(messages.get(flight.message))
         };
-        let waiting = self
-            .connections
-            .get_mut(end)
-            .map(|connection| &mut connection.waiting);
-        let own = Some(&mut self.hot[from as usize].queue);
-        for list in [own, waiting].into_iter().flatten() {
-            let mut previous = NONE;
-            while let Some((before, index)) =
-                list.take(&mut self.flights, (previous, u32::MAX), matches)
-            {
-                self.flights[index].next = taken;
-                (taken, previous) = (index, before);
-            }
+        let own = &mut self.hot[from as usize].queue;
+        let mut taken = own.take_all(&mut self.flights, NONE, matches);
+        // Where connections have a state, what is in the node's queue is the turn of one of them.
+        let lost_turn = taken != NONE && !self.connections.is_empty();
+        if let Some(connection) = self.connections.get_mut(end) {
+            connection.listed &= !lost_turn;
+            let waiting = &mut connection.waiting;
+            taken = waiting.take_all(&mut self.flights, taken, matches);
         }
         while taken != NONE {
             let index = taken;
@@ -387,6 +381,9 @@ impl<M> Net<M> {
             self.tally[from as usize].queue_bytes -= bytes;
             self.count_waiting(end, -1);
             self.forget(queue, now, from, index);
+        }
+        if lost_turn && self.list(from, end) {
+            self.wake(queue, now, from);
         }
     }
 

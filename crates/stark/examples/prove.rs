@@ -88,12 +88,12 @@ fn main() -> Result<(), Failure> {
         rows.push([a, b, c, d, e, f, g, h]);
     }
     let log2 = relation.shape.column_log2();
-    let registry = Registry::new(&rows, log2)?;
+    let registry = Registry::new(&rows, 8, log2)?;
     let id = chains.parameters().id;
     let statement = Statement {
         set: id,
         slot: SLOT,
-        message: MESSAGE,
+        message: MESSAGE.to_vec(),
         committee: 0,
         level: 0,
         registry: registry_digest(exec, &registry, id, 0),

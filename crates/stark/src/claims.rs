@@ -18,6 +18,12 @@ pub enum Claimed {
     Cubes,
     /// Inputs of rows.
     Inputs,
+    /// What [`Claimed::Outputs`] is, of wide rows.
+    WideOutputs,
+    /// Committed cubes of wide rows.
+    WideCubes,
+    /// Inputs of wide rows.
+    WideInputs,
     /// How often each registry row was used, in the union.
     UnionCounts,
     /// Inverses of those counts, in the union.

@@ -31,6 +31,14 @@ pub enum VerifyError {
         /// Rows of the relation.
         want: usize,
     },
+    /// The rows of the registry have another width than the relation's.
+    #[error("registry rows of {got} elements, the relation needs {want}")]
+    RegistryWidth {
+        /// Elements of a row.
+        got: usize,
+        /// Elements that the relation looks up.
+        want: usize,
+    },
     /// The statement claims nothing.
     #[error("the bitfield is empty")]
     EmptySet,
@@ -54,6 +62,9 @@ pub enum VerifyError {
     /// A round of the permutations does not follow from the next.
     #[error("round {0} of the permutations does not follow from the next")]
     PoseidonLayer(usize),
+    /// A round of the permutations of width 24 does not follow from the next.
+    #[error("round {0} of the permutations of width 24 does not follow from the next")]
+    WidePoseidonLayer(usize),
     /// The bitfield does not follow from the counts.
     #[error("the bitfield does not follow from the counts of the registry's rows")]
     Union,

@@ -1,8 +1,9 @@
 //! What is proved, as data: permutations whose inputs and outputs are linear forms of cells, and a
 //! bus of tuples that must balance.
 //!
-//! An *instance* has cells. Its rows permute linear forms of them; an output of a row, which is
-//! permutation + input, is *wired* to a form. At each bus position an instance puts a tuple on the
+//! An *instance* has cells. Its rows permute linear forms of them, sixteen or, for *wide* rows,
+//! twenty-four; an output of a row, which is permutation + input or the permutation alone, is *wired*
+//! to a form. At each bus position an instance puts a tuple on the
 //! bus or takes one off. Fixed tables and a registry of public rows take tuples off too, as often as
 //! committed counts say. Last, each set bit of a public bitfield needs a registry row that was used.
 //!
@@ -13,18 +14,18 @@ use crate::arith::Arith;
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::logup::Cube;
-use crate::poseidon::{CUBES, WIDTH_16};
+use crate::poseidon::Width;
 use crate::poseidon_gkr::Units;
 use crate::poseidon_gkr::skip::ROWS;
 
 /// Rows of a unit.
 pub const UNIT_ROWS: usize = ROWS;
 
-/// Committed cubes of a row.
-pub const ROW_CUBES: usize = CUBES;
+/// Committed cubes of a row of width 16.
+pub const ROW_CUBES: usize = Width::Narrow.cubes();
 
-/// Field elements of a registry row beside its index.
-pub const REGISTRY_WIDTH: usize = 8;
+/// Committed cubes of a row of width 24.
+pub const WIDE_ROW_CUBES: usize = Width::Wide.cubes();
 
 /// Groups of the bus that come before those of instances: registry and tables.
 pub const BUS_GROUPS_FIXED: usize = 2;
@@ -38,7 +39,7 @@ pub struct Shape {
     pub positions_log2: usize,
     /// Coordinates of a group on the bus.
     pub bus_groups_log2: usize,
-    /// Coordinates of a unit of an instance.
+    /// Coordinates of a unit of an instance; units of wide rows have their own.
     pub places_log2: usize,
     /// Coordinates of a group of units.
     pub unit_groups_log2: usize,
@@ -163,6 +164,32 @@ impl Form {
         self
     }
 
+    /// The value of a form without cells, for public values.
+    pub(crate) fn public_value<A: Arith>(&self, arith: &A, publics: &[A::Base]) -> A::Base {
+        let zero = arith.base(Fp::ZERO);
+        self.0.iter().fold(zero, |sum, term| {
+            let scale = arith.base(term.scale);
+            sum + term.public.map_or(scale, |i| scale * publics[i])
+        })
+    }
+
+    /// Adds the values for all instances of a group, whose cells are `[cell][instance]`.
+    pub(crate) fn add_to(&self, publics: &[Fp], cells: &[Fp], out: &mut [Fp]) {
+        let lanes = out.len();
+        for term in &self.0 {
+            let factor = term.scale * term.public.map_or(Fp::ONE, |i| publics[i]);
+            match term.cell {
+                Some(cell) => {
+                    let cells = &cells[cell * lanes..][..lanes];
+                    out.iter_mut()
+                        .zip(cells)
+                        .for_each(|(o, x)| *o += factor * *x);
+                }
+                None => out.iter_mut().for_each(|o| *o += factor),
+            }
+        }
+    }
+
     /// The value for cells and public values.
     pub fn value(&self, publics: &[Fp], cell: impl Fn(usize) -> Fp) -> Fp {
         let term = |term: &Term| {
@@ -173,13 +200,15 @@ impl Form {
     }
 }
 
-/// A row: a permutation of sixteen forms.
+/// A row: a permutation of sixteen forms, or of twenty-four if it is wide.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// What is permuted.
     pub inputs: Vec<Form>,
     /// The cells of the cubes of its partial rounds but the last.
-    pub cubes: [usize; ROW_CUBES],
+    pub cubes: Vec<usize>,
+    /// Whether an output is permutation + input, otherwise it is the permutation alone.
+    pub feed_forward: bool,
 }
 
 /// Output `lane` of `row` equals a form.
@@ -198,7 +227,7 @@ pub struct Wire {
 pub enum Entry {
     /// A form of cells.
     Form(Form),
-    /// An output of a row.
+    /// An output of a row of width 16.
     Output {
         /// The row.
         row: usize,
@@ -220,15 +249,41 @@ pub struct Tuple {
     pub entries: Vec<Entry>,
 }
 
-/// A table of the numbers below `size`, each a tuple of one component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A table of public tuples, whose first components are different constants.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// The kind of its tuples.
     pub tag: u32,
-    /// How many numbers.
-    pub size: usize,
+    /// The tuples: forms without cells.
+    pub rows: Vec<Vec<Form>>,
     /// Where its counts lie in the column of counts, and its fractions in their bus group.
     pub offset: usize,
+}
+
+impl Table {
+    /// The numbers below `size`, each a tuple of one component.
+    pub fn numbers(tag: u32, size: u32, offset: usize) -> Table {
+        let row = |x: u32| vec![Form::constant(Fp::new(x))];
+        Table {
+            tag,
+            rows: (0..size).map(row).collect(),
+            offset,
+        }
+    }
+
+    /// The place after its last count.
+    pub(crate) fn end(&self) -> usize {
+        self.offset + self.rows.len()
+    }
+}
+
+/// The rows of one width.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// Their numbers.
+    pub(crate) rows: std::ops::Range<usize>,
+    /// Their units.
+    pub(crate) units: Units,
 }
 
 /// A relation.
@@ -240,7 +295,8 @@ pub struct Relation {
     pub id: u32,
     /// Cells of an instance: full slices in each group.
     pub cells: usize,
-    /// 16 rows for each place; none is a permutation of zeros that nobody reads.
+    /// 16 rows for each place, then, if there are wide rows, 16 for each of their places, a power of
+    /// two; none is a permutation of zeros that nobody reads.
     pub rows: Vec<Option<Row>>,
     /// The wired outputs.
     pub wires: Vec<Wire>,
@@ -250,6 +306,8 @@ pub struct Relation {
     pub tables: Vec<Table>,
     /// The kind of tuples (index, row) that the registry takes off.
     pub registry_tag: u32,
+    /// Field elements of a registry row beside its index.
+    pub registry_width: usize,
     /// How many public values a statement has.
     pub publics: usize,
 }
@@ -284,19 +342,48 @@ impl Relation {
             .collect()
     }
 
-    pub(crate) fn units(&self, groups: usize) -> Units {
-        let used = |place: &usize| {
-            let rows = &self.rows[place * UNIT_ROWS..][..UNIT_ROWS];
-            rows.iter().any(Option::is_some)
+    /// The rows of each width that there are, and their units.
+    pub(crate) fn parts(&self, groups: usize) -> Vec<Part> {
+        let narrow = UNIT_ROWS << self.shape.places_log2;
+        let part = |width, rows: std::ops::Range<usize>| {
+            let used = |place: &usize| {
+                let rows = &self.rows[rows.start + place * UNIT_ROWS..][..UNIT_ROWS];
+                rows.iter().any(Option::is_some)
+            };
+            let places = rows.len() / UNIT_ROWS;
+            Part {
+                units: Units {
+                    width,
+                    lanes_log2: self.shape.lanes_log2,
+                    places_log2: places.ilog2() as usize,
+                    groups_log2: self.shape.unit_groups_log2,
+                    first_group: self.shape.first_unit_group,
+                    groups,
+                    places: (0..places).filter(used).collect(),
+                },
+                rows,
+            }
         };
-        Units {
-            lanes_log2: self.shape.lanes_log2,
-            places_log2: self.shape.places_log2,
-            groups_log2: self.shape.unit_groups_log2,
-            first_group: self.shape.first_unit_group,
-            groups,
-            places: (0..1 << self.shape.places_log2).filter(used).collect(),
+        let mut parts = vec![part(Width::Narrow, 0..narrow)];
+        if self.rows.len() > narrow {
+            parts.push(part(Width::Wide, narrow..self.rows.len()));
         }
+        parts
+    }
+
+    /// Permutations of an instance that are argued about: all rows of units that are used.
+    pub fn permutations(&self) -> usize {
+        let units = self.rows.chunks(UNIT_ROWS);
+        let used = units.filter(|rows| rows.iter().any(Option::is_some));
+        used.count() * UNIT_ROWS
+    }
+
+    /// Most components of a tuple.
+    pub(crate) fn entries_max(&self) -> usize {
+        let bus = self.bus.iter().flatten().map(|t| t.entries.len());
+        let tables = self.tables.iter().flat_map(|t| t.rows.iter().map(Vec::len));
+        let all = bus.chain(tables).chain([1 + self.registry_width]);
+        all.max().unwrap_or_default()
     }
 
     /// Demands that the parts fit the shape.
@@ -304,13 +391,22 @@ impl Relation {
     /// # Panics
     /// If they do not: the relation is wrong as a program.
     pub fn assert_consistent(&self) {
-        assert_eq!(self.rows.len(), UNIT_ROWS << self.shape.places_log2);
+        let narrow = UNIT_ROWS << self.shape.places_log2;
+        let wide = self.rows.len() - narrow;
+        assert!(wide == 0 || wide.is_multiple_of(UNIT_ROWS) && wide.is_power_of_two());
         assert_eq!(self.bus.len(), 1 << self.shape.positions_log2);
         assert_eq!(self.cells * self.shape.lanes() % self.shape.slice(), 0);
         assert!(self.shape.tables_slice < self.shape.groups_slice);
         let mut forms: Vec<&Form> = self.wires.iter().map(|wire| &wire.form).collect();
-        for row in self.rows.iter().flatten() {
-            assert_eq!(row.inputs.len(), WIDTH_16);
+        for (i, row) in self.rows.iter().enumerate() {
+            let Some(row) = row else { continue };
+            let width = if i < narrow {
+                Width::Narrow
+            } else {
+                Width::Wide
+            };
+            assert_eq!(row.inputs.len(), width.lanes());
+            assert_eq!(row.cubes.len(), width.cubes());
             assert!(row.cubes.iter().all(|cell| *cell < self.cells));
             forms.extend(&row.inputs);
         }
@@ -319,19 +415,28 @@ impl Relation {
         for entry in self.bus.iter().flatten().flat_map(|tuple| &tuple.entries) {
             match entry {
                 Entry::Form(form) => forms.push(form),
-                Entry::Output { row, lane } => outputs.push((*row, *lane)),
+                Entry::Output { row, lane } => {
+                    assert!(*row < narrow);
+                    outputs.push((*row, *lane));
+                }
                 Entry::Instance => {}
             }
         }
         for (row, lane) in outputs {
-            assert!(self.rows[row].is_some() && lane < WIDTH_16);
+            let width = self.rows[row].as_ref().map(|row| row.inputs.len());
+            assert!(width.is_some_and(|width| lane < width));
         }
         for term in forms.into_iter().flat_map(|form| &form.0) {
             assert!(term.cell.is_none_or(|cell| cell < self.cells));
             assert!(term.public.is_none_or(|public| public < self.publics));
         }
         for table in &self.tables {
-            assert!(table.offset + table.size <= 1 << self.shape.column_log2());
+            assert!(table.end() <= 1 << self.shape.column_log2());
+            let terms = table.rows.iter().flatten().flat_map(|form| &form.0);
+            for term in terms {
+                assert!(term.cell.is_none());
+                assert!(term.public.is_none_or(|public| public < self.publics));
+            }
         }
     }
 }

@@ -9,7 +9,8 @@
 //! Whatever is assumed beside is in [`ASSUMPTIONS`].
 
 use crate::logup::Cube;
-use crate::relation::{REGISTRY_WIDTH, Relation};
+use crate::poseidon::Width;
+use crate::relation::{Part, Relation};
 use crate::whir::Preset;
 
 /// log2 of the size of the field of challenges, p^5.
@@ -24,7 +25,9 @@ const DIGEST_BITS: f64 = FIELD_BITS * 8.0 / 5.0 / 2.0;
 /// What the table supposes.
 pub const ASSUMPTIONS: [&str; 7] = [
     "Poseidon1 of width 16 over KoalaBear (8 full, 20 partial rounds) is a collision-resistant \
-     compression, and a random oracle for challenges; it is younger than SHA-2 and under study",
+     compression, and a random oracle for challenges; it is younger than SHA-2 and under study. That \
+     of width 24 (8 full, 23 partial rounds) is only as strong as the sets that use it need it: the \
+     proof hashes nothing with it",
     "Fiat-Shamir: challenges are hashes. Circuits that compute the transcript's own hash can break it \
      (Khovratovich, Rothblum, Soukhanov 2025); here the circuit is fixed, the cells are committed \
      before the first challenge, and rows have lanes that a call of the transcript does not have. \
@@ -102,7 +105,7 @@ pub fn succinct_table(relation: &Relation, preset: &Preset) -> Table {
         let per_row = (2.0 * half.powi(5) + 3.0 * half * gamma * rate) / (3.0 * rate * root);
         let agreement = per_row * rows + half / root;
         let query = -(root * (1.0 + 0.5 / m)).log2() * oracle.queries as f64;
-        let joined = (CLAIMS + oracle.queries) as f64;
+        let joined = (claims(relation) + oracle.queries) as f64;
         let own = |name, rounds, bits| Term { name, rounds, bits };
         table.terms.extend([
             own(
@@ -127,8 +130,11 @@ pub fn succinct_table(relation: &Relation, preset: &Preset) -> Table {
     table
 }
 
-/// Claims that a ledger has, and the first sample.
-const CLAIMS: usize = 8;
+/// Claims that a ledger has, and the first sample: two of the bus, two of the union, three of the
+/// rows of each width.
+fn claims(relation: &Relation) -> usize {
+    1 + 2 + 2 + 3 * relation.parts(0).len()
+}
 
 /// The table of a relation over the transparent commitment.
 pub fn table(relation: &Relation) -> Table {
@@ -139,45 +145,74 @@ pub fn table(relation: &Relation) -> Table {
     } = shape.bus();
     let layers = groups_log2 + within_log2;
     let fractions = 1 << layers;
-    let entries = relation.bus.iter().flatten().map(|t| t.entries.len());
-    let width = entries.max().unwrap_or(0).max(1 + REGISTRY_WIDTH);
-    let units = shape.unit_groups_log2 + shape.places_log2 + shape.lanes_log2;
-    let output_rounds = shape.unit_groups_log2 + shape.places_log2;
-    Table {
-        terms: vec![
-            // A tuple is a polynomial of degree `width` in β, and two tuples of all that differ
-            // must not meet; a sum of fractions is a polynomial of as many roots in α.
-            term("tuples: alpha, beta", 1, fractions * width),
-            // λ joins numerator and denominator, µ two halves: both of degree 1.
-            term("bus: joining claims", 2 * layers, 1),
-            // The sum itself has the weight eq, one degree more than what is sent.
-            term("bus: rounds of sumcheck", layers * (layers - 1) / 2, 3),
-            term("wires: tau", 1, relation.wires.len() + 1),
-            term("permutations: lanes of a state", 8, 15),
-            term("permutations: cubes of partial rounds", 1, 19),
-            term("permutations: skipped rows, last round", 1, 60),
-            term("permutations: skipped rows", 8, 45 + 15),
-            term("permutations: rounds of sumcheck", 9 * units, 4),
-            term(
-                "permutations: last round, high coordinates",
-                output_rounds,
-                4,
-            ),
-            term("claims on cubes and inputs: eta", 1, 18),
-            term("union: point of the bitfield", 1, shape.column_log2()),
-            term("union: rounds of sumcheck", shape.column_log2(), 3),
-            Term {
-                name: "collisions of digests",
-                rounds: 0,
-                bits: DIGEST_BITS,
-            },
+    let parts = relation.parts(0);
+    let mut terms = vec![
+        // A tuple is a polynomial of degree `entries_max` in β, and two tuples of all that differ
+        // must not meet; a sum of fractions is a polynomial of as many roots in α.
+        term("tuples: alpha, beta", 1, fractions * relation.entries_max()),
+        // λ joins numerator and denominator, µ two halves: both of degree 1.
+        term("bus: joining claims", 2 * layers, 1),
+        // The sum itself has the weight eq, one degree more than what is sent.
+        term("bus: rounds of sumcheck", layers * (layers - 1) / 2, 3),
+        term("wires: tau", 1, relation.wires.len() + 1),
+    ];
+    terms.extend(parts.iter().flat_map(permutations));
+    // One η joins the cubes, and the inputs, of rows of each width.
+    let joined = parts.iter().map(|part| part.units.width);
+    let joined = joined.map(|width| width.lanes().max(width.cubes())).max();
+    terms.extend([
+        term(
+            "claims on cubes and inputs: eta",
+            1,
+            joined.unwrap_or(1) - 1,
+        ),
+        term("union: point of the bitfield", 1, shape.column_log2()),
+        term("union: rounds of sumcheck", shape.column_log2(), 3),
+        Term {
+            name: "collisions of digests",
+            rounds: 0,
+            bits: DIGEST_BITS,
+        },
+    ]);
+    Table { terms }
+}
+
+/// The terms of the permutations of one width.
+fn permutations(part: &Part) -> [Term; 6] {
+    let (units, width) = (&part.units, part.units.width);
+    let high = units.high_log2();
+    let names = match width {
+        Width::Narrow => [
+            "permutations: lanes of a state",
+            "permutations: cubes of partial rounds",
+            "permutations: skipped rows, last round",
+            "permutations: skipped rows",
+            "permutations: rounds of sumcheck",
+            "permutations: last round, high coordinates",
         ],
-    }
+        Width::Wide => [
+            "width 24: lanes of a state",
+            "width 24: cubes of partial rounds",
+            "width 24: skipped rows, last round",
+            "width 24: skipped rows",
+            "width 24: rounds of sumcheck",
+            "width 24: last round, high coordinates",
+        ],
+    };
+    [
+        term(names[0], 8, width.lanes() - 1),
+        term(names[1], 1, width.cubes()),
+        term(names[2], 1, 60),
+        term(names[3], 8, 45 + 15),
+        term(names[4], 9 * (high + units.lanes_log2), 4),
+        term(names[5], high, 4),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chains::lean::{LeanChains, LeanParameters};
     use crate::chains::{Chains, Parameters};
     use crate::field::P;
 
@@ -199,8 +234,30 @@ mod tests {
     }
 
     #[test]
+    fn the_lean_sets_have_120_bits_in_each_round() {
+        for parameters in [LeanParameters::PROD, LeanParameters::TEST] {
+            let chains = LeanChains::new(parameters);
+            let relation = chains.relation();
+            let terms = table(relation).terms;
+            let wide = terms
+                .iter()
+                .filter(|term| term.name.starts_with("width 24"));
+            assert_eq!(wide.count(), 6);
+            // Registry tuples have an index and thirteen elements: 154.94 − 20 − 3.81.
+            assert!((terms[0].bits - 131.14).abs() < 0.01);
+            assert_eq!(claims(relation), 11);
+            for preset in [Preset::FAST, Preset::SMALL] {
+                for term in &succinct_table(relation, &preset).terms {
+                    assert!(term.bits >= TARGET_BITS, "{}: {}", preset.name, term.name);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn presets_have_120_bits_in_each_round() {
         let chains = Chains::new(Parameters::COMPACT);
+        assert_eq!(claims(chains.relation()), 8);
         for preset in [Preset::FAST, Preset::SMALL] {
             let table = succinct_table(chains.relation(), &preset);
             for term in &table.terms {

@@ -21,8 +21,8 @@ pub struct Statement {
     pub set: u32,
     /// The slot.
     pub slot: u32,
-    /// The message as it is hashed.
-    pub message: [Fp; DIGEST],
+    /// The message as it is hashed; its length follows from the set.
+    pub message: Vec<Fp>,
     /// The committee, whose registry it is.
     pub committee: u32,
     /// How many merges deep the proof may be: 0 for proofs of instances only.
@@ -34,12 +34,19 @@ pub struct Statement {
 }
 
 /// The digest R of a registry: its Merkle root over leaves C(row, "key1", i), with its size and
-/// whose it is.
+/// whose it is. Rows of more than eight elements are chained behind that, eight at a time.
 pub fn registry_digest(exec: Exec<'_>, registry: &Registry, set: u32, committee: u32) -> Digest {
-    let leaves = compress_all(exec, registry.rows(), |i| {
+    let block = |i: usize, k: usize| {
+        let row = registry.row(i);
+        padded(row.chunks(DIGEST).nth(k).unwrap_or_default())
+    };
+    let mut leaves = compress_all(exec, registry.rows(), |i| {
         let place = [tag(b"key1"), Fp::new(i as u32)];
-        (registry.row(i), padded(&place))
+        (block(i, 0), padded(&place))
     });
+    for k in 1..registry.width().div_ceil(DIGEST) {
+        leaves = compress_all(exec, registry.rows(), |i| (leaves[i], block(i, k)));
+    }
     let names = [
         tag(b"reg1"),
         Fp::new(registry.size() as u32),
@@ -74,7 +81,8 @@ impl Statement {
             Fp::new(self.slot >> 16),
             Fp::new(self.committee),
         ];
-        let blocks = [self.message, self.registry, self.bitfield_digest()];
+        let message = self.message.chunks(DIGEST).map(padded);
+        let blocks = message.chain([self.registry, self.bitfield_digest()]);
         chain(padded(&start), blocks)
     }
 
@@ -94,7 +102,7 @@ mod tests {
         Statement {
             set: 3,
             slot: 0x0001_0002,
-            message: std::array::from_fn(|i| Fp::new(i as u32)),
+            message: (0..8).map(Fp::new).collect(),
             committee: 5,
             level: 0,
             registry: [Fp::new(7); DIGEST],
@@ -133,7 +141,7 @@ mod tests {
         let row = |i: u32| [Fp::new(i); DIGEST];
         let rows: Vec<_> = (1..6).map(row).collect();
         let digest = |rows: &[[Fp; DIGEST]], set, committee| {
-            let registry = Registry::new(rows, 3).unwrap();
+            let registry = Registry::new(rows, DIGEST, 3).unwrap();
             registry_digest(exec, &registry, set, committee)
         };
         let honest = digest(&rows, 1, 2);
@@ -149,6 +157,7 @@ mod tests {
             honest,
             "a zero row is not filling"
         );
-        assert!(Registry::new(&[row(1); 9], 3).is_err());
+        assert!(Registry::new(&[row(1); 9], DIGEST, 3).is_err());
+        assert!(Registry::new(&[row(1)], 9, 3).is_err());
     }
 }

@@ -18,7 +18,6 @@ use alphorn_stark::chains::{Chains, HALF, Opening, Parameters, RANDOMNESS};
 use alphorn_stark::proof::{
     PartSize, SuccinctProof, prove_succinct, succinct_elements, succinct_parts, verify_succinct_on,
 };
-use alphorn_stark::relation::UNIT_ROWS;
 use alphorn_stark::statement::Statement;
 use alphorn_stark::{Backend, Fp, security};
 use alphorn_types::Bitfield;
@@ -157,15 +156,11 @@ impl Proofs {
         // Magic, eight bytes of parameters, a count and numbers of the slices, the body's length.
         let header_bytes = 4 + 8 + 2 + slices + 4;
         let instances = groups * self.group();
-        let tables: usize = relation.tables.iter().map(|table| table.size).sum();
+        let tables: usize = relation.tables.iter().map(|table| table.rows.len()).sum();
         let bus = relation.bus.iter().flatten().count();
-        let units = relation.rows.chunks(UNIT_ROWS);
-        let units = units
-            .filter(|rows| rows.iter().any(Option::is_some))
-            .count();
         ProofSizes {
             cells: instances * relation.cells,
-            permutations: instances * units * UNIT_ROWS,
+            permutations: instances * relation.permutations(),
             fractions: instances * bus + self.registry_max() + tables,
             groups,
             slices,
@@ -362,7 +357,7 @@ impl Proofs {
         Statement {
             set: self.chains.parameters().id,
             slot: claimed.slot,
-            message: std::array::from_fn(|i| hashed[i]),
+            message: hashed[..HALF * 2].to_vec(),
             committee: registry.number(),
             level: 0,
             registry: *registry.commitment(),

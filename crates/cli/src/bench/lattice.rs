@@ -217,11 +217,11 @@ fn verify(
 /// Proves, verifies the proof, and verifies the signatures in two other ways.
 fn measure(world: &World, point: Point, pool: &rayon::ThreadPool) -> Result<Figures> {
     let (n, runs) = (point.signatures, point.runs.max(3));
-    let keys = world.decode_keys(n)?;
+    let keys = world.decode_keys(n, point.kernel)?;
     let items = world.items(&keys);
     let proved = prove(&items, &point, pool)?;
     let steps = verify(&proved, &keys, point.runs, pool)?;
-    let (keys_s, decoded) = least(runs, || world.decode_keys(n));
+    let (keys_s, decoded) = least(runs, || world.decode_keys(n, point.kernel));
     decoded?;
     let (plain_s, held) = least(runs, || pool.install(|| plainly(world, &point, &items)));
     if !held? {
@@ -248,9 +248,9 @@ fn measure(world: &World, point: Point, pool: &rayon::ThreadPool) -> Result<Figu
 /// Whether all signatures hold, by all threads, keys decoded first.
 fn plainly(world: &World, point: &Point, items: &[Item<'_>]) -> anyhow::Result<bool> {
     let chunk_holds = |chunk: &[Item<'_>]| -> anyhow::Result<bool> {
-        let keys = chunk.iter().map(|item| item.key.bytes());
-        let keys = keys.map(|bytes| PublicKey::from_bytes(world.flavour, bytes));
-        let keys: Vec<PublicKey> = keys.collect::<std::result::Result<_, _>>()?;
+        let keys = chunk.iter().map(|item| &item.key.bytes()[..]);
+        let keys = PublicKey::from_bytes_batch(world.flavour, keys, point.kernel);
+        let keys: Vec<PublicKey> = keys.into_iter().collect::<std::result::Result<_, _>>()?;
         let items: Vec<Item<'_>> = (chunk.iter().zip(&keys))
             .map(|(item, key)| Item { key, ..*item })
             .collect();

@@ -50,9 +50,15 @@ fn aggregator(n: usize) -> Aggregator {
     Aggregator::new(n, Profile::Core128, Backend::measured()).expect("within limits")
 }
 
+/// All numbers up to 64 when soaking, and those where pieces change their shape.
 #[test]
 fn aggregates_of_few_and_of_many_verify() {
-    for n in [1, 2, 17, 100] {
+    let sizes: Vec<usize> = if cfg!(feature = "soak") {
+        (1..=64).chain([100, 511, 512, 2000, 4095, 4096]).collect()
+    } else {
+        vec![1, 2, 17, 48, 100]
+    };
+    for n in sizes {
         let world = World::new(n);
         let aggregator = aggregator(n);
         let (salts, proof) = aggregator.prove(&world.items(), b"c").expect("valid");
@@ -97,6 +103,68 @@ fn everything_public_is_bound() {
         expected: 6,
     };
     assert_eq!(aggregator.verify(&signed[1..], b"c", &proof), Err(count));
+}
+
+/// A changed byte of the proof, of a key, a salt, a message or the context is a rejection, wherever
+/// it lies: each byte when soaking, one in so many otherwise.
+#[test]
+fn no_byte_of_a_proof_or_of_its_statement_can_change() {
+    let world = World::new(2);
+    let aggregator = aggregator(2);
+    let (salts, proof) = aggregator
+        .prove(&world.items(), b"a context")
+        .expect("valid");
+    let signed = world.signed(&salts);
+    let verify = |signed: &[Signed<'_>], context: &[u8], proof: &[u8]| {
+        aggregator.verify(signed, context, proof)
+    };
+    assert_eq!(verify(&signed, b"a context", &proof), Ok(()));
+    let rejects = |verdict: Result<(), AggregateError>, what: &str, index: usize| {
+        let rejected = matches!(verdict, Err(AggregateError::Reject(_)));
+        assert!(rejected, "{what}, byte {index}: {verdict:?}");
+    };
+    let flipped = |bytes: &[u8], index: usize| {
+        let mut out = bytes.to_vec();
+        out[index] ^= 1 << (index % 8);
+        out
+    };
+    let sampled = |length: usize, count: usize| {
+        let step = if cfg!(feature = "soak") {
+            1
+        } else {
+            length.div_ceil(count)
+        };
+        (0..length).step_by(step).chain([length - 1])
+    };
+    for index in sampled(proof.len(), 60) {
+        let changed = flipped(&proof, index);
+        rejects(verify(&signed, b"a context", &changed), "proof", index);
+    }
+    for index in sampled(9, 3) {
+        let changed = flipped(b"a context", index);
+        rejects(verify(&signed, &changed, &proof), "context", index);
+    }
+    for index in sampled(SALT_BYTES, 8) {
+        let changed = flipped(signed[1].salt, index).try_into().expect("a salt");
+        let mut other = signed.clone();
+        other[1].salt = &changed;
+        rejects(verify(&other, b"a context", &proof), "salt", index);
+    }
+    for index in sampled(signed[0].message.len(), 6) {
+        let changed = flipped(signed[0].message, index);
+        let mut other = signed.clone();
+        other[0].message = &changed;
+        rejects(verify(&other, b"a context", &proof), "message", index);
+    }
+    for index in sampled(crate::PUBLIC_KEY_BYTES, 12) {
+        let changed = flipped(signed[0].key.bytes(), index);
+        // What is no key at all has no statement.
+        if let Ok(key) = PublicKey::from_bytes(Flavour::FnDsa, &changed) {
+            let mut other = signed.clone();
+            other[0].key = &key;
+            rejects(verify(&other, b"a context", &proof), "key", index);
+        }
+    }
 }
 
 #[test]

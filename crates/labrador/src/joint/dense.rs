@@ -26,10 +26,14 @@ impl DrawnForms for Arbitrary {
         &[]
     }
 
-    fn weights(&self, first: usize, _: usize, out: &mut [i16]) {
-        for (k, x) in out.iter_mut().enumerate() {
-            let (column, place) = (k / (self.count * self.rows * 64), k % 1000);
-            *x = ((first + column) as i16).wrapping_mul(37) % 6145 - (place as i16 * 6) % 6145;
+    fn weights(&self, first: usize, _: usize, out: &mut [[i16; TILE]]) {
+        let width = self.rows * 64;
+        for (place, row) in out.iter_mut().enumerate() {
+            for (column, x) in row.iter_mut().enumerate() {
+                let k = (column * self.count + place / width) * width + place % width;
+                let (number, place) = (first + column, k % 1000);
+                *x = (number as i16).wrapping_mul(37) % 6145 - (place as i16 * 6) % 6145;
+            }
         }
     }
 }
@@ -99,8 +103,8 @@ fn add_linear(public: &Public<'_>, lift: &Lift, phi: &mut [Rq]) {
             for row in 0..layout.rows {
                 let place = &mut phi[layout.long_row(row) + first + column];
                 for (form, &mu) in lift.forms.iter().enumerate() {
-                    let weights = &tile.row(column, form)[row * DEGREE..(row + 1) * DEGREE];
-                    let wide = std::array::from_fn(|k| i64::from(weights[k]));
+                    let weights = &tile.form(form)[row * DEGREE..(row + 1) * DEGREE];
+                    let wide = std::array::from_fn(|k| i64::from(weights[k][column]));
                     place.add(&Rq::from_integers(&wide).sigma().scaled(mu));
                 }
             }

@@ -2,17 +2,19 @@
 //!
 //! All weights are products, so a place of a piece costs a few products of ring elements and not
 //! as many as there are pieces: the blocks share the columns of `J`, conjugates a scalar a column.
-//! Only the linear forms touch every element. The prover computes the same from all lifts.
+//! Only the linear forms touch every element ([`super::blend`]). The prover computes the same from
+//! all lifts.
 
 use super::TILE;
+use super::blend::{Blend, Blended};
 use super::layout::{BASE, PRODUCT_DIGITS};
 use super::lift::{Lifts, Public};
-use super::tile::{FormTile, Linear, LinearWeights, Scalars, segments};
+use super::tile::{FormTile, Scalars, segments};
 use crate::exec::{self, Machine, Stopped};
 use crate::form::Weighted;
 use crate::kernel::{Pass, Vectors};
 use crate::projection::LIFTS;
-use crate::ring::{DEPTH, Matrix, Ntt, Rq};
+use crate::ring::{Matrix, Ntt, Rq};
 
 /// Tasks of the columns are at most this many.
 const TASKS_MAX: usize = 16;
@@ -24,15 +26,13 @@ const CHUNK: usize = 256;
 struct Shared<'a> {
     public: &'a Public<'a>,
     lifts: &'a Lifts,
-    weights: LinearWeights,
-    /// `c_p A_l` for the pieces of `S0`, piece by piece.
-    forms: Vec<Ntt>,
+    blend: Blend,
+    weights: &'a [Ntt; LIFTS],
     /// For each block of a piece `- A_l sum_p c_p e_(p,b)`, and the columns of `J`.
     blocks: Vec<[Ntt; LIFTS]>,
     columns: [Vec<Ntt>; LIFTS],
     /// For each row of a piece the elements that the scalars of a column multiply.
     rows: Vec<SharedRow>,
-    zero: Ntt,
 }
 
 struct SharedRow {
@@ -69,7 +69,7 @@ impl<'a> Shared<'a> {
     fn new(
         public: &'a Public<'a>,
         lifts: &'a Lifts,
-        weights: &[Ntt; LIFTS],
+        weights: &'a [Ntt; LIFTS],
         challenges: &[Ntt],
         machine: Machine<'_>,
     ) -> Result<Self, Stopped> {
@@ -82,19 +82,16 @@ impl<'a> Shared<'a> {
                 Ntt::from_rq(&negative(&product(&weights[l], &combination(pieces))))
             })
         });
-        let forms = challenges[..layout.long_pieces()].iter();
-        let forms = forms.flat_map(|c| weights.iter().map(|weight| c.times(weight)));
         Ok(Self {
             public,
             lifts,
-            weights: LinearWeights::new(layout, lifts),
-            forms: forms.collect(),
+            blend: Blend::new(layout, lifts, &elements),
+            weights,
             blocks: blocks.collect(),
             columns: public.block_columns(lifts, machine)?,
             rows: (0..layout.stack)
                 .map(|row| SharedRow::new(public, lifts, weights, &elements, row))
                 .collect(),
-            zero: Ntt::zero(),
         })
     }
 }
@@ -164,8 +161,8 @@ impl Shared<'_> {
         let (layout, backend) = (&self.public.layout, machine.backend);
         let columns = TILE.min(layout.columns - first);
         forms.load(self.public.forms, first, columns);
-        let linear = backend.run(Linear {
-            weights: &self.weights,
+        let linear = backend.run(Blended {
+            blend: &self.blend,
             forms,
             columns,
         });
@@ -174,19 +171,8 @@ impl Shared<'_> {
         for segment in segments(layout, first, columns) {
             let (row, count) = (&self.rows[segment.row], segment.count);
             let mut sum = Matrix::zero(count, 1);
-            for start in (0..self.forms.len()).step_by(DEPTH) {
-                let of_form = |k: usize, t: usize| {
-                    let (piece, lift) = ((start + t) / LIFTS, (start + t) % LIFTS);
-                    let row = piece * layout.stack + segment.row;
-                    if row < layout.rows {
-                        linear.at(lift, row, segment.offset + k)
-                    } else {
-                        &self.zero
-                    }
-                };
-                let terms = DEPTH.min(self.forms.len() - start);
-                sum.add(terms, of_form, |_, t| &self.forms[start + t], backend);
-            }
+            let of_forms = |k: usize, l: usize| linear.at(l, segment.row, segment.offset + k);
+            sum.add(LIFTS, of_forms, |_, l| &self.weights[l], backend);
             let block = &self.blocks[segment.block];
             let of_block = |k: usize, l: usize| &self.columns[l][segment.under + k];
             sum.add(LIFTS, of_block, |_, l| &block[l], backend);

@@ -2,6 +2,7 @@
 //! forms over the integers that are drawn after the commitment.
 #![doc = include_str!("LECTURE.md")]
 
+mod blend;
 #[cfg(test)]
 mod dense;
 mod fold;
@@ -41,9 +42,10 @@ pub trait DrawnForms: Sync {
     fn targets(&self) -> &[u64];
 
     /// The coefficients on columns `first..first + columns`, at most [`TILE`] of them: for each
-    /// column and each form those of all its elements, centred in `[-(q-1)/2, (q-1)/2]`, so that
-    /// `L_k(s)` is the sum of the inner products of integers.
-    fn weights(&self, first: usize, columns: usize, out: &mut [i16]);
+    /// form and each coefficient of all elements of a column one number for each column, centred in
+    /// `[-(q-1)/2, (q-1)/2]`, so that `L_k(s)` is the sum of the inner products of integers. What
+    /// stands behind the last column is not used.
+    fn weights(&self, first: usize, columns: usize, out: &mut [[i16; TILE]]);
 }
 
 #[cfg(test)]

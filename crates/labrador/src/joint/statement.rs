@@ -96,7 +96,7 @@ impl<'a> DachshundJoint<'a> {
             let first = index * TILE;
             let columns = TILE.min(layout.columns - first);
             let mut tile = FormTile::new(layout, count);
-            tile.load(drawn, first, columns);
+            tile.load_columns(drawn, first, columns, machine.backend);
             machine.backend.run(Evaluate {
                 layout,
                 tile: &tile,

@@ -144,7 +144,7 @@ impl Worker<'_> {
     fn add_tile(&self, first: usize, forms: &mut FormTile, parts: &mut Parts) {
         let (layout, backend) = (&self.public.layout, self.machine.backend);
         let columns = TILE.min(layout.columns - first);
-        forms.load(self.public.forms, first, columns);
+        forms.load_columns(self.public.forms, first, columns, backend);
         let linear: LinearTile = backend.run(Linear {
             weights: &self.weights,
             forms,

@@ -67,13 +67,12 @@ impl DrawnForms for DrawnToy<'_> {
         &self.targets
     }
 
-    fn weights(&self, first: usize, columns: usize, out: &mut [i16]) {
+    fn weights(&self, first: usize, columns: usize, out: &mut [[i16; TILE]]) {
         let width = self.toy.rows * DEGREE;
-        for (index, row) in out.chunks_exact_mut(width).enumerate() {
-            let (column, form) = (first + index / FORMS, index % FORMS);
-            assert!(column < first + columns);
-            for (o, h) in row.iter_mut().zip(&self.toy.h[column]) {
-                *o = centred(self.weights[form][column] * h) as i16;
+        for (place, row) in out.iter_mut().enumerate() {
+            let (form, place) = (place / width, place % width);
+            for (o, column) in row[..columns].iter_mut().zip(first..) {
+                *o = centred(self.weights[form][column] * self.toy.h[column][place]) as i16;
             }
         }
     }
@@ -297,6 +296,18 @@ fn changed_proofs_and_statements_are_rejected() {
     assert_eq!(verdict, Err(Reject::Equations));
 }
 
+/// The joint front end reduces to the relation of one level, and so does every level behind it.
+#[test]
+fn every_level_satisfies_its_relation_by_definition() {
+    for (columns, levels) in [(1, 1), (3, 1), (100, 2)] {
+        let (toy, witness) = sample("oracle", columns, 4, NORM_SQ);
+        let statement = statement(&toy, NORM_SQ);
+        let system = System::new(&statement.bounds()).expect("short enough");
+        let checked = crate::tests::oracle::check_levels(&system, &statement, &witness[..]);
+        assert_eq!(checked, levels, "{columns} columns");
+    }
+}
+
 struct Liar<F> {
     lie: F,
     forces: bool,
@@ -432,6 +443,27 @@ fn the_second_part_is_bound_to_the_first() {
             if let Step::Second(s) = step {
                 s[index].0[9] += 1;
             }
+        });
+    }
+}
+
+/// Challenges of a prover's own choice: nothing on the wire could carry them, and `S2` made with
+/// them is another vector. The second column is too long, which a challenge of zero would hide.
+#[test]
+fn a_prover_does_not_choose_the_challenges() {
+    let bench = Bench::new("choice");
+    let layout = bench.layout;
+    let first = layout.first_pieces() * layout.rank();
+    for (what, from) in [("zero", None), ("that of another column", Some(0))] {
+        bench.breaks_only(Reject::Equations, what, false, |step| match step {
+            Step::Witness(s) if from.is_none() => s[layout.long_row(1) + 2].0[7] += 40,
+            Step::Second(s) => {
+                for row in 0..layout.long_rows() {
+                    let place = layout.conjugate_row(row) - first;
+                    s[place + 2] = from.map_or(Small::ZERO, |from| s[place + from].clone());
+                }
+            }
+            _ => {}
         });
     }
 }

@@ -3,7 +3,7 @@
 use super::layout::{BLOCK, FORMS_MAX, Layout};
 use super::lift::{Lifts, Public};
 use super::{DrawnForms, TILE};
-use crate::kernel::{Pass, Vector, Vectors};
+use crate::kernel::{Backend, Pass, SQUARE, Vector, Vectors, transpose};
 use crate::projection::LIFTS;
 use crate::ring::{DEGREE, Ntt, Q, centred};
 
@@ -50,7 +50,10 @@ impl LinearWeights {
 pub(crate) struct FormTile {
     width: usize,
     count: usize,
-    weights: Vec<i16>,
+    /// As [`DrawnForms::weights`] has them.
+    weights: Vec<[i16; TILE]>,
+    /// Those of a column after each other, if they were turned.
+    columns: Vec<i16>,
 }
 
 impl FormTile {
@@ -59,20 +62,72 @@ impl FormTile {
         Self {
             width,
             count,
-            weights: vec![0; TILE * count * width],
+            weights: vec![[0; TILE]; count * width],
+            columns: Vec::new(),
         }
     }
 
     /// Computes the coefficients of the forms on columns `first..first + columns`.
     pub(crate) fn load(&mut self, forms: &dyn DrawnForms, first: usize, columns: usize) {
-        let used = columns * self.count * self.width;
-        forms.weights(first, columns, &mut self.weights[..used]);
+        forms.weights(first, columns, &mut self.weights);
     }
 
-    /// The coefficients of form `form` on a column of the tile.
+    /// The same, also in the order of [`FormTile::row`].
+    pub(crate) fn load_columns(
+        &mut self,
+        forms: &dyn DrawnForms,
+        first: usize,
+        columns: usize,
+        backend: Backend,
+    ) {
+        self.load(forms, first, columns);
+        self.columns.resize(TILE * self.count * self.width, 0);
+        backend.run(Turn {
+            from: &self.weights,
+            to: &mut self.columns,
+            each: self.count * self.width,
+        });
+    }
+
+    /// The coefficients of form `form` on all columns of the tile, place by place.
+    #[inline(always)]
+    pub(crate) fn form(&self, form: usize) -> &[[i16; TILE]] {
+        &self.weights[form * self.width..][..self.width]
+    }
+
+    /// The coefficients of form `form` on a column of the tile that was loaded by columns.
     #[inline(always)]
     pub(crate) fn row(&self, column: usize, form: usize) -> &[i16] {
-        &self.weights[(column * self.count + form) * self.width..][..self.width]
+        &self.columns[(column * self.count + form) * self.width..][..self.width]
+    }
+}
+
+/// Turns rows of all columns into rows of each.
+struct Turn<'a> {
+    from: &'a [[i16; TILE]],
+    to: &'a mut [i16],
+    /// Numbers of a column, a multiple of [`SQUARE`].
+    each: usize,
+}
+
+impl Pass for Turn<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        for (at, rows) in self.from.as_chunks::<SQUARE>().0.iter().enumerate() {
+            for first in (0..TILE).step_by(SQUARE) {
+                let mut square = [[0; SQUARE]; SQUARE];
+                for (square, row) in square.iter_mut().zip(rows) {
+                    square.copy_from_slice(&row[first..first + SQUARE]);
+                }
+                transpose::<V>(&mut square);
+                for (k, numbers) in square.iter().enumerate() {
+                    let place = (first + k) * self.each + at * SQUARE;
+                    self.to[place..place + SQUARE].copy_from_slice(numbers);
+                }
+            }
+        }
     }
 }
 
@@ -84,6 +139,11 @@ pub(crate) struct LinearTile {
 }
 
 impl LinearTile {
+    /// Of elements row by row, column by column, lift by lift.
+    pub(crate) fn new(columns: usize, elements: Vec<Ntt>) -> Self {
+        Self { columns, elements }
+    }
+
     /// On row `row` of a column of the tile.
     #[inline(always)]
     pub(crate) fn at(&self, lift: usize, row: usize, column: usize) -> &Ntt {
@@ -112,10 +172,7 @@ impl Pass for Linear<'_> {
                 }
             }
         }
-        LinearTile {
-            columns: self.columns,
-            elements,
-        }
+        LinearTile::new(self.columns, elements)
     }
 }
 
@@ -147,14 +204,22 @@ impl Linear<'_> {
                 let mut parts = [0; 32];
                 V::store_sums(sum, &mut parts);
                 let half = V::LANES / 2;
-                for (k, &part) in parts[..V::LANES].iter().enumerate() {
-                    // Sums of the first vector are those of the lower four of eight numbers.
-                    out[at + 8 * (k % half / 4) + 4 * (k / half) + k % 4] = part;
+                // Four neighbours at a time.
+                for (k, parts) in parts[..V::LANES].as_chunks::<4>().0.iter().enumerate() {
+                    let to = at + number_of_sum(half, 4 * k);
+                    out[to..to + 4].copy_from_slice(parts);
                 }
             }
         }
         out
     }
+}
+
+/// The number that sum `k` of vectors of `2 half` numbers belongs to: sums of the first vector are
+/// those of the lower four of eight numbers.
+#[inline(always)]
+pub(crate) const fn number_of_sum(half: usize, k: usize) -> usize {
+    8 * (k % half / 4) + 4 * (k / half) + k % 4
 }
 
 /// The numbers of four limbs, as the coefficients of the conjugate.
@@ -221,12 +286,7 @@ pub(crate) struct Scalars {
 }
 
 impl Scalars {
-    pub(crate) fn new(
-        lifts: &Lifts,
-        first: usize,
-        count: usize,
-        backend: crate::kernel::Backend,
-    ) -> Self {
+    pub(crate) fn new(lifts: &Lifts, first: usize, count: usize, backend: Backend) -> Self {
         let tile = first..first + count;
         let each = lifts.each.each_ref();
         Self {

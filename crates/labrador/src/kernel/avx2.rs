@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Pass, SignPlanes, SignSums, SignWeights, Signs, Vector, Vectors, portable};
+use super::{Pass, SignPlanes, SignSums, SignWeights, Signs, Vector, Vectors, Words, portable};
 
 /// Proof that this CPU has AVX2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,7 @@ impl Avx2 {
     }
 }
 
+#[inline(never)]
 #[target_feature(enable = "avx2")]
 fn enter<P: Pass>(pass: P) -> P::Output {
     pass.run::<Lanes>()
@@ -32,9 +33,15 @@ fn enter<P: Pass>(pass: P) -> P::Output {
 struct Lanes;
 
 impl Vectors for Lanes {
+    #[inline(always)]
+    fn call<P: Pass>(pass: P) -> P::Output {
+        // SAFETY: see `Lanes`.
+        unsafe { enter(pass) }
+    }
+
     type Wide = Half;
-    type Half = Half;
     type Row = Row;
+    type Words = Four;
 
     /// The portable loops, over vectors of this level.
     #[inline(always)]
@@ -89,6 +96,13 @@ impl Vector for Row {
     }
 
     #[inline(always)]
+    fn repeat_two(two: &[i16; 2]) -> Self {
+        let word = i32::from(two[0] as u16) | i32::from(two[1]) << 16;
+        // SAFETY: see `Lanes`.
+        Row(unsafe { _mm_set1_epi32(word) })
+    }
+
+    #[inline(always)]
     fn spread(values: &[i16]) -> Self {
         // SAFETY: see `Lanes`.
         Row(unsafe { _mm_set1_epi16(values[0]) })
@@ -133,6 +147,12 @@ impl Vector for Row {
                 Row(_mm_unpackhi_epi16(self.0, other.0)),
             )
         }
+    }
+
+    /// No power of two is below the one row of a vector.
+    #[inline(always)]
+    fn exchange(self, other: Self, _: usize) -> (Self, Self) {
+        (self, other)
     }
 
     #[inline(always)]
@@ -205,6 +225,13 @@ impl Vector for Half {
     }
 
     #[inline(always)]
+    fn repeat_two(two: &[i16; 2]) -> Self {
+        let word = i32::from(two[0] as u16) | i32::from(two[1]) << 16;
+        // SAFETY: see `Lanes`.
+        Half(unsafe { _mm256_set1_epi32(word) })
+    }
+
+    #[inline(always)]
     fn spread(values: &[i16]) -> Self {
         // SAFETY: see `Lanes`.
         Half(unsafe { _mm256_set_m128i(_mm_set1_epi16(values[1]), _mm_set1_epi16(values[0])) })
@@ -247,6 +274,18 @@ impl Vector for Half {
             (
                 Half(_mm256_unpacklo_epi16(self.0, other.0)),
                 Half(_mm256_unpackhi_epi16(self.0, other.0)),
+            )
+        }
+    }
+
+    /// Blocks of one row: no other power of two is below two rows.
+    #[inline(always)]
+    fn exchange(self, other: Self, _: usize) -> (Self, Self) {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            (
+                Half(_mm256_permute2x128_si256::<0x20>(self.0, other.0)),
+                Half(_mm256_permute2x128_si256::<0x31>(self.0, other.0)),
             )
         }
     }
@@ -295,5 +334,55 @@ impl Vector for Half {
             _mm256_storeu_si256(first.as_mut_ptr().cast(), sums.0[0]);
             _mm256_storeu_si256(second.as_mut_ptr().cast(), sums.0[1]);
         }
+    }
+}
+
+/// Four words; see [`Lanes`].
+#[derive(Clone, Copy)]
+pub(super) struct Four(__m256i);
+
+impl Words for Four {
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    fn load(words: &[u64]) -> Self {
+        let words: &[u64; 4] = words[..4].try_into().expect("four words");
+        // SAFETY: four words are 32 bytes; the load needs no alignment. See `Lanes`.
+        Four(unsafe { _mm256_loadu_si256(words.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        let words: &mut [u64; 4] = (&mut words[..4]).try_into().expect("four words");
+        // SAFETY: four words are 32 bytes; the store needs no alignment. See `Lanes`.
+        unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), self.0) }
+    }
+
+    #[inline(always)]
+    fn repeat(word: u64) -> Self {
+        // SAFETY: see `Lanes`.
+        Four(unsafe { _mm256_set1_epi64x(word as i64) })
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Four(unsafe { _mm256_xor_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn and_not(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Four(unsafe { _mm256_andnot_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn turn(self, bits: u32) -> Self {
+        // SAFETY: see `Lanes`.
+        Four(unsafe {
+            let left = _mm256_sllv_epi64(self.0, _mm256_set1_epi64x(i64::from(bits)));
+            let right = _mm256_srlv_epi64(self.0, _mm256_set1_epi64x(i64::from(64 - bits)));
+            _mm256_or_si256(left, right)
+        })
     }
 }

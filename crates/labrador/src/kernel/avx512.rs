@@ -3,10 +3,10 @@
 
 use core::arch::x86_64::*;
 
-use super::avx2::{Half, Row};
+use super::avx2::Row;
 use super::{
     Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Signs, Vector,
-    Vectors,
+    Vectors, Words,
 };
 
 /// Proof that this CPU has BMI2, AVX2 and AVX-512 F, BW, DQ, VL and VNNI.
@@ -33,6 +33,7 @@ impl Avx512 {
     }
 }
 
+#[inline(never)]
 #[target_feature(enable = "bmi2,avx2,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 fn enter<P: Pass>(pass: P) -> P::Output {
     pass.run::<Lanes>()
@@ -43,9 +44,15 @@ fn enter<P: Pass>(pass: P) -> P::Output {
 struct Lanes;
 
 impl Vectors for Lanes {
+    #[inline(always)]
+    fn call<P: Pass>(pass: P) -> P::Output {
+        // SAFETY: see `Lanes`.
+        unsafe { enter(pass) }
+    }
+
     type Wide = Wide;
-    type Half = Half;
     type Row = Row;
+    type Words = Eight;
 
     /// Sixteen columns at a time: a word of each plane is the mask of 16 columns by four rows, and
     /// one instruction adds the products of four rows for one part.
@@ -152,6 +159,13 @@ impl Vector for Wide {
     }
 
     #[inline(always)]
+    fn repeat_two(two: &[i16; 2]) -> Self {
+        let word = i32::from(two[0] as u16) | i32::from(two[1]) << 16;
+        // SAFETY: see `Lanes`.
+        Wide(unsafe { _mm512_set1_epi32(word) })
+    }
+
+    #[inline(always)]
     fn spread(values: &[i16]) -> Self {
         let values: &[i16; 4] = values[..4].try_into().expect("four numbers");
         // SAFETY: four numbers are 8 bytes; the load needs no alignment. See `Lanes`.
@@ -214,6 +228,25 @@ impl Vector for Wide {
     }
 
     #[inline(always)]
+    fn exchange(self, other: Self, length: usize) -> (Self, Self) {
+        // SAFETY: see `Lanes`.
+        unsafe {
+            if length == 2 {
+                return (
+                    Wide(_mm512_shuffle_i64x2::<0x44>(self.0, other.0)),
+                    Wide(_mm512_shuffle_i64x2::<0xee>(self.0, other.0)),
+                );
+            }
+            let even = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0);
+            let odd = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
+            (
+                Wide(_mm512_permutex2var_epi64(self.0, even, other.0)),
+                Wide(_mm512_permutex2var_epi64(self.0, odd, other.0)),
+            )
+        }
+    }
+
+    #[inline(always)]
     fn no_sums() -> WideSums {
         // SAFETY: see `Lanes`.
         WideSums([unsafe { _mm512_setzero_si512() }; 2])
@@ -257,5 +290,51 @@ impl Vector for Wide {
             _mm512_storeu_si512(first.as_mut_ptr().cast(), sums.0[0]);
             _mm512_storeu_si512(second.as_mut_ptr().cast(), sums.0[1]);
         }
+    }
+}
+
+/// Eight words; see [`Lanes`].
+#[derive(Clone, Copy)]
+struct Eight(__m512i);
+
+impl Words for Eight {
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    fn load(words: &[u64]) -> Self {
+        let words: &[u64; 8] = words[..8].try_into().expect("eight words");
+        // SAFETY: eight words are 64 bytes; the load needs no alignment. See `Lanes`.
+        Eight(unsafe { _mm512_loadu_si512(words.as_ptr().cast()) })
+    }
+
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        let words: &mut [u64; 8] = (&mut words[..8]).try_into().expect("eight words");
+        // SAFETY: eight words are 64 bytes; the store needs no alignment. See `Lanes`.
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), self.0) }
+    }
+
+    #[inline(always)]
+    fn repeat(word: u64) -> Self {
+        // SAFETY: see `Lanes`.
+        Eight(unsafe { _mm512_set1_epi64(word as i64) })
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Eight(unsafe { _mm512_xor_si512(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn and_not(self, other: Self) -> Self {
+        // SAFETY: see `Lanes`.
+        Eight(unsafe { _mm512_andnot_si512(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn turn(self, bits: u32) -> Self {
+        // SAFETY: see `Lanes`.
+        Eight(unsafe { _mm512_rolv_epi64(self.0, _mm512_set1_epi64(i64::from(bits))) })
     }
 }

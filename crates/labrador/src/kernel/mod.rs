@@ -37,6 +37,9 @@ pub trait Vector: Copy {
     /// The eight numbers of a row, again and again.
     fn repeat(row: &[i16; 8]) -> Self;
 
+    /// Two numbers, again and again.
+    fn repeat_two(two: &[i16; 2]) -> Self;
+
     /// Each of the first `LANES / 8` numbers of a slice eight times.
     fn spread(values: &[i16]) -> Self;
 
@@ -59,6 +62,12 @@ pub trait Vector: Copy {
     /// first numbers of `self` and `other` become neighbours, and so on.
     fn interleave(self, other: Self) -> (Self, Self);
 
+    /// Of rows of eight numbers, in blocks of `length` rows, a power of two below the rows of a
+    /// vector: the even blocks of `self` and `other` in turn, and the odd ones. Of `(0 1 2 3)` and
+    /// `(4 5 6 7)` it makes `(0 4 2 6)` and `(1 5 3 7)` for blocks of one, `(0 1 4 5)` and
+    /// `(2 3 6 7)` for blocks of two. Twice is nothing.
+    fn exchange(self, other: Self, length: usize) -> (Self, Self);
+
     /// Sums that are zero.
     fn no_sums() -> Self::Sums;
 
@@ -71,6 +80,30 @@ pub trait Vector: Copy {
 
     /// Writes all sums, first those of the first vectors of [`Vector::accumulate`].
     fn store_sums(sums: Self::Sums, out: &mut [i32]);
+}
+
+/// A vector of [`Words::LANES`] words of 64 bits, on which every operation acts word by word.
+pub trait Words: Copy {
+    /// Words of a vector: a divisor of eight.
+    const LANES: usize;
+
+    /// The first [`Words::LANES`] words of a slice that has so many.
+    fn load(words: &[u64]) -> Self;
+
+    /// Writes to the first [`Words::LANES`] words of a slice that has so many.
+    fn store(self, words: &mut [u64]);
+
+    /// The same word everywhere.
+    fn repeat(word: u64) -> Self;
+
+    /// The bits that differ.
+    fn xor(self, other: Self) -> Self;
+
+    /// The bits of `other` that are not set in `self`.
+    fn and_not(self, other: Self) -> Self;
+
+    /// Turned left by 1 to 63 bits.
+    fn turn(self, bits: u32) -> Self;
 }
 
 /// Rows of signs that share a word of weights.
@@ -97,6 +130,9 @@ pub type Signs = [[i16; 64]; SIGN_ROWS * SIGN_GROUPS];
 
 /// The vectors of one level.
 pub trait Vectors {
+    /// Runs a pass of this level as a function of its own, where inlining would repeat long code.
+    fn call<P: Pass>(pass: P) -> P::Output;
+
     /// `sums[part][column] = sum_row sign[row][column] weight[part][row]`.
     fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums);
 
@@ -105,10 +141,32 @@ pub trait Vectors {
 
     /// The widest.
     type Wide: Vector;
-    /// Of at most sixteen numbers.
-    type Half: Vector;
     /// Of eight numbers.
     type Row: Vector;
+    /// Of words of 64 bits.
+    type Words: Words;
+}
+
+/// Rows and columns of numbers that are transposed at once.
+pub const SQUARE: usize = 8;
+
+/// Transposes a square of numbers: three times the first half of the rows and the second, in turn.
+/// Each time the bits of a number's place, row then column, turn left by one.
+#[inline(always)]
+pub fn transpose<V: Vectors>(square: &mut [[i16; SQUARE]; SQUARE]) {
+    let mut rows = [V::Row::load(&square[0]); SQUARE];
+    for (row, numbers) in rows.iter_mut().zip(&*square) {
+        *row = V::Row::load(numbers);
+    }
+    for _ in 0..3 {
+        let before = rows;
+        for k in 0..SQUARE / 2 {
+            (rows[2 * k], rows[2 * k + 1]) = before[k].interleave(before[k + SQUARE / 2]);
+        }
+    }
+    for (row, numbers) in rows.iter().zip(square) {
+        row.store(numbers);
+    }
 }
 
 /// A computation over vectors, whatever their instruction set.

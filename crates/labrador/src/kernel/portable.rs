@@ -1,16 +1,22 @@
 //! Eight numbers in an array: what every machine has, and the oracle of the other levels.
 
 use super::{
-    SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Signs, Vector, Vectors,
+    Pass, SIGN_GROUPS, SIGN_PARTS, SIGN_ROWS, SignPlanes, SignSums, SignWeights, Signs, Vector,
+    Vectors, Words,
 };
 
 /// The vectors of the portable level.
 pub(super) struct Portable;
 
 impl Vectors for Portable {
+    #[inline(never)]
+    fn call<P: Pass>(pass: P) -> P::Output {
+        pass.run::<Self>()
+    }
+
     type Wide = Row;
-    type Half = Row;
     type Row = Row;
+    type Words = u64;
 
     #[inline(always)]
     fn weigh_signs(planes: &SignPlanes, weights: &SignWeights, sums: &mut SignSums) {
@@ -123,6 +129,11 @@ impl Vector for Row {
     }
 
     #[inline(always)]
+    fn repeat_two(&[x, y]: &[i16; 2]) -> Self {
+        Row([x, y, x, y, x, y, x, y])
+    }
+
+    #[inline(always)]
     fn spread(values: &[i16]) -> Self {
         Row([values[0]; 8])
     }
@@ -163,6 +174,12 @@ impl Vector for Row {
         )
     }
 
+    /// No power of two is below the one row of a vector.
+    #[inline(always)]
+    fn exchange(self, other: Self, _: usize) -> (Self, Self) {
+        (self, other)
+    }
+
     #[inline(always)]
     fn no_sums() -> [i32; 8] {
         [0; 8]
@@ -191,5 +208,39 @@ impl Vector for Row {
     #[inline(always)]
     fn store_sums(sums: [i32; 8], out: &mut [i32]) {
         out[..8].copy_from_slice(&sums);
+    }
+}
+
+impl Words for u64 {
+    const LANES: usize = 1;
+
+    #[inline(always)]
+    fn load(words: &[u64]) -> Self {
+        words[0]
+    }
+
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        words[0] = self;
+    }
+
+    #[inline(always)]
+    fn repeat(word: u64) -> Self {
+        word
+    }
+
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self ^ other
+    }
+
+    #[inline(always)]
+    fn and_not(self, other: Self) -> Self {
+        !self & other
+    }
+
+    #[inline(always)]
+    fn turn(self, bits: u32) -> Self {
+        self.rotate_left(bits)
     }
 }

@@ -5,6 +5,7 @@ mod matrix;
 mod ntt;
 mod residues;
 mod rows;
+mod transform;
 
 pub(crate) use matrix::{DEPTH, Matrix};
 pub use ntt::Ntt;

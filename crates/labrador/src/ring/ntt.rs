@@ -2,6 +2,7 @@
 
 use super::residues::{BOUND, PRIMES};
 use super::rows::{self, PRODUCTS_MAX, Rows};
+use super::transform;
 use super::{DEGREE, Q, Rq, Small};
 use crate::kernel::{Backend, Pass, Vectors};
 
@@ -121,7 +122,7 @@ impl Ntt {
     pub fn from_small_in<V: Vectors>(x: &Small, bound: u16) -> Self {
         debug_assert!(x.0.iter().all(|c| c.unsigned_abs() <= bound));
         let mut rows = rows::of_small::<V>(&x.0);
-        rows::forward::<V>(&mut rows);
+        transform::forward::<V>(&mut rows);
         Self {
             rows,
             bound: Bound::coefficients(u128::from(bound)),
@@ -155,7 +156,7 @@ impl Ntt {
     #[inline(always)]
     fn from_integers_in<V: Vectors>(centred: &[i64; DEGREE], bound: u64) -> Self {
         let mut rows = rows::of_centred::<V>(centred);
-        rows::forward::<V>(&mut rows);
+        transform::forward::<V>(&mut rows);
         Self {
             rows,
             bound: Bound::coefficients(u128::from(bound)),

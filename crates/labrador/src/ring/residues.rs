@@ -35,6 +35,20 @@ pub(super) struct Factor {
     pub(super) scaled: Row,
 }
 
+/// The constants of a transform, row after row.
+pub(super) struct Roots {
+    /// Those of all butterflies.
+    pub(super) each: Rows,
+    /// Those of the layer that has blocks of two rows, each twice.
+    pub(super) twice: Rows,
+}
+
+/// Rows of constants as [`Factor`] has them.
+pub(super) struct Rows {
+    pub(super) values: [i16; DEGREE * PRIMES],
+    pub(super) scaled: [i16; DEGREE * PRIMES],
+}
+
 /// Everything that the kernels need of the primes.
 pub(super) struct Tables {
     /// The primes.
@@ -45,8 +59,9 @@ pub(super) struct Tables {
     pub(super) barrett: Row,
     /// `2^16`: undoes the division of one product.
     pub(super) square: Factor,
-    /// Powers of the roots in the order of the butterflies.
-    pub(super) roots: [Factor; DEGREE],
+    /// Powers of the roots in the order of the butterflies, and in that of the inverse transform.
+    pub(super) roots: Roots,
+    pub(super) inverse_roots: Roots,
     /// The inverse of 64 and of `PRODUCT / p`.
     pub(super) crt: Factor,
     /// `2^12, 2^24, 2^36`.
@@ -65,12 +80,21 @@ pub(super) static TABLES: Tables = {
         value: [0; PRIMES],
         scaled: [0; PRIMES],
     };
+    const NO_ROWS: Rows = Rows {
+        values: [0; DEGREE * PRIMES],
+        scaled: [0; DEGREE * PRIMES],
+    };
+    const NO_ROOTS: Roots = Roots {
+        each: NO_ROWS,
+        twice: NO_ROWS,
+    };
     let mut tables = Tables {
         p: MODULI,
         p_inv: [0; PRIMES],
         barrett: [0; PRIMES],
         square: NONE,
-        roots: [NONE; DEGREE],
+        roots: NO_ROOTS,
+        inverse_roots: NO_ROOTS,
         crt: NONE,
         limbs: [NONE; 3],
         parts: [[[0; PRIMES]; PRIMES / 2]; LIFT_PARTS],
@@ -137,6 +161,20 @@ const fn set(factor: &mut Factor, k: usize, number: i64) {
     factor.scaled[k] = factor.value[k].wrapping_mul(inverse(p));
 }
 
+/// Sets the root of one prime in row `row`, and twice if it is one of sixteen from `first` on.
+const fn set_root(roots: &mut Roots, k: usize, row: usize, first: usize, root: i16) {
+    let scaled = root.wrapping_mul(inverse(MODULI[k]));
+    roots.each.values[row * PRIMES + k] = root;
+    roots.each.scaled[row * PRIMES + k] = scaled;
+    if row >= first && row < first + DEGREE / 4 {
+        let place = 2 * (row - first) * PRIMES + k;
+        roots.twice.values[place] = root;
+        roots.twice.scaled[place] = scaled;
+        roots.twice.values[place + PRIMES] = root;
+        roots.twice.scaled[place + PRIMES] = scaled;
+    }
+}
+
 /// The column of one prime.
 const fn fill(tables: &mut Tables, k: usize) {
     let p = MODULI[k] as i64;
@@ -147,7 +185,10 @@ const fn fill(tables: &mut Tables, k: usize) {
     let mut i = 0;
     while i < DEGREE {
         let reversed = (i as u8).reverse_bits() >> 2;
-        set(&mut tables.roots[i], k, power(psi, reversed as i64, p));
+        let root = montgomery(power(psi, reversed as i64, p), p);
+        set_root(&mut tables.roots, k, i, 16, root);
+        // The roots of a layer, walked backwards, are the negated inverses of its forward roots.
+        set_root(&mut tables.inverse_roots, k, DEGREE - 1 - i, 32, root);
         i += 1;
     }
     let mut i = 0;

@@ -1,16 +1,15 @@
-//! The transforms over rows: row `j` holds coefficient (or value) `j` of one polynomial modulo each
-//! of the eight primes, so one operation on a row works for all primes, and vectors of any length
-//! hold whole rows.
+//! Rows of residues: row `j` holds coefficient (or value) `j` of one polynomial modulo each of the
+//! eight primes, so one operation on a row works for all primes, and vectors of any length hold
+//! whole rows.
 //!
 //! Bounds, for `p <= 13697`: a reduced residue is at most `p/2 + 10` (6858) in absolute value. A
-//! Montgomery product of `|a| <= A` and a centred constant is at most `A p / 2^17 + p/2 + 1`, so
-//! a layer of butterflies turns a bound `A` into `1.1045 A + 6850`: 6858, 14425, 22783, 32014,
-//! which is why the forward transform reduces after three layers. The inverse doubles sums:
-//! 6858, 13716, 27432, so it reduces after two. With the bounds shown, arithmetic is wrapping.
+//! Montgomery product of `|a| <= A` and a centred constant is at most `A p / 2^17 + p/2 + 1`. With
+//! the bounds shown, arithmetic is wrapping.
 
 use super::residues::{Factor, LIFT_PARTS, MODULI, PRIMES, PRODUCT_MOD_Q, TABLES};
+use super::transform::inverse;
 use super::{DEGREE, reduce};
-use crate::kernel::{Vector, Vectors};
+use crate::kernel::{Pass, Vector, Vectors};
 
 /// Numbers of a polynomial: [`PRIMES`] of each coefficient.
 pub(super) const SIZE: usize = DEGREE * PRIMES;
@@ -30,7 +29,7 @@ pub(super) const PRODUCTS_MAX: usize = 32;
 /// `a b / 2^16` modulo `p` for a constant `b`, for `|a b| < 2^15 p`: the low halves of `a b` and of
 /// the multiple of `p` agree, so the high halves subtract exactly.
 #[inline(always)]
-fn by_factor<V: Vector>(a: V, b: &Factor) -> V {
+pub(super) fn by_factor<V: Vector>(a: V, b: &Factor) -> V {
     let quotient = a.mul_low(V::repeat(&b.scaled));
     let high = a.mul_high(V::repeat(&b.value));
     high.sub(quotient.mul_high(V::repeat(&TABLES.p)))
@@ -45,99 +44,11 @@ fn mont<V: Vector>(a: V, b: V) -> V {
 
 /// A representative at most `p/2 + 10` in absolute value, of any `i16`.
 #[inline(always)]
-fn barrett<V: Vector>(a: V) -> V {
+pub(super) fn barrett<V: Vector>(a: V) -> V {
     let half = V::repeat(&[1 << 10; PRIMES]);
     let high = a.mul_high(V::repeat(&TABLES.barrett));
     let quotient = high.add(half).shift_right_11();
     a.sub(quotient.mul_low(V::repeat(&TABLES.p)))
-}
-
-/// Replaces all numbers by reduced ones. Neither closures, which would not be compiled for the
-/// instruction set of the pass, nor zipped iterators, which are not always inlined.
-#[inline(always)]
-fn reduce_all<V: Vector>(rows: &mut Rows) {
-    let mut at = 0;
-    while at < SIZE {
-        barrett(V::load(&rows.0[at..])).store(&mut rows.0[at..]);
-        at += V::LANES;
-    }
-}
-
-/// One layer of the forward transform, over vectors that fit its blocks; returns the next root.
-#[inline(always)]
-fn forward_layer<V: Vector>(rows: &mut Rows, length: usize, first_root: usize) -> usize {
-    let half = PRIMES * length;
-    let (mut root, mut start) = (first_root, 0);
-    while start < SIZE {
-        let zeta = &TABLES.roots[root];
-        let mut at = start;
-        while at < start + half {
-            let x = V::load(&rows.0[at..]);
-            let product = by_factor(V::load(&rows.0[at + half..]), zeta);
-            x.add(product).store(&mut rows.0[at..]);
-            x.sub(product).store(&mut rows.0[at + half..]);
-            at += V::LANES;
-        }
-        root += 1;
-        start += 2 * half;
-    }
-    root
-}
-
-/// One layer of the inverse transform; returns the next root.
-///
-/// The roots of a layer, walked backwards, are the negated inverses of its forward roots.
-#[inline(always)]
-fn inverse_layer<V: Vector>(rows: &mut Rows, length: usize, last_root: usize) -> usize {
-    let half = PRIMES * length;
-    let (mut root, mut start) = (last_root, 0);
-    while start < SIZE {
-        let zeta = &TABLES.roots[root];
-        let mut at = start;
-        while at < start + half {
-            let (x, y) = (V::load(&rows.0[at..]), V::load(&rows.0[at + half..]));
-            x.add(y).store(&mut rows.0[at..]);
-            by_factor(y.sub(x), zeta).store(&mut rows.0[at + half..]);
-            at += V::LANES;
-        }
-        root -= 1;
-        start += 2 * half;
-    }
-    root
-}
-
-/// Evaluates reduced coefficients at the 64 roots; output reduced.
-#[inline(always)]
-pub(super) fn forward<V: Vectors>(rows: &mut Rows) {
-    let mut root = 1;
-    for length in [32, 16, 8] {
-        root = forward_layer::<V::Wide>(rows, length, root);
-    }
-    reduce_all::<V::Wide>(rows);
-    root = forward_layer::<V::Wide>(rows, 4, root);
-    root = forward_layer::<V::Half>(rows, 2, root);
-    forward_layer::<V::Row>(rows, 1, root);
-    reduce_all::<V::Wide>(rows);
-}
-
-/// Recovers 64 times the coefficients of reduced values, times whatever constant `last` is; output
-/// reduced.
-#[inline(always)]
-fn inverse<V: Vectors>(rows: &mut Rows, last: &Factor) {
-    let mut root = inverse_layer::<V::Row>(rows, 1, DEGREE - 1);
-    root = inverse_layer::<V::Half>(rows, 2, root);
-    reduce_all::<V::Wide>(rows);
-    root = inverse_layer::<V::Wide>(rows, 4, root);
-    root = inverse_layer::<V::Wide>(rows, 8, root);
-    reduce_all::<V::Wide>(rows);
-    root = inverse_layer::<V::Wide>(rows, 16, root);
-    inverse_layer::<V::Wide>(rows, 32, root);
-    let mut at = 0;
-    while at < SIZE {
-        let value = by_factor(V::Wide::load(&rows.0[at..]), last);
-        barrett(value).store(&mut rows.0[at..]);
-        at += <V::Wide as Vector>::LANES;
-    }
 }
 
 /// The residues of short coefficients.
@@ -158,6 +69,23 @@ pub(super) fn of_small<V: Vectors>(x: &[i16; DEGREE]) -> Rows {
 /// `2^15`.
 #[inline(always)]
 pub(super) fn of_centred<V: Vectors>(x: &[i64; DEGREE]) -> Rows {
+    V::call(OfCentred(x))
+}
+
+struct OfCentred<'a>(&'a [i64; DEGREE]);
+
+impl Pass for OfCentred<'_> {
+    type Output = Rows;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> Rows {
+        of_limbs::<V>(self.0)
+    }
+}
+
+/// See [`of_centred`].
+#[inline(always)]
+fn of_limbs<V: Vectors>(x: &[i64; DEGREE]) -> Rows {
     let mut limbs = [[0i16; DEGREE]; 4];
     for (k, limbs) in limbs.iter_mut().enumerate() {
         for (limb, &c) in limbs.iter_mut().zip(x) {
@@ -250,8 +178,8 @@ fn add_sums<V: Vector>(values: &mut [i16], sums: V::Sums) {
 /// sum_k a[i][k] b[j][k]` for `k` below `depth`, which is at most [`PRODUCTS_MAX`]. With
 /// `triangle` only `j >= i` is needed, and the others are arbitrary.
 ///
-/// Four rows times two columns at a time: six pairs of vectors are loaded for eight products, and
-/// all sums stay in registers.
+/// Four rows times two columns at a time: two pairs of vectors are loaded for eight products, those
+/// of the rows are paired once for all columns, and all sums stay in registers.
 #[inline(always)]
 pub(super) fn add_matrix<V: Vectors>(
     out: &mut [Rows],
@@ -265,21 +193,48 @@ pub(super) fn add_matrix<V: Vectors>(
     for at in (0..SIZE).step_by(<V::Wide as Vector>::LANES) {
         let mut row = 0;
         while row < rows {
-            let high = if row + 4 <= rows { 4 } else { 1 };
-            let mut column = if triangle { row } else { 0 };
-            while column < columns {
-                let wide = if column + 2 <= columns { 2 } else { 1 };
-                let (a, b) = (&a[row * depth..], &b[column * depth..]);
-                let out = &mut out[row * columns + column..];
-                match (high, wide) {
-                    (4, 2) => add_block::<V::Wide, 4, 2>(out, columns, a, b, depth, at),
-                    (4, _) => add_block::<V::Wide, 4, 1>(out, columns, a, b, depth, at),
-                    (_, 2) => add_block::<V::Wide, 1, 2>(out, columns, a, b, depth, at),
-                    _ => add_block::<V::Wide, 1, 1>(out, columns, a, b, depth, at),
-                }
-                column += wide;
+            let first = if triangle { row } else { 0 };
+            let (a, b) = (&a[row * depth..], &b[first * depth..]);
+            let out = &mut out[row * columns + first..];
+            if row + 4 <= rows {
+                add_rows::<V::Wide, 4>(out, columns, a, b, depth, at);
+                row += 4;
+            } else {
+                add_rows::<V::Wide, 1>(out, columns, a, b, depth, at);
+                row += 1;
             }
-            row += high;
+        }
+    }
+}
+
+/// One vector of `H` rows times all columns.
+#[inline(always)]
+fn add_rows<V: Vector, const H: usize>(
+    out: &mut [Rows],
+    columns: usize,
+    a: &[&Rows],
+    b: &[&Rows],
+    depth: usize,
+    at: usize,
+) {
+    let mut left = [[(V::load(&ZERO.0), V::load(&ZERO.0)); H]; PRODUCTS_MAX / 2];
+    for (pair, left) in left[..depth / 2].iter_mut().enumerate() {
+        for (row, left) in left.iter_mut().enumerate() {
+            let (x, y) = (a[row * depth + 2 * pair], a[row * depth + 2 * pair + 1]);
+            *left = V::load(&x.0[at..]).interleave(V::load(&y.0[at..]));
+        }
+    }
+    let left = &left[..depth / 2];
+    let count = b.len() / depth;
+    let mut column = 0;
+    while column < count {
+        let (b, out) = (&b[column * depth..], &mut out[column..]);
+        if column + 2 <= count {
+            add_block::<V, H, 2>(out, columns, left, b, at);
+            column += 2;
+        } else {
+            add_block::<V, H, 1>(out, columns, left, b, at);
+            column += 1;
         }
     }
 }
@@ -289,23 +244,24 @@ pub(super) fn add_matrix<V: Vectors>(
 fn add_block<V: Vector, const H: usize, const W: usize>(
     out: &mut [Rows],
     columns: usize,
-    a: &[&Rows],
+    left: &[[(V, V); H]],
     b: &[&Rows],
-    depth: usize,
     at: usize,
 ) {
+    let depth = 2 * left.len();
     let mut sums = [[V::no_sums(); W]; H];
-    for k in (0..depth).step_by(2) {
+    for (pair, left) in left.iter().enumerate() {
         let mut right = [(V::load(&ZERO.0), V::load(&ZERO.0)); W];
         for (column, right) in right.iter_mut().enumerate() {
-            let (x, y) = (b[column * depth + k], b[column * depth + k + 1]);
+            let (x, y) = (
+                b[column * depth + 2 * pair],
+                b[column * depth + 2 * pair + 1],
+            );
             *right = V::load(&x.0[at..]).interleave(V::load(&y.0[at..]));
         }
-        for (row, sums) in sums.iter_mut().enumerate() {
-            let (x, y) = (a[row * depth + k], a[row * depth + k + 1]);
-            let left = V::load(&x.0[at..]).interleave(V::load(&y.0[at..]));
+        for (left, sums) in left.iter().zip(&mut sums) {
             for (sums, &right) in sums.iter_mut().zip(&right) {
-                *sums = V::accumulate(*sums, left, right);
+                *sums = V::accumulate(*sums, *left, right);
             }
         }
     }
@@ -325,6 +281,23 @@ fn add_block<V: Vector, const H: usize, const W: usize>(
 /// `8 * 6858 / 2^26 < 0.001`.
 #[inline(always)]
 pub(super) fn lift<V: Vectors>(values: &Rows) -> [u64; DEGREE] {
+    V::call(Lift(values))
+}
+
+struct Lift<'a>(&'a Rows);
+
+impl Pass for Lift<'_> {
+    type Output = [u64; DEGREE];
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) -> [u64; DEGREE] {
+        recover::<V>(self.0)
+    }
+}
+
+/// See [`lift`].
+#[inline(always)]
+fn recover<V: Vectors>(values: &Rows) -> [u64; DEGREE] {
     let mut rows = values.clone();
     inverse::<V>(&mut rows, &TABLES.crt);
     let lanes = <V::Wide as Vector>::LANES;

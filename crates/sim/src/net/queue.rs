@@ -190,6 +190,21 @@ impl Queue {
         None
     }
 
+    /// Takes all that fit, each before those in front of it, and chains them before `taken`.
+    pub(crate) fn take_all(
+        &mut self,
+        flights: &mut Flights,
+        mut taken: u32,
+        fits: impl Fn(&Flight) -> bool,
+    ) -> u32 {
+        let mut previous = NONE;
+        while let Some((before, index)) = self.take(flights, (previous, u32::MAX), &fits) {
+            flights[index].next = taken;
+            (taken, previous) = (index, before);
+        }
+        taken
+    }
+
     #[inline]
     fn unlink(&mut self, flights: &mut Flights, previous: u32, index: u32) {
         let Flight { next, class, .. } = flights[index];

@@ -2,6 +2,7 @@
 //! s bytes is a message of s + 6.
 
 use super::*;
+use crate::calendar::Calendar;
 use crate::charge::Processor;
 use crate::fault::Interval;
 use crate::role::Publish;
@@ -58,28 +59,34 @@ impl Setup {
         }
     }
 
+    fn graph(&self) -> Graph {
+        Graph::from_edges(self.rates.len() as u32, self.edges.clone()).unwrap()
+    }
+
+    fn config(&self, kinds: usize) -> NetConfig {
+        let rate = |&(up_bps, down_bps): &(u64, u64)| Rate { up_bps, down_bps };
+        NetConfig {
+            graph: self.graph(),
+            latency: Latency::new(&self.latency, self.regions.clone()),
+            link: self.link.clone(),
+            rates: self.rates.iter().map(rate).collect(),
+            rate: (0..self.rates.len() as u16).collect(),
+            handle_ns: self.handle_ns,
+            seed: self.seed,
+            kinds,
+            arrivals_always: false,
+        }
+    }
+
     fn world(&self) -> World<Node, Log> {
         let nodes = self.rates.len();
-        let graph = Graph::from_edges(nodes as u32, self.edges.clone()).unwrap();
         let config = Config {
             validate: false,
             ..Config::default()
         };
-        let roles = directs(&graph, &Arc::new(config), 0);
-        let rate = |&(up_bps, down_bps): &(u64, u64)| Rate { up_bps, down_bps };
-        let net = NetConfig {
-            graph,
-            latency: Latency::new(&self.latency, self.regions.clone()),
-            link: self.link.clone(),
-            rates: self.rates.iter().map(rate).collect(),
-            rate: (0..nodes as u16).collect(),
-            handle_ns: self.handle_ns,
-            seed: self.seed,
-            kinds: 7,
-            arrivals_always: false,
-        };
+        let roles = directs(&self.graph(), &Arc::new(config), 0);
         let config = WorldConfig {
-            net,
+            net: self.config(7),
             processors: vec![Processor {
                 cores: 1,
                 factor_pct: 100,
@@ -416,4 +423,86 @@ fn a_node_that_is_down_neither_sends_nor_receives() {
         (world.balance().lost, world.balance().dropped),
         (1000, 1000)
     );
+}
+
+/// Node 0 sends messages, numbers of so many bytes, to peers by its number for them; what it takes back
+/// then is in nobody's way. What arrives.
+fn sent_but_for(link: Link, messages: &[(u64, u64)], cancelled: (u64, u32)) -> Vec<u32> {
+    let setup = Setup {
+        link: Link {
+            overhead_bytes: 0,
+            train_bytes_max: 0,
+            ..link
+        },
+        ..Setup::constant(&[(8 * MBIT, 8 * MBIT); 3], 10, &[(0, 1), (0, 2)])
+    };
+    let mut net: Net<u32> = Net::new(setup.config(1));
+    let mut queue = Calendar::default();
+    let end = |net: &Net<u32>, peer| net.graph.end(0, peer).unwrap();
+    for (number, &(bytes, peer)) in (0..).zip(messages) {
+        let parcel = Parcel {
+            message: net.messages.insert(number, 1).unwrap(),
+            bytes,
+            class: 0,
+            kind: 0,
+            paced: false,
+        };
+        let end = end(&net, peer);
+        net.send(&mut queue, 0, (0, end), parcel);
+    }
+    let (peer, number) = cancelled;
+    let end = end(&net, peer);
+    net.cancel(&mut queue, 0, (0, end), |message| *message == number);
+    let mut arrived = Vec::new();
+    while let Some(event) = queue.pop() {
+        let (now, node, arg) = (event.time_ns, event.node, event.arg());
+        match event.kind() {
+            event::UPLINK => {
+                net.hot[node as usize].called = false;
+                net.serve(&mut queue, now, node);
+            }
+            event::ARRIVAL => net.settle(&mut queue, now, node, arg),
+            event::ACKNOWLEDGED => net.acknowledged(&mut queue, now, node, arg),
+            event::MESSAGE => {
+                net.balance.delivered += event::bytes(&event);
+                arrived.extend(net.messages.release(arg));
+            }
+            _ => {
+                let flight = net.flights.remove(arg);
+                net.balance.delivered += flight.bytes;
+                if flight.message != NONE {
+                    arrived.extend(net.messages.release(flight.message));
+                }
+            }
+        }
+    }
+    assert_eq!((net.flights.len(), net.waiting_bytes()), (0, 0));
+    assert_eq!(
+        net.balance.offered,
+        net.balance.delivered + net.balance.cancelled
+    );
+    arrived
+}
+
+#[test]
+fn what_is_taken_back_gives_its_turn_to_the_next() {
+    let window = Link {
+        transport: Transport::Window,
+        ..Link::default()
+    };
+    let fair = Link {
+        uplink: scenario::Uplink::Fair,
+        ..Link::default()
+    };
+    // The first is on its way, the second has the turn of its connection, the third waits behind it.
+    let messages = [(5000, 0), (4000, 0), (3000, 0)];
+    for link in [Link::default(), window.clone(), fair.clone()] {
+        assert_eq!(sent_but_for(link.clone(), &messages, (0, 1)), [0, 2]);
+        assert_eq!(sent_but_for(link, &messages, (0, 2)), [0, 1]);
+    }
+    // The turn of a connection that has nothing left does not end those of others.
+    let messages = [(5000, 0), (4000, 0), (3000, 1)];
+    for link in [Link::default(), window, fair] {
+        assert_eq!(sent_but_for(link, &messages, (0, 1)), [0, 2]);
+    }
 }

@@ -54,11 +54,11 @@ impl<M> Net<M> {
     }
 
     /// Lets a connection have its next turn: in the ring of a fair uplink, or by its first flight in
-    /// the queue of classes.
-    fn list(&mut self, from: u32, end: usize) {
+    /// the queue of classes. False if nothing of it waits.
+    pub(super) fn list(&mut self, from: u32, end: usize) -> bool {
         let connection = &mut self.connections[end];
         if connection.waiting.is_empty() {
-            return;
+            return false;
         }
         connection.listed = true;
         match self.turns.get_mut(from as usize) {
@@ -73,6 +73,7 @@ impl<M> Net<M> {
                 }
             }
         }
+        true
     }
 
     /// The next part that a window has room for. What has no room waits for an acknowledgement.
@@ -83,7 +84,11 @@ impl<M> Net<M> {
                     let end = turns.pop_front()?;
                     let connection = &mut self.connections[end as usize];
                     connection.listed = false;
-                    connection.waiting.pop(&mut self.flights)?
+                    match connection.waiting.pop(&mut self.flights) {
+                        Some(index) => index,
+                        // All that had a turn was taken back.
+                        None => continue,
+                    }
                 }
                 None => {
                     let index = self.hot[from as usize].queue.pop(&mut self.flights)?;

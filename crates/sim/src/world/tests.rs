@@ -12,6 +12,11 @@ use std::sync::Arc;
 const NODES: u32 = 200;
 const ITEMS: u32 = 12;
 
+const RATE: Rate = Rate {
+    up_bps: 25_000_000,
+    down_bps: 50_000_000,
+};
+
 type Mesh = Flood<Gossip<DenseId, Blob>>;
 
 /// (nanoseconds, node, payload) of every delivery.
@@ -28,6 +33,7 @@ struct Setup {
     latency: scenario::Latency,
     arrivals_always: bool,
     validation_ns: u64,
+    handle_ns: u64,
     bytes: u64,
     link: Link,
 }
@@ -41,6 +47,7 @@ impl Default for Setup {
             },
             arrivals_always: false,
             validation_ns: 0,
+            handle_ns: 2000,
             bytes: 10_000,
             link: Link::default(),
         }
@@ -60,12 +67,9 @@ impl Setup {
                 graph,
                 latency: Latency::new(&self.latency, regions),
                 link: self.link.clone(),
-                rates: vec![Rate {
-                    up_bps: 25_000_000,
-                    down_bps: 50_000_000,
-                }],
+                rates: vec![RATE],
                 rate: vec![0; NODES as usize],
-                handle_ns: 2000,
+                handle_ns: self.handle_ns,
                 seed: 3,
                 kinds: FloodMessage::KINDS.len(),
                 arrivals_always: self.arrivals_always,
@@ -207,4 +211,72 @@ fn bounds_end_a_run() {
     world.limits.sim_time_max_ns = world.now().as_nanos() + 1;
     let error = world.run_until(Time::MAX, u64::MAX).unwrap_err();
     assert!(matches!(error, WorldError::Time { .. }), "{error}");
+}
+
+/// The most that a node sent and received in a window of 10 ms of a run, in bytes. At the end of each
+/// window every byte is accounted for.
+fn busiest_windows(world: &mut World<Mesh, Log>) -> (u64, u64) {
+    let (mut up, mut down) = (0, 0);
+    let mut before = world.tallies().to_vec();
+    for window in 1.. {
+        let pause = world.run_until(Time::from_millis(10 * window), u64::MAX);
+        for (before, now) in before.iter().zip(world.tallies()) {
+            up = up.max(now.bytes_up - before.bytes_up);
+            down = down.max(now.bytes_down - before.bytes_down);
+        }
+        before = world.tallies().to_vec();
+        let balance = world.balance();
+        let (waiting, flying) = world.bytes_on_the_way();
+        let left = balance.started + balance.cancelled + balance.dropped + waiting;
+        assert_eq!(balance.offered, left, "window {window}");
+        assert_eq!(balance.started, balance.delivered + balance.lost + flying);
+        let all = |bytes: fn(&Tally) -> u64| world.tallies().iter().map(bytes).sum::<u64>();
+        assert_eq!(all(|tally| tally.bytes_up), balance.started);
+        assert_eq!(all(|tally| tally.bytes_down), balance.delivered);
+        if pause == Ok(Pause::Quiet) {
+            assert_eq!((waiting, flying, world.flights_count()), (0, 0, 0));
+            break;
+        }
+    }
+    (up, down)
+}
+
+#[test]
+fn no_link_carries_more_in_a_window_than_it_can() {
+    let windows = Link {
+        transport: scenario::Transport::Window,
+        loss_ppm: 5000,
+        ..Link::default()
+    };
+    let fair = Link {
+        uplink: scenario::Uplink::Fair,
+        ..Link::default()
+    };
+    for (latency, link) in [
+        (Setup::default().latency, Link::default()),
+        (regions(), Link::default()),
+        (regions(), windows),
+        (Setup::default().latency, fair),
+    ] {
+        let setup = Setup {
+            latency,
+            // What is handled at once is counted when it is there.
+            handle_ns: 0,
+            link: Link {
+                train_bytes_max: 0,
+                ..link
+            },
+            ..Setup::default()
+        };
+        let (up, down) = busiest_windows(&mut setup.world::<Calendar>());
+        // A message that begins in one window ends in the next. It takes its place in a downlink with its
+        // first bit, and is counted when its sender's link has carried the last one.
+        let message = setup.bytes + 100;
+        let most = |bps: u64| bps / 8 / 100;
+        let begun = message * RATE.down_bps / RATE.up_bps;
+        assert!(up <= most(RATE.up_bps) + message, "{up} bytes sent");
+        assert!(down <= most(RATE.down_bps) + begun, "{down} bytes received");
+        // Links of half of the bandwidth could not have done it.
+        assert!(up > most(RATE.up_bps) / 2 + message, "{up} bytes sent");
+    }
 }

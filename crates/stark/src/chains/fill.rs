@@ -1,5 +1,8 @@
 //! Cells of openings, a group at a time: every hash is that of a row of the relation.
 
+#[cfg(test)]
+use super::cells::CellLie;
+use super::cells::{Cells, steps};
 use super::{Chains, HALF, LIMB_DIGITS, LIMBS, RANDOMNESS};
 use crate::arith::DIGEST;
 use crate::error::ProveError;
@@ -24,151 +27,80 @@ pub struct Opening {
     pub path: Vec<[Fp; HALF]>,
 }
 
-/// A cell of instances of all groups that is changed when it is filled.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CellLie {
-    pub(crate) cell: usize,
-    pub(crate) instance: usize,
-    pub(crate) delta: Fp,
-}
-
 /// The cells of a group, and the root that each opening leads to.
 type Filled = (Vec<Fp>, Vec<[Fp; HALF]>);
-
-/// A step of a chain: its place, and what it begins from.
-#[derive(Clone, Copy)]
-struct Step {
-    place: usize,
-    tip: bool,
-    end: bool,
-}
 
 /// The cells of a group, being filled.
 struct Filler<'a> {
     chains: &'a Chains,
-    exec: Exec<'a>,
-    publics: &'a [Fp],
-    lanes: usize,
-    cells: Vec<Fp>,
-    #[cfg(test)]
-    lies: Vec<CellLie>,
+    cells: Cells<'a>,
 }
 
 impl Filler<'_> {
-    fn set(&mut self, cell: usize, lane: usize, value: Fp) {
-        self.cells[cell * self.lanes + lane] = value;
-        #[cfg(test)]
-        for lie in &self.lies {
-            if lie.cell == cell && lie.instance == lane {
-                self.cells[cell * self.lanes + lane] = value + lie.delta;
-            }
-        }
-    }
-
-    fn get(&self, cell: usize, lane: usize) -> Fp {
-        self.cells[cell * self.lanes + lane]
-    }
-
-    fn get_half(&self, lane: usize, cell: impl Fn(usize) -> usize) -> [Fp; HALF] {
-        std::array::from_fn(|x| self.get(cell(x), lane))
-    }
-
-    /// The outputs of a row in all instances.
-    fn row(&self, row: usize) -> Vec<[Fp; 2 * DIGEST]> {
-        let Some(row) = &self.chains.relation().rows[row] else {
-            return Vec::new();
-        };
-        let input =
-            |lane: usize, i: usize| row.inputs[i].value(self.publics, |cell| self.get(cell, lane));
-        let mut states: Vec<[Fp; 2 * DIGEST]> = (0..self.lanes)
-            .map(|lane| std::array::from_fn(|i| input(lane, i)))
-            .collect();
-        self.exec.backend().compress_16(&mut states);
-        states
-    }
-
     fn given(&mut self, openings: &[&Opening]) {
-        let chains = self.chains;
+        let (chains, cells) = (self.chains, &mut self.cells);
+        let encode = chains.last_sponge() + 1;
         for (lane, opening) in openings.iter().enumerate() {
-            for x in 0..HALF {
-                self.set(chains.root(x), lane, opening.root[x]);
-                self.set(chains.parameter(x), lane, opening.parameter[x]);
-                for (i, tip) in opening.tips.iter().enumerate() {
-                    self.set(chains.tip(i, x), lane, tip[x]);
-                }
+            cells.set_all(lane, &opening.root, |x| chains.root(x));
+            cells.set_all(lane, &opening.parameter, |x| chains.parameter(x));
+            for (i, tip) in opening.tips.iter().enumerate() {
+                cells.set_all(lane, tip, |x| chains.tip(i, x));
             }
-            self.set(chains.index(), lane, Fp::new(opening.index as u32));
-            let encode = chains.last_sponge() + 1;
-            for (x, rho) in opening.randomness.iter().enumerate() {
-                self.set(chains.sponge(DIGEST + x, encode), lane, *rho);
-            }
+            cells.set(chains.index(), lane, Fp::new(opening.index as u32));
+            cells.set_all(lane, &opening.randomness, |x| {
+                chains.sponge(DIGEST + x, encode)
+            });
         }
     }
 
     fn encode(&mut self) {
-        let chains = self.chains;
+        let (chains, cells) = (self.chains, &mut self.cells);
         let encode = chains.last_sponge() + 1;
-        for (lane, state) in self.row(chains.sponge_row(encode)).iter().enumerate() {
-            for (x, value) in state[..DIGEST].iter().enumerate() {
-                self.set(chains.sponge(x, encode + 1), lane, *value);
-            }
+        for (lane, state) in cells.narrow(chains.sponge_row(encode)).iter().enumerate() {
+            cells.set_all(lane, &state[..DIGEST], |x| chains.sponge(x, encode + 1));
         }
-        for (lane, state) in self.row(chains.sponge_row(encode + 1)).iter().enumerate() {
+        let hashed = cells.narrow(chains.sponge_row(encode + 1));
+        for (lane, state) in hashed.iter().enumerate() {
             for (limb, value) in state[..LIMBS].iter().enumerate() {
                 let value = value.canonical();
-                self.set(chains.quotient(limb), lane, Fp::new(value >> 24));
+                cells.set(chains.quotient(limb), lane, Fp::new(value >> 24));
                 for t in 0..LIMB_DIGITS {
                     let digit = Fp::new(value >> (3 * t) & 7);
-                    self.set(chains.digit(LIMB_DIGITS * limb + t), lane, digit);
+                    cells.set(chains.digit(LIMB_DIGITS * limb + t), lane, digit);
                 }
             }
         }
-    }
-
-    /// The steps that an instance's digits ask for.
-    fn steps(&self, lane: usize) -> Vec<Step> {
-        let digits = (0..self.chains.parameters().chains)
-            .map(|i| self.get(self.chains.digit(i), lane).canonical() as usize);
-        let of_chain = |(i, digit): (usize, usize)| {
-            (digit..7).map(move |k| Step {
-                place: 8 * i + k,
-                tip: k == digit,
-                end: k == 6,
-            })
-        };
-        digits.enumerate().flat_map(of_chain).collect()
     }
 
     fn walk(&mut self) {
-        let chains = self.chains;
-        for lane in 0..self.lanes {
-            for i in 0..chains.parameters().chains {
-                let tip = self.get_half(lane, |x| chains.tip(i, x));
+        let (chains, cells) = (self.chains, &mut self.cells);
+        let count = chains.parameters().chains;
+        let mut asked = Vec::with_capacity(cells.lanes());
+        for lane in 0..cells.lanes() {
+            for i in 0..count {
                 // The end of a chain that is not walked; the others come below.
-                (0..HALF).for_each(|x| self.set(chains.end(i, x), lane, tip[x]));
+                let tip: [Fp; HALF] = cells.get_all(lane, |x| chains.tip(i, x));
+                cells.set_all(lane, &tip, |x| chains.end(i, x));
             }
+            let digit = |i| cells.get(chains.digit(i), lane).canonical() as usize;
+            asked.push(steps((0..count).map(digit)));
         }
-        let steps: Vec<Vec<Step>> = (0..self.lanes).map(|lane| self.steps(lane)).collect();
-        let mut digests = vec![[Fp::ZERO; HALF]; self.lanes];
+        let mut digests = vec![[Fp::ZERO; HALF]; cells.lanes()];
         for t in 0..chains.parameters().steps {
-            for (lane, steps) in steps.iter().enumerate() {
+            for (lane, steps) in asked.iter().enumerate() {
                 // Too few steps: rows of zeros, which nothing asks for.
                 let Some(step) = steps.get(t) else { continue };
                 if step.tip {
-                    digests[lane] = self.get_half(lane, |x| chains.tip(step.place / 8, x));
+                    digests[lane] = cells.get_all(lane, |x| chains.tip(step.chain, x));
                 }
-                self.set(chains.step(HALF, t), lane, Fp::new(step.place as u32));
-                for (x, value) in digests[lane].iter().enumerate() {
-                    self.set(chains.step(x, t), lane, *value);
-                }
+                let place = 8 * step.chain + step.position;
+                cells.set(chains.step(HALF, t), lane, Fp::new(place as u32));
+                cells.set_all(lane, &digests[lane], |x| chains.step(x, t));
             }
-            for (lane, state) in self.row(t).iter().enumerate() {
+            for (lane, state) in cells.narrow(t).iter().enumerate() {
                 digests[lane].copy_from_slice(&state[..HALF]);
-                if let Some(step) = steps[lane].get(t).filter(|step| step.end) {
-                    for (x, value) in state[..HALF].iter().enumerate() {
-                        self.set(chains.end(step.place / 8, x), lane, *value);
-                    }
+                if let Some(step) = asked[lane].get(t).filter(|step| step.end) {
+                    cells.set_all(lane, &state[..HALF], |x| chains.end(step.chain, x));
                 }
             }
         }
@@ -176,33 +108,34 @@ impl Filler<'_> {
 
     /// Leaf and path; returns the roots.
     fn climb(&mut self, slot: u32, openings: &[&Opening]) -> Vec<[Fp; HALF]> {
-        let chains = self.chains;
+        let (chains, cells) = (self.chains, &mut self.cells);
         let last = chains.last_sponge();
         for k in 0..last {
-            for (lane, state) in self.row(chains.sponge_row(k)).iter().enumerate() {
-                for (x, value) in state[..DIGEST].iter().enumerate() {
-                    self.set(chains.sponge(x, k + 1), lane, *value);
-                }
+            for (lane, state) in cells.narrow(chains.sponge_row(k)).iter().enumerate() {
+                cells.set_all(lane, &state[..DIGEST], |x| chains.sponge(x, k + 1));
             }
         }
-        let mut current = self.row(chains.sponge_row(last));
+        let mut current = cells.narrow(chains.sponge_row(last));
         for level in 0..chains.parameters().levels {
             let right = slot >> level & 1 == 1;
+            let (own, other) = if right { (HALF, 0) } else { (0, HALF) };
             for (lane, state) in current.iter().enumerate() {
-                for (x, value) in state[..HALF].iter().enumerate() {
-                    let sides = [chains.node(x, level), chains.node(HALF + x, level)];
-                    let [own, other] = match right {
-                        true => [sides[1], sides[0]],
-                        false => sides,
-                    };
-                    self.set(own, lane, *value);
-                    self.set(other, lane, openings[lane].path[level][x]);
-                }
+                cells.set_all(lane, &state[..HALF], |x| chains.node(own + x, level));
+                let sibling = &openings[lane].path[level];
+                cells.set_all(lane, sibling, |x| chains.node(other + x, level));
             }
-            current = self.row(chains.node_row(level));
+            current = cells.narrow(chains.node_row(level));
         }
         let half = |state: &[Fp; 2 * DIGEST]| std::array::from_fn(|x| state[x]);
         current.iter().map(half).collect()
+    }
+
+    fn fill(mut self, slot: u32, openings: &[&Opening]) -> Filled {
+        self.given(openings);
+        self.encode();
+        self.walk();
+        let roots = self.climb(slot, openings);
+        (self.cells.into_cells(), roots)
     }
 }
 
@@ -216,7 +149,7 @@ impl Chains {
         &self,
         exec: Exec<'_>,
         slot: u32,
-        message: &[Fp; DIGEST],
+        message: &[Fp],
         openings: &[Opening],
     ) -> Result<Witness, ProveError> {
         let filled = self.fill(exec, slot, message, openings)?;
@@ -232,7 +165,7 @@ impl Chains {
         &self,
         exec: Exec<'_>,
         slot: u32,
-        message: &[Fp; DIGEST],
+        message: &[Fp],
         openings: &[Opening],
     ) -> Result<Vec<[Fp; HALF]>, ProveError> {
         let filled = self.fill(exec, slot, message, openings)?;
@@ -244,7 +177,7 @@ impl Chains {
         &self,
         exec: Exec<'_>,
         slot: u32,
-        message: &[Fp; DIGEST],
+        message: &[Fp],
         openings: &[Opening],
     ) -> Result<Vec<Filled>, ProveError> {
         self.check_openings(openings)?;
@@ -254,22 +187,12 @@ impl Chains {
             let padded: Vec<&Opening> = (g * lanes..(g + 1) * lanes)
                 .map(|i| openings.get(i).unwrap_or(&openings[0]))
                 .collect();
-            let mut filler = self.filler(exec, &publics);
+            let filler = Filler {
+                chains: self,
+                cells: Cells::new(self.relation(), exec, &publics),
+            };
             filler.fill(slot, &padded)
         }))
-    }
-
-    fn filler<'a>(&'a self, exec: Exec<'a>, publics: &'a [Fp]) -> Filler<'a> {
-        let lanes = self.relation().shape.lanes();
-        Filler {
-            chains: self,
-            exec,
-            publics,
-            lanes,
-            cells: vec![Fp::ZERO; self.relation().cells * lanes],
-            #[cfg(test)]
-            lies: Vec::new(),
-        }
     }
 
     fn check_openings(&self, openings: &[Opening]) -> Result<(), ProveError> {
@@ -294,25 +217,19 @@ impl Chains {
     pub(crate) fn lying_group(
         &self,
         slot: u32,
-        message: &[Fp; DIGEST],
+        message: &[Fp],
         openings: &[Opening],
         lies: &[CellLie],
     ) -> Filled {
         let exec = Exec::new(crate::kernel::Backend::portable(), None);
         let publics = self.publics(slot, message);
-        let mut filler = self.filler(exec, &publics);
-        filler.lies = lies.to_vec();
+        let mut cells = Cells::new(self.relation(), exec, &publics);
+        cells.lies = lies.to_vec();
+        let filler = Filler {
+            chains: self,
+            cells,
+        };
         let openings: Vec<&Opening> = openings.iter().collect();
         filler.fill(slot, &openings)
-    }
-}
-
-impl Filler<'_> {
-    fn fill(&mut self, slot: u32, openings: &[&Opening]) -> Filled {
-        self.given(openings);
-        self.encode();
-        self.walk();
-        let roots = self.climb(slot, openings);
-        (std::mem::take(&mut self.cells), roots)
     }
 }

@@ -117,18 +117,11 @@ impl Chains {
                 wires: Vec::new(),
                 bus: vec![None; 1 << shape.positions_log2],
                 tables: vec![
-                    Table {
-                        tag: kind::OCTAL,
-                        size: BASE as usize,
-                        offset: 0,
-                    },
-                    Table {
-                        tag: kind::QUOTIENT,
-                        size: 127,
-                        offset: 128,
-                    },
+                    Table::numbers(kind::OCTAL, BASE, 0),
+                    Table::numbers(kind::QUOTIENT, 127, 128),
                 ],
                 registry_tag: kind::REGISTRY,
+                registry_width: DIGEST,
                 publics: LEVELS_AT + LEVEL_VALUES * levels,
             },
         };
@@ -219,8 +212,11 @@ impl Chains {
     }
 
     fn add_row(&mut self, row: usize, inputs: Vec<Form>, cube: impl Fn(usize) -> usize) {
-        let cubes = std::array::from_fn(cube);
-        self.relation.rows[row] = Some(Row { inputs, cubes });
+        self.relation.rows[row] = Some(Row {
+            inputs,
+            cubes: (0..ROW_CUBES).map(cube).collect(),
+            feed_forward: true,
+        });
     }
 
     fn add_rows(&mut self) {
@@ -358,7 +354,11 @@ impl Chains {
     }
 
     /// The public values of a slot and a message.
-    pub fn publics(&self, slot: u32, message: &[Fp; DIGEST]) -> Vec<Fp> {
+    ///
+    /// # Panics
+    /// If the message has not eight elements: the caller hashes it.
+    pub fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
+        assert_eq!(message.len(), DIGEST, "a message is one block");
         let tweak = |kind: u32, sub: u32, index: u32| {
             let first = (kind << 26) + ((index >> 16) << 10) + sub;
             [Fp::new(first), Fp::new(index & 0xffff)]

@@ -14,8 +14,10 @@
 //! 8i + 7. So rows form paths, and the lecture shows that chain i is walked exactly from its digit
 //! to 7, and that the number of rows enforces the sum of the digits.
 
-pub(crate) mod fill;
+pub(crate) mod cells;
+mod fill;
 mod layout;
+pub mod lean;
 #[cfg(test)]
 pub(crate) mod tests;
 

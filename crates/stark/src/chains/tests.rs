@@ -35,14 +35,18 @@ pub(crate) fn exec() -> Exec<'static> {
 }
 
 /// The digits that randomness gives a message, if none of the limbs is p − 1.
-fn digits(chains: &Chains, slot: u32, message: &[Fp; 8], opening: &Opening) -> Option<Vec<u32>> {
+fn digits(chains: &Chains, slot: u32, message: &[Fp], opening: &Opening) -> Option<Vec<u32>> {
     let publics = chains.publics(slot, message);
     let mut right = [Fp::ZERO; DIGEST];
     right[..6].copy_from_slice(&opening.randomness);
     right[6..].copy_from_slice(&publics[12..14]);
     let mut parameter = [Fp::ZERO; DIGEST];
     parameter[..4].copy_from_slice(&opening.parameter);
-    let lanes = compress(compress(*message, right), parameter).map(Fp::canonical);
+    let lanes = compress(
+        compress(std::array::from_fn(|i| message[i]), right),
+        parameter,
+    )
+    .map(Fp::canonical);
     let digit = |i: usize| lanes[i / 8] >> (3 * (i % 8)) & 7;
     (!lanes.contains(&(P - 1))).then(|| (0..64).map(digit).collect())
 }
@@ -51,7 +55,7 @@ fn digits(chains: &Chains, slot: u32, message: &[Fp; 8], opening: &Opening) -> O
 pub(crate) fn opening(
     chains: &Chains,
     slot: u32,
-    message: &[Fp; 8],
+    message: &[Fp],
     index: usize,
     steps: usize,
 ) -> Opening {
@@ -116,11 +120,11 @@ impl Example {
             rows[opening.index] = key(opening);
             bitfield[opening.index] = true;
         }
-        let registry = Registry::new(&rows, log2).unwrap();
+        let registry = Registry::new(&rows, DIGEST, log2).unwrap();
         let statement = Statement {
             set: parameters.id,
             slot,
-            message: MESSAGE,
+            message: MESSAGE.to_vec(),
             committee: 7,
             level: 0,
             registry: registry_digest(exec(), &registry, parameters.id, 7),
@@ -225,7 +229,7 @@ fn cells_that_nobody_reads_are_the_spare_ones() {
 #[test]
 fn hashes_are_those_of_the_compact_set() {
     let chains = Chains::new(Parameters::COMPACT);
-    let message = std::array::from_fn(|i| Fp::new(100 + i as u32));
+    let message = std::array::from_fn::<_, 8, _>(|i| Fp::new(100 + i as u32));
     let slot = 123_456_789;
     let publics = chains
         .publics(slot, &message)

@@ -21,14 +21,17 @@ use crate::kernel::{Backend, Circulant, DOT_MAX, MIXED, Packed, Pass, SMALL_SUM_
 
 use block::{Block, ROWS};
 use single::Single;
-pub(crate) use trace::{
-    CUBES, PARTIAL_ROUNDS, STATES, Trace, forms_16, full_round_16, rest_16, trace_16,
-};
+pub(crate) use trace::{Permutation, STATES, Trace, Width};
 
 /// Lanes of the narrow permutation.
 pub const WIDTH_16: usize = 16;
 /// Lanes of the wide permutation.
 pub const WIDTH_24: usize = 24;
+
+/// Partial rounds of width 16.
+const PARTIAL_16: usize = 20;
+/// Partial rounds of width 24.
+const PARTIAL_24: usize = 23;
 
 /// Full rounds before the partial ones, and again after them.
 const HALF_FULL: usize = 4;
@@ -105,6 +108,14 @@ impl<const T: usize> Tables<T> {
         }
     }
 
+    /// An entry of the matrix as an element.
+    fn entry(&self, word: u64) -> Fp {
+        match self.circulant.is_some() {
+            true => Fp::new(word as u32),
+            false => Fp::from_word(word as u32),
+        }
+    }
+
     /// The rounds as they are defined, one after the other.
     #[cfg(test)]
     fn permute_plainly(&self, state: &mut [Fp; T]) {
@@ -117,11 +128,11 @@ impl<const T: usize> Tables<T> {
             for x in &mut state[..if full { T } else { 1 }] {
                 *x = *x * *x * *x;
             }
-            let entry = |w: u64| match self.circulant.is_some() {
-                true => Fp::new(w as u32),
-                false => Fp::from_word(w as u32),
+            let row = |i: usize| {
+                (0..T)
+                    .map(|j| self.entry(self.matrix[i][j]) * state[j])
+                    .sum()
             };
-            let row = |i: usize| (0..T).map(|j| entry(self.matrix[i][j]) * state[j]).sum();
             *state = std::array::from_fn(row);
         }
     }
@@ -160,9 +171,8 @@ impl<const T: usize> Tables<T> {
     }
 }
 
-static TABLES_16: LazyLock<Tables<WIDTH_16>> =
-    LazyLock::new(|| Tables::new(ROW_16, PARTIAL_ROUNDS));
-static TABLES_24: LazyLock<Tables<WIDTH_24>> = LazyLock::new(|| Tables::new(ROW_24, 23));
+static TABLES_16: LazyLock<Tables<WIDTH_16>> = LazyLock::new(|| Tables::new(ROW_16, PARTIAL_16));
+static TABLES_24: LazyLock<Tables<WIDTH_24>> = LazyLock::new(|| Tables::new(ROW_24, PARTIAL_24));
 
 /// Up to a vector's elements divided by this, states are permuted one by one: two with AVX-512, one
 /// with AVX2. A vector takes as long as three to four states, measured on a Sapphire Rapids core.

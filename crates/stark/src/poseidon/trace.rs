@@ -1,24 +1,78 @@
-//! All states of many permutations of width 16, as the proof of them needs.
+//! All states of many permutations of one width, as the proof of them needs.
 
 use std::sync::LazyLock;
 
-use super::{HALF_FULL, TABLES_16, Tables, WIDTH_16};
+use super::{HALF_FULL, TABLES_16, TABLES_24, Tables, WIDTH_16, WIDTH_24};
 use crate::exec::Exec;
 use crate::field::Fp;
-use crate::kernel::{Packed, Pass};
-
-/// Partial rounds of width 16.
-pub(crate) const PARTIAL_ROUNDS: usize = 20;
-
-/// Cubes of partial rounds that are committed: the last one is written out.
-pub(crate) const CUBES: usize = PARTIAL_ROUNDS - 1;
+use crate::kernel::{Backend, Packed, Pass};
 
 /// Full rounds.
-pub(crate) const FULL_ROUNDS: usize = 2 * HALF_FULL;
+const FULL_ROUNDS: usize = 2 * HALF_FULL;
 
 /// States that are kept: before the full rounds 0 to 3, before the partial rounds, before the
 /// full rounds 4 to 7, and the last one.
 pub(crate) const STATES: usize = FULL_ROUNDS + 2;
+
+/// The two permutations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// Sixteen lanes.
+    Narrow,
+    /// Twenty-four lanes.
+    Wide,
+}
+
+impl Width {
+    /// Lanes of a state.
+    pub(crate) const fn lanes(self) -> usize {
+        match self {
+            Width::Narrow => WIDTH_16,
+            Width::Wide => WIDTH_24,
+        }
+    }
+
+    /// Partial rounds.
+    pub(crate) const fn partial(self) -> usize {
+        match self {
+            Width::Narrow => super::PARTIAL_16,
+            Width::Wide => super::PARTIAL_24,
+        }
+    }
+
+    /// Cubes of partial rounds that are committed: the last one is written out.
+    pub(crate) const fn cubes(self) -> usize {
+        self.partial() - 1
+    }
+
+    /// What the proof of the permutation needs.
+    pub(crate) fn permutation(self) -> &'static Permutation {
+        match self {
+            Width::Narrow => &NARROW,
+            Width::Wide => &WIDE,
+        }
+    }
+
+    /// The trace of permutations whose inputs are `[block][row][lane of the state][instance]`.
+    pub(crate) fn trace(self, exec: Exec<'_>, instances: usize, inputs: Vec<Fp>) -> Trace {
+        match self {
+            Width::Narrow => trace(&TABLES_16, self, exec, instances, inputs),
+            Width::Wide => trace(&TABLES_24, self, exec, instances, inputs),
+        }
+    }
+}
+
+/// The rounds of a permutation as the proof of it needs them.
+pub(crate) struct Permutation {
+    /// Constants of the eight full rounds.
+    constants: Vec<Vec<Fp>>,
+    /// The matrix, by rows.
+    matrix: Vec<Vec<Fp>>,
+    /// The partial rounds.
+    pub(crate) forms: PartialForms,
+    /// States, S-box inputs and cubes of the permutation of zeros: what an unused permutation has.
+    pub(crate) rest: Trace,
+}
 
 /// The partial rounds as affine forms: see the module `block`.
 pub(crate) struct PartialForms {
@@ -34,40 +88,63 @@ pub(crate) struct PartialForms {
     pub(crate) leaves_constant: Vec<Fp>,
 }
 
-static FORMS_16: LazyLock<PartialForms> = LazyLock::new(|| {
-    let block = &TABLES_16.block;
-    let mut forms = PartialForms {
-        enters_state: Vec::new(),
-        enters_cubes: Vec::new(),
-        enters_constant: Vec::new(),
-        leaves: Vec::new(),
-        leaves_constant: Vec::new(),
-    };
-    for (a, b, e) in block.enters() {
-        forms.enters_state.push(a);
-        forms.enters_cubes.push(b);
-        forms.enters_constant.push(e);
-    }
-    for (row, f) in block.leaves() {
-        forms.leaves.push(row);
-        forms.leaves_constant.push(f);
-    }
-    forms
-});
+static NARROW: LazyLock<Permutation> =
+    LazyLock::new(|| Permutation::new(&TABLES_16, Width::Narrow));
+static WIDE: LazyLock<Permutation> = LazyLock::new(|| Permutation::new(&TABLES_24, Width::Wide));
 
-/// The affine forms of width 16.
-pub(crate) fn forms_16() -> &'static PartialForms {
-    &FORMS_16
+impl PartialForms {
+    fn new<const T: usize>(tables: &Tables<T>) -> PartialForms {
+        let mut forms = PartialForms {
+            enters_state: Vec::new(),
+            enters_cubes: Vec::new(),
+            enters_constant: Vec::new(),
+            leaves: Vec::new(),
+            leaves_constant: Vec::new(),
+        };
+        for (a, b, e) in tables.block.enters() {
+            forms.enters_state.push(a);
+            forms.enters_cubes.push(b);
+            forms.enters_constant.push(e);
+        }
+        for (row, f) in tables.block.leaves() {
+            forms.leaves.push(row);
+            forms.leaves_constant.push(f);
+        }
+        forms
+    }
 }
 
-/// Constants and matrix of full round `round` (0 to 7) of width 16.
-pub(crate) fn full_round_16(round: usize) -> ([Fp; WIDTH_16], [[Fp; WIDTH_16]; WIDTH_16]) {
-    let index = match round < HALF_FULL {
-        true => round,
-        false => round + PARTIAL_ROUNDS,
-    };
-    let matrix = TABLES_16.matrix.map(|row| row.map(|x| Fp::new(x as u32)));
-    (TABLES_16.constants[index], matrix)
+impl Permutation {
+    fn new<const T: usize>(tables: &Tables<T>, width: Width) -> Permutation {
+        let exec = Exec::new(Backend::portable(), None);
+        let full = |round: usize| tables.constants[tables.full_index(round)].to_vec();
+        let entry = |x: &u64| tables.entry(*x);
+        Permutation {
+            constants: (0..FULL_ROUNDS).map(full).collect(),
+            matrix: tables
+                .matrix
+                .iter()
+                .map(|row| row.iter().map(entry).collect())
+                .collect(),
+            forms: PartialForms::new(tables),
+            rest: trace(tables, width, exec, 1, vec![Fp::ZERO; T]),
+        }
+    }
+
+    /// Constants and matrix of full round `round` (0 to 7).
+    pub(crate) fn full_round(&self, round: usize) -> (&[Fp], &[Vec<Fp>]) {
+        (&self.constants[round], &self.matrix)
+    }
+}
+
+impl<const T: usize> Tables<T> {
+    /// The round of all that full round `round` (0 to 7) is.
+    fn full_index(&self, round: usize) -> usize {
+        match round < HALF_FULL {
+            true => round,
+            false => round + self.constants.len() - FULL_ROUNDS,
+        }
+    }
 }
 
 /// States and cubes of permutations, in *blocks*: for each block, row and lane of the state
@@ -85,8 +162,9 @@ pub(crate) struct Trace {
 }
 
 /// All states of the permutations of one row of a block.
-struct Row<'a> {
-    tables: &'a Tables<WIDTH_16>,
+struct Row<'a, const T: usize> {
+    tables: &'a Tables<T>,
+    width: Width,
     instances: usize,
     input: &'a [Fp],
 }
@@ -109,36 +187,36 @@ impl RowTrace {
     }
 }
 
-impl Pass for Row<'_> {
+impl<const T: usize> Pass for Row<'_, T> {
     type Output = RowTrace;
 
     #[inline(always)]
     fn run<V: Packed>(self) -> RowTrace {
         let n = self.instances;
+        let (partial, cubes) = (self.width.partial(), self.width.cubes());
         let mut out = RowTrace {
-            states: vec![vec![Fp::ZERO; WIDTH_16 * n]; STATES - 1],
-            enters: vec![Fp::ZERO; PARTIAL_ROUNDS * n],
-            cubes: vec![Fp::ZERO; CUBES * n],
+            states: vec![vec![Fp::ZERO; T * n]; STATES - 1],
+            enters: vec![Fp::ZERO; partial * n],
+            cubes: vec![Fp::ZERO; cubes * n],
         };
         for x in (0..n).step_by(V::LANES) {
-            let mut state = [V::splat(Fp::ZERO); WIDTH_16];
+            let mut state = [V::splat(Fp::ZERO); T];
             for (i, lane) in state.iter_mut().enumerate() {
                 *lane = V::load(&self.input[i * n + x..]);
             }
             for k in 0..STATES - 1 {
                 if k == HALF_FULL {
                     let [enters] = self.tables.block.apply(std::array::from_mut(&mut state));
-                    for (l, enter) in enters[..PARTIAL_ROUNDS].iter().enumerate() {
+                    for (l, enter) in enters[..partial].iter().enumerate() {
                         enter.store(&mut out.enters[l * n + x..]);
-                        if l < CUBES {
+                        if l < cubes {
                             enter.cube().store(&mut out.cubes[l * n + x..]);
                         }
                     }
                 } else {
-                    let round = k - usize::from(k > HALF_FULL);
-                    let index = round + if round < HALF_FULL { 0 } else { PARTIAL_ROUNDS };
-                    self.tables
-                        .full_round(&mut state, &self.tables.constants[index]);
+                    let index = self.tables.full_index(k - usize::from(k > HALF_FULL));
+                    let constants = &self.tables.constants[index];
+                    self.tables.full_round(&mut state, constants);
                 }
                 for (i, lane) in state.iter().enumerate() {
                     lane.store(&mut out.states[k][i * n + x..]);
@@ -149,15 +227,21 @@ impl Pass for Row<'_> {
     }
 }
 
-/// The trace of permutations whose inputs are `[block][row][lane of the state][instance]`.
-pub(crate) fn trace_16(exec: Exec<'_>, instances: usize, inputs: Vec<Fp>) -> Trace {
-    let width = WIDTH_16 * instances;
+fn trace<const T: usize>(
+    tables: &Tables<T>,
+    width: Width,
+    exec: Exec<'_>,
+    instances: usize,
+    inputs: Vec<Fp>,
+) -> Trace {
+    let size = T * instances;
     let backend = exec.backend_for(instances);
-    let rows = exec.map(inputs.len() / width, |row| {
+    let rows = exec.map(inputs.len() / size, |row| {
         backend.run(Row {
-            tables: &TABLES_16,
+            tables,
+            width,
             instances,
-            input: &inputs[row * width..][..width],
+            input: &inputs[row * size..][..size],
         })
     });
     let mut joined = exec.map(STATES + 1, |part| {
@@ -174,58 +258,66 @@ pub(crate) fn trace_16(exec: Exec<'_>, instances: usize, inputs: Vec<Fp>) -> Tra
     }
 }
 
-/// States, S-box inputs and cubes of the permutation of zeros: what an unused permutation has.
-pub(crate) fn rest_16() -> &'static Trace {
-    static REST: LazyLock<Trace> = LazyLock::new(|| {
-        let exec = Exec::new(crate::kernel::Backend::portable(), None);
-        trace_16(exec, 1, vec![Fp::ZERO; WIDTH_16])
-    });
-    &REST
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Backend;
     use crate::test_random::Random;
+
+    fn permuted(width: Width, state: &[Fp]) -> Vec<Fp> {
+        let portable = Backend::portable();
+        match width {
+            Width::Narrow => {
+                let mut state = [std::array::from_fn(|i| state[i])];
+                portable.permute_16(&mut state);
+                state[0].to_vec()
+            }
+            Width::Wide => {
+                let mut state = [std::array::from_fn(|i| state[i])];
+                portable.permute_24(&mut state);
+                state[0].to_vec()
+            }
+        }
+    }
 
     #[test]
     fn the_last_state_is_the_permutation_and_the_forms_hold() {
         let mut random = Random::new(2);
-        let inputs: Vec<Fp> = (0..2 * WIDTH_16 * 16).map(|_| random.fp()).collect();
-        for backend in Backend::available() {
-            let trace = trace_16(Exec::new(backend, None), 16, inputs.clone());
-            for row in 0..2 {
-                for x in 0..16 {
-                    let at = |k: usize, i: usize| trace.states[k][(row * 16 + i) * 16 + x];
-                    let mut state = [std::array::from_fn(|i| at(0, i))];
-                    Backend::portable().permute_16(&mut state);
-                    assert_eq!(state[0], std::array::from_fn(|i| at(STATES - 1, i)));
-                    let enter = |k: usize| trace.enters[(row * PARTIAL_ROUNDS + k) * 16 + x];
-                    let forms = forms_16();
-                    for k in 0..PARTIAL_ROUNDS {
-                        let a = &forms.enters_state[k];
-                        let b = &forms.enters_cubes[k];
-                        let by_state: Fp = (0..16).map(|i| a[i] * at(HALF_FULL, i)).sum();
-                        let cube = |x: Fp| x * x * x;
-                        let by_cubes: Fp = (0..k).map(|l| b[l] * cube(enter(l))).sum();
-                        assert_eq!(enter(k), by_state + by_cubes + forms.enters_constant[k]);
-                        if k < CUBES {
-                            let committed = trace.cubes[(row * CUBES + k) * 16 + x];
-                            assert_eq!(committed, cube(enter(k)));
-                        }
-                    }
-                    let (constants, matrix) = full_round_16(7);
-                    let last: Fp = (0..16)
-                        .map(|j| {
-                            let x = at(STATES - 2, j) + constants[j];
-                            matrix[3][j] * x * x * x
-                        })
-                        .sum();
-                    assert_eq!(last, at(STATES - 1, 3));
+        for width in [Width::Narrow, Width::Wide] {
+            let lanes = width.lanes();
+            let inputs: Vec<Fp> = (0..2 * lanes * 16).map(|_| random.fp()).collect();
+            for backend in Backend::available() {
+                let trace = width.trace(Exec::new(backend, None), 16, inputs.clone());
+                for (row, x) in (0..2).flat_map(|row| (0..16).map(move |x| (row, x))) {
+                    check(width, &trace, row, x);
                 }
             }
+            assert_eq!(width.permutation().rest.states.len(), STATES);
+            assert_eq!(width.permutation().rest.cubes.len(), width.cubes());
         }
-        assert_eq!(rest_16().states.len(), STATES);
+    }
+
+    fn check(width: Width, trace: &Trace, row: usize, x: usize) {
+        let lanes = width.lanes();
+        let at = |k: usize, i: usize| trace.states[k][(row * lanes + i) * 16 + x];
+        let state = |k: usize| (0..lanes).map(|i| at(k, i)).collect::<Vec<_>>();
+        assert_eq!(permuted(width, &state(0)), state(STATES - 1));
+        let enter = |k: usize| trace.enters[(row * width.partial() + k) * 16 + x];
+        let forms = &width.permutation().forms;
+        let cube = |x: Fp| x * x * x;
+        for k in 0..width.partial() {
+            let a = &forms.enters_state[k];
+            let b = &forms.enters_cubes[k];
+            let by_state: Fp = (0..lanes).map(|i| a[i] * at(HALF_FULL, i)).sum();
+            let by_cubes: Fp = (0..k).map(|l| b[l] * cube(enter(l))).sum();
+            assert_eq!(enter(k), by_state + by_cubes + forms.enters_constant[k]);
+            if k < width.cubes() {
+                let committed = trace.cubes[(row * width.cubes() + k) * 16 + x];
+                assert_eq!(committed, cube(enter(k)));
+            }
+        }
+        let (constants, matrix) = width.permutation().full_round(7);
+        let term = |j: usize| matrix[3][j] * cube(at(STATES - 2, j) + constants[j]);
+        let last: Fp = (0..lanes).map(term).sum();
+        assert_eq!(last, at(STATES - 1, 3));
     }
 }

@@ -10,7 +10,7 @@ use crate::exec::Exec;
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::multilinear::{eq_table, powers};
-use crate::poseidon::{CUBES, PARTIAL_ROUNDS, Trace, WIDTH_16, full_round_16, rest_16};
+use crate::poseidon::{Permutation, Trace};
 use crate::sumcheck::{cubic, send_round};
 use crate::transcript::Sender;
 use crate::vector::{Planes, Words, words};
@@ -44,6 +44,7 @@ pub(super) struct Prover<'a> {
     pub(super) exec: Exec<'a>,
     pub(super) units: &'a Units,
     pub(super) trace: &'a Trace,
+    pub(super) permutation: &'static Permutation,
 }
 
 /// What is bound by a skip message, ready for the rounds over units.
@@ -232,17 +233,18 @@ impl<'a> Prover<'a> {
         point: &Point<Ext>,
     ) -> (Point<Ext>, Values) {
         let alpha = sender.challenge();
-        let (constants, _) = full_round_16(round);
-        let weights = full_weights(round, &powers(Ext::ONE, alpha, WIDTH_16));
-        let columns = self.columns(values, WIDTH_16);
+        let width = self.units.width.lanes();
+        let (constants, _) = self.permutation.full_round(round);
+        let weights = self.full_weights(round, &powers(Ext::ONE, alpha, width));
+        let columns = self.columns(values, width);
         let eq = eq_table(Ext::ONE, &point.lanes);
         let block_weights = self.block_weights(&point.high);
         let by_point = [vec![words(&weights)]];
-        let sums = self.skip_sums(columns, &constants, &by_point, [&eq, &block_weights], 3);
+        let sums = self.skip_sums(columns, constants, &by_point, [&eq, &block_weights], 3);
         let z = send_skip(sender, domain().interpolate(&sums), SKIP_DEGREE);
         let basis = lagrange(&Native::new(&[]), z);
         let roots: Values = weights.iter().map(|w| w.cube_root()).collect();
-        let rest = rest_16().states[round + usize::from(round >= 4)].iter();
+        let rest = self.permutation.rest.states[round + usize::from(round >= 4)].iter();
         let folded = Folded {
             columns: self.fold_rows(
                 columns,
@@ -250,19 +252,19 @@ impl<'a> Prover<'a> {
                 &[roots
                     .iter()
                     .zip(constants)
-                    .map(|(root, c)| *root * c)
+                    .map(|(root, c)| *root * *c)
                     .collect()],
             ),
             linear: None,
             rest: roots
                 .iter()
                 .zip(rest.zip(constants))
-                .map(|(root, (rest, c))| *root * (*rest + c))
+                .map(|(root, (rest, c))| *root * (*rest + *c))
                 .collect(),
             rest_linear: Ext::ZERO,
         };
         let (high, lanes, last) = self.bind_units(sender, point, folded);
-        let states = unscaled(&last, &roots, &constants);
+        let states = unscaled(&last, &roots, constants);
         sender.send(&states);
         (Point { z, high, lanes }, states)
     }
@@ -270,12 +272,13 @@ impl<'a> Prover<'a> {
     /// All partial rounds; claims on the state before them and on the committed cubes.
     fn partial(&self, sender: &mut Sender, point: &Point<Ext>) -> (Point<Ext>, Values) {
         let (alpha, delta) = (sender.challenge(), sender.challenge());
-        let weights = partial_weights(&Native::new(&[]), alpha, delta);
-        let enters = self.columns(&self.trace.enters, PARTIAL_ROUNDS);
+        let width = self.units.width;
+        let weights = partial_weights(&Native::new(&[]), width, alpha, delta);
+        let enters = self.columns(&self.trace.enters, width.partial());
         let eq = eq_table(Ext::ONE, &point.lanes);
         let block_weights = self.block_weights(&point.high);
         let by_point = [vec![words(&weights.cubes)]];
-        let zeros = [Fp::ZERO; PARTIAL_ROUNDS];
+        let zeros = vec![Fp::ZERO; width.partial()];
         let sums = self.skip_sums(enters, &zeros, &by_point, [&eq, &block_weights], 3);
         let mut coefficients = domain().interpolate(&sums);
         let linear_sums = self.all_linear_sums([&eq, &block_weights]);
@@ -292,14 +295,14 @@ impl<'a> Prover<'a> {
 
         let basis = lagrange(&Native::new(&[]), z);
         let roots: Values = weights.cubes.iter().map(|w| w.cube_root()).collect();
-        let rest = rest_16();
+        let rest = &self.permutation.rest;
         let rest_linear = rest.states[4].iter().chain(&rest.cubes);
         let rest_linear = rest_linear.zip(&weights.linear).map(|(x, w)| *w * *x).sum();
         let folded = Folded {
             columns: self.fold_rows(
                 enters,
                 &[roots.iter().map(|root| scaled(&basis, *root)).collect()],
-                &[vec![Ext::ZERO; PARTIAL_ROUNDS]],
+                &[vec![Ext::ZERO; width.partial()]],
             ),
             linear: Some(self.fold_linear(&basis, &weights.linear)),
             rest: roots
@@ -318,8 +321,9 @@ impl<'a> Prover<'a> {
 
     /// The linear sums of state and committed cubes.
     fn all_linear_sums(&self, weights: [&[Ext]; 2]) -> Values {
-        let states = self.columns(&self.trace.states[4], WIDTH_16);
-        let cubes = self.columns(&self.trace.cubes, CUBES);
+        let width = self.units.width;
+        let states = self.columns(&self.trace.states[4], width.lanes());
+        let cubes = self.columns(&self.trace.cubes, width.cubes());
         let mut sums = self.linear_sums(states, weights);
         sums.extend(self.linear_sums(cubes, weights));
         sums
@@ -327,11 +331,11 @@ impl<'a> Prover<'a> {
 
     /// Σ_c w_c·column_c at z, for state and committed cubes.
     fn fold_linear(&self, basis: &[Ext], weights: &[Ext]) -> Planes {
-        let (of_states, of_cubes) = weights.split_at(WIDTH_16);
-        let parts = [
-            (self.columns(&self.trace.states[4], WIDTH_16), of_states),
-            (self.columns(&self.trace.cubes, CUBES), of_cubes),
-        ];
+        let width = self.units.width;
+        let (of_states, of_cubes) = weights.split_at(width.lanes());
+        let states = self.columns(&self.trace.states[4], width.lanes());
+        let cubes = self.columns(&self.trace.cubes, width.cubes());
+        let parts = [(states, of_states), (cubes, of_cubes)];
         let mut out = Planes::zero(self.trace.instances * self.width());
         for (columns, weights) in parts {
             let rows = [weights.iter().map(|w| scaled(basis, *w)).collect()];
@@ -348,7 +352,7 @@ impl<'a> Prover<'a> {
         let eq = eq_table(Ext::ONE, &point.lanes);
         let block_weights = self.block_weights(&point.high);
         let unused = Ext::ONE - block_weights.iter().copied().sum();
-        let rest = rest_16();
+        let rest = &self.permutation.rest;
         let rest = rest.states[4].iter().chain(&rest.cubes);
         let sums = self.all_linear_sums([&eq, &block_weights]);
         let used = sums.chunks_exact(ROWS).map(|rows| -> Ext {
@@ -361,13 +365,13 @@ impl<'a> Prover<'a> {
             .map(|(used, rest)| used + unused * *rest)
             .collect()
     }
-}
 
-/// w_i = Σ_j α_j·M_ji: the weights of the cubes of a full round.
-pub(super) fn full_weights(round: usize, alphas: &[Ext]) -> Values {
-    let (_, matrix) = full_round_16(round);
-    let weight = |i: usize| alphas.iter().zip(&matrix).map(|(a, row)| *a * row[i]).sum();
-    (0..WIDTH_16).map(weight).collect()
+    /// w_i = Σ_j α_j·M_ji: the weights of the cubes of a full round.
+    pub(super) fn full_weights(&self, round: usize, alphas: &[Ext]) -> Values {
+        let (_, matrix) = self.permutation.full_round(round);
+        let weight = |i: usize| alphas.iter().zip(matrix).map(|(a, row)| *a * row[i]).sum();
+        (0..matrix.len()).map(weight).collect()
+    }
 }
 
 /// Words of weights times a factor.
@@ -401,7 +405,12 @@ pub(crate) fn prove(
     trace: &Trace,
     claim: &OutputClaim<Ext>,
 ) -> Leaves<Ext> {
-    let prover = Prover { exec, units, trace };
+    let prover = Prover {
+        exec,
+        units,
+        trace,
+        permutation: units.width.permutation(),
+    };
     let (mut point, _) = prove_output(&prover, sender, claim);
     for round in [6, 5, 4] {
         (point, _) = prover.full(sender, round, &trace.states[round + 1], &point);
@@ -413,13 +422,8 @@ pub(crate) fn prove(
     }
     Leaves {
         cubes_at,
-        cubes: values[WIDTH_16..].to_vec(),
+        cubes: values[units.width.lanes()..].to_vec(),
         inputs_at: point,
         inputs,
     }
-}
-
-/// The cube u_k of an unused permutation.
-pub(crate) fn rest_value(k: usize) -> Fp {
-    rest_16().cubes[k]
 }

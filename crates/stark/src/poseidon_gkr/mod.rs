@@ -1,4 +1,4 @@
-//! Many permutations of width 16, from random sums of their outputs to random points of their
+//! Many permutations of one width, from random sums of their outputs to random points of their
 //! inputs and of the committed cubes.
 //!
 //! Permutations are numbered by a row h in H, the sixteenth roots of unity, and a unit y on a cube.
@@ -10,7 +10,8 @@
 //! From the last round to the first, a layer takes claims on all lanes of the state at one point to
 //! claims at another: one *skip* message binds the row by a polynomial of degree 45, and
 //! sumcheck binds the coordinates of the unit. All partial rounds are one layer, whose claims
-//! include the cubes u_0 … u_18, which are committed.
+//! include the cubes but the last, u_0 … u_18 of width 16 and u_0 … u_21 of width 24, which are
+//! committed.
 
 mod layers;
 mod output;
@@ -20,11 +21,12 @@ pub(crate) mod skip;
 mod tests;
 mod verifier;
 
-pub(crate) use layers::{prove, rest_value};
+pub(crate) use layers::prove;
 pub(crate) use verifier::verify;
 
+use crate::error::VerifyError;
 use crate::extension::Ext;
-use crate::poseidon::CUBES;
+use crate::poseidon::{WIDTH_24, Width};
 
 /// Coefficients of a skip message without c_0: degree 45.
 const SKIP_DEGREE: usize = 45;
@@ -38,9 +40,14 @@ const OUTPUT_ROUND_DEGREE: usize = 4;
 /// Degree of all other rounds.
 const ROUND_DEGREE: usize = 3;
 
+/// Lanes that weights are given for: those of the widest state.
+pub(crate) const LANES: usize = WIDTH_24;
+
 /// Which units are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Units {
+    /// The permutation.
+    pub(crate) width: Width,
     /// Coordinates of an instance within its group.
     pub(crate) lanes_log2: usize,
     /// Coordinates of a unit within an instance.
@@ -69,6 +76,24 @@ impl Units {
         let group = self.first_group + block / self.places.len();
         group << self.places_log2 | self.places[block % self.places.len()]
     }
+
+    /// What is refused if a full round (0 to 7) does not hold: rounds are numbered with the partial
+    /// ones, which are the fourth.
+    fn refused(&self, round: usize) -> VerifyError {
+        self.refused_at(round + if round < 4 { 0 } else { self.width.partial() })
+    }
+
+    fn refused_at(&self, round: usize) -> VerifyError {
+        match self.width {
+            Width::Narrow => VerifyError::PoseidonLayer(round),
+            Width::Wide => VerifyError::WidePoseidonLayer(round),
+        }
+    }
+
+    /// The same for the partial rounds.
+    fn partial_refused(&self) -> VerifyError {
+        self.refused_at(4)
+    }
 }
 
 /// Where states are claimed.
@@ -85,8 +110,9 @@ pub(crate) struct Point<E> {
 /// A sum of outputs of permutations, Σ weight(row, lane)·κ(group)·eq(lanes, ·)·output = value.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputClaim<E> {
-    /// Weights of the lanes of each row: 16 rows for each place, used or not.
-    pub(crate) weights: Vec<[E; 16]>,
+    /// Weights of the lanes of each row: 16 rows for each place, used or not. A state may have fewer
+    /// lanes.
+    pub(crate) weights: Vec<[E; LANES]>,
     /// κ for each used group.
     pub(crate) groups: Vec<E>,
     /// The point of the instances.
@@ -100,15 +126,15 @@ pub(crate) struct OutputClaim<E> {
 pub(crate) struct Leaves<E> {
     /// Where the cubes are claimed.
     pub(crate) cubes_at: Point<E>,
-    /// u_0 … u_18.
+    /// All cubes but the last.
     pub(crate) cubes: Vec<E>,
     /// Where the inputs are claimed.
     pub(crate) inputs_at: Point<E>,
-    /// The sixteen lanes of the inputs.
+    /// The lanes of the inputs.
     pub(crate) inputs: Vec<E>,
 }
 
-/// Weights of the partial layer: of the twenty cubes, and of state and committed cubes.
+/// Weights of the partial layer: of all cubes, and of state and committed cubes.
 struct PartialWeights<E> {
     cubes: Vec<E>,
     linear: Vec<E>,
@@ -116,10 +142,10 @@ struct PartialWeights<E> {
 
 /// Elements of the extension that [`prove`] sends.
 pub(crate) fn sent(units: &Units) -> usize {
-    let rounds = units.lanes_log2 * ROUND_DEGREE;
-    let full = SKIP_DEGREE + rounds + units.high_log2() * ROUND_DEGREE + 16;
-    let output = OUTPUT_SKIP_DEGREE + rounds + units.high_log2() * OUTPUT_ROUND_DEGREE + 16;
-    output + 8 * full + CUBES
+    let (rounds, lanes) = (units.lanes_log2 * ROUND_DEGREE, units.width.lanes());
+    let full = SKIP_DEGREE + rounds + units.high_log2() * ROUND_DEGREE + lanes;
+    let output = OUTPUT_SKIP_DEGREE + rounds + units.high_log2() * OUTPUT_ROUND_DEGREE + lanes;
+    output + 8 * full + units.width.cubes()
 }
 
 /// The field whose elements the prover computes with.

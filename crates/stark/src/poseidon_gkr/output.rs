@@ -2,11 +2,10 @@
 
 use super::layers::{Prover, send_skip, unscaled};
 use super::skip::{COSETS, ROWS, domain, lagrange};
-use super::{OUTPUT_SKIP_DEGREE, OutputClaim, Point, Values};
+use super::{LANES, OUTPUT_SKIP_DEGREE, OutputClaim, Point, Values};
 use crate::arith::Native;
 use crate::extension::Ext;
 use crate::multilinear::eq_table;
-use crate::poseidon::{WIDTH_16, full_round_16, rest_16};
 use crate::sumcheck::{bind, interpolate, send_round};
 use crate::transcript::Sender;
 use crate::vector::{Planes, Words, words};
@@ -14,16 +13,14 @@ use crate::vector::{Planes, Words, words};
 /// The last full round.
 pub(super) const LAST: usize = 7;
 
-/// Σ_j Ω_j·M_ji of a row.
-fn row_weights(row: &[Ext; WIDTH_16]) -> [Ext; WIDTH_16] {
-    let (_, matrix) = full_round_16(LAST);
-    std::array::from_fn(|i| row.iter().zip(&matrix).map(|(w, m)| *w * m[i]).sum())
-}
-
-/// The weights of the cubes of a place: `[column][row]`.
-fn place_weights(rows: &[[Ext; WIDTH_16]]) -> [[Ext; ROWS]; WIDTH_16] {
-    let rows: Vec<_> = rows.iter().map(row_weights).collect();
-    std::array::from_fn(|i| std::array::from_fn(|h| rows[h][i]))
+/// The weights of the cubes of a place, Σ_j Ω_j·M_ji of each row: `[column][row]`.
+fn place_weights(prover: &Prover<'_>, rows: &[[Ext; LANES]]) -> Vec<[Ext; ROWS]> {
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| prover.full_weights(LAST, row))
+        .collect();
+    let column = |i: usize| std::array::from_fn(|h| rows[h][i]);
+    (0..prover.units.width.lanes()).map(column).collect()
 }
 
 /// Proves the output claim; returns the point and the state before the last round there.
@@ -33,30 +30,25 @@ pub(super) fn prove_output(
     claim: &OutputClaim<Ext>,
 ) -> (Point<Ext>, Values) {
     let units = prover.units;
-    let (constants, _) = full_round_16(LAST);
-    let columns = prover.columns(&prover.trace.states[LAST + 1], WIDTH_16);
+    let (constants, _) = prover.permutation.full_round(LAST);
+    let columns = prover.columns(&prover.trace.states[LAST + 1], units.width.lanes());
     let weights: Vec<_> = claim
         .weights
         .chunks_exact(ROWS)
-        .map(place_weights)
+        .map(|rows| place_weights(prover, rows))
         .collect();
     let by_point: Vec<Vec<Words>> = prover.exec.map(units.places.len(), |place| {
-        let extended = weights[units.places[place]]
-            .each_ref()
-            .map(|values| domain().extend(values, COSETS));
-        let at = |p: usize| words(&extended.each_ref().map(|values| values[p]));
+        let columns = weights[units.places[place]].iter();
+        let extended: Vec<Values> = columns
+            .map(|values| domain().extend(values, COSETS))
+            .collect();
+        let at = |p: usize| words(&extended.iter().map(|values| values[p]).collect::<Values>());
         (0..COSETS * ROWS).map(at).collect()
     });
     let eq = eq_table(Ext::ONE, &claim.lanes);
     let group = |block: usize| claim.groups[block / units.places.len()];
     let block_weights: Values = (0..units.blocks()).map(group).collect();
-    let sums = prover.skip_sums(
-        columns,
-        &constants,
-        &by_point,
-        [&eq, &block_weights],
-        COSETS,
-    );
+    let sums = prover.skip_sums(columns, constants, &by_point, [&eq, &block_weights], COSETS);
     let z = send_skip(sender, domain().interpolate(&sums), OUTPUT_SKIP_DEGREE);
 
     let basis = lagrange(&Native::new(&[]), z);
@@ -79,7 +71,7 @@ pub(super) fn prove_output(
         roots
             .iter()
             .zip(constants)
-            .map(|(root, c)| *root * c)
+            .map(|(root, c)| *root * *c)
             .collect()
     };
     let row_words: Vec<Vec<Words>> = roots.iter().map(scaled).collect();
@@ -100,10 +92,10 @@ pub(super) fn prove_output(
 /// The states on all high coordinates, from root·(state + constant) of the blocks.
 fn spread(prover: &Prover<'_>, folded: &[Planes], roots: &[Values]) -> Vec<Values> {
     let units = prover.units;
-    let (constants, _) = full_round_16(LAST);
-    let mut states = vec![Values::new(); WIDTH_16];
+    let (constants, _) = prover.permutation.full_round(LAST);
+    let mut states = vec![Values::new(); units.width.lanes()];
     for (i, states) in states.iter_mut().enumerate() {
-        let rest = Ext::from(rest_16().states[LAST + 1][i]);
+        let rest = Ext::from(prover.permutation.rest.states[LAST + 1][i]);
         states.resize(1 << units.high_log2(), rest);
         for block in 0..units.blocks() {
             let place = block % units.places.len();
@@ -123,10 +115,10 @@ fn bind_high(
     states: &mut [Values],
 ) -> Values {
     let units = prover.units;
-    let (constants, _) = full_round_16(LAST);
+    let (constants, _) = prover.permutation.full_round(LAST);
     let mut group_weights = vec![Ext::ZERO; 1 << units.groups_log2];
     group_weights[units.first_group..][..units.groups].copy_from_slice(&claim.groups);
-    let mut tables: Vec<Values> = (0..WIDTH_16)
+    let mut tables: Vec<Values> = (0..states.len())
         .map(|i| {
             let places = |kappa: &Ext| weights.iter().map(|w| *kappa * w[i]).collect::<Values>();
             group_weights.iter().flat_map(places).collect()
@@ -135,7 +127,7 @@ fn bind_high(
     let mut high = Vec::with_capacity(units.high_log2());
     for _ in 0..units.high_log2() {
         let half = tables[0].len() / 2;
-        let parts = prover.exec.map(WIDTH_16, |i| {
+        let parts = prover.exec.map(states.len(), |i| {
             let mut sums = [Ext::ZERO; 5];
             for x in 0..half {
                 let mut at = [tables[i][x], states[i][x] + Ext::from(constants[i])];

@@ -9,7 +9,7 @@ use crate::kernel::{Packed, Pass};
 use crate::vector::{Planes, Vector, Words, dot_words};
 
 /// Most columns that are cubed in one layer.
-pub(super) const COLUMNS_MAX: usize = 20;
+pub(super) const COLUMNS_MAX: usize = super::LANES;
 
 /// Columns of a trace: `[block][row][column][instance]`.
 #[derive(Clone, Copy)]

@@ -6,13 +6,14 @@ use crate::exec::Exec;
 use crate::field::Fp;
 use crate::kernel::Backend;
 use crate::multilinear::eq_table;
-use crate::poseidon::{Trace, rest_16, trace_16};
+use crate::poseidon::{Trace, Width};
 use crate::test_random::Random;
 use crate::transcript::{Channel, Lie, Sender};
 
 /// Three groups of four instances may be used; an instance has two of four places.
-fn units(groups: usize) -> Units {
+fn units(width: Width, groups: usize) -> Units {
     Units {
+        width,
         lanes_log2: 2,
         places_log2: 2,
         groups_log2: 2,
@@ -28,16 +29,16 @@ struct Case {
     claim: OutputClaim<Ext>,
 }
 
-fn case(groups: usize, lanes_log2: usize) -> Case {
-    let mut units = units(groups);
+fn case(width: Width, groups: usize, lanes_log2: usize) -> Case {
+    let mut units = units(width, groups);
     units.lanes_log2 = lanes_log2;
     let mut random = Random::new(20 + groups as u64);
     let exec = Exec::new(Backend::portable(), None);
     let instances = 1 << lanes_log2;
-    let inputs = (0..units.blocks() * ROWS * 16 * instances).map(|_| random.fp());
-    let trace = trace_16(exec, instances, inputs.collect());
+    let inputs = (0..units.blocks() * ROWS * width.lanes() * instances).map(|_| random.fp());
+    let trace = width.trace(exec, instances, inputs.collect());
     let mut claim = OutputClaim {
-        weights: vec![[Ext::ZERO; 16]; ROWS << units.places_log2],
+        weights: vec![[Ext::ZERO; LANES]; ROWS << units.places_log2],
         groups: random.exts(groups),
         lanes: random.exts(lanes_log2),
         value: Ext::ZERO,
@@ -45,7 +46,7 @@ fn case(groups: usize, lanes_log2: usize) -> Case {
     for place in &units.places {
         for h in 0..ROWS {
             // Some lanes of an output are used by nobody.
-            for lane in (0..16).filter(|lane| (lane + h) % 3 > 0) {
+            for lane in (0..width.lanes()).filter(|lane| (lane + h) % 3 > 0) {
                 claim.weights[place * ROWS + h][lane] = random.ext();
             }
         }
@@ -71,9 +72,10 @@ impl Case {
             let kappa = self.claim.groups[block / places];
             for h in 0..ROWS {
                 let weights = &self.claim.weights[self.units.places[block % places] * ROWS + h];
-                for (i, weight) in weights.iter().enumerate() {
+                let lanes = self.units.width.lanes();
+                for (i, weight) in weights[..lanes].iter().enumerate() {
                     for (x, eq) in eq.iter().enumerate() {
-                        let at = ((block * ROWS + h) * 16 + i) * instances + x;
+                        let at = ((block * ROWS + h) * lanes + i) * instances + x;
                         sum += *weight * kappa * *eq * outputs[at];
                     }
                 }
@@ -114,16 +116,18 @@ impl Case {
         let mut channel = Channel::new(Native::new(proof), [Fp::ZERO; DIGEST]);
         let leaves = verify(&mut channel, &self.units, &self.claim)?;
         channel.arith.finish()?;
+        let width = self.units.width;
+        let (count, lanes) = (width.cubes(), width.lanes());
         let cube = |k: usize| {
-            let rest = rest_16().cubes[k];
-            self.at(&self.trace.cubes, CUBES, k, rest, &leaves.cubes_at)
+            let rest = width.permutation().rest.cubes[k];
+            self.at(&self.trace.cubes, count, k, rest, &leaves.cubes_at)
         };
         let input = |i: usize| {
             let point = &leaves.inputs_at;
-            self.at(&self.trace.states[0], 16, i, Fp::ZERO, point)
+            self.at(&self.trace.states[0], lanes, i, Fp::ZERO, point)
         };
-        let cubes = (0..CUBES).all(|k| leaves.cubes[k] == cube(k));
-        Ok(cubes && (0..16).all(|i| leaves.inputs[i] == input(i)))
+        let cubes = (0..count).all(|k| leaves.cubes[k] == cube(k));
+        Ok(cubes && (0..lanes).all(|i| leaves.inputs[i] == input(i)))
     }
 }
 
@@ -133,83 +137,101 @@ fn claims_on_outputs_become_claims_on_inputs_and_cubes() {
         .num_threads(3)
         .build()
         .unwrap();
-    for (groups, lanes_log2) in [(0, 2), (1, 0), (1, 2), (2, 4), (3, 5)] {
-        let case = case(groups, lanes_log2);
-        let (expected, _) = case.prove(Exec::new(Backend::portable(), None), None);
-        assert_eq!(expected.len(), 5 * sent(&case.units));
-        for backend in Backend::available() {
-            let (proof, leaves) = case.prove(Exec::new(backend, Some(&pool)), None);
-            assert!(proof == expected, "{groups} groups, {backend}");
-            assert_eq!(case.check(&proof), Ok(true), "{groups} groups, {backend}");
-            assert_eq!(rest_value(3), rest_16().cubes[3]);
-            assert_eq!(leaves.inputs.len(), 16);
+    let sizes = [(0, 2), (1, 0), (1, 2), (2, 4), (3, 5)];
+    for width in WIDTHS {
+        for (groups, lanes_log2) in sizes {
+            let case = case(width, groups, lanes_log2);
+            let (expected, _) = case.prove(Exec::new(Backend::portable(), None), None);
+            assert_eq!(expected.len(), 5 * sent(&case.units));
+            for backend in Backend::available() {
+                let (proof, leaves) = case.prove(Exec::new(backend, Some(&pool)), None);
+                assert!(proof == expected, "{groups} groups, {backend}");
+                assert_eq!(case.check(&proof), Ok(true), "{groups} groups, {backend}");
+                assert_eq!(leaves.inputs.len(), width.lanes());
+            }
         }
+    }
+}
+
+const WIDTHS: [Width; 2] = [Width::Narrow, Width::Wide];
+
+/// The error of a round, numbered with the partial ones.
+fn refused(width: Width, round: usize) -> VerifyError {
+    match width {
+        Width::Narrow => VerifyError::PoseidonLayer(round),
+        Width::Wide => VerifyError::WidePoseidonLayer(round),
     }
 }
 
 #[test]
 fn a_wrong_output_sum_is_refused_at_the_last_round() {
-    let mut case = case(2, 2);
-    case.claim.value += Ext::ONE;
-    let (proof, _) = case.prove(Exec::new(Backend::portable(), None), None);
-    assert_eq!(case.check(&proof), Err(VerifyError::PoseidonLayer(27)));
+    for (width, last) in WIDTHS.into_iter().zip([27, 30]) {
+        let mut case = case(width, 2, 2);
+        case.claim.value += Ext::ONE;
+        let (proof, _) = case.prove(Exec::new(Backend::portable(), None), None);
+        assert_eq!(case.check(&proof), Err(refused(width, last)));
+    }
 }
 
 #[test]
 fn wrong_messages_are_refused_by_the_layer_that_they_are_in() {
-    let case = case(2, 2);
-    let exec = Exec::new(Backend::portable(), None);
-    let (honest, _) = case.prove(exec, None);
-    let full = 45 + 2 * 3 + 4 * 3 + 16;
-    let output = 60 + 2 * 3 + 4 * 4 + 16;
-    // Where each layer ends, and its name.
-    let mut ends = vec![(output, 27)];
-    for (elements, name) in [(full, 26), (full, 25), (full, 24), (full + 19, 4)] {
-        ends.push((ends[ends.len() - 1].0 + elements, name));
-    }
-    for name in [3, 2, 1, 0] {
-        ends.push((ends[ends.len() - 1].0 + full, name));
-    }
-    for index in (0..honest.len()).step_by(83) {
-        let lie = Lie {
-            index,
-            delta: Fp::new(3),
-        };
-        let (proof, _) = case.prove(exec, Some(lie));
-        let (_, name) = ends.iter().find(|(end, _)| index < end * 5).unwrap();
-        let refused = case.check(&proof);
-        assert_eq!(
-            refused,
-            Err(VerifyError::PoseidonLayer(*name)),
-            "element {index}"
-        );
+    for width in WIDTHS {
+        let (case, lanes) = (case(width, 2, 2), width.lanes());
+        let exec = Exec::new(Backend::portable(), None);
+        let (honest, _) = case.prove(exec, None);
+        let full = 45 + 2 * 3 + 4 * 3 + lanes;
+        let output = 60 + 2 * 3 + 4 * 4 + lanes;
+        // Where each layer ends, and its name.
+        let last = width.partial() + 7;
+        let mut ends = vec![(output, last)];
+        let partial = (full + width.cubes(), 4);
+        let above = [
+            (full, last - 1),
+            (full, last - 2),
+            (full, last - 3),
+            partial,
+        ];
+        for (elements, name) in above
+            .into_iter()
+            .chain([3, 2, 1, 0].map(|name| (full, name)))
+        {
+            ends.push((ends[ends.len() - 1].0 + elements, name));
+        }
+        for index in (0..honest.len()).step_by(83) {
+            let lie = Lie {
+                index,
+                delta: Fp::new(3),
+            };
+            let (proof, _) = case.prove(exec, Some(lie));
+            let (_, name) = ends.iter().find(|(end, _)| index < end * 5).unwrap();
+            let said = case.check(&proof);
+            assert_eq!(said, Err(refused(width, *name)), "element {index}");
+        }
     }
 }
 
 /// A permutation whose states, cubes or constants are wrong somewhere, proved honestly from there.
 #[test]
 fn a_wrong_trace_is_refused_whatever_is_wrong() {
-    let exec = Exec::new(Backend::portable(), None);
-    let honest = case(2, 2);
-    let mut random = Random::new(31);
-    for k in 0..9 {
-        let mut case = case(2, 2);
-        let at = random.below(case.trace.states[k].len());
-        case.trace.states[k][at] += Fp::ONE;
-        let (proof, _) = case.prove(exec, None);
-        assert_ne!(honest.check(&proof), Ok(true), "state {k}");
-        assert_ne!(case.check(&proof), Ok(true), "state {k}");
-    }
-    for k in 0..CUBES {
-        let mut case = case(2, 2);
-        let at = (random.below(64) * CUBES + k) * 4 + random.below(4);
-        case.trace.cubes[at] += Fp::ONE;
-        let (proof, _) = case.prove(exec, None);
-        // The committed cube is no cube of what enters.
-        assert_eq!(
-            case.check(&proof),
-            Err(VerifyError::PoseidonLayer(4)),
-            "cube {k}"
-        );
+    for width in WIDTHS {
+        let exec = Exec::new(Backend::portable(), None);
+        let honest = case(width, 2, 2);
+        let mut random = Random::new(31);
+        for k in 0..9 {
+            let mut case = case(width, 2, 2);
+            let at = random.below(case.trace.states[k].len());
+            case.trace.states[k][at] += Fp::ONE;
+            let (proof, _) = case.prove(exec, None);
+            assert_ne!(honest.check(&proof), Ok(true), "state {k}");
+            assert_ne!(case.check(&proof), Ok(true), "state {k}");
+        }
+        for k in 0..width.cubes() {
+            let mut case = case(width, 2, 2);
+            let at = (random.below(64) * width.cubes() + k) * 4 + random.below(4);
+            case.trace.cubes[at] += Fp::ONE;
+            let (proof, _) = case.prove(exec, None);
+            // The committed cube is no cube of what enters.
+            assert_eq!(case.check(&proof), Err(refused(width, 4)), "cube {k}");
+        }
     }
 }

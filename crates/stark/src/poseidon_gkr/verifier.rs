@@ -11,17 +11,9 @@ use crate::error::VerifyError;
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::multilinear::{eq_table, horner, powers};
-use crate::poseidon::{CUBES, WIDTH_16, forms_16, full_round_16};
+use crate::poseidon::{Permutation, Width};
 use crate::sumcheck::{read_plain_round, read_round};
 use crate::transcript::Channel;
-
-/// Round of the whole permutation that a layer stands for in errors: partial rounds are its fourth.
-fn layer_name(round: usize) -> VerifyError {
-    VerifyError::PoseidonLayer(round + if round < 4 { 0 } else { 20 })
-}
-
-/// The partial rounds in errors.
-const PARTIAL: VerifyError = VerifyError::PoseidonLayer(4);
 
 fn sum<A: Arith>(arith: &A, terms: impl IntoIterator<Item = A::Ext>) -> A::Ext {
     terms
@@ -38,24 +30,28 @@ fn constant_dot<A: Arith>(arith: &A, weights: &[Fp], values: &[A::Ext]) -> A::Ex
 /// The weights of the partial layer, from α and δ.
 pub(super) fn partial_weights<A: Arith>(
     arith: &A,
+    width: Width,
     alpha: A::Ext,
     delta: A::Ext,
 ) -> PartialWeights<A::Ext> {
     let one = arith.ext(Ext::ONE);
-    let alphas = powers(one, alpha, WIDTH_16);
-    let deltas = powers(delta, delta, CUBES);
-    let forms = forms_16();
+    let alphas = powers(one, alpha, width.lanes());
+    let deltas = powers(delta, delta, width.cubes());
+    let forms = &width.permutation().forms;
     // Σ_j α^j times column c of (A_j, B_j).
     let column = |c: usize| {
         let terms = alphas.iter().zip(&forms.leaves);
         sum(arith, terms.map(|(a, row)| *a * arith.base(row[c])))
     };
-    let cubes = deltas.iter().copied().chain([column(WIDTH_16 + CUBES)]);
-    let states = (0..WIDTH_16).map(&column);
+    let cubes = deltas
+        .iter()
+        .copied()
+        .chain([column(width.lanes() + width.cubes())]);
+    let states = (0..width.lanes()).map(&column);
     let committed = deltas
         .iter()
         .enumerate()
-        .map(|(k, d)| column(WIDTH_16 + k) - *d);
+        .map(|(k, d)| column(width.lanes() + k) - *d);
     PartialWeights {
         cubes: cubes.collect(),
         linear: states.chain(committed).collect(),
@@ -65,6 +61,8 @@ pub(super) fn partial_weights<A: Arith>(
 /// A verifier between two layers: the claims on the state, and where.
 struct Layers<'a, A: Arith> {
     channel: &'a mut Channel<A>,
+    units: &'a Units,
+    permutation: &'static Permutation,
     point: Point<A::Ext>,
     state: Vec<A::Ext>,
 }
@@ -100,33 +98,36 @@ impl<A: Arith> Layers<'_, A> {
     fn full(&mut self, round: usize) -> Result<(), VerifyError> {
         let alpha = self.channel.challenge();
         let one = self.channel.arith.ext(Ext::ONE);
-        let alphas = powers(one, alpha, WIDTH_16);
+        let width = self.units.width.lanes();
+        let alphas = powers(one, alpha, width);
         let terms = alphas.iter().zip(&self.state).map(|(a, y)| *a * *y);
         let claim = sum(&self.channel.arith, terms);
         let (claim, z) = self.read_skip(claim)?;
         let claim = self.read_units(z, claim)?;
-        self.state = self.channel.read(WIDTH_16)?;
-        let cubes = cubes_after(&self.channel.arith, round, &self.state);
+        self.state = self.channel.read(width)?;
+        let cubes = cubes_after(&self.channel.arith, self.permutation, round, &self.state);
         let terms = alphas.iter().zip(cubes).map(|(a, y)| *a * y);
         let excess = claim - sum(&self.channel.arith, terms);
-        self.channel.arith.assert_zero(excess, layer_name(round))
+        let refused = self.units.refused(round);
+        self.channel.arith.assert_zero(excess, refused)
     }
 
     /// All partial rounds; returns the claims on the committed cubes.
     fn partial(&mut self) -> Result<Vec<A::Ext>, VerifyError> {
         let (alpha, delta) = (self.channel.challenge(), self.channel.challenge());
         let arith = &self.channel.arith;
-        let alphas = powers(arith.ext(Ext::ONE), alpha, WIDTH_16);
-        let forms = forms_16();
+        let width = self.units.width;
+        let alphas = powers(arith.ext(Ext::ONE), alpha, width.lanes());
+        let forms = &self.permutation.forms;
         let constant = constant_dot(arith, &forms.leaves_constant, &alphas);
         let terms = alphas.iter().zip(&self.state).map(|(a, y)| *a * *y);
         let claim = sum(arith, terms);
-        let weights = partial_weights(arith, alpha, delta);
+        let weights = partial_weights(arith, width, alpha, delta);
         let (claim, z) = self.read_skip(claim)?;
         let claim = self.read_units(z, claim)?;
-        let values = self.channel.read(WIDTH_16 + CUBES)?;
+        let values = self.channel.read(width.lanes() + width.cubes())?;
         let arith = &self.channel.arith;
-        let (state, cubes) = values.split_at(WIDTH_16);
+        let (state, cubes) = values.split_at(width.lanes());
         let mut total = constant;
         for (weight, value) in weights.linear.iter().zip(&values) {
             total = total + *weight * *value;
@@ -139,19 +140,25 @@ impl<A: Arith> Layers<'_, A> {
         }
         self.state = state.to_vec();
         let cubes = cubes.to_vec();
-        self.channel.arith.assert_zero(claim - total, PARTIAL)?;
+        let refused = self.units.partial_refused();
+        self.channel.arith.assert_zero(claim - total, refused)?;
         Ok(cubes)
     }
 }
 
 /// M·(state + c)³: the state after a full round, if state is a vertex.
-fn cubes_after<A: Arith>(arith: &A, round: usize, state: &[A::Ext]) -> Vec<A::Ext> {
-    let (constants, matrix) = full_round_16(round);
+fn cubes_after<A: Arith>(
+    arith: &A,
+    permutation: &Permutation,
+    round: usize,
+    state: &[A::Ext],
+) -> Vec<A::Ext> {
+    let (constants, matrix) = permutation.full_round(round);
     let cubes: Vec<A::Ext> = state
         .iter()
         .zip(constants)
         .map(|(s, c)| {
-            let x = *s + arith.ext(Ext::from(c));
+            let x = *s + arith.ext(Ext::from(*c));
             x * x * x
         })
         .collect();
@@ -186,7 +193,7 @@ fn verify_output<A: Arith>(
         let (next, x) = read_plain_round(channel, left, OUTPUT_ROUND_DEGREE, None)?;
         (left, high) = (next, [high, vec![x]].concat());
     }
-    let state = channel.read(WIDTH_16)?;
+    let state = channel.read(units.width.lanes())?;
     let arith = &channel.arith;
     let one = arith.ext(Ext::ONE);
     let (of_group, of_place) = high.split_at(units.groups_log2);
@@ -195,7 +202,7 @@ fn verify_output<A: Arith>(
     let kappa = sum(arith, kappas.map(|(k, w)| *k * *w));
     let places = eq_table(kappa, of_place);
     let basis = lagrange(arith, z);
-    let outputs = cubes_after(arith, LAST, &state);
+    let outputs = cubes_after(arith, units.width.permutation(), LAST, &state);
     let mut total = zero;
     for (row, weights) in claim.weights.iter().enumerate() {
         if !units.places.contains(&(row / ROWS)) {
@@ -204,7 +211,9 @@ fn verify_output<A: Arith>(
         let terms = weights.iter().zip(&outputs).map(|(w, y)| *w * *y);
         total = total + places[row / ROWS] * basis[row % ROWS] * sum(arith, terms);
     }
-    channel.arith.assert_zero(left - total, layer_name(LAST))?;
+    channel
+        .arith
+        .assert_zero(left - total, units.refused(LAST))?;
     Ok((Point { z, high, lanes }, state))
 }
 
@@ -217,6 +226,8 @@ pub(crate) fn verify<A: Arith>(
     let (point, state) = verify_output(channel, units, claim)?;
     let mut layers = Layers {
         channel,
+        units,
+        permutation: units.width.permutation(),
         point,
         state,
     };

@@ -19,7 +19,6 @@ mod witness;
 
 pub use codec::DecodeError;
 pub use prover::prove;
-use reduce::UNION_DEGREE;
 pub use reduce::{Deferred, Known, Reduced, reduce};
 pub use sizes::{PartSize, succinct_parts};
 pub use succinct::{
@@ -35,37 +34,43 @@ use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::merkle::{Digest, commit};
 use crate::multilinear::eq_table;
-use crate::poseidon_gkr;
-use crate::relation::{REGISTRY_WIDTH, Relation};
+use crate::relation::Relation;
 use crate::vector::Planes;
 
 /// Public rows that tuples are looked up in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registry {
     columns: Vec<Vec<Fp>>,
+    rows: usize,
     size: usize,
 }
 
 impl Registry {
-    /// Rows, filled up with zeros to 2^`rows_log2`.
+    /// Rows of `width` elements, filled up with zeros to 2^`rows_log2`.
     ///
     /// # Errors
-    /// [`ProveError::Capacity`] if there are more rows.
-    pub fn new(rows: &[[Fp; REGISTRY_WIDTH]], rows_log2: usize) -> Result<Registry, ProveError> {
+    /// [`ProveError::Capacity`] if there are more rows, or one has another width.
+    pub fn new<R: AsRef<[Fp]>>(
+        rows: &[R],
+        width: usize,
+        rows_log2: usize,
+    ) -> Result<Registry, ProveError> {
+        let capacity = |what, got, max| ProveError::Capacity { what, got, max };
         if rows.len() > 1 << rows_log2 {
-            return Err(ProveError::Capacity {
-                what: "registry rows",
-                got: rows.len(),
-                max: 1 << rows_log2,
-            });
+            return Err(capacity("registry rows", rows.len(), 1 << rows_log2));
+        }
+        let mut widths = rows.iter().map(|row| row.as_ref().len());
+        if let Some(got) = widths.find(|got| *got != width) {
+            return Err(capacity("elements of a registry row", got, width));
         }
         let column = |k: usize| {
-            let mut column: Vec<Fp> = rows.iter().map(|row| row[k]).collect();
+            let mut column: Vec<Fp> = rows.iter().map(|row| row.as_ref()[k]).collect();
             column.resize(1 << rows_log2, Fp::ZERO);
             column
         };
         Ok(Registry {
-            columns: (0..REGISTRY_WIDTH).map(column).collect(),
+            columns: (0..width).map(column).collect(),
+            rows: 1 << rows_log2,
             size: rows.len(),
         })
     }
@@ -77,15 +82,20 @@ impl Registry {
 
     /// Rows with the filling: a power of two.
     pub fn rows(&self) -> usize {
-        self.columns[0].len()
+        self.rows
+    }
+
+    /// Elements of a row.
+    pub fn width(&self) -> usize {
+        self.columns.len()
     }
 
     /// Row i.
     ///
     /// # Panics
     /// If there are not so many.
-    pub fn row(&self, i: usize) -> [Fp; REGISTRY_WIDTH] {
-        std::array::from_fn(|k| self.columns[k][i])
+    pub fn row(&self, i: usize) -> Vec<Fp> {
+        self.columns.iter().map(|column| column[i]).collect()
     }
 
     fn column(&self, k: usize) -> &[Fp] {
@@ -123,6 +133,10 @@ fn check_statement(relation: &Relation, public: &Public<'_>) -> Result<(), Verif
     let sizes = [public.registry.rows(), public.bitfield.len()];
     if let Some(got) = sizes.into_iter().find(|got| *got != rows) {
         return Err(VerifyError::StatementSize { got, want: rows });
+    }
+    let (got, want) = (public.registry.width(), relation.registry_width);
+    if got != want {
+        return Err(VerifyError::RegistryWidth { got, want });
     }
     if !public.bitfield.contains(&true) {
         return Err(VerifyError::EmptySet);
@@ -216,13 +230,9 @@ pub fn elements_said(relation: &Relation) -> usize {
     DIGEST + elements_argued(relation)
 }
 
-/// Elements of F_p for bus, registry, two sums of outputs, permutations and union.
+/// Elements of F_p for bus, registry, sums of outputs, permutations and union.
 fn elements_argued(relation: &Relation) -> usize {
-    let rows_log2 = relation.shape.column_log2();
-    let bus = relation.shape.bus().sent() + REGISTRY_WIDTH + 2;
-    // The number of used groups changes nothing: the shape is fixed.
-    let permutations = poseidon_gkr::sent(&relation.units(0));
-    let union = 1 + UNION_DEGREE * rows_log2 + 2;
+    let (bus, permutations, union) = sizes::argued(relation);
     DEGREE * (bus + permutations + union)
 }
 
@@ -265,5 +275,3 @@ fn check_public(
         false => Err(VerifyError::Bitfield),
     }
 }
-
-const _: () = assert!(DIGEST == REGISTRY_WIDTH, "a registry row is one block");

@@ -1,11 +1,11 @@
 //! The prover.
 
 use super::reduce::{TRANSPARENT, header, parameters};
-use super::weights::{BusWeights, Denominators, RowWeights, Setting, total};
+use super::weights::{BusWeights, Denominators, RowWeights, Setting};
 use super::witness::{Run, Witness};
 use super::{Proof, Public, PublicPoint, check_statement, column_at};
 use crate::arith::{DIGEST, Native};
-use crate::claims::{Column, Committed, Part};
+use crate::claims::{Column, Committed};
 use crate::error::ProveError;
 use crate::exec::Exec;
 use crate::extension::Ext;
@@ -15,7 +15,7 @@ use crate::logup::{self, Group};
 use crate::merkle::commit;
 use crate::multilinear::{eq_table, powers};
 use crate::poseidon_gkr::{self, OutputClaim};
-use crate::relation::{REGISTRY_WIDTH, Relation};
+use crate::relation::{Part, Relation};
 use crate::sumcheck::{quadratic, send_round};
 use crate::transcript::Sender;
 use crate::vector::{Planes, Vector};
@@ -102,8 +102,10 @@ pub(super) fn argue(
         },
         run,
     };
-    let claim = prover.bus(sender);
-    poseidon_gkr::prove(sender, exec, &run.units, &run.trace, &claim);
+    let claims = prover.bus(sender);
+    for (traced, claim) in run.traced.iter().zip(&claims) {
+        poseidon_gkr::prove(sender, exec, &traced.part.units, &traced.trace, claim);
+    }
     // The verifier combines cubes and inputs; nothing is said about it.
     sender.challenge();
     let prover = Prover {
@@ -122,8 +124,8 @@ struct Prover<'a> {
 }
 
 impl Prover<'_> {
-    /// The bus; returns the claim on outputs.
-    fn bus(&self, sender: &mut Sender) -> OutputClaim<Ext> {
+    /// The bus; returns the claims on outputs of each width.
+    fn bus(&self, sender: &mut Sender) -> Vec<OutputClaim<Ext>> {
         let arith = Native::new(&[]);
         let denominators = Denominators {
             alpha: sender.challenge(),
@@ -131,30 +133,39 @@ impl Prover<'_> {
         };
         let cube = self.setting.relation.shape.bus();
         let leaves = logup::prove(sender, self.exec, cube, self.fractions(denominators));
-        let weights = self.setting.bus(&arith, &leaves, denominators);
+        let mut weights = self.setting.bus(&arith, &leaves, denominators);
         let point = PublicPoint::new(&leaves.within);
-        let columns = self.exec.map(REGISTRY_WIDTH, |k| {
+        let columns = self.exec.map(self.setting.relation.registry_width, |k| {
             point.value(self.exec, self.public.registry.column(k))
         });
         sender.send(&columns);
         let outputs = self.outputs_sum(&weights, &weights.outputs);
         sender.send(&[outputs]);
         let tau = sender.challenge();
-        let (functional, rows) = self.setting.outputs(&arith, weights.outputs, tau);
-        let constant = functional.constant * total(&arith, &weights.groups);
-        let part = Part::Groups {
-            groups: weights.groups.clone(),
-            cells: functional.cells,
-            lanes: weights.lanes.clone(),
-        };
-        let wired = self.committed.sum(&part) + constant;
-        sender.send(&[wired]);
-        OutputClaim {
-            weights: rows,
-            groups: weights.groups,
-            lanes: weights.lanes,
-            value: outputs + wired,
-        }
+        let parts = self.run.traced.iter().map(|traced| traced.part.clone());
+        let parts: Vec<Part> = parts.collect();
+        let on_bus = std::mem::take(&mut weights.outputs);
+        let (functionals, rows) = self.setting.outputs(&arith, on_bus, &parts, tau);
+        let zeros = vec![Ext::ZERO; parts.len()];
+        let sums = (outputs, &zeros[..]);
+        let claims = self
+            .setting
+            .wired(&arith, &parts, (&weights, functionals), &rows, sums);
+        // A claim on the cells whose sum is zero: what is missing is what the wires sum up to.
+        let wired: Vec<Ext> = claims
+            .iter()
+            .map(|(claim, _)| {
+                let sums = claim.parts.iter().map(|part| self.committed.sum(part));
+                sums.sum::<Ext>() - claim.value
+            })
+            .collect();
+        sender.send(&wired);
+        let claims = claims.into_iter().zip(wired);
+        let outputs = claims.map(|((_, output), wired)| OutputClaim {
+            value: output.value + wired,
+            ..output
+        });
+        outputs.collect()
     }
 
     /// Σ weight·κ·eq·output.
@@ -165,8 +176,8 @@ impl Prover<'_> {
             for (row, lanes) in rows.iter().enumerate() {
                 let used = lanes.iter().enumerate().filter(|(_, w)| **w != Ext::ZERO);
                 for (lane, weight) in used {
-                    let values = (0..eq.len()).map(|x| self.run.output(g, row, lane, x));
-                    sum += *weight * column_at(&eq, values);
+                    let values = self.run.output(g, row, lane);
+                    sum += *weight * column_at(&eq, values.into_iter());
                 }
             }
             weights.groups[g] * sum
@@ -176,10 +187,14 @@ impl Prover<'_> {
 
     /// The fractions of all used groups of the bus.
     fn fractions(&self, denominators: Denominators<Ext>) -> Vec<Group> {
-        let betas = powers(denominators.beta, denominators.beta, REGISTRY_WIDTH + 1);
+        let betas = powers(
+            denominators.beta,
+            denominators.beta,
+            self.setting.relation.entries_max(),
+        );
         let fixed = [
             self.registry_fractions(denominators, &betas),
-            self.table_fractions(denominators),
+            self.table_fractions(denominators.alpha, &betas),
         ];
         let groups = self.exec.map(self.setting.groups, |g| {
             self.instance_fractions(g, denominators.alpha, &betas)
@@ -203,16 +218,19 @@ impl Prover<'_> {
         group
     }
 
-    fn table_fractions(&self, Denominators { alpha, beta }: Denominators<Ext>) -> Group {
+    fn table_fractions(&self, alpha: Ext, betas: &[Ext]) -> Group {
         let relation = self.setting.relation;
         let counts = self.committed.column(Column::Tables);
         let mut group = empty_group(counts.len());
         for table in &relation.tables {
             let tag = Ext::from(Fp::new(table.tag));
-            for x in 0..table.size {
-                let at = table.offset + x;
+            for (at, row) in (table.offset..).zip(&table.rows) {
+                let values = row
+                    .iter()
+                    .map(|form| form.value(self.run.publics, |_| Fp::ZERO));
+                let tuple: Ext = betas.iter().zip(values).map(|(b, x)| *b * x).sum();
                 group.p.set(at, Ext::from(-counts[at]));
-                group.q.set(at, alpha - tag - beta * Fp::new(x as u32));
+                group.q.set(at, alpha - tag - tuple);
             }
         }
         group

@@ -1,7 +1,7 @@
 //! The verifier over any arithmetic: from a proof to claims on what is committed, and to values of
 //! what is public.
 
-use super::weights::{Denominators, Setting, total};
+use super::weights::{Denominators, Setting};
 use crate::arith::{Arith, DIGEST};
 use crate::claims::{Claim, Claimed, Column, Ledger, Part};
 use crate::error::VerifyError;
@@ -9,7 +9,7 @@ use crate::extension::Ext;
 use crate::field::Fp;
 use crate::logup;
 use crate::poseidon_gkr::{self, OutputClaim};
-use crate::relation::{REGISTRY_WIDTH, Relation};
+use crate::relation::{Part as Rows, Relation};
 use crate::sumcheck::read_round;
 use crate::transcript::Channel;
 
@@ -127,13 +127,20 @@ pub(super) fn read_arguments<A: Arith>(
         groups,
     };
     let mut ledger = Ledger::new();
-    let (registry_at, registry, claim) = read_bus(channel, &setting, &mut ledger)?;
-    let units = relation.units(groups);
-    let leaves = poseidon_gkr::verify(channel, &units, &claim)?;
+    let parts = relation.parts(groups);
+    let (registry_at, registry, claims) = read_bus(channel, &setting, &parts, &mut ledger)?;
+    let mut leaves = Vec::with_capacity(parts.len());
+    for (part, claim) in parts.iter().zip(&claims) {
+        leaves.push(poseidon_gkr::verify(channel, &part.units, claim)?);
+    }
     let eta = channel.challenge();
     let arith = &channel.arith;
-    ledger.enter(setting.cubes(arith, &units, &leaves.cubes_at, &leaves.cubes, eta));
-    ledger.enter(setting.inputs(arith, &units, &leaves.inputs_at, &leaves.inputs, eta));
+    for (part, leaves) in parts.iter().zip(&leaves) {
+        let cubes = (&leaves.cubes_at, &leaves.cubes[..]);
+        ledger.enter(setting.cubes(arith, part, cubes, eta));
+        let inputs = (&leaves.inputs_at, &leaves.inputs[..]);
+        ledger.enter(setting.inputs(arith, part, inputs, eta));
+    }
     let (bitfield_at, bitfield) = read_union(channel, relation, &mut ledger)?;
     let deferred = Deferred {
         registry_at,
@@ -144,12 +151,13 @@ pub(super) fn read_arguments<A: Arith>(
     Ok((ledger, deferred))
 }
 
-type BusRead<E> = (Vec<E>, Vec<E>, OutputClaim<E>);
+type BusRead<E> = (Vec<E>, Vec<E>, Vec<OutputClaim<E>>);
 
-/// The bus; returns the registry's point and columns, and the claim on outputs.
+/// The bus; returns the registry's point and columns, and the claims on outputs of each width.
 fn read_bus<A: Arith>(
     channel: &mut Channel<A>,
     setting: &Setting<'_, A>,
+    parts: &[Rows],
     ledger: &mut Ledger<A::Ext>,
 ) -> Result<BusRead<A::Ext>, VerifyError> {
     let denominators = Denominators {
@@ -157,32 +165,25 @@ fn read_bus<A: Arith>(
         beta: channel.challenge(),
     };
     let leaves = logup::verify(channel, setting.relation.shape.bus())?;
-    let bus = setting.bus(&channel.arith, &leaves, denominators);
-    let registry = channel.read(REGISTRY_WIDTH)?;
+    let mut bus = setting.bus(&channel.arith, &leaves, denominators);
+    let registry = channel.read(setting.relation.registry_width)?;
     let outputs = channel.read_one()?;
     let zero = channel.arith.ext(Ext::ZERO);
     ledger.enter(bus.numerator_claim(zero, leaves.numerator));
     ledger.enter(bus.cell_claim(leaves.denominator, &registry, outputs));
     let tau = channel.challenge();
-    let wired = channel.read_one()?;
+    let wired = channel.read(parts.len())?;
     let arith = &channel.arith;
-    let (functional, weights) = setting.outputs(arith, bus.outputs, tau);
-    ledger.enter(Claim {
-        name: Claimed::Outputs,
-        value: wired - functional.constant * total(arith, &bus.groups),
-        parts: vec![Part::Groups {
-            groups: bus.groups.clone(),
-            cells: functional.cells,
-            lanes: bus.lanes.clone(),
-        }],
-    });
-    let claim = OutputClaim {
-        weights,
-        groups: bus.groups,
-        lanes: bus.lanes,
-        value: outputs + wired,
-    };
-    Ok((leaves.within, registry, claim))
+    let on_bus = std::mem::take(&mut bus.outputs);
+    let (functionals, weights) = setting.outputs(arith, on_bus, parts, tau);
+    let sums = (outputs, &wired[..]);
+    let wired = setting.wired(arith, parts, (&bus, functionals), &weights, sums);
+    let mut claims = Vec::with_capacity(parts.len());
+    for (claim, output) in wired {
+        ledger.enter(claim);
+        claims.push(output);
+    }
+    Ok((leaves.within, registry, claims))
 }
 
 /// Σ eq(r, x)·inverse(x)·count(x) is the bitfield at r; returns the point and the value.

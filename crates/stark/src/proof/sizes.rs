@@ -4,7 +4,7 @@ use super::reduce::UNION_DEGREE;
 use crate::arith::DIGEST;
 use crate::extension::DEGREE;
 use crate::poseidon_gkr;
-use crate::relation::{REGISTRY_WIDTH, Relation};
+use crate::relation::Relation;
 use crate::whir::Preset;
 
 /// A part of a proof and its elements of F_p.
@@ -16,13 +16,23 @@ pub struct PartSize {
     pub elements: usize,
 }
 
+/// Elements of the extension for bus, registry and sums of outputs, for permutations, and for the
+/// union.
+pub(super) fn argued(relation: &Relation) -> (usize, usize, usize) {
+    let shape = &relation.shape;
+    // The number of used groups changes nothing: the shape is fixed.
+    let parts = relation.parts(0);
+    let bus = shape.bus().sent() + relation.registry_width + 1 + parts.len();
+    let permutations = parts.iter().map(|part| poseidon_gkr::sent(&part.units));
+    let union = 1 + UNION_DEGREE * shape.column_log2() + 2;
+    (bus, permutations.sum(), union)
+}
+
 /// The parts of a proof of so many groups, in the order of the transcript where parts of a kind are
 /// one: their sum is [`super::succinct_elements`].
 pub fn succinct_parts(relation: &Relation, preset: &Preset, groups: usize) -> Vec<PartSize> {
     let shape = &relation.shape;
-    let bus = shape.bus().sent() + REGISTRY_WIDTH + 2;
-    let permutations = poseidon_gkr::sent(&relation.units(0));
-    let union = 1 + UNION_DEGREE * shape.column_log2() + 2;
+    let (bus, permutations, union) = argued(relation);
     let (mut commitments, mut rounds, mut rows, mut paths, mut work) = (0, 0, 0, 0, 0);
     for (number, oracle) in preset.oracles.iter().enumerate() {
         let width = match number {

@@ -8,6 +8,7 @@ use crate::kernel::Backend;
 use crate::transcript::{Lie, Sender};
 
 mod forgery;
+mod lean;
 mod meter;
 mod succinct;
 
@@ -109,7 +110,7 @@ fn a_proof_is_of_one_statement_only() {
     }
     let mut example = honest.clone();
     let rows: Vec<_> = [1, 0, 2, 3].map(|i| honest.registry.row(i)).to_vec();
-    example.registry = Registry::new(&rows, 9).unwrap();
+    example.registry = Registry::new(&rows, DIGEST, 9).unwrap();
     assert_eq!(verified(&example, &proof), Err(VerifyError::Registry));
 }
 

@@ -6,13 +6,28 @@ use crate::extension::Ext;
 use crate::field::Fp;
 use crate::logup;
 use crate::multilinear::{eq_table, powers};
-use crate::poseidon::{CUBES, WIDTH_16};
+use crate::poseidon::Width;
 use crate::poseidon_gkr::skip::{ROWS, lagrange};
-use crate::poseidon_gkr::{Point, Units, rest_value};
-use crate::relation::{BUS_GROUPS_FIXED, Entry, Functional, REGISTRY_WIDTH, Relation, Tuple};
+use crate::poseidon_gkr::{LANES, OutputClaim, Point};
+use crate::relation::{BUS_GROUPS_FIXED, Entry, Functional, Part as Rows, Relation, Table, Tuple};
 
 /// Weights of the lanes of each row's output.
-pub(super) type RowWeights<E> = Vec<[E; WIDTH_16]>;
+pub(super) type RowWeights<E> = Vec<[E; LANES]>;
+
+/// What wires of one width end in: a claim on cells, and one on outputs.
+pub(super) type Wired<E> = (Claim<E>, OutputClaim<E>);
+
+/// What the claims on the outputs, cubes and inputs of rows of some width are called.
+pub(super) const fn names(width: Width) -> [Claimed; 3] {
+    match width {
+        Width::Narrow => [Claimed::Outputs, Claimed::Cubes, Claimed::Inputs],
+        Width::Wide => [
+            Claimed::WideOutputs,
+            Claimed::WideCubes,
+            Claimed::WideInputs,
+        ],
+    }
+}
 
 /// A relation with the public values of a statement.
 pub(super) struct Setting<'a, A: Arith> {
@@ -27,9 +42,6 @@ pub(super) struct Denominators<E> {
     pub(super) alpha: E,
     pub(super) beta: E,
 }
-
-/// Most components of a tuple: registry index and row.
-const ENTRIES_MAX: usize = 1 + REGISTRY_WIDTH;
 
 /// The leaves of the bus as weights of cells and outputs.
 pub(super) struct BusWeights<E> {
@@ -90,16 +102,17 @@ impl<A: Arith> Setting<'_, A> {
             .enumerate()
             .map(|(g, weight)| *weight * arith.base(Fp::new((g * relation.shape.lanes()) as u32)));
         let instances = sum(arith, numbers) + all * number_at(arith, lanes);
-        let betas = powers(beta, beta, ENTRIES_MAX);
+        let betas = powers(beta, beta, relation.entries_max());
+        let of_registry = &betas[1..=relation.registry_width];
         let mut weights = BusWeights {
             groups,
             lanes: lanes.to_vec(),
             cells: Functional::zero(arith, relation.cells),
-            outputs: vec![[zero; WIDTH_16]; relation.rows.len()],
+            outputs: vec![[zero; LANES]; relation.rows.len()],
             numerators: zero,
             denominators: zero,
             registry: of_groups[0],
-            registry_factors: betas[1..].iter().map(|b| of_groups[0] * *b).collect(),
+            registry_factors: of_registry.iter().map(|b| of_groups[0] * *b).collect(),
             tables: Vec::new(),
             within: leaves.within.clone(),
         };
@@ -121,13 +134,7 @@ impl<A: Arith> Setting<'_, A> {
         let tag = arith.ext(Ext::from(Fp::new(relation.registry_tag)));
         let index = number_at(arith, &leaves.within);
         weights.denominators = weights.denominators + of_groups[0] * (alpha - tag - beta * index);
-        used = used
-            + self.tables(
-                arith,
-                of_groups[1],
-                Denominators { alpha, beta },
-                &mut weights,
-            );
+        used = used + self.tables(arith, [of_groups[1], alpha], &betas, &mut weights);
         weights.denominators = weights.denominators + one - used;
         weights
     }
@@ -163,12 +170,12 @@ impl<A: Arith> Setting<'_, A> {
     fn tables(
         &self,
         arith: &A,
-        group: A::Ext,
-        Denominators { alpha, beta }: Denominators<A::Ext>,
+        [group, alpha]: [A::Ext; 2],
+        betas: &[A::Ext],
         weights: &mut BusWeights<A::Ext>,
     ) -> A::Ext {
         let (zero, one) = (arith.ext(Ext::ZERO), arith.ext(Ext::ONE));
-        let ends = self.relation.tables.iter().map(|t| t.offset + t.size);
+        let ends = self.relation.tables.iter().map(Table::end);
         let size = ends.max().unwrap_or(1).next_power_of_two();
         let low = weights.within.len() - size.ilog2() as usize;
         let high = weights.within[..low]
@@ -179,10 +186,13 @@ impl<A: Arith> Setting<'_, A> {
         let mut used = zero;
         for table in &self.relation.tables {
             let tag = arith.ext(Ext::from(Fp::new(table.tag)));
-            for x in 0..table.size {
+            for (x, row) in table.rows.iter().enumerate() {
                 let weight = eq[table.offset + x];
-                let value = beta * arith.base(Fp::new(x as u32));
-                weights.denominators = weights.denominators + weight * (alpha - tag - value);
+                let values = row
+                    .iter()
+                    .map(|form| form.public_value(arith, self.publics));
+                let tuple = sum(arith, betas.iter().zip(values).map(|(b, x)| *b * x));
+                weights.denominators = weights.denominators + weight * (alpha - tag - tuple);
                 weights.tables[table.offset + x] = zero - weight;
                 used = used + weight;
             }
@@ -190,68 +200,108 @@ impl<A: Arith> Setting<'_, A> {
         used
     }
 
-    /// The functional T·(random weights) − Σ Ω·input of the wires, and Ω = outputs + those weights.
+    /// For the rows of each width the functional T·(random weights) − Σ Ω·input of the wires; and
+    /// Ω = outputs + those weights, for all rows.
     pub(super) fn outputs(
         &self,
         arith: &A,
         mut outputs: RowWeights<A::Ext>,
+        parts: &[Rows],
         tau: A::Ext,
-    ) -> (Functional<A::Ext>, RowWeights<A::Ext>) {
+    ) -> (Vec<Functional<A::Ext>>, RowWeights<A::Ext>) {
         let relation = self.relation;
-        let mut functional = Functional::zero(arith, relation.cells);
-        let mut used = vec![[false; WIDTH_16]; relation.rows.len()];
+        let mut used = vec![[false; LANES]; relation.rows.len()];
         let entries = relation.bus.iter().flatten().flat_map(|t| &t.entries);
         for entry in entries {
             if let Entry::Output { row, lane } = entry {
                 used[*row][*lane] = true;
             }
         }
-        let weights = powers(tau, tau, relation.wires.len());
-        for (wire, weight) in relation.wires.iter().zip(weights) {
+        let taus = powers(tau, tau, relation.wires.len());
+        for (wire, weight) in relation.wires.iter().zip(&taus) {
             let output = &mut outputs[wire.row][wire.lane];
-            *output = *output + weight;
+            *output = *output + *weight;
             used[wire.row][wire.lane] = true;
-            functional.add(arith, self.publics, weight, &wire.form);
         }
         let zero = arith.ext(Ext::ZERO);
-        for (row, (used, weights)) in relation.rows.iter().zip(used.iter().zip(&outputs)) {
-            let Some(row) = row else { continue };
-            for (lane, form) in row.inputs.iter().enumerate() {
-                if used[lane] {
-                    functional.add(arith, self.publics, zero - weights[lane], form);
+        let functional = |part: &Rows| {
+            let mut functional = Functional::zero(arith, relation.cells);
+            let wires = relation.wires.iter().zip(&taus);
+            for (wire, weight) in wires.filter(|(wire, _)| part.rows.contains(&wire.row)) {
+                functional.add(arith, self.publics, *weight, &wire.form);
+            }
+            for i in part.rows.clone() {
+                let row = relation.rows[i].as_ref().filter(|row| row.feed_forward);
+                let inputs = row.into_iter().flat_map(|row| &row.inputs);
+                for (lane, form) in inputs.enumerate().filter(|(lane, _)| used[i][*lane]) {
+                    functional.add(arith, self.publics, zero - outputs[i][lane], form);
                 }
             }
-        }
-        (functional, outputs)
+            functional
+        };
+        (parts.iter().map(functional).collect(), outputs)
     }
 
-    /// The claim on the committed cubes, combined by powers of η.
+    /// The claims on cells that the wires of each width end in, and those on outputs: the sum of
+    /// outputs on the bus, which are narrow, belongs to the first.
+    pub(super) fn wired(
+        &self,
+        arith: &A,
+        parts: &[Rows],
+        (bus, functionals): (&BusWeights<A::Ext>, Vec<Functional<A::Ext>>),
+        outputs: &RowWeights<A::Ext>,
+        (mut on_bus, wired): (A::Ext, &[A::Ext]),
+    ) -> Vec<Wired<A::Ext>> {
+        let all = total(arith, &bus.groups);
+        let mut claims = Vec::with_capacity(parts.len());
+        for ((part, functional), wired) in parts.iter().zip(functionals).zip(wired) {
+            let claim = Claim {
+                name: names(part.units.width)[0],
+                value: *wired - functional.constant * all,
+                parts: vec![Part::Groups {
+                    groups: bus.groups.clone(),
+                    cells: functional.cells,
+                    lanes: bus.lanes.clone(),
+                }],
+            };
+            let output = OutputClaim {
+                weights: outputs[part.rows.clone()].to_vec(),
+                groups: bus.groups.clone(),
+                lanes: bus.lanes.clone(),
+                value: on_bus + *wired,
+            };
+            on_bus = arith.ext(Ext::ZERO);
+            claims.push((claim, output));
+        }
+        claims
+    }
+
+    /// The claim on the committed cubes of rows of one width, combined by powers of η.
     pub(super) fn cubes(
         &self,
         arith: &A,
-        units: &Units,
-        point: &Point<A::Ext>,
-        values: &[A::Ext],
+        part: &Rows,
+        (point, values): (&Point<A::Ext>, &[A::Ext]),
         eta: A::Ext,
     ) -> Claim<A::Ext> {
         let one = arith.ext(Ext::ONE);
-        let etas = powers(one, eta, CUBES);
-        let (groups, rows) = self.unit_weights(arith, units, point);
+        let etas = powers(one, eta, values.len());
+        let (groups, rows) = self.unit_weights(arith, part, point);
         let mut cells = Functional::zero(arith, self.relation.cells).cells;
         let mut active = arith.ext(Ext::ZERO);
-        for (row, weight) in self.relation.rows.iter().zip(&rows) {
+        for (row, weight) in self.relation.rows[part.rows.clone()].iter().zip(&rows) {
             let Some(row) = row else { continue };
             active = active + *weight;
             for (cell, eta) in row.cubes.iter().zip(&etas) {
                 cells[*cell] = cells[*cell] + *weight * *eta;
             }
         }
-        let rest = etas.iter().enumerate();
-        let rest = sum(arith, rest.map(|(k, eta)| *eta * arith.base(rest_value(k))));
+        let rest = etas.iter().zip(&part.units.width.permutation().rest.cubes);
+        let rest = sum(arith, rest.map(|(eta, rest)| *eta * arith.base(*rest)));
         let unused = one - total(arith, &groups) * active;
         let combined = sum(arith, etas.iter().zip(values).map(|(e, v)| *e * *v));
         Claim {
-            name: Claimed::Cubes,
+            name: names(part.units.width)[1],
             value: combined - unused * rest,
             parts: vec![Part::Groups {
                 groups,
@@ -261,19 +311,18 @@ impl<A: Arith> Setting<'_, A> {
         }
     }
 
-    /// The claim on the inputs of rows, combined by powers of η.
+    /// The claim on the inputs of rows of one width, combined by powers of η.
     pub(super) fn inputs(
         &self,
         arith: &A,
-        units: &Units,
-        point: &Point<A::Ext>,
-        values: &[A::Ext],
+        part: &Rows,
+        (point, values): (&Point<A::Ext>, &[A::Ext]),
         eta: A::Ext,
     ) -> Claim<A::Ext> {
-        let etas = powers(arith.ext(Ext::ONE), eta, WIDTH_16);
-        let (groups, rows) = self.unit_weights(arith, units, point);
+        let etas = powers(arith.ext(Ext::ONE), eta, values.len());
+        let (groups, rows) = self.unit_weights(arith, part, point);
         let mut functional = Functional::zero(arith, self.relation.cells);
-        for (row, weight) in self.relation.rows.iter().zip(&rows) {
+        for (row, weight) in self.relation.rows[part.rows.clone()].iter().zip(&rows) {
             let Some(row) = row else { continue };
             for (form, eta) in row.inputs.iter().zip(&etas) {
                 functional.add(arith, self.publics, *weight * *eta, form);
@@ -282,7 +331,7 @@ impl<A: Arith> Setting<'_, A> {
         let combined = sum(arith, etas.iter().zip(values).map(|(e, v)| *e * *v));
         let constant = functional.constant * total(arith, &groups);
         Claim {
-            name: Claimed::Inputs,
+            name: names(part.units.width)[2],
             value: combined - constant,
             parts: vec![Part::Groups {
                 groups,
@@ -296,10 +345,10 @@ impl<A: Arith> Setting<'_, A> {
     fn unit_weights(
         &self,
         arith: &A,
-        units: &Units,
+        part: &Rows,
         point: &Point<A::Ext>,
     ) -> (Vec<A::Ext>, Vec<A::Ext>) {
-        let one = arith.ext(Ext::ONE);
+        let (one, units) = (arith.ext(Ext::ONE), &part.units);
         let (of_group, of_place) = point.high.split_at(units.groups_log2);
         let groups = eq_table(one, of_group);
         let places = eq_table(one, of_place);
@@ -307,7 +356,7 @@ impl<A: Arith> Setting<'_, A> {
         let row = |row: usize| places[row / ROWS] * basis[row % ROWS];
         (
             groups[units.first_group..][..units.groups].to_vec(),
-            (0..self.relation.rows.len()).map(row).collect(),
+            (0..part.rows.len()).map(row).collect(),
         )
     }
 }

@@ -1,6 +1,6 @@
 //! The prover's side of a relation: cells, traces, counts, and the direct check of all of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
@@ -8,10 +8,9 @@ use super::Public;
 use crate::error::ProveError;
 use crate::exec::Exec;
 use crate::field::Fp;
-use crate::poseidon::{CUBES, STATES, Trace, WIDTH_16, trace_16};
-use crate::poseidon_gkr::Units;
+use crate::poseidon::{STATES, Trace};
 use crate::poseidon_gkr::skip::ROWS;
-use crate::relation::{Entry, Form, Relation, Tuple};
+use crate::relation::{Entry, Form, Part, Relation, Table, Tuple};
 
 /// The cells of groups of instances: `[cell][instance]` for each group. Cells of cubes may have
 /// any value: the prover computes them.
@@ -74,12 +73,62 @@ impl Witness {
     }
 }
 
-/// Cells with the trace of their rows.
+/// Rows of one width, traced.
+pub(super) struct Traced {
+    pub(super) part: Part,
+    pub(super) trace: Trace,
+}
+
+impl Traced {
+    /// The trace of the rows of a part, for cells whose cubes may be anything.
+    fn new(
+        exec: Exec<'_>,
+        (relation, publics): (&Relation, &[Fp]),
+        part: Part,
+        groups: &[Vec<Fp>],
+    ) -> Traced {
+        let (units, lanes) = (&part.units, relation.shape.lanes());
+        let size = units.width.lanes() * lanes;
+        let blocks = exec.map(units.blocks(), |block| {
+            let cells = &groups[block / units.places.len()];
+            let place = units.places[block % units.places.len()];
+            let mut inputs = vec![Fp::ZERO; ROWS * size];
+            let rows = &relation.rows[part.rows.start + place * ROWS..][..ROWS];
+            for (row, out) in rows.iter().zip(inputs.chunks_exact_mut(size)) {
+                let Some(row) = row else { continue };
+                for (form, out) in row.inputs.iter().zip(out.chunks_exact_mut(lanes)) {
+                    form.add_to(publics, cells, out);
+                }
+            }
+            inputs
+        });
+        let trace = units.width.trace(exec, lanes, blocks.concat());
+        Traced { part, trace }
+    }
+
+    fn fill_cubes(&self, relation: &Relation, groups: &mut [Vec<Fp>]) {
+        let (units, lanes) = (&self.part.units, self.trace.instances);
+        for block in 0..units.blocks() {
+            let cells = &mut groups[block / units.places.len()];
+            let place = units.places[block % units.places.len()];
+            let rows = &relation.rows[self.part.rows.start + place * ROWS..][..ROWS];
+            for (h, row) in rows.iter().enumerate() {
+                let Some(row) = row else { continue };
+                for (k, cell) in row.cubes.iter().enumerate() {
+                    let from = ((block * ROWS + h) * units.width.cubes() + k) * lanes;
+                    cells[cell * lanes..][..lanes]
+                        .copy_from_slice(&self.trace.cubes[from..][..lanes]);
+                }
+            }
+        }
+    }
+}
+
+/// Cells with the traces of their rows.
 pub(super) struct Run<'a> {
     pub(super) relation: &'a Relation,
     pub(super) publics: &'a [Fp],
-    pub(super) units: Units,
-    pub(super) trace: Trace,
+    pub(super) traced: Vec<Traced>,
     /// The groups, cubes filled in.
     pub(super) groups: Vec<Vec<Fp>>,
 }
@@ -91,71 +140,53 @@ impl<'a> Run<'a> {
         publics: &'a [Fp],
         witness: &Witness,
     ) -> Run<'a> {
-        let units = relation.units(witness.groups.len());
-        let lanes = relation.shape.lanes();
-        let blocks = exec.map(units.blocks(), |block| {
-            let cells = &witness.groups[block / units.places.len()];
-            let place = units.places[block % units.places.len()];
-            let mut inputs = vec![Fp::ZERO; ROWS * WIDTH_16 * lanes];
-            let rows = &relation.rows[place * ROWS..][..ROWS];
-            for (row, out) in rows.iter().zip(inputs.chunks_exact_mut(WIDTH_16 * lanes)) {
-                let Some(row) = row else { continue };
-                for (form, out) in row.inputs.iter().zip(out.chunks_exact_mut(lanes)) {
-                    fill(form, publics, cells, out);
-                }
-            }
-            inputs
-        });
-        let mut run = Run {
+        let parts = relation.parts(witness.groups.len()).into_iter();
+        let known = (relation, publics);
+        let traced: Vec<Traced> = parts
+            .map(|part| Traced::new(exec, known, part, &witness.groups))
+            .collect();
+        let mut groups = witness.groups.clone();
+        traced
+            .iter()
+            .for_each(|t| t.fill_cubes(relation, &mut groups));
+        Run {
             relation,
             publics,
-            trace: trace_16(exec, lanes, blocks.concat()),
-            groups: witness.groups.clone(),
-            units,
-        };
-        run.fill_cubes();
-        run
-    }
-
-    fn fill_cubes(&mut self) {
-        let lanes = self.trace.instances;
-        for block in 0..self.units.blocks() {
-            let cells = &mut self.groups[block / self.units.places.len()];
-            let place = self.units.places[block % self.units.places.len()];
-            for (h, row) in self.relation.rows[place * ROWS..][..ROWS]
-                .iter()
-                .enumerate()
-            {
-                let Some(row) = row else { continue };
-                for (k, cell) in row.cubes.iter().enumerate() {
-                    let from = ((block * ROWS + h) * CUBES + k) * lanes;
-                    cells[cell * lanes..][..lanes]
-                        .copy_from_slice(&self.trace.cubes[from..][..lanes]);
-                }
-            }
+            traced,
+            groups,
         }
     }
 
-    /// Output `lane` of `row`, permutation + input, in instance x of group g.
-    pub(super) fn output(&self, g: usize, row: usize, lane: usize, x: usize) -> Fp {
-        let places = &self.units.places;
-        let place = places.iter().position(|place| *place == row / ROWS);
+    /// Output `lane` of `row` in all instances of group g.
+    pub(super) fn output(&self, g: usize, row: usize, lane: usize) -> Vec<Fp> {
+        let holds = |traced: &&Traced| traced.part.rows.contains(&row);
+        let traced = self.traced.iter().find(holds);
+        let Some(Traced { part, trace }) = traced else {
+            return Vec::new();
+        };
+        let (at, places) = (row - part.rows.start, &part.units.places);
+        let place = places.iter().position(|place| *place == at / ROWS);
         let block = g * places.len() + place.unwrap_or_default();
-        let at = ((block * ROWS + row % ROWS) * WIDTH_16 + lane) * self.trace.instances + x;
-        self.trace.states[STATES - 1][at] + self.trace.states[0][at]
+        let lanes = part.units.width.lanes();
+        let from = ((block * ROWS + at % ROWS) * lanes + lane) * trace.instances;
+        let mut out = trace.states[STATES - 1][from..][..trace.instances].to_vec();
+        if self.relation.rows[row]
+            .as_ref()
+            .is_some_and(|row| row.feed_forward)
+        {
+            let inputs = &trace.states[0][from..];
+            out.iter_mut().zip(inputs).for_each(|(o, x)| *o += *x);
+        }
+        out
     }
 
     /// A component of a tuple for all instances of group g, whose cells are given.
     pub(super) fn entry(&self, g: usize, cells: &[Fp], entry: &Entry) -> Vec<Fp> {
-        let lanes = self.trace.instances;
+        let lanes = self.relation.shape.lanes();
         let mut out = vec![Fp::ZERO; lanes];
         match entry {
-            Entry::Form(form) => fill(form, self.publics, cells, &mut out),
-            Entry::Output { row, lane } => {
-                for (x, out) in out.iter_mut().enumerate() {
-                    *out = self.output(g, *row, *lane, x);
-                }
-            }
+            Entry::Form(form) => form.add_to(self.publics, cells, &mut out),
+            Entry::Output { row, lane } => out = self.output(g, *row, *lane),
             Entry::Instance => {
                 for (x, out) in out.iter_mut().enumerate() {
                     *out = Fp::new((g * lanes + x) as u32);
@@ -177,13 +208,14 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// How often the first component of tuples of a kind is each number below `size`.
-    fn counts(&self, tag: u32, size: usize) -> Vec<Fp> {
+    /// How often the first component of tuples of a kind is that of each of `size` rows, whose
+    /// number `row` gives.
+    fn counts(&self, tag: u32, size: usize, row: impl Fn(Fp) -> Option<usize>) -> Vec<Fp> {
         let mut counts = vec![Fp::ZERO; size];
         for (_, _, entries) in self.tuples(Some(tag)) {
             for value in &entries[0] {
-                // A number that no table has makes the bus unbalanced, whatever is counted.
-                if let Some(count) = counts.get_mut(value.canonical() as usize) {
+                // A number that no row has makes the bus unbalanced, whatever is counted.
+                if let Some(count) = row(*value).and_then(|row| counts.get_mut(row)) {
                     *count += Fp::ONE;
                 }
             }
@@ -191,11 +223,28 @@ impl<'a> Run<'a> {
         counts
     }
 
+    /// How often each row of the registry is used.
+    fn registry_counts(&self) -> Vec<Fp> {
+        let rows = 1 << self.relation.shape.column_log2();
+        let row = |value: Fp| Some(value.canonical() as usize);
+        self.counts(self.relation.registry_tag, rows, row)
+    }
+
+    /// How often each row of a table is used.
+    fn table_counts(&self, table: &Table) -> Vec<Fp> {
+        let rows: BTreeMap<u32, usize> = table_rows(table, self.publics)
+            .enumerate()
+            .map(|(i, row)| (row[0], i))
+            .collect();
+        let row = |value: Fp| rows.get(&value.canonical()).copied();
+        self.counts(table.tag, table.rows.len(), row)
+    }
+
     /// The committed slices: counts and inverses, the tables' counts, cells.
     pub(super) fn slices(&self, bitfield: &[bool]) -> Vec<Vec<Fp>> {
         let shape = self.relation.shape;
         let rows = 1 << shape.column_log2();
-        let counts = self.counts(self.relation.registry_tag, rows);
+        let counts = self.registry_counts();
         let inverse = |(bit, count): (&bool, &Fp)| match bit {
             true => count.inverse().unwrap_or_default(),
             false => Fp::ZERO,
@@ -203,8 +252,8 @@ impl<'a> Run<'a> {
         let inverses = bitfield.iter().zip(&counts).map(inverse).collect();
         let mut tables = vec![Fp::ZERO; 2 * rows];
         for table in &self.relation.tables {
-            let counts = self.counts(table.tag, table.size);
-            tables[table.offset..][..table.size].copy_from_slice(&counts);
+            let counts = self.table_counts(table);
+            tables[table.offset..table.end()].copy_from_slice(&counts);
         }
         let cells = self
             .groups
@@ -217,21 +266,13 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The values of a form for all instances of a group.
-fn fill(form: &Form, publics: &[Fp], cells: &[Fp], out: &mut [Fp]) {
-    let lanes = out.len();
-    for term in &form.0 {
-        let factor = term.scale * term.public.map_or(Fp::ONE, |i| publics[i]);
-        match term.cell {
-            Some(cell) => {
-                let cells = &cells[cell * lanes..][..lanes];
-                out.iter_mut()
-                    .zip(cells)
-                    .for_each(|(o, x)| *o += factor * *x);
-            }
-            None => out.iter_mut().for_each(|o| *o += factor),
-        }
-    }
+/// The rows of a table.
+fn table_rows<'t>(table: &'t Table, publics: &'t [Fp]) -> impl Iterator<Item = Vec<u32>> + 't {
+    let value = |form: &Form| form.value(publics, |_| Fp::ZERO).canonical();
+    table
+        .rows
+        .iter()
+        .map(move |row| row.iter().map(value).collect())
 }
 
 /// Evaluates the relation directly.
@@ -249,9 +290,10 @@ pub fn check(
     for (g, cells) in run.groups.iter().enumerate() {
         for wire in &relation.wires {
             let mut expected = vec![Fp::ZERO; lanes];
-            fill(&wire.form, run.publics, cells, &mut expected);
+            wire.form.add_to(run.publics, cells, &mut expected);
+            let outputs = run.output(g, wire.row, wire.lane);
             for (x, expected) in expected.iter().enumerate() {
-                if run.output(g, wire.row, wire.lane, x) != *expected {
+                if outputs[x] != *expected {
                     return Err(Violation::Wire {
                         instance: g * lanes + x,
                         row: wire.row,
@@ -262,8 +304,7 @@ pub fn check(
         }
     }
     check_bus(&run, public)?;
-    let rows = 1 << relation.shape.column_log2();
-    let counts = run.counts(relation.registry_tag, rows);
+    let counts = run.registry_counts();
     let unused = |(_, (bit, count)): &(usize, (&bool, &Fp))| **bit && **count == Fp::ZERO;
     match public.bitfield.iter().zip(&counts).enumerate().find(unused) {
         Some((bit, _)) => Err(Violation::Union(bit)),
@@ -273,22 +314,27 @@ pub fn check(
 
 fn check_bus(run: &Run<'_>, public: &Public<'_>) -> Result<(), Violation> {
     let mut balance: BTreeMap<(u32, Vec<u32>), i64> = BTreeMap::new();
+    let tables: BTreeSet<(u32, Vec<u32>)> = run
+        .relation
+        .tables
+        .iter()
+        .flat_map(|table| table_rows(table, run.publics).map(move |row| (table.tag, row)))
+        .collect();
     for (tuple, _, entries) in run.tuples(None) {
-        for x in 0..run.trace.instances {
+        for x in 0..run.relation.shape.lanes() {
             let values: Vec<u32> = entries.iter().map(|e| e[x].canonical()).collect();
-            let first = values[0] as usize;
-            let table = run.relation.tables.iter().find(|t| t.tag == tuple.tag);
-            let found = match table {
-                Some(table) => first < table.size,
-                None if tuple.tag == run.relation.registry_tag => {
-                    let row = (first < public.registry.rows()).then(|| public.registry.row(first));
-                    row.is_some_and(|row| values[1..] == row.map(Fp::canonical))
-                }
-                None => false,
+            let tagged = (tuple.tag, values);
+            let (first, rest) = tagged.1.split_at(1);
+            let registered = tuple.tag == run.relation.registry_tag && {
+                let row = first
+                    .iter()
+                    .find(|i| (**i as usize) < public.registry.rows());
+                let row = row.map(|i| public.registry.row(*i as usize));
+                row.is_some_and(|row| row.iter().map(|x| x.canonical()).eq(rest.iter().copied()))
             };
-            if !found {
+            if !registered && !tables.contains(&tagged) {
                 let sign = if tuple.taken { -1 } else { 1 };
-                *balance.entry((tuple.tag, values)).or_default() += sign;
+                *balance.entry(tagged).or_default() += sign;
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The keys of a committee as a proof's registry.
 
+use alphorn_stark::Fp;
 use alphorn_stark::merkle::Digest;
 use alphorn_stark::proof::Registry as Rows;
 use alphorn_stark::statement::registry_digest;
@@ -39,14 +40,14 @@ impl Proofs {
         if got > max {
             return Err(ProveError::RegistrySize { got, max });
         }
+        let params = want.params();
         let row = |key: &PublicKey| {
-            std::array::from_fn(|i| match i < 4 {
-                true => key.root[i],
-                false => key.parameter[i - 4],
-            })
+            let root = &key.root[..params.digest];
+            [root, &key.parameter[..params.parameter]].concat()
         };
-        let rows: Vec<_> = keys.iter().map(row).collect();
-        let rows = Rows::new(&rows, max.trailing_zeros() as usize)?;
+        let rows: Vec<Vec<Fp>> = keys.iter().map(row).collect();
+        let width = params.digest + params.parameter;
+        let rows = Rows::new(&rows, width, max.trailing_zeros() as usize)?;
         let id = self.chains.parameters().id;
         Ok(ProofRegistry {
             set: want,

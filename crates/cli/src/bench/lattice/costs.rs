@@ -82,7 +82,7 @@ fn nanoseconds(seconds: f64) -> u64 {
 }
 
 fn proved(world: &World, point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
-    let keys = world.decode_keys(point.signatures)?;
+    let keys = world.decode_keys(point.signatures, point.kernel)?;
     let made = prove(&world.items(&keys), point, pool)?;
     let verified = verify(&made, &keys, RUNS, pool)?;
     let beside = 1 + made.salts.as_flattened().len();
@@ -105,7 +105,7 @@ struct Lists {
 impl Lists {
     fn measure(world: &World, kernel: Backend) -> Result<Lists> {
         let count = BATCH.min(world.len());
-        let (decode_s, keys) = super::least(RUNS, || world.decode_keys(count));
+        let (decode_s, keys) = super::least(RUNS, || world.decode_keys(count, kernel));
         let keys = keys?;
         let items = world.items(&keys);
         let each = |count: usize| {

@@ -1,6 +1,7 @@
 //! Signatures for measurements: many votes of a few keys over one message.
 
 use alphorn_falcon::{Flavour, Item, OriginalKey, PublicKey, SIGNATURE_BYTES, SecretKey, Signed};
+use alphorn_labrador::Backend;
 use alphorn_scheme::list;
 use anyhow::ensure;
 use rayon::prelude::*;
@@ -79,10 +80,14 @@ impl World {
     }
 
     /// The keys of the first `count` signatures, from their bytes.
-    pub(super) fn decode_keys(&self, count: usize) -> anyhow::Result<Vec<PublicKey>> {
-        let bytes = (0..count).map(|i| self.keys[i % self.keys.len()].public().bytes());
-        let keys = bytes.map(|bytes| PublicKey::from_bytes(self.flavour, bytes));
-        Ok(keys.collect::<Result<_, _>>()?)
+    pub(super) fn decode_keys(
+        &self,
+        count: usize,
+        kernel: Backend,
+    ) -> anyhow::Result<Vec<PublicKey>> {
+        let bytes = (0..count).map(|i| &self.keys[i % self.keys.len()].public().bytes()[..]);
+        let keys = PublicKey::from_bytes_batch(self.flavour, bytes, kernel);
+        Ok(keys.into_iter().collect::<Result<_, _>>()?)
     }
 
     /// The signatures of these keys.

@@ -5,7 +5,7 @@
 //! would have accepted shows nothing.
 
 use super::*;
-use crate::chains::fill::CellLie;
+use crate::chains::cells::CellLie;
 use crate::chains::tests::opening;
 use crate::chains::{HALF, kind};
 use crate::claims::{Claimed, Column};
@@ -241,7 +241,7 @@ fn a_key_that_is_not_registered_there_is_refused() {
         let mut other = example.clone();
         let mut rows: Vec<_> = (0..5).map(|i| example.registry.row(i)).collect();
         rows[2][x] += Fp::ONE;
-        other.registry = Registry::new(&rows, 9).unwrap();
+        other.registry = Registry::new(&rows, DIGEST, 9).unwrap();
         let proof = proved(&other, exec());
         assert_eq!(
             verified(&other, &proof),

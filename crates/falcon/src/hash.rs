@@ -1,0 +1,176 @@
+//! Messages hashed to points, many beside each other: the values are those of
+//! [`Flavour::centred_target`], which is the oracle of the tests.
+
+use alphorn_labrador::Backend;
+use alphorn_labrador::keccak::{BLOCK_WORDS, LANES, Shakes};
+
+use crate::flavour::WORD_MAX;
+use crate::{DEGREE, Flavour, MODULUS, PublicKey, SALT_BYTES};
+
+/// Words of 16 bits of a block.
+const BLOCK_NUMBERS: usize = 4 * BLOCK_WORDS;
+
+/// Room for all numbers of a point, and for those of the block in which they end.
+type Numbers = [u16; DEGREE + BLOCK_NUMBERS];
+
+/// What is hashed to a point.
+#[derive(Clone, Copy)]
+pub(crate) struct Hashed<'a> {
+    pub(crate) key: &'a PublicKey,
+    pub(crate) salt: &'a [u8; SALT_BYTES],
+    pub(crate) message: &'a [u8],
+}
+
+/// The points of many messages, each coefficient in `[-(q-1)/2, (q-1)/2]`.
+pub(crate) fn targets(inputs: &[Hashed<'_>], backend: Backend) -> Vec<[i16; DEGREE]> {
+    let mut out = Vec::with_capacity(inputs.len());
+    for inputs in inputs.chunks(LANES) {
+        let representatives = representatives(inputs, backend);
+        let mut messages = [[&[][..]; 2]; LANES];
+        for (k, (parts, input)) in messages.iter_mut().zip(inputs).enumerate() {
+            *parts = match input.key.flavour() {
+                Flavour::FnDsa => [input.salt, &representatives[k]],
+                Flavour::Original => [input.salt, input.message],
+            };
+        }
+        let messages = messages.each_ref().map(|parts| &parts[..]);
+        let mut states = Shakes::absorb(&messages[..inputs.len()], backend);
+        let mut drawn = [(0, [0; DEGREE + BLOCK_NUMBERS]); LANES];
+        let drawn = &mut drawn[..inputs.len()];
+        loop {
+            for (lane, (input, (filled, numbers))) in inputs.iter().zip(&mut *drawn).enumerate() {
+                if *filled < DEGREE {
+                    *filled = take(numbers, *filled, &states.block(lane), input.key.flavour());
+                }
+            }
+            if drawn.iter().all(|(filled, _)| *filled >= DEGREE) {
+                break;
+            }
+            states.permute(backend);
+        }
+        for (_, numbers) in &*drawn {
+            out.push(centred(numbers));
+        }
+    }
+    out
+}
+
+/// Appends the words of a block that are below [`WORD_MAX`]; how many numbers there are then.
+fn take(
+    numbers: &mut Numbers,
+    filled: usize,
+    block: &[u64; BLOCK_WORDS],
+    flavour: Flavour,
+) -> usize {
+    let mut filled = filled;
+    for word in block {
+        for k in 0..4 {
+            let number = (word >> (16 * k)) as u16;
+            let number = match flavour {
+                Flavour::FnDsa => number,
+                Flavour::Original => number.swap_bytes(),
+            };
+            // Written always, kept or not: whether it is kept cannot be predicted.
+            numbers[filled] = number;
+            filled += usize::from(number < WORD_MAX);
+        }
+    }
+    filled
+}
+
+fn centred(numbers: &Numbers) -> [i16; DEGREE] {
+    let mut out = [0; DEGREE];
+    for (out, number) in out.iter_mut().zip(numbers) {
+        let residue = (number % MODULUS) as i16;
+        let q = MODULUS as i16;
+        *out = residue - if residue > q / 2 { q } else { 0 };
+    }
+    out
+}
+
+/// The message representatives of the draft; zeros where no key is of that flavour.
+fn representatives(inputs: &[Hashed<'_>], backend: Backend) -> [[u8; 64]; LANES] {
+    let mut out = [[0; 64]; LANES];
+    if inputs.iter().any(|i| i.key.flavour() == Flavour::FnDsa) {
+        let mut messages = [[&[][..]; 3]; LANES];
+        for (parts, input) in messages.iter_mut().zip(inputs) {
+            *parts = [input.key.digest(), &[0, 0], input.message];
+        }
+        let messages = messages.each_ref().map(|parts| &parts[..]);
+        let states = Shakes::absorb(&messages[..inputs.len()], backend);
+        for (lane, out) in out.iter_mut().enumerate() {
+            *out = digest_of(&states, lane);
+        }
+    }
+    out
+}
+
+/// The first 64 bytes of a hash.
+fn digest_of(states: &Shakes, lane: usize) -> [u8; 64] {
+    let mut out = [0; 64];
+    for (bytes, word) in out
+        .as_chunks_mut::<8>()
+        .0
+        .iter_mut()
+        .zip(states.block(lane))
+    {
+        *bytes = word.to_le_bytes();
+    }
+    out
+}
+
+/// [`crate::flavour::key_digest`] of many encoded keys.
+pub(crate) fn key_digests(keys: &[&[u8]], backend: Backend) -> Vec<[u8; 64]> {
+    let mut out = Vec::with_capacity(keys.len());
+    for keys in keys.chunks(LANES) {
+        let mut messages = [&[][..]; LANES];
+        for (message, key) in messages.iter_mut().zip(keys.chunks(1)) {
+            *message = key;
+        }
+        let states = Shakes::absorb(&messages[..keys.len()], backend);
+        for lane in 0..keys.len() {
+            out.push(digest_of(&states, lane));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flavour::key_digest;
+    use crate::{OriginalKey, SecretKey};
+
+    /// Of both flavours in one batch, for short and long messages, on every level.
+    #[test]
+    fn points_and_digests_are_those_of_one_message_alone() {
+        let (draft, original) = (SecretKey::interop(3), OriginalKey::interop(3));
+        let message: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
+        let salts: Vec<[u8; SALT_BYTES]> = (0..43).map(|i| [i; SALT_BYTES]).collect();
+        let inputs: Vec<Hashed<'_>> = (salts.iter().enumerate())
+            .map(|(i, salt)| Hashed {
+                key: if i % 3 == 1 {
+                    original.public()
+                } else {
+                    draft.public()
+                },
+                salt,
+                message: &message[..(i * 37) % 400],
+            })
+            .collect();
+        for backend in Backend::available() {
+            for count in [0, 1, 8, 9, 43] {
+                let keys = inputs[..count].iter().map(|i| &i.key.bytes()[..]);
+                let digests = key_digests(&keys.collect::<Vec<_>>(), backend);
+                let targets = targets(&inputs[..count], backend);
+                assert_eq!((targets.len(), digests.len()), (count, count));
+                for (i, input) in inputs[..count].iter().enumerate() {
+                    let flavour = input.key.flavour();
+                    let alone = flavour.centred_target(input.key, input.salt, input.message);
+                    assert_eq!(targets[i], alone, "{backend} {i}");
+                    assert_eq!(digests[i], key_digest(input.key.bytes()), "{backend} {i}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The relation that each level leaves to the next, against its definition: products by the
+//! schoolbook over integers of 128 bits, keys from their streams, nothing of the residues.
+
+use super::*;
+use crate::adversary::Honest;
+use crate::exec::Inline;
+use crate::exec::Machine;
+use crate::folded::Folded;
+use crate::form::pairs;
+use crate::key::{FIRST, GARBAGE, INNER, OUTER};
+use crate::prove::{Prover, cut_witness};
+use crate::ring::{DEGREE, Q, norm_sq};
+use crate::wire::Sender;
+use crate::{Backend, FrontEnd, System};
+
+/// Coefficients in `[0, Q)`.
+type Element = [u64; DEGREE];
+
+const ZERO: Element = [0; DEGREE];
+
+fn reduced(x: i128) -> u64 {
+    x.rem_euclid(i128::from(Q)) as u64
+}
+
+fn product(a: &Element, b: &Element) -> Element {
+    let mut sums = [0i128; DEGREE];
+    for (i, &x) in a.iter().enumerate() {
+        for (j, &y) in b.iter().enumerate() {
+            // 64 products below 2^96.
+            let term = i128::from(x) * i128::from(y);
+            match i + j {
+                k if k < DEGREE => sums[k] += term,
+                k => sums[k - DEGREE] -= term,
+            }
+        }
+    }
+    sums.map(reduced)
+}
+
+fn sum<'a>(terms: impl IntoIterator<Item = (u64, &'a Element)>) -> Element {
+    let mut sums = [0i128; DEGREE];
+    for (scalar, element) in terms {
+        for (sum, &x) in sums.iter_mut().zip(element) {
+            *sum = i128::from(reduced(*sum + i128::from(scalar) * i128::from(x)));
+        }
+    }
+    sums.map(reduced)
+}
+
+fn plus(a: &Element, b: &Element) -> Element {
+    sum([(1, a), (1, b)])
+}
+
+fn short(x: &Small) -> Element {
+    x.0.map(|c| reduced(i128::from(c)))
+}
+
+/// `sum_d 2^(base d) x_d`.
+fn of_digits(digits: &[Element], base: u32) -> Element {
+    let power = |d: usize| reduced(1 << (base as usize * d));
+    sum(digits.iter().enumerate().map(|(d, x)| (power(d), x)))
+}
+
+/// The first `rows` coordinates of the products in `R[Y]/(Y^group - X)`, group by group.
+fn committed(name: &str, rows: usize, vector: &[Element]) -> Vec<Element> {
+    let group = rows.next_power_of_two();
+    let mut stream = Seed::of_name(name).stream();
+    let mut sums = vec![ZERO; group];
+    for part in vector.chunks(group) {
+        let key: Vec<Element> = (0..group)
+            .map(|_| *stream.element().coefficients())
+            .collect();
+        for (i, s) in part.iter().enumerate() {
+            for (j, k) in key.iter().enumerate() {
+                let mut product = product(k, s);
+                if i + j >= group {
+                    product.rotate_right(1);
+                    product[0] = reduced(-i128::from(product[0]));
+                }
+                let place = &mut sums[(i + j) % group];
+                *place = plus(place, &product);
+            }
+        }
+    }
+    sums.truncate(rows);
+    sums
+}
+
+fn elements(vector: &[Rq]) -> Vec<Element> {
+    vector.iter().map(|x| *x.coefficients()).collect()
+}
+
+fn inner_product(a: &[Element], b: &[Element]) -> Element {
+    let products: Vec<Element> = a.iter().zip(b).map(|(a, b)| product(a, b)).collect();
+    sum(products.iter().map(|x| (1, x)))
+}
+
+/// The parts of a witness `(z_0 | z_1 | v)`.
+struct Parts {
+    z: Vec<Element>,
+    /// Digits of `t`, then those of `g`.
+    outer: Vec<Element>,
+    garbage: Vec<Element>,
+    /// Of each piece.
+    t: Vec<Vec<Element>>,
+    g: Vec<Element>,
+    h: Vec<Element>,
+}
+
+fn parts(folded: &Folded<'_>, witness: &[Small]) -> Parts {
+    let level = folded.level;
+    let (rank, count) = (level.cut.rank, level.cut.pairs());
+    let witness: Vec<Element> = witness.iter().map(short).collect();
+    let z = (0..rank).map(|k| of_digits(&[witness[k], witness[rank + k]], level.z_base));
+    let t_digits = level.cut.pieces * level.kappa * level.t_digits;
+    let (outer, garbage) = witness[2 * rank..].split_at(t_digits + count * level.g_digits);
+    let (t, g) = outer.split_at(t_digits);
+    let many = |digits: &[Element], each: usize, base: u32| -> Vec<Element> {
+        let each = digits.chunks_exact(each.max(1));
+        each.map(|digits| of_digits(digits, base)).collect()
+    };
+    let t = many(t, level.t_digits, level.t_base);
+    Parts {
+        z: z.collect(),
+        outer: outer.to_vec(),
+        garbage: garbage.to_vec(),
+        t: t.chunks_exact(level.kappa)
+            .map(<[Element]>::to_vec)
+            .collect(),
+        g: many(g, level.g_digits, level.g_base),
+        h: many(garbage, level.t_digits, level.t_base),
+    }
+}
+
+/// Relations (1) to (7) of [`Folded`].
+fn check_relation(folded: &Folded<'_>, witness: &[Small], what: &str) {
+    let level = folded.level;
+    let parts = parts(folded, witness);
+    assert!(norm_sq(witness) <= level.norm_sq_out, "(1) {what}");
+    assert_eq!(parts.h.len(), level.cut.pairs(), "{what}");
+    let (first, rest) = parts.outer.split_at(folded.openings.first_digits);
+    let opened = committed(FIRST, folded.openings.u0.len().max(1), first);
+    if !folded.openings.u0.is_empty() {
+        assert_eq!(opened, elements(&folded.openings.u0), "(2) first, {what}");
+    }
+    let opened = committed(OUTER, level.kappa_outer, rest);
+    assert_eq!(opened, elements(&folded.openings.u1), "(2) {what}");
+    let opened = committed(GARBAGE, level.kappa_outer, &parts.garbage);
+    assert_eq!(opened, elements(&folded.u2), "(3) {what}");
+    let challenges: Vec<Element> = (folded.challenges.iter())
+        .map(|c| *c.to_rq().coefficients())
+        .collect();
+    for (row, left) in committed(INNER, level.kappa, &parts.z).iter().enumerate() {
+        let column: Vec<Element> = parts.t.iter().map(|t| t[row]).collect();
+        assert_eq!(*left, inner_product(&challenges, &column), "(4) {what}");
+    }
+    let place = |i: usize, j: usize| {
+        let found = pairs(level.cut.pieces).position(|pair| pair == (i.min(j), i.max(j)));
+        found.expect("a pair")
+    };
+    let mut left = ZERO;
+    for (&(i, j), a) in &folded.quadratic {
+        left = plus(&left, &product(a.coefficients(), &parts.g[place(i, j)]));
+    }
+    for i in 0..level.cut.pieces {
+        left = plus(&left, &parts.h[place(i, i)]);
+    }
+    assert_eq!(left, *folded.rhs.coefficients(), "(5) {what}");
+    let double = |garbage: &[Element], mixed: u64| {
+        let mut total = ZERO;
+        for ((i, j), x) in pairs(level.cut.pieces).zip(garbage) {
+            let term = product(&product(&challenges[i], &challenges[j]), x);
+            total = sum([(1, &total), (if i == j { 1 } else { mixed }, &term)]);
+        }
+        total
+    };
+    if level.g_digits > 0 {
+        assert_eq!(
+            inner_product(&parts.z, &parts.z),
+            double(&parts.g, 2),
+            "(6) {what}"
+        );
+    }
+    let left = inner_product(&elements(&folded.phi), &parts.z);
+    assert_eq!(left, double(&parts.h, 1), "(7) {what}");
+}
+
+/// Checks every level of an honest proof but the tail, whose four checks the verifier makes; how
+/// many there are.
+pub(crate) fn check_levels<F: FrontEnd>(
+    system: &System,
+    front_end: &F,
+    witness: &F::Witness,
+) -> usize {
+    let schedule = system.schedule();
+    let keys = system.keys();
+    let mut prover = Prover {
+        sender: Sender::new(system.start(front_end), F::ID, schedule),
+        tamper: &mut Honest,
+        machine: Machine {
+            backend: Backend::measured(),
+            exec: &Inline,
+        },
+        number: 1,
+    };
+    let (first, later) = schedule.levels.split_first().expect("a first level");
+    let made = front_end.prove(&mut prover, keys, first, witness);
+    let (mut folded, mut s) = made.expect("an honest witness");
+    check_relation(&folded, &s, "level 1");
+    for level in later {
+        prover.number += 1;
+        let cut = cut_witness(&level.cut, folded.level.cut.rank, s);
+        let made = prover.level(keys, level, &folded, cut);
+        (folded, s) = made.expect("an honest witness");
+        check_relation(&folded, &s, &format!("level {}", prover.number));
+    }
+    prover.number
+}
+
+#[test]
+fn every_level_satisfies_its_relation_by_definition() {
+    for (pieces, rank, bound, levels) in [(2, 8, 4, 1), (8, 64, 10, 3)] {
+        let (statement, witness) = sample("oracle", pieces, rank, bound);
+        let system = System::new(&statement.bounds()).expect("short enough");
+        let checked = check_levels(&system, &statement, &witness[..]);
+        assert_eq!(checked, levels, "{pieces} x {rank}");
+    }
+}

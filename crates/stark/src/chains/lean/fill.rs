@@ -1,0 +1,238 @@
+//! Cells of openings, a group at a time.
+
+use super::{CAPACITY, DIGEST, LeanChains, PARAMETER, RANDOMNESS};
+#[cfg(test)]
+use crate::chains::cells::CellLie;
+use crate::chains::cells::{Cells, steps};
+use crate::error::ProveError;
+use crate::exec::Exec;
+use crate::field::Fp;
+use crate::poseidon::WIDTH_24;
+use crate::proof::Witness;
+
+/// An opening of one registry row at a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeanOpening {
+    /// The row of the registry.
+    pub index: usize,
+    /// Root of the tree.
+    pub root: [Fp; DIGEST],
+    /// The key's parameter, which is in all hashes.
+    pub parameter: [Fp; PARAMETER],
+    /// Randomness of the encoding.
+    pub randomness: [Fp; RANDOMNESS],
+    /// For each chain the digest at the message's digit.
+    pub tips: Vec<[Fp; DIGEST]>,
+    /// The siblings of the path, from the leaf.
+    pub path: Vec<[Fp; DIGEST]>,
+}
+
+/// The cells of a group, and the root that each opening leads to.
+type Filled = (Vec<Fp>, Vec<[Fp; DIGEST]>);
+
+/// The cells of a group, being filled.
+struct Filler<'a> {
+    chains: &'a LeanChains,
+    cells: Cells<'a>,
+}
+
+/// Eight lanes of a state, from one on.
+fn digest(state: &[Fp; WIDTH_24], from: usize) -> [Fp; DIGEST] {
+    std::array::from_fn(|x| state[from + x])
+}
+
+impl Filler<'_> {
+    fn given(&mut self, openings: &[&LeanOpening]) {
+        let (chains, cells) = (self.chains, &mut self.cells);
+        for (lane, opening) in openings.iter().enumerate() {
+            cells.set_all(lane, &opening.root, |x| chains.root(x));
+            cells.set_all(lane, &opening.parameter, |x| chains.parameter(x));
+            for (i, tip) in opening.tips.iter().enumerate() {
+                cells.set_all(lane, tip, |x| chains.tip(i, x));
+            }
+            cells.set(chains.index(), lane, Fp::new(opening.index as u32));
+            cells.set_all(lane, &opening.randomness, |x| chains.randomness(x));
+        }
+    }
+
+    fn encode(&mut self) {
+        let (chains, cells) = (self.chains, &mut self.cells);
+        let parameters = chains.parameters();
+        let hashed = cells.wide(chains.sponge_row(parameters.blocks()));
+        for (lane, state) in hashed.iter().enumerate() {
+            for (limb, value) in state[..parameters.limbs()].iter().enumerate() {
+                let value = value.canonical();
+                cells.set(chains.remainder(limb), lane, Fp::new(value % 127));
+                let last = limb + 1 == parameters.limbs();
+                for (cell, factor) in chains.digits_of(limb) {
+                    let tail = last && (0..parameters.tails()).any(|t| chains.tail(t) == cell);
+                    let mask = if tail { 63 } else { 7 };
+                    cells.set(cell, lane, Fp::new((value / 127 / factor) & mask));
+                }
+            }
+        }
+    }
+
+    fn walk(&mut self) {
+        let (chains, cells) = (self.chains, &mut self.cells);
+        let count = chains.parameters().chains;
+        let mut asked = Vec::with_capacity(cells.lanes());
+        for lane in 0..cells.lanes() {
+            for i in 0..count {
+                // The end of a chain that is not walked; the others come below.
+                let tip: [Fp; DIGEST] = cells.get_all(lane, |x| chains.tip(i, x));
+                cells.set_all(lane, &tip, |x| chains.end(i, x));
+            }
+            let digit = |i| cells.get(chains.digit(i), lane).canonical() as usize;
+            asked.push(steps((0..count).map(digit)));
+        }
+        let mut digests = vec![[Fp::ZERO; DIGEST]; cells.lanes()];
+        for t in 0..chains.parameters().steps {
+            for (lane, steps) in asked.iter().enumerate() {
+                // Too few steps: rows of zeros, which nothing asks for.
+                let Some(step) = steps.get(t) else { continue };
+                if step.tip {
+                    digests[lane] = cells.get_all(lane, |x| chains.tip(step.chain, x));
+                }
+                let place = Fp::new((256 * step.chain + step.position) as u32);
+                cells.set(chains.step(DIGEST, t), lane, place);
+                let upper = cells.public(chains.upper_limb(step.chain, step.position));
+                cells.set(chains.step(DIGEST + 1, t), lane, upper);
+                cells.set_all(lane, &digests[lane], |x| chains.step(x, t));
+            }
+            for (lane, state) in cells.narrow(t).iter().enumerate() {
+                digests[lane].copy_from_slice(&state[..DIGEST]);
+                if let Some(step) = asked[lane].get(t).filter(|step| step.end) {
+                    cells.set_all(lane, &state[..DIGEST], |x| chains.end(step.chain, x));
+                }
+            }
+        }
+    }
+
+    /// Leaf and path; returns the roots.
+    fn climb(&mut self, slot: u32, openings: &[&LeanOpening]) -> Vec<[Fp; DIGEST]> {
+        let (chains, cells) = (self.chains, &mut self.cells);
+        let blocks = chains.parameters().blocks();
+        for k in 1..blocks {
+            for (lane, state) in cells.wide(chains.sponge_row(k - 1)).iter().enumerate() {
+                cells.set_all(lane, &state[..CAPACITY], |x| chains.sponge(x, k));
+            }
+        }
+        let leaves = cells.wide(chains.sponge_row(blocks - 1));
+        let mut current: Vec<_> = leaves.iter().map(|state| digest(state, CAPACITY)).collect();
+        for level in 0..chains.parameters().levels {
+            let right = slot >> level & 1 == 1;
+            let (own, other) = if right { (DIGEST, 0) } else { (0, DIGEST) };
+            for (lane, node) in current.iter().enumerate() {
+                cells.set_all(lane, node, |x| chains.node(own + x, level));
+                let sibling = &openings[lane].path[level];
+                cells.set_all(lane, sibling, |x| chains.node(other + x, level));
+            }
+            let parents = cells.wide(chains.node_row(level));
+            current = parents.iter().map(|state| digest(state, 0)).collect();
+        }
+        current
+    }
+
+    fn fill(mut self, slot: u32, openings: &[&LeanOpening]) -> Filled {
+        self.given(openings);
+        self.encode();
+        self.walk();
+        let roots = self.climb(slot, openings);
+        (self.cells.into_cells(), roots)
+    }
+}
+
+impl LeanChains {
+    /// The cells of openings at a slot, the last group filled up with the first opening.
+    ///
+    /// # Errors
+    /// [`ProveError::Capacity`] for more openings than the shape has, or for one with another
+    /// number of tips or siblings than the set.
+    pub fn witness(
+        &self,
+        exec: Exec<'_>,
+        slot: u32,
+        message: &[Fp],
+        openings: &[LeanOpening],
+    ) -> Result<Witness, ProveError> {
+        let filled = self.fill(exec, slot, message, openings)?;
+        let groups = filled.into_iter().map(|(cells, _)| cells).collect();
+        Witness::new(self.relation(), groups)
+    }
+
+    /// The root that each opening leads to: it must be its own.
+    ///
+    /// # Errors
+    /// See [`LeanChains::witness`].
+    pub fn roots(
+        &self,
+        exec: Exec<'_>,
+        slot: u32,
+        message: &[Fp],
+        openings: &[LeanOpening],
+    ) -> Result<Vec<[Fp; DIGEST]>, ProveError> {
+        let filled = self.fill(exec, slot, message, openings)?;
+        let roots = filled.into_iter().flat_map(|(_, roots)| roots);
+        Ok(roots.take(openings.len()).collect())
+    }
+
+    fn fill(
+        &self,
+        exec: Exec<'_>,
+        slot: u32,
+        message: &[Fp],
+        openings: &[LeanOpening],
+    ) -> Result<Vec<Filled>, ProveError> {
+        self.check_openings(openings)?;
+        let lanes = self.relation().shape.lanes();
+        let publics = self.publics(slot, message);
+        Ok(exec.map(openings.len().div_ceil(lanes), |g| {
+            let padded: Vec<&LeanOpening> = (g * lanes..(g + 1) * lanes)
+                .map(|i| openings.get(i).unwrap_or(&openings[0]))
+                .collect();
+            let filler = Filler {
+                chains: self,
+                cells: Cells::new(self.relation(), exec, &publics),
+            };
+            filler.fill(slot, &padded)
+        }))
+    }
+
+    fn check_openings(&self, openings: &[LeanOpening]) -> Result<(), ProveError> {
+        let limits = self.parameters();
+        let capacity = |what, got, max| match got == max {
+            true => Ok(()),
+            false => Err(ProveError::Capacity { what, got, max }),
+        };
+        let max = self.relation().groups_max() * limits.shape.lanes();
+        if openings.len() > max {
+            return capacity("openings", openings.len(), max);
+        }
+        openings.iter().try_for_each(|opening| {
+            capacity("tips of an opening", opening.tips.len(), limits.chains)?;
+            capacity("siblings of a path", opening.path.len(), limits.levels)
+        })
+    }
+
+    /// One group whose cells are changed as they are filled; what depends on them follows.
+    #[cfg(test)]
+    pub(crate) fn lying_group(
+        &self,
+        slot: u32,
+        message: &[Fp],
+        openings: &[LeanOpening],
+        lies: &[CellLie],
+    ) -> Filled {
+        let exec = Exec::new(crate::kernel::Backend::portable(), None);
+        let publics = self.publics(slot, message);
+        let mut cells = Cells::new(self.relation(), exec, &publics);
+        cells.lies = lies.to_vec();
+        let filler = Filler {
+            chains: self,
+            cells,
+        };
+        let openings: Vec<&LeanOpening> = openings.iter().collect();
+        filler.fill(slot, &openings)
+    }
+}
