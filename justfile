@@ -43,6 +43,26 @@ soak:
     cargo test --workspace --features soak
     cargo test --manifest-path fuzz/Cargo.toml --features soak
 
+# Kill nodes of a devnet so many times, one every six slots of a second: what was signed twice, what
+# was lost, how long a start took (docs/reliability.md). A hundred take ten minutes.
+soak-kills COUNT="500" SEED="1":
+    cargo build --release --package alphorn
+    target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --faults kill --fault-every 6 \
+        --slots $((6 * {{COUNT}} + 9)) --seed {{SEED}} --json target/kills.json
+
+# Kill, end, pause, slow down and part nodes of a devnet so many times, one every ten slots of a second.
+soak-faults COUNT="100" SEED="1":
+    cargo build --release --package alphorn
+    target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 \
+        --faults kill,term,pause,slow,partition --fault-every 10 \
+        --slots $((10 * {{COUNT}} + 9)) --seed {{SEED}} --json target/faults.json
+
+# How late phases begin: the same devnet with idle lanes, then with prove lanes that are always busy.
+lag SLOTS="80":
+    cargo build --release --package alphorn
+    target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --slots {{SLOTS}} --json target/lag-idle.json
+    target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --slots {{SLOTS}} --saturate --json target/lag-busy.json
+
 # Every byte of a proof changed, every kernel: about an hour on two cores.
 soak-proofs:
     cargo test --package alphorn-xmss --features soak proof::

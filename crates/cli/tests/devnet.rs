@@ -1,8 +1,11 @@
 //! A network of real processes, and what its command refuses.
 
 use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn alphorn(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_alphorn"))
@@ -15,6 +18,92 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// What a node that runs answers to a path, without the head of the answer.
+fn get(home: &Path, path: &str) -> String {
+    let ready = std::fs::read_to_string(home.join("data/ready.json")).unwrap();
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    let mut stream = TcpStream::connect(ready["api"].as_str().unwrap()).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.0 200"), "{path}: {head}");
+    body.to_owned()
+}
+
+/// Counts of a summary, and the same counted from the records of the page's trace.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Counted {
+    jobs: u64,
+    aggregates: u64,
+    finalised: u64,
+}
+
+fn of_summary(text: &str) -> Counted {
+    let summary: Value = serde_json::from_str(text).unwrap();
+    let count = |jobs: &Value| jobs["run_ms"]["count"].as_u64().unwrap();
+    let jobs = summary["jobs"].as_object().unwrap();
+    Counted {
+        jobs: jobs.values().map(count).sum(),
+        aggregates: jobs.get("aggregate").map_or(0, count),
+        finalised: summary["finalised_slot"].as_u64().unwrap(),
+    }
+}
+
+fn of_trace(text: &str) -> Counted {
+    let mut counted = Counted {
+        jobs: 0,
+        aggregates: 0,
+        finalised: 0,
+    };
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        match record["k"].as_str().unwrap() {
+            "job" => {
+                counted.jobs += 1;
+                counted.aggregates += u64::from(record["kind"] == "aggregate");
+            }
+            "finality" => counted.finalised = record["finalised"].as_u64().unwrap(),
+            "cells" => assert_eq!(record["n"], "node-0"),
+            _ => {}
+        }
+    }
+    counted
+}
+
+/// The page of a running node says what its interface says. Both grow while they are read, so a
+/// trace lies between the summaries before and after it, each of which may be a quarter of a
+/// second old.
+fn page_agrees(home: &Path) {
+    let before = of_summary(&get(home, "/alphorn/v0/summary"));
+    let trace = of_trace(&get(home, "/dashboard/trace/snapshot"));
+    std::thread::sleep(Duration::from_millis(600));
+    let after = of_summary(&get(home, "/alphorn/v0/summary"));
+    assert!(before.jobs > 0, "{before:?}");
+    assert!(
+        (before.jobs..=after.jobs).contains(&trace.jobs),
+        "{before:?} {trace:?} {after:?}"
+    );
+    let aggregates = before.aggregates..=after.aggregates;
+    assert!(
+        aggregates.contains(&trace.aggregates),
+        "{before:?} {trace:?} {after:?}"
+    );
+    let finalised = before.finalised..=after.finalised;
+    assert!(
+        finalised.contains(&trace.finalised),
+        "{before:?} {trace:?} {after:?}"
+    );
+    let page = get(home, "/dashboard/");
+    assert!(
+        page.contains("<!doctype html>") || page.contains("<!DOCTYPE html>"),
+        "{page}"
+    );
+}
+
 /// Two nodes for some slots. How many duties are done depends on the machine's other work, so only
 /// what holds on any machine is asked for: the nodes find each other, votes come into blocks,
 /// nobody finalises anything else, and every node ends in order.
@@ -23,19 +112,24 @@ fn nodes_vote_and_agree() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (dir, json) = (path("net"), path("devnet.json"));
-    let output = alphorn(&[
-        "devnet",
-        "--nodes=2",
-        "--validators=16",
-        "--committees=1",
-        "--slots=4",
-        "--preset=custom:2000:0,400,800,1200,1600",
-        "--allow-missed=1000000",
-        "--dir",
-        &dir,
-        "--json",
-        &json,
-    ]);
+    let child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
+        .args(["devnet", "--nodes=2", "--validators=16", "--committees=1"])
+        .args(["--slots=4", "--preset=custom:2000:0,400,800,1200,1600"])
+        .args(["--allow-missed=1000000", "--dir", &dir, "--json", &json])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let home = Path::new(&dir).join("node-0");
+    let until = Instant::now() + Duration::from_secs(60);
+    // Until the first blocks are there.
+    while !home.join("data/ready.json").exists() {
+        assert!(Instant::now() < until, "no node starts");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(11));
+    page_agrees(&home);
+    let output = child.wait_with_output().unwrap();
     let code = output.status.code();
     assert!(code == Some(0) || code == Some(5), "{}", stderr(&output));
     let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
@@ -56,7 +150,6 @@ fn nodes_vote_and_agree() {
             "an honest node was blamed"
         );
     }
-    let home = Path::new(&dir).join("node-0");
     assert!(home.join("data/safety.redb").exists());
     // What is left can be started again; a second process finds the marks.
     let again = alphorn(&["devnet", "--nodes=2", "--dir", &dir]);
@@ -66,6 +159,36 @@ fn nodes_vote_and_agree() {
         "{}",
         stderr(&again)
     );
+}
+
+/// A node is killed and comes back: whatever else the machine does, it signs nothing twice, loses
+/// no vote that was in a block, and the nodes agree.
+#[test]
+fn a_killed_node_comes_back_and_signs_nothing_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("devnet.json").display().to_string();
+    let output = alphorn(&[
+        "devnet",
+        "--nodes=2",
+        "--validators=16",
+        "--committees=1",
+        "--slots=10",
+        "--preset=custom:1500:0,300,600,900,1200",
+        "--faults=kill",
+        "--allow-missed=1000000",
+        "--json",
+        &json,
+    ]);
+    let code = output.status.code();
+    assert!(code == Some(0) || code == Some(5), "{}", stderr(&output));
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!(report["agreement"], true);
+    assert_eq!(report["rights_twice"], 0);
+    assert_eq!(report["votes_lost"], 0);
+    assert!(report["rights"].as_u64() > Some(0));
+    let faults = report["faults"].as_array().unwrap();
+    assert_eq!(faults.len(), 1);
+    assert!(faults[0]["ready_ms"].as_f64() > Some(0.0), "{faults:?}");
 }
 
 #[test]
@@ -124,6 +247,9 @@ fn options_out_of_bounds_are_usage_errors() {
         &["devnet", "--nodes=8", "--validators=4"],
         &["devnet", "--scheme=dsa"],
         &["devnet", "--slots=0"],
+        &["devnet", "--slots=5", "--faults=kill"],
+        &["devnet", "--nodes=1", "--faults=partition"],
+        &["devnet", "--faults=flood"],
         &["dashboard", "--trace=/nonexistent/trace.jsonl"],
     ] {
         let output = alphorn(args);

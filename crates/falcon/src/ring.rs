@@ -461,6 +461,37 @@ mod tests {
     }
 
     #[test]
+    fn multiples_and_scaled_products_are_products() {
+        let b: [i16; DEGREE] = std::array::from_fn(|k| (k * 97 % 6145) as i16);
+        let h: [i16; DEGREE] = std::array::from_fn(|k| 6144 - (k * 61 % 6145) as i16);
+        let scalars = [6144, -6144, 1, -1, 0, 3, 5000, -77];
+        let (mut values, mut keys) = (Polys::<8>::zero(), Polys::<8>::zero());
+        for lane in 0..8 {
+            values.load(lane, &b);
+            keys.load(lane, &h);
+        }
+        values.forward();
+        keys.forward();
+        let mut b_values = [0; DEGREE];
+        values.store(0, &mut b_values);
+        let constant = |x: i16| std::array::from_fn(|k| if k == 0 { x } else { 0 });
+        let whole = schoolbook(&b, &h);
+        let mut out = Polys::<8>::zero();
+        for product in [false, true] {
+            match product {
+                true => out.scaled_products(&b_values, &keys, &scalars),
+                false => out.multiples(&b, &scalars),
+            }
+            for (lane, &scalar) in scalars.iter().enumerate() {
+                let mut here = [0; DEGREE];
+                out.store(lane, &mut here);
+                let of = if product { &whole } else { &b };
+                assert_eq!(here, schoolbook(of, &constant(scalar)), "{lane}");
+            }
+        }
+    }
+
+    #[test]
     fn lanes_are_loaded_and_stored_on_every_level() {
         let number = |lane: usize, k: usize| (lane * 1021 + k * 37 + 1) as i16;
         for count in [0, 1, 7, 8, 21, LANES] {

@@ -14,9 +14,13 @@ const TARGETS_MAX: usize = 4096;
 /// Addresses of one of them; the first ones stay.
 const ADDRESSES_MAX: usize = 8;
 
-/// The first pause after a failure; doubled after each, up to the last.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// The first pause after a failure; doubled after each, up to the last. It begins short: the first
+/// attempt of a machine that was killed and started anew frees its place at its peers.
+const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// A machine that was connected for so long is no failure when it is lost.
+const STAYED: Duration = Duration::from_secs(10);
 
 /// An attempt that has no end by then has failed.
 const ATTEMPT_TIME: Duration = Duration::from_secs(10);
@@ -142,8 +146,9 @@ impl Dialer {
         let draw = self.draw();
         if let Some(target) = self.targets.get_mut(id) {
             target.connected = false;
-            if stayed >= PAUSE_MAX {
+            if stayed >= STAYED {
                 target.pause = PAUSE_MIN;
+                target.due = now;
             }
             target.due = target.due.max(now + vary(target.pause, draw));
         }
@@ -189,7 +194,7 @@ mod tests {
         assert!(dialer.add(&address, start));
         let mut now = start + Duration::from_secs(2);
         let mut pauses = Vec::new();
-        for _ in 0..8 {
+        for _ in 0..10 {
             assert_eq!(dialer.due(now, 16, open).len(), 1);
             let before = now;
             while dialer.due(now, 0, open).is_empty() && {
@@ -202,7 +207,7 @@ mod tests {
         }
         for (pause, least) in pauses
             .iter()
-            .zip([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0])
+            .zip([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0])
         {
             assert!((least..least * 1.26).contains(pause), "{pauses:?}");
         }
@@ -222,7 +227,7 @@ mod tests {
         assert!(dialer.due(far, 16, open).is_empty());
         dialer.lost(&one.id().0, far, Duration::from_secs(100));
         assert!(dialer.due(far, 16, open).is_empty(), "not at once");
-        let soon = far + Duration::from_millis(1300);
+        let soon = far + Duration::from_millis(330);
         assert!(dialer.due(soon, 16, |_| true).is_empty());
         let dialled = dialer.due(soon, 16, open);
         assert_eq!(dialled, [(one.id().0, one.multiaddr.clone())]);

@@ -44,6 +44,8 @@ const BATCH_MAX: usize = 64;
 const PING_TIME: Duration = Duration::from_secs(15);
 /// A peer that has not said by then which network it is of has to go.
 const SILENCE_TIME: Duration = Duration::from_secs(10);
+/// A connection of this age is not one of two that were dialled at once.
+const SETTLED_TIME: Duration = Duration::from_secs(3);
 /// Time for the farewells of a shutdown.
 const FAREWELL_TIME: Duration = Duration::from_millis(200);
 /// Time for the packets that tell of them.

@@ -7,8 +7,9 @@
 use crate::engine::Spawn;
 use crate::lanes::{Ended, Lanes};
 use crate::safety::SafetyStore;
+use crate::sign_log::SignLog;
 use alphorn_proto::Work;
-use alphorn_scheme::{self as scheme, Outcome};
+use alphorn_scheme as scheme;
 use alphorn_types::Slot;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -51,13 +52,14 @@ pub struct Desk {
 
 impl Desk {
     /// Starts the thread. `wake` is called after a job was refused here, `clock_ms` gives the
-    /// milliseconds since 1970.
+    /// milliseconds since 1970. With a `log` each right is in it before its job runs.
     ///
     /// # Errors
     /// If the thread cannot be started.
     pub fn start(
         store: Arc<SafetyStore>,
         lanes: Arc<dyn Lanes>,
+        log: Option<SignLog>,
         clock_ms: impl Fn() -> u64 + Send + 'static,
         wake: impl Fn() + Send + 'static,
     ) -> std::io::Result<Self> {
@@ -68,6 +70,7 @@ impl Desk {
             store,
             lanes,
             counters: counters.clone(),
+            log,
             clock_ms: Box::new(clock_ms),
             ended,
             wake: Box::new(wake),
@@ -133,6 +136,7 @@ struct Clerk {
     store: Arc<SafetyStore>,
     lanes: Arc<dyn Lanes>,
     counters: Arc<DeskCounters>,
+    log: Option<SignLog>,
     clock_ms: Box<dyn Fn() -> u64 + Send>,
     ended: SyncSender<Ended>,
     wake: Box<dyn Fn() + Send>,
@@ -181,13 +185,20 @@ impl Clerk {
             Work::Scheme(scheme::Work::Sign(job)) => {
                 let granted = self.store.grant(job.slot, &job.items, (self.clock_ms)());
                 let admitted = granted.and_then(|grant| job.admit(&grant));
-                admitted
-                    .err()
-                    .map(|(item, why)| format!("item {item}: {why}"))
+                match (admitted, &mut self.log) {
+                    (Err((item, why)), _) => Some(format!("item {item}: {why}")),
+                    (Ok(()), Some(log)) => {
+                        let added = log.add(job);
+                        added
+                            .err()
+                            .map(|error| format!("the list of rights: {error}"))
+                    }
+                    (Ok(()), None) => None,
+                }
             }
             _ => None,
         };
-        let (job, op) = (spawn.job, spawn.work.name());
+        let (job, op, group) = (spawn.job, spawn.work.name(), spawn.group);
         let refused = match refused {
             Some(why) => {
                 self.counters.refused.fetch_add(1, Ordering::Relaxed);
@@ -196,16 +207,8 @@ impl Clerk {
             None => self.lanes.submit(spawn).err(),
         };
         if let Some(why) = refused {
-            let ended = Ended {
-                job,
-                outcome: Outcome::Refused(why),
-                op,
-                queued_ns: 0,
-                ran_ns: 0,
-                late: false,
-            };
             // The loop always drains; it may be gone already.
-            let _ = self.ended.send(ended);
+            let _ = self.ended.send(Ended::refused(job, op, group, why));
             (self.wake)();
         }
     }
@@ -216,7 +219,7 @@ mod tests {
     use super::*;
     use crate::safety::Opening;
     use alphorn_proto::{Class, JobId};
-    use alphorn_scheme::{Group, Role, SessionId, SignItem, SignJob};
+    use alphorn_scheme::{Group, Outcome, Role, SessionId, SignItem, SignJob};
     use alphorn_types::{Time, Validator};
     use redb::backends::InMemoryBackend;
     use std::collections::BTreeMap;
@@ -278,7 +281,7 @@ mod tests {
         };
         let store = SafetyStore::open_backend(InMemoryBackend::new(), keys, opening).unwrap();
         let lanes = Arc::new(Kept::default());
-        let desk = Desk::start(Arc::new(store), lanes.clone(), || 0, || ());
+        let desk = Desk::start(Arc::new(store), lanes.clone(), None, || 0, || ());
         let mut desk = desk.unwrap();
         desk.reserve(Slot(0));
         desk.sign(sign(1, 0)).unwrap();
@@ -304,6 +307,89 @@ mod tests {
         );
         assert_eq!(*lanes.0.lock().unwrap(), [JobId(1)]);
         assert_eq!(desk.counters().refused.load(Ordering::Relaxed), 2);
+        desk.shutdown();
+    }
+
+    /// A disk that takes long for each sync, and fails while it is full.
+    #[derive(Debug, Default)]
+    struct Poor {
+        memory: InMemoryBackend,
+        sync_ms: Arc<AtomicU64>,
+        full: Arc<std::sync::atomic::AtomicBool>,
+    }
+
+    impl redb::StorageBackend for Poor {
+        fn len(&self) -> std::io::Result<u64> {
+            self.memory.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+            self.memory.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> std::io::Result<()> {
+            self.memory.set_len(len)
+        }
+
+        fn sync_data(&self) -> std::io::Result<()> {
+            std::thread::sleep(Duration::from_millis(self.sync_ms.load(Ordering::Relaxed)));
+            match self.full.load(Ordering::Relaxed) {
+                true => Err(std::io::ErrorKind::StorageFull.into()),
+                false => self.memory.sync_data(),
+            }
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+            self.memory.write(offset, data)
+        }
+    }
+
+    /// Waits until something holds, at most twenty seconds.
+    fn soon(what: &str, holds: impl Fn() -> bool) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !holds() {
+            assert!(Instant::now() < until, "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_slow_disk_holds_nobody_up_and_with_a_full_one_nothing_is_signed() {
+        let disk = Poor::default();
+        let (sync_ms, full) = (disk.sync_ms.clone(), disk.full.clone());
+        let keys = BTreeMap::from([(Validator(0), [3; 32])]);
+        let opening = Opening {
+            now_ms: 0,
+            slot: Slot(0),
+            before_genesis: true,
+        };
+        let store = SafetyStore::open_backend(disk, keys, opening).unwrap();
+        let lanes = Arc::new(Kept::default());
+        let desk = Desk::start(Arc::new(store), lanes.clone(), None, || 0, || ());
+        let mut desk = desk.unwrap();
+        sync_ms.store(1_000, Ordering::Relaxed);
+        let began = Instant::now();
+        desk.reserve(Slot(0));
+        desk.sign(sign(1, 0)).unwrap();
+        assert!(
+            began.elapsed() < Duration::from_millis(900),
+            "the loop waits"
+        );
+        assert!(
+            lanes.0.lock().unwrap().is_empty(),
+            "signed before it is durable"
+        );
+        soon("the slow commit ends", || {
+            *lanes.0.lock().unwrap() == [JobId(1)]
+        });
+        assert!(began.elapsed() >= Duration::from_secs(1));
+        sync_ms.store(0, Ordering::Relaxed);
+        full.store(true, Ordering::Relaxed);
+        desk.reserve(Slot(1));
+        desk.sign(sign(2, 1)).unwrap();
+        soon("nothing is signed", || desk.poll().is_some());
+        assert!(desk.counters().broken.load(Ordering::Relaxed));
+        assert_eq!(*lanes.0.lock().unwrap(), [JobId(1)]);
         desk.shutdown();
     }
 }

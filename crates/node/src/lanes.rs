@@ -4,7 +4,8 @@ mod pool;
 
 use crate::engine::Spawn;
 use alphorn_proto::{JobId, Product};
-use alphorn_scheme::{Outcome, SessionId};
+use alphorn_scheme::{Group, Outcome, SessionId};
+use alphorn_worker::Run;
 
 pub use pool::Pool;
 
@@ -17,12 +18,32 @@ pub struct Ended {
     pub outcome: Outcome<Product>,
     /// Its operation, for metrics.
     pub op: &'static str,
+    /// What it was about.
+    pub group: Group,
+    /// Its last run; none if it never ran.
+    pub run: Option<Run>,
     /// How long it waited, in nanoseconds.
     pub queued_ns: u64,
     /// How long it ran, in nanoseconds.
     pub ran_ns: u64,
     /// Whether it ended after its soft deadline.
     pub late: bool,
+}
+
+impl Ended {
+    /// The end of a job that was not taken, and why.
+    pub fn refused(job: JobId, op: &'static str, group: Group, why: String) -> Self {
+        Ended {
+            job,
+            outcome: Outcome::Refused(why),
+            op,
+            group,
+            run: None,
+            queued_ns: 0,
+            ran_ns: 0,
+            late: false,
+        }
+    }
 }
 
 /// Runs jobs away from the loop. No call blocks.

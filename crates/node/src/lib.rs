@@ -9,10 +9,11 @@
 //! | [`run`] | what the loop does next |
 //! | [`clock`] | what time it is for the protocol |
 //! | [`safety`], [`desk`] | what may be signed, and never twice |
+//! | [`sign_log`] | a list of what could be signed, to be checked afterwards |
 //! | [`blocks`], [`archive`], [`sync`] | what is kept of the chain, and asked of peers |
 //! | [`lanes`] | who runs the jobs |
 //! | [`stats`], [`summary`] | what a node measures of itself |
-//! | [`api`], [`metrics`] | what it tells others |
+//! | [`api`], [`http`], [`metrics`], `trace` | what it tells others |
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
 
@@ -23,13 +24,16 @@ pub mod clock;
 pub mod desk;
 pub mod engine;
 pub mod genesis;
+pub mod http;
 pub mod lanes;
 pub mod metrics;
 mod ports;
 pub mod run;
 pub mod safety;
+pub mod sign_log;
 pub mod stats;
 pub mod summary;
 pub mod sync;
+mod trace;
 
 pub use ports::topic_bytes;

@@ -6,10 +6,11 @@ use crate::desk::Desk;
 use crate::engine::{Host, Judged, Spawn};
 use crate::lanes::{Ended, Lanes};
 use crate::stats::Stats;
+use crate::trace::Tracer;
 use alphorn_net::{Handle, Priority};
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
-use alphorn_proto::{Evidence, JobId, Peer, Token, Verdict, Work};
-use alphorn_scheme::{self as scheme, Bytes, Outcome, SessionId};
+use alphorn_proto::{Evidence, Peer, Token, Verdict, Work};
+use alphorn_scheme::{self as scheme, Bytes, SessionId};
 use alphorn_types::{Cell, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,10 +29,11 @@ pub(crate) struct Ports {
     pub(crate) desk: Desk,
     pub(crate) archive: Archive,
     pub(crate) stats: Stats,
+    pub(crate) trace: Tracer,
     pub(crate) evidence: VecDeque<Evidence>,
     subscribed: BTreeSet<Topic>,
     /// Jobs that were not taken and end refused at the next turn.
-    refused: VecDeque<(JobId, &'static str, String)>,
+    refused: VecDeque<Ended>,
     /// Who sent what by request, so that a bad block falls back on them.
     pub(crate) requested: BTreeMap<Token, Peer>,
 }
@@ -43,6 +45,7 @@ impl Ports {
         lanes: Arc<dyn Lanes>,
         desk: Desk,
         archive: Archive,
+        trace: Tracer,
     ) -> Self {
         Ports {
             net,
@@ -51,6 +54,7 @@ impl Ports {
             desk,
             archive,
             stats: Stats::default(),
+            trace,
             evidence: VecDeque::new(),
             subscribed: BTreeSet::new(),
             refused: VecDeque::new(),
@@ -60,17 +64,10 @@ impl Ports {
 
     /// The next job that ended, wherever it ended.
     pub(crate) fn ended(&mut self) -> Option<Ended> {
-        if let Some((job, op, why)) = self.refused.pop_front() {
-            return Some(Ended {
-                job,
-                outcome: Outcome::Refused(why),
-                op,
-                queued_ns: 0,
-                ran_ns: 0,
-                late: false,
-            });
-        }
-        self.desk.poll().or_else(|| self.lanes.poll())
+        let refused = self.refused.pop_front();
+        refused
+            .or_else(|| self.desk.poll())
+            .or_else(|| self.lanes.poll())
     }
 
     fn name(&self, topic: Topic) -> String {
@@ -82,6 +79,7 @@ impl Host for Ports {
     fn publish(&mut self, topic: Topic, data: Bytes) {
         let published = self.net.publish(&self.name(topic), data, Priority::Duty);
         self.stats.publish_refused += u64::from(published.is_err());
+        self.trace.message(topic);
     }
 
     fn subscribe(&mut self, topics: &BTreeSet<Topic>) {
@@ -112,11 +110,14 @@ impl Host for Ports {
 
     fn report(&mut self, peer: Peer, reason: Reject) {
         *self.stats.reports.entry(reason.name()).or_default() += 1;
+        self.trace
+            .fault("report", format!("{peer}: {}", reason.name()));
         let _ = self.net.report(peer.0, points(reason));
     }
 
     fn spawn(&mut self, spawn: Spawn) {
-        let (job, op) = (spawn.job, spawn.work.name());
+        let (job, op, group) = (spawn.job, spawn.work.name(), spawn.group);
+        self.trace.spawn(&spawn);
         let refused = match &spawn.work {
             Work::Scheme(scheme::Work::Sign(_)) => self
                 .desk
@@ -126,7 +127,7 @@ impl Host for Ports {
             _ => self.lanes.submit(spawn).err(),
         };
         if let Some(why) = refused {
-            self.refused.push_back((job, op, why));
+            self.refused.push_back(Ended::refused(job, op, group, why));
         }
     }
 
@@ -140,6 +141,8 @@ impl Host for Ports {
 
     fn evidence(&mut self, evidence: Evidence) {
         self.stats.evidence += 1;
+        self.trace
+            .fault("evidence", "two contradicting statements".into());
         if self.evidence.len() >= EVIDENCE_MAX {
             self.evidence.pop_front();
         }
@@ -151,6 +154,7 @@ impl Host for Ports {
     }
 
     fn judged(&mut self, judged: Judged) {
+        self.trace.judged(&judged);
         self.stats.duties.add(judged);
     }
 }

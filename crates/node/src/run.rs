@@ -5,25 +5,29 @@
 //! first, then commands, then jobs that ended, then messages, so that a flood of messages cannot
 //! delay a duty.
 
+mod exchange;
+
 use crate::archive::Archive;
-use crate::blocks::{Blocks, BlocksError, Stored};
+use crate::blocks::{Blocks, BlocksError};
 use crate::clock::{Clock, Source};
 use crate::desk::Desk;
 use crate::engine::{Engine, Settings};
 use crate::lanes::{Ended, Lanes};
 use crate::ports::{Ports, REQUESTED, topic_of};
 use crate::safety::SafetyStore;
+use crate::sign_log::SignLog;
 use crate::stats::Stats;
 use crate::summary::Summary;
-use crate::sync::{self, Answer, BLOCKS_BY_RANGE, Question, STATUS, Standing, Status, Sync};
+use crate::sync::{Standing, Sync};
+use crate::trace::Tracer;
 use alphorn_net::{Event, Events, Handle, NodeId};
 use alphorn_proto::horn::Horn;
-use alphorn_proto::slot::SlotClock;
-use alphorn_proto::wire::{Root, Topic};
+use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::{Input, Peer, Token};
-use alphorn_scheme::{Bytes, Outcome};
+use alphorn_scheme::Outcome;
+use alphorn_types::trace::Ring;
 use alphorn_types::{Slot, Time};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -31,12 +35,10 @@ use tokio::sync::{Notify, mpsc, watch};
 pub const STALL_NS: u64 = 5_000_000;
 /// How often the loop looks how late it wakes.
 const PROBE_NS: u64 = 10_000_000;
-/// How often the summary is renewed.
+/// How often the summary is renewed, and the trace told of cells and traffic.
 const SUMMARY_NS: u64 = 250_000_000;
 /// Ended jobs and messages of one turn.
 const TURN_MAX: usize = 64;
-/// Points against a peer whose answer is none.
-const BAD_ANSWER: u32 = 10;
 
 /// What an operator may ask of a running node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +72,8 @@ pub struct Parts<C: Source> {
     pub horn: Horn,
     /// The marks of the local keys.
     pub safety: Arc<SafetyStore>,
+    /// Where each right to sign is listed before it is used.
+    pub sign_log: Option<SignLog>,
     /// Blocks of earlier runs.
     pub blocks: Blocks,
     /// Who runs the jobs.
@@ -120,16 +124,17 @@ impl<C: Source> Node<C> {
             first_slot: parts.safety.first_slot(),
         };
         let mut clock = Clock::new(parts.source);
-        let desk = Desk::start(parts.safety, parts.lanes.clone(), wall_ms, move || {
-            wake.notify_one()
-        })?;
+        let waker = move || wake.notify_one();
+        let (lanes, log) = (parts.lanes.clone(), parts.sign_log);
+        let desk = Desk::start(parts.safety, lanes, log, wall_ms, waker)?;
         let archive = Archive::start(parts.blocks)?;
         let (now, _) = clock.now();
+        let trace = Tracer::new(&parts.name, &parts.scheme, horn.config(), now);
         Ok(Node {
             name: parts.name,
             scheme: parts.scheme,
             engine: Engine::new(horn, settings),
-            ports: Ports::new(parts.net, network, parts.lanes, desk, archive),
+            ports: Ports::new(parts.net, network, parts.lanes, desk, archive, trace),
             clock,
             slots,
             events: parts.events,
@@ -142,6 +147,11 @@ impl<C: Source> Node<C> {
             two_thirds: Slot(0),
             restored,
         })
+    }
+
+    /// The trace of this life, which goes on as long as the node runs.
+    pub fn trace(&self) -> Arc<Mutex<Ring>> {
+        self.ports.trace.ring()
     }
 
     /// Runs until it is told to end, and gives the last summary.
@@ -175,7 +185,11 @@ impl<C: Source> Node<C> {
     fn turn(&mut self, act: impl FnOnce(&mut Self, Time)) {
         let began = std::time::Instant::now();
         let (now, step) = self.clock.now();
-        self.ports.stats.clock_steps += u64::from(step.is_some());
+        self.ports.trace.at(now);
+        if let Some(step) = step {
+            self.ports.stats.clock_steps += 1;
+            self.ports.trace.fault("clock", format!("{step:?} ns"));
+        }
         act(self, now);
         self.ask(now);
         let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -198,13 +212,16 @@ impl<C: Source> Node<C> {
             // A wall clock that stands behind protocol time wakes nobody.
             if let Some(due) = due.filter(|due| *due <= now) {
                 // Batches form at the end of an instant; they are no phase.
-                if due > Time::ZERO
-                    && node
-                        .slots
-                        .phase_at(due)
-                        .is_some_and(|boundary| node.slots.start(boundary) == due)
-                {
-                    node.ports.stats.phase_lag.record_ns(now.since_ns(due));
+                let boundary = node.slots.phase_at(due);
+                let boundary = boundary.filter(|boundary| node.slots.start(*boundary) == due);
+                if let Some(boundary) = boundary {
+                    let lag_ns = now.since_ns(due);
+                    node.ports.stats.phase_lag.record_ns(lag_ns);
+                    node.ports.trace.phase(boundary, lag_ns);
+                    if boundary.phase == Phase::Propose {
+                        // Before the first votes of the slot, which are counted from here on.
+                        node.tell(now);
+                    }
                 }
                 node.feed(now, Input::Deadline);
             }
@@ -220,6 +237,7 @@ impl<C: Source> Node<C> {
                 node.summary_at = now.saturating_add_ns(SUMMARY_NS);
                 let summary = node.summary(now);
                 node.snapshot.send_replace(Arc::new(summary));
+                node.tell(now);
             }
         });
     }
@@ -230,6 +248,7 @@ impl<C: Source> Node<C> {
                 return;
             };
             note_job(&mut self.ports.stats, &ended);
+            self.ports.trace.ended(&ended);
             let input = Input::Finished {
                 job: ended.job,
                 outcome: ended.outcome,
@@ -261,19 +280,23 @@ impl<C: Source> Node<C> {
     fn take_event(&mut self, now: Time, event: Event) {
         match event {
             Event::Message(message) => {
+                let topic = topic_of(message.parsed);
+                self.ports.trace.message(topic);
                 let input = Input::Message {
                     from: Peer(message.peer),
-                    topic: topic_of(message.parsed),
+                    topic,
                     token: Token(message.token),
                     data: message.data,
                 };
                 self.feed(now, input);
             }
-            Event::PeerUp { peer, .. } => {
+            Event::PeerUp { peer, id, .. } => {
+                self.ports.trace.peer_up(peer, &id.to_string());
                 self.sync.peer_up(Peer(peer));
                 self.feed(now, Input::PeerUp { peer: Peer(peer) });
             }
-            Event::PeerDown { peer, .. } => {
+            Event::PeerDown { peer, reason } => {
+                self.ports.trace.peer_down(peer, reason.name());
                 self.sync.peer_down(Peer(peer));
                 self.feed(now, Input::PeerDown { peer: Peer(peer) });
             }
@@ -300,103 +323,13 @@ impl<C: Source> Node<C> {
         }
     }
 
-    /// Asks the next peer, if it is time.
-    fn ask(&mut self, now: Time) {
-        let standing = self.standing(now);
-        if let Some(mut question) = self.sync.poll(standing) {
-            question.data = self.status(now).encode().to_vec();
-            self.put(&question);
-        }
-    }
-
-    fn put(&mut self, question: &Question) {
-        let data = Bytes::from(question.data.as_slice());
-        let net = &self.ports.net;
-        if net
-            .request(question.peer.0, question.name, data, question.id)
-            .is_err()
-        {
-            self.sync.refused(question.id);
-        }
-    }
-
-    fn status(&self, now: Time) -> Status {
-        let horn = self.engine.horn();
-        let (head, finalised) = (horn.head(), horn.chain().finalised());
-        let header = horn.chain().header(&head);
-        Status {
-            network: self.ports.network.0,
-            slot: self.slots.slot_at(now).unwrap_or(Slot(0)),
-            head_slot: header.map_or(Slot(0), |header| header.slot),
-            head,
-            finalised_slot: finalised.slot,
-            finalised: finalised.root,
-        }
-    }
-
-    fn serve(&mut self, now: Time, channel: u64, protocol: &str, data: &[u8]) {
-        let net = self.ports.net.clone();
-        if protocol == STATUS {
-            let status = Bytes::from(self.status(now).encode().as_slice());
-            let _ = net.respond(channel, Ok(vec![status]));
-        } else if let Some((from, count)) =
-            sync::decode_range(data).filter(|_| protocol == BLOCKS_BY_RANGE)
-        {
-            let answer = move |blocks: Option<Vec<Stored>>| {
-                let blocks = blocks.ok_or(alphorn_net::CODE_BUSY);
-                let chunks = blocks.map(|all| all.into_iter().map(|block| block.data).collect());
-                let _ = net.respond(channel, chunks);
-            };
-            self.ports.archive.serve(from, count, Box::new(answer));
-        } else {
-            let _ = net.respond(channel, Err(alphorn_net::CODE_BUSY));
-        }
-    }
-
-    fn take_answer(&mut self, now: Time, peer: Peer, id: u64, chunks: Option<Vec<Bytes>>) {
-        let standing = self.standing(now);
-        let network = self.ports.network.0;
-        let chain = self.engine.horn().chain();
-        let knows = |root: &Root| chain.header(root).is_some();
-        let (answer, question) = self.sync.answer(id, chunks, network, standing, knows);
-        match answer {
-            Answer::Nothing => {}
-            Answer::Malformed => {
-                let _ = self.ports.net.report(peer.0, BAD_ANSWER);
-            }
-            Answer::Blocks(blocks) => {
-                self.ports.stats.blocks_fetched += blocks.len() as u64;
-                for data in blocks {
-                    self.feed_block(now, peer, data);
-                }
-            }
-        }
-        if let Some(question) = question {
-            self.put(&question);
-        }
-    }
-
-    /// A block that did not come by gossip passes the same checks.
-    fn feed_block(&mut self, now: Time, from: Peer, data: Bytes) {
-        let token = Token(self.token_next);
-        self.token_next += 1;
-        self.ports.requested.insert(token, from);
-        let input = Input::Message {
-            from,
-            topic: Topic::Block,
-            token,
-            data,
-        };
-        self.feed(now, input);
-    }
-
     /// Notes when two thirds of all votes of the slot stood in verified collections.
     fn observe(&mut self, now: Time) {
         let Some(slot) = self.slots.slot_at(now) else {
             return;
         };
         let horn = self.engine.horn();
-        if self.two_thirds > slot || now < self.slots.phase_start(slot, COLLECT) {
+        if self.two_thirds > slot || now < self.slots.phase_start(slot, Phase::Collect) {
             return;
         }
         let validators = u64::from(horn.config().layout.validators());
@@ -404,8 +337,24 @@ impl<C: Source> Node<C> {
         if 3 * covered >= 2 * validators {
             let ms = now.since_ns(self.slots.slot_start(slot)) as f64 / 1e6;
             self.ports.stats.reached_two_thirds(slot.0, ms);
+            let head = head_slot(self.engine.horn());
+            self.ports
+                .trace
+                .finality(self.engine.horn().chain(), head, Some(ms));
             self.two_thirds = slot.next();
         }
+    }
+
+    /// Tells the trace where cells, chain and traffic stand.
+    fn tell(&mut self, now: Time) {
+        let horn = self.engine.horn();
+        let trace = &mut self.ports.trace;
+        if let Some(slot) = self.slots.slot_at(now) {
+            trace.slot(slot, horn.chain(), horn.view(slot).as_ref());
+            trace.finality(horn.chain(), head_slot(horn), None);
+        }
+        let net = &self.ports.net;
+        trace.traffic(|| net.status());
     }
 
     fn summary(&self, now: Time) -> Summary {
@@ -429,7 +378,11 @@ impl<C: Source> Node<C> {
     }
 }
 
-const COLLECT: alphorn_proto::slot::Phase = alphorn_proto::slot::Phase::Collect;
+/// The slot of the head; a chain has the header of its head.
+fn head_slot(horn: &Horn) -> u64 {
+    let header = horn.chain().header(&horn.head());
+    header.map_or(0, |header| header.slot.0)
+}
 
 /// Sleeps; a wait of zero still lets others run.
 async fn sleep(wait: Duration) {

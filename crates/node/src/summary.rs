@@ -186,6 +186,8 @@ pub struct Summary {
     pub phases_missed: u64,
     /// Publications and subscriptions that the network did not take.
     pub publish_refused: u64,
+    /// Records that the trace could not hold.
+    pub trace_refused: u64,
 }
 
 impl Summary {
@@ -236,6 +238,7 @@ impl Summary {
             clock_steps: stats.clock_steps,
             phases_missed: counters.phases_missed,
             publish_refused: stats.publish_refused,
+            trace_refused: ports.trace.refused,
             ..Summary::default()
         };
         summary.add_jobs(ports);

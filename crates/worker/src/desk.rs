@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-pub use types::{Counts, Finished, Status, SubmitError, Timing};
+pub use types::{Counts, Finished, Run, Status, SubmitError, Timing};
 pub(crate) use types::{Ended, Environment, Load, Order, Report};
 pub(crate) use watch::Hung;
 
@@ -63,6 +63,7 @@ struct Ticket<T: Task> {
     /// The name of its task once it crashed, if it has one.
     name: Option<[u8; 32]>,
     timing: Timing,
+    run: Option<Run>,
 }
 
 /// What runs on a lane.
@@ -206,6 +207,7 @@ impl<T: Task> Desk<T> {
             cut: 0,
             name: None,
             timing: Timing::default(),
+            run: None,
         };
         self.tickets.insert(job, ticket);
         Ok(job)
@@ -251,7 +253,14 @@ impl<T: Task> Desk<T> {
         let Some(start) = start else {
             return Turn::Wait;
         };
-        let again = self.tickets.get(&start.job).map(|ticket| ticket.stage);
+        let again = self.tickets.get_mut(&start.job).map(|ticket| {
+            ticket.run = Some(Run {
+                lane: u16::try_from(lane).unwrap_or(u16::MAX),
+                inputs: start.work.features().inputs,
+                predicted_ns: start.t50_ns,
+            });
+            ticket.stage
+        });
         let prove = self.plan.lane_kind(lane) == LaneKind::Prove;
         let order = Order {
             job: start.job,

@@ -42,6 +42,6 @@ pub use bisect::Bisect;
 pub use child::{ChildCommand, serve_child};
 pub use config::{FaultFiles, SelfVerify, WorkerConfig};
 pub use cost::{CostKey, CostModel, Prediction};
-pub use desk::{Counts, Finished, Status, SubmitError, Timing};
+pub use desk::{Counts, Finished, Run, Status, SubmitError, Timing};
 pub use plan::{Class, Config, End, JobId, LaneKind, Plan, Refused, Request, Session, Start, Work};
 pub use worker::Worker;

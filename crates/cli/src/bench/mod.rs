@@ -11,6 +11,7 @@ mod lattice;
 mod proof;
 mod sim;
 mod targets;
+mod worker;
 mod xmss;
 
 pub(crate) use columns::Participation;
@@ -41,6 +42,8 @@ enum What {
     Lattice(lattice::Args),
     /// Proofs that many signed, beside the lists of their signatures
     Proof(proof::Args),
+    /// What it costs to have jobs done by the worker, and what an accident costs
+    Worker(worker::Args),
     /// XMSS: hashing, keys, signatures, verification
     Xmss(xmss::Args),
 }
@@ -74,6 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Sim(args) => return sim::run(args),
         What::Lattice(args) => return lattice::run(args),
         What::Proof(args) => return proof::run(args),
+        What::Worker(args) => return worker::run(args),
         What::Xmss(args) => return xmss::run(args),
     };
     match &bls.what {

@@ -1,21 +1,35 @@
 //! Whether a devnet did what it should.
 
+use super::faults::Kind;
+use super::process::{Happened, Told};
 use super::{Plan, end};
 use crate::error::Result;
 use crate::report::table;
-use alphorn_node::summary::Summary;
+use alphorn_node::summary::{DutyCounts, Summary};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Slots by which finality may lie behind.
 const FINALITY_SLOTS: u64 = 3;
 
 /// Figures over all nodes.
 pub(super) struct Verdict {
-    nodes: Vec<Vec<String>>,
+    nodes: Vec<Summary>,
+    faults: Vec<Happened>,
+    /// Slots that a fault disturbs.
+    disturbed: BTreeSet<u64>,
+    judged: Range<u64>,
     missed: u64,
+    /// Duties that were missed in slots that a fault disturbs.
+    missed_disturbed: u64,
     /// Judged slots that a node did not judge.
     unjudged: u64,
+    /// Votes that a killed node had seen in a block, and that nobody credits any more.
+    votes_lost: u64,
+    /// Rights to sign that were handed out, and those of them that were a second time.
+    rights: u64,
+    rights_twice: u64,
     coverage_min: f64,
     coverage_mean: f64,
     two_thirds_p50_ms: f64,
@@ -24,67 +38,60 @@ pub(super) struct Verdict {
     finalised_wanted: u64,
     /// Different finalised blocks of the least slot that any node finalised.
     disagreement: bool,
-    slots: u64,
 }
 
 impl Verdict {
-    pub(super) fn new(plan: &Plan, summaries: &[Summary]) -> Self {
-        let judged = plan.warmup..plan.warmup + plan.slots;
-        let missed = |summary: &Summary| -> u64 {
-            judged
-                .clone()
-                .filter_map(|slot| summary.missed.get(&slot))
-                .sum()
+    pub(super) fn new(plan: &Plan, told: &Told, faults: Vec<Happened>) -> Self {
+        let disturbed = disturbed(plan, told, &faults);
+        let nodes: Vec<Summary> = told.lives.iter().map(|lives| merged(lives)).collect();
+        let noise = &disturbed;
+        let in_peace = move || plan.judged().filter(move |slot| !noise.contains(slot));
+        let missed = |slots: &mut dyn Iterator<Item = u64>| -> u64 {
+            let of = |slot: u64| nodes.iter().filter_map(move |node| node.missed.get(&slot));
+            slots.flat_map(of).sum()
         };
-        let unjudged = |summary: &Summary| {
-            judged
-                .clone()
-                .filter(|slot| !summary.missed.contains_key(slot))
-                .count() as u64
+        let judged_by = |slot: u64| {
+            let judges = nodes.iter().filter(|node| node.missed.contains_key(&slot));
+            judges.count()
         };
-        let shares: Vec<f64> = summaries
-            .iter()
-            .flat_map(|summary| {
-                let credited = judged
-                    .clone()
-                    .filter_map(|slot| summary.credited.get(&slot));
-                credited.map(|count| *count as f64 / f64::from(summary.validators.max(1)))
-            })
-            .collect();
-        let mut two_thirds: Vec<f64> = summaries
-            .iter()
-            .flat_map(|summary| {
-                summary
-                    .two_thirds_ms
-                    .range(judged.clone())
-                    .map(|(_, ms)| *ms)
-            })
-            .collect();
+        let late = last_judged(plan, &faults);
+        let unjudged = in_peace().filter(|slot| !late.contains(slot));
+        let unjudged = unjudged.map(|slot| (nodes.len() - judged_by(slot)) as u64);
+        let shares = nodes.iter().flat_map(|node| {
+            let credited = in_peace().filter_map(move |slot| node.credited.get(&slot));
+            credited.map(move |count| *count as f64 / f64::from(node.validators.max(1)))
+        });
+        let shares: Vec<f64> = shares.collect();
+        let two_thirds = nodes.iter().flat_map(|node| {
+            let reached = in_peace().filter_map(move |slot| node.two_thirds_ms.get(&slot));
+            reached.copied()
+        });
+        let mut two_thirds: Vec<f64> = two_thirds.collect();
         two_thirds.sort_by(f64::total_cmp);
-        let finalised: BTreeSet<(u64, &str)> = summaries
+        let finalised = nodes
             .iter()
-            .map(|summary| (summary.finalised_slot, summary.finalised.as_str()))
-            .collect();
+            .map(|s| (s.finalised_slot, s.finalised.as_str()));
+        let finalised: BTreeSet<(u64, &str)> = finalised.collect();
         let slots: BTreeSet<u64> = finalised.iter().map(|(slot, _)| *slot).collect();
+        let mut disturbed_slots = disturbed.iter().copied();
         Verdict {
-            nodes: summaries
-                .iter()
-                .map(|summary| row(summary, missed(summary)))
-                .collect(),
-            missed: summaries.iter().map(missed).sum(),
-            unjudged: summaries.iter().map(unjudged).sum(),
+            missed: missed(&mut in_peace()),
+            missed_disturbed: missed(&mut disturbed_slots),
+            unjudged: unjudged.sum(),
+            votes_lost: votes_lost(&told.lives),
+            rights: told.rights.values().sum(),
+            rights_twice: told.rights.values().map(|count| count - 1).sum(),
             coverage_min: shares.iter().copied().fold(1.0, f64::min),
             coverage_mean: shares.iter().sum::<f64>() / (shares.len().max(1)) as f64,
             two_thirds_p50_ms: two_thirds.get(two_thirds.len() / 2).copied().unwrap_or(0.0),
             two_thirds_max_ms: two_thirds.last().copied().unwrap_or(0.0),
-            finalised_min: summaries
-                .iter()
-                .map(|s| s.finalised_slot)
-                .min()
-                .unwrap_or(0),
-            finalised_wanted: judged.end.saturating_sub(FINALITY_SLOTS),
+            finalised_min: slots.first().copied().unwrap_or(0),
+            finalised_wanted: plan.judged().end.saturating_sub(FINALITY_SLOTS),
             disagreement: finalised.len() > slots.len(),
-            slots: plan.slots,
+            judged: plan.judged(),
+            disturbed,
+            faults,
+            nodes,
         }
     }
 
@@ -100,15 +107,17 @@ impl Verdict {
             "prove busy s",
             "link MB in / out",
         ];
-        let table = table(&header, &self.nodes);
+        let rows: Vec<Vec<String>> = self.nodes.iter().map(|node| self.row(node)).collect();
+        let table = table(&header, &rows);
         let verdict = match self.failure(0) {
             None => "PASS".to_owned(),
             Some((_, why)) => format!("FAIL: {why}"),
         };
+        let faults = self.faults_line();
         format!(
-            "{table}\n{} slots, coverage {:.2} % (least {:.2} %), two thirds after {:.0} ms \
+            "{table}\n{faults}{} slots, coverage {:.2} % (least {:.2} %), two thirds after {:.0} ms \
              (median; most {:.0} ms), finalised {} (wanted {})\n{verdict}",
-            self.slots,
+            self.judged.end - self.judged.start,
             self.coverage_mean * 100.0,
             self.coverage_min * 100.0,
             self.two_thirds_p50_ms,
@@ -121,6 +130,13 @@ impl Verdict {
     fn failure(&self, allow_missed: u64) -> Option<(u8, String)> {
         if self.disagreement {
             return Some((5, "nodes disagree on a finalised block".into()));
+        }
+        if self.rights_twice > 0 {
+            let twice = self.rights_twice;
+            return Some((1, format!("{twice} rights to sign were handed out twice")));
+        }
+        if self.votes_lost > 0 {
+            return Some((1, format!("{} votes were lost", self.votes_lost)));
         }
         if self.missed > allow_missed {
             return Some((1, format!("{} duties missed", self.missed)));
@@ -144,57 +160,176 @@ impl Verdict {
         }
     }
 
-    pub(super) fn fields(&self, summaries: &[Summary]) -> Map<String, Value> {
+    /// How the processes took what was done to them.
+    fn faults_line(&self) -> String {
+        if self.faults.is_empty() {
+            return String::new();
+        }
+        let most = |times: fn(&Happened) -> Option<f64>| {
+            let times = self.faults.iter().filter_map(times);
+            times.reduce(f64::max)
+        };
+        let ms = |time: Option<f64>| time.map_or_else(|| "-".into(), |ms| format!("{ms:.0} ms"));
+        format!(
+            "{} faults; ready again after {} at most, ended after {} at most; {} of {} slots \
+             disturbed, {} duties missed in them; {} rights to sign, {} twice; {} votes lost\n",
+            self.faults.len(),
+            ms(most(|one| one.ready_ms)),
+            ms(most(|one| one.end_ms)),
+            self.disturbed.len(),
+            self.judged.end - self.judged.start,
+            self.missed_disturbed,
+            self.rights,
+            self.rights_twice,
+            self.votes_lost,
+        )
+    }
+
+    pub(super) fn fields(&self) -> Map<String, Value> {
+        let faults = self.faults.iter().map(|one| {
+            json!({
+                "kind": one.fault.kind.name(), "node": one.name, "at_ms": one.fault.at_ms,
+                "for_ms": one.fault.for_ms, "end_ms": one.end_ms, "ready_ms": one.ready_ms,
+            })
+        });
         let value = json!({
             "missed": self.missed,
+            "missed_disturbed": self.missed_disturbed,
+            "disturbed": self.disturbed,
             "unjudged": self.unjudged,
+            "rights": self.rights,
+            "rights_twice": self.rights_twice,
+            "votes_lost": self.votes_lost,
+            "faults": faults.collect::<Vec<Value>>(),
             "coverage_min": self.coverage_min,
             "coverage_mean": self.coverage_mean,
             "time_to_two_thirds_ms": {"p50": self.two_thirds_p50_ms, "max": self.two_thirds_max_ms},
             "finalised_min": self.finalised_min,
             "finalised_wanted": self.finalised_wanted,
             "agreement": !self.disagreement,
-            "nodes": summaries,
+            "nodes": self.nodes,
         });
         match value {
             Value::Object(fields) => fields,
             _ => Map::new(),
         }
     }
+
+    fn row(&self, summary: &Summary) -> Vec<String> {
+        let sum =
+            |count: fn(&DutyCounts) -> u64| -> u64 { summary.duties.values().map(count).sum() };
+        let slots = self.judged.clone();
+        let slots = slots.filter(|slot| !self.disturbed.contains(slot));
+        let missed: u64 = slots.filter_map(|slot| summary.missed.get(&slot)).sum();
+        let lag = summary.phase_lag_ms;
+        let aggregate = summary.jobs.get("aggregate").copied().unwrap_or_default();
+        let aggregate = aggregate.run_ms;
+        let late: u64 = summary.jobs.values().map(|jobs| jobs.late).sum();
+        let busy = summary.lanes_busy_s.get(1);
+        let [received, sent] = summary.link_bytes.map(|bytes| bytes as f64 / 1e6);
+        let three = |a: f64, b: f64, c: f64| format!("{a:.1} / {b:.1} / {c:.1}");
+        vec![
+            summary.name.clone(),
+            format!(
+                "{} / {} / {}",
+                sum(|d| d.done),
+                sum(|d| d.late),
+                sum(|d| d.missed)
+            ),
+            missed.to_string(),
+            three(lag.p50, lag.p999, lag.max),
+            three(aggregate.p50, aggregate.p95, aggregate.max),
+            late.to_string(),
+            summary.salvaged.to_string(),
+            busy.map_or_else(String::new, |s| format!("{s:.1}")),
+            format!("{received:.2} / {sent:.2}"),
+        ]
+    }
 }
 
-fn row(summary: &Summary, missed: u64) -> Vec<String> {
-    let sum = |count: fn(&alphorn_node::summary::DutyCounts) -> u64| -> u64 {
-        summary.duties.values().map(count).sum()
-    };
-    let lag = summary.phase_lag_ms;
-    let aggregate = summary.jobs.get("aggregate").copied().unwrap_or_default();
-    let late: u64 = summary.jobs.values().map(|jobs| jobs.late).sum();
-    let megabytes = |bytes: u64| bytes as f64 / 1e6;
-    vec![
-        summary.name.clone(),
-        format!(
-            "{} / {} / {}",
-            sum(|d| d.done),
-            sum(|d| d.late),
-            sum(|d| d.missed)
-        ),
-        missed.to_string(),
-        format!("{:.1} / {:.1} / {:.1}", lag.p50, lag.p999, lag.max),
-        format!(
-            "{:.1} / {:.1} / {:.1}",
-            aggregate.run_ms.p50, aggregate.run_ms.p95, aggregate.run_ms.max
-        ),
-        late.to_string(),
-        summary.salvaged.to_string(),
-        summary
-            .lanes_busy_s
-            .get(1)
-            .map_or_else(String::new, |s| format!("{s:.1}")),
-        format!(
-            "{:.2} / {:.2}",
-            megabytes(summary.link_bytes[0]),
-            megabytes(summary.link_bytes[1])
-        ),
-    ]
+/// The judged slots that a fault disturbs.
+fn disturbed(plan: &Plan, told: &Told, faults: &[Happened]) -> BTreeSet<u64> {
+    let slots = faults.iter().flat_map(|one| {
+        let life = told
+            .lives
+            .get(one.fault.node)
+            .and_then(|lives| lives.get(one.life));
+        let signs_from = life
+            .filter(|_| one.fault.kind.ends())
+            .map(|life| life.first_slot);
+        one.fault.disturbs(plan.timing.slot_ms(), signs_from)
+    });
+    slots.filter(|slot| plan.judged().contains(slot)).collect()
+}
+
+/// Slots that a node judged just before it was killed: what it said of itself may be older.
+fn last_judged(plan: &Plan, faults: &[Happened]) -> BTreeSet<u64> {
+    let kills = faults.iter().filter(|one| one.fault.kind == Kind::Kill);
+    let disturbed = kills.map(|one| one.fault.disturbs(plan.timing.slot_ms(), None));
+    disturbed
+        .map(|slots| slots.start.saturating_sub(1))
+        .collect()
+}
+
+/// The lives of a node as one: duties of all, times and traffic of the last.
+fn merged(lives: &[Summary]) -> Summary {
+    let mut whole = lives.last().cloned().unwrap_or_default();
+    for life in lives.iter().rev().skip(1) {
+        for (kind, counts) in &life.duties {
+            let sum = whole.duties.entry(kind.clone()).or_default();
+            sum.due += counts.due;
+            sum.done += counts.done;
+            sum.late += counts.late;
+            sum.missed += counts.missed;
+        }
+        whole.missed.extend(&life.missed);
+        whole.credited.extend(&life.credited);
+        whole.two_thirds_ms.extend(&life.two_thirds_ms);
+    }
+    whole
+}
+
+/// Votes that a life of a node saw in its chain when it judged their slot, beyond what any node
+/// credits in its last life.
+fn votes_lost(lives: &[Vec<Summary>]) -> u64 {
+    let last: Vec<&Summary> = lives.iter().filter_map(|lives| lives.last()).collect();
+    let kept = |slot: &u64| last.iter().filter_map(|life| life.credited.get(slot)).max();
+    let earlier = lives.iter().flat_map(|lives| lives.iter().rev().skip(1));
+    let seen = earlier.flat_map(|life| life.credited.iter());
+    // A slot that nobody's last life judged is not known of, and not counted.
+    seen.filter_map(|(slot, seen)| Some(seen.saturating_sub(*kept(slot)?)))
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life(credited: &[(u64, u64)], missed: &[(u64, u64)]) -> Summary {
+        let vote = DutyCounts {
+            due: 4,
+            done: 3,
+            late: 0,
+            missed: 1,
+        };
+        Summary {
+            credited: credited.iter().copied().collect(),
+            missed: missed.iter().copied().collect(),
+            duties: [("vote".to_owned(), vote)].into(),
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn lives_are_added_up_and_lost_votes_are_found() {
+        let first = life(&[(3, 10), (4, 10)], &[(3, 0), (4, 1)]);
+        let second = life(&[(9, 10)], &[(9, 0)]);
+        let whole = merged(&[first.clone(), second.clone()]);
+        assert_eq!(whole.duties["vote"].due, 8);
+        assert_eq!(whole.missed, [(3, 0), (4, 1), (9, 0)].into());
+        let other = |slot_3| life(&[(3, slot_3), (9, 10)], &[]);
+        let lost = |slot_3| votes_lost(&[vec![first.clone(), second.clone()], vec![other(slot_3)]]);
+        assert_eq!(lost(10), 0);
+        assert_eq!(lost(7), 3, "slot 4 is not known of");
+    }
 }

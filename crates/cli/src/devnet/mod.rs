@@ -1,23 +1,31 @@
 //! `alphorn devnet`: a network of real processes on loopback, and what became of its duties.
 
+mod api;
+mod faults;
 mod judge;
 mod process;
 
 use crate::error::{Error, Result};
 use crate::node::files::{NetworkFile, NodeEntry, write};
+use crate::node::key_time;
 use crate::options::Common;
-use crate::report::Report;
-use alphorn_net::{Address, NodeKey, Transport};
+use crate::report::{Report, write_whole};
+use alphorn_net::{Address, NodeId, NodeKey, Transport};
 use alphorn_proto::slot::Timing;
 use alphorn_types::Layout;
 use anyhow::{Context, anyhow};
 use process::Running;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds until genesis, and for each node more: processes start and find each other.
 const START_S: u64 = 4;
+/// By how much more than it should making keys may take: other programs run, too.
+const KEYS_MARGIN: f64 = 1.5;
+/// Seconds after genesis until which nodes may start.
+const READY_S: u64 = 15;
 /// Slots that the processes run on after the last judged one: its votes must be in a block.
 const TAIL_SLOTS: u64 = 3;
 /// Most nodes of a devnet.
@@ -32,13 +40,19 @@ const SLOTS_MAX: u64 = 100_000;
   alphorn devnet --nodes 4 --scheme bls --slots 20
   alphorn devnet --scheme xmss --validators 16 --json devnet.json
   alphorn devnet --preset custom:1000:0,200,400,600,800 --slots 60
+  alphorn devnet --faults kill,pause,partition --slots 60 --seed 7
 
 Starts `alphorn node` processes with interop keys that speak QUIC over loopback, lets them run for
 some slots, and prints what became of every duty. A vote is done if a block of the next two slots
 carries it. The first slots, --warmup-slots, are reported and not judged.
 
-Exit codes: 0 all duties done, 1 duties missed, 2 usage, 3 a node did not start, 5 nodes disagree on
-a finalised block or finality stands still, 6 a node did not end.")]
+With --faults a node drawn from the seed meets with one of them every so many slots. Slots that a fault
+disturbs, from two before it until two after its end or until the node signs again, are reported and
+not judged; all others are. Every right to sign is listed by its node before it is used, and none may
+be there twice, whatever was killed; no vote may be lost that a block carried before.
+
+Exit codes: 0 all duties done, 1 duties missed, or something signed twice or lost, 2 usage, 3 a node
+did not start, 5 nodes disagree on a finalised block or finality stands still, 6 a node did not end.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -75,6 +89,15 @@ pub(crate) struct Args {
     /// Duties that may be missed
     #[arg(long, default_value_t = 0)]
     allow_missed: u64,
+    /// What happens to nodes: kill, term, pause, slow, partition
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum)]
+    faults: Vec<faults::Kind>,
+    /// Slots from one fault to the next
+    #[arg(long, value_name = "SLOTS", default_value_t = 8, value_parser = clap::value_parser!(u64).range(6..=1_000))]
+    fault_every: u64,
+    /// Keep the prove lanes of all nodes busy with work of no value
+    #[arg(long)]
+    saturate: bool,
     /// Folder for files, keys and logs; a new one in the system's temporary folder by default
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -110,9 +133,14 @@ impl Plan {
                 anyhow!("--validators {validators}: each of {nodes} nodes hosts one").into(),
             );
         }
-        let start_s = START_S + u64::from(args.nodes) / 2 + if xmss { 20 } else { 0 };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let all = args.warmup_slots + args.slots + TAIL_SLOTS;
+        let key_slots = (all + 8).next_power_of_two().max(64);
+        // Every node makes all keys, and all nodes do so at once on the cores of this machine.
+        let each_s = key_time(&args.scheme, key_slots, &args.common)?.as_secs_f64();
+        let keys = f64::from(validators) * f64::from(args.nodes);
+        let keys_s = keys * each_s * KEYS_MARGIN / args.common.threads()? as f64;
+        let start_s = START_S + u64::from(args.nodes) / 2 + keys_s.ceil() as u64;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
         Ok(Plan {
             network: NetworkFile {
                 genesis_time: now.as_secs() + start_s,
@@ -123,7 +151,7 @@ impl Plan {
                 collectors_per_committee: args.collectors,
                 alphorn_scheme: args.scheme.clone(),
                 alphorn_preset: timing.to_string(),
-                alphorn_key_slots: (all + 8).next_power_of_two().max(64),
+                alphorn_key_slots: key_slots,
             },
             timing,
             slots: args.slots,
@@ -131,18 +159,30 @@ impl Plan {
         })
     }
 
+    /// A time so many milliseconds after genesis.
+    fn at(&self, ms: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.network.genesis_time * 1_000 + ms)
+    }
+
+    /// The slots that are judged.
+    fn judged(&self) -> Range<u64> {
+        self.warmup..self.warmup + self.slots
+    }
+
     /// The time at which all is over.
     fn end(&self) -> SystemTime {
-        let slots = self.warmup + self.slots + TAIL_SLOTS;
-        let ms = self.network.genesis_time * 1_000 + slots * self.timing.slot_ms();
+        let slots = self.judged().end + TAIL_SLOTS;
         // Past the start of the slot in which the last one is judged.
-        UNIX_EPOCH + Duration::from_millis(ms + self.timing.slot_ms() / 4)
+        self.at(slots * self.timing.slot_ms() + self.timing.slot_ms() / 4)
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("devnet", args.common.seed);
     let plan = Plan::new(args)?;
+    let seed = args.common.seed;
+    let (kinds, every) = (&args.faults, args.fault_every);
+    let faults = faults::draw(kinds, every, plan.judged(), &plan.timing, args.nodes, seed)?;
     let folder = Folder::new(args)?;
     let nodes = prepare(&folder.path, args.nodes, &plan.network)?;
     let sink = args.common.sink();
@@ -154,18 +194,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         plan.timing.slot_ms(),
         folder.path.display()
     ));
-    let mut running = Running::start(&folder.path, &nodes)?;
-    running.wait_ready(Duration::from_secs(20))?;
-    running.wait_until(&plan, &sink)?;
-    let summaries = running.end()?;
-    let verdict = judge::Verdict::new(&plan, &summaries);
+    let extra: Vec<String> = args
+        .saturate
+        .then(|| "--saturate".to_owned())
+        .into_iter()
+        .collect();
+    let mut running = Running::start(&folder.path, &nodes, &extra)?;
+    running.wait_ready(plan.at(READY_S * 1_000))?;
+    let mut happened = Vec::new();
+    for fault in faults {
+        running.wait_until(plan.at(fault.at_ms), &plan, &sink)?;
+        happened.push(running.suffer(fault)?);
+    }
+    running.wait_until(plan.end(), &plan, &sink)?;
+    let told = running.end()?;
+    let verdict = judge::Verdict::new(&plan, &told, happened);
     sink.say(&verdict.table());
     let machine = crate::machine::Machine::here(args.common.threads()?, Default::default());
     let config = serde_json::json!({
         "nodes": args.nodes, "scheme": args.scheme, "slots": args.slots,
         "warmup_slots": args.warmup_slots, "network": plan.network,
+        "faults": kinds.iter().map(|kind| kind.name()).collect::<Vec<&str>>(),
+        "fault_every": every, "saturate": args.saturate,
     });
-    sink.write(&report.object(&machine, "measured", &config, verdict.fields(&summaries))?)?;
+    sink.write(&report.object(&machine, "measured", &config, verdict.fields())?)?;
     if let Err(error) = verdict.check(args.allow_missed) {
         eprintln!("logs and files are kept in {}", folder.keep().display());
         return Err(error);
@@ -220,12 +272,19 @@ impl Folder {
     }
 }
 
+/// A node of a devnet.
+struct Member {
+    node: NodeEntry,
+    id: NodeId,
+    /// The port of its interface, the same after each start.
+    api_port: u16,
+}
+
 /// Writes keys and files, and gives the nodes.
-fn prepare(folder: &Path, count: u16, network: &NetworkFile) -> Result<Vec<NodeEntry>> {
+fn prepare(folder: &Path, count: u16, network: &NetworkFile) -> Result<Vec<Member>> {
     let ports = free_ports(usize::from(count))?;
     let mut nodes = Vec::new();
-    let mut first = 0u32;
-    for (index, port) in (0u32..).zip(ports) {
+    for (index, (port, api_port)) in (0u32..).zip(ports) {
         let name = format!("node-{index}");
         let home = folder.join(&name);
         std::fs::create_dir(&home)?;
@@ -236,26 +295,45 @@ fn prepare(folder: &Path, count: u16, network: &NetworkFile) -> Result<Vec<NodeE
         let address = addresses
             .first()
             .ok_or_else(|| anyhow!("{name}: no address"))?;
-        let left = network.validator_count - first;
-        let share = left.div_ceil(u32::from(count) - index);
-        nodes.push(NodeEntry {
+        // Validators take turns to propose; so do the nodes, if they take turns to host.
+        let node = NodeEntry {
             name,
             address: address.to_string(),
-            first_validator: first,
-            validators: share,
+            first_validator: index,
+            validators: (network.validator_count - index).div_ceil(u32::from(count)),
+            validator_step: u32::from(count),
+        };
+        nodes.push(Member {
+            node,
+            id: key.id(),
+            api_port,
         });
-        first += share;
     }
     write(&folder.join("config.yaml"), network)?;
-    write(&folder.join("nodes.yaml"), &nodes)?;
+    let entries: Vec<&NodeEntry> = nodes.iter().map(|member| &member.node).collect();
+    write(&folder.join("nodes.yaml"), &entries)?;
+    // For the file discovery of Prometheus.
+    let targets = nodes.iter().map(|member| {
+        serde_json::json!({
+            "targets": [format!("127.0.0.1:{}", member.api_port)],
+            "labels": {"network": "devnet", "node": member.node.name},
+        })
+    });
+    let targets = serde_json::Value::from_iter(targets).to_string();
+    write_whole(&folder.join("prometheus-targets.json"), targets.as_bytes())?;
     Ok(nodes)
 }
 
-/// Ports that are free now. Another process may take one meanwhile; then a node does not start.
-fn free_ports(count: usize) -> Result<Vec<u16>> {
-    let open = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
-    let sockets: Vec<UdpSocket> = (0..count).map(|_| open()).collect::<std::io::Result<_>>()?;
-    let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port()));
+/// Ports that are free now, of UDP and TCP. Another process may take one meanwhile; then a node
+/// does not start.
+fn free_ports(count: usize) -> Result<Vec<(u16, u16)>> {
+    let any = (Ipv4Addr::LOCALHOST, 0);
+    let open = || Ok((UdpSocket::bind(any)?, TcpListener::bind(any)?));
+    let sockets = (0..count).map(|_| open());
+    let sockets: Vec<(UdpSocket, TcpListener)> = sockets.collect::<std::io::Result<_>>()?;
+    let ports = sockets
+        .iter()
+        .map(|(udp, tcp)| Ok((udp.local_addr()?.port(), tcp.local_addr()?.port())));
     ports.collect()
 }
 

@@ -1,27 +1,65 @@
-//! The processes of a devnet: they start together, and die with their parent.
+//! The processes of a devnet: they start together, are ended and started again, and die with their
+//! parent.
 
-use super::{Plan, end};
+use super::api::Api;
+use super::faults::{Fault, Kind};
+use super::{Member, Plan, end};
 use crate::error::Result;
-use crate::node::files::NodeEntry;
 use crate::report::Sink;
+use alphorn_net::NodeId;
+use alphorn_node::sign_log::{self, Signed};
 use alphorn_node::summary::Summary;
-use anyhow::Context;
-use std::fs::File;
+use anyhow::{Context, anyhow};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often the parent looks after its children.
 const LOOK: Duration = Duration::from_millis(50);
+/// The same where what it waits for is timed.
+const LOOK_CLOSELY: Duration = Duration::from_millis(2);
 /// How long they may take to end.
 const END: Duration = Duration::from_secs(10);
+/// How long one may take to be ready again.
+const READY: Duration = Duration::from_secs(60);
+/// A slow node runs, and stands still, for so long.
+const SLOW: Duration = Duration::from_millis(50);
 /// Lines of a log that are shown when a node fails.
 const LOG_LINES: usize = 5;
 
+/// What a fault came to.
+pub(super) struct Happened {
+    pub(super) fault: Fault,
+    pub(super) name: String,
+    /// The life of the node that began with it.
+    pub(super) life: usize,
+    /// How long the node took to end, in milliseconds, if it was asked to.
+    pub(super) end_ms: Option<f64>,
+    /// From its start until it was ready again, in milliseconds.
+    pub(super) ready_ms: Option<f64>,
+}
+
 struct Process {
+    folder: PathBuf,
     name: String,
     home: PathBuf,
+    id: NodeId,
+    options: Vec<String>,
     child: Child,
+    started: Instant,
+    /// What it said of itself before it was ended and started again.
+    past: Vec<Summary>,
+}
+
+/// What is known of the nodes at the end.
+pub(super) struct Told {
+    /// By node: a summary for each time that it was started.
+    pub(super) lives: Vec<Vec<Summary>>,
+    /// Every right to sign that a node handed out, and how often.
+    pub(super) rights: BTreeMap<Signed, u64>,
 }
 
 /// The processes that run. Dropping it kills them.
@@ -39,26 +77,65 @@ impl Drop for Running {
     }
 }
 
+fn spawn(folder: &Path, name: &str, life: usize, options: &[String]) -> Result<Child> {
+    let home = folder.join(name);
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(home.join("log.txt"))?;
+    let child = Command::new(std::env::current_exe()?)
+        .arg("node")
+        .args(["--genesis".as_ref(), folder.as_os_str()])
+        .args(["--node-id", name])
+        .args(["--data-dir".as_ref(), home.join("data").as_os_str()])
+        .args(["--node-key".as_ref(), home.join("node.key").as_os_str()])
+        .args(["--sign-log".as_ref(), signed(&home, life).as_os_str()])
+        .arg("--exit-on-stdin-eof")
+        .args(options)
+        .stdin(Stdio::piped())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn();
+    Ok(child.with_context(|| format!("starting {name}"))?)
+}
+
+/// Where a node lists its rights to sign, since its start number `life`.
+fn signed(home: &Path, life: usize) -> PathBuf {
+    home.join(format!("signed-{life}.txt"))
+}
+
 impl Process {
-    fn start(folder: &Path, name: &str) -> Result<Self> {
-        let home = folder.join(name);
-        let log = File::create(home.join("log.txt"))?;
-        let child = Command::new(std::env::current_exe()?)
-            .arg("node")
-            .args(["--genesis".as_ref(), folder.as_os_str()])
-            .args(["--node-id", name])
-            .args(["--data-dir".as_ref(), home.join("data").as_os_str()])
-            .args(["--node-key".as_ref(), home.join("node.key").as_os_str()])
-            .args(["--api-port", "0", "--exit-on-stdin-eof"])
-            .stdin(Stdio::piped())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .with_context(|| format!("starting {name}"))?;
+    fn start(folder: &Path, member: &Member, extra: &[String]) -> Result<Self> {
+        let name = &member.node.name;
+        let mut options = extra.to_vec();
+        options.extend(["--api-port".to_owned(), member.api_port.to_string()]);
         Ok(Process {
-            name: name.to_owned(),
-            home,
-            child,
+            folder: folder.to_owned(),
+            name: name.clone(),
+            home: folder.join(name),
+            id: member.id,
+            started: Instant::now(),
+            child: spawn(folder, name, 0, &options)?,
+            options,
+            past: Vec::new(),
+        })
+    }
+
+    /// What `ready.json` says, if it is of this process.
+    fn ready(&self) -> Option<Value> {
+        let text = std::fs::read_to_string(self.home.join("data/ready.json")).ok()?;
+        let ready: Value = serde_json::from_str(&text).ok()?;
+        (ready["pid"] == self.child.id()).then_some(ready)
+    }
+
+    fn api(&self) -> Result<Api> {
+        let ready = self.ready().context("not ready");
+        let ready = ready.with_context(|| self.name.clone())?;
+        let address = ready["api"].as_str().and_then(|text| text.parse().ok());
+        let token = std::fs::read_to_string(self.home.join("data/api.token"))?;
+        Ok(Api {
+            address: address.ok_or_else(|| anyhow!("{}: no address of the API", self.name))?,
+            token,
         })
     }
 
@@ -69,22 +146,115 @@ impl Process {
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
-    fn summary(&self) -> Result<Summary> {
+    /// What it says of itself while it runs.
+    fn running_summary(&self) -> Result<Summary> {
+        let text = self.api()?.get("/alphorn/v0/summary")?;
+        Ok(serde_json::from_str(&text).with_context(|| self.name.clone())?)
+    }
+
+    /// What it wrote when it ended.
+    fn last_summary(&self) -> Result<Summary> {
         let path = self.home.join("data").join("summary.json");
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("{}: {}", path.display(), self.last_words()))?;
         Ok(serde_json::from_str(&text).with_context(|| path.display().to_string())?)
     }
+
+    /// Waits until it has ended.
+    fn wait_end(&mut self) -> Result<()> {
+        let until = Instant::now() + END;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() >= until {
+                let (name, seconds) = (&self.name, END.as_secs());
+                return Err(end(6, format!("{name} does not end in {seconds} s")));
+            }
+            std::thread::sleep(LOOK_CLOSELY);
+        }
+        Ok(())
+    }
+
+    /// Starts it again, and gives the milliseconds until it is ready.
+    fn restart(&mut self) -> Result<f64> {
+        self.started = Instant::now();
+        self.child = spawn(&self.folder, &self.name, self.past.len(), &self.options)?;
+        while self.ready().is_none() {
+            if let Some(status) = self.child.try_wait()? {
+                let (name, words) = (&self.name, self.last_words());
+                return Err(end(3, format!("{name} ended with {status}:\n{words}")));
+            }
+            if self.started.elapsed() >= READY {
+                let (name, seconds) = (&self.name, READY.as_secs());
+                return Err(end(3, format!("{name} is not ready after {seconds} s")));
+            }
+            std::thread::sleep(LOOK_CLOSELY);
+        }
+        Ok(self.started.elapsed().as_secs_f64() * 1e3)
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        let summary = self.running_summary()?;
+        self.past.push(summary);
+        self.child.kill()?;
+        self.wait_end()
+    }
+
+    /// Asks it to end, and gives the milliseconds that it took.
+    fn terminate(&mut self) -> Result<f64> {
+        let began = Instant::now();
+        signal(&self.child, Signal::Terminate)?;
+        self.wait_end()?;
+        let took_ms = began.elapsed().as_secs_f64() * 1e3;
+        let summary = self.last_summary()?;
+        self.past.push(summary);
+        Ok(took_ms)
+    }
+
+    /// Stands still half of the time.
+    fn slow(&self, for_ms: u64) -> Result<()> {
+        let until = Instant::now() + Duration::from_millis(for_ms);
+        while Instant::now() < until {
+            signal(&self.child, Signal::Stop)?;
+            std::thread::sleep(SLOW);
+            signal(&self.child, Signal::Continue)?;
+            std::thread::sleep(SLOW);
+        }
+        Ok(())
+    }
+}
+
+/// What a process is told.
+#[derive(Clone, Copy)]
+enum Signal {
+    Terminate,
+    Stop,
+    Continue,
+}
+
+#[cfg(unix)]
+fn signal(child: &Child, signal: Signal) -> Result<()> {
+    use rustix::process::{Pid, kill_process};
+    let signal = match signal {
+        Signal::Terminate => rustix::process::Signal::TERM,
+        Signal::Stop => rustix::process::Signal::STOP,
+        Signal::Continue => rustix::process::Signal::CONT,
+    };
+    Ok(kill_process(Pid::from_child(child), signal).context("a signal")?)
+}
+
+#[cfg(not(unix))]
+fn signal(_: &Child, _: Signal) -> Result<()> {
+    Err(anyhow!("--faults: this system has no such signal; kill and partition work").into())
 }
 
 impl Running {
-    /// Starts a process for each node.
-    pub(super) fn start(folder: &Path, nodes: &[NodeEntry]) -> Result<Self> {
+    /// Starts a process for each node, with more options.
+    pub(super) fn start(folder: &Path, members: &[Member], extra: &[String]) -> Result<Self> {
         let mut running = Running {
             processes: Vec::new(),
         };
-        for node in nodes {
-            running.processes.push(Process::start(folder, &node.name)?);
+        for member in members {
+            let process = Process::start(folder, member, extra)?;
+            running.processes.push(process);
         }
         Ok(running)
     }
@@ -101,17 +271,16 @@ impl Running {
     }
 
     /// Waits until every node says that it runs.
-    pub(super) fn wait_ready(&mut self, patience: Duration) -> Result<()> {
-        let until = Instant::now() + patience;
+    pub(super) fn wait_ready(&mut self, until: SystemTime) -> Result<()> {
+        let began = Instant::now();
         loop {
             self.check()?;
-            let is_late = |process: &&Process| !process.home.join("data/ready.json").exists();
-            let Some(late) = self.processes.iter().find(is_late) else {
+            let Some(late) = self.processes.iter().find(|one| one.ready().is_none()) else {
                 return Ok(());
             };
-            if Instant::now() >= until {
+            if SystemTime::now() >= until {
                 let (name, words) = (&late.name, late.last_words());
-                let seconds = patience.as_secs();
+                let seconds = began.elapsed().as_secs();
                 return Err(end(
                     3,
                     format!("{name} is not ready after {seconds} s:\n{words}"),
@@ -121,17 +290,17 @@ impl Running {
         }
     }
 
-    /// Waits for the end of the last slot, and says which slot it is.
-    pub(super) fn wait_until(&mut self, plan: &Plan, sink: &Sink) -> Result<()> {
+    /// Waits for an instant, and says which slot it is.
+    pub(super) fn wait_until(&mut self, at: SystemTime, plan: &Plan, sink: &Sink) -> Result<()> {
         let genesis = UNIX_EPOCH + Duration::from_secs(plan.network.genesis_time);
         let slot = Duration::from_millis(plan.timing.slot_ms());
         let mut said = None;
         loop {
             self.check()?;
             let now = SystemTime::now();
-            if now >= plan.end() {
+            let Ok(left) = at.duration_since(now) else {
                 return Ok(());
-            }
+            };
             let since = now.duration_since(genesis).ok();
             let current = since.map(|since| since.as_nanos() / slot.as_nanos());
             if current != said && current.is_some_and(|current| current % 10 == 0) {
@@ -139,28 +308,80 @@ impl Running {
                 sink.say(&format!("slot {} of {last}", current.unwrap_or(0)));
             }
             said = current;
-            std::thread::sleep(LOOK);
+            std::thread::sleep(left.min(LOOK));
         }
     }
 
+    /// Does a fault to its node, and returns when it is over.
+    pub(super) fn suffer(&mut self, fault: Fault) -> Result<Happened> {
+        let nodes = self.processes.len();
+        let mut happened = Happened {
+            fault,
+            name: self.processes[fault.node].name.clone(),
+            life: 0,
+            end_ms: None,
+            ready_ms: None,
+        };
+        let process = &mut self.processes[fault.node];
+        match fault.kind {
+            Kind::Kill => {
+                process.kill()?;
+                happened.ready_ms = Some(process.restart()?);
+            }
+            Kind::Term => {
+                happened.end_ms = Some(process.terminate()?);
+                happened.ready_ms = Some(process.restart()?);
+            }
+            Kind::Pause => {
+                signal(&process.child, Signal::Stop)?;
+                std::thread::sleep(Duration::from_millis(fault.for_ms));
+                signal(&process.child, Signal::Continue)?;
+            }
+            Kind::Slow => process.slow(fault.for_ms)?,
+            Kind::Partition => {
+                self.cut(&fault.side(nodes), "block")?;
+                std::thread::sleep(Duration::from_millis(fault.for_ms));
+                self.cut(&fault.side(nodes), "unblock")?;
+            }
+        }
+        happened.life = self.processes[fault.node].past.len();
+        Ok(happened)
+    }
+
+    /// Blocks or unblocks all connections between nodes of one side and all others.
+    fn cut(&self, side: &std::collections::BTreeSet<usize>, what: &str) -> Result<()> {
+        for (i, process) in self.processes.iter().enumerate() {
+            let api = process.api()?;
+            for (j, other) in self.processes.iter().enumerate() {
+                if side.contains(&i) != side.contains(&j) {
+                    let body = json!({ what: other.id.to_string() });
+                    api.post("/alphorn/v0/admin/peers", &body)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Ends all nodes, and reads what they tell of themselves.
-    pub(super) fn end(mut self) -> Result<Vec<Summary>> {
+    pub(super) fn end(mut self) -> Result<Told> {
         for process in &mut self.processes {
             drop(process.child.stdin.take());
         }
-        let until = Instant::now() + END;
+        let mut told = Told {
+            lives: Vec::new(),
+            rights: BTreeMap::new(),
+        };
         for process in &mut self.processes {
-            while process.child.try_wait()?.is_none() {
-                if Instant::now() >= until {
-                    let seconds = END.as_secs();
-                    return Err(end(
-                        6,
-                        format!("{} does not end in {seconds} s", process.name),
-                    ));
-                }
-                std::thread::sleep(LOOK);
+            process.wait_end()?;
+            for life in 0..=process.past.len() {
+                let path = signed(&process.home, life);
+                let counted = sign_log::count(&path, &mut told.rights);
+                counted.with_context(|| path.display().to_string())?;
             }
+            let mut lives = std::mem::take(&mut process.past);
+            lives.push(process.last_summary()?);
+            told.lives.push(lives);
         }
-        self.processes.iter().map(Process::summary).collect()
+        Ok(told)
     }
 }

@@ -7,7 +7,7 @@ use crate::error::Result;
 use alphorn_net::Address;
 use alphorn_proto::horn::{Config, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
-use alphorn_types::{Layout, Time};
+use alphorn_types::{Bitfield, Layout, Time, Validator};
 use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -42,9 +42,23 @@ pub(crate) struct NetworkFile {
 pub(crate) struct NodeEntry {
     pub(crate) name: String,
     pub(crate) address: String,
-    /// The first validator that it hosts, and how many.
+    /// The first validator that it hosts, how many, and the distance from one to the next.
     pub(crate) first_validator: u32,
     pub(crate) validators: u32,
+    #[serde(default = "one")]
+    pub(crate) validator_step: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl NodeEntry {
+    /// The validators that it hosts, ascending.
+    pub(crate) fn hosted(&self) -> impl Iterator<Item = Validator> + Clone {
+        let (first, step) = (self.first_validator, self.validator_step);
+        (0..self.validators).map(move |i| Validator(first.saturating_add(i.saturating_mul(step))))
+    }
 }
 
 impl NetworkFile {
@@ -83,7 +97,7 @@ impl NetworkFile {
     }
 }
 
-/// Reads `nodes.yaml` of a folder: names, addresses and ranges of validators that do not overlap.
+/// Reads `nodes.yaml` of a folder: names, addresses and validators, each hosted once at most.
 pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<NodeEntry>> {
     let path = folder.join("nodes.yaml");
     let nodes: Vec<NodeEntry> = read(&path)?;
@@ -91,22 +105,28 @@ pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<Nod
     if nodes.is_empty() || nodes.len() > NODES_MAX {
         return Err(anyhow!("{file}: {} nodes, must be 1 to {NODES_MAX}", nodes.len()).into());
     }
-    let mut taken = 0u64;
-    let mut sorted: Vec<&NodeEntry> = nodes.iter().collect();
-    sorted.sort_by_key(|node| node.first_validator);
-    for node in sorted {
-        let first = u64::from(node.first_validator);
-        if first < taken {
-            return Err(anyhow!("{file}: {} hosts a validator of another node", node.name).into());
+    let mut taken = Bitfield::new(network.validator_count as usize);
+    for node in &nodes {
+        let name = &node.name;
+        if node.validator_step == 0 {
+            return Err(anyhow!("{file}: {name} has validator_step 0, must be at least 1").into());
         }
-        taken = first + u64::from(node.validators);
+        for validator in node.hosted() {
+            if validator.0 >= network.validator_count {
+                let (v, count) = (validator.0, network.validator_count);
+                return Err(
+                    anyhow!("{file}: {name} hosts validator {v}, there are {count}").into(),
+                );
+            }
+            if taken.get(validator.0 as usize) {
+                let v = validator.0;
+                return Err(anyhow!("{file}: {name} hosts validator {v} of another node").into());
+            }
+            taken.set(validator.0 as usize);
+        }
         node.address
             .parse::<Address>()
-            .with_context(|| format!("{file}: {}", node.name))?;
-    }
-    if taken > u64::from(network.validator_count) {
-        let count = network.validator_count;
-        return Err(anyhow!("{file}: validator {}, there are {count}", taken - 1).into());
+            .with_context(|| format!("{file}: {name}"))?;
     }
     Ok(nodes)
 }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// One node of a network: votes, aggregates, collects and proposes for the validators it hosts
 #[derive(clap::Args, Debug)]
@@ -57,6 +58,12 @@ pub(crate) struct Args {
     /// Port of the HTTP interface, 0 for any
     #[arg(long, value_name = "PORT", default_value_t = 5052)]
     api_port: u16,
+    /// List each right to sign in a new file before it is used, to be checked afterwards
+    #[arg(long, value_name = "FILE")]
+    sign_log: Option<PathBuf>,
+    /// Keep the prove lanes busy with work of no value, to see what duties suffer
+    #[arg(long)]
+    saturate: bool,
     /// End when standard input ends
     #[arg(long)]
     exit_on_stdin_eof: bool,
@@ -85,9 +92,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The validators that a node hosts.
-fn hosted(node: &NodeEntry) -> std::ops::Range<u32> {
-    node.first_validator..node.first_validator + node.validators
+/// How long the interop keys of one validator take to make on one core.
+pub(crate) fn key_time(scheme: &str, slots: u64, common: &Common) -> Result<Duration> {
+    let began = Instant::now();
+    match scheme {
+        "falcon" => {
+            let _ = alphorn_falcon::Signers::interop(1, None);
+        }
+        "xmss" => {
+            let exec = alphorn_xmss::Exec::new(common.stark_kernel()?, None);
+            alphorn_xmss::Signers::interop(Set::Compact, 1, 0..slots, exec)?;
+        }
+        // Some microseconds.
+        _ => {}
+    }
+    Ok(began.elapsed())
 }
 
 fn id(key: &[u8]) -> KeyId {
@@ -101,13 +120,18 @@ fn bls(args: &Args, network: &NetworkFile, own: &NodeEntry) -> Result<Parts<Bls>
     let count = network.validator_count;
     let registry = crate::keycache::interop_registry(count, kernel, exec, &mut bars)?.registry;
     let keys = registry.keys();
-    let ids = hosted(own).map(|v| (Validator(v), id(&keys[v as usize].to_bytes())));
+    let ids = own
+        .hosted()
+        .map(|v| (v, id(&keys[v.0 as usize].to_bytes())));
+    // Keys of others in between are made as well: everybody can.
+    let first = own.first_validator;
+    let end = own.hosted().last().map_or(first, |last| last.0 + 1);
     Ok(Parts {
         ids: ids.collect::<BTreeMap<Validator, KeyId>>(),
         keys_digest: *registry.digest(),
         scheme: Arc::new(Bls::new(kernel, Costs::measure(kernel))),
         registry: Arc::new(registry),
-        signers: Arc::new(Signers::interop(hosted(own), exec)),
+        signers: Arc::new(Signers::interop(first..end, exec)),
         kernel: format!("bls={}", kernel.name()),
     })
 }

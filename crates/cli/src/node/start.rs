@@ -1,9 +1,10 @@
 //! Puts a node together and runs it to its end.
 
+use super::Args;
 use super::files::{NetworkFile, NodeEntry};
-use super::{Args, hosted};
 use crate::error::{Error, Result};
 use crate::report::write_whole;
+use alphorn_dashboard::{Source as TraceSource, router};
 use alphorn_net::{Address, Listen, NodeKey, RequestProtocol, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::blocks::Blocks;
@@ -12,14 +13,16 @@ use alphorn_node::genesis::{Genesis, network_id};
 use alphorn_node::lanes::Pool;
 use alphorn_node::run::{Control, Node};
 use alphorn_node::safety::{KeyId, Opening, SafetyStore};
+use alphorn_node::sign_log::SignLog;
 use alphorn_node::summary::Summary;
-use alphorn_node::{run, sync, topic_bytes};
+use alphorn_node::{http, run, sync, topic_bytes};
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
 use alphorn_scheme::{Env, Scheme};
 use alphorn_types::{Bitfield, Slot, Time, Validator};
 use alphorn_worker::WorkerConfig;
 use anyhow::{Context, anyhow};
+use axum::Router;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -72,17 +75,19 @@ async fn live<S: Scheme>(
     };
     horn.network_id = network_id(&horn, &genesis);
     let mut validators = Bitfield::new(layout.validators() as usize);
-    hosted(own).for_each(|v| validators.set(v as usize));
+    own.hosted().for_each(|v| validators.set(v.0 as usize));
     let local = Local {
         voters: validators.clone(),
         validators,
         trust_own: true,
     };
     let machine = Horn::new(horn.clone(), info.clone(), local)?;
-    let hosted = hosted(own);
-    let ids = parts.ids.iter().filter(|(v, _)| hosted.contains(&v.0));
-    let ids = ids.map(|(v, id)| (*v, *id)).collect();
+    let ids = own.hosted().filter_map(|v| Some((v, *parts.ids.get(&v)?)));
+    let ids = ids.collect();
     let safety = SafetyStore::open(&args.data_dir.join("safety.redb"), ids, opening(&horn))?;
+    let sign_log = args.sign_log.as_deref().map(|path| {
+        SignLog::create(path).with_context(|| format!("--sign-log {}", path.display()))
+    });
     let blocks = Blocks::open(&args.data_dir.join("node.redb"))?;
     let (net, events) = alphorn_net::start(net_config(args, &horn, &machine, nodes, own)?)?;
     let env = Env::new(parts.scheme, parts.registry, secret()?).with_signers(parts.signers);
@@ -91,6 +96,9 @@ async fn live<S: Scheme>(
     let pool = Pool::start(env, WorkerConfig::for_this_machine(), move || {
         waker.notify_one()
     })?;
+    if args.saturate {
+        pool.saturate()?;
+    }
     let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
     let node = Node::new(
         run::Parts {
@@ -98,6 +106,7 @@ async fn live<S: Scheme>(
             scheme: network.alphorn_scheme.clone(),
             horn: machine,
             safety: Arc::new(safety),
+            sign_log: sign_log.transpose()?,
             blocks,
             lanes: Arc::new(pool),
             net,
@@ -108,7 +117,8 @@ async fn live<S: Scheme>(
         snapshot,
     )?;
     let (control, commands) = mpsc::channel(CONTROL_MAX);
-    let api = serve(args, summary, control.clone()).await?;
+    let page = router(TraceSource::Live(node.trace()));
+    let api = serve(args, summary, control.clone(), page)?;
     ready(args, own, api, &parts.kernel)?;
     watch_signals(args, control);
     let last = node.run(commands).await;
@@ -191,10 +201,11 @@ fn port_of(address: &str) -> Result<u16> {
 }
 
 /// Serves the HTTP interface, and tells where.
-async fn serve(
+fn serve(
     args: &Args,
     summary: watch::Receiver<Arc<Summary>>,
     control: mpsc::Sender<Control>,
+    page: Router,
 ) -> Result<SocketAddr> {
     let token = hex::encode(secret()?);
     write_private(&args.data_dir.join("api.token"), token.as_bytes())?;
@@ -204,10 +215,11 @@ async fn serve(
         token: token.into(),
     };
     let address = SocketAddr::new(args.http_address, args.api_port);
-    let listener = tokio::net::TcpListener::bind(address).await;
+    let listener = std::net::TcpListener::bind(address);
     let listener = listener.map_err(|error| Error::Exit(3, format!("{address}: {error}")))?;
     let bound = listener.local_addr()?;
-    tokio::spawn(async move { axum::serve(listener, api.router()).await });
+    let app = api.router().nest_service("/dashboard", page);
+    http::serve(listener, app, http::Limits::default())?;
     Ok(bound)
 }
 

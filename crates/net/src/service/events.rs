@@ -9,7 +9,7 @@ use libp2p::swarm::{ConnectionId, SwarmEvent};
 use libp2p::{PeerId, identify, ping};
 use sha2::{Digest, Sha256};
 
-use super::{BehaviourEvent, Connected, MESSAGE_UNITS, Service, network_name};
+use super::{BehaviourEvent, Connected, MESSAGE_UNITS, SETTLED_TIME, Service, network_name};
 use crate::address::socket_of;
 use crate::config::AGENT_BYTES_MAX;
 use crate::event::{self, DownReason, Event};
@@ -48,8 +48,11 @@ impl Service {
                 connection_id,
                 ..
             } => self.on_closed(peer_id, connection_id),
-            SwarmEvent::IncomingConnectionError { .. } => {
+            SwarmEvent::IncomingConnectionError { peer_id, .. } => {
                 self.shared.counters.dropped(DropReason::Connections);
+                if let Some(id) = peer_id {
+                    self.on_dialled_again(id);
+                }
             }
             SwarmEvent::OutgoingConnectionError { peer_id, .. } => {
                 self.shared.counters.dropped(DropReason::Connections);
@@ -64,6 +67,17 @@ impl Service {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A machine that proved its name was refused. If it is connected, it has lost its side of the
+    /// connection, for example because it was killed and started anew: then that connection is
+    /// dead, and the place is free for the next attempt. One that is young is the other half of two
+    /// machines that dialled each other at once.
+    fn on_dialled_again(&mut self, id: PeerId) {
+        let connected = self.peers.get(&id);
+        if connected.is_some_and(|connected| connected.since.elapsed() >= SETTLED_TIME) {
+            self.disconnect(id, DownReason::Lost);
         }
     }
 

@@ -113,6 +113,28 @@ async fn a_machine_that_restarts_is_dialled_again() {
     b.up(&a.handle).await;
 }
 
+/// What a machine that was killed leaves behind: a connection that its peer believes in.
+#[tokio::test]
+async fn a_machine_that_comes_again_takes_its_own_place() {
+    let keys = keys(2);
+    let mut a = Machine::start(config(&keys[0]));
+    let mut before = Machine::start(config(&keys[1]));
+    let address = a.address().await;
+    before.handle.dial(address.clone()).expect("room");
+    let first = a.up(&before.handle).await;
+    before.up(&a.handle).await;
+    // The connection is no longer one of two that were dialled at once.
+    tokio::time::sleep(Duration::from_millis(3_200)).await;
+    let mut after = Machine::start(config(&keys[1]));
+    after.handle.dial(address).expect("room");
+    assert_eq!(down(&mut a).await, DownReason::Lost);
+    before.handle.shutdown();
+    while before.events.recv().await.is_some() {}
+    after.up(&a.handle).await;
+    let second = a.up(&after.handle).await;
+    assert!(second > first, "no number is used twice");
+}
+
 #[tokio::test]
 async fn tcp_carries_as_well() {
     let [mut a, mut b] = Machine::several(|_, config| {

@@ -1,8 +1,11 @@
 //! Nodes of the scheme without cryptography, in virtual time.
 
+mod faults;
+
 use super::*;
 use alphorn_proto::horn::{Config, Local, SchemeInfo};
 use alphorn_proto::slot::Timing;
+use alphorn_proto::wire::Vote;
 use alphorn_proto::{Job, Product};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{self as scheme, Ctx, Env, MemoryWatermark, Outcome, Refused, Task};
@@ -37,10 +40,18 @@ struct Node {
     slow_ns: u64,
     /// Reservations are not made.
     broken_disk: bool,
+    /// What its clock shows beyond the true time, in nanoseconds.
+    skew_ns: i64,
+    /// Own votes by slot, with the time by its own clock at which they were sent.
+    votes: BTreeMap<Slot, Vec<Time>>,
 }
 
 impl Host for Node {
     fn publish(&mut self, topic: Topic, data: Bytes) {
+        if topic.kind() == Kind::Vote {
+            let vote = Vote::peek(&data, Kind::Vote).unwrap();
+            self.votes.entry(vote.slot).or_default().push(self.now);
+        }
         self.published.push_back((topic, data));
     }
 
@@ -164,6 +175,8 @@ fn node(index: u32) -> Node {
         now: Time::ZERO,
         slow_ns: 0,
         broken_disk: false,
+        skew_ns: 0,
+        votes: BTreeMap::new(),
     }
 }
 
@@ -184,13 +197,16 @@ impl World {
 
     fn feed(&mut self, index: usize, input: Input) {
         let node = &mut self.nodes[index];
-        node.now = self.now;
+        // Protocol time never goes back.
+        node.now = node.now.max(shifted(self.now, node.skew_ns));
         let Some(mut engine) = node.engine.take() else {
             return;
         };
-        engine.handle(self.now, input, node);
+        engine.handle(node.now, input, node);
         node.engine = Some(engine);
         for (at, job, outcome) in std::mem::take(&mut self.nodes[index].finished) {
+            let took_ns = at.since_ns(self.nodes[index].now);
+            let at = self.now.saturating_add_ns(took_ns);
             self.push(at, index, Event::Finished(job, outcome));
         }
         let arrival = self.now.saturating_add_ns(LATENCY_NS);
@@ -211,7 +227,8 @@ impl World {
         loop {
             let deadlines = self.nodes.iter().enumerate().filter_map(|(index, node)| {
                 let at = node.engine.as_ref()?.next_deadline()?;
-                Some((at, index))
+                // By true time; one that its clock has passed is due now.
+                Some((shifted(at, -node.skew_ns).max(self.now), index))
             });
             let deadline = deadlines.min();
             let event = self.queue.first_key_value().map(|((at, _), _)| *at);
@@ -240,6 +257,13 @@ impl World {
             }
         }
         self.now = end;
+    }
+}
+
+fn shifted(time: Time, by_ns: i64) -> Time {
+    match by_ns < 0 {
+        true => time.saturating_sub_ns(by_ns.unsigned_abs()),
+        false => time.saturating_add_ns(by_ns.unsigned_abs()),
     }
 }
 

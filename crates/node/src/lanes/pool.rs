@@ -2,15 +2,19 @@
 
 use super::{Ended, Lanes};
 use crate::engine::Spawn;
+use alphorn_proto::job::AssignJob;
 use alphorn_proto::{Class, Job, JobId, Product, Work};
-use alphorn_scheme::{self as scheme, Env, Outcome, Scheme, SessionId};
-use alphorn_worker::{Request, Session, Worker, WorkerConfig};
+use alphorn_scheme::{self as scheme, Env, Group, Outcome, Scheme, SessionId};
+use alphorn_types::{Layout, Slot, Time};
+use alphorn_worker::{Request, Session, SubmitError, Worker, WorkerConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Sessions whose opening is remembered; the worker bounds how many are open.
 const SESSIONS_MAX: usize = 256;
+/// Validators of a job of no value: long enough for a prove lane.
+const FILLER_VALIDATORS: u32 = 1 << 20;
 /// How long running jobs may take to stop.
 const GRACE: Duration = Duration::from_millis(800);
 
@@ -23,15 +27,18 @@ struct Known {
 
 #[derive(Default)]
 struct Book {
+    /// Jobs of no value, see [`Pool::saturate`].
+    fillers: BTreeSet<alphorn_worker::JobId>,
     known: BTreeMap<alphorn_worker::JobId, Known>,
-    /// Sessions that were opened, in the order of their opening.
-    opened: BTreeSet<SessionId>,
+    /// Sessions that were opened, with their `soft` and `hard`, and the order of their opening.
+    opened: BTreeMap<SessionId, (Time, Time)>,
     order: VecDeque<SessionId>,
 }
 
 /// The lanes of a node over the worker, for one scheme.
 pub struct Pool<S: Scheme> {
     worker: Worker<Job<S>>,
+    prove_lanes: u16,
     /// The environment that the next key table is put into.
     env: Mutex<Env<S>>,
     book: Mutex<Book>,
@@ -50,6 +57,7 @@ impl<S: Scheme> Pool<S> {
         // The worker verifies what it delivers.
         let env = env.with_self_verify(false);
         Ok(Pool {
+            prove_lanes: config.plan.prove_lanes,
             worker: Worker::start(env.clone(), config, wake)?,
             env: Mutex::new(env),
             book: Mutex::default(),
@@ -66,31 +74,82 @@ impl<S: Scheme> Pool<S> {
         self.worker.status()
     }
 
+    /// From now on keeps the prove lanes busy whenever nothing of value is there for them, to see
+    /// what duties suffer: committees of 2^20 validators are drawn again and again, at the priority
+    /// of late groups.
+    ///
+    /// # Errors
+    /// Why the worker takes no job.
+    pub fn saturate(&self) -> Result<(), SubmitError> {
+        let mut book = self.book();
+        // One runs on each lane, and one waits.
+        (0..=self.prove_lanes).try_for_each(|_| self.fill(&mut book))
+    }
+
+    fn fill(&self, book: &mut Book) -> Result<(), SubmitError> {
+        let slot = Slot(0);
+        let work = Work::Assign(AssignJob {
+            epoch: slot.epoch(1),
+            mix: [0; 32],
+            layout: Layout::new(FILLER_VALIDATORS, 32, 64).expect("a legal layout"),
+        });
+        let far = Time::from_nanos(u64::MAX / 2);
+        let request = Request {
+            session: SessionId {
+                slot,
+                seq: u32::MAX,
+            },
+            group: Group {
+                slot,
+                message: [0; 32],
+                committee: None,
+                subcommittee: None,
+            },
+            replaces: None,
+            class: alphorn_worker::Class::Backfill,
+            soft: far,
+            hard: far,
+            votes: 0,
+            bytes: 0,
+            work: Job::from(work),
+        };
+        let job = self.worker.submit(request)?;
+        book.fillers.insert(job);
+        Ok(())
+    }
+
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the session of a job if this is its first.
-    fn open(&self, book: &mut Book, spawn: &Spawn) -> Result<(), String> {
-        if book.opened.contains(&spawn.session) {
-            return Ok(());
+    /// Opens the session of a job, or widens it: a session has jobs of several phases, and none
+    /// may be bounded by another's.
+    fn open(&self, book: &mut Book, spawn: &Spawn) {
+        let before = book.opened.get(&spawn.session).copied();
+        let (soft, hard) = before.map_or((spawn.soft, spawn.hard), |(soft, hard)| {
+            (soft.max(spawn.soft), hard.max(spawn.hard))
+        });
+        if before == Some((soft, hard)) {
+            return;
         }
         let session = Session {
             id: spawn.session,
-            open: spawn.soft,
-            soft: spawn.soft,
-            hard: spawn.hard,
+            // What comes next begins when this should be over: lanes are kept free for it.
+            open: soft,
+            soft,
+            hard,
         };
         // A session that finds no room still has jobs with bounds of their own.
         let _ = self.worker.open(session);
+        if book.opened.insert(spawn.session, (soft, hard)).is_some() {
+            return;
+        }
         if book.order.len() >= SESSIONS_MAX
             && let Some(oldest) = book.order.pop_front()
         {
             book.opened.remove(&oldest);
         }
         book.order.push_back(spawn.session);
-        book.opened.insert(spawn.session);
-        Ok(())
     }
 
     /// Puts a key table into the environment of all jobs to come.
@@ -141,7 +200,7 @@ fn weight(work: &Work) -> (u32, u64) {
 impl<S: Scheme> Lanes for Pool<S> {
     fn submit(&self, spawn: Spawn) -> Result<(), String> {
         let mut book = self.book();
-        self.open(&mut book, &spawn)?;
+        self.open(&mut book, &spawn);
         let (votes, bytes) = weight(&spawn.work);
         let known = Known {
             job: spawn.job,
@@ -175,9 +234,15 @@ impl<S: Scheme> Lanes for Pool<S> {
     fn poll(&self) -> Option<Ended> {
         let (finished, known) = {
             let mut book = self.book();
-            let finished = self.worker.try_recv()?;
-            let known = book.known.remove(&finished.job)?;
-            (finished, known)
+            loop {
+                let finished = self.worker.try_recv()?;
+                if book.fillers.remove(&finished.job) {
+                    // A worker that takes nothing has more important work, or ends.
+                    let _ = self.fill(&mut book);
+                } else if let Some(known) = book.known.remove(&finished.job) {
+                    break (finished, known);
+                }
+            }
         };
         let outcome = match finished.outcome {
             Outcome::Done(output) => {
@@ -199,6 +264,8 @@ impl<S: Scheme> Lanes for Pool<S> {
             job: known.job,
             outcome,
             op: known.op,
+            group: finished.group,
+            run: finished.run,
             queued_ns: finished.timing.queued_ns,
             ran_ns: finished.timing.ran_ns,
             late: finished.late,
@@ -212,5 +279,88 @@ impl<S: Scheme> Lanes for Pool<S> {
 
     fn shutdown(&self) {
         self.worker.shutdown(GRACE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_scheme::model::{CostTable, Model, ModelRegistry};
+    use std::sync::Arc;
+    use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+    fn pool() -> Pool<Model> {
+        let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
+        let registry = Arc::new(ModelRegistry { validators: 8 });
+        let env = Env::new(scheme, registry, [1; 32]);
+        Pool::start(env, WorkerConfig::default(), || ()).unwrap()
+    }
+
+    /// A short job of the first session whose bounds are so many milliseconds from now.
+    fn spawn(job: u64, soft_ms: u64, hard_ms: u64) -> Spawn {
+        let slot = Slot(1);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let now = Time::from_nanos(since.as_nanos() as u64);
+        Spawn {
+            job: JobId(job),
+            session: SessionId { slot, seq: 0 },
+            group: Group {
+                slot,
+                message: [0; 32],
+                committee: None,
+                subcommittee: None,
+            },
+            class: Class::Duty,
+            soft: now.saturating_add_ns(soft_ms * 1_000_000),
+            hard: now.saturating_add_ns(hard_ms * 1_000_000),
+            work: Work::Assign(AssignJob {
+                epoch: slot.epoch(1),
+                mix: [0; 32],
+                layout: Layout::new(8, 1, 1).unwrap(),
+            }),
+        }
+    }
+
+    fn end(pool: &Pool<Model>) -> Ended {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(ended) = pool.poll() {
+                return ended;
+            }
+            assert!(Instant::now() < until, "a job does not end");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_job_is_not_bounded_by_an_earlier_one_of_its_session() {
+        let pool = pool();
+        pool.submit(spawn(1, 1, 5_000)).unwrap();
+        end(&pool);
+        // The first one's `soft` is over.
+        std::thread::sleep(Duration::from_millis(20));
+        pool.submit(spawn(2, 10_000, 20_000)).unwrap();
+        let ended = end(&pool);
+        assert_eq!(ended.job, JobId(2));
+        assert!(matches!(ended.outcome, Outcome::Done(_)), "{ended:?}");
+        assert!(!ended.late, "{ended:?}");
+        assert_eq!(ended.run.map(|run| run.inputs), Some(1));
+    }
+
+    #[test]
+    fn work_of_no_value_keeps_the_prove_lanes_busy_and_is_not_delivered() {
+        let pool = pool();
+        pool.saturate().unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        // Three of them have ended by then, each of which was followed by another.
+        while pool.status().counts.done < 3 {
+            assert!(pool.poll().is_none(), "nobody asked for it");
+            assert!(Instant::now() < until, "the lanes stand still");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(pool.busy_ns()[1] > 0);
+        pool.submit(spawn(1, 10_000, 20_000)).unwrap();
+        assert_eq!(end(&pool).job, JobId(1));
+        pool.shutdown();
     }
 }

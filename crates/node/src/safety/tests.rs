@@ -224,7 +224,7 @@ fn a_restart_signs_nothing_before_its_first_slot() {
 }
 
 #[test]
-fn a_full_disk_signs_nothing_and_recovers_without_a_restart() {
+fn a_full_disk_signs_nothing_but_what_was_durable_before() {
     let disk = Disk::default();
     let store = SafetyStore::open_backend(disk.clone(), keys(1), opening(0, true)).unwrap();
     store.reserve_slot(Slot(0), 0).unwrap();

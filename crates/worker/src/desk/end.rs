@@ -235,6 +235,7 @@ impl<T: Task> Desk<T> {
             },
             crasher,
             timing: ticket.timing,
+            run: ticket.run,
         });
         self.news = true;
     }

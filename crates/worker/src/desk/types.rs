@@ -168,6 +168,17 @@ pub struct Timing {
     pub cpu_ns: u64,
 }
 
+/// The last run of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Where: fast lanes first, then prove lanes.
+    pub lane: u16,
+    /// Inputs that were not cut off.
+    pub inputs: u32,
+    /// Nanoseconds within which half of such jobs end, as was predicted at its start.
+    pub predicted_ns: u64,
+}
+
 /// The end of a job; one for each accepted submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished<O> {
@@ -188,6 +199,8 @@ pub struct Finished<O> {
     pub crasher: bool,
     /// Where its time went.
     pub timing: Timing,
+    /// Its last run; none if it never ran.
+    pub run: Option<Run>,
 }
 
 /// Why a submission was not accepted; nothing is reported of it later.

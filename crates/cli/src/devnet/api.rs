@@ -1,0 +1,74 @@
+//! Questions to the interface of a node, over HTTP/1.0: one request a connection.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most bytes of an answer.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+/// Where a node's interface is, and the token that it asks for.
+pub(super) struct Api {
+    pub(super) address: SocketAddr,
+    pub(super) token: String,
+}
+
+impl Api {
+    /// What a path says.
+    pub(super) fn get(&self, path: &str) -> Result<String> {
+        self.send(&format!("GET {path} HTTP/1.0\r\n\r\n"))
+    }
+
+    /// Asks for something to be done.
+    pub(super) fn post(&self, path: &str, body: &Value) -> Result<String> {
+        let (token, body) = (&self.token, body.to_string());
+        let length = body.len();
+        self.send(&format!(
+            "POST {path} HTTP/1.0\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    }
+
+    fn send(&self, request: &str) -> Result<String> {
+        let address = self.address;
+        let text = || -> Result<String> {
+            let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.write_all(request.as_bytes())?;
+            let mut text = String::new();
+            stream.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
+            Ok(text)
+        };
+        let text = text().with_context(|| format!("http://{address}"))?;
+        body(&text).with_context(|| format!("http://{address}"))
+    }
+}
+
+/// The body of an answer that says 200.
+fn body(text: &str) -> Result<String> {
+    let (head, body) = text.split_once("\r\n\r\n").context("no HTTP answer")?;
+    let status = head.split_whitespace().nth(1).unwrap_or_default();
+    if status != "200" {
+        bail!("status {status}: {body}");
+    }
+    Ok(body.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_that_says_yes_has_a_body() {
+        let answer = |head: &str| body(&format!("{head}\r\nA: b\r\n\r\n{{}}"));
+        assert_eq!(answer("HTTP/1.0 200 OK").unwrap(), "{}");
+        let refused = answer("HTTP/1.0 401 Unauthorized").unwrap_err();
+        assert_eq!(refused.to_string(), "status 401: {}");
+        assert!(body("HTTP/1.0 200 OK\r\n").is_err());
+        assert!(body("").is_err());
+    }
+}

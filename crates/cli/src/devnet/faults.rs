@@ -1,0 +1,177 @@
+//! What is done to the nodes of a devnet, drawn from a seed, and which slots that disturbs.
+
+use crate::error::Result;
+use alphorn_proto::slot::Timing;
+use anyhow::anyhow;
+use clap::ValueEnum;
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Slots that pass after the last fault: it must be over, and what follows must be judged.
+const AFTER_SLOTS: u64 = 6;
+/// Slots before a fault whose votes may still wait for a block.
+const VOTES_WAIT_SLOTS: u64 = 2;
+/// Slots after the end of a fault until nothing of it is left.
+const SETTLE_SLOTS: u64 = 2;
+
+/// What can be done to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Kind {
+    /// SIGKILL, and a start at once
+    Kill,
+    /// SIGTERM, and a start at once
+    Term,
+    /// It stands still for up to two slots
+    Pause,
+    /// It runs half of the time for two slots
+    Slow,
+    /// Half of the nodes lose the other half for three slots
+    Partition,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Kill => "kill",
+            Kind::Term => "term",
+            Kind::Pause => "pause",
+            Kind::Slow => "slow",
+            Kind::Partition => "partition",
+        }
+    }
+
+    /// Whether the process ends.
+    pub(super) fn ends(self) -> bool {
+        matches!(self, Kind::Kill | Kind::Term)
+    }
+}
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) kind: Kind,
+    /// The node; of a partition, the first of those on its side.
+    pub(super) node: usize,
+    /// Milliseconds from genesis.
+    pub(super) at_ms: u64,
+    /// How long it lasts; 0 for a node that is started again at once.
+    pub(super) for_ms: u64,
+}
+
+impl Fault {
+    /// The nodes on one side of a partition of `nodes`.
+    pub(super) fn side(&self, nodes: usize) -> BTreeSet<usize> {
+        (0..nodes / 2).map(|i| (self.node + i) % nodes).collect()
+    }
+
+    /// Slots that cannot be judged, if the node signs again from `first_slot` on.
+    pub(super) fn disturbs(&self, slot_ms: u64, first_slot: Option<u64>) -> Range<u64> {
+        let from = (self.at_ms / slot_ms).saturating_sub(VOTES_WAIT_SLOTS);
+        let settled = (self.at_ms + self.for_ms) / slot_ms + SETTLE_SLOTS + 1;
+        from..settled.max(first_slot.unwrap_or(0))
+    }
+}
+
+/// Faults of a run: one every so many slots, of the given kinds, at drawn instants of drawn nodes.
+///
+/// # Errors
+/// If the run has no room for one, or a partition has nobody on one side.
+pub(super) fn draw(
+    kinds: &[Kind],
+    every_slots: u64,
+    judged: Range<u64>,
+    timing: &Timing,
+    nodes: u16,
+    seed: u64,
+) -> Result<Vec<Fault>> {
+    if kinds.is_empty() {
+        return Ok(Vec::new());
+    }
+    if kinds.contains(&Kind::Partition) && nodes < 2 {
+        return Err(anyhow!("--faults partition: {nodes} node, must be at least 2").into());
+    }
+    let first = judged.start + VOTES_WAIT_SLOTS + 1;
+    let end = judged.end.saturating_sub(AFTER_SLOTS);
+    if first >= end {
+        let (slots, least) = (
+            judged.end - judged.start,
+            VOTES_WAIT_SLOTS + AFTER_SLOTS + 2,
+        );
+        return Err(anyhow!("--slots {slots}: with --faults at least {least}").into());
+    }
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let slot_ms = timing.slot_ms();
+    let mut below = |bound: u64| rng.next_u64() % bound.max(1);
+    let slots = (first..end).step_by(usize::try_from(every_slots).unwrap_or(usize::MAX));
+    let faults = slots.map(|slot| {
+        let kind = kinds[below(kinds.len() as u64) as usize];
+        Fault {
+            kind,
+            node: below(u64::from(nodes)) as usize,
+            at_ms: slot * slot_ms + below(slot_ms),
+            for_ms: match kind {
+                Kind::Kill | Kind::Term => 0,
+                Kind::Pause => slot_ms / 4 + below(slot_ms * 7 / 4),
+                Kind::Slow => 2 * slot_ms,
+                Kind::Partition => 3 * slot_ms,
+            },
+        }
+    });
+    Ok(faults.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Kind; 5] = [
+        Kind::Kill,
+        Kind::Term,
+        Kind::Pause,
+        Kind::Slow,
+        Kind::Partition,
+    ];
+
+    #[test]
+    fn a_seed_draws_faults_that_leave_slots_to_judge() {
+        let timing = Timing::LEAN;
+        let drawn = |seed| draw(&ALL, 8, 2..402, &timing, 4, seed).unwrap();
+        assert_eq!(drawn(1), drawn(1));
+        assert_ne!(drawn(1), drawn(2));
+        let faults = drawn(1);
+        assert_eq!(faults.len(), 49);
+        assert!(
+            ALL.iter()
+                .all(|kind| faults.iter().any(|f| f.kind == *kind))
+        );
+        let mut before = 0;
+        for fault in &faults {
+            // A node that is started again signs from the second slot after its start on.
+            let signs = fault.at_ms / timing.slot_ms() + 3;
+            let disturbed = fault.disturbs(timing.slot_ms(), Some(signs));
+            assert!(disturbed.start >= before, "{fault:?}");
+            assert!(disturbed.end < 402, "{fault:?}");
+            before = disturbed.end;
+        }
+    }
+
+    #[test]
+    fn a_partition_has_two_sides_and_a_run_has_room() {
+        let timing = Timing::LEAN;
+        let fault = Fault {
+            kind: Kind::Partition,
+            node: 3,
+            at_ms: 9_000,
+            for_ms: 12_000,
+        };
+        assert_eq!(fault.side(4), BTreeSet::from([0, 3]));
+        assert_eq!(fault.side(5), BTreeSet::from([3, 4]));
+        assert_eq!(fault.disturbs(4_000, None), 0..8);
+        assert_eq!(fault.disturbs(4_000, Some(11)), 0..11);
+        assert!(draw(&[Kind::Kill], 8, 2..11, &timing, 4, 1).is_err());
+        assert!(draw(&[Kind::Partition], 8, 2..40, &timing, 1, 1).is_err());
+        assert!(draw(&[], 8, 2..3, &timing, 1, 1).unwrap().is_empty());
+    }
+}

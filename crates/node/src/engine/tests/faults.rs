@@ -1,0 +1,87 @@
+//! Clocks that are wrong.
+
+use super::*;
+
+const SLOT_NS: u64 = 4_000_000_000;
+
+impl World {
+    /// Hands to every node the blocks that others kept and it lacks, as its questions to peers do.
+    fn exchange_blocks(&mut self) {
+        let kept: Vec<BTreeMap<Slot, Bytes>> =
+            self.nodes.iter().map(|node| node.blocks.clone()).collect();
+        for (index, own) in kept.iter().enumerate() {
+            let others = kept.iter().flat_map(|blocks| blocks.iter());
+            let mut lacked: Vec<(&Slot, &Bytes)> = others
+                .filter(|(slot, data)| own.get(slot) != Some(data))
+                .collect();
+            lacked.sort_by_key(|(slot, _)| **slot);
+            for (_, data) in lacked {
+                let token = Token((1 << 63) | self.sequence);
+                let event = Event::Message(Topic::Block, token, data.clone());
+                self.push(self.now, index, event);
+            }
+        }
+    }
+}
+
+/// A clock that jumps by up to ten seconds at each phase of a slot and back two slots later.
+#[test]
+fn a_clock_that_steps_signs_nothing_past_and_nothing_twice() {
+    let own = (VALIDATORS / NODES) as usize;
+    for step_ms in [-10_000i64, -4_000, -800, 800, 4_000, 10_000] {
+        for phase in 0..5u64 {
+            let mut world = World::new();
+            let at = slot_start(4).saturating_add_ns(phase * 800_000_000 + 1_000_000);
+            world.run_until(at);
+            world.nodes[0].skew_ns = step_ms * 1_000_000;
+            world.run_until(at.saturating_add_ns(2 * SLOT_NS));
+            world.nodes[0].skew_ns = 0;
+            // Blocks of a time that its clock did not believe in are asked for again.
+            world.run_until(slot_start(9));
+            world.exchange_blocks();
+            world.run_until(slot_start(18));
+            let node = &world.nodes[0];
+            for (slot, sent) in &node.votes {
+                assert!(
+                    sent.len() <= own,
+                    "{step_ms} ms in phase {phase}: {slot:?} twice"
+                );
+                let end = slot_start(slot.0 + 1);
+                let begin = slot_start(slot.0);
+                let in_slot = sent.iter().all(|at| (begin..end).contains(at));
+                assert!(
+                    in_slot,
+                    "{step_ms} ms in phase {phase}: {slot:?} at {sent:?}"
+                );
+            }
+            // Its time stood still until the true time had passed what it had shown.
+            let last = node.judged.iter().filter(|judged| judged.slot >= Slot(12));
+            for judged in last {
+                assert_eq!(
+                    judged.all().missed,
+                    0,
+                    "{step_ms} ms in phase {phase}: {judged:?}"
+                );
+            }
+        }
+    }
+}
+
+/// A clock that is wrong by a phase for good: its node is late or early, and nobody blames it.
+#[test]
+fn a_clock_that_is_wrong_by_a_phase_harms_its_own_node_alone() {
+    for skew_ms in [-800i64, 800] {
+        let mut world = World::new();
+        world.nodes[0].skew_ns = skew_ms * 1_000_000;
+        world.run_until(slot_start(12));
+        for node in &world.nodes[1..] {
+            // Its blocks may come too late for the votes of their slots.
+            let others = node.judged.iter().filter(|judged| judged.slot.0 % 3 != 0);
+            for judged in others {
+                assert_eq!(judged.propose.missed, 0, "{skew_ms} ms: {judged:?}");
+            }
+            let head = node.engine.as_ref().unwrap().horn().chain().finalised();
+            assert!(head.slot >= Slot(7), "{skew_ms} ms: {head:?}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Questions to peers and theirs: where they stand, and blocks.
+
+use super::Node;
+use crate::blocks::Stored;
+use crate::clock::Source;
+use crate::sync::{self, Answer, BLOCKS_BY_RANGE, Question, STATUS, Status};
+use alphorn_proto::wire::{Root, Topic};
+use alphorn_proto::{Input, Peer, Token};
+use alphorn_scheme::Bytes;
+use alphorn_types::{Slot, Time};
+
+/// Points against a peer whose answer is none.
+const BAD_ANSWER: u32 = 10;
+
+impl<C: Source> Node<C> {
+    /// Asks the next peer, if it is time.
+    pub(super) fn ask(&mut self, now: Time) {
+        let standing = self.standing(now);
+        if let Some(mut question) = self.sync.poll(standing) {
+            question.data = self.status(now).encode().to_vec();
+            self.put(&question);
+        }
+    }
+
+    fn put(&mut self, question: &Question) {
+        let data = Bytes::from(question.data.as_slice());
+        let net = &self.ports.net;
+        if net
+            .request(question.peer.0, question.name, data, question.id)
+            .is_err()
+        {
+            self.sync.refused(question.id);
+        }
+    }
+
+    fn status(&self, now: Time) -> Status {
+        let horn = self.engine.horn();
+        let (head, finalised) = (horn.head(), horn.chain().finalised());
+        let header = horn.chain().header(&head);
+        Status {
+            network: self.ports.network.0,
+            slot: self.slots.slot_at(now).unwrap_or(Slot(0)),
+            head_slot: header.map_or(Slot(0), |header| header.slot),
+            head,
+            finalised_slot: finalised.slot,
+            finalised: finalised.root,
+        }
+    }
+
+    pub(super) fn serve(&mut self, now: Time, channel: u64, protocol: &str, data: &[u8]) {
+        let net = self.ports.net.clone();
+        if protocol == STATUS {
+            let status = Bytes::from(self.status(now).encode().as_slice());
+            let _ = net.respond(channel, Ok(vec![status]));
+        } else if let Some((from, count)) =
+            sync::decode_range(data).filter(|_| protocol == BLOCKS_BY_RANGE)
+        {
+            let answer = move |blocks: Option<Vec<Stored>>| {
+                let blocks = blocks.ok_or(alphorn_net::CODE_BUSY);
+                let chunks = blocks.map(|all| all.into_iter().map(|block| block.data).collect());
+                let _ = net.respond(channel, chunks);
+            };
+            self.ports.archive.serve(from, count, Box::new(answer));
+        } else {
+            let _ = net.respond(channel, Err(alphorn_net::CODE_BUSY));
+        }
+    }
+
+    pub(super) fn take_answer(
+        &mut self,
+        now: Time,
+        peer: Peer,
+        id: u64,
+        chunks: Option<Vec<Bytes>>,
+    ) {
+        let standing = self.standing(now);
+        let network = self.ports.network.0;
+        let chain = self.engine.horn().chain();
+        let knows = |root: &Root| chain.header(root).is_some();
+        let (answer, question) = self.sync.answer(id, chunks, network, standing, knows);
+        match answer {
+            Answer::Nothing => {}
+            Answer::Malformed => {
+                let _ = self.ports.net.report(peer.0, BAD_ANSWER);
+            }
+            Answer::Blocks(blocks) => {
+                self.ports.stats.blocks_fetched += blocks.len() as u64;
+                for data in blocks {
+                    self.feed_block(now, peer, data);
+                }
+            }
+        }
+        if let Some(question) = question {
+            self.put(&question);
+        }
+    }
+
+    /// A block that did not come by gossip passes the same checks.
+    fn feed_block(&mut self, now: Time, from: Peer, data: Bytes) {
+        let token = Token(self.token_next);
+        self.token_next += 1;
+        self.ports.requested.insert(token, from);
+        let input = Input::Message {
+            from,
+            topic: Topic::Block,
+            token,
+            data,
+        };
+        self.feed(now, input);
+    }
+}

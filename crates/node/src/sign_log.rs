@@ -1,0 +1,150 @@
+//! A list of every right to sign that was handed out, for whoever checks that none was twice.
+//!
+//! The line of a right is written before the signature is made, so the list has at least what was
+//! signed, also after the process was killed. It is no part of the protection: that is
+//! [`safety`](crate::safety).
+
+use alphorn_scheme::{Role, SignJob};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+
+/// Longest line of a list, in bytes: three numbers and a digest.
+const LINE_BYTES_MAX: u64 = 256;
+
+/// A list that is being written.
+#[derive(Debug)]
+pub struct SignLog(File);
+
+/// What a right is for: slot, validator, and the number of the role.
+pub type Signed = (u64, u32, u8);
+
+/// A list cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SignLogError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A line is not `slot validator role message`.
+    #[error("line {line} is not `slot validator role message`")]
+    Malformed {
+        /// Its number, from 1.
+        line: u64,
+    },
+}
+
+impl SignLog {
+    /// Begins a list; the file must not be there yet.
+    ///
+    /// # Errors
+    /// If the file is there or cannot be made.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let options = OpenOptions::new().append(true).create_new(true).open(path);
+        options.map(SignLog)
+    }
+
+    /// Writes the rights of a job, before it runs.
+    ///
+    /// # Errors
+    /// If they cannot be written; then the job must not run.
+    pub fn add(&mut self, job: &SignJob) -> io::Result<()> {
+        let mut lines = String::new();
+        for item in &job.items {
+            let (validator, role) = (item.validator.0, item.role as u8);
+            let message = item.message.iter().map(|byte| format!("{byte:02x}"));
+            let message = message.collect::<String>();
+            lines.push_str(&format!("{} {validator} {role} {message}\n", job.slot.0));
+        }
+        self.0.write_all(lines.as_bytes())
+    }
+}
+
+/// Adds the rights of a list to a count of each. The last line may be cut off: its job did not run.
+///
+/// # Errors
+/// [`SignLogError`].
+pub fn count(path: &Path, rights: &mut BTreeMap<Signed, u64>) -> Result<(), SignLogError> {
+    let mut source = BufReader::new(File::open(path)?);
+    let mut text = Vec::new();
+    for line in 1.. {
+        text.clear();
+        let mut bounded = io::Read::take(&mut source, LINE_BYTES_MAX);
+        if bounded.read_until(b'\n', &mut text)? == 0 {
+            break;
+        }
+        if text.last() != Some(&b'\n') {
+            return match (text.len() as u64) < LINE_BYTES_MAX {
+                true => Ok(()),
+                false => Err(SignLogError::Malformed { line }),
+            };
+        }
+        let signed = parse(&text).ok_or(SignLogError::Malformed { line })?;
+        *rights.entry(signed).or_default() += 1;
+    }
+    Ok(())
+}
+
+fn parse(line: &[u8]) -> Option<Signed> {
+    let mut fields = std::str::from_utf8(line).ok()?.split_whitespace();
+    let slot = fields.next()?.parse().ok()?;
+    let validator = fields.next()?.parse().ok()?;
+    let role: u8 = fields.next()?.parse().ok()?;
+    let message = fields.next()?;
+    let is_whole = message.len() == 64 && fields.next().is_none();
+    (is_whole && Role::from_u8(role).is_some()).then_some((slot, validator, role))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_scheme::SignItem;
+    use alphorn_types::{Slot, Validator};
+
+    fn job(slot: u64, validators: &[u32]) -> SignJob {
+        let item = |v: &u32| SignItem {
+            validator: Validator(*v),
+            role: Role::Vote,
+            message: [7; 32],
+            guard: None,
+        };
+        SignJob::new(Slot(slot), validators.iter().map(item).collect())
+    }
+
+    #[test]
+    fn rights_are_counted_over_all_lists_and_a_cut_line_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mut rights = BTreeMap::new();
+        for (name, validators) in [("a", &[1, 2][..]), ("b", &[2])] {
+            let mut log = SignLog::create(&path(name)).unwrap();
+            log.add(&job(5, validators)).unwrap();
+            assert!(SignLog::create(&path(name)).is_err(), "it is there");
+            count(&path(name), &mut rights).unwrap();
+        }
+        let vote = Role::Vote as u8;
+        let expected = BTreeMap::from([((5, 1, vote), 1), ((5, 2, vote), 2)]);
+        assert_eq!(rights, expected);
+        let whole = std::fs::read(path("a")).unwrap();
+        std::fs::write(path("a"), &whole[..whole.len() - 3]).unwrap();
+        let mut cut = BTreeMap::new();
+        count(&path("a"), &mut cut).unwrap();
+        assert_eq!(cut, BTreeMap::from([((5, 1, vote), 1)]));
+    }
+
+    #[test]
+    fn what_is_no_list_is_an_error_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let good = format!("5 1 0 {}\n", "07".repeat(32));
+        let long = "1".repeat(400);
+        for wrong in ["\n", "5 1 0\n", "5 1 99 aa\n", "x 1 0 aa\n", long.as_str()] {
+            std::fs::write(&path, format!("{good}{wrong}")).unwrap();
+            let counted = count(&path, &mut BTreeMap::new());
+            let named = matches!(counted, Err(SignLogError::Malformed { line: 2 }));
+            assert!(named, "{wrong:?}: {counted:?}");
+        }
+        let missing = count(&folder.path().join("none"), &mut BTreeMap::new());
+        assert!(matches!(missing, Err(SignLogError::Io(_))));
+    }
+}

@@ -1,0 +1,541 @@
+//! What a node tells of itself as it happens: the records that the page shows.
+//!
+//! The loop pushes, readers share what was pushed; see [`Ring`]. A record that cannot be told (a
+//! layout beyond the bounds of a trace) is counted and left out.
+
+use crate::engine::{Judged, Spawn};
+use crate::lanes::Ended;
+use alphorn_net::{PeerStatus, Status, TopicKind};
+use alphorn_proto::chain::Chain;
+use alphorn_proto::horn::{Config, SlotView};
+use alphorn_proto::slot::Boundary;
+use alphorn_proto::wire::Topic;
+use alphorn_proto::{Class, Product};
+use alphorn_scheme::{self as scheme, Group, Op, Outcome, SessionId};
+use alphorn_types::trace::{CELLS_PER_LINE_MAX, Event, Name, Percents, Record, Ring, RingLimits};
+use alphorn_types::{Cell, Layout, Slot, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often traffic and peers are told.
+const TRAFFIC_NS: u64 = 1_000_000_000;
+/// Sessions whose opening is remembered, so that it is told once.
+const SESSIONS_MAX: usize = 256;
+
+/// The trace of one life of a node.
+pub(crate) struct Tracer {
+    ring: Arc<Mutex<Ring>>,
+    name: Name,
+    genesis: Time,
+    layout: Layout,
+    now: Time,
+    /// The slot that is told of, and the state of its cells.
+    slot: Option<Slot>,
+    cells: Vec<CellState>,
+    /// Accepted collections of it that were told.
+    collections: usize,
+    has_block: bool,
+    finality: (u64, u64, u64),
+    sessions: BTreeSet<SessionId>,
+    order: VecDeque<SessionId>,
+    traffic_at: Time,
+    traffic: BTreeMap<TopicKind, (u64, u64)>,
+    peers: BTreeMap<u64, (String, i64)>,
+    /// Records that a trace cannot hold.
+    pub(crate) refused: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct CellState {
+    /// Votes that came, or were sent from here.
+    seen: u32,
+    /// Signers of the best aggregate that was made here.
+    aggregated: u32,
+    /// Positions in accepted collections.
+    collected: u32,
+}
+
+impl Tracer {
+    /// A trace that begins now.
+    pub(crate) fn new(name: &str, scheme: &str, config: &Config, now: Time) -> Self {
+        let layout = config.layout;
+        let ring = Ring::new(now.as_nanos(), RingLimits::default());
+        let mut tracer = Tracer {
+            ring: Arc::new(Mutex::new(ring)),
+            name: name.to_owned().into(),
+            genesis: config.genesis,
+            cells: vec![CellState::default(); layout.cells().count()],
+            layout,
+            now,
+            slot: None,
+            collections: 0,
+            has_block: false,
+            finality: (0, 0, 0),
+            sessions: BTreeSet::new(),
+            order: VecDeque::new(),
+            traffic_at: now,
+            traffic: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            refused: 0,
+        };
+        tracer.push(Event::Genesis {
+            scheme: scheme.to_owned().into(),
+            validators: layout.validators(),
+            committees: layout.committees(),
+            subs: layout.subcommittees(),
+            slot_ms: config.timing.slot_ms(),
+            offsets_ms: config.timing.offsets_ms().to_vec(),
+        });
+        tracer
+    }
+
+    /// What readers share.
+    pub(crate) fn ring(&self) -> Arc<Mutex<Ring>> {
+        self.ring.clone()
+    }
+
+    /// The time of all records until the next call.
+    pub(crate) fn at(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    fn push(&mut self, event: Event) {
+        let record = Record {
+            t: self.since_genesis(self.now),
+            n: self.name.clone(),
+            event,
+        };
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let pushed = ring.push(&record);
+        drop(ring);
+        self.refused += u64::from(pushed.is_err());
+    }
+
+    fn since_genesis(&self, time: Time) -> i64 {
+        let ns = i128::from(time.as_nanos()) - i128::from(self.genesis.as_nanos());
+        i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// A slot began: cells begin anew.
+    fn begin(&mut self, slot: Slot, chain: &Chain) {
+        self.slot = Some(slot);
+        self.cells.fill(CellState::default());
+        (self.collections, self.has_block) = (0, false);
+        self.push(Event::Slot {
+            slot: slot.0,
+            proposer: chain.proposer(slot).0,
+            root: String::new(),
+        });
+    }
+
+    /// A phase began.
+    pub(crate) fn phase(&mut self, boundary: Boundary, lag_ns: u64) {
+        self.push(Event::Phase {
+            slot: boundary.slot.0,
+            phase: boundary.phase.name().into(),
+            lag_us: lag_ns / 1_000,
+        });
+    }
+
+    /// A message came or went: votes are counted by their cell.
+    pub(crate) fn message(&mut self, topic: Topic) {
+        if let Topic::Vote { cell } = topic
+            && let Some(state) = self.cell(cell.committee, cell.subcommittee)
+        {
+            state.seen += 1;
+        }
+    }
+
+    fn cell(&mut self, committee: u16, subcommittee: u16) -> Option<&mut CellState> {
+        let subs = self.layout.subcommittees();
+        let at = usize::from(committee) * usize::from(subs) + usize::from(subcommittee);
+        self.cells.get_mut(at).filter(|_| subcommittee < subs)
+    }
+
+    /// A job is about to be handed out: the first of a session of this slot opens it.
+    pub(crate) fn spawn(&mut self, spawn: &Spawn) {
+        if spawn.class != Class::Current || !self.sessions.insert(spawn.session) {
+            return;
+        }
+        if self.order.len() >= SESSIONS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.sessions.remove(&oldest);
+        }
+        self.order.push_back(spawn.session);
+        let soft = self.since_genesis(spawn.soft);
+        self.push(Event::Session {
+            id: (spawn.session.slot.0 << 32) | u64::from(spawn.session.seq),
+            open: self.since_genesis(self.now).min(soft),
+            soft,
+            hard: self.since_genesis(spawn.hard).max(soft),
+        });
+    }
+
+    /// A job ended.
+    pub(crate) fn ended(&mut self, ended: &Ended) {
+        let outcome = name(&ended.outcome);
+        let t_end = self.since_genesis(self.now);
+        let ns = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        let t_start = t_end.saturating_sub(ns(ended.ran_ns));
+        self.push(Event::Job {
+            id: ended.job.0,
+            kind: ended.op.into(),
+            inputs: ended.run.map_or(0, |run| run.inputs),
+            t_submit: t_start.saturating_sub(ns(ended.queued_ns)),
+            t_start,
+            t_end,
+            predicted_ms: ended
+                .run
+                .map_or(0, |run| run.predicted_ns.div_ceil(1_000_000)),
+            outcome: outcome.into(),
+            lane: ended.run.map_or(0, |run| run.lane),
+        });
+        match &ended.outcome {
+            Outcome::Done(Product::Scheme(scheme::Product::Evidence(evidence)))
+                if ended.op == Op::Aggregate.name() =>
+            {
+                let votes = evidence.support.signer_count();
+                self.aggregate(&ended.group, votes, ended.ran_ns / 1_000_000, ended.late);
+            }
+            Outcome::Done(_) | Outcome::Cancelled | Outcome::Superseded => {}
+            Outcome::Refused(why) => self.fault(ended.op, format!("{outcome}: {why}")),
+            _ => self.fault(ended.op, outcome.to_owned()),
+        }
+    }
+
+    fn aggregate(&mut self, group: &Group, votes: usize, ms: u64, late: bool) {
+        let (Some(c), Some(s)) = (group.committee, group.subcommittee) else {
+            return;
+        };
+        let votes = u32::try_from(votes).unwrap_or(u32::MAX);
+        if self.slot == Some(group.slot)
+            && let Some(cell) = self.cell(c, s)
+        {
+            cell.aggregated = cell.aggregated.max(votes);
+        }
+        self.push(Event::Aggregate {
+            slot: group.slot.0,
+            c,
+            s,
+            votes,
+            ms,
+            late,
+        });
+    }
+
+    /// Something went wrong.
+    pub(crate) fn fault(&mut self, kind: &'static str, detail: String) {
+        self.push(Event::Fault {
+            kind: kind.into(),
+            detail,
+        });
+    }
+
+    /// Duties were judged; those that were missed are told.
+    pub(crate) fn judged(&mut self, judged: &Judged) {
+        let all = judged.all();
+        if all.missed > 0 {
+            let kinds = [
+                (judged.propose.missed, "blocks"),
+                (judged.vote.missed, "votes"),
+                (judged.aggregate.missed, "aggregates"),
+                (judged.collect.missed, "collections"),
+            ];
+            let kinds = kinds.iter().filter(|(missed, _)| *missed > 0);
+            let kinds: Vec<String> = kinds.map(|(n, kind)| format!("{n} {kind}")).collect();
+            let detail = format!("slot {}: {}", judged.slot.0, kinds.join(", "));
+            self.fault("missed", detail);
+        }
+    }
+
+    /// The state of the slot by the clock, told every quarter of a second.
+    pub(crate) fn slot(&mut self, slot: Slot, chain: &Chain, view: Option<&SlotView>) {
+        if self.slot.is_none_or(|told| told < slot) {
+            self.begin(slot, chain);
+        }
+        if let Some(view) = view {
+            self.take_view(slot, chain, view);
+        }
+        let layout = self.layout;
+        let cells: Vec<(Cell, CellState)> =
+            layout.cells().zip(self.cells.iter().copied()).collect();
+        let share = |cell: &Cell, count: u32| {
+            let len = layout.cell_len(*cell).max(1);
+            // At most 100, so it fits.
+            (u64::from(count.min(len)) * 100 / u64::from(len)) as u8
+        };
+        let mut from = 0;
+        for part in cells.chunks(CELLS_PER_LINE_MAX) {
+            let of = |stage: fn(&CellState) -> u32| {
+                let shares = part.iter().map(|(cell, state)| share(cell, stage(state)));
+                Percents::new(shares.collect())
+            };
+            let event = Event::Cells {
+                slot: slot.0,
+                from,
+                // What others collected was seen and aggregated by them.
+                seen: of(|cell| cell.seen.max(cell.aggregated).max(cell.collected)),
+                aggregated: of(|cell| cell.aggregated.max(cell.collected)),
+                collected: of(|cell| cell.collected),
+            };
+            from += part.len() as u32;
+            self.push(event);
+        }
+    }
+
+    fn take_view(&mut self, slot: Slot, chain: &Chain, view: &SlotView) {
+        if let Some(block) = view.block.filter(|_| !self.has_block) {
+            self.has_block = true;
+            self.push(Event::Slot {
+                slot: slot.0,
+                proposer: chain.proposer(slot).0,
+                root: hex(&block.root),
+            });
+        }
+        for one in view.collections.iter().skip(self.collections) {
+            self.push(Event::Collection {
+                slot: slot.0,
+                c: one.committee,
+                votes: u32::try_from(one.support.signer_count()).unwrap_or(u32::MAX),
+                bytes: one.bytes as u64,
+            });
+        }
+        self.collections = view.collections.len();
+        for (cell, state) in self.layout.cells().zip(&mut self.cells) {
+            let range = self.layout.cell_in_committee(cell);
+            if let Some(bits) = view.coverage.get(usize::from(cell.committee)) {
+                let set = range.filter(|position| bits.get(*position as usize));
+                state.collected = u32::try_from(set.count()).unwrap_or(u32::MAX);
+            }
+        }
+    }
+
+    /// Where the chain stands, told when it moves.
+    pub(crate) fn finality(&mut self, chain: &Chain, head: u64, two_thirds_ms: Option<f64>) {
+        let (justified, finalised) = (chain.justified().slot.0, chain.finalised().slot.0);
+        let standing = (head, justified, finalised);
+        if standing != self.finality || two_thirds_ms.is_some() {
+            self.finality = standing;
+            self.push(Event::Finality {
+                head,
+                justified,
+                finalised,
+                two_thirds_ms: two_thirds_ms.map(|ms| ms as u64),
+            });
+        }
+    }
+
+    /// A peer came.
+    pub(crate) fn peer_up(&mut self, peer: u64, id: &str) {
+        // The end of an identity tells peers apart; all begin alike.
+        let short = id
+            .get(id.len().saturating_sub(8)..)
+            .unwrap_or(id)
+            .to_owned();
+        self.peers.insert(peer, (short.clone(), 0));
+        self.push(Event::Peer {
+            short,
+            event: "connected".into(),
+            score: 0,
+        });
+    }
+
+    /// A peer is gone.
+    pub(crate) fn peer_down(&mut self, peer: u64, reason: &'static str) {
+        if let Some((short, score)) = self.peers.remove(&peer) {
+            self.push(Event::Peer {
+                short,
+                event: reason.into(),
+                score,
+            });
+        }
+    }
+
+    /// Traffic and scores since the last second, if it has passed.
+    pub(crate) fn traffic(&mut self, status: impl FnOnce() -> Status) {
+        if self.now < self.traffic_at {
+            return;
+        }
+        self.traffic_at = self.now.saturating_add_ns(TRAFFIC_NS);
+        let status = status();
+        for kind in TopicKind::ALL {
+            let moved = status.kind(kind);
+            let (received, sent) = (moved.bytes_in, moved.bytes_out);
+            let before = self.traffic.insert(kind, (received, sent));
+            let (in_before, out_before) = before.unwrap_or((0, 0));
+            if (received, sent) != (in_before, out_before) {
+                self.push(Event::Bytes {
+                    topic_kind: kind.name().into(),
+                    received: received.saturating_sub(in_before),
+                    sent: sent.saturating_sub(out_before),
+                });
+            }
+        }
+        for peer in status.peers.iter() {
+            self.score(peer);
+        }
+    }
+
+    fn score(&mut self, peer: &PeerStatus) {
+        let rounded = peer.score.round() as i64;
+        let Some((short, score)) = self.peers.get_mut(&peer.peer) else {
+            return;
+        };
+        if *score != rounded {
+            *score = rounded;
+            let short = short.clone();
+            self.push(Event::Peer {
+                short,
+                event: "score".into(),
+                score: rounded,
+            });
+        }
+    }
+}
+
+fn name(outcome: &Outcome<Product>) -> &'static str {
+    match outcome {
+        Outcome::Done(_) => "done",
+        Outcome::Invalid(_) => "invalid",
+        Outcome::Refused(_) => "refused",
+        Outcome::Superseded => "superseded",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Crashed => "crashed",
+        Outcome::SelfVerifyFailed => "self_verify_failed",
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_proto::JobId;
+    use alphorn_proto::horn::{Horn, Local, SchemeInfo};
+    use alphorn_scheme::model::{CostTable, Model};
+    use alphorn_worker::Run;
+
+    /// A trace that begins a second before genesis: two committees of two cells of twelve.
+    fn tracer() -> (Tracer, Horn) {
+        let scheme = Model::new(CostTable::example()).unwrap();
+        let layout = Layout::new(48, 2, 2).unwrap();
+        let info = SchemeInfo::of(&scheme, &layout);
+        let mut config = Config::new(layout, &info);
+        config.genesis = Time::from_millis(10_000);
+        let horn = Horn::new(config.clone(), info, Local::observer(&layout)).unwrap();
+        let begin = Time::from_millis(9_000);
+        (Tracer::new("n", "model", &config, begin), horn)
+    }
+
+    fn told(tracer: &Tracer) -> Vec<Record> {
+        let lines = tracer.ring.lock().unwrap().snapshot().lines;
+        let read = |line: &alphorn_types::trace::Line| Record::from_line(&line.json).unwrap();
+        lines.iter().map(read).collect()
+    }
+
+    #[test]
+    fn votes_are_counted_by_cell_and_slot() {
+        let (mut tracer, horn) = tracer();
+        let cell = Cell {
+            committee: 0,
+            subcommittee: 1,
+        };
+        let seen = |tracer: &Tracer| {
+            let records = told(tracer);
+            let cells = records.iter().rev().find_map(|record| match &record.event {
+                Event::Cells { slot, seen, .. } => Some((*slot, seen.as_slice().to_vec())),
+                _ => None,
+            });
+            cells.unwrap()
+        };
+        tracer.at(Time::from_millis(10_100));
+        tracer.slot(Slot(0), horn.chain(), None);
+        for _ in 0..6 {
+            tracer.message(Topic::Vote { cell });
+        }
+        tracer.message(Topic::Block);
+        tracer.slot(Slot(0), horn.chain(), None);
+        assert_eq!(seen(&tracer), (0, vec![0, 50, 0, 0]));
+        tracer.slot(Slot(1), horn.chain(), None);
+        assert_eq!(seen(&tracer), (1, vec![0; 4]));
+        let outside = Cell {
+            committee: 0,
+            subcommittee: 2,
+        };
+        tracer.message(Topic::Vote { cell: outside });
+        tracer.slot(Slot(1), horn.chain(), None);
+        assert_eq!(
+            seen(&tracer),
+            (1, vec![0; 4]),
+            "no cell of another committee"
+        );
+        let first = &told(&tracer)[0];
+        assert!(matches!(first.event, Event::Genesis { validators: 48, .. }));
+        assert_eq!(first.t, -1_000_000_000);
+        assert_eq!(tracer.refused, 0);
+    }
+
+    #[test]
+    fn a_job_has_its_times_and_one_that_failed_is_a_fault() {
+        let (mut tracer, _) = tracer();
+        tracer.at(Time::from_millis(10_020));
+        let group = Group {
+            slot: Slot(0),
+            message: [0; 32],
+            committee: None,
+            subcommittee: None,
+        };
+        let run = Run {
+            lane: 2,
+            inputs: 7,
+            predicted_ns: 1_500_000,
+        };
+        tracer.ended(&Ended {
+            outcome: Outcome::Crashed,
+            run: Some(run),
+            queued_ns: 5_000_000,
+            ran_ns: 10_000_000,
+            ..Ended::refused(JobId(3), "aggregate", group, String::new())
+        });
+        let records = told(&tracer);
+        let expected = Event::Job {
+            id: 3,
+            kind: "aggregate".into(),
+            inputs: 7,
+            t_submit: 5_000_000,
+            t_start: 10_000_000,
+            t_end: 20_000_000,
+            predicted_ms: 2,
+            outcome: "crashed".into(),
+            lane: 2,
+        };
+        assert_eq!(records[1].event, expected);
+        let fault = Event::Fault {
+            kind: "aggregate".into(),
+            detail: "crashed".into(),
+        };
+        assert_eq!(records[2].event, fault);
+        assert_eq!(records.len(), 3);
+    }
+
+    #[test]
+    fn peers_are_told_of_by_the_end_of_their_names() {
+        let (mut tracer, _) = tracer();
+        tracer.peer_up(4, "16Uiu2HAm0123456789");
+        tracer.peer_down(4, "lost");
+        tracer.peer_down(4, "lost");
+        let records = told(&tracer);
+        let told: Vec<(String, String)> = records
+            .iter()
+            .filter_map(|record| match &record.event {
+                Event::Peer { short, event, .. } => Some((short.clone(), event.to_string())),
+                _ => None,
+            })
+            .collect();
+        let one = |event: &str| ("23456789".to_owned(), event.to_owned());
+        assert_eq!(told, [one("connected"), one("lost")]);
+    }
+}
