@@ -30,7 +30,7 @@ fn chains() -> &'static Chains {
 }
 
 fn proofs(preset: Preset) -> Proofs {
-    Proofs::new(Set::Compact, preset).expect("the compact set has proofs")
+    Proofs::new(Set::Compact, preset)
 }
 
 /// The bytes of a base after edits, each `place u32 | change u8`; what is left is appended. Proofs are

@@ -1,4 +1,4 @@
-//! Proofs that many validators signed: signatures become openings of the relation of
+//! Proofs that many validators signed: signatures become openings of the relation of their set in
 //! [`alphorn_stark::chains`], and everything else that a verifier needs it computes itself.
 //!
 //! A statement is (set, slot, message, registry, number of the registry, bitfield). The verifier
@@ -9,23 +9,22 @@
 mod error;
 mod evidence;
 mod registry;
+mod relation;
 #[cfg(test)]
 mod tests;
 
-use std::sync::LazyLock;
-
-use alphorn_stark::chains::{Chains, HALF, Opening, Parameters, RANDOMNESS};
 use alphorn_stark::proof::{
     PartSize, SuccinctProof, prove_succinct, succinct_elements, succinct_parts, verify_succinct_on,
 };
 use alphorn_stark::statement::Statement;
-use alphorn_stark::{Backend, Fp, security};
+use alphorn_stark::{Backend, security};
 use alphorn_types::Bitfield;
 
 pub use alphorn_stark::whir::Preset;
-pub use error::{ProofError, ProveError, UnprovableSet};
+pub use error::{ProofError, ProveError};
 pub use evidence::{EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, preset_of_evidence};
 pub use registry::ProofRegistry;
+use relation::SetRelation;
 
 use crate::exec::Exec;
 use crate::params::Set;
@@ -44,25 +43,12 @@ pub(crate) fn preset_of(proof: &[u8]) -> Option<Preset> {
     PRESETS.into_iter().find(|p| p.id == u32::from(*id))
 }
 
-/// Sets with a proof, in words for refusals.
-const PROVABLE: &str = "compact";
-
-static COMPACT: LazyLock<Chains> = LazyLock::new(|| Chains::new(Parameters::COMPACT));
-
-/// The relation of a set, if it has one.
-fn chains(set: Set) -> Option<&'static Chains> {
-    match set {
-        Set::Compact => Some(&COMPACT),
-        Set::Prod | Set::Test => None,
-    }
-}
-
 /// Proofs of one set under one preset.
 #[derive(Clone, Copy, Debug)]
 pub struct Proofs {
     set: Set,
     preset: Preset,
-    chains: &'static Chains,
+    chains: &'static SetRelation,
 }
 
 /// Who signed, for a proof: a member of a registry and its signature.
@@ -108,19 +94,12 @@ pub struct ProofSizes {
 
 impl Proofs {
     /// The proofs of a set.
-    ///
-    /// # Errors
-    /// [`UnprovableSet`] for a set without a relation.
-    pub fn new(set: Set, preset: Preset) -> Result<Proofs, UnprovableSet> {
-        let chains = chains(set).ok_or(UnprovableSet {
-            set,
-            provable: PROVABLE,
-        })?;
-        Ok(Proofs {
+    pub fn new(set: Set, preset: Preset) -> Proofs {
+        Proofs {
             set,
             preset,
-            chains,
-        })
+            chains: SetRelation::of(set),
+        }
     }
 
     /// The set.
@@ -136,6 +115,11 @@ impl Proofs {
     /// Signatures of a group: a proof of fewer is filled up and costs as much.
     pub fn group(&self) -> usize {
         self.chains.relation().shape.lanes()
+    }
+
+    /// Slices of 2^16 elements that a group commits to.
+    pub(crate) fn group_slices(&self) -> usize {
+        self.chains.relation().group_slices()
     }
 
     /// Signatures of a proof at most.
@@ -219,11 +203,9 @@ impl Proofs {
             signers: &signers,
         };
         let statement = self.statement(exec.backend(), registry, &claimed);
-        let openings: Vec<Opening> = signed.iter().map(|s| opening(registry, s)).collect();
         let stark = exec.stark();
-        let witness = self
-            .chains
-            .witness(stark, slot, &statement.message, &openings)?;
+        let spoken = (slot, &statement.message[..]);
+        let witness = self.chains.witness(stark, spoken, registry, signed)?;
         if exec.stopped() {
             return Err(ProveError::Stopped);
         }
@@ -355,33 +337,13 @@ impl Proofs {
         let mut bitfield = vec![false; self.registry_max()];
         claimed.signers.iter_ones().for_each(|i| bitfield[i] = true);
         Statement {
-            set: self.chains.parameters().id,
+            set: self.chains.relation().id,
             slot: claimed.slot,
-            message: hashed[..HALF * 2].to_vec(),
+            message: hashed[..self.chains.message_elements()].to_vec(),
             committee: registry.number(),
             level: 0,
             registry: *registry.commitment(),
             bitfield,
         }
-    }
-}
-
-/// The opening that a signature is. The position is a member's.
-fn opening(registry: &ProofRegistry, signed: &Signed<'_>) -> Opening {
-    let Signed {
-        position,
-        signature,
-    } = signed;
-    let index = *position as usize;
-    let row = registry.rows().row(index);
-    let half = |digest: &[Fp; 8]| -> [Fp; HALF] { std::array::from_fn(|x| digest[x]) };
-    let randomness: [Fp; RANDOMNESS] = std::array::from_fn(|x| signature.randomness[x]);
-    Opening {
-        index,
-        root: std::array::from_fn(|x| row[x]),
-        parameter: std::array::from_fn(|x| row[HALF + x]),
-        randomness,
-        tips: signature.hashes.iter().map(half).collect(),
-        path: signature.path.iter().map(half).collect(),
     }
 }

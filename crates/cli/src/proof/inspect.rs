@@ -22,7 +22,8 @@ Reads an aggregate that `aggregate --scheme xmss --form proof` wrote. The form o
 checked: header, lengths, elements below the modulus. Whether it holds is asked of `verify`.
 
 Elements have 31 bits. Sizes of parts follow from the header; all proofs of as many groups of 64
-signatures have the same. More than 1472 signatures are several proofs with disjoint supports.")]
+signatures have the same. More signatures than a proof takes, 1472 of the set compact and 1024 of
+prod, are several proofs with disjoint supports.")]
 pub(super) struct Args {
     /// An aggregate whose evidence is a proof
     #[arg(value_name = "FILE")]
@@ -37,10 +38,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let sink = Sink::new(args.json.clone());
     let path = args.file.display();
     let file = read(&args.file)?;
-    let set = Set::Compact;
+    let set = file.set;
     let preset = preset_of_evidence(file.signers.len(), &file.evidence)
         .ok_or_else(|| anyhow!("{path}: the evidence begins with no header of a proof"))?;
-    let proofs = Proofs::new(set, preset)?;
+    let proofs = Proofs::new(set, preset);
     let parts = proofs
         .evidence_parts(&file.signers, &file.evidence)
         .with_context(|| format!("{path}"))?;

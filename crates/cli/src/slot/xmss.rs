@@ -25,7 +25,7 @@ pub(super) fn execute(args: &Args) -> Result<Executed> {
     let plan = plan(args)?;
     let set = args.set();
     let scheme = Arc::new(match args.layers() {
-        Some(Layers::ListProof) => Xmss::with_proofs(proofs(set, args.proof.preset())?, kernel),
+        Some(Layers::ListProof) => Xmss::with_proofs(proofs(set, args.proof.preset()), kernel),
         _ => Xmss::new(set, kernel),
     });
     let horn = horn_config(args, &plan, scheme.as_ref())?;

@@ -5,16 +5,6 @@ use thiserror::Error;
 
 use crate::params::Set;
 
-/// A set whose signatures cannot be proved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("signatures of the set {set} cannot be proved, those of {provable} can")]
-pub struct UnprovableSet {
-    /// The set.
-    pub set: Set,
-    /// The sets that have proofs.
-    pub provable: &'static str,
-}
-
 /// Why a registry cannot be made, or a proof cannot.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProveError {

@@ -13,8 +13,8 @@ use thiserror::Error;
 use super::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, Signed, preset_of};
 use crate::exec::Exec;
 
-/// Bytes of evidence of a whole registry, at most, whatever the preset.
-pub const EVIDENCE_BYTES_MAX: usize = 5 << 20;
+/// Bytes of evidence of a whole registry, at most, whatever the set and the preset.
+pub const EVIDENCE_BYTES_MAX: usize = 8 << 20;
 
 /// The preset of evidence over a registry of so many keys, as its first proof names it. None if
 /// there is no proof, or one of no known preset.

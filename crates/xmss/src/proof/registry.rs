@@ -48,7 +48,7 @@ impl Proofs {
         let rows: Vec<Vec<Fp>> = keys.iter().map(row).collect();
         let width = params.digest + params.parameter;
         let rows = Rows::new(&rows, width, max.trailing_zeros() as usize)?;
-        let id = self.chains.parameters().id;
+        let id = self.chains.relation().id;
         Ok(ProofRegistry {
             set: want,
             number,

@@ -14,7 +14,7 @@ const MANY: usize = 1473;
 /// A registry in which one key has every position, so that one signature does for all.
 fn world() -> (Proofs, ProofRegistry, Signature) {
     let exec = Exec::new(Backend::measured(), None);
-    let proofs = Proofs::new(Set::Compact, Preset::FAST).unwrap();
+    let proofs = Proofs::new(Set::Compact, Preset::FAST);
     let slots = u64::from(SLOT)..u64::from(SLOT) + 1;
     let key = SecretKey::interop(Set::Compact, Purpose::Vote, 0, slots, exec).unwrap();
     let signature = key.sign_index(SLOT, &MESSAGE, exec).unwrap();
@@ -156,7 +156,7 @@ fn the_number_of_signers_fixes_the_tag() {
 
 #[test]
 fn the_largest_evidence_has_room_for_a_whole_committee() {
-    let proofs = Proofs::new(Set::Compact, Preset::FAST).unwrap();
+    let proofs = Proofs::new(Set::Compact, Preset::FAST);
     for signers in [1usize, 64, 65, 1472, 1473, 4000, 1 << 15] {
         let parts = signers.div_ceil(1472);
         let full = (parts - 1) * proofs.sizes(1472).bytes;
@@ -169,8 +169,13 @@ fn the_largest_evidence_has_room_for_a_whole_committee() {
             "{signers}: {max}"
         );
     }
-    for preset in crate::proof::PRESETS {
-        let proofs = Proofs::new(Set::Compact, preset).unwrap();
-        assert!(proofs.evidence_bytes_max(1 << 15) <= EVIDENCE_BYTES_MAX);
+    for set in Set::ALL {
+        for preset in crate::proof::PRESETS {
+            let proofs = Proofs::new(set, preset);
+            assert!(
+                proofs.evidence_bytes_max(1 << 15) <= EVIDENCE_BYTES_MAX,
+                "{set}"
+            );
+        }
     }
 }

@@ -1,0 +1,118 @@
+//! The relation of each set, and what a signature is in it.
+
+use std::sync::LazyLock;
+
+use alphorn_stark::chains::lean::{self, LeanChains, LeanOpening, LeanParameters};
+use alphorn_stark::chains::{Chains, HALF, Opening, Parameters};
+use alphorn_stark::proof::{Public, Registry as Rows, Witness};
+use alphorn_stark::relation::Relation;
+use alphorn_stark::statement::Statement;
+use alphorn_stark::{Exec, Fp, ProveError};
+
+use super::{ProofRegistry, Signed};
+use crate::params::Set;
+
+/// The relation of a set.
+#[derive(Clone, Debug)]
+pub(super) enum SetRelation {
+    /// Of the compact set.
+    Compact(Chains),
+    /// Of a set of the lean specification.
+    Lean(LeanChains),
+}
+
+static COMPACT: LazyLock<SetRelation> =
+    LazyLock::new(|| SetRelation::Compact(Chains::new(Parameters::COMPACT)));
+static PROD: LazyLock<SetRelation> =
+    LazyLock::new(|| SetRelation::Lean(LeanChains::new(LeanParameters::PROD)));
+static TEST: LazyLock<SetRelation> =
+    LazyLock::new(|| SetRelation::Lean(LeanChains::new(LeanParameters::TEST)));
+
+impl SetRelation {
+    /// The relation of a set, made once.
+    pub(super) fn of(set: Set) -> &'static SetRelation {
+        match set {
+            Set::Compact => &COMPACT,
+            Set::Prod => &PROD,
+            Set::Test => &TEST,
+        }
+    }
+
+    /// The relation as data.
+    pub(super) fn relation(&self) -> &Relation {
+        match self {
+            SetRelation::Compact(chains) => chains.relation(),
+            SetRelation::Lean(chains) => chains.relation(),
+        }
+    }
+
+    /// Elements of a message as it is hashed.
+    pub(super) fn message_elements(&self) -> usize {
+        match self {
+            SetRelation::Compact(_) => alphorn_stark::arith::DIGEST,
+            SetRelation::Lean(_) => lean::MESSAGE,
+        }
+    }
+
+    /// A statement as the relation sees it.
+    pub(super) fn public<'a>(&self, statement: &'a Statement, registry: &'a Rows) -> Public<'a> {
+        match self {
+            SetRelation::Compact(chains) => chains.public(statement, registry),
+            SetRelation::Lean(chains) => chains.public(statement, registry),
+        }
+    }
+
+    /// The cells of signatures of members.
+    pub(super) fn witness(
+        &self,
+        exec: Exec<'_>,
+        (slot, message): (u32, &[Fp]),
+        registry: &ProofRegistry,
+        signed: &[Signed<'_>],
+    ) -> Result<Witness, ProveError> {
+        match self {
+            SetRelation::Compact(chains) => {
+                let openings: Vec<_> = signed.iter().map(|s| compact(registry, s)).collect();
+                chains.witness(exec, slot, message, &openings)
+            }
+            SetRelation::Lean(chains) => {
+                let openings: Vec<_> = signed.iter().map(|s| of_lean(registry, s)).collect();
+                chains.witness(exec, slot, message, &openings)
+            }
+        }
+    }
+}
+
+/// N elements of a row or a signature's part, which has as many at least.
+fn first<const N: usize>(elements: &[Fp]) -> [Fp; N] {
+    std::array::from_fn(|x| elements[x])
+}
+
+/// The opening that a signature of the compact set is. The position is a member's.
+fn compact(registry: &ProofRegistry, signed: &Signed<'_>) -> Opening {
+    let index = signed.position as usize;
+    let (row, signature) = (registry.rows().row(index), signed.signature);
+    let half = |digest: &[Fp; 8]| first(digest);
+    Opening {
+        index,
+        root: first(&row),
+        parameter: first(&row[HALF..]),
+        randomness: first(&signature.randomness),
+        tips: signature.hashes.iter().map(half).collect(),
+        path: signature.path.iter().map(half).collect(),
+    }
+}
+
+/// The opening that a signature of a lean set is. The position is a member's.
+fn of_lean(registry: &ProofRegistry, signed: &Signed<'_>) -> LeanOpening {
+    let index = signed.position as usize;
+    let (row, signature) = (registry.rows().row(index), signed.signature);
+    LeanOpening {
+        index,
+        root: first(&row),
+        parameter: first(&row[lean::DIGEST..]),
+        randomness: signature.randomness,
+        tips: signature.hashes.clone(),
+        path: signature.path.clone(),
+    }
+}
