@@ -101,8 +101,14 @@ impl<T: Work> Plan<T> {
         let whole = |features: &Features| features.memory_bytes <= memory_bytes;
         match class {
             Class::Duty | Class::Verdict => {
+                let fast_lanes = usize::from(self.config.fast_lanes);
+                let long_max = match class {
+                    // What a node owes does not wait for a proof, even on the only fast lane.
+                    Class::Duty => fast_lanes,
+                    _ => fast_lanes / 2,
+                };
                 let candidate = self.predicted(lane, job, waiting, waiting.features, None);
-                let fits = whole(&waiting.features) && self.lane_takes(lane, &candidate, true);
+                let fits = whole(&waiting.features) && self.lane_takes(lane, &candidate, long_max);
                 fits.then_some(candidate)
             }
             Class::Current => {
@@ -117,13 +123,13 @@ impl<T: Work> Plan<T> {
                     false => self.longest_prefix(lane, job, waiting, fits),
                 };
                 if let Some(candidate) = in_time {
-                    return Some(candidate).filter(|it| self.lane_takes(lane, it, false));
+                    return Some(candidate).filter(|it| self.lane_takes(lane, it, 0));
                 }
                 let candidate = self.predicted(lane, job, waiting, waiting.features, None);
                 let may_be_late = until_ns(request.hard) >= candidate.prediction.t50_ns
                     && candidate.prediction.t90_ns <= until_ns(self.next_open(now))
                     && whole(&candidate.features)
-                    && self.lane_takes(lane, &candidate, false);
+                    && self.lane_takes(lane, &candidate, 0);
                 may_be_late.then_some(Candidate {
                     probe: true,
                     ..candidate
@@ -141,7 +147,7 @@ impl<T: Work> Plan<T> {
                     true => self.longest_prefix(lane, job, waiting, fits),
                     false => Some(candidate).filter(fits),
                 };
-                fitting.filter(|it| self.lane_takes(lane, it, false))
+                fitting.filter(|it| self.lane_takes(lane, it, 0))
             }
         }
     }
@@ -219,9 +225,10 @@ impl<T: Work> Plan<T> {
         f64::from(request.votes) * chance / candidate.prediction.t50_ns.max(1) as f64
     }
 
-    /// Whether a job is for this lane. Urgent long ones take prove lanes first, and at most half of
-    /// the fast lanes if there are two or more.
-    fn lane_takes(&self, lane: usize, candidate: &Candidate<T>, urgent: bool) -> bool {
+    /// Whether a job is for this lane. A long one takes a fast lane if all prove lanes are busy and
+    /// fewer than `long_max` fast lanes run long jobs: for duties all of them, for other urgent jobs
+    /// half.
+    fn lane_takes(&self, lane: usize, candidate: &Candidate<T>, long_max: usize) -> bool {
         let fast_lanes = usize::from(self.config.fast_lanes);
         let short = candidate.short;
         match self.lane_kind(lane) {
@@ -231,7 +238,7 @@ impl<T: Work> Plan<T> {
                 let (fast, prove) = self.lanes.split_at(fast_lanes);
                 let long = |running: &&Running| running.t50_ns > self.config.fast_max_ns;
                 let long_on_fast = fast.iter().flatten().filter(long).count();
-                urgent && prove.iter().all(Option::is_some) && long_on_fast < fast_lanes / 2
+                prove.iter().all(Option::is_some) && long_on_fast < long_max
             }
         }
     }

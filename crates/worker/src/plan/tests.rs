@@ -184,6 +184,25 @@ fn urgent_long_jobs_take_half_of_the_fast_lanes_once_prove_lanes_are_busy() {
 }
 
 #[test]
+fn a_long_duty_does_not_wait_for_a_proof() {
+    let config = Config {
+        fast_lanes: 1,
+        ..config()
+    };
+    let mut plan = Plan::new(config, CostModel::new());
+    submit(
+        &mut plan,
+        request(Class::Backfill, toy(2_000), 8_000, 9_000),
+    );
+    assert!(plan.next(at(0), 1).is_some());
+    submit(&mut plan, request(Class::Verdict, toy(500), 4_000, 9_000));
+    assert_eq!(plan.next(at(0), 0), None, "the only fast lane is kept");
+    let duty = submit(&mut plan, request(Class::Duty, toy(500), 4_000, 9_000));
+    let start = plan.next(at(0), 0).expect("what a node owes");
+    assert_eq!(start.job, duty);
+}
+
+#[test]
 fn what_does_not_fit_before_soft_is_cut() {
     let mut plan = plan();
     let job = submit(&mut plan, request(Class::Current, toy(1000), 850, 9_000));
