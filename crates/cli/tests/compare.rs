@@ -10,13 +10,14 @@ fn run(folder: &Path, line: &str) -> Output {
     command.args(line.split_whitespace()).output().unwrap()
 }
 
-const FORMS: [&str; 6] = [
+const FORMS: [&str; 7] = [
     "bls sum",
     "falcon list",
     "falcon proof",
     "xmss compact list",
     "xmss compact proof",
     "xmss prod list",
+    "xmss prod proof",
 ];
 
 #[test]

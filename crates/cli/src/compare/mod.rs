@@ -253,7 +253,7 @@ impl Bench<'_> {
         for (name, proven) in forms {
             let inputs = Inputs {
                 scheme: match proven {
-                    true => Xmss::with_proofs(proofs(set, PresetName::Fast)?, kernel),
+                    true => Xmss::with_proofs(proofs(set, PresetName::Fast), kernel),
                     false => Xmss::new(set, kernel),
                 },
                 registry: registry.clone(),
@@ -293,7 +293,8 @@ fn rows(args: &Args, kernels: &Kernels, sizes: &[u32], bars: &mut Bars) -> Resul
             SchemeName::Xmss => {
                 let forms = [("xmss compact list", false), ("xmss compact proof", true)];
                 bench.xmss(votes, Set::Compact, &forms)?;
-                bench.xmss(votes, Set::Prod, &[("xmss prod list", false)])?;
+                let forms = [("xmss prod list", false), ("xmss prod proof", true)];
+                bench.xmss(votes, Set::Prod, &forms)?;
             }
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn own(name: &str, common: &Common) -> Result<CostTable> {
         }
         "xmss" => {
             let kernel = common.stark_kernel()?;
-            let proofs = proofs(Set::Compact, PresetName::Fast)?;
+            let proofs = proofs(Set::Compact, PresetName::Fast);
             of(&Xmss::with_proofs(proofs, kernel), kernel.name())
         }
         other => {
