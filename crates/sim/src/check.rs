@@ -113,6 +113,8 @@ pub struct Ledger {
     receivers: Vec<u64>,
     /// When each node first received a part of a payload, and delivered last.
     first_ns: Vec<u64>,
+    /// Who has received one, a bit for each node: all that most arrivals look at.
+    begun: Vec<u64>,
     last_ns: Vec<u64>,
     /// When each node was last down.
     down_ns: Vec<Option<u64>>,
@@ -157,6 +159,7 @@ impl Ledger {
             delays_ns: vec![NEVER; places],
             receivers: vec![0; items.len()],
             first_ns: vec![NEVER; nodes],
+            begun: vec![0; nodes.div_ceil(64)],
             last_ns: vec![NEVER; nodes],
             down_ns: vec![None; nodes],
             items,
@@ -337,9 +340,10 @@ where
 {
     #[inline]
     fn arrived(&mut self, now_ns: u64, node: u32, message: &R::Message) {
-        let first = &mut self.first_ns[node as usize];
-        if *first == NEVER && message.has_payload() {
-            *first = now_ns;
+        let (word, bit) = (&mut self.begun[node as usize / 64], 1 << (node % 64));
+        if *word & bit == 0 && message.has_payload() {
+            *word |= bit;
+            self.first_ns[node as usize] = now_ns;
         }
     }
 

@@ -24,7 +24,7 @@ use crate::calendar::{ARG_MAX, Event, EventQueue, Slab};
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::scenario::{Link, Uplink};
-use queue::{Flight, Flights, Queue, mark};
+use queue::{Doubles, Flight, Flights, Queue, mark};
 use std::collections::VecDeque;
 use window::Connection;
 
@@ -70,14 +70,10 @@ pub(crate) mod event {
         event.more[1].into()
     }
 
-    /// The neighbour that an event is about, by the node's number for it; any number if about none.
+    /// The receiver's number for the sender of a message without a flight.
     #[inline]
-    pub(crate) fn neighbour(event: &crate::calendar::Event) -> u32 {
-        match event.kind() {
-            UPLINK => event.arg().wrapping_sub(1),
-            READY => event.arg(),
-            _ => event.more[0],
-        }
+    pub(crate) fn sender(event: &crate::calendar::Event) -> u32 {
+        event.more[0]
     }
 }
 
@@ -109,8 +105,9 @@ pub(crate) struct Net<M> {
     connections: Vec<Connection>,
     /// Connections of each node that may send, in their turn; empty if uplinks are not shared fairly.
     turns: Vec<VecDeque<u32>>,
-    /// Messages of each end in the one queue of its uplink; empty if no trains form there.
-    in_queue: Vec<u32>,
+    /// Whom several small messages may wait for in the one queue of each uplink; empty if no trains form
+    /// there.
+    doubles: Vec<Doubles>,
     windowed: bool,
     /// Nothing can overtake: arrivals need no event.
     direct: bool,
@@ -162,7 +159,10 @@ impl<M> Net<M> {
             draws: vec![0; count(drawn)],
             connections: vec![Connection::new(link.initial_window_bytes); count(windowed || fair)],
             turns: vec![VecDeque::new(); if fair { nodes } else { 0 }],
-            in_queue: vec![0; count(link.train_bytes_max > 0 && !windowed && !fair)],
+            doubles: match link.train_bytes_max > 0 && !windowed && !fair {
+                true => vec![Doubles::default(); nodes],
+                false => Vec::new(),
+            },
             windowed,
             direct: latency.is_uniform()
                 && link.loss_ppm == 0
@@ -223,12 +223,13 @@ impl<M> Net<M> {
         tally.queue_peak_bytes = tally.queue_peak_bytes.max(tally.queue_bytes);
         if self.connections.is_empty() {
             let hot = &mut self.hot[from as usize];
-            hot.mixed = match hot.queue.head {
-                NONE => false,
-                head => hot.mixed || self.flights[head].message != parcel.message,
-            };
+            let first = hot.queue.is_empty();
+            hot.mixed =
+                !first && (hot.mixed || self.flights[hot.queue.head].message != parcel.message);
             hot.queue.push(&mut self.flights, index);
-            self.count_waiting(end, 1);
+            if let Some(doubles) = self.doubles.get_mut(from as usize) {
+                doubles.add(end, first);
+            }
         } else {
             self.wait(from, index);
         }
@@ -293,7 +294,6 @@ impl<M> Net<M> {
         }
         let index = self.hot[from as usize].queue.pop(&mut self.flights)?;
         self.tally[from as usize].queue_bytes -= self.flights[index].bytes;
-        self.count_waiting(self.flights[index].end as usize, -1);
         let hot = &self.hot[from as usize];
         if hot.mixed && !hot.queue.is_empty() {
             self.couple(from, index);
@@ -316,37 +316,27 @@ impl<M> Net<M> {
         if bytes > small || bytes > most || marks & mark::PACED != 0 {
             return;
         }
+        // Most often nothing else waits for the same peer, and there is nothing to look for.
+        let doubles = self.doubles.get(from as usize);
+        if !doubles.is_some_and(|doubles| doubles.may_have(end as usize)) {
+            return;
+        }
         let (mut total, mut last, mut previous) = (bytes, first, NONE);
         let hot = &mut self.hot[from as usize];
-        // Most often nothing else waits for the same peer, and there is nothing to look for.
-        let mut others = self.in_queue.get(end as usize).copied().unwrap_or(0);
-        while others > 0
-            && let Some((before, index)) =
-                hot.queue
-                    .take(&mut self.flights, (previous, TRAIN_LOOK), |flight| {
-                        flight.end == end
-                            && flight.class == class
-                            && couples(flight)
-                            && total + flight.bytes <= most
-                    })
+        while let Some((before, index)) =
+            hot.queue
+                .take(&mut self.flights, (previous, TRAIN_LOOK), |flight| {
+                    flight.end == end
+                        && flight.class == class
+                        && couples(flight)
+                        && total + flight.bytes <= most
+                })
         {
             let bytes = self.flights[index].bytes;
             total += bytes;
             self.tally[from as usize].queue_bytes -= bytes;
             self.flights[last].next = index;
             (last, previous) = (index, before);
-            others -= 1;
-        }
-        if let Some(count) = self.in_queue.get_mut(end as usize) {
-            *count = others;
-        }
-    }
-
-    /// Counts what waits for a connection in the one queue of an uplink, if trains form there.
-    #[inline]
-    fn count_waiting(&mut self, end: usize, change: i32) {
-        if let Some(count) = self.in_queue.get_mut(end) {
-            *count = count.wrapping_add_signed(change);
         }
     }
 
@@ -379,7 +369,6 @@ impl<M> Net<M> {
             taken = next;
             self.balance.cancelled += bytes;
             self.tally[from as usize].queue_bytes -= bytes;
-            self.count_waiting(end, -1);
             self.forget(queue, now, from, index);
         }
         if lost_turn && self.list(from, end) {
@@ -409,7 +398,6 @@ impl<M> Net<M> {
             let bytes = self.flights[index].bytes;
             self.balance.dropped += bytes;
             self.tally[from as usize].queue_bytes -= bytes;
-            self.count_waiting(self.flights[index].end as usize, -1);
             self.forget(queue, now, from, index);
         }
     }
@@ -436,7 +424,9 @@ impl<M> Net<M> {
             event::MESSAGE | event::RESERVED => {
                 own ^ u64::from(self.messages.peek(event.arg()).is_some())
             }
-            event::ARRIVAL | event::DELIVERY => own ^ self.flights[event.arg()].bytes,
+            event::ARRIVAL | event::DELIVERY | event::ACKNOWLEDGED => {
+                own ^ self.flights.read_ahead(event.arg())
+            }
             _ => own,
         }
     }
@@ -447,13 +437,29 @@ impl<M> Net<M> {
         match event.kind() {
             event::UPLINK => match self.hot[event.node as usize].queue.head {
                 NONE => 0,
-                head => self.flights[head].bytes,
+                head => self.flights.read_ahead(head),
             },
-            event::DELIVERY => {
-                let message = self.flights[event.arg()].message;
-                u64::from(self.messages.peek(message).is_some())
+            event::ACKNOWLEDGED => {
+                let end = self.flights[event.arg()].end as usize;
+                self.connections.get(end).map_or(0, Connection::read_ahead)
             }
             _ => 0,
+        }
+    }
+
+    /// The message that an event brings, and the receiver's number for its sender; the neighbour that
+    /// another event is about, or any number.
+    #[inline]
+    pub(crate) fn brought(&self, event: &Event) -> (u32, Option<&M>) {
+        match event.kind() {
+            event::MESSAGE | event::RESERVED => (event.more[0], self.messages.peek(event.arg())),
+            event::DELIVERY => {
+                let flight = &self.flights[event.arg()];
+                (flight.back, self.messages.peek(flight.message))
+            }
+            event::UPLINK => (event.arg().wrapping_sub(1), None),
+            event::READY => (event.arg(), None),
+            _ => (u32::MAX, None),
         }
     }
 
@@ -461,9 +467,19 @@ impl<M> Net<M> {
     #[inline]
     pub(crate) fn read_receiver(&self, event: &Event) -> u64 {
         match self.hot[event.node as usize].queue.head {
-            NONE => 0,
-            head => self.hot[self.flights[head].to as usize].down_free_ns,
+            head if head != NONE && self.direct => {
+                self.hot[self.flights[head].to as usize].down_free_ns
+            }
+            _ => 0,
         }
+    }
+
+    /// Reads words of what sending a message to neighbours touches.
+    #[inline]
+    pub(crate) fn read_ends(&self, node: u32) -> u64 {
+        self.graph.end(node, 0).map_or(0, |end| {
+            u64::from(self.graph.peer(end) ^ self.graph.back(end))
+        })
     }
 
     /// Bytes on the wire.

@@ -208,7 +208,7 @@ pub trait Role: Debug + Sized {
     }
 
     /// The same, once that is in the cache, for what a message will touch or another input about a
-    /// neighbour. The number may be of nobody.
+    /// neighbour; 0 if a message is surely not sent on. The number may be of nobody.
     #[inline]
     fn read_behind(&self, _neighbour: u32, _message: Option<&Self::Message>) -> u64 {
         0

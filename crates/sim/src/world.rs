@@ -373,12 +373,13 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         }
         for event in soon {
             let role = &self.roles[event.node as usize];
-            let message = match net::is_message(event.kind()) {
-                true => self.net.messages.peek(event.arg()),
-                false => None,
-            };
+            let (neighbour, message) = self.net.brought(event);
             words ^= self.net.read_behind(event);
-            words ^= role.read_behind(net::neighbour(event), message);
+            let read = role.read_behind(neighbour, message);
+            if message.is_some() && read != 0 {
+                words ^= self.net.read_ends(event.node);
+            }
+            words ^= read;
         }
         for event in soon.iter().filter(|event| event.kind() == net::UPLINK) {
             words ^= self.net.read_receiver(event);
@@ -505,7 +506,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         if self.net.handles_message(&mut self.queue, event) {
             self.net.balance.delivered += bytes;
             self.net.tally[node as usize].bytes_down += bytes;
-            self.hand_over(node, net::neighbour(event), event.arg());
+            self.hand_over(node, net::sender(event), event.arg());
         }
     }
 

@@ -72,6 +72,16 @@ impl<I: MessageId, P: Payload> Direct<I, P> {
         }
     }
 
+    /// Reads words of what a message will touch, so that a driver of many machines can have them in the
+    /// cache by then. It decides nothing.
+    #[inline]
+    pub fn read_for(&self, message: &Message<I, P>) -> u64 {
+        match message {
+            Message::Data { id, .. } => self.plain.read_for(id),
+            _ => 0,
+        }
+    }
+
     /// The next effect, none when all are drained.
     pub fn poll_output(&mut self) -> Option<Output<I, P>> {
         self.plain.poll_output()

@@ -32,7 +32,7 @@ struct Note {
 /// What a duplicate touches, and most of what comes is a duplicate: with numbers for names this is
 /// one cache line, and a simulated network of 10^4 nodes stays in a core's cache.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 struct Hot<S> {
     /// Connected and not graylisted.
     taken: PeerSet,
@@ -75,8 +75,16 @@ struct Ahead {
 /// No input makes it panic. It allocates when it meets a peer, keeps a message or announces, not
 /// when a duplicate comes.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Gossip<I: MessageId, P> {
     hot: Hot<I::Seen>,
+    rest: Box<Rest<I, P>>,
+}
+
+/// What a duplicate does not touch. It is elsewhere, so that the machines of many nodes in a row take
+/// little room, and what duplicates touch of them few pages.
+#[derive(Debug)]
+struct Rest<I: MessageId, P> {
     /// Connected peers.
     up: PeerSet,
     mesh: PeerSet,
@@ -122,33 +130,38 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
                 output: false,
                 seen: I::Seen::default(),
             },
-            up: PeerSet::EMPTY,
-            mesh: PeerSet::EMPTY,
-            penalised: PeerSet::EMPTY,
-            quiet: PeerSet::EMPTY,
-            unserved: PeerSet::EMPTY,
-            beat: 0,
-            beat_end: Time::ZERO,
-            inbox: Inbox::default(),
-            counters: Counters::default(),
-            draw,
-            out: VecDeque::new(),
-            history: History::default(),
-            ahead: BTreeMap::new(),
-            peers: Vec::new(),
-            phase_ns,
-            config,
+            rest: Box::new(Rest {
+                up: PeerSet::EMPTY,
+                mesh: PeerSet::EMPTY,
+                penalised: PeerSet::EMPTY,
+                quiet: PeerSet::EMPTY,
+                unserved: PeerSet::EMPTY,
+                beat: 0,
+                beat_end: Time::ZERO,
+                inbox: Inbox::default(),
+                counters: Counters::default(),
+                draw,
+                out: VecDeque::new(),
+                history: History::default(),
+                ahead: BTreeMap::new(),
+                peers: Vec::new(),
+                phase_ns,
+                config,
+            }),
         }
     }
 
     /// Takes connected peers into the mesh without a GRAFT: a mesh that both ends agreed on before,
     /// as of a simulated network that is not to begin with its formation.
     pub fn adopt(&mut self, peers: PeerSet) {
-        self.mesh = self
+        self.rest.mesh = self
+            .rest
             .mesh
-            .or(peers.and(self.hot.taken).minus(self.penalised));
-        let complete = self.mesh.len() >= usize::from(self.config.degree_low);
-        let idle = self.history.is_empty() && self.ahead.is_empty() && self.penalised.is_empty();
+            .or(peers.and(self.hot.taken).minus(self.rest.penalised));
+        let complete = self.rest.mesh.len() >= usize::from(self.rest.config.degree_low);
+        let idle = self.rest.history.is_empty()
+            && self.rest.ahead.is_empty()
+            && self.rest.penalised.is_empty();
         if complete && idle {
             self.hot.due = Time::MAX;
         }
@@ -156,23 +169,23 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// The peers in the mesh.
     pub fn mesh(&self) -> PeerSet {
-        self.mesh
+        self.rest.mesh
     }
 
     /// The connected peers.
     pub fn peers(&self) -> PeerSet {
-        self.up
+        self.rest.up
     }
 
     /// The penalty of a peer, in points of [`Reject::penalty`].
     pub fn penalty(&self, peer: Peer) -> u16 {
-        let state = self.peers.get(peer.0 as usize);
+        let state = self.rest.peers.get(peer.0 as usize);
         state.map_or(0, |state| state.penalty)
     }
 
     /// What was refused.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.rest.counters
     }
 
     /// Copies of messages that were here already.
@@ -191,7 +204,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         {
             return;
         }
-        if now >= self.beat_end {
+        if now >= self.rest.beat_end {
             self.enter_beat(now);
         }
         match input {
@@ -233,10 +246,10 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         {
             return 0;
         }
-        let sets = self.mesh.len() ^ self.quiet.len() ^ self.ahead.len();
-        let rest = self.peers.len() ^ self.inbox.len() ^ self.out.capacity();
-        let kept = self.history.newest_beat();
-        self.beat_end.as_nanos() ^ self.phase_ns ^ kept ^ (sets ^ rest) as u64
+        let sets = self.rest.mesh.len() ^ self.rest.quiet.len() ^ self.rest.ahead.len();
+        let rest = self.rest.peers.len() ^ self.rest.inbox.len() ^ self.rest.out.capacity();
+        let kept = self.rest.history.newest_beat();
+        self.rest.beat_end.as_nanos() ^ self.rest.phase_ns ^ kept ^ (sets ^ rest) as u64
     }
 
     /// The next effect, none when all are drained.
@@ -245,11 +258,11 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         if !self.hot.output {
             return None;
         }
-        let output = self.out.pop_front();
-        if self.out.is_empty() {
+        let output = self.rest.out.pop_front();
+        if self.rest.out.is_empty() {
             self.hot.output = false;
             // The next output goes to the front of the buffer, which is in the cache.
-            self.out.clear();
+            self.rest.out.clear();
         }
         output
     }
@@ -281,8 +294,8 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     fn admits(&mut self, from: Peer) -> bool {
         let admits = self.hot.taken.contains(from);
         if !admits {
-            let graylisted = self.up.contains(from);
-            self.counters.refuse(match graylisted {
+            let graylisted = self.rest.up.contains(from);
+            self.rest.counters.refuse(match graylisted {
                 true => Reject::Graylisted,
                 false => Reject::Stranger,
             });
@@ -295,7 +308,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     fn duplicate(&mut self, from: Peer, id: &I, bytes: u64) {
         self.hot.count_duplicate(bytes);
         if self.hot.waiting
-            && let Some(note) = self.inbox.find(id)
+            && let Some(note) = self.rest.inbox.find(id)
         {
             let sender = PeerSet::one(from);
             note.senders = note.senders.or(sender);
@@ -307,15 +320,15 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     fn first(&mut self, now: Time, from: Peer, id: I, payload: P) {
         if self.waits_full(from) {
             // Not remembered, so that another peer can bring it later.
-            return self.counters.refuse(Reject::WaitingFull);
+            return self.rest.counters.refuse(Reject::WaitingFull);
         }
         if self.hot.seen.insert(now, id) == Mark::Beyond {
             return self.misbehaves(from, Reject::Beyond);
         }
         let sender = PeerSet::one(from);
         let has = sender.or(self.arrived(now, from, &id));
-        self.refuse_copies(self.mesh.minus(sender), id, &payload);
-        if !self.config.validate {
+        self.refuse_copies(self.rest.mesh.minus(sender), id, &payload);
+        if !self.rest.config.validate {
             return self.accept(id, payload, has);
         }
         self.hot.waiting = true;
@@ -324,7 +337,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             has,
             owner: from,
         };
-        let token = self.inbox.wait(id, payload.clone(), note);
+        let token = self.rest.inbox.wait(id, payload.clone(), note);
         self.emit(Output::Validate {
             token,
             from,
@@ -337,33 +350,41 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     /// half of the places are taken.
     #[inline]
     fn waits_full(&self, from: Peer) -> bool {
-        let (waiting, max) = (self.inbox.len(), usize::from(self.config.waiting_max));
+        let (waiting, max) = (
+            self.rest.inbox.len(),
+            usize::from(self.rest.config.waiting_max),
+        );
         if waiting < max / 2 {
             return false;
         }
-        let share = self.inbox.notes().filter(|note| note.owner == from).count();
-        waiting >= max || share >= usize::from(self.config.waiting_peer_max)
+        let share = self
+            .rest
+            .inbox
+            .notes()
+            .filter(|note| note.owner == from)
+            .count();
+        waiting >= max || share >= usize::from(self.rest.config.waiting_peer_max)
     }
 
     /// Tells peers that copies of a large message would be wasted, before it is even valid: they
     /// would be on their way when it is.
     fn refuse_copies(&mut self, to: PeerSet, id: I, payload: &P) {
-        let large = self.config.refuse_above_bytes;
+        let large = self.rest.config.refuse_above_bytes;
         if large.is_some_and(|bytes| payload.wire_bytes() > bytes) {
             self.send(to, Message::IDontWant(Ids::one(id)), Class::Control);
         }
     }
 
     fn verdict(&mut self, token: Token, verdict: Verdict) {
-        let Some((id, payload, note)) = self.inbox.take(token) else {
-            return self.counters.refuse(Reject::UnknownToken);
+        let Some((id, payload, note)) = self.rest.inbox.take(token) else {
+            return self.rest.counters.refuse(Reject::UnknownToken);
         };
-        self.hot.waiting = self.inbox.len() > 0;
+        self.hot.waiting = self.rest.inbox.len() > 0;
         match verdict {
             Verdict::Accept => self.accept(id, payload, note.has),
             Verdict::Ignore => {}
             Verdict::Reject => {
-                for peer in note.senders.and(self.up).iter() {
+                for peer in note.senders.and(self.rest.up).iter() {
                     self.misbehaves(peer, Reject::Invalid);
                 }
             }
@@ -375,7 +396,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             id,
             payload: payload.clone(),
         };
-        self.send(self.mesh.minus(has), message, Class::Forward);
+        self.send(self.rest.mesh.minus(has), message, Class::Forward);
         self.keep(id, payload.clone());
         self.emit(Output::Deliver { id, payload });
     }
@@ -384,17 +405,17 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         match self.hot.seen.insert(now, id) {
             Mark::New => {}
             Mark::Known => return self.hot.count_duplicate(payload.wire_bytes()),
-            Mark::Beyond => return self.counters.refuse(Reject::Beyond),
+            Mark::Beyond => return self.rest.counters.refuse(Reject::Beyond),
         }
-        self.refuse_copies(self.mesh, id, &payload);
-        let served = self.hot.taken.minus(self.unserved);
-        let to = if self.config.flood_publish {
+        self.refuse_copies(self.rest.mesh, id, &payload);
+        let served = self.hot.taken.minus(self.rest.unserved);
+        let to = if self.rest.config.flood_publish {
             served
         } else {
             // A mesh that is still small gets help, or the message may not leave the node.
-            let missing = usize::from(self.config.degree).saturating_sub(self.mesh.len());
-            let helpers = self.draw.pick(served.minus(self.mesh), missing);
-            self.mesh.or(helpers)
+            let missing = usize::from(self.rest.config.degree).saturating_sub(self.rest.mesh.len());
+            let helpers = self.rest.draw.pick(served.minus(self.rest.mesh), missing);
+            self.rest.mesh.or(helpers)
         };
         let message = Message::Data {
             id,
@@ -405,13 +426,15 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     }
 
     fn keep(&mut self, id: I, payload: P) {
-        self.history.push(id, payload, self.beat, &self.config);
+        self.rest
+            .history
+            .push(id, payload, self.rest.beat, &self.rest.config);
         self.wake();
     }
 
     fn send(&mut self, to: PeerSet, message: Message<I, P>, class: Class) {
         if !to.is_empty() {
-            let to = self.draw.turn(to);
+            let to = self.rest.draw.turn(to);
             self.emit(Output::Send { to, message, class });
         }
     }
@@ -419,22 +442,22 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     #[inline]
     fn emit(&mut self, output: Output<I, P>) {
         self.hot.output = true;
-        self.out.push_back(output);
+        self.rest.out.push_back(output);
     }
 
     /// Asks for a heartbeat at the end of the current interval.
     #[inline]
     fn wake(&mut self) {
-        self.hot.due = self.hot.due.min(self.beat_end);
+        self.hot.due = self.hot.due.min(self.rest.beat_end);
     }
 
     fn enter_beat(&mut self, now: Time) {
-        let interval = u128::from(self.config.heartbeat_ns);
-        let phase = u128::from(self.phase_ns);
+        let interval = u128::from(self.rest.config.heartbeat_ns);
+        let phase = u128::from(self.rest.phase_ns);
         let beat = (u128::from(now.as_nanos()) + phase) / interval;
         let end = (beat + 1) * interval - phase;
-        self.beat = u64::try_from(beat).unwrap_or(u64::MAX);
-        self.beat_end = u64::try_from(end).map_or(Time::MAX, Time::from_nanos);
+        self.rest.beat = u64::try_from(beat).unwrap_or(u64::MAX);
+        self.rest.beat_end = u64::try_from(end).map_or(Time::MAX, Time::from_nanos);
     }
 }
 
@@ -457,9 +480,9 @@ mod tests {
             node.handle(due, Input::Deadline);
             while node.poll_output().is_some() {}
         }
-        let peers = node.peers.capacity() * size_of::<PeerState>();
-        let out = node.out.capacity() * size_of::<Output<DenseId, Bytes>>();
-        let bytes = size_of_val(&node) + peers + out;
+        let peers = node.rest.peers.capacity() * size_of::<PeerState>();
+        let out = node.rest.out.capacity() * size_of::<Output<DenseId, Bytes>>();
+        let bytes = size_of_val(&node) + size_of_val(&*node.rest) + peers + out;
         assert!(bytes <= 4096, "{bytes} bytes");
     }
 
@@ -467,6 +490,7 @@ mod tests {
     fn what_a_duplicate_reads_is_one_cache_line() {
         let hot = std::mem::offset_of!(Hot<super::super::SeenBits>, seen);
         assert!(hot + super::super::id::HOT_BYTES <= 64, "seen set at {hot}");
+        assert_eq!(size_of::<Gossip<DenseId, Bytes>>(), 128);
     }
 
     #[test]

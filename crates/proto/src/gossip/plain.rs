@@ -56,6 +56,14 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
         self.duplicates
     }
 
+    /// Reads words of what a message of this name will touch.
+    #[inline]
+    pub(super) fn read_for(&self, id: &I) -> u64 {
+        let seen = self.seen.contains(id);
+        let counts = self.out.capacity() ^ self.inbox.len() ^ usize::from(seen);
+        counts as u64 ^ self.forget_at.as_nanos() ^ self.duplicates.bytes
+    }
+
     pub(super) fn poll_output(&mut self) -> Option<Output<I, P>> {
         let output = self.out.pop_front();
         if self.out.is_empty() {

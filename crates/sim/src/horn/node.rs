@@ -177,6 +177,7 @@ impl HornNode {
         node
     }
 
+    #[inline]
     fn find(&self, topic: TopicId) -> Option<usize> {
         self.topics.binary_search(&topic).ok()
     }
@@ -405,6 +406,24 @@ impl Role for HornNode {
         // A graph has fewer than 2^32 ends.
         let index = self.find(message.topic);
         index.is_some_and(|index| self.stations[index].absorb(from.0 as u32, &message.inner))
+    }
+
+    #[inline]
+    fn read_ahead(&self) -> u64 {
+        let beat = self.beat.map_or(0, |(at, _)| at.as_nanos());
+        let counts = self.topics.len() ^ self.stations.len() ^ self.due.len() ^ self.out.capacity();
+        beat ^ counts as u64
+    }
+
+    #[inline]
+    fn read_behind(&self, neighbour: u32, message: Option<&HornMessage>) -> u64 {
+        let Some(message) = message else {
+            return 0;
+        };
+        let station = self.find(message.topic);
+        station.map_or(0, |index| {
+            self.stations[index].read_for(neighbour, &message.inner)
+        })
     }
 
     fn cancels((topic, id): &Self::Cancel, message: &Self::Message) -> bool {

@@ -29,7 +29,7 @@ pub(crate) struct Flight {
     pub(crate) end: u32,
     /// The sender's number at the receiver.
     pub(crate) back: u32,
-    /// The next of a queue, of a train, or of the free ones.
+    /// The next of a queue or of a train.
     pub(crate) next: u32,
     pub(crate) class: u8,
     pub(crate) kind: u8,
@@ -40,7 +40,8 @@ pub(crate) struct Flight {
 #[derive(Debug)]
 pub(crate) struct Flights {
     places: Vec<Flight>,
-    free: u32,
+    /// Free places, not chained through them: taking one need not wait for its memory.
+    free: Vec<u32>,
     max: u32,
 }
 
@@ -48,7 +49,7 @@ impl Flights {
     pub(crate) fn new(max: u32) -> Self {
         Flights {
             places: Vec::new(),
-            free: NONE,
+            free: Vec::new(),
             max,
         }
     }
@@ -56,9 +57,7 @@ impl Flights {
     /// Places a flight; none if there are as many as may be.
     #[inline]
     pub(crate) fn insert(&mut self, flight: Flight) -> Option<u32> {
-        let index = self.free;
-        if index != NONE {
-            self.free = self.places[index as usize].next;
+        if let Some(index) = self.free.pop() {
             self.places[index as usize] = flight;
             return Some(index);
         }
@@ -72,22 +71,21 @@ impl Flights {
 
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> Flight {
-        let flight = self.places[index as usize];
-        self.places[index as usize].next = self.free;
-        self.free = index;
-        flight
+        self.free.push(index);
+        self.places[index as usize]
+    }
+
+    /// Reads both ends of a flight, which may lie on two cache lines.
+    #[inline]
+    pub(crate) fn read_ahead(&self, index: u32) -> u64 {
+        let flight = &self.places[index as usize];
+        flight.last_ns ^ u64::from(flight.class)
     }
 
     /// Flights that are on their way.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        let mut free = 0;
-        let mut index = self.free;
-        while index != NONE {
-            free += 1;
-            index = self.places[index as usize].next;
-        }
-        self.places.len() - free
+        self.places.len() - self.free.len()
     }
 }
 
@@ -217,6 +215,33 @@ impl Queue {
             self.tails[usize::from(class)] = if same { previous } else { NONE };
         }
         flights[index].next = NONE;
+    }
+}
+
+/// For which connections of an uplink two messages were queued since its queue was empty: a bit for each,
+/// and connections that share one are taken for the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Doubles {
+    once: u64,
+    twice: u64,
+}
+
+impl Doubles {
+    /// Counts a message that is queued; whether it is the first.
+    #[inline]
+    pub(crate) fn add(&mut self, end: usize, first: bool) {
+        if first {
+            *self = Doubles::default();
+        }
+        let bit = 1 << (end % 64);
+        self.twice |= self.once & bit;
+        self.once |= bit;
+    }
+
+    /// Whether two may have been queued for a connection.
+    #[inline]
+    pub(crate) fn may_have(&self, end: usize) -> bool {
+        self.twice >> (end % 64) & 1 == 1
     }
 }
 

@@ -36,6 +36,12 @@ impl Connection {
         }
     }
 
+    /// Reads a word of it.
+    #[inline]
+    pub(super) fn read_ahead(&self) -> u64 {
+        self.window ^ u64::from(self.listed)
+    }
+
     /// After a loss: seven tenths of the window.
     pub(super) fn cut(&mut self, least: u64) {
         self.window = (self.window / 10).saturating_mul(7).max(least);

@@ -10,38 +10,38 @@ const REFUSAL_BEATS: u64 = 3;
 
 impl<I: MessageId, P: Payload> Gossip<I, P> {
     pub(super) fn heartbeat(&mut self, now: Time) {
-        for peer in self.penalised.iter() {
+        for peer in self.rest.penalised.iter() {
             self.judge(peer);
         }
         self.expire_ahead(now);
         self.repair_mesh(now);
         self.announce();
-        let oldest = (self.beat + 1).saturating_sub(self.config.history_beats.into());
-        self.history.expire(oldest);
-        let before = now.saturating_sub_ns(self.config.seen_ttl_ns);
+        let oldest = (self.rest.beat + 1).saturating_sub(self.rest.config.history_beats.into());
+        self.rest.history.expire(oldest);
+        let before = now.saturating_sub_ns(self.rest.config.seen_ttl_ns);
         self.hot.seen.expire(now, before);
         self.schedule(now);
     }
 
     /// Asks others for what was promised and not sent, and forgets old records.
     fn expire_ahead(&mut self, now: Time) {
-        let promise_ns = self.config.promise_ns;
+        let promise_ns = self.rest.config.promise_ns;
         let mut broken = PeerSet::EMPTY;
         let mut ended = Vec::new();
-        for (id, ahead) in &mut self.ahead {
+        for (id, ahead) in &mut self.rest.ahead {
             if let Some((peer, _)) = ahead.asked.take_if(|(_, until)| *until <= now) {
                 // One that sends some of what it was asked for is slow, not false.
-                let kept = self.peers[peer.0 as usize].kept;
+                let kept = self.rest.peers[peer.0 as usize].kept;
                 if kept.saturating_add_ns(promise_ns) <= now {
                     broken = broken.or(PeerSet::one(peer));
                 }
             }
-            if ahead.asked.is_none() && ahead.beat + REFUSAL_BEATS <= self.beat {
+            if ahead.asked.is_none() && ahead.beat + REFUSAL_BEATS <= self.rest.beat {
                 ended.push((*id, ahead.owner));
             }
         }
         for (id, owner) in ended {
-            self.ahead.remove(&id);
+            self.rest.ahead.remove(&id);
             self.release(owner);
         }
         for peer in broken.iter() {
@@ -50,21 +50,21 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     }
 
     fn repair_mesh(&mut self, now: Time) {
-        for peer in self.mesh.and(self.penalised).iter() {
+        for peer in self.rest.mesh.and(self.rest.penalised).iter() {
             self.prune_peer(now, peer);
         }
-        let degree = usize::from(self.config.degree);
-        if self.mesh.len() < usize::from(self.config.degree_low) {
+        let degree = usize::from(self.rest.config.degree);
+        if self.rest.mesh.len() < usize::from(self.rest.config.degree_low) {
             let candidates = self.graftable();
             let ready = candidates.iter().filter(|peer| self.backoff(*peer) <= now);
             let ready = ready.fold(PeerSet::EMPTY, |set, peer| set.or(PeerSet::one(peer)));
-            let grafted = self.draw.pick(ready, degree - self.mesh.len());
-            self.mesh = self.mesh.or(grafted);
+            let grafted = self.rest.draw.pick(ready, degree - self.rest.mesh.len());
+            self.rest.mesh = self.rest.mesh.or(grafted);
             self.send(grafted, Message::Graft, Class::Control);
         }
-        if self.mesh.len() > usize::from(self.config.degree_high) {
-            let kept = self.draw.pick(self.mesh, degree);
-            for peer in self.mesh.minus(kept).iter() {
+        if self.rest.mesh.len() > usize::from(self.rest.config.degree_high) {
+            let kept = self.rest.draw.pick(self.rest.mesh, degree);
+            for peer in self.rest.mesh.minus(kept).iter() {
                 self.prune_peer(now, peer);
             }
         }
@@ -72,24 +72,30 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// Peers that may be taken into the mesh when their back-off is over.
     fn graftable(&self) -> PeerSet {
-        self.hot.taken.minus(self.mesh).minus(self.penalised)
+        self.hot
+            .taken
+            .minus(self.rest.mesh)
+            .minus(self.rest.penalised)
     }
 
     fn backoff(&self, peer: Peer) -> Time {
-        self.peers[peer.0 as usize].backoff
+        self.rest.peers[peer.0 as usize].backoff
     }
 
     /// IHAVE to some peers outside the mesh.
     fn announce(&mut self) {
-        let lazy = self.hot.taken.minus(self.mesh).minus(self.quiet);
-        if lazy.is_empty() || self.history.is_empty() {
+        let lazy = self.hot.taken.minus(self.rest.mesh).minus(self.rest.quiet);
+        if lazy.is_empty() || self.rest.history.is_empty() {
             return;
         }
-        let oldest = self.beat.saturating_sub(self.config.gossip_beats.into());
-        let max = usize::from(self.config.limits.ids_max);
-        if let Some(ids) = Ids::new(self.history.announce(oldest, max)) {
-            let count = usize::from(self.config.degree_lazy).max(lazy.len().div_ceil(4));
-            let to = self.draw.pick(lazy, count);
+        let oldest = self
+            .rest
+            .beat
+            .saturating_sub(self.rest.config.gossip_beats.into());
+        let max = usize::from(self.rest.config.limits.ids_max);
+        if let Some(ids) = Ids::new(self.rest.history.announce(oldest, max)) {
+            let count = usize::from(self.rest.config.degree_lazy).max(lazy.len().div_ceil(4));
+            let to = self.rest.draw.pick(lazy, count);
             self.send(to, Message::IHave(ids), Class::Answer);
         }
     }
@@ -97,10 +103,10 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     /// Decides whether and when the next heartbeat is needed.
     fn schedule(&mut self, now: Time) {
         self.hot.due = Time::MAX;
-        let active = !self.history.is_empty() || !self.ahead.is_empty();
-        if active || !self.penalised.is_empty() {
+        let active = !self.rest.history.is_empty() || !self.rest.ahead.is_empty();
+        if active || !self.rest.penalised.is_empty() {
             self.wake();
-        } else if self.mesh.len() < usize::from(self.config.degree_low) {
+        } else if self.rest.mesh.len() < usize::from(self.rest.config.degree_low) {
             // Nobody can be grafted before the first back-off is over.
             let ends = self.graftable().iter().map(|peer| self.backoff(peer));
             let end = ends.min().unwrap_or(Time::MAX);

@@ -8,11 +8,11 @@ use alphorn_types::Time;
 impl<I: MessageId, P: Payload> Gossip<I, P> {
     /// IHAVE: asks for what is not here and was not asked for.
     pub(super) fn announced(&mut self, now: Time, from: Peer, ids: &Ids<I>) {
-        if self.quiet.contains(from) {
+        if self.rest.quiet.contains(from) {
             return;
         }
-        let config = self.config.clone();
-        let budget = self.peers[from.0 as usize].budget(self.beat);
+        let config = self.rest.config.clone();
+        let budget = self.rest.peers[from.0 as usize].budget(self.rest.beat);
         budget.announcements = budget.announcements.saturating_add(1);
         if budget.announcements > config.announcements_beat_max {
             return self.misbehaves(from, Reject::AnnouncementFlood);
@@ -52,16 +52,16 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     /// Notes that a peer has a message that is not here, and applies `change` to the record; false
     /// if the peer has no share left.
     fn ahead_of(&mut self, from: Peer, id: I, change: impl FnOnce(&mut Ahead) -> bool) -> bool {
-        let beat = self.beat;
-        if !self.ahead.contains_key(&id) {
-            let share = &mut self.peers[from.0 as usize].ahead;
-            if *share >= self.config.ahead_peer_max {
+        let beat = self.rest.beat;
+        if !self.rest.ahead.contains_key(&id) {
+            let share = &mut self.rest.peers[from.0 as usize].ahead;
+            if *share >= self.rest.config.ahead_peer_max {
                 return false;
             }
             *share += 1;
             self.wake();
         }
-        let ahead = self.ahead.entry(id).or_insert(Ahead {
+        let ahead = self.rest.ahead.entry(id).or_insert(Ahead {
             has: PeerSet::EMPTY,
             owner: from,
             asked: None,
@@ -74,38 +74,38 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// Ends the record of a message that came from `from`, and says who has it.
     pub(super) fn arrived(&mut self, now: Time, from: Peer, id: &I) -> PeerSet {
-        if self.ahead.is_empty() {
+        if self.rest.ahead.is_empty() {
             return PeerSet::EMPTY;
         }
-        let Some(ahead) = self.ahead.remove(id) else {
+        let Some(ahead) = self.rest.ahead.remove(id) else {
             return PeerSet::EMPTY;
         };
         self.release(ahead.owner);
         if ahead.asked.is_some_and(|(asked, _)| asked == from) {
-            self.peers[from.0 as usize].kept = now;
+            self.rest.peers[from.0 as usize].kept = now;
         }
         ahead.has
     }
 
     pub(super) fn release(&mut self, owner: Peer) {
-        let share = &mut self.peers[owner.0 as usize].ahead;
+        let share = &mut self.rest.peers[owner.0 as usize].ahead;
         *share = share.saturating_sub(1);
     }
 
     /// IWANT: sends what is kept, once to each peer.
     pub(super) fn requested(&mut self, from: Peer, ids: &Ids<I>) {
-        if self.quiet.contains(from) {
+        if self.rest.quiet.contains(from) {
             return;
         }
         let one = PeerSet::one(from);
         for id in ids.as_slice() {
-            let budget = self.peers[from.0 as usize].budget(self.beat);
-            if budget.answers >= self.config.answers_beat_max {
+            let budget = self.rest.peers[from.0 as usize].budget(self.rest.beat);
+            if budget.answers >= self.rest.config.answers_beat_max {
                 return self.misbehaves(from, Reject::RequestFlood);
             }
             // A request for what is not here costs as much as one that is answered.
             budget.answers += 1;
-            let Some(entry) = self.history.find(id) else {
+            let Some(entry) = self.rest.history.find(id) else {
                 continue;
             };
             if !entry.served.and(one).is_empty() {
@@ -115,8 +115,8 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             let bytes = budget
                 .answer_bytes
                 .saturating_add(entry.payload.wire_bytes());
-            if budget.answer_bytes > 0 && bytes > self.config.answer_bytes_beat_max {
-                self.counters.refuse(Reject::AnswersFull);
+            if budget.answer_bytes > 0 && bytes > self.rest.config.answer_bytes_beat_max {
+                self.rest.counters.refuse(Reject::AnswersFull);
                 continue;
             }
             budget.answer_bytes = bytes;
@@ -139,13 +139,13 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         let one = PeerSet::one(from);
         for &id in ids.as_slice() {
             if !self.hot.seen.contains(&id) {
-                let budget = self.peers[from.0 as usize].budget(self.beat);
-                if budget.refused >= self.config.refused_beat_max {
+                let budget = self.rest.peers[from.0 as usize].budget(self.rest.beat);
+                if budget.refused >= self.rest.config.refused_beat_max {
                     return self.misbehaves(from, Reject::RefusalFlood);
                 }
                 budget.refused += 1;
                 self.ahead_of(from, id, |_| true);
-            } else if let Some(note) = self.inbox.find(&id) {
+            } else if let Some(note) = self.rest.inbox.find(&id) {
                 note.has = note.has.or(one);
             } else {
                 self.emit(Output::Cancel { peer: from, id });
@@ -155,24 +155,24 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// GRAFT: joins the mesh, unless the mesh is full or the peer has to wait.
     pub(super) fn graft(&mut self, now: Time, from: Peer) {
-        if self.mesh.contains(from) {
+        if self.rest.mesh.contains(from) {
             return;
         }
-        let early = self.peers[from.0 as usize].backoff > now;
+        let early = self.rest.peers[from.0 as usize].backoff > now;
         if early {
             self.misbehaves(from, Reject::GraftFlood);
         }
-        let full = self.mesh.len() >= usize::from(self.config.degree_high);
-        if early || full || self.penalised.contains(from) {
+        let full = self.rest.mesh.len() >= usize::from(self.rest.config.degree_high);
+        if early || full || self.rest.penalised.contains(from) {
             return self.prune_peer(now, from);
         }
-        self.mesh = self.mesh.or(PeerSet::one(from));
+        self.rest.mesh = self.rest.mesh.or(PeerSet::one(from));
     }
 
     /// PRUNE: leaves the mesh.
     pub(super) fn prune(&mut self, now: Time, from: Peer) {
         self.back_off(now, from);
-        if self.mesh.len() < usize::from(self.config.degree_low) {
+        if self.rest.mesh.len() < usize::from(self.rest.config.degree_low) {
             self.wake();
         }
     }
@@ -180,14 +180,17 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     /// Takes a peer out of the mesh and says so, once a heartbeat.
     pub(super) fn prune_peer(&mut self, now: Time, peer: Peer) {
         self.back_off(now, peer);
-        let pruned = &mut self.peers[peer.0 as usize].budget(self.beat).pruned;
+        let pruned = &mut self.rest.peers[peer.0 as usize]
+            .budget(self.rest.beat)
+            .pruned;
         if !std::mem::replace(pruned, true) {
             self.send(PeerSet::one(peer), Message::Prune, Class::Control);
         }
     }
 
     fn back_off(&mut self, now: Time, peer: Peer) {
-        self.mesh = self.mesh.minus(PeerSet::one(peer));
-        self.peers[peer.0 as usize].backoff = now.saturating_add_ns(self.config.backoff_ns);
+        self.rest.mesh = self.rest.mesh.minus(PeerSet::one(peer));
+        self.rest.peers[peer.0 as usize].backoff =
+            now.saturating_add_ns(self.rest.config.backoff_ns);
     }
 }

@@ -69,19 +69,21 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             .ok()
             .filter(|slot| *slot < PEERS_MAX)
         else {
-            return self.counters.refuse(Reject::Stranger);
+            return self.rest.counters.refuse(Reject::Stranger);
         };
-        if self.up.contains(peer) {
+        if self.rest.up.contains(peer) {
             return;
         }
-        if slot >= self.peers.len() {
-            self.peers.reserve_exact(slot + 1 - self.peers.len());
-            self.peers.resize_with(slot + 1, PeerState::default);
+        if slot >= self.rest.peers.len() {
+            self.rest
+                .peers
+                .reserve_exact(slot + 1 - self.rest.peers.len());
+            self.rest.peers.resize_with(slot + 1, PeerState::default);
         }
         let one = PeerSet::one(peer);
-        self.up = self.up.or(one);
+        self.rest.up = self.rest.up.or(one);
         self.hot.taken = self.hot.taken.or(one);
-        if self.mesh.len() < usize::from(self.config.degree_low) {
+        if self.rest.mesh.len() < usize::from(self.rest.config.degree_low) {
             self.wake();
         }
         self.introduce(one);
@@ -90,38 +92,38 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     /// Tells a new peer of everything that it can still ask for: heartbeats announce what is new, and
     /// who was away would never hear of the rest.
     fn introduce(&mut self, peer: PeerSet) {
-        if self.history.is_empty() {
+        if self.rest.history.is_empty() {
             return;
         }
-        let max = usize::from(self.config.limits.ids_max);
-        if let Some(ids) = Ids::new(self.history.announce(0, max)) {
+        let max = usize::from(self.rest.config.limits.ids_max);
+        if let Some(ids) = Ids::new(self.rest.history.announce(0, max)) {
             self.send(peer, Message::IHave(ids), Class::Answer);
         }
     }
 
     pub(super) fn peer_down(&mut self, peer: Peer) {
-        if !self.up.contains(peer) {
+        if !self.rest.up.contains(peer) {
             return;
         }
         let one = PeerSet::one(peer);
         for set in [
-            &mut self.up,
+            &mut self.rest.up,
             &mut self.hot.taken,
-            &mut self.mesh,
-            &mut self.penalised,
-            &mut self.quiet,
-            &mut self.unserved,
+            &mut self.rest.mesh,
+            &mut self.rest.penalised,
+            &mut self.rest.quiet,
+            &mut self.rest.unserved,
         ] {
             *set = set.minus(one);
         }
-        self.history.forget(one);
-        self.ahead.retain(|_, ahead| {
+        self.rest.history.forget(one);
+        self.rest.ahead.retain(|_, ahead| {
             ahead.has = ahead.has.minus(one);
             ahead.asked = ahead.asked.filter(|(asked, _)| *asked != peer);
             ahead.owner != peer
         });
-        self.peers[peer.0 as usize] = PeerState::default();
-        if self.mesh.len() < usize::from(self.config.degree_low) {
+        self.rest.peers[peer.0 as usize] = PeerState::default();
+        if self.rest.mesh.len() < usize::from(self.rest.config.degree_low) {
             self.wake();
         }
     }
@@ -129,9 +131,9 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     /// Counts, punishes and reports. A flood is punished once a heartbeat, since an honest peer may
     /// be just above a bound; what no honest peer does is punished each time.
     pub(super) fn misbehaves(&mut self, peer: Peer, reason: Reject) {
-        self.counters.refuse(reason);
-        let beat = self.beat;
-        let state = &mut self.peers[peer.0 as usize];
+        self.rest.counters.refuse(reason);
+        let beat = self.rest.beat;
+        let state = &mut self.rest.peers[peer.0 as usize];
         let bit = 1 << reason.index();
         let reported = &mut state.budget(beat).reported;
         let repeated = *reported & bit != 0;
@@ -154,8 +156,8 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// Forgives what is due and puts the peer into the sets that its penalty asks for.
     pub(super) fn judge(&mut self, peer: Peer) {
-        let state = &mut self.peers[peer.0 as usize];
-        let penalty = state.forgive(self.beat, &self.config);
+        let state = &mut self.rest.peers[peer.0 as usize];
+        let penalty = state.forgive(self.rest.beat, &self.rest.config);
         let one = PeerSet::one(peer);
         let mark = |set: &mut PeerSet, from: u16| {
             *set = match penalty >= from {
@@ -163,12 +165,12 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
                 false => set.minus(one),
             };
         };
-        mark(&mut self.penalised, 1);
-        mark(&mut self.quiet, self.config.gossip_penalty);
-        mark(&mut self.unserved, self.config.publish_penalty);
-        let mut graylisted = self.up.minus(self.hot.taken);
-        mark(&mut graylisted, self.config.graylist_penalty);
-        self.hot.taken = self.up.minus(graylisted);
+        mark(&mut self.rest.penalised, 1);
+        mark(&mut self.rest.quiet, self.rest.config.gossip_penalty);
+        mark(&mut self.rest.unserved, self.rest.config.publish_penalty);
+        let mut graylisted = self.rest.up.minus(self.hot.taken);
+        mark(&mut graylisted, self.rest.config.graylist_penalty);
+        self.hot.taken = self.rest.up.minus(graylisted);
         if penalty > 0 {
             self.wake();
         }
