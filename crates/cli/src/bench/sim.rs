@@ -5,9 +5,8 @@ use crate::machine::{Machine, peak_rss_bytes};
 use crate::report::{Report, Sink, json_target, table};
 use crate::sim::source::load;
 use crate::text;
-use alphorn_sim::calendar::{Calendar, EventQueue, Heap};
 use alphorn_sim::report::Outcome;
-use alphorn_sim::run::{Observe, Progress, run_in};
+use alphorn_sim::run::{Observe, Progress, RunError, run as simulate, run_on_heap};
 use alphorn_sim::scenario::{Scenario, parse_override};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
@@ -181,17 +180,20 @@ impl Observe for Clock {
     }
 }
 
-fn timed<Q: EventQueue>(scenario: &Scenario, seed: u64) -> Result<(f64, Outcome)> {
+/// A way to run a scenario with a seed.
+type Run = fn(&Scenario, u64, &mut dyn Observe) -> std::result::Result<Outcome, RunError>;
+
+fn timed(run: Run, scenario: &Scenario, seed: u64) -> Result<(f64, Outcome)> {
     let mut clock = Clock(Instant::now());
-    let outcome = run_in::<Q>(scenario, seed, &mut clock)?;
+    let outcome = run(scenario, seed, &mut clock)?;
     Ok((clock.0.elapsed().as_secs_f64(), outcome))
 }
 
 fn measure(workload: Workload, args: &Args) -> Result<Case> {
-    let (naive_s, naive) = timed::<Heap>(&workload.scenario, args.seed)?;
-    let (mut wall_s, outcome) = timed::<Calendar>(&workload.scenario, args.seed)?;
+    let (naive_s, naive) = timed(run_on_heap, &workload.scenario, args.seed)?;
+    let (mut wall_s, outcome) = timed(simulate, &workload.scenario, args.seed)?;
     for _ in 1..args.runs {
-        wall_s = wall_s.min(timed::<Calendar>(&workload.scenario, args.seed)?.0);
+        wall_s = wall_s.min(timed(simulate, &workload.scenario, args.seed)?.0);
     }
     let holds = outcome == naive && outcome.delays_ns.iter().all(Option::is_some);
     Ok(Case {

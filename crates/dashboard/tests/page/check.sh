@@ -11,7 +11,8 @@ if [ "${ALPHORN_NO_BROWSER:-}" = 1 ]; then
     echo "page: modules tested; NOT tested in a browser, because ALPHORN_NO_BROWSER=1"
     exit
 fi
-cargo build --locked --package alphorn-dashboard --example page
+# With the features of the whole workspace, so that what its tests have compiled serves here too.
+cargo build --locked --workspace --example page
 npm ci --no-audit --no-fund --silent
 node --test --test-concurrency=1 tests/page/reducer.test.mjs tests/page/page.test.mjs
 echo "page: modules and browser tested"

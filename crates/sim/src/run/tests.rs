@@ -1,7 +1,7 @@
 mod adversaries;
 
 use super::*;
-use crate::calendar::{Calendar, Heap};
+use crate::calendar::Calendar;
 use crate::graph::Graph;
 use alphorn_scheme::model::CostTable;
 
@@ -61,7 +61,7 @@ fn a_seed_is_a_run_in_any_queue() {
         first.event_hash,
         run(&scenario, 8, &mut ()).unwrap().event_hash
     );
-    let heap = run_in::<Heap>(&scenario, 7, &mut ()).unwrap();
+    let heap = run_on_heap(&scenario, 7, &mut ()).unwrap();
     assert!(first == heap);
 }
 
