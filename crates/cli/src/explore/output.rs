@@ -193,7 +193,7 @@ pub(super) fn csv(rows: &[Row<'_>], transports: &[Transport]) -> String {
     for row in rows {
         let point = &row.point;
         let mut fields = vec![
-            point.costs.scheme.clone(),
+            quoted(&point.costs.scheme),
             point.topology.name().into(),
             point.profile.name().into(),
             point.committees.map_or(String::new(), |n| n.to_string()),
@@ -216,12 +216,16 @@ pub(super) fn csv(rows: &[Row<'_>], transports: &[Transport]) -> String {
         fields.extend(row.travel_s.iter().map(|seconds| optional(*seconds)));
         let why = objection(row);
         fields.push(why.is_none().to_string());
-        let why = why.unwrap_or_default().replace('"', "'");
-        fields.push(format!("\"{why}\""));
+        fields.push(quoted(&why.unwrap_or_default()));
         text += &fields.join(",");
         text.push('\n');
     }
     text
+}
+
+/// A text as a field of CSV, whatever is in it (RFC 4180).
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
 }
 
 /// Every point with all figures.

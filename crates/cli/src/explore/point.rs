@@ -220,10 +220,11 @@ impl Point<'_> {
              [graph]\nkind = \"permutations\"\ndegree = 16\n\
              [latency]\nkind = \"regions\"\nmatrix = \"libp2p-2025\"\nintra_ms_min = 15\n\
              [link]\ntrain_bytes_max = 0\n{}{protocol}[traffic]\nkind = \"slot\"\n\
-             [compute]\nscheme = \"{}\"\ncosts = \"{COSTS}\"\n{fault}",
+             [compute]\nscheme = {}\ncosts = \"{COSTS}\"\n{fault}",
             ground.nodes,
             self.profile.toml(),
-            self.costs.scheme,
+            // A name from a file, whatever is in it: a string of JSON is one of TOML.
+            serde_json::to_string(&self.costs.scheme)?,
         );
         let mut scenario = Scenario::parse(&text, &[])?;
         let costs = serde_json::to_string(self.costs)?;

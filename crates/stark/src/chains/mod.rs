@@ -16,12 +16,14 @@
 
 pub(crate) mod cells;
 mod fill;
+mod group;
 mod layout;
 pub mod lean;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use fill::Opening;
+pub use group::KeyOpening;
 pub use layout::{Chains, Parameters};
 
 /// Field elements of a digest on a chain or in the tree, of a parameter, of a root.

@@ -192,17 +192,10 @@ fn each_element_of_a_proof_counts() {
     );
 }
 
-/// A prover that says something wrong once, and goes on honestly from the challenges that follow.
-#[test]
-fn each_wrong_message_is_refused_though_the_prover_goes_on_from_it() {
-    let example = Example::new(MINI, 2, SLOT);
-    let relation = example.chains.relation();
-    let public = example.chains.public(&example.statement, &example.registry);
-    let witness = example
-        .chains
-        .witness(exec(), SLOT, &MESSAGE, &example.openings)
-        .unwrap();
-    let run = Run::new(exec(), relation, &public.values, &witness);
+/// A prover that says something wrong once, and goes on honestly from the challenges that follow: every
+/// such proof must be refused.
+fn refuses_wrong_messages(relation: &Relation, public: &Public<'_>, witness: &Witness) {
+    let run = Run::new(exec(), relation, &public.values, witness);
     let slices = run.slices(public.bitfield);
     let sides = Sides {
         bus: &slices,
@@ -215,12 +208,32 @@ fn each_wrong_message_is_refused_though_the_prover_goes_on_from_it() {
             index,
             delta: Fp::new(5),
         }];
-        prove_sides(exec(), &public, &run, sides, &mut sender);
+        prove_sides(exec(), public, &run, sides, &mut sender);
         let proof = Proof {
             groups: 1,
             elements: sender.finish(),
             slices: slices.clone(),
         };
-        assert!(verified(&example, &proof).is_err(), "element {index}");
+        let said = verify(exec(), relation, public, &proof);
+        assert!(said.is_err(), "element {index}");
     }
+}
+
+#[test]
+fn each_wrong_message_is_refused_though_the_prover_goes_on_from_it() {
+    let example = Example::new(MINI, 2, SLOT);
+    let Example { chains, .. } = &example;
+    let public = chains.public(&example.statement, &example.registry);
+    let witness = chains.witness(exec(), SLOT, &MESSAGE, &example.openings);
+    refuses_wrong_messages(chains.relation(), &public, &witness.unwrap());
+}
+
+/// What the verifier says to a group of these cells, which is what the definition says.
+fn said_to(relation: &Relation, public: &Public<'_>, cells: Vec<Fp>) -> Result<(), VerifyError> {
+    let witness = Witness::new(relation, vec![cells]).unwrap();
+    let proof = prove(exec(), relation, public, &witness).unwrap();
+    let said = verify(exec(), relation, public, &proof);
+    let checked = check(exec(), relation, public, &witness);
+    assert_eq!(said.is_ok(), checked.is_ok(), "{checked:?}");
+    said
 }

@@ -4,31 +4,16 @@ use super::{CAPACITY, DIGEST, LeanChains, PARAMETER, RANDOMNESS};
 #[cfg(test)]
 use crate::chains::cells::CellLie;
 use crate::chains::cells::{Cells, steps};
+use crate::chains::group::{Fill, Filled, KeyOpening};
 use crate::error::ProveError;
 use crate::exec::Exec;
 use crate::field::Fp;
 use crate::poseidon::WIDTH_24;
 use crate::proof::Witness;
+use crate::relation::Relation;
 
-/// An opening of one registry row at a slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeanOpening {
-    /// The row of the registry.
-    pub index: usize,
-    /// Root of the tree.
-    pub root: [Fp; DIGEST],
-    /// The key's parameter, which is in all hashes.
-    pub parameter: [Fp; PARAMETER],
-    /// Randomness of the encoding.
-    pub randomness: [Fp; RANDOMNESS],
-    /// For each chain the digest at the message's digit.
-    pub tips: Vec<[Fp; DIGEST]>,
-    /// The siblings of the path, from the leaf.
-    pub path: Vec<[Fp; DIGEST]>,
-}
-
-/// The cells of a group, and the root that each opening leads to.
-type Filled = (Vec<Fp>, Vec<[Fp; DIGEST]>);
+/// An opening of a key of the lean specification.
+pub type LeanOpening = KeyOpening<DIGEST, PARAMETER, RANDOMNESS>;
 
 /// The cells of a group, being filled.
 struct Filler<'a> {
@@ -133,13 +118,31 @@ impl Filler<'_> {
         }
         current
     }
+}
 
-    fn fill(mut self, slot: u32, openings: &[&LeanOpening]) -> Filled {
-        self.given(openings);
-        self.encode();
-        self.walk();
-        let roots = self.climb(slot, openings);
-        (self.cells.into_cells(), roots)
+impl Fill<DIGEST, PARAMETER, RANDOMNESS> for LeanChains {
+    fn relation(&self) -> &Relation {
+        LeanChains::relation(self)
+    }
+
+    fn shape(&self) -> (usize, usize) {
+        (self.parameters().chains, self.parameters().levels)
+    }
+
+    fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp> {
+        LeanChains::publics(self, slot, message)
+    }
+
+    fn fill_group(&self, cells: Cells<'_>, slot: u32, openings: &[&LeanOpening]) -> Filled<DIGEST> {
+        let mut filler = Filler {
+            chains: self,
+            cells,
+        };
+        filler.given(openings);
+        filler.encode();
+        filler.walk();
+        let roots = filler.climb(slot, openings);
+        (filler.cells.into_cells(), roots)
     }
 }
 
@@ -156,9 +159,7 @@ impl LeanChains {
         message: &[Fp],
         openings: &[LeanOpening],
     ) -> Result<Witness, ProveError> {
-        let filled = self.fill(exec, slot, message, openings)?;
-        let groups = filled.into_iter().map(|(cells, _)| cells).collect();
-        Witness::new(self.relation(), groups)
+        self.witness_of(exec, slot, message, openings)
     }
 
     /// The root that each opening leads to: it must be its own.
@@ -172,47 +173,7 @@ impl LeanChains {
         message: &[Fp],
         openings: &[LeanOpening],
     ) -> Result<Vec<[Fp; DIGEST]>, ProveError> {
-        let filled = self.fill(exec, slot, message, openings)?;
-        let roots = filled.into_iter().flat_map(|(_, roots)| roots);
-        Ok(roots.take(openings.len()).collect())
-    }
-
-    fn fill(
-        &self,
-        exec: Exec<'_>,
-        slot: u32,
-        message: &[Fp],
-        openings: &[LeanOpening],
-    ) -> Result<Vec<Filled>, ProveError> {
-        self.check_openings(openings)?;
-        let lanes = self.relation().shape.lanes();
-        let publics = self.publics(slot, message);
-        Ok(exec.map(openings.len().div_ceil(lanes), |g| {
-            let padded: Vec<&LeanOpening> = (g * lanes..(g + 1) * lanes)
-                .map(|i| openings.get(i).unwrap_or(&openings[0]))
-                .collect();
-            let filler = Filler {
-                chains: self,
-                cells: Cells::new(self.relation(), exec, &publics),
-            };
-            filler.fill(slot, &padded)
-        }))
-    }
-
-    fn check_openings(&self, openings: &[LeanOpening]) -> Result<(), ProveError> {
-        let limits = self.parameters();
-        let capacity = |what, got, max| match got == max {
-            true => Ok(()),
-            false => Err(ProveError::Capacity { what, got, max }),
-        };
-        let max = self.relation().groups_max() * limits.shape.lanes();
-        if openings.len() > max {
-            return capacity("openings", openings.len(), max);
-        }
-        openings.iter().try_for_each(|opening| {
-            capacity("tips of an opening", opening.tips.len(), limits.chains)?;
-            capacity("siblings of a path", opening.path.len(), limits.levels)
-        })
+        self.roots_of(exec, slot, message, openings)
     }
 
     /// One group whose cells are changed as they are filled; what depends on them follows.
@@ -223,16 +184,7 @@ impl LeanChains {
         message: &[Fp],
         openings: &[LeanOpening],
         lies: &[CellLie],
-    ) -> Filled {
-        let exec = Exec::new(crate::kernel::Backend::portable(), None);
-        let publics = self.publics(slot, message);
-        let mut cells = Cells::new(self.relation(), exec, &publics);
-        cells.lies = lies.to_vec();
-        let filler = Filler {
-            chains: self,
-            cells,
-        };
-        let openings: Vec<&LeanOpening> = openings.iter().collect();
-        filler.fill(slot, &openings)
+    ) -> Filled<DIGEST> {
+        self.fill_lying(slot, message, openings, lies)
     }
 }

@@ -74,34 +74,13 @@ fn a_registry_of_another_width_is_refused() {
     assert_eq!(verified(&example, &proof), Err(refused));
 }
 
-/// A prover that says something wrong once, and goes on honestly from the challenges that follow.
 #[test]
 fn each_wrong_message_is_refused_though_the_prover_goes_on_from_it() {
     let example = honest();
     let relation = example.chains.relation();
     let public = example.chains.public(&example.statement, &example.registry);
     let witness = Witness::new(relation, vec![cells_of(&example)]).unwrap();
-    let run = Run::new(exec(), relation, &public.values, &witness);
-    let slices = run.slices(public.bitfield);
-    let sides = Sides {
-        bus: &slices,
-        union: &slices,
-        committed: &slices,
-    };
-    for index in (0..elements_said(relation)).step_by(131) {
-        let mut sender = Sender::new(parameters(relation, TRANSPARENT));
-        sender.lies = vec![Lie {
-            index,
-            delta: Fp::new(5),
-        }];
-        prove_sides(exec(), &public, &run, sides, &mut sender);
-        let proof = Proof {
-            groups: 1,
-            elements: sender.finish(),
-            slices: slices.clone(),
-        };
-        assert!(verified(&example, &proof).is_err(), "element {index}");
-    }
+    refuses_wrong_messages(relation, &public, &witness);
 }
 
 type Lies = Vec<CellLie>;
@@ -146,12 +125,7 @@ fn outcome(example: &Example, lies: &[CellLie]) -> Result<(), VerifyError> {
     let example = Example::of(chains.clone(), slot, openings);
     let relation = example.chains.relation();
     let public = example.chains.public(&example.statement, &example.registry);
-    let witness = Witness::new(relation, vec![cells]).unwrap();
-    let proof = prove(exec(), relation, &public, &witness).unwrap();
-    let said = verified(&example, &proof);
-    let checked = check(exec(), relation, &public, &witness);
-    assert_eq!(said.is_ok(), checked.is_ok(), "{checked:?}");
-    said
+    said_to(relation, &public, cells)
 }
 
 /// The lie is refused with `error`, and accepted once `weaken` has removed what it breaks.

@@ -1,0 +1,127 @@
+//! What the relations share: openings, and how groups of them are filled on all threads.
+
+#[cfg(test)]
+use super::cells::CellLie;
+use super::cells::Cells;
+use crate::error::ProveError;
+use crate::exec::Exec;
+use crate::field::Fp;
+use crate::proof::Witness;
+use crate::relation::Relation;
+
+/// An opening of one registry row at a slot: `D` field elements of a digest, `P` of a parameter, `R` of
+/// randomness.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyOpening<const D: usize, const P: usize, const R: usize> {
+    /// The row of the registry.
+    pub index: usize,
+    /// Root of the tree.
+    pub root: [Fp; D],
+    /// The key's parameter, which is in all hashes.
+    pub parameter: [Fp; P],
+    /// Randomness of the encoding.
+    pub randomness: [Fp; R],
+    /// For each chain the digest at the message's digit.
+    pub tips: Vec<[Fp; D]>,
+    /// The siblings of the path, from the leaf.
+    pub path: Vec<[Fp; D]>,
+}
+
+/// The cells of a group, and the root that each opening leads to.
+pub(super) type Filled<const D: usize> = (Vec<Fp>, Vec<[Fp; D]>);
+
+/// A relation of chains whose groups can be filled.
+pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
+    fn relation(&self) -> &Relation;
+
+    /// Chains of an opening, and levels of its tree.
+    fn shape(&self) -> (usize, usize);
+
+    fn publics(&self, slot: u32, message: &[Fp]) -> Vec<Fp>;
+
+    /// Fills the cells of a group whose lanes all have an opening.
+    fn fill_group(
+        &self,
+        cells: Cells<'_>,
+        slot: u32,
+        openings: &[&KeyOpening<D, P, R>],
+    ) -> Filled<D>;
+
+    /// The cells of all groups as a witness.
+    fn witness_of(
+        &self,
+        exec: Exec<'_>,
+        slot: u32,
+        message: &[Fp],
+        openings: &[KeyOpening<D, P, R>],
+    ) -> Result<Witness, ProveError> {
+        let filled = self.fill_all(exec, slot, message, openings)?;
+        let groups = filled.into_iter().map(|(cells, _)| cells).collect();
+        Witness::new(self.relation(), groups)
+    }
+
+    /// The root that each opening leads to.
+    fn roots_of(
+        &self,
+        exec: Exec<'_>,
+        slot: u32,
+        message: &[Fp],
+        openings: &[KeyOpening<D, P, R>],
+    ) -> Result<Vec<[Fp; D]>, ProveError> {
+        let filled = self.fill_all(exec, slot, message, openings)?;
+        let roots = filled.into_iter().flat_map(|(_, roots)| roots);
+        Ok(roots.take(openings.len()).collect())
+    }
+
+    /// All groups, the last one filled up with the first opening.
+    fn fill_all(
+        &self,
+        exec: Exec<'_>,
+        slot: u32,
+        message: &[Fp],
+        openings: &[KeyOpening<D, P, R>],
+    ) -> Result<Vec<Filled<D>>, ProveError> {
+        self.check(openings)?;
+        let lanes = self.relation().shape.lanes();
+        let publics = self.publics(slot, message);
+        Ok(exec.map(openings.len().div_ceil(lanes), |g| {
+            let padded: Vec<_> = (g * lanes..(g + 1) * lanes)
+                .map(|i| openings.get(i).unwrap_or(&openings[0]))
+                .collect();
+            self.fill_group(Cells::new(self.relation(), exec, &publics), slot, &padded)
+        }))
+    }
+
+    fn check(&self, openings: &[KeyOpening<D, P, R>]) -> Result<(), ProveError> {
+        let (chains, levels) = self.shape();
+        let capacity = |what, got, max| match got == max {
+            true => Ok(()),
+            false => Err(ProveError::Capacity { what, got, max }),
+        };
+        let max = self.relation().groups_max() * self.relation().shape.lanes();
+        if openings.len() > max {
+            return capacity("openings", openings.len(), max);
+        }
+        openings.iter().try_for_each(|opening| {
+            capacity("tips of an opening", opening.tips.len(), chains)?;
+            capacity("siblings of a path", opening.path.len(), levels)
+        })
+    }
+
+    /// One group whose cells are changed as they are filled; what depends on them follows.
+    #[cfg(test)]
+    fn fill_lying(
+        &self,
+        slot: u32,
+        message: &[Fp],
+        openings: &[KeyOpening<D, P, R>],
+        lies: &[CellLie],
+    ) -> Filled<D> {
+        let exec = Exec::new(crate::kernel::Backend::portable(), None);
+        let publics = self.publics(slot, message);
+        let mut cells = Cells::new(self.relation(), exec, &publics);
+        cells.lies = lies.to_vec();
+        let openings: Vec<_> = openings.iter().collect();
+        self.fill_group(cells, slot, &openings)
+    }
+}
