@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use alphorn_labrador::adversary::{Honest, Tamper};
+use alphorn_labrador::adversary::Honest;
 use alphorn_labrador::exec::map;
 use alphorn_labrador::ring::Small;
 use alphorn_labrador::schedule::{ParamError, Schedule};
@@ -21,10 +21,6 @@ use crate::hash::{self, Hashed};
 use crate::plain::{Opened, Refused, open_batch};
 use crate::ring::LANES;
 use crate::{DEGREE, Flavour, Item, NORM_SQ_MAX, PublicKey, SALT_BYTES};
-
-mod timing;
-
-pub use timing::ProveTimes;
 
 /// Ring elements of `s1` and `s2`.
 const ROWS: usize = 2 * DEGREE / alphorn_labrador::ring::DEGREE;
@@ -171,17 +167,6 @@ impl Aggregator {
         context: &[u8],
         exec: &dyn Exec,
     ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
-        self.prove_watched(items, context, &mut Honest, exec)
-    }
-
-    /// Proves as [`Aggregator::prove_on`] does, while `watch` sees every step.
-    fn prove_watched(
-        &self,
-        items: &[Item<'_>],
-        context: &[u8],
-        watch: &mut dyn Tamper,
-        exec: &dyn Exec,
-    ) -> Result<(Vec<[u8; SALT_BYTES]>, Vec<u8>), AggregateError> {
         exec.step("plain verification");
         let parts = map(exec, items.len().div_ceil(LANES), |tile| {
             let rest = &items[tile * LANES..];
@@ -200,7 +185,9 @@ impl Aggregator {
                 salt,
             })
             .collect();
-        let (relation, digest) = self.relation(&signed, context, exec)?;
+        let targets = opened.iter().map(|opened| opened.target).collect();
+        let flavour = self.flavour(&signed)?;
+        let (relation, digest) = self.relation(flavour, &signed, targets, context, exec);
         let statement = self.statement(&relation, digest)?;
         let columns = opened
             .iter()
@@ -209,7 +196,7 @@ impl Aggregator {
         let elements = flat.as_chunks().0.iter().map(|&c| Small(c));
         let witness: Vec<Small> = elements.collect();
         // Nothing is left to check: s1 was computed from key, target and s2, and its norm compared.
-        let proof = (self.system).prove_with_on(&statement, &witness[..], watch, exec)?;
+        let proof = (self.system).prove_with_on(&statement, &witness[..], &mut Honest, exec)?;
         Ok((salts, proof))
     }
 
@@ -238,18 +225,15 @@ impl Aggregator {
         proof: &[u8],
         exec: &dyn Exec,
     ) -> Result<(), AggregateError> {
-        let (relation, digest) = self.relation(signed, context, exec)?;
+        let flavour = self.flavour(signed)?;
+        let targets = self.targets(signed, exec)?;
+        let (relation, digest) = self.relation(flavour, signed, targets, context, exec);
         let statement = self.statement(&relation, digest)?;
         Ok(self.system.verify_on(&statement, proof, exec)?)
     }
 
-    /// The relation of the signatures, and a digest of everything public.
-    fn relation<'a>(
-        &self,
-        signed: &[Signed<'a>],
-        context: &[u8],
-        exec: &dyn Exec,
-    ) -> Result<(Relation<'a>, Vec<u8>), AggregateError> {
+    /// The one flavour of as many signatures as the proof is over.
+    fn flavour(&self, signed: &[Signed<'_>]) -> Result<Flavour, AggregateError> {
         let expected = self.signatures;
         if signed.len() != expected {
             let signatures = signed.len();
@@ -269,6 +253,15 @@ impl Aggregator {
                 expected: flavour.name(),
             });
         }
+        Ok(flavour)
+    }
+
+    /// The hashed messages, centred.
+    fn targets(
+        &self,
+        signed: &[Signed<'_>],
+        exec: &dyn Exec,
+    ) -> Result<Vec<[i16; DEGREE]>, AggregateError> {
         exec.step("hash to point");
         let targets = map(exec, signed.len().div_ceil(LANES), |tile| {
             let rest = &signed[tile * LANES..];
@@ -280,14 +273,25 @@ impl Aggregator {
             });
             hash::targets(&hashed.collect::<Vec<_>>(), self.backend)
         })?;
-        let targets = targets.concat();
+        Ok(targets.concat())
+    }
+
+    /// The relation of the signatures with these hashed messages, and a digest of everything public.
+    fn relation<'a>(
+        &self,
+        flavour: Flavour,
+        signed: &[Signed<'a>],
+        targets: Vec<[i16; DEGREE]>,
+        context: &[u8],
+        exec: &dyn Exec,
+    ) -> (Relation<'a>, Vec<u8>) {
         exec.step("digest of the statement");
         let relation = Relation {
             keys: signed.iter().map(|s| s.key).collect(),
             targets,
             backend: self.backend,
         };
-        Ok((relation, digest(flavour, signed, context)))
+        (relation, digest(flavour, signed, context))
     }
 
     fn statement<'a>(

@@ -47,6 +47,8 @@ pub enum Refused {
 pub struct Opened {
     /// The salt.
     pub salt: [u8; SALT_BYTES],
+    /// `c`, the hashed message, centred.
+    pub target: [i16; DEGREE],
     /// `s1 = c - s2 h`, centred.
     pub s1: [i16; DEGREE],
     /// `s2`, as the signature holds it.
@@ -60,14 +62,20 @@ pub struct Opened {
 pub fn verify(item: &Item<'_>) -> Result<(), Refused> {
     let flavour = item.key.flavour();
     let (salt, s2) = decode_signature(flavour, item.signature)?;
-    let s1 = flavour.centred_target(item.key, &salt, item.message);
+    let target = flavour.centred_target(item.key, &salt, item.message);
     let (mut c, mut product, mut h) = (Polys::<1>::zero(), Polys::zero(), Polys::zero());
-    c.load(0, &s1);
+    c.load(0, &target);
     product.load(0, &s2);
     h.load(0, item.key.values());
     subtract_product(&mut c, &mut product, &h);
-    let mut opened = Opened { salt, s1, s2 };
-    c.store(0, &mut opened.s1);
+    let mut s1 = target;
+    c.store(0, &mut s1);
+    let opened = Opened {
+        salt,
+        target,
+        s1,
+        s2,
+    };
     opened.check(flavour)
 }
 
@@ -120,18 +128,24 @@ fn open_few(items: &[Item<'_>], backend: Backend) -> Vec<Result<Opened, Refused>
         salt,
         message: item.message,
     });
-    let mut s1 = targets(&hashed.collect::<Vec<_>>(), backend);
+    let targets = targets(&hashed.collect::<Vec<_>>(), backend);
+    let mut s1 = targets.clone();
     backend.run(Subtract {
         s1: &mut s1,
         s2: &good.clone().map(|(_, (_, s2))| s2).collect::<Vec<_>>(),
         h: &good.map(|(item, _)| item.key.values()).collect::<Vec<_>>(),
     });
-    let mut s1 = s1.into_iter();
+    let mut parts = targets.into_iter().zip(s1);
     (items.iter().zip(decoded))
         .map(|(item, decoded)| {
             let (salt, s2) = decoded?;
-            let s1 = s1.next().expect("a target for each that decodes");
-            let opened = Opened { salt, s1, s2 };
+            let (target, s1) = parts.next().expect("a target for each that decodes");
+            let opened = Opened {
+                salt,
+                target,
+                s1,
+                s2,
+            };
             opened.check(item.key.flavour()).map(|()| opened)
         })
         .collect()

@@ -9,6 +9,8 @@
 //! transform reduces after every third layer. The inverse doubles sums: 6150, 12300, 24600, so it
 //! reduces after every second. With the bounds shown, arithmetic is wrapping.
 
+mod transform;
+
 use alphorn_labrador::Vectors;
 use alphorn_labrador::kernel::{SQUARE, transpose};
 
@@ -231,69 +233,11 @@ impl<const L: usize> Polys<L> {
         self.each(centre);
     }
 
-    /// Evaluates reduced polynomials at the 512 roots of `Y^512 + 1`; the values are reduced.
-    #[inline(always)]
-    pub fn forward(&mut self) {
-        let mut length = DEGREE / 2;
-        let mut root = 1;
-        let mut layer = 0;
-        while length > 0 {
-            for block in self.0.chunks_exact_mut(2 * length) {
-                let zeta = ROOTS[root];
-                let scaled = zeta.wrapping_mul(Q_INVERSE);
-                root += 1;
-                let (low, upper) = block.split_at_mut(length);
-                for (a, b) in low.iter_mut().zip(upper) {
-                    for (a, b) in a.iter_mut().zip(b) {
-                        let product = mont_by(*b, zeta, scaled);
-                        *b = a.wrapping_sub(product);
-                        *a = a.wrapping_add(product);
-                    }
-                }
-            }
-            layer += 1;
-            if layer % 3 == 0 {
-                self.reduce();
-            }
-            length /= 2;
-        }
-    }
-
     /// Recovers reduced polynomials from reduced values.
     #[inline(always)]
     pub fn inverse(&mut self) {
         self.inverse_unscaled();
         self.each(|x| barrett(mont(x, DEGREE_INVERSE)));
-    }
-
-    /// 512 times the polynomials from values of at most 6723; below 27,000.
-    #[inline(always)]
-    fn inverse_unscaled(&mut self) {
-        let mut length = 1;
-        let mut root = DEGREE - 1;
-        let mut layer = 0;
-        while length < DEGREE {
-            // The roots of a layer, walked backwards, are the negated inverses of its forward
-            // roots.
-            for block in self.0.chunks_exact_mut(2 * length) {
-                let zeta = ROOTS[root];
-                let scaled = zeta.wrapping_mul(Q_INVERSE);
-                root -= 1;
-                let (low, upper) = block.split_at_mut(length);
-                for (a, b) in low.iter_mut().zip(upper) {
-                    for (a, b) in a.iter_mut().zip(b) {
-                        let difference = b.wrapping_sub(*a);
-                        *a = a.wrapping_add(*b);
-                        *b = mont_by(difference, zeta, scaled);
-                    }
-                }
-            }
-            layer += 1;
-            if layer % 2 == 0 {
-                self.reduce();
-            }
-            length *= 2;
-        }
     }
 
     /// Multiplies reduced values by reduced values, row by row; reduced.

@@ -215,8 +215,9 @@ fn false_relations_have_no_proof() {
             salt: &opened.salt,
         })
         .collect();
-    let relation = aggregator.relation(&signed, b"", &Inline);
-    let (relation, digest) = relation.expect("one flavour");
+    let flavour = aggregator.flavour(&signed).expect("one flavour");
+    let targets = aggregator.targets(&signed, &Inline).expect("not stopped");
+    let (relation, digest) = aggregator.relation(flavour, &signed, targets, b"", &Inline);
     let statement = aggregator.statement(&relation, digest).expect("legal");
     let columns = opened
         .iter()

@@ -12,7 +12,7 @@ use super::tile::{FormTile, Linear, LinearTile, LinearWeights, Scalars, Turned, 
 use crate::exec::{self, Machine, Stopped};
 use crate::form::Weighted;
 use crate::projection::LIFTS;
-use crate::ring::{DEPTH, Matrix, Ntt, Rq};
+use crate::ring::{DEPTH, Matrix, Ntt, Packed, Rq};
 use crate::tiles::Tiles;
 
 /// Tasks of a sum over all columns are at most this many: each has sums of its own.
@@ -161,6 +161,7 @@ impl Worker<'_> {
         for segment in segments(layout, first, columns) {
             let count = segment.count;
             let s = |q: usize, k: usize| self.s.at(q, segment.place + k);
+            let s = Packed::new(layout.pieces(), count, s, backend);
             let of_form = |i: usize, k: usize| {
                 let row = i / LIFTS * layout.stack + segment.row;
                 if row < layout.rows {
@@ -169,16 +170,16 @@ impl Worker<'_> {
                     &self.zero
                 }
             };
-            parts.linear.add(count, of_form, s, backend);
+            parts.linear.add_packed(of_form, &s, backend);
             let of_block = |l: usize, k: usize| &self.columns[l][segment.under + k];
-            parts.blocks[segment.block].add(count, of_block, s, backend);
+            parts.blocks[segment.block].add_packed(of_block, &s, backend);
             let of_row = |i: usize, k: usize| match i {
                 ALPHA => &self.public.alphas[segment.first + k],
                 PRODUCT.. => &scalars.products[i - PRODUCT][segment.offset + k],
                 TURNED.. => &turned[i - TURNED][segment.offset + k],
                 _ => &scalars.columns[i - SCALAR][segment.offset + k],
             };
-            parts.rows[segment.row].add(count, of_row, s, backend);
+            parts.rows[segment.row].add_packed(of_row, &s, backend);
         }
     }
 

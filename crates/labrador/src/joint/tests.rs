@@ -257,7 +257,7 @@ fn proofs_are_frozen() {
         .collect();
     assert_eq!(
         digest,
-        "75627d273b88ecb7a67b6c0555725b808a417881bb878236d540cce95cc66744"
+        "b939818ce4f32afc445c64881f8c43ba26d80bee669bfed794ff89c9d14c1549"
     );
     for backend in Backend::available() {
         let other = System::on(&statement.bounds(), backend).expect("short enough");

@@ -1,8 +1,11 @@
 //! Products of matrices of ring elements: commitments, and the garbage of all pairs of pieces.
 
+use std::cell::RefCell;
+
 use super::Rq;
 use super::ntt::{Bound, Ntt};
-use super::rows::{self, PRODUCTS_MAX, Rows};
+use super::product::{LINES, Line, Pair, Product, pack};
+use super::rows::{self, PRODUCTS_MAX, Rows, SIZE};
 use crate::kernel::{Backend, Pass, Vectors};
 
 /// Terms of a sum that are added at a time.
@@ -10,19 +13,81 @@ pub(crate) const DEPTH: usize = PRODUCTS_MAX;
 
 /// `sum_k a[i][k] b[j][k]` for every row `i` and column `j`.
 pub(crate) struct Matrix {
+    rows: usize,
     columns: usize,
     triangle: bool,
-    sums: Vec<Rows>,
+    /// For each line of a polynomial that of all sums, row by row.
+    sums: Vec<Line>,
     /// Of the coefficients of all sums.
     bound: Bound,
+}
+
+/// The elements of the rows or of the columns of a product, as [`Matrix::add_packed`] reads them.
+pub(crate) struct Packed {
+    count: usize,
+    terms: usize,
+    pairs: Vec<Pair>,
+    bound: Bound,
+}
+
+thread_local! {
+    /// Memory of what a thread packed before, at most two at a time: new memory for each sum would
+    /// cost as much as the sum.
+    static BUFFERS: RefCell<Vec<Vec<Pair>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Packed {
+    fn drop(&mut self) {
+        let pairs = std::mem::take(&mut self.pairs);
+        // A thread that ends keeps nothing.
+        let _ = BUFFERS.try_with(|buffers| buffers.borrow_mut().push(pairs));
+    }
+}
+
+impl Packed {
+    /// Of up to [`DEPTH`] terms: `of(i, k)` is element `k` of row or column `i`.
+    ///
+    /// # Panics
+    /// If there are more terms.
+    pub(crate) fn new<'a>(
+        count: usize,
+        terms: usize,
+        of: impl Fn(usize, usize) -> &'a Ntt,
+        backend: Backend,
+    ) -> Self {
+        assert!(terms <= DEPTH, "{terms} terms at a time");
+        let depth = terms.next_multiple_of(2);
+        let mut bound = Bound::ZERO;
+        let mut elements = Vec::with_capacity(count * depth);
+        for i in 0..count {
+            for k in 0..terms {
+                let element = of(i, k);
+                bound = bound.or(element.bound());
+                elements.push(element.rows());
+            }
+            elements.resize((i + 1) * depth, &Rows::ZERO);
+        }
+        let mut pairs = BUFFERS
+            .with(|buffers| buffers.borrow_mut().pop())
+            .unwrap_or_default();
+        pairs.resize(elements.len() / 2 * LINES, Pair::ZERO);
+        backend.run(Pack(&mut pairs, &elements));
+        Self {
+            count,
+            terms,
+            pairs,
+            bound,
+        }
+    }
 }
 
 impl Matrix {
     pub(crate) fn zero(rows: usize, columns: usize) -> Self {
         Self {
+            rows,
             columns,
             triangle: false,
-            sums: vec![Rows::ZERO; rows * columns],
+            sums: vec![Line::ZERO; rows * columns * LINES],
             bound: Bound::ZERO,
         }
     }
@@ -46,36 +111,73 @@ impl Matrix {
         b: impl Fn(usize, usize) -> &'a Ntt,
         backend: Backend,
     ) {
+        if self.columns == 1 {
+            return self.add_column(terms, a, b, backend);
+        }
+        self.add_packed(a, &Packed::new(self.columns, terms, b, backend), backend);
+    }
+
+    /// [`Matrix::add`] for one column, where every `a(i, k)` is read once and nothing is won by
+    /// packing it.
+    fn add_column<'a>(
+        &mut self,
+        terms: usize,
+        a: impl Fn(usize, usize) -> &'a Ntt,
+        b: impl Fn(usize, usize) -> &'a Ntt,
+        backend: Backend,
+    ) {
         assert!(terms <= DEPTH, "{terms} terms at a time");
-        let depth = terms.next_multiple_of(2);
-        let rows = self.sums.len() / self.columns.max(1);
-        let gather = |count: usize, of: &dyn Fn(usize, usize) -> &'a Ntt| {
-            let mut bound = Bound::ZERO;
-            let mut out = Vec::with_capacity(count * depth);
-            for i in 0..count {
-                for k in 0..terms {
-                    let element = of(i, k);
-                    bound = bound.or(element.bound());
-                    out.push(element.rows());
-                }
-                out.resize((i + 1) * depth, &Rows::ZERO);
+        let mut bound = Bound::ZERO;
+        for i in 0..self.rows {
+            let terms: Vec<(&Ntt, &Ntt)> = (0..terms).map(|k| (a(i, k), b(0, k))).collect();
+            let bounds = terms.iter().map(|(a, b)| a.bound().times(b.bound()));
+            bound = bound.or(bounds.fold(Bound::ZERO, Bound::plus));
+            let pairs: Vec<_> = terms.iter().map(|(a, b)| (a.rows(), b.rows())).collect();
+            let mut sum = self.sum(i);
+            backend.run(AddProducts(&mut sum, &pairs));
+            let lines = self.sums[i..].iter_mut().step_by(self.rows);
+            for (line, from) in lines.zip(sum.0.as_chunks().0) {
+                line.0 = *from;
             }
-            (out, bound)
-        };
-        let (left, left_bound) = gather(rows, &a);
-        let (right, right_bound) = gather(self.columns, &b);
-        if left.is_empty() || right.is_empty() {
+        }
+        self.bound = self.bound.plus(bound);
+    }
+
+    /// The residues of sum `index`.
+    fn sum(&self, index: usize) -> Rows {
+        let mut rows = Rows([0; SIZE]);
+        let lines = self.sums[index..].iter().step_by(self.rows * self.columns);
+        for (to, line) in rows.0.as_chunks_mut().0.iter_mut().zip(lines) {
+            *to = line.0;
+        }
+        rows
+    }
+
+    /// Adds the products of the rows `a(i, k)` and of packed columns.
+    ///
+    /// # Panics
+    /// If there are not as many columns as the matrix has.
+    pub(crate) fn add_packed<'a>(
+        &mut self,
+        a: impl Fn(usize, usize) -> &'a Ntt,
+        b: &Packed,
+        backend: Backend,
+    ) {
+        assert_eq!(b.count, self.columns, "columns of a product");
+        let a = Packed::new(self.rows, b.terms, a, backend);
+        if a.pairs.is_empty() || b.pairs.is_empty() {
             return;
         }
-        let sum = left_bound.times(right_bound).many(terms);
-        self.bound = self.bound.plus(sum);
-        backend.run(AddMatrix {
+        self.bound = self.bound.plus(a.bound.times(b.bound).many(a.terms));
+        backend.run(AddProduct(Product {
             out: &mut self.sums,
-            a: &left,
-            b: &right,
-            depth,
+            a: &a.pairs,
+            b: &b.pairs,
+            pairs: a.terms.div_ceil(2),
+            rows: self.rows,
+            columns: self.columns,
             triangle: self.triangle,
-        });
+        }));
     }
 
     /// Adds another matrix of the same shape.
@@ -89,27 +191,26 @@ impl Matrix {
     /// # Panics
     /// If the numbers of both differ.
     pub(crate) fn add_to_rows(&mut self, elements: &[Ntt], backend: Backend) {
-        assert!(self.columns == 1 && elements.len() == self.sums.len());
+        assert!(self.columns == 1 && elements.len() == self.rows);
         let bounds = elements.iter().map(Ntt::bound);
-        self.bound = self.bound.plus(bounds.fold(Bound::ZERO, Bound::or));
-        for (sum, element) in self.sums.iter_mut().zip(elements) {
-            let (to, from) = (
-                std::slice::from_mut(sum),
-                std::slice::from_ref(element.rows()),
-            );
-            backend.run(AddAll(to, from));
+        let bound = bounds.fold(Bound::ZERO, Bound::or);
+        let mut lines = Vec::with_capacity(self.sums.len());
+        for line in 0..LINES {
+            let of = |element: &Ntt| Line(element.rows().0.as_chunks().0[line]);
+            lines.extend(elements.iter().map(of));
         }
+        self.bound = self.bound.plus(bound);
+        backend.run(AddAll(&mut self.sums, &lines));
     }
 
     /// The sum of row `i` and column `j`.
     pub(crate) fn get(&self, i: usize, j: usize) -> Ntt {
-        Ntt::of_rows(self.sums[i * self.columns + j].clone(), self.bound)
+        Ntt::of_rows(self.sum(i * self.columns + j), self.bound)
     }
 
     /// All sums, row by row; of a triangle those that are needed.
     pub(crate) fn elements(&self, backend: Backend) -> Vec<Rq> {
-        let rows = self.sums.len() / self.columns.max(1);
-        let places = (0..rows).flat_map(|i| {
+        let places = (0..self.rows).flat_map(|i| {
             let first = if self.triangle { i } else { 0 };
             (first..self.columns).map(move |j| (i, j))
         });
@@ -118,24 +219,40 @@ impl Matrix {
     }
 }
 
-struct AddMatrix<'a> {
-    out: &'a mut [Rows],
-    a: &'a [&'a Rows],
-    b: &'a [&'a Rows],
-    depth: usize,
-    triangle: bool,
-}
+struct Pack<'a>(&'a mut [Pair], &'a [&'a Rows]);
 
-impl Pass for AddMatrix<'_> {
+impl Pass for Pack<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self) {
-        rows::add_matrix::<V>(self.out, self.a, self.b, self.depth, self.triangle);
+        pack::<V>(self.0, self.1);
     }
 }
 
-struct AddAll<'a>(&'a mut [Rows], &'a [Rows]);
+struct AddProduct<'a>(Product<'a>);
+
+impl Pass for AddProduct<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        self.0.add::<V>();
+    }
+}
+
+struct AddProducts<'a>(&'a mut Rows, &'a [(&'a Rows, &'a Rows)]);
+
+impl Pass for AddProducts<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        rows::add_products::<V>(self.0, self.1);
+    }
+}
+
+struct AddAll<'a>(&'a mut [Line], &'a [Line]);
 
 impl Pass for AddAll<'_> {
     type Output = ();
@@ -143,7 +260,7 @@ impl Pass for AddAll<'_> {
     #[inline(always)]
     fn run<V: Vectors>(self) {
         for (a, b) in self.0.iter_mut().zip(self.1) {
-            rows::add::<V>(a, b);
+            rows::add::<V>(&mut a.0, &b.0);
         }
     }
 }

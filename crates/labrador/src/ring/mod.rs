@@ -3,11 +3,12 @@
 
 mod matrix;
 mod ntt;
+mod product;
 mod residues;
 mod rows;
 mod transform;
 
-pub(crate) use matrix::{DEPTH, Matrix};
+pub(crate) use matrix::{DEPTH, Matrix, Packed};
 pub use ntt::Ntt;
 
 /// Degree of the ring: `R = Z[X]/(X^64 + 1)`.

@@ -219,7 +219,7 @@ impl Ntt {
     #[inline(always)]
     pub fn add_in<V: Vectors>(&mut self, other: &Self) {
         self.bound = self.bound.plus(other.bound);
-        rows::add::<V>(&mut self.rows, &other.rows);
+        rows::add::<V>(&mut self.rows.0, &other.rows.0);
     }
 
     /// The product.

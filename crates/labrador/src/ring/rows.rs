@@ -122,13 +122,13 @@ pub(super) fn multiply<V: Vectors>(a: &Rows, b: &Rows) -> Rows {
     out
 }
 
-/// Adds reduced values to reduced values, reduced.
+/// Adds reduced values to as many reduced values, reduced.
 #[inline(always)]
-pub(super) fn add<V: Vectors>(a: &mut Rows, b: &Rows) {
+pub(super) fn add<V: Vectors>(a: &mut [i16], b: &[i16]) {
     let mut at = 0;
-    while at < SIZE {
-        let sum = V::Wide::load(&a.0[at..]).add(V::Wide::load(&b.0[at..]));
-        barrett(sum).store(&mut a.0[at..]);
+    while at < a.len() {
+        let sum = V::Wide::load(&a[at..]).add(V::Wide::load(&b[at..]));
+        barrett(sum).store(&mut a[at..]);
         at += <V::Wide as Vector>::LANES;
     }
 }
@@ -166,111 +166,12 @@ static ZERO: Rows = Rows::ZERO;
 /// `32 * 6858^2 / 2^16 + p/2` is below `2^15`, the second product below 10,300, the sum below
 /// 17,200.
 #[inline(always)]
-fn add_sums<V: Vector>(values: &mut [i16], sums: V::Sums) {
+pub(super) fn add_sums<V: Vector>(values: &mut [i16], sums: V::Sums) {
     let (low, high) = V::halves(sums);
     let quotient = low.mul_low(V::repeat(&TABLES.p_inv));
     let once = high.sub(quotient.mul_high(V::repeat(&TABLES.p)));
     let twice = by_factor(once, &TABLES.square);
     barrett(V::load(values).add(twice)).store(values);
-}
-
-/// The product of two matrices of reduced values, added to a third: `out[i][j] +=
-/// sum_k a[i][k] b[j][k]` for `k` below `depth`, which is at most [`PRODUCTS_MAX`]. With
-/// `triangle` only `j >= i` is needed, and the others are arbitrary.
-///
-/// Four rows times two columns at a time: two pairs of vectors are loaded for eight products, those
-/// of the rows are paired once for all columns, and all sums stay in registers.
-#[inline(always)]
-pub(super) fn add_matrix<V: Vectors>(
-    out: &mut [Rows],
-    a: &[&Rows],
-    b: &[&Rows],
-    depth: usize,
-    triangle: bool,
-) {
-    debug_assert!(depth > 0 && depth <= PRODUCTS_MAX && depth.is_multiple_of(2));
-    let (rows, columns) = (a.len() / depth, b.len() / depth);
-    for at in (0..SIZE).step_by(<V::Wide as Vector>::LANES) {
-        let mut row = 0;
-        while row < rows {
-            let first = if triangle { row } else { 0 };
-            let (a, b) = (&a[row * depth..], &b[first * depth..]);
-            let out = &mut out[row * columns + first..];
-            if row + 4 <= rows {
-                add_rows::<V::Wide, 4>(out, columns, a, b, depth, at);
-                row += 4;
-            } else {
-                add_rows::<V::Wide, 1>(out, columns, a, b, depth, at);
-                row += 1;
-            }
-        }
-    }
-}
-
-/// One vector of `H` rows times all columns.
-#[inline(always)]
-fn add_rows<V: Vector, const H: usize>(
-    out: &mut [Rows],
-    columns: usize,
-    a: &[&Rows],
-    b: &[&Rows],
-    depth: usize,
-    at: usize,
-) {
-    let mut left = [[(V::load(&ZERO.0), V::load(&ZERO.0)); H]; PRODUCTS_MAX / 2];
-    for (pair, left) in left[..depth / 2].iter_mut().enumerate() {
-        for (row, left) in left.iter_mut().enumerate() {
-            let (x, y) = (a[row * depth + 2 * pair], a[row * depth + 2 * pair + 1]);
-            *left = V::load(&x.0[at..]).interleave(V::load(&y.0[at..]));
-        }
-    }
-    let left = &left[..depth / 2];
-    let count = b.len() / depth;
-    let mut column = 0;
-    while column < count {
-        let (b, out) = (&b[column * depth..], &mut out[column..]);
-        if column + 2 <= count {
-            add_block::<V, H, 2>(out, columns, left, b, at);
-            column += 2;
-        } else {
-            add_block::<V, H, 1>(out, columns, left, b, at);
-            column += 1;
-        }
-    }
-}
-
-/// One vector of `H` rows times `W` columns, from the first on.
-#[inline(always)]
-fn add_block<V: Vector, const H: usize, const W: usize>(
-    out: &mut [Rows],
-    columns: usize,
-    left: &[[(V, V); H]],
-    b: &[&Rows],
-    at: usize,
-) {
-    let depth = 2 * left.len();
-    let mut sums = [[V::no_sums(); W]; H];
-    for (pair, left) in left.iter().enumerate() {
-        let mut right = [(V::load(&ZERO.0), V::load(&ZERO.0)); W];
-        for (column, right) in right.iter_mut().enumerate() {
-            let (x, y) = (
-                b[column * depth + 2 * pair],
-                b[column * depth + 2 * pair + 1],
-            );
-            *right = V::load(&x.0[at..]).interleave(V::load(&y.0[at..]));
-        }
-        for (left, sums) in left.iter().zip(&mut sums) {
-            for (sums, &right) in sums.iter_mut().zip(&right) {
-                *sums = V::accumulate(*sums, *left, right);
-            }
-        }
-    }
-    for (row, sums) in sums.into_iter().enumerate() {
-        for (column, sums) in sums.into_iter().enumerate() {
-            let values = &mut out[row * columns + column].0;
-            add_sums::<V>(&mut values[at..at + V::LANES], sums);
-        }
-    }
 }
 
 /// The integers modulo `Q` with these values at the roots, by the explicit Chinese remainder
