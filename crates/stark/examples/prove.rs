@@ -1,7 +1,8 @@
 //! Times a proof of openings of the compact set: `prove [openings] [threads] [kernel] [fast|small]`.
 //!
-//! The openings have keys made up for them, each with its own tree path; nothing is signed.
+//! Also prints the time of each step of the last proof. The openings have keys made up for them, each with its own tree path; nothing is signed.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use alphorn_stark::arith::compress;
@@ -10,7 +11,7 @@ use alphorn_stark::field::P;
 use alphorn_stark::proof::{Registry, prove_succinct, verify_succinct_on};
 use alphorn_stark::statement::{Statement, registry_digest};
 use alphorn_stark::whir::Preset;
-use alphorn_stark::{Backend, Exec, Fp};
+use alphorn_stark::{Backend, Exec, Fp, Watch};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -50,6 +51,36 @@ fn opening(chains: &Chains, index: usize) -> Opening {
         }
     }
     opening
+}
+
+/// Remembers when steps begin.
+#[derive(Default)]
+struct Steps(Mutex<Vec<(&'static str, Instant)>>);
+
+impl Watch for Steps {
+    fn step(&self, name: &'static str) {
+        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.push((name, Instant::now()));
+    }
+}
+
+impl Steps {
+    /// Adds up the steps of one name, which end now.
+    fn print(self) {
+        let begun = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ends = begun.iter().skip(1).map(|(_, at)| *at);
+        let ends = ends.chain([Instant::now()]);
+        let mut sums: Vec<(&str, Duration)> = Vec::new();
+        for ((name, at), end) in begun.iter().zip(ends) {
+            match sums.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => *sum += end - *at,
+                None => sums.push((name, end - *at)),
+            }
+        }
+        for (name, sum) in sums {
+            println!("{name:20} {:8.1} ms", sum.as_secs_f64() * 1e3);
+        }
+    }
 }
 
 /// The value, and the least time of some runs.
@@ -110,6 +141,10 @@ fn main() -> Result<(), Failure> {
     })?;
     let bytes = proof.to_bytes(relation, &preset).len();
     let rate = count as f64 / (filled + proved).as_secs_f64();
+    let steps = Steps::default();
+    let watched = exec.with_watch(&steps);
+    prove_succinct(watched, relation, &preset, &public, &witness)?;
+    steps.print();
     println!(
         "{count} openings, {threads} threads, {backend}, {}: witness {filled:.1?}, proof {proved:.1?} \
          ({rate:.0}/s), {bytes} bytes, verified in {verified:.1?}",

@@ -1,5 +1,6 @@
 //! Claims on committed cells, and the ledger that none is forgotten.
 
+use crate::exec::Exec;
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::multilinear::eq_table;
@@ -130,13 +131,13 @@ impl Committed<'_> {
     }
 
     /// The sum of a part.
-    pub fn sum(&self, part: &Part<Ext>) -> Ext {
+    pub fn sum(&self, exec: Exec<'_>, part: &Part<Ext>) -> Ext {
         match part {
             Part::Groups {
                 groups,
                 cells,
                 lanes,
-            } => self.groups_sum(groups, cells, lanes),
+            } => self.groups_sum(exec, groups, cells, lanes),
             Part::Point {
                 column,
                 scale,
@@ -149,20 +150,17 @@ impl Committed<'_> {
         }
     }
 
-    fn groups_sum(&self, groups: &[Ext], cells: &[Ext], lanes: &[Ext]) -> Ext {
+    fn groups_sum(&self, exec: Exec<'_>, groups: &[Ext], cells: &[Ext], lanes: &[Ext]) -> Ext {
         let eq = eq_table(Ext::ONE, lanes);
         let group_slices = cells.len() * eq.len() / self.shape.slice();
-        let group = |g: usize| &self.slices[2 + g * group_slices..][..group_slices];
-        let mut sum = Ext::ZERO;
-        for (g, weight) in groups.iter().enumerate() {
-            let rows = group(g)
-                .iter()
-                .flat_map(|slice| slice.chunks_exact(eq.len()));
+        let sums = exec.map(groups.len(), |g| {
+            let slices = &self.slices[2 + g * group_slices..][..group_slices];
+            let rows = slices.iter().flat_map(|slice| slice.chunks_exact(eq.len()));
             let used = cells.iter().zip(rows).filter(|(w, _)| **w != Ext::ZERO);
             let of_group: Ext = used.map(|(w, row)| *w * weighted(&eq, row)).sum();
-            sum += *weight * of_group;
-        }
-        sum
+            groups[g] * of_group
+        });
+        sums.into_iter().sum()
     }
 }
 
@@ -173,6 +171,7 @@ fn weighted(weights: &[Ext], values: &[Fp]) -> Ext {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Backend;
     use crate::multilinear::evaluate;
     use crate::test_random::Random;
 
@@ -192,6 +191,7 @@ mod tests {
     #[test]
     fn parts_are_weighted_sums_of_what_is_committed() {
         let mut random = Random::new(1);
+        let exec = Exec::new(Backend::portable(), None);
         // Two groups of two slices: sixteen cells of two instances.
         let slices: Vec<Vec<Fp>> = (0..6)
             .map(|_| (0..16).map(|_| random.fp()).collect())
@@ -214,10 +214,13 @@ mod tests {
                 scale,
                 point: point.clone(),
             };
-            assert_eq!(committed.sum(&part), scale * evaluate(&values, &point));
+            assert_eq!(
+                committed.sum(exec, &part),
+                scale * evaluate(&values, &point)
+            );
             let weights = vec![Ext::ZERO, scale];
             let part = Part::Weights { column, weights };
-            assert_eq!(committed.sum(&part), scale * values[1]);
+            assert_eq!(committed.sum(exec, &part), scale * values[1]);
         }
         let (groups, cells, lanes) = (random.exts(2), random.exts(16), random.exts(1));
         let mut expected = Ext::ZERO;
@@ -234,6 +237,6 @@ mod tests {
             cells,
             lanes,
         };
-        assert_eq!(committed.sum(&part), expected);
+        assert_eq!(committed.sum(exec, &part), expected);
     }
 }

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::claims::Claimed;
+use crate::exec::Stopped;
 
 /// Why a verifier refuses: one variant for each check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -103,6 +104,9 @@ pub enum ProveError {
     /// The statement is one that no proof is accepted for.
     #[error("the statement cannot be proved: {0}")]
     Statement(#[from] VerifyError),
+    /// Nobody waits for the proof any more.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     /// There is more of something than fits.
     #[error("{got} {what}, at most {max} fit")]
     Capacity {

@@ -49,7 +49,7 @@ mod vector;
 pub mod whir;
 
 pub use error::{ProveError, VerifyError};
-pub use exec::Exec;
+pub use exec::{Exec, Stopped, Watch};
 pub use extension::Ext;
 pub use field::Fp;
 pub use kernel::{Backend, BackendError, Packed, Pass};

@@ -11,13 +11,13 @@
 
 use crate::arith::Arith;
 use crate::error::VerifyError;
-use crate::exec::Exec;
+use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::kernel::{Packed, Pass};
 use crate::multilinear::eq_table;
 use crate::sumcheck::{prove_small, quadratic, read_round, send_round};
 use crate::transcript::{Channel, Sender};
-use crate::vector::{Planes, Vector};
+use crate::vector::{Planes, Vector, eq_planes};
 
 /// Elements a round's polynomial takes.
 const DEGREE: usize = 2;
@@ -110,9 +110,11 @@ impl Pass for RoundSums<'_> {
                 high[i] = self.halves[i].load(half + x);
                 slope[i] = high[i].sub(low[i]);
             }
-            for (sum, [p0, p1, q0, q1]) in sums.iter_mut().zip([low, high, slope]) {
+            let points = [low, high, slope];
+            for k in 0..3 {
+                let [p0, p1, q0, q1] = points[k];
                 let value = p0.mul(q1).add(q0.mul(p1.add(lambda.mul(q1))));
-                *sum = sum.add(weight.mul(value));
+                sums[k] = sums[k].add(weight.mul(value));
             }
         }
         [sums[0].total(), sums[1].total(), sums[2].total()]
@@ -126,6 +128,9 @@ fn layer_value<E: crate::multilinear::Scalar>([p0, p1, q0, q1]: [E; 4], lambda: 
 
 /// Proves that the fractions of the used groups sum up to zero.
 ///
+/// # Errors
+/// [`Stopped`] if nobody waits for it.
+///
 /// # Panics
 /// If there are more groups than the cube has, or one of another size.
 pub(crate) fn prove(
@@ -133,13 +138,13 @@ pub(crate) fn prove(
     exec: Exec<'_>,
     cube: Cube,
     groups: Vec<Group>,
-) -> Leaves<Ext> {
+) -> Result<Leaves<Ext>, Stopped> {
     assert!(groups.len() <= 1 << cube.groups_log2, "groups fit the cube");
     let mut layers = vec![groups];
     for log2 in (0..cube.within_log2).rev() {
         let above = &layers[layers.len() - 1];
         let backend = exec.backend_for(1 << log2);
-        layers.push(exec.map(above.len(), |g| backend.run(AddHalves(&above[g]))));
+        layers.push(exec.try_map(above.len(), |g| backend.run(AddHalves(&above[g])))?);
     }
     let mut tops = vec![group_sums(cube, &layers[cube.within_log2])];
     while tops[tops.len() - 1][0].len() > 1 {
@@ -166,9 +171,9 @@ pub(crate) fn prove(
         leaves.groups.insert(0, mu);
     }
     for layer in layers[..cube.within_log2].iter().rev() {
-        prove_layer(sender, exec, cube, layer, &mut leaves);
+        prove_layer(sender, exec, cube, layer, &mut leaves)?;
     }
-    leaves
+    Ok(leaves)
 }
 
 /// The sums of the groups, unused ones 0/1.
@@ -218,7 +223,7 @@ fn prove_layer(
     cube: Cube,
     layer: &[Group],
     leaves: &mut Leaves<Ext>,
-) {
+) -> Result<(), Stopped> {
     let lambda = sender.challenge();
     let mut halves: Vec<Halves> = exec.map(layer.len(), |g| {
         let [p, q] = [&layer[g].p, &layer[g].q].map(Planes::halves);
@@ -228,16 +233,16 @@ fn prove_layer(
     let weights = eq_table(Ext::ONE, &leaves.groups);
     let mut within = Vec::with_capacity(leaves.within.len() + 1);
     for round in 0..leaves.within.len() {
-        let rest = Planes::from_exts(&eq_table(Ext::ONE, &leaves.within[round + 1..]));
+        let rest = eq_planes(exec, Ext::ONE, &leaves.within[round + 1..]);
         let backend = exec.backend_for(rest.len());
-        let sums = exec.map(halves.len(), |g| {
+        let sums = exec.try_map(halves.len(), |g| {
             let (halves, weights) = (&halves[g], &rest);
             backend.run(RoundSums {
                 halves,
                 weights,
                 lambda,
             })
-        });
+        })?;
         // Where p = 0 and q = 1 throughout, h is constant: not sent.
         let mut total = [Ext::ZERO; 3];
         for (weight, sums) in weights.iter().zip(sums) {
@@ -262,6 +267,7 @@ fn prove_layer(
     let mu = join_halves(sender, values, leaves);
     within.insert(0, mu);
     (leaves.groups, leaves.within) = (groups, within);
+    Ok(())
 }
 
 /// Verifies that fractions sum up to zero, up to their values at one point.

@@ -70,6 +70,15 @@ impl Shape {
         groups_slice: 138,
     };
 
+    /// Up to 177 groups of the compact set in one proof: to measure what that costs. Its proofs are in
+    /// no message, and recursion has no place for them.
+    pub const WIDE: Shape = Shape {
+        bus_groups_log2: 8,
+        unit_groups_log2: 8,
+        slices_log2: 10,
+        ..Shape::STANDARD
+    };
+
     /// Instances of a group.
     pub fn lanes(&self) -> usize {
         1 << self.lanes_log2

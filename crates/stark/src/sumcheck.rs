@@ -11,7 +11,7 @@
 
 use crate::arith::Arith;
 use crate::error::VerifyError;
-use crate::exec::Exec;
+use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::{Fp, P};
 use crate::multilinear::{Scalar, horner};
@@ -71,22 +71,22 @@ pub(crate) fn send_round(sender: &mut Sender, coefficients: &[Ext]) -> Ext {
 }
 
 /// Sends a plain round of degree 2 by its constant and leading coefficients, with a proof of work of
-/// `bits`; returns the challenge, and makes the claim the next one.
+/// `bits`; returns the challenge, and makes the claim the next one. Fails if `exec` is stopped.
 pub(crate) fn prove_product_round(
     sender: &mut Sender,
     exec: Exec<'_>,
     claim: &mut Ext,
     [constant, leading]: [Ext; 2],
     bits: Option<u32>,
-) -> Ext {
+) -> Result<Ext, Stopped> {
     let linear = *claim - constant - constant - leading;
     sender.send(&[linear, leading]);
     if let Some(bits) = bits {
-        sender.grind(exec, bits);
+        sender.grind(exec, bits)?;
     }
     let x = sender.challenge();
     *claim = constant + x * (linear + x * leading);
-    x
+    Ok(x)
 }
 
 /// Coefficients of a polynomial of degree 2 from h(0), h(1) and its leading coefficient.

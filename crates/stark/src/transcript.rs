@@ -7,7 +7,7 @@
 
 use crate::arith::{Arith, DIGEST, compress};
 use crate::error::VerifyError;
-use crate::exec::Exec;
+use crate::exec::{Exec, Stopped};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 
@@ -265,11 +265,15 @@ impl Sender {
     }
 
     /// Finds and writes the smallest nonce: see [`Channel::check_work`].
-    pub(crate) fn grind(&mut self, exec: Exec<'_>, bits: u32) {
+    ///
+    /// # Errors
+    /// [`Stopped`] if nobody waits for it.
+    pub(crate) fn grind(&mut self, exec: Exec<'_>, bits: u32) -> Result<(), Stopped> {
+        exec.step("proof of work")?;
         let mask = (1u32 << bits) - 1;
         let tiles = exec.threads();
         for start in (0u64..).step_by(GRIND * tiles) {
-            let found = exec.map(tiles, |tile| {
+            let found = exec.try_map(tiles, |tile| {
                 let start = start + (tile * GRIND) as u64;
                 let mut states = [[Fp::ZERO; 2 * DIGEST]; GRIND];
                 for (i, state) in states.iter_mut().enumerate() {
@@ -279,14 +283,15 @@ impl Sender {
                 exec.backend().compress_16(&mut states);
                 let found = states.iter().position(|s| s[0].canonical() & mask == 0);
                 found.map(|found| start + found as u64)
-            });
+            })?;
             // Tiles are in order, so the first find is the smallest nonce.
             if let Some(nonce) = found.into_iter().flatten().next() {
                 let block = nonce_block(nonce);
                 self.send_base(&block[..2]);
-                return;
+                break;
             }
         }
+        Ok(())
     }
 
     /// Elements written so far.

@@ -1,8 +1,10 @@
 //! Vectors of extension elements, as five planes of base elements.
 
+use crate::exec::Exec;
 use crate::extension::{DEGREE, Ext};
 use crate::field::{Fp, P};
 use crate::kernel::{Backend, Packed, Pass};
+use crate::multilinear::eq_table;
 
 /// Many elements: one plane for each coefficient.
 #[derive(Clone, Debug, Default)]
@@ -166,6 +168,37 @@ impl Pass for Dot<'_> {
     }
 }
 
+/// Coordinates of eq that are the inner ones: a table of 2^this is made element by element.
+const EQ_INNER_LOG2: usize = 7;
+
+/// scale · eq(point, x) for all x.
+pub(crate) fn eq_planes(exec: Exec<'_>, scale: Ext, point: &[Ext]) -> Planes {
+    let (outer, inner) = point.split_at(point.len().saturating_sub(EQ_INNER_LOG2));
+    let inner = Planes::from_exts(&eq_table(Ext::ONE, inner));
+    let outer = eq_table(scale, outer);
+    exec.backend_for(inner.len()).run(Outer(&outer, &inner))
+}
+
+/// outer ⊗ inner.
+pub(crate) struct Outer<'a>(pub(crate) &'a [Ext], pub(crate) &'a Planes);
+
+impl Pass for Outer<'_> {
+    type Output = Planes;
+
+    #[inline(always)]
+    fn run<V: Packed>(self) -> Planes {
+        let inner = self.1.len();
+        let mut out = Planes::zero(self.0.len() * inner);
+        for (i, weight) in self.0.iter().enumerate() {
+            let weight = Vector::<V>::splat(*weight);
+            for x in (0..inner).step_by(V::LANES) {
+                out.store(i * inner + x, weight.mul(self.1.load(x)));
+            }
+        }
+        out
+    }
+}
+
 struct Fold<'a>(&'a Planes, Ext);
 
 impl Pass for Fold<'_> {
@@ -221,8 +254,9 @@ impl<V: Packed> Vector<V> {
     #[inline(always)]
     pub(crate) fn add(self, other: Self) -> Self {
         let mut out = self.0;
-        for (x, y) in out.iter_mut().zip(other.0) {
-            *x = x.add(y);
+        // By reference: an iterator over vectors themselves is a function without the instruction set.
+        for (x, y) in out.iter_mut().zip(&other.0) {
+            *x = x.add(*y);
         }
         Vector(out)
     }
@@ -230,8 +264,9 @@ impl<V: Packed> Vector<V> {
     #[inline(always)]
     pub(crate) fn sub(self, other: Self) -> Self {
         let mut out = self.0;
-        for (x, y) in out.iter_mut().zip(other.0) {
-            *x = x.sub(y);
+        // By reference: an iterator over vectors themselves is a function without the instruction set.
+        for (x, y) in out.iter_mut().zip(&other.0) {
+            *x = x.sub(*y);
         }
         Vector(out)
     }
@@ -309,7 +344,7 @@ impl<V: Packed> Vector<V> {
     pub(crate) fn total(self) -> Ext {
         let mut sums = [Fp::ZERO; DEGREE];
         let mut lanes = [Fp::ZERO; 16];
-        for (sum, plane) in sums.iter_mut().zip(self.0) {
+        for (sum, plane) in sums.iter_mut().zip(&self.0) {
             plane.store(&mut lanes);
             let words = lanes[..V::LANES].iter().map(|x| u64::from(x.word()));
             *sum = Fp::from_word((words.sum::<u64>() % u64::from(P)) as u32);
@@ -345,6 +380,20 @@ mod tests {
             }
             let row = |i: usize| std::array::from_fn(|k| planes[k].get(i));
             ((0..V::LANES).map(row).collect(), a.total())
+        }
+    }
+
+    #[test]
+    fn eq_is_that_of_the_table() {
+        let mut random = Random::new(6);
+        for coordinates in [0, 1, 4, 7, 10] {
+            let (scale, point) = (random.ext(), random.exts(coordinates));
+            let expected = eq_table(scale, &point);
+            for backend in Backend::available() {
+                let planes = eq_planes(Exec::new(backend, None), scale, &point);
+                let values: Vec<Ext> = (0..planes.len()).map(|i| planes.get(i)).collect();
+                assert_eq!(values, expected, "{backend}");
+            }
         }
     }
 

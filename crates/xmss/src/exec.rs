@@ -1,32 +1,41 @@
-//! Where a computation runs: the kernel, the threads, and who may ask it to end.
+//! Where a computation runs: the kernel, the threads, and who watches it.
 
 use alphorn_scheme::Pulse;
-use alphorn_stark::Backend;
+use alphorn_stark::{Backend, Watch};
 use rayon::prelude::*;
 
-/// Kernel, thread pool and stop flag of a computation.
+/// Kernel, thread pool and watch of a computation.
 #[derive(Clone, Copy)]
 pub struct Exec<'a> {
     backend: Backend,
     pool: Option<&'a rayon::ThreadPool>,
-    pulse: Option<&'a Pulse>,
+    watch: Option<&'a dyn Watch>,
+}
+
+/// A job's pulse as its watch.
+pub(crate) struct Watched(pub(crate) Pulse);
+
+impl Watch for Watched {
+    fn stopped(&self) -> bool {
+        self.0.beat_and_stopped()
+    }
 }
 
 impl<'a> Exec<'a> {
-    /// On the calling thread if there is no pool.
+    /// On the calling thread if there is no pool; nobody watches.
     pub fn new(backend: Backend, pool: Option<&'a rayon::ThreadPool>) -> Exec<'a> {
         Exec {
             backend,
             pool,
-            pulse: None,
+            watch: None,
         }
     }
 
-    /// The same, under a pulse that may ask it to end.
+    /// The same with a watch, which may ask it to end.
     #[must_use]
-    pub fn with_pulse(self, pulse: &'a Pulse) -> Exec<'a> {
+    pub fn with_watch(self, watch: &'a dyn Watch) -> Exec<'a> {
         Exec {
-            pulse: Some(pulse),
+            watch: Some(watch),
             ..self
         }
     }
@@ -36,14 +45,18 @@ impl<'a> Exec<'a> {
         self.backend
     }
 
-    /// The same for the proof system, which does not look at the pulse.
+    /// The same for the proof system.
     pub(crate) fn stark(self) -> alphorn_stark::Exec<'a> {
-        alphorn_stark::Exec::new(self.backend, self.pool)
+        let stark = alphorn_stark::Exec::new(self.backend, self.pool);
+        match self.watch {
+            Some(watch) => stark.with_watch(watch),
+            None => stark,
+        }
     }
 
-    /// Whether the computation is asked to end; tells the supervisor that it lives.
+    /// Whether the computation is asked to end.
     pub(crate) fn stopped(self) -> bool {
-        self.pulse.is_some_and(|pulse| pulse.beat_and_stopped())
+        self.watch.is_some_and(Watch::stopped)
     }
 
     /// f(0), f(1), …, by all threads.

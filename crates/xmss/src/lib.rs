@@ -33,6 +33,7 @@ mod tree;
 mod verify;
 mod watermark;
 
+pub use alphorn_stark::Watch;
 pub use durable::write_durably;
 pub use exec::Exec;
 pub use key::{KeyError, Purpose, SecretKey, SignError, TRIES_MAX, one_time_index};

@@ -14,7 +14,8 @@ mod relation;
 mod tests;
 
 use alphorn_stark::proof::{
-    PartSize, SuccinctProof, prove_succinct, succinct_elements, succinct_parts, verify_succinct_on,
+    PartSize, SuccinctProof, header_bytes, prove_succinct, succinct_elements, succinct_parts,
+    verify_succinct_on,
 };
 use alphorn_stark::statement::Statement;
 use alphorn_stark::{Backend, security};
@@ -102,6 +103,16 @@ impl Proofs {
         }
     }
 
+    /// Proofs of up to 11,328 signatures of the compact set, to measure what they cost: they are no
+    /// evidence of any message.
+    pub fn wide() -> Proofs {
+        Proofs {
+            set: Set::Compact,
+            preset: Preset::WIDE,
+            chains: SetRelation::wide(),
+        }
+    }
+
     /// The set.
     pub fn set(&self) -> Set {
         self.set
@@ -137,8 +148,7 @@ impl Proofs {
         let (relation, groups) = (self.chains.relation(), signatures.div_ceil(self.group()));
         let elements = succinct_elements(relation, &self.preset, groups);
         let slices = relation.slices(groups);
-        // Magic, eight bytes of parameters, a count and numbers of the slices, the body's length.
-        let header_bytes = 4 + 8 + 2 + slices + 4;
+        let header_bytes = header_bytes(relation, groups);
         let instances = groups * self.group();
         let tables: usize = relation.tables.iter().map(|table| table.rows.len()).sum();
         let bus = relation.bus.iter().flatten().count();
@@ -166,7 +176,8 @@ impl Proofs {
     }
 
     /// Proves that members of a registry signed, each once; positions ascend. Every signature is
-    /// verified first, and invalid ones are named before anything is proved.
+    /// verified first, and invalid ones are named before anything is proved. A watch of `exec` is asked
+    /// before every task, so that a stopped proof ends within some milliseconds.
     ///
     /// # Errors
     /// [`ProveError`].
@@ -202,13 +213,11 @@ impl Proofs {
             message,
             signers: &signers,
         };
-        let statement = self.statement(exec.backend(), registry, &claimed);
         let stark = exec.stark();
+        stark.step("witness")?;
+        let statement = self.statement(exec.backend(), registry, &claimed);
         let spoken = (slot, &statement.message[..]);
         let witness = self.chains.witness(stark, spoken, registry, signed)?;
-        if exec.stopped() {
-            return Err(ProveError::Stopped);
-        }
         let public = self.chains.public(&statement, registry.rows());
         let relation = self.chains.relation();
         let proof = prove_succinct(stark, relation, &self.preset, &public, &witness)?;
@@ -256,10 +265,10 @@ impl Proofs {
                 signature,
             });
         }
+        let stark = exec.stark();
+        stark.step("admission")?;
         let verdicts = verify_batch(self.set, &items, exec);
-        if exec.stopped() {
-            return Err(ProveError::Stopped);
-        }
+        stark.go_on()?;
         let bad = signed.iter().zip(verdicts).filter(|(_, holds)| !holds);
         let positions: Vec<u32> = bad.map(|(s, _)| s.position).collect();
         match positions.is_empty() {

@@ -13,7 +13,7 @@ use alphorn_types::{Assignment, Slot, Validator};
 
 use crate::claims::{Wanted, hold, wanted};
 use crate::collection;
-use crate::exec::Exec;
+use crate::exec::{Exec, Watched};
 use crate::key::{Purpose, SignError};
 use crate::params::Set;
 use crate::proof::{ProofRegistry, Proofs};
@@ -262,8 +262,8 @@ impl Scheme for Xmss {
             let max = COMMITTEE_MAX;
             return Err(SchemeError::CommitteeSize { size, max });
         }
-        let pulse = ctx.pulse();
-        let exec = Exec::new(self.backend, ctx.pool()).with_pulse(&pulse);
+        let pulse = Watched(ctx.pulse());
+        let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         Ok(EpochKeys {
             committees: match &self.proofs {
                 Some(proofs) => committees(proofs, registry, assignment, exec)?,
@@ -287,9 +287,9 @@ impl Scheme for Xmss {
         ctx: &mut Ctx<'_, ()>,
     ) -> Result<Signatures, SchemeError> {
         check_permits(slot, items, &permits)?;
-        let pulse = ctx.pulse();
-        let exec = Exec::new(self.backend, ctx.pool()).with_pulse(&pulse);
-        let one_thread = Exec::new(self.backend, None).with_pulse(&pulse);
+        let pulse = Watched(ctx.pulse());
+        let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        let one_thread = Exec::new(self.backend, None).with_watch(&pulse);
         let permits: Vec<_> = permits
             .into_iter()
             .map(|p| std::sync::Mutex::new(Some(p)))
@@ -335,8 +335,8 @@ impl Scheme for Xmss {
         _secret: &[u8; 32],
         ctx: &mut Ctx<'_, ()>,
     ) -> Verdicts {
-        let pulse = ctx.pulse();
-        let exec = Exec::new(self.backend, ctx.pool()).with_pulse(&pulse);
+        let pulse = Watched(ctx.pulse());
+        let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         let mut verdicts = vec![true; claims.len()];
         let (mut all, mut proved) = (Vec::new(), Vec::new());
         for (i, claim) in claims.iter().enumerate() {
@@ -362,7 +362,7 @@ impl Scheme for Xmss {
         for (wanted, holds) in all.iter().zip(held.concat()) {
             verdicts[wanted.claim] &= holds;
         }
-        let one_thread = Exec::new(self.backend, None).with_pulse(&pulse);
+        let one_thread = Exec::new(self.backend, None).with_watch(&pulse);
         let held = exec.map(proved.len(), |i| {
             let (_, proofs, statement, evidence) = proved[i];
             !exec.stopped() && collection::holds(proofs, one_thread, keys, statement, evidence)
@@ -424,8 +424,8 @@ impl Scheme for Xmss {
         match self.proofs_of(statement.layer) {
             None => Ok(union),
             Some(proofs) => {
-                let pulse = ctx.pulse();
-                let exec = Exec::new(self.backend, ctx.pool()).with_pulse(&pulse);
+                let pulse = Watched(ctx.pulse());
+                let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
                 collection::prove(proofs, exec, keys, statement, &union, parts)
             }
         }

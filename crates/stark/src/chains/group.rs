@@ -84,12 +84,14 @@ pub(super) trait Fill<const D: usize, const P: usize, const R: usize>: Sync {
         self.check(openings)?;
         let lanes = self.relation().shape.lanes();
         let publics = self.publics(slot, message);
-        Ok(exec.map(openings.len().div_ceil(lanes), |g| {
+        let groups = openings.len().div_ceil(lanes);
+        let filled = exec.try_map(groups, |g| {
             let padded: Vec<_> = (g * lanes..(g + 1) * lanes)
                 .map(|i| openings.get(i).unwrap_or(&openings[0]))
                 .collect();
             self.fill_group(Cells::new(self.relation(), exec, &publics), slot, &padded)
-        }))
+        })?;
+        Ok(filled)
     }
 
     fn check(&self, openings: &[KeyOpening<D, P, R>]) -> Result<(), ProveError> {

@@ -33,6 +33,13 @@ impl Parameters {
         levels: 32,
         shape: Shape::STANDARD,
     };
+
+    /// The compact set in the wide shape.
+    pub const COMPACT_WIDE: Parameters = Parameters {
+        id: 19,
+        shape: Shape::WIDE,
+        ..Parameters::COMPACT
+    };
 }
 
 /// Columns of a chain row: digest, place, cubes.

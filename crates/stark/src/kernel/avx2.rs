@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{DOT_MAX, PRODUCTS_MAX, Packed, Pass};
+use super::{Circulant, DOT_MAX, MIXED, PRODUCTS_MAX, Packed, Pass};
 use crate::field::{Fp, P, P_INVERSE};
 
 /// Proof that this CPU has AVX2.
@@ -241,5 +241,59 @@ impl Packed for Lanes {
             out[m] = Lanes(barrett(sums[m]));
         }
         out
+    }
+
+    /// With s = x_low + x_high and d = x_low − x_high the halves of the result are
+    /// ((A + B)·s ± (A − B)·d)/2: half of the products. All integers are exact: s < 2p < 2^32 and
+    /// |d| < p are words for products without and with sign, and both results are sums of entries
+    /// of the matrix times x, so not negative, and below 512·p < 2^40.
+    #[inline(always)]
+    fn mix(matrix: &Circulant, x: &[Halves; MIXED]) -> [Self; MIXED] {
+        const HALF: usize = MIXED / 2;
+        let mut halves = [[splat64(0); MIXED]; 2];
+        for (h, out) in halves.iter_mut().enumerate() {
+            let mut sums = [splat64(0); HALF];
+            let mut differences = [splat64(0); HALF];
+            for j in 0..HALF {
+                let (low, high) = (x[j].0[h], x[HALF + j].0[h]);
+                // Words of other positions may stand above: products do not read them.
+                // SAFETY: see `Lanes`.
+                unsafe {
+                    sums[j] = _mm256_add_epi32(low, high);
+                    differences[j] = _mm256_sub_epi32(low, high);
+                }
+            }
+            for start in (0..HALF).step_by(2) {
+                let mut of_sums = [splat64(0); 2];
+                let mut of_differences = [splat64(0); 2];
+                for j in 0..HALF {
+                    for m in 0..2 {
+                        // SAFETY: see `Lanes`.
+                        unsafe {
+                            let w = splat64(matrix.sums[start + m][j] as i64);
+                            let product = _mm256_mul_epu32(sums[j], w);
+                            of_sums[m] = _mm256_add_epi64(of_sums[m], product);
+                            let w = splat64(matrix.signed[start + m][j]);
+                            let product = _mm256_mul_epi32(differences[j], w);
+                            of_differences[m] = _mm256_add_epi64(of_differences[m], product);
+                        }
+                    }
+                }
+                for m in 0..2 {
+                    // SAFETY: see `Lanes`.
+                    unsafe {
+                        let low = _mm256_add_epi64(of_sums[m], of_differences[m]);
+                        let high = _mm256_sub_epi64(of_sums[m], of_differences[m]);
+                        out[start + m] = _mm256_srli_epi64::<1>(low);
+                        out[HALF + start + m] = _mm256_srli_epi64::<1>(high);
+                    }
+                }
+            }
+        }
+        let mut mixed = [Lanes(splat64(0)); MIXED];
+        for i in 0..MIXED {
+            mixed[i] = Lanes(barrett([halves[0][i], halves[1][i]]));
+        }
+        mixed
     }
 }

@@ -297,9 +297,9 @@ impl Packed for Lanes {
             }
         }
         let mut mixed = [Lanes(splat64(0)); MIXED];
-        let [even, odd] = halves;
-        for (mixed, (even, odd)) in mixed.iter_mut().zip(even.into_iter().zip(odd)) {
-            *mixed = Lanes(correct(join_low(barrett(even), barrett(odd))));
+        for i in 0..MIXED {
+            let (even, odd) = (barrett(halves[0][i]), barrett(halves[1][i]));
+            mixed[i] = Lanes(correct(join_low(even, odd)));
         }
         mixed
     }

@@ -85,6 +85,8 @@ pub struct Circulant {
     rows: [[u64; MIXED]; MIXED],
     /// A + B.
     sums: [[u64; MIXED / 2]; MIXED / 2],
+    /// A − B.
+    signed: [[i64; MIXED / 2]; MIXED / 2],
     /// A − B, increased by `shift` so that nothing is negative.
     differences: [[u64; MIXED / 2]; MIXED / 2],
     shift: u64,
@@ -107,6 +109,7 @@ impl Circulant {
         Circulant {
             rows: std::array::from_fn(|i| std::array::from_fn(|j| entry(i, j))),
             sums: part(&|a, b| a + b),
+            signed: part(&|a, b| a + shift - b).map(|row| row.map(|x| x as i64 - shift as i64)),
             differences: part(&|a, b| a + shift - b),
             shift,
         }

@@ -50,7 +50,7 @@ fn direct(groups: &[Group], leaves: &Leaves<Ext>) -> [Ext; 2] {
 fn prove_with(exec: Exec<'_>, groups: &[Group], lie: Option<Lie>) -> (Vec<Fp>, Leaves<Ext>) {
     let mut sender = Sender::new([Fp::ZERO; DIGEST]);
     sender.lies = lie.into_iter().collect();
-    let leaves = prove(&mut sender, exec, CUBE, groups.to_vec());
+    let leaves = prove(&mut sender, exec, CUBE, groups.to_vec()).unwrap();
     (sender.finish(), leaves)
 }
 

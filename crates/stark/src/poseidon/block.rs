@@ -15,6 +15,9 @@ use crate::kernel::{DOT_MAX, Packed};
 /// Rows that one sum of products computes at a time.
 pub(super) const ROWS: usize = 4;
 
+/// Most partial rounds, filled up to a multiple of [`ROWS`].
+const PARTIAL_MAX: usize = 24;
+
 /// Rows of words in Montgomery form, and a constant for each.
 struct Forms {
     rows: Vec<Vec<u64>>,
@@ -93,6 +96,7 @@ impl<const T: usize> Block<T> {
             block.leaves.constants.push(form.0[size - 1]);
         }
         let padded = rounds.len().next_multiple_of(ROWS);
+        assert!(padded <= PARTIAL_MAX, "{padded} partial rounds");
         block.enters.rows.resize(padded, vec![0; T]);
         block.enters.constants.resize(padded, Fp::ZERO);
         block
@@ -118,10 +122,10 @@ impl<const T: usize> Block<T> {
     pub(super) fn apply<V: Packed, const N: usize>(
         &self,
         states: &mut [[V; T]; N],
-    ) -> [[V; DOT_MAX]; N] {
+    ) -> [[V; PARTIAL_MAX]; N] {
         let zero = V::splat(Fp::ZERO);
         let mut known = [[zero.split(); DOT_MAX]; N];
-        let mut enters = [[zero; DOT_MAX]; N];
+        let mut enters = [[zero; PARTIAL_MAX]; N];
         for n in 0..N {
             for i in 0..T {
                 known[n][i] = states[n][i].split();
@@ -147,15 +151,17 @@ impl Forms {
     /// The values of all forms.
     #[inline(always)]
     fn evaluate<V: Packed>(&self, unknowns: &[V::Split], out: &mut [V]) {
-        let groups = self
-            .rows
-            .chunks_exact(ROWS)
-            .zip(self.constants.chunks_exact(ROWS));
-        for ((rows, constants), out) in groups.zip(out.chunks_exact_mut(ROWS)) {
-            let rows: [&[u64]; ROWS] = std::array::from_fn(|m| &rows[m][..unknowns.len()]);
-            let sums = V::dot(unknowns, rows);
-            for ((out, sum), constant) in out.iter_mut().zip(sums).zip(constants) {
-                *out = sum.add(V::splat(*constant));
+        // Plain loops: adapters of iterators over vectors become calls of functions that lack the
+        // instruction set.
+        let n = unknowns.len();
+        for start in (0..self.rows.len()).step_by(ROWS) {
+            let rows = &self.rows[start..start + ROWS];
+            let sums = V::dot(
+                unknowns,
+                [&rows[0][..n], &rows[1][..n], &rows[2][..n], &rows[3][..n]],
+            );
+            for m in 0..ROWS {
+                out[start + m] = sums[m].add(V::splat(self.constants[start + m]));
             }
         }
     }

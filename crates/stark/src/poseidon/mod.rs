@@ -156,17 +156,17 @@ impl<const T: usize> Tables<T> {
     #[inline(always)]
     fn full_round<V: Packed>(&self, state: &mut [V; T], constants: &[Fp; T]) {
         let mut split = [V::splat(Fp::ZERO).split(); T];
-        for ((x, c), split) in state.iter().zip(constants).zip(&mut split) {
-            *split = x.add(V::splat(*c)).cube().split();
+        for i in 0..T {
+            split[i] = state[i].add(V::splat(constants[i])).cube().split();
         }
         if let (Some(circulant), Ok(split)) = (&self.circulant, split.as_slice().try_into()) {
             state.copy_from_slice(&V::mix(circulant, split));
             return;
         }
-        let rows = self.matrix.chunks_exact(ROWS);
-        for (rows, out) in rows.zip(state.chunks_exact_mut(ROWS)) {
+        for start in (0..T).step_by(ROWS) {
+            let rows = &self.matrix[start..start + ROWS];
             let sums = V::dot(&split, [&rows[0], &rows[1], &rows[2], &rows[3]]);
-            out.copy_from_slice(&sums);
+            state[start..start + ROWS].copy_from_slice(&sums);
         }
     }
 }
@@ -266,9 +266,9 @@ fn compress_vectors<V: Packed, const T: usize, const N: usize>(
 ) {
     let inputs = *states;
     tables.permute(states);
-    for (state, input) in states.iter_mut().zip(&inputs) {
-        for (x, input) in state.iter_mut().zip(input) {
-            *x = x.add(*input);
+    for n in 0..N {
+        for i in 0..T {
+            states[n][i] = states[n][i].add(inputs[n][i]);
         }
     }
 }

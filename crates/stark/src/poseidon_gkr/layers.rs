@@ -1,19 +1,19 @@
 //! The prover of the layers below the output.
 
 use super::output::prove_output;
-use super::passes::{Columns, CubeSums, FoldRows, LinearSums, Outer, SkipSums};
+use super::passes::{Columns, CubeSums, FoldRows, LinearSums, SkipSums};
 use super::skip::{ROWS, domain, lagrange};
 use super::verifier::partial_weights;
 use super::{Leaves, OutputClaim, Point, SKIP_DEGREE, Units, Values};
 use crate::arith::Native;
-use crate::exec::Exec;
+use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::multilinear::{eq_table, powers};
 use crate::poseidon::{Permutation, Trace};
 use crate::sumcheck::{cubic, send_round};
 use crate::transcript::Sender;
-use crate::vector::{Planes, Words, words};
+use crate::vector::{Outer, Planes, Words, words};
 
 /// Blocks that one task goes through.
 const TASK_BLOCKS: usize = 4;
@@ -22,21 +22,24 @@ const TASK_BLOCKS: usize = 4;
 const TASK_ELEMENTS: usize = 256;
 
 /// Adds the results of tasks over ranges of `count` items.
+///
+/// # Errors
+/// [`Stopped`] if nobody waits for the sum.
 pub(super) fn sum_tasks(
     exec: Exec<'_>,
     count: usize,
     size: usize,
     task: impl Fn(std::ops::Range<usize>) -> Values + Sync,
-) -> Values {
-    let results = exec.map(count.div_ceil(size), |i| {
+) -> Result<Values, Stopped> {
+    let results = exec.try_map(count.div_ceil(size), |i| {
         task(i * size..count.min((i + 1) * size))
-    });
+    })?;
     let mut results = results.into_iter();
     let first = results.next().unwrap_or_default();
-    results.fold(first, |mut sums, result| {
+    Ok(results.fold(first, |mut sums, result| {
         sums.iter_mut().zip(result).for_each(|(a, b)| *a += b);
         sums
-    })
+    }))
 }
 
 /// Common state of the layers.
@@ -80,7 +83,7 @@ impl<'a> Prover<'a> {
         weights: &[Vec<Words>],
         [eq, block_weights]: [&[Ext]; 2],
         cosets: usize,
-    ) -> Values {
+    ) -> Result<Values, Stopped> {
         let backend = self.exec.backend_for(columns.instances);
         let eq = Planes::from_exts(eq);
         let sums = sum_tasks(self.exec, self.units.blocks(), TASK_BLOCKS, |blocks| {
@@ -93,15 +96,19 @@ impl<'a> Prover<'a> {
                 cosets,
                 blocks,
             })
-        });
-        match sums.is_empty() {
+        })?;
+        Ok(match sums.is_empty() {
             true => vec![Ext::ZERO; cosets * ROWS],
             false => sums,
-        }
+        })
     }
 
     /// Sums of each column and row: `[column][row]`.
-    fn linear_sums(&self, columns: Columns<'a>, [eq, block_weights]: [&[Ext]; 2]) -> Values {
+    fn linear_sums(
+        &self,
+        columns: Columns<'a>,
+        [eq, block_weights]: [&[Ext]; 2],
+    ) -> Result<Values, Stopped> {
         let backend = self.exec.backend_for(columns.instances);
         let eq = Planes::from_exts(eq);
         let sums = sum_tasks(self.exec, self.units.blocks(), TASK_BLOCKS, |blocks| {
@@ -111,11 +118,11 @@ impl<'a> Prover<'a> {
                 block_weights,
                 blocks,
             })
-        });
-        match sums.is_empty() {
+        })?;
+        Ok(match sums.is_empty() {
             true => vec![Ext::ZERO; columns.count * ROWS],
             false => sums,
-        }
+        })
     }
 
     /// Folds the rows of each block; `weights` and `constants` are given for each kind of block.
@@ -124,18 +131,18 @@ impl<'a> Prover<'a> {
         columns: Columns<'a>,
         weights: &[Vec<Words>],
         constants: &[Values],
-    ) -> Vec<Planes> {
+    ) -> Result<Vec<Planes>, Stopped> {
         let backend = self.exec.backend_for(columns.instances);
-        let blocks = self.exec.map(self.units.blocks(), |block| {
+        let blocks = self.exec.try_map(self.units.blocks(), |block| {
             backend.run(FoldRows {
                 columns,
                 weights: &weights[block % weights.len()],
                 constants: &constants[block % constants.len()],
                 block,
             })
-        });
+        })?;
         let width = self.width();
-        self.exec.map(columns.count, |i| {
+        self.exec.try_map(columns.count, |i| {
             let mut out = Planes::zero(columns.instances * width);
             for (block, folded) in blocks.iter().enumerate() {
                 out.scatter(&folded[i], block, width);
@@ -158,9 +165,9 @@ impl<'a> Prover<'a> {
         sender: &mut Sender,
         point: &[Ext],
         inner: &Planes,
-        columns: &mut [Planes],
+        columns: &mut Vec<Planes>,
         mut linear: Option<&mut Planes>,
-    ) -> Values {
+    ) -> Result<Values, Stopped> {
         let mut challenges = Vec::with_capacity(point.len());
         for round in 0..point.len() {
             let rest = eq_table(Ext::ONE, &point[round + 1..]);
@@ -174,22 +181,21 @@ impl<'a> Prover<'a> {
                     range,
                 });
                 sums.to_vec()
-            });
+            })?;
             let sums = match sums[..] {
                 [zero, one, minus, leading] => [zero, one, minus, leading],
                 _ => [Ext::ZERO; 4],
             };
             let x = send_round(sender, &cubic(sums));
-            let folded = self
+            *columns = self
                 .exec
                 .map(columns.len(), |i| columns[i].fold(backend, x));
-            columns.clone_from_slice(&folded);
             if let Some(linear) = &mut linear {
                 **linear = linear.fold(backend, x);
             }
             challenges.push(x);
         }
-        challenges
+        Ok(challenges)
     }
 
     /// Binds first the instances, then the high coordinates; returns both and the columns' values.
@@ -198,7 +204,7 @@ impl<'a> Prover<'a> {
         sender: &mut Sender,
         point: &Point<Ext>,
         mut folded: Folded,
-    ) -> (Values, Values, Values) {
+    ) -> Result<(Values, Values, Values), Stopped> {
         let mut inner = self.block_weights(&point.high);
         inner.resize(self.width(), Ext::ZERO);
         let inner = Planes::from_exts(&inner);
@@ -208,7 +214,7 @@ impl<'a> Prover<'a> {
             &inner,
             &mut folded.columns,
             folded.linear.as_mut(),
-        );
+        )?;
         let spread = |planes: &Planes, rest: Ext| {
             let mut dense = vec![rest; 1 << self.units.high_log2()];
             for block in 0..self.units.blocks() {
@@ -220,8 +226,8 @@ impl<'a> Prover<'a> {
         let mut columns: Vec<Planes> = columns.map(|(c, rest)| spread(c, *rest)).collect();
         let mut linear = folded.linear.map(|l| spread(&l, folded.rest_linear));
         let one = Planes::from_exts(&[Ext::ONE]);
-        let high = self.rounds(sender, &point.high, &one, &mut columns, linear.as_mut());
-        (high, lanes, columns.iter().map(|c| c.get(0)).collect())
+        let high = self.rounds(sender, &point.high, &one, &mut columns, linear.as_mut())?;
+        Ok((high, lanes, columns.iter().map(|c| c.get(0)).collect()))
     }
 
     /// A full round.
@@ -231,7 +237,7 @@ impl<'a> Prover<'a> {
         round: usize,
         values: &'a [Fp],
         point: &Point<Ext>,
-    ) -> (Point<Ext>, Values) {
+    ) -> Result<(Point<Ext>, Values), Stopped> {
         let alpha = sender.challenge();
         let width = self.units.width.lanes();
         let (constants, _) = self.permutation.full_round(round);
@@ -240,7 +246,7 @@ impl<'a> Prover<'a> {
         let eq = eq_table(Ext::ONE, &point.lanes);
         let block_weights = self.block_weights(&point.high);
         let by_point = [vec![words(&weights)]];
-        let sums = self.skip_sums(columns, constants, &by_point, [&eq, &block_weights], 3);
+        let sums = self.skip_sums(columns, constants, &by_point, [&eq, &block_weights], 3)?;
         let z = send_skip(sender, domain().interpolate(&sums), SKIP_DEGREE);
         let basis = lagrange(&Native::new(&[]), z);
         let roots: Values = weights.iter().map(|w| w.cube_root()).collect();
@@ -254,7 +260,7 @@ impl<'a> Prover<'a> {
                     .zip(constants)
                     .map(|(root, c)| *root * *c)
                     .collect()],
-            ),
+            )?,
             linear: None,
             rest: roots
                 .iter()
@@ -263,14 +269,18 @@ impl<'a> Prover<'a> {
                 .collect(),
             rest_linear: Ext::ZERO,
         };
-        let (high, lanes, last) = self.bind_units(sender, point, folded);
+        let (high, lanes, last) = self.bind_units(sender, point, folded)?;
         let states = unscaled(&last, &roots, constants);
         sender.send(&states);
-        (Point { z, high, lanes }, states)
+        Ok((Point { z, high, lanes }, states))
     }
 
     /// All partial rounds; claims on the state before them and on the committed cubes.
-    fn partial(&self, sender: &mut Sender, point: &Point<Ext>) -> (Point<Ext>, Values) {
+    fn partial(
+        &self,
+        sender: &mut Sender,
+        point: &Point<Ext>,
+    ) -> Result<(Point<Ext>, Values), Stopped> {
         let (alpha, delta) = (sender.challenge(), sender.challenge());
         let width = self.units.width;
         let weights = partial_weights(&Native::new(&[]), width, alpha, delta);
@@ -279,9 +289,9 @@ impl<'a> Prover<'a> {
         let block_weights = self.block_weights(&point.high);
         let by_point = [vec![words(&weights.cubes)]];
         let zeros = vec![Fp::ZERO; width.partial()];
-        let sums = self.skip_sums(enters, &zeros, &by_point, [&eq, &block_weights], 3);
+        let sums = self.skip_sums(enters, &zeros, &by_point, [&eq, &block_weights], 3)?;
         let mut coefficients = domain().interpolate(&sums);
-        let linear_sums = self.all_linear_sums([&eq, &block_weights]);
+        let linear_sums = self.all_linear_sums([&eq, &block_weights])?;
         let on_h: [Ext; ROWS] = std::array::from_fn(|h| {
             let terms = weights.linear.iter().enumerate();
             terms.map(|(c, w)| *w * linear_sums[c * ROWS + h]).sum()
@@ -303,8 +313,8 @@ impl<'a> Prover<'a> {
                 enters,
                 &[roots.iter().map(|root| scaled(&basis, *root)).collect()],
                 &[vec![Ext::ZERO; width.partial()]],
-            ),
-            linear: Some(self.fold_linear(&basis, &weights.linear)),
+            )?,
+            linear: Some(self.fold_linear(&basis, &weights.linear)?),
             rest: roots
                 .iter()
                 .zip(&rest.enters)
@@ -312,25 +322,25 @@ impl<'a> Prover<'a> {
                 .collect(),
             rest_linear,
         };
-        let (high, lanes, _) = self.bind_units(sender, point, folded);
+        let (high, lanes, _) = self.bind_units(sender, point, folded)?;
         let point = Point { z, high, lanes };
-        let values = self.at_point(&point, &basis);
+        let values = self.at_point(&point, &basis)?;
         sender.send(&values);
-        (point, values)
+        Ok((point, values))
     }
 
     /// The linear sums of state and committed cubes.
-    fn all_linear_sums(&self, weights: [&[Ext]; 2]) -> Values {
+    fn all_linear_sums(&self, weights: [&[Ext]; 2]) -> Result<Values, Stopped> {
         let width = self.units.width;
         let states = self.columns(&self.trace.states[4], width.lanes());
         let cubes = self.columns(&self.trace.cubes, width.cubes());
-        let mut sums = self.linear_sums(states, weights);
-        sums.extend(self.linear_sums(cubes, weights));
-        sums
+        let mut sums = self.linear_sums(states, weights)?;
+        sums.extend(self.linear_sums(cubes, weights)?);
+        Ok(sums)
     }
 
     /// Σ_c w_c·column_c at z, for state and committed cubes.
-    fn fold_linear(&self, basis: &[Ext], weights: &[Ext]) -> Planes {
+    fn fold_linear(&self, basis: &[Ext], weights: &[Ext]) -> Result<Planes, Stopped> {
         let width = self.units.width;
         let (of_states, of_cubes) = weights.split_at(width.lanes());
         let states = self.columns(&self.trace.states[4], width.lanes());
@@ -340,30 +350,29 @@ impl<'a> Prover<'a> {
         for (columns, weights) in parts {
             let rows = [weights.iter().map(|w| scaled(basis, *w)).collect()];
             let zeros = [vec![Ext::ZERO; columns.count]];
-            for folded in self.fold_rows(columns, &rows, &zeros) {
+            for folded in self.fold_rows(columns, &rows, &zeros)? {
                 out.add_assign(&folded);
             }
         }
-        out
+        Ok(out)
     }
 
     /// State and committed cubes at a point.
-    fn at_point(&self, point: &Point<Ext>, basis: &[Ext]) -> Values {
+    fn at_point(&self, point: &Point<Ext>, basis: &[Ext]) -> Result<Values, Stopped> {
         let eq = eq_table(Ext::ONE, &point.lanes);
         let block_weights = self.block_weights(&point.high);
         let unused = Ext::ONE - block_weights.iter().copied().sum();
         let rest = &self.permutation.rest;
         let rest = rest.states[4].iter().chain(&rest.cubes);
-        let sums = self.all_linear_sums([&eq, &block_weights]);
+        let sums = self.all_linear_sums([&eq, &block_weights])?;
         let used = sums.chunks_exact(ROWS).map(|rows| -> Ext {
             rows.iter()
                 .zip(basis)
                 .map(|(sum, weight)| *sum * *weight)
                 .sum()
         });
-        used.zip(rest)
-            .map(|(used, rest)| used + unused * *rest)
-            .collect()
+        let values = used.zip(rest);
+        Ok(values.map(|(used, rest)| used + unused * *rest).collect())
     }
 
     /// w_i = Σ_j α_j·M_ji: the weights of the cubes of a full round.
@@ -398,32 +407,35 @@ pub(super) fn send_skip(sender: &mut Sender, coefficients: Values, degree: usize
 }
 
 /// Proves an output claim, down to claims on cubes and inputs.
+///
+/// # Errors
+/// [`Stopped`] if nobody waits for it.
 pub(crate) fn prove(
     sender: &mut Sender,
     exec: Exec<'_>,
     units: &Units,
     trace: &Trace,
     claim: &OutputClaim<Ext>,
-) -> Leaves<Ext> {
+) -> Result<Leaves<Ext>, Stopped> {
     let prover = Prover {
         exec,
         units,
         trace,
         permutation: units.width.permutation(),
     };
-    let (mut point, _) = prove_output(&prover, sender, claim);
+    let (mut point, _) = prove_output(&prover, sender, claim)?;
     for round in [6, 5, 4] {
-        (point, _) = prover.full(sender, round, &trace.states[round + 1], &point);
+        (point, _) = prover.full(sender, round, &trace.states[round + 1], &point)?;
     }
-    let (cubes_at, values) = prover.partial(sender, &point);
+    let (cubes_at, values) = prover.partial(sender, &point)?;
     let (mut point, mut inputs) = (cubes_at.clone(), Vec::new());
     for round in [3, 2, 1, 0] {
-        (point, inputs) = prover.full(sender, round, &trace.states[round], &point);
+        (point, inputs) = prover.full(sender, round, &trace.states[round], &point)?;
     }
-    Leaves {
+    Ok(Leaves {
         cubes_at,
         cubes: values[units.width.lanes()..].to_vec(),
         inputs_at: point,
         inputs,
-    }
+    })
 }

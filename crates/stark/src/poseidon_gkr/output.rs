@@ -4,6 +4,7 @@ use super::layers::{Prover, send_skip, unscaled};
 use super::skip::{COSETS, ROWS, domain, lagrange};
 use super::{LANES, OUTPUT_SKIP_DEGREE, OutputClaim, Point, Values};
 use crate::arith::Native;
+use crate::exec::Stopped;
 use crate::extension::Ext;
 use crate::multilinear::eq_table;
 use crate::sumcheck::{bind, interpolate, send_round};
@@ -28,7 +29,7 @@ pub(super) fn prove_output(
     prover: &Prover<'_>,
     sender: &mut Sender,
     claim: &OutputClaim<Ext>,
-) -> (Point<Ext>, Values) {
+) -> Result<(Point<Ext>, Values), Stopped> {
     let units = prover.units;
     let (constants, _) = prover.permutation.full_round(LAST);
     let columns = prover.columns(&prover.trace.states[LAST + 1], units.width.lanes());
@@ -48,7 +49,7 @@ pub(super) fn prove_output(
     let eq = eq_table(Ext::ONE, &claim.lanes);
     let group = |block: usize| claim.groups[block / units.places.len()];
     let block_weights: Values = (0..units.blocks()).map(group).collect();
-    let sums = prover.skip_sums(columns, constants, &by_point, [&eq, &block_weights], COSETS);
+    let sums = prover.skip_sums(columns, constants, &by_point, [&eq, &block_weights], COSETS)?;
     let z = send_skip(sender, domain().interpolate(&sums), OUTPUT_SKIP_DEGREE);
 
     let basis = lagrange(&Native::new(&[]), z);
@@ -76,17 +77,17 @@ pub(super) fn prove_output(
     };
     let row_words: Vec<Vec<Words>> = roots.iter().map(scaled).collect();
     let shifts: Vec<Values> = roots.iter().map(shifts).collect();
-    let mut folded = prover.fold_rows(columns, &row_words, &shifts);
+    let mut folded = prover.fold_rows(columns, &row_words, &shifts)?;
     let mut inner = block_weights;
     inner.resize(prover.width(), Ext::ZERO);
     let inner = Planes::from_exts(&inner);
-    let lanes = prover.rounds(sender, &claim.lanes, &inner, &mut folded, None);
+    let lanes = prover.rounds(sender, &claim.lanes, &inner, &mut folded, None)?;
 
     let mut states = spread(prover, &folded, &roots);
     let high = bind_high(prover, sender, claim, &weights, &mut states);
     let values: Values = states.iter().map(|values| values[0]).collect();
     sender.send(&values);
-    (Point { z, high, lanes }, values)
+    Ok((Point { z, high, lanes }, values))
 }
 
 /// The states on all high coordinates, from root·(state + constant) of the blocks.

@@ -156,26 +156,6 @@ impl Pass for FoldRows<'_> {
     }
 }
 
-/// eq ⊗ inner: weights of the rest of the cube.
-pub(super) struct Outer<'a>(pub(super) &'a [Ext], pub(super) &'a Planes);
-
-impl Pass for Outer<'_> {
-    type Output = Planes;
-
-    #[inline(always)]
-    fn run<V: Packed>(self) -> Planes {
-        let inner = self.1.len();
-        let mut out = Planes::zero(self.0.len() * inner);
-        for (i, weight) in self.0.iter().enumerate() {
-            let weight = Vector::<V>::splat(*weight);
-            for x in (0..inner).step_by(V::LANES) {
-                out.store(i * inner + x, weight.mul(self.1.load(x)));
-            }
-        }
-        out
-    }
-}
-
 /// h(0), h(1), h(−1) and the leading coefficient of h for Σ_i column_i³ + linear, up to one summand
 /// that is the same in the first three.
 pub(super) struct CubeSums<'a> {

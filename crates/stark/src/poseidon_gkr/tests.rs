@@ -107,7 +107,7 @@ impl Case {
     fn prove(&self, exec: Exec<'_>, lie: Option<Lie>) -> (Vec<Fp>, Leaves<Ext>) {
         let mut sender = Sender::new([Fp::ZERO; DIGEST]);
         sender.lies = lie.into_iter().collect();
-        let leaves = prove(&mut sender, exec, &self.units, &self.trace, &self.claim);
+        let leaves = prove(&mut sender, exec, &self.units, &self.trace, &self.claim).unwrap();
         (sender.finish(), leaves)
     }
 

@@ -1,7 +1,8 @@
 //! The bytes of a succinct proof.
 //!
 //! `[magic "AHP1"][relation u8][preset u8][class u8][kind u8][groups u8][children u8][level u8][flags u8]`
-//! `[slices u16][their numbers u8 each][length u32][body]`, little-endian. The class is 0 for at most 64
+//! `[slices u16][their numbers][length u32][body]`, little-endian. A number is a u8, in the wide shape,
+//! which has more than 256, a u16. The class is 0 for at most 64
 //! slices and 1 above; kind, children, level and flags are 0. The body is a stream of 31-bit elements,
 //! lowest bit first, each below p, with zero bits at the end. Everything but the elements follows
 //! from relation, preset and groups, so a proof has one form.
@@ -80,13 +81,22 @@ fn header(relation: &Relation, preset: &Preset, groups: usize) -> Vec<u8> {
         0,
     ]);
     bytes.extend((numbers.len() as u16).to_le_bytes());
-    bytes.extend(numbers.iter().map(|number| *number as u8));
+    let number_bytes = relation.shape.slices_log2.div_ceil(8);
+    for number in &numbers {
+        bytes.extend(&(*number as u16).to_le_bytes()[..number_bytes]);
+    }
     bytes.extend((body_len(relation, preset, groups) as u32).to_le_bytes());
     bytes
 }
 
 fn body_len(relation: &Relation, preset: &Preset, groups: usize) -> usize {
     (succinct_elements(relation, preset, groups) * ELEMENT_BITS).div_ceil(8)
+}
+
+/// Bytes before the body.
+pub fn header_bytes(relation: &Relation, groups: usize) -> usize {
+    const FIXED: usize = MAGIC.len() + 8 + 2 + 4;
+    FIXED + relation.slices(groups) * relation.shape.slices_log2.div_ceil(8)
 }
 
 impl SuccinctProof {

@@ -17,7 +17,7 @@ mod tests;
 mod weights;
 mod witness;
 
-pub use codec::DecodeError;
+pub use codec::{DecodeError, header_bytes};
 pub use prover::prove;
 pub use reduce::{Deferred, Known, Reduced, reduce};
 pub use sizes::{PartSize, succinct_parts};
@@ -217,7 +217,8 @@ pub fn verify(
         slices: &proof.slices,
     };
     reduced.ledger.open(|claim| {
-        let sum: Ext = claim.parts.iter().map(|part| committed.sum(part)).sum();
+        let parts = claim.parts.iter();
+        let sum: Ext = parts.map(|part| committed.sum(exec, part)).sum();
         match sum == claim.value {
             true => Ok(()),
             false => Err(VerifyError::Claim(claim.name)),

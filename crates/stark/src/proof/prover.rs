@@ -7,7 +7,7 @@ use super::{Proof, Public, PublicPoint, check_statement, column_at};
 use crate::arith::{DIGEST, Native};
 use crate::claims::{Column, Committed};
 use crate::error::ProveError;
-use crate::exec::Exec;
+use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::kernel::{Packed, Pass};
@@ -15,10 +15,10 @@ use crate::logup::{self, Group};
 use crate::merkle::commit;
 use crate::multilinear::{eq_table, powers};
 use crate::poseidon_gkr::{self, OutputClaim};
-use crate::relation::{Part, Relation};
+use crate::relation::{BUS_GROUPS_FIXED, Part, Relation};
 use crate::sumcheck::{quadratic, send_round};
 use crate::transcript::Sender;
-use crate::vector::{Planes, Vector};
+use crate::vector::{Planes, Vector, eq_planes};
 
 /// Proves a statement.
 ///
@@ -26,7 +26,8 @@ use crate::vector::{Planes, Vector};
 /// [`super::check`] names what is wrong.
 ///
 /// # Errors
-/// [`ProveError::Statement`] for a statement that no proof is accepted for.
+/// [`ProveError::Statement`] for a statement that no proof is accepted for, [`ProveError::Stopped`] if
+/// nobody waits for the proof any more.
 pub fn prove(
     exec: Exec<'_>,
     relation: &Relation,
@@ -34,15 +35,15 @@ pub fn prove(
     witness: &Witness,
 ) -> Result<Proof, ProveError> {
     check_statement(relation, public)?;
-    let run = Run::new(exec, relation, &public.values, witness);
-    let slices = run.slices(public.bitfield);
+    let run = Run::new(exec, relation, &public.values, witness)?;
+    let slices = run.slices(exec, public.bitfield)?;
     let sides = Sides {
         bus: &slices,
         union: &slices,
         committed: &slices,
     };
     let mut sender = Sender::new(parameters(relation, TRANSPARENT));
-    prove_sides(exec, public, &run, sides, &mut sender);
+    prove_sides(exec, public, &run, sides, &mut sender)?;
     Ok(Proof {
         groups: run.groups.len(),
         elements: sender.finish(),
@@ -65,10 +66,10 @@ pub(super) fn prove_sides(
     run: &Run<'_>,
     sides: Sides<'_>,
     sender: &mut Sender,
-) {
+) -> Result<(), Stopped> {
     begin(sender, public, run.groups.len());
     sender.send_base(&commit(exec, sides.committed, 0));
-    argue(exec, public, run, sides, sender);
+    argue(exec, public, run, sides, sender)
 }
 
 /// The transcript up to the commitment.
@@ -85,7 +86,7 @@ pub(super) fn argue(
     run: &Run<'_>,
     sides: Sides<'_>,
     sender: &mut Sender,
-) {
+) -> Result<(), Stopped> {
     let (relation, groups) = (run.relation, run.groups.len());
     let argued = |slices| Committed {
         shape: relation.shape,
@@ -102,17 +103,20 @@ pub(super) fn argue(
         },
         run,
     };
-    let claims = prover.bus(sender);
+    let claims = prover.bus(sender)?;
+    exec.step("permutations")?;
     for (traced, claim) in run.traced.iter().zip(&claims) {
-        poseidon_gkr::prove(sender, exec, &traced.part.units, &traced.trace, claim);
+        poseidon_gkr::prove(sender, exec, &traced.part.units, &traced.trace, claim)?;
     }
     // The verifier combines cubes and inputs; nothing is said about it.
     sender.challenge();
+    exec.step("union")?;
     let prover = Prover {
         committed: argued(sides.union),
         ..prover
     };
     prover.union(sender);
+    Ok(())
 }
 
 struct Prover<'a> {
@@ -125,14 +129,18 @@ struct Prover<'a> {
 
 impl Prover<'_> {
     /// The bus; returns the claims on outputs of each width.
-    fn bus(&self, sender: &mut Sender) -> Vec<OutputClaim<Ext>> {
+    fn bus(&self, sender: &mut Sender) -> Result<Vec<OutputClaim<Ext>>, Stopped> {
+        self.exec.step("fractions")?;
         let arith = Native::new(&[]);
         let denominators = Denominators {
             alpha: sender.challenge(),
             beta: sender.challenge(),
         };
         let cube = self.setting.relation.shape.bus();
-        let leaves = logup::prove(sender, self.exec, cube, self.fractions(denominators));
+        let fractions = self.fractions(denominators)?;
+        self.exec.step("bus")?;
+        let leaves = logup::prove(sender, self.exec, cube, fractions)?;
+        self.exec.step("wires")?;
         let mut weights = self.setting.bus(&arith, &leaves, denominators);
         let point = PublicPoint::new(&leaves.within);
         let columns = self.exec.map(self.setting.relation.registry_width, |k| {
@@ -155,7 +163,8 @@ impl Prover<'_> {
         let wired: Vec<Ext> = claims
             .iter()
             .map(|(claim, _)| {
-                let sums = claim.parts.iter().map(|part| self.committed.sum(part));
+                let parts = claim.parts.iter();
+                let sums = parts.map(|part| self.committed.sum(self.exec, part));
                 sums.sum::<Ext>() - claim.value
             })
             .collect();
@@ -165,7 +174,7 @@ impl Prover<'_> {
             value: output.value + wired,
             ..output
         });
-        outputs.collect()
+        Ok(outputs.collect())
     }
 
     /// Σ weight·κ·eq·output.
@@ -186,20 +195,18 @@ impl Prover<'_> {
     }
 
     /// The fractions of all used groups of the bus.
-    fn fractions(&self, denominators: Denominators<Ext>) -> Vec<Group> {
+    fn fractions(&self, denominators: Denominators<Ext>) -> Result<Vec<Group>, Stopped> {
         let betas = powers(
             denominators.beta,
             denominators.beta,
             self.setting.relation.entries_max(),
         );
-        let fixed = [
-            self.registry_fractions(denominators, &betas),
-            self.table_fractions(denominators.alpha, &betas),
-        ];
-        let groups = self.exec.map(self.setting.groups, |g| {
-            self.instance_fractions(g, denominators.alpha, &betas)
-        });
-        fixed.into_iter().chain(groups).collect()
+        let groups = BUS_GROUPS_FIXED + self.setting.groups;
+        self.exec.try_map(groups, |group| match group {
+            0 => self.registry_fractions(denominators, &betas),
+            1 => self.table_fractions(denominators.alpha, &betas),
+            _ => self.instance_fractions(group - BUS_GROUPS_FIXED, denominators.alpha, &betas),
+        })
     }
 
     fn registry_fractions(&self, denominators: Denominators<Ext>, betas: &[Ext]) -> Group {
@@ -270,7 +277,7 @@ impl Prover<'_> {
         let columns = [Column::Counts, Column::Inverses];
         let mut columns = columns.map(|column| Planes::from_base(self.committed.column(column)));
         for round in 0..rows {
-            let weights = Planes::from_exts(&eq_table(Ext::ONE, &point[round + 1..]));
+            let weights = eq_planes(self.exec, Ext::ONE, &point[round + 1..]);
             let backend = self.exec.backend_for(weights.len());
             let sums = backend.run(UnionSums {
                 columns: &columns,
@@ -302,8 +309,9 @@ impl Pass for UnionSums<'_> {
             let high = [a.load::<V>(half + x), b.load(half + x)];
             let slope = [high[0].sub(low[0]), high[1].sub(low[1])];
             let weight = self.weights.load(x);
-            for (sum, [a, b]) in sums.iter_mut().zip([low, high, slope]) {
-                *sum = sum.add(weight.mul(a.mul(b)));
+            let points = [low, high, slope];
+            for k in 0..3 {
+                sums[k] = sums[k].add(weight.mul(points[k][0].mul(points[k][1])));
             }
         }
         [sums[0].total(), sums[1].total(), sums[2].total()]

@@ -33,6 +33,7 @@ pub fn succinct_elements(relation: &Relation, preset: &Preset, groups: usize) ->
 /// # Errors
 /// [`ProveError::Statement`] for a statement that no proof is accepted for, and mostly for a witness
 /// that does not fulfil the relation: the prover reads its own arguments as the verifier will.
+/// [`ProveError::Stopped`] if nobody waits for the proof any more.
 pub fn prove_succinct(
     exec: Exec<'_>,
     relation: &Relation,
@@ -41,18 +42,20 @@ pub fn prove_succinct(
     witness: &Witness,
 ) -> Result<SuccinctProof, ProveError> {
     check_statement(relation, public)?;
-    let run = Run::new(exec, relation, &public.values, witness);
-    let slices = run.slices(public.bitfield);
-    let sides = Sides {
-        bus: &slices,
-        union: &slices,
-        committed: &slices,
-    };
-    let sender = Sender::new(parameters(relation, preset.id));
-    let elements = prove_committed(exec, preset, public, &run, sides, sender)?;
-    Ok(SuccinctProof {
-        groups: run.groups.len(),
-        elements,
+    exec.enter(|| {
+        let run = Run::new(exec, relation, &public.values, witness)?;
+        let slices = run.slices(exec, public.bitfield)?;
+        let sides = Sides {
+            bus: &slices,
+            union: &slices,
+            committed: &slices,
+        };
+        let sender = Sender::new(parameters(relation, preset.id));
+        let elements = prove_committed(exec, preset, public, &run, sides, sender)?;
+        Ok(SuccinctProof {
+            groups: run.groups.len(),
+            elements,
+        })
     })
 }
 
@@ -64,14 +67,15 @@ pub(super) fn prove_committed(
     run: &Run<'_>,
     sides: Sides<'_>,
     mut sender: Sender,
-) -> Result<Vec<Fp>, VerifyError> {
+) -> Result<Vec<Fp>, ProveError> {
     let (relation, groups) = (run.relation, run.groups.len());
     let numbers = relation.slice_numbers(groups);
     let shape = &relation.shape;
     begin_proof(&mut sender, public, groups);
     let committed = sides.committed;
-    let committer = Committer::new(&mut sender, exec, preset, shape, committed, &numbers);
-    argue(exec, public, run, sides, &mut sender);
+    let committer = Committer::new(&mut sender, exec, preset, shape, committed, &numbers)?;
+    argue(exec, public, run, sides, &mut sender)?;
+    exec.step("own reading")?;
     // The claims are what the verifier will find: its own words on what was said so far.
     let known = Known {
         digest: public.digest,
@@ -83,7 +87,7 @@ pub(super) fn prove_committed(
     whir::read_commitment(&mut channel, &preset.oracles[0], coordinates)?;
     let (ledger, _) = read_arguments(&mut channel, relation, &known, groups)?;
     let slices = (committed, &numbers[..]);
-    whir::open(&mut sender, exec, preset, shape, slices, committer, ledger);
+    whir::open(&mut sender, exec, preset, shape, slices, committer, ledger)?;
     Ok(sender.finish())
 }
 

@@ -195,8 +195,8 @@ fn each_element_of_a_proof_counts() {
 /// A prover that says something wrong once, and goes on honestly from the challenges that follow: every
 /// such proof must be refused.
 fn refuses_wrong_messages(relation: &Relation, public: &Public<'_>, witness: &Witness) {
-    let run = Run::new(exec(), relation, &public.values, witness);
-    let slices = run.slices(public.bitfield);
+    let run = Run::new(exec(), relation, &public.values, witness).unwrap();
+    let slices = run.slices(exec(), public.bitfield).unwrap();
     let sides = Sides {
         bus: &slices,
         union: &slices,
@@ -208,7 +208,7 @@ fn refuses_wrong_messages(relation: &Relation, public: &Public<'_>, witness: &Wi
             index,
             delta: Fp::new(5),
         }];
-        prove_sides(exec(), public, &run, sides, &mut sender);
+        prove_sides(exec(), public, &run, sides, &mut sender).unwrap();
         let proof = Proof {
             groups: 1,
             elements: sender.finish(),

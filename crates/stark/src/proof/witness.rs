@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::Public;
 use crate::error::ProveError;
-use crate::exec::Exec;
+use crate::exec::{Exec, Stopped};
 use crate::field::Fp;
 use crate::poseidon::{STATES, Trace};
 use crate::poseidon_gkr::skip::ROWS;
@@ -19,7 +19,7 @@ pub struct Witness {
     pub(super) groups: Vec<Vec<Fp>>,
 }
 
-/// The first relation that a witness violates.
+/// The first relation that a witness violates, or why that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Violation {
     /// An output is not what it is wired to.
@@ -45,6 +45,9 @@ pub enum Violation {
     /// A bit of the bitfield whose registry row is not used.
     #[error("bit {0} is set, and its registry row is not used")]
     Union(usize),
+    /// Nobody waits for the answer any more.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 impl Witness {
@@ -86,10 +89,10 @@ impl Traced {
         (relation, publics): (&Relation, &[Fp]),
         part: Part,
         groups: &[Vec<Fp>],
-    ) -> Traced {
+    ) -> Result<Traced, Stopped> {
         let (units, lanes) = (&part.units, relation.shape.lanes());
         let size = units.width.lanes() * lanes;
-        let blocks = exec.map(units.blocks(), |block| {
+        let blocks = exec.try_map(units.blocks(), |block| {
             let cells = &groups[block / units.places.len()];
             let place = units.places[block % units.places.len()];
             let mut inputs = vec![Fp::ZERO; ROWS * size];
@@ -101,16 +104,17 @@ impl Traced {
                 }
             }
             inputs
-        });
+        })?;
+        exec.go_on()?;
         let trace = units.width.trace(exec, lanes, blocks.concat());
-        Traced { part, trace }
+        Ok(Traced { part, trace })
     }
 
-    fn fill_cubes(&self, relation: &Relation, groups: &mut [Vec<Fp>]) {
+    /// Fills in the cubes of group g.
+    fn fill_cubes(&self, relation: &Relation, g: usize, cells: &mut [Fp]) {
         let (units, lanes) = (&self.part.units, self.trace.instances);
-        for block in 0..units.blocks() {
-            let cells = &mut groups[block / units.places.len()];
-            let place = units.places[block % units.places.len()];
+        for (i, place) in units.places.iter().enumerate() {
+            let block = g * units.places.len() + i;
             let rows = &relation.rows[self.part.rows.start + place * ROWS..][..ROWS];
             for (h, row) in rows.iter().enumerate() {
                 let Some(row) = row else { continue };
@@ -139,22 +143,26 @@ impl<'a> Run<'a> {
         relation: &'a Relation,
         publics: &'a [Fp],
         witness: &Witness,
-    ) -> Run<'a> {
+    ) -> Result<Run<'a>, Stopped> {
+        exec.step("trace")?;
         let parts = relation.parts(witness.groups.len()).into_iter();
         let known = (relation, publics);
-        let traced: Vec<Traced> = parts
+        let traced = parts
             .map(|part| Traced::new(exec, known, part, &witness.groups))
-            .collect();
-        let mut groups = witness.groups.clone();
-        traced
-            .iter()
-            .for_each(|t| t.fill_cubes(relation, &mut groups));
-        Run {
+            .collect::<Result<Vec<Traced>, Stopped>>()?;
+        let groups = exec.try_map(witness.groups.len(), |g| {
+            let mut cells = witness.groups[g].clone();
+            for traced in &traced {
+                traced.fill_cubes(relation, g, &mut cells);
+            }
+            cells
+        })?;
+        Ok(Run {
             relation,
             publics,
             traced,
             groups,
-        }
+        })
     }
 
     /// Output `lane` of `row` in all instances of group g.
@@ -241,7 +249,14 @@ impl<'a> Run<'a> {
     }
 
     /// The committed slices: counts and inverses, the tables' counts, cells.
-    pub(super) fn slices(&self, bitfield: &[bool]) -> Vec<Vec<Fp>> {
+    ///
+    /// # Errors
+    /// [`Stopped`] if nobody waits for them.
+    pub(super) fn slices(
+        &self,
+        exec: Exec<'_>,
+        bitfield: &[bool],
+    ) -> Result<Vec<Vec<Fp>>, Stopped> {
         let shape = self.relation.shape;
         let rows = 1 << shape.column_log2();
         let counts = self.registry_counts();
@@ -255,14 +270,13 @@ impl<'a> Run<'a> {
             let counts = self.table_counts(table);
             tables[table.offset..table.end()].copy_from_slice(&counts);
         }
-        let cells = self
-            .groups
-            .iter()
-            .flat_map(|g| g.chunks_exact(shape.slice()));
-        [[counts, inverses].concat(), tables]
-            .into_iter()
-            .chain(cells.map(<[Fp]>::to_vec))
-            .collect()
+        let of_group = self.relation.group_slices();
+        let cells = exec.try_map(self.groups.len() * of_group, |i| {
+            let from = i % of_group * shape.slice();
+            self.groups[i / of_group][from..][..shape.slice()].to_vec()
+        })?;
+        let columns = [[counts, inverses].concat(), tables];
+        Ok(columns.into_iter().chain(cells).collect())
     }
 }
 
@@ -285,7 +299,7 @@ pub fn check(
     public: &Public<'_>,
     witness: &Witness,
 ) -> Result<(), Violation> {
-    let run = Run::new(exec, relation, &public.values, witness);
+    let run = Run::new(exec, relation, &public.values, witness)?;
     let lanes = relation.shape.lanes();
     for (g, cells) in run.groups.iter().enumerate() {
         for wire in &relation.wires {

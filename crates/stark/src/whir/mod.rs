@@ -6,9 +6,9 @@
 //! value is ⟨f_i, pow(x)⟩ with pow(x) = ⊗_t (1, x^(2^t)), a multilinear weight like all others.
 //!
 //! All claims ⟨W, f⟩ = v are joined by powers of a challenge and put through sumcheck. Rounds over the
-//! slices leave g = Σ_i eq(α, i)·f_i with a claim; g is committed as the next oracle, with 32
-//! slices again; rows of the oracle before are opened at random points, and each is one claim more on
-//! g: ⟨g, pow(x)⟩ = Σ_i eq(α, i)·row_i. At 64 elements g is sent. Since slices are the highest
+//! slices leave g = Σ_i eq(α, i)·f_i with a claim; g is committed as the next oracle, with 16
+//! slices; rows of the oracle before are opened at random points, and each is one claim more on
+//! g: ⟨g, pow(x)⟩ = Σ_i eq(α, i)·row_i. At 256 elements g is sent. Since slices are the highest
 //! coordinates, the rows of an oracle share their x, and domains of different oracles need not be
 //! related.
 //!
@@ -84,16 +84,17 @@ const fn oracle(
 }
 
 impl Preset {
-    /// Rate 1/4: the fastest prover.
+    /// Rate 1/4: the fastest prover. Later oracles have short rows and rates of 1/8 and 1/32: of all
+    /// choices with 120 bits and as few bytes these ask the prover for the fewest hashes.
     pub const FAST: Preset = Preset {
         id: 1,
         name: "fast",
         oracles: &[
-            oracle(18, 8, 107, 11, 30.0),
-            oracle(15, 5, 53, 8, 20.0),
-            oracle(14, 5, 27, 8, 10.0),
+            oracle(18, 8, 110, 8, 20.0),
+            oracle(15, 4, 72, 9, 30.0),
+            oracle(13, 4, 43, 9, 25.0),
         ],
-        query_bits: 16,
+        query_bits: 14,
     };
 
     /// Rate 1/8: a smaller proof.
@@ -101,11 +102,23 @@ impl Preset {
         id: 2,
         name: "small",
         oracles: &[
-            oracle(19, 8, 71, 12, 25.0),
-            oracle(16, 5, 43, 10, 20.0),
-            oracle(15, 5, 24, 9, 8.0),
+            oracle(19, 8, 72, 9, 16.0),
+            oracle(16, 4, 53, 9, 20.0),
+            oracle(14, 4, 36, 8, 16.0),
         ],
         query_bits: 16,
+    };
+
+    /// The fast one for the wide shape, whose first oracle has four times as many slices.
+    pub const WIDE: Preset = Preset {
+        id: 3,
+        name: "wide",
+        oracles: &[
+            oracle(18, 10, 110, 8, 20.0),
+            oracle(15, 4, 72, 9, 30.0),
+            oracle(13, 4, 43, 9, 25.0),
+        ],
+        query_bits: 14,
     };
 
     /// Coordinates of the committed vector within a slice, and of the polynomial sent at last.

@@ -6,7 +6,7 @@
 
 use super::ntt::Domain;
 use crate::arith::{DIGEST, compress};
-use crate::exec::Exec;
+use crate::exec::{Exec, Stopped};
 use crate::field::Fp;
 use crate::kernel::{Packed, Pass};
 use crate::merkle::Digest;
@@ -54,7 +54,7 @@ impl Level {
     }
 
     /// The level above: each node with the one half of the level after it.
-    fn above(&self, exec: Exec<'_>) -> Level {
+    fn above(&self, exec: Exec<'_>) -> Result<Level, Stopped> {
         let half = self.nodes / 2;
         let mut above = Level::zero(half);
         if half < BLOCK {
@@ -65,16 +65,16 @@ impl Level {
                     above.elements[k * block + i] = x;
                 }
             }
-            return above;
+            return Ok(above);
         }
         let (low, high) = self.elements.split_at(half * DIGEST);
         let size = TASK * BLOCK * DIGEST;
-        exec.fill(&mut above.elements, size, |i, out| {
+        exec.try_fill(&mut above.elements, size, |i, out| {
             let range = i * size..i * size + out.len();
             let (low, high) = (&low[range.clone()], &high[range]);
             exec.backend().run(Pairs { low, high, out });
-        });
-        above
+        })?;
+        Ok(above)
     }
 }
 
@@ -177,36 +177,45 @@ impl Pass for Leaves<'_> {
 
 impl Oracle {
     /// Encodes slices on a domain of 2^`rows_log2` points, at least as many as a block has.
+    ///
+    /// # Errors
+    /// [`Stopped`] if nobody waits for it.
     pub(super) fn new(
         exec: Exec<'_>,
         slices: &[&[Fp]],
         rows_log2: usize,
         cap_log2: usize,
         number: usize,
-    ) -> Oracle {
+    ) -> Result<Oracle, Stopped> {
+        exec.step(if number == 0 {
+            "transforms"
+        } else {
+            "later transforms"
+        })?;
         let domain = Domain::new(rows_log2 as u32);
         debug_assert!(domain.size() >= BLOCK, "rows fill a block");
-        let columns = exec.map(slices.len(), |i| domain.evaluate(exec, slices[i]));
+        let columns = exec.try_map(slices.len(), |i| domain.evaluate(exec, slices[i]))?;
+        exec.step(if number == 0 { "rows" } else { "later rows" })?;
         let mut leaves = Level::zero(domain.size());
         let start = leaf_start(columns.len(), number);
         let rows = TASK * BLOCK;
-        exec.fill(&mut leaves.elements, rows * DIGEST, |i, out| {
+        exec.try_fill(&mut leaves.elements, rows * DIGEST, |i, out| {
             exec.backend().run(Leaves {
                 columns: &columns,
                 start,
                 at: i * rows,
                 out,
             });
-        });
+        })?;
         let mut levels = vec![leaves];
         for _ in cap_log2..rows_log2 {
-            levels.push(levels[levels.len() - 1].above(exec));
+            levels.push(levels[levels.len() - 1].above(exec)?);
         }
-        Oracle {
+        Ok(Oracle {
             rows_log2,
             columns,
             levels,
-        }
+        })
     }
 
     /// The layer of the tree that is the commitment, node by node.

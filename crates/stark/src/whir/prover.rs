@@ -6,7 +6,7 @@ use super::verifier::Slices;
 use super::{OracleParameters, Preset};
 use crate::arith::Native;
 use crate::claims::Ledger;
-use crate::exec::Exec;
+use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::kernel::{Packed, Pass};
@@ -14,7 +14,7 @@ use crate::multilinear::{eq_table, evaluate, powers};
 use crate::relation::Shape;
 use crate::sumcheck::prove_product_round;
 use crate::transcript::Sender;
-use crate::vector::{Planes, Vector};
+use crate::vector::{Planes, Vector, eq_planes};
 
 /// Elements of a weight vector that one task fills.
 const TASK: usize = 1024;
@@ -45,8 +45,9 @@ impl Pass for SlopeProduct<'_> {
     fn run<V: Packed>(self) -> Ext {
         let mut sum = Vector::<V>::zero();
         for x in (0..self.0[0].len()).step_by(V::LANES) {
-            let [a, b] = [&self.0, &self.1].map(|[low, high]| (low.load::<V>(x), high.load(x)));
-            sum = sum.add(a.1.sub(a.0).mul(b.1.sub(b.0)));
+            let a = self.0[1].load::<V>(x).sub(self.0[0].load(x));
+            let b = self.1[1].load::<V>(x).sub(self.1[0].load(x));
+            sum = sum.add(a.mul(b));
         }
         sum.total()
     }
@@ -97,6 +98,9 @@ pub(crate) struct Committer {
 
 impl Committer {
     /// Commits to slices with these numbers.
+    ///
+    /// # Errors
+    /// [`Stopped`] if nobody waits for it.
     pub(crate) fn new(
         sender: &mut Sender,
         exec: Exec<'_>,
@@ -104,29 +108,30 @@ impl Committer {
         shape: &Shape,
         slices: &[Vec<Fp>],
         numbers: &[usize],
-    ) -> Committer {
+    ) -> Result<Committer, Stopped> {
         let parameters = &preset.oracles[0];
         let views: Vec<&[Fp]> = slices.iter().map(Vec::as_slice).collect();
         let cap_log2 = parameters.cap_log2();
-        let oracle = Oracle::new(exec, &views, parameters.rows_log2, cap_log2, 0);
+        let oracle = Oracle::new(exec, &views, parameters.rows_log2, cap_log2, 0)?;
+        exec.step("samples")?;
         sender.send_base(&oracle.cap());
         let point = sender.challenges(shape.slices_log2 + shape.slice_log2());
         let (top, low) = point.split_at(shape.slices_log2);
-        let weights = Planes::from_exts(&eq_table(Ext::ONE, low));
+        let weights = eq_planes(exec, Ext::ONE, low);
         let backend = exec.backend_for(weights.len());
-        let sums = exec.map(slices.len(), |i| weights.dot(backend, &slices[i]));
+        let sums = exec.try_map(slices.len(), |i| weights.dot(backend, &slices[i]))?;
         let mut slice_values = vec![Ext::ZERO; 1 << shape.slices_log2];
         for (number, sum) in numbers.iter().zip(sums) {
             slice_values[*number] = sum;
         }
         let value = evaluate(&slice_values, top);
         sender.send(&[value]);
-        Committer {
+        Ok(Committer {
             oracle,
             point,
             value,
             slice_values,
-        }
+        })
     }
 }
 
@@ -141,6 +146,9 @@ struct Opening<'a> {
 }
 
 /// Opens the claims on what was committed; the transcript is that of the verifier's reduction.
+///
+/// # Errors
+/// [`Stopped`] if nobody waits for it.
 pub(crate) fn open(
     sender: &mut Sender,
     exec: Exec<'_>,
@@ -149,7 +157,8 @@ pub(crate) fn open(
     (committed, numbers): (&[Vec<Fp>], &[usize]),
     committer: Committer,
     ledger: Ledger<Ext>,
-) {
+) -> Result<(), Stopped> {
+    exec.step("rounds over slices")?;
     let gamma = sender.challenge();
     let mut claims = Vec::new();
     let all: Result<(), ()> = ledger.open(|claim| {
@@ -163,15 +172,17 @@ pub(crate) fn open(
     let (top, low) = committer.point.split_at(shape.slices_log2);
     let of_slices = (committed, numbers);
     let sample = (top, committer.slice_values);
-    let mut rounds = Rounds::new(exec, shape, of_slices, (&claims, &gammas), sample);
+    let mut rounds = Rounds::new(exec, shape, of_slices, (&claims, &gammas), sample)?;
     let bits = Some(preset.oracles[0].fold_bits);
     let (mut alphas, mut claim) = (Vec::new(), claim);
     for _ in 0..shape.slices_log2 {
-        let x = prove_product_round(sender, exec, &mut claim, rounds.totals(), bits);
+        exec.step("rounds over slices")?;
+        let x = prove_product_round(sender, exec, &mut claim, rounds.totals(), bits)?;
         rounds.bind(x);
         alphas.push(x);
     }
-    let [values, weights] = rounds.finish(exec, &alphas, low);
+    exec.step("rounds over slices")?;
+    let [values, weights] = rounds.finish(exec, &alphas, low)?;
     let mut opening = Opening {
         exec,
         sender,
@@ -183,11 +194,11 @@ pub(crate) fn open(
     let mut slices = Slices::Base(numbers);
     for (number, parameters) in preset.oracles.iter().enumerate().skip(1) {
         let before = &preset.oracles[number - 1];
-        let next = opening.commit(parameters, number);
-        let (point, value) = opening.sample();
-        let rows = opening.query(before, &oracle, preset.query_bits);
-        opening.join(&point, value, &rows, &alphas, slices);
-        alphas = opening.fold(parameters.slices_log2, Some(parameters.fold_bits));
+        let next = opening.commit(parameters, number)?;
+        let (point, value) = opening.sample()?;
+        let rows = opening.query(before, &oracle, preset.query_bits)?;
+        opening.join(&point, value, &rows, &alphas, slices)?;
+        alphas = opening.fold(parameters.slices_log2, Some(parameters.fold_bits))?;
         oracle = next;
         slices = Slices::Extension;
     }
@@ -196,31 +207,33 @@ pub(crate) fn open(
         .collect();
     opening.sender.send(&last);
     let before = &preset.oracles[preset.oracles.len() - 1];
-    opening.query(before, &oracle, preset.query_bits);
-    opening.fold(last.len().ilog2() as usize, None);
+    opening.query(before, &oracle, preset.query_bits)?;
+    opening.fold(last.len().ilog2() as usize, None)?;
+    Ok(())
 }
 
 impl Opening<'_> {
     /// Commits to the values as the next oracle.
-    fn commit(&mut self, parameters: &OracleParameters, number: usize) -> Oracle {
+    fn commit(&mut self, parameters: &OracleParameters, number: usize) -> Result<Oracle, Stopped> {
         let len = self.values.len() >> parameters.slices_log2;
         let slices: Vec<&[Fp]> = (0..1 << parameters.slices_log2)
             .flat_map(|i| self.values.coefficients(i * len..(i + 1) * len))
             .collect();
         let (rows, cap) = (parameters.rows_log2, parameters.cap_log2());
-        let oracle = Oracle::new(self.exec, &slices, rows, cap, number);
+        let oracle = Oracle::new(self.exec, &slices, rows, cap, number)?;
         self.sender.send_base(&oracle.cap());
-        oracle
+        Ok(oracle)
     }
 
     /// The value at a random point.
-    fn sample(&mut self) -> (Vec<Ext>, Ext) {
+    fn sample(&mut self) -> Result<(Vec<Ext>, Ext), Stopped> {
+        self.exec.step("samples")?;
         let point = self.sender.challenges(self.values.len().ilog2() as usize);
-        let weights = Planes::from_exts(&eq_table(Ext::ONE, &point));
+        let weights = eq_planes(self.exec, Ext::ONE, &point);
         let backend = self.exec.backend_for(weights.len());
         let value = backend.run(Product(&weights, &self.values));
         self.sender.send(&[value]);
-        (point, value)
+        Ok((point, value))
     }
 
     /// Opens random rows; returns their points and contents.
@@ -229,8 +242,9 @@ impl Opening<'_> {
         parameters: &OracleParameters,
         oracle: &Oracle,
         bits: u32,
-    ) -> Vec<(Fp, Vec<Fp>)> {
-        self.sender.grind(self.exec, bits);
+    ) -> Result<Vec<(Fp, Vec<Fp>)>, Stopped> {
+        self.sender.grind(self.exec, bits)?;
+        self.exec.step("opened rows")?;
         let indices = self
             .sender
             .queries(parameters.queries, parameters.rows_log2);
@@ -243,7 +257,7 @@ impl Opening<'_> {
             }
             (root.pow(*index as u64), row)
         });
-        opened.collect()
+        Ok(opened.collect())
     }
 
     /// Joins the claims of a sample and of opened rows to the claim.
@@ -254,7 +268,8 @@ impl Opening<'_> {
         rows: &[(Fp, Vec<Fp>)],
         alphas: &[Ext],
         slices: Slices<'_>,
-    ) {
+    ) -> Result<(), Stopped> {
+        self.exec.step("later rounds")?;
         let gamma = self.sender.challenge();
         let gammas = powers(gamma, gamma, rows.len() + 1);
         let weights = slices.weights(&eq_table(Ext::ONE, alphas));
@@ -263,8 +278,7 @@ impl Opening<'_> {
         for ((_, row), gamma) in rows.iter().zip(&gammas[1..]) {
             self.claim += *gamma * slices.fold(&arith, row, &weights);
         }
-        self.weights
-            .add_assign(&Planes::from_exts(&eq_table(gamma, point)));
+        self.weights.add_assign(&eq_planes(self.exec, gamma, point));
         let points: Vec<(Ext, Fp)> = gammas[1..]
             .iter()
             .copied()
@@ -272,21 +286,23 @@ impl Opening<'_> {
             .collect();
         let len = TASK.min(self.weights.len());
         let backend = self.exec.backend_for(len);
-        let parts = self.exec.map(self.weights.len() / len, |i| {
+        let parts = self.exec.try_map(self.weights.len() / len, |i| {
             backend.run(PowerSums {
                 points: &points,
                 start: i * len,
                 len,
             })
-        });
+        })?;
         for (i, part) in parts.iter().enumerate() {
             self.weights.add_at(i * len, part);
         }
+        Ok(())
     }
 
     /// Binds the highest coordinates.
-    fn fold(&mut self, rounds: usize, bits: Option<u32>) -> Vec<Ext> {
+    fn fold(&mut self, rounds: usize, bits: Option<u32>) -> Result<Vec<Ext>, Stopped> {
         let round = |opening: &mut Self| {
+            opening.exec.step("later rounds")?;
             let [f, w] = [&opening.values, &opening.weights].map(Planes::halves);
             let backend = opening.exec.backend_for(f[0].len());
             let totals = [
@@ -294,10 +310,10 @@ impl Opening<'_> {
                 backend.run(SlopeProduct([&f[0], &f[1]], [&w[0], &w[1]])),
             ];
             let (exec, claim) = (opening.exec, &mut opening.claim);
-            let x = prove_product_round(opening.sender, exec, claim, totals, bits);
+            let x = prove_product_round(opening.sender, exec, claim, totals, bits)?;
             opening.values = opening.values.fold(backend, x);
             opening.weights = opening.weights.fold(backend, x);
-            x
+            Ok(x)
         };
         (0..rounds).map(|_| round(self)).collect()
     }

@@ -7,14 +7,14 @@
 //! of the committed vector is touched until all slices are bound.
 
 use crate::claims::{Claim, Part};
-use crate::exec::Exec;
+use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::kernel::{DOT_MAX, Packed, Pass};
 use crate::multilinear::eq_table;
 use crate::relation::Shape;
 use crate::sumcheck::bind;
-use crate::vector::{Planes, Vector, Words, dot_words, words};
+use crate::vector::{Planes, Vector, Words, dot_words, eq_planes, words};
 
 use super::weights::place;
 
@@ -102,14 +102,14 @@ fn gather(
 
 impl<'a> Rounds<'a> {
     /// Of slices with these numbers, all claims with their factors, and the sample: the top part of
-    /// its point, and the slices' sums with eq of the low part.
+    /// its point, and the slices' sums with eq of the low part. Fails if nobody waits for it.
     pub(super) fn new(
         exec: Exec<'_>,
         shape: &Shape,
         (slices, numbers): (&'a [Vec<Fp>], &'a [usize]),
         (claims, factors): (&[Claim<Ext>], &[Ext]),
         (top, sample): (&[Ext], Vec<Ext>),
-    ) -> Rounds<'a> {
+    ) -> Result<Rounds<'a>, Stopped> {
         let (tensors, dense) = gather(shape, claims, factors);
         let all = 1 << shape.slices_log2;
         let mut terms = vec![Term {
@@ -144,21 +144,21 @@ impl<'a> Rounds<'a> {
             dense,
             terms,
         };
-        rounds.sum_up(exec);
-        rounds
+        rounds.sum_up(exec)?;
+        Ok(rounds)
     }
 
     /// ⟨f_i, v_k⟩ of all slices and vectors but the sample's.
-    fn sum_up(&mut self, exec: Exec<'_>) {
+    fn sum_up(&mut self, exec: Exec<'_>) -> Result<(), Stopped> {
         let prepared: Vec<[Planes; 2]> = self
             .tensors
             .iter()
             .map(|t| {
-                let eq = eq_table(Ext::ONE, &t.lanes);
-                [Planes::from_exts(&t.cells), Planes::from_exts(&eq)]
+                let eq = eq_planes(exec, Ext::ONE, &t.lanes);
+                [Planes::from_exts(&t.cells), eq]
             })
             .collect();
-        let sums = exec.map(self.slices.len(), |i| {
+        let sums = exec.try_map(self.slices.len(), |i| {
             let slice = &self.slices[i];
             let mut sums = Vec::with_capacity(self.terms.len() - 1);
             for (_, weights) in &self.dense {
@@ -174,12 +174,13 @@ impl<'a> Rounds<'a> {
                 }));
             }
             sums
-        });
+        })?;
         for (number, sums) in self.numbers.iter().zip(sums) {
             for (term, sum) in self.terms[1..].iter_mut().zip(sums) {
                 term.sums[*number] = sum;
             }
         }
+        Ok(())
     }
 
     /// Σ at 0 and the leading coefficient of the next round.
@@ -204,23 +205,28 @@ impl<'a> Rounds<'a> {
     }
 
     /// What is left when all slices are bound to α: Σ_i eq(α, i)·f_i and its weights. `low` is the
-    /// low part of the sample's point.
-    pub(super) fn finish(self, exec: Exec<'_>, alphas: &[Ext], low: &[Ext]) -> [Planes; 2] {
+    /// low part of the sample's point. Fails if nobody waits for it.
+    pub(super) fn finish(
+        self,
+        exec: Exec<'_>,
+        alphas: &[Ext],
+        low: &[Ext],
+    ) -> Result<[Planes; 2], Stopped> {
         let eq = eq_table(Ext::ONE, alphas);
         let of_slices: Vec<Ext> = self.numbers.iter().map(|number| eq[*number]).collect();
         let chunks: Vec<Words> = of_slices.chunks(DOT_MAX).map(words).collect();
         let size = TASK.min(self.shape.slice());
-        let parts = exec.map(self.shape.slice() / size, |i| {
+        let parts = exec.try_map(self.shape.slice() / size, |i| {
             exec.backend_for(size).run(FoldSlices {
                 slices: self.slices,
                 weights: &chunks,
                 range: i * size..(i + 1) * size,
             })
-        });
+        })?;
         let values = Planes::concat(&parts);
         let mut factors = self.terms.iter().map(|term| term.weights[0]);
         let sample = factors.next().unwrap_or_default();
-        let mut weights = Planes::from_exts(&eq_table(sample, low));
+        let mut weights = eq_planes(exec, sample, low);
         let backend = exec.backend_for(weights.len());
         for ((_, dense), factor) in self.dense.iter().zip(&mut factors) {
             weights.add_scaled(backend, dense, factor);
@@ -234,7 +240,7 @@ impl<'a> Rounds<'a> {
                     .zip(part)
                     .for_each(|(a, b)| *a += factor * *b);
             }
-            let eq = Planes::from_exts(&eq_table(Ext::ONE, &tensor.lanes));
+            let eq = eq_planes(exec, Ext::ONE, &tensor.lanes);
             let backend = exec.backend_for(eq.len());
             let out = &mut weights;
             backend.run(AddTensor {
@@ -243,7 +249,7 @@ impl<'a> Rounds<'a> {
                 out,
             });
         }
-        [values, weights]
+        Ok([values, weights])
     }
 }
 

@@ -72,7 +72,22 @@ pub enum ProveError {
     Stopped,
     /// The proof system refuses.
     #[error(transparent)]
-    System(#[from] alphorn_stark::ProveError),
+    System(alphorn_stark::ProveError),
+}
+
+impl From<alphorn_stark::ProveError> for ProveError {
+    fn from(error: alphorn_stark::ProveError) -> ProveError {
+        match error {
+            alphorn_stark::ProveError::Stopped(_) => ProveError::Stopped,
+            refused => ProveError::System(refused),
+        }
+    }
+}
+
+impl From<alphorn_stark::Stopped> for ProveError {
+    fn from(_: alphorn_stark::Stopped) -> ProveError {
+        ProveError::Stopped
+    }
 }
 
 /// Why a proof is refused: one variant for each check.

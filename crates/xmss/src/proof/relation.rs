@@ -23,6 +23,8 @@ pub(super) enum SetRelation {
 
 static COMPACT: LazyLock<SetRelation> =
     LazyLock::new(|| SetRelation::Compact(Chains::new(Parameters::COMPACT)));
+static COMPACT_WIDE: LazyLock<SetRelation> =
+    LazyLock::new(|| SetRelation::Compact(Chains::new(Parameters::COMPACT_WIDE)));
 static PROD: LazyLock<SetRelation> =
     LazyLock::new(|| SetRelation::Lean(LeanChains::new(LeanParameters::PROD)));
 static TEST: LazyLock<SetRelation> =
@@ -36,6 +38,11 @@ impl SetRelation {
             Set::Prod => &PROD,
             Set::Test => &TEST,
         }
+    }
+
+    /// The relation of the compact set in the wide shape.
+    pub(super) fn wide() -> &'static SetRelation {
+        &COMPACT_WIDE
     }
 
     /// The relation as data.

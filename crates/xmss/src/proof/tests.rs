@@ -307,6 +307,9 @@ fn the_lean_sets_are_proved_by_the_same_front() {
         let proof = proofs.prove(exec(), &registry, slot, &MESSAGE, &signed);
         let proof = proof.unwrap();
         assert_eq!(proof.len(), proofs.sizes(2).bytes, "{set}");
+        if set == Set::Prod {
+            assert_pinned("proof.prod.fast.2", &proof);
+        }
         let verify = |slot, message: &[u8; 32], positions: &[usize], registry: &ProofRegistry| {
             let mut signers = Bitfield::new(registry.len());
             positions.iter().for_each(|i| signers.set(*i));
@@ -371,13 +374,54 @@ fn threads_and_kernels_do_not_change_a_proof() {
     }
 }
 
-/// The bytes of a small proof: a change of them is a change of protocol.
+/// A change of a proof's bytes is a change of protocol.
+fn assert_pinned(name: &str, proof: &[u8]) {
+    let pinned = include_str!("../../../../conformance.toml");
+    let digest = hex::encode(Sha256::digest(proof));
+    let bytes = proof.len();
+    let line = format!("{{ name = \"{name}\", bytes = {bytes}, sha256 = \"{digest}\" }}");
+    assert!(pinned.contains(&line), "conformance.toml lacks {line}");
+}
+
 #[test]
 fn a_small_proof_has_its_pinned_bytes() {
-    let pinned = include_str!("../../../../conformance.toml");
-    let digest = hex::encode(Sha256::digest(&*THREE));
-    let bytes = THREE.len();
-    let line =
-        format!("{{ name = \"proof.compact.fast.3\", bytes = {bytes}, sha256 = \"{digest}\" }}");
-    assert!(pinned.contains(&line), "conformance.toml lacks {line}");
+    assert_pinned("proof.compact.fast.3", &THREE);
+}
+
+/// Stops when it hears of a step.
+struct StopAt {
+    step: &'static str,
+    heard: std::sync::atomic::AtomicBool,
+}
+
+impl crate::Watch for StopAt {
+    fn stopped(&self) -> bool {
+        self.heard.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn step(&self, name: &'static str) {
+        if name == self.step {
+            self.heard.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_proof_ends_in_the_step_that_it_is_stopped_in() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
+    let pool = pool.unwrap();
+    let signed = WORLD.signed(&[1, 4, 71]);
+    let steps = ["admission", "witness", "rows", "bus", "permutations"];
+    for step in steps.into_iter().chain(["proof of work", "later rows"]) {
+        let watch = StopAt {
+            step,
+            heard: false.into(),
+        };
+        let exec = Exec::new(Backend::measured(), Some(&pool)).with_watch(&watch);
+        let proof = WORLD
+            .proofs
+            .prove(exec, &WORLD.registry, SLOT, &MESSAGE, &signed);
+        assert_eq!(proof, Err(ProveError::Stopped), "{step}");
+        assert!(crate::Watch::stopped(&watch), "{step} is no step");
+    }
 }

@@ -287,8 +287,8 @@ fn failing(
     let public = example.chains.public(&example.statement, &example.registry);
     let (_, cells) = forged(example, &[]);
     let witness = Witness::new(relation, vec![cells]).unwrap();
-    let run = Run::new(exec(), relation, &public.values, &witness);
-    let honest = run.slices(public.bitfield);
+    let run = Run::new(exec(), relation, &public.values, &witness).unwrap();
+    let honest = run.slices(exec(), public.bitfield).unwrap();
     let [bus, union, committed] = [bus, union, committed].map(|changes| {
         let mut slices = honest.clone();
         for (slice, index, delta) in changes {
@@ -303,7 +303,7 @@ fn failing(
     };
     let mut sender = Sender::new(parameters(relation, TRANSPARENT));
     sender.lies = lies;
-    prove_sides(exec(), &public, &run, sides, &mut sender);
+    prove_sides(exec(), &public, &run, sides, &mut sender).unwrap();
     let elements = sender.finish();
     let known = Known {
         digest: public.digest,
@@ -318,7 +318,11 @@ fn failing(
     };
     let mut failed = Vec::new();
     let all: Result<(), VerifyError> = reduced.ledger.open(|claim| {
-        let sum: Ext = claim.parts.iter().map(|part| committed.sum(part)).sum();
+        let sum: Ext = claim
+            .parts
+            .iter()
+            .map(|part| committed.sum(exec(), part))
+            .sum();
         if sum != claim.value {
             failed.push((claim.name, sum - claim.value));
         }

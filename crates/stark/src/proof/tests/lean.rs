@@ -321,8 +321,8 @@ fn failing(example: &Example, cell: usize) -> Vec<Claimed> {
     let relation = example.chains.relation();
     let public = example.chains.public(&example.statement, &example.registry);
     let witness = Witness::new(relation, vec![cells_of(example)]).unwrap();
-    let run = Run::new(exec(), relation, &public.values, &witness);
-    let honest = run.slices(public.bitfield);
+    let run = Run::new(exec(), relation, &public.values, &witness).unwrap();
+    let honest = run.slices(exec(), public.bitfield).unwrap();
     let mut committed = honest.clone();
     committed[2 + cell / 256][cell % 256 * 4 + 1] += Fp::ONE;
     let sides = Sides {
@@ -331,7 +331,7 @@ fn failing(example: &Example, cell: usize) -> Vec<Claimed> {
         committed: &committed,
     };
     let mut sender = Sender::new(parameters(relation, TRANSPARENT));
-    prove_sides(exec(), &public, &run, sides, &mut sender);
+    prove_sides(exec(), &public, &run, sides, &mut sender).unwrap();
     let elements = sender.finish();
     let known = Known {
         digest: public.digest,
@@ -345,7 +345,11 @@ fn failing(example: &Example, cell: usize) -> Vec<Claimed> {
     };
     let mut failed = Vec::new();
     let opened: Result<(), VerifyError> = reduced.ledger.open(|claim| {
-        let sum: Ext = claim.parts.iter().map(|part| committed.sum(part)).sum();
+        let sum: Ext = claim
+            .parts
+            .iter()
+            .map(|part| committed.sum(exec(), part))
+            .sum();
         if sum != claim.value {
             failed.push(claim.name);
         }

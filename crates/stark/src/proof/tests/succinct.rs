@@ -3,6 +3,9 @@
 use super::*;
 use crate::proof::succinct::prove_committed;
 use crate::whir::{OracleParameters, Preset};
+use crate::{Stopped, Watch};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Two small oracles: no security, all paths of the code.
 const SMALL: Preset = Preset {
@@ -69,6 +72,26 @@ fn any_number_of_openings_is_proved_succinctly_with_the_same_bytes() {
 }
 
 #[test]
+fn the_wide_shape_is_proved_succinctly() {
+    let example = Example::new(Parameters::COMPACT_WIDE, 1, SLOT);
+    let exec = Exec::new(Backend::measured(), None);
+    let proof = proved_succinctly(&example, exec, &Preset::WIDE);
+    assert_eq!(said(&example, &Preset::WIDE, &proof), Ok(()));
+    let relation = example.chains.relation();
+    let bytes = proof.to_bytes(relation, &Preset::WIDE);
+    let body = (31 * proof.elements.len()).div_ceil(8);
+    assert_eq!(bytes.len(), header_bytes(relation, 1) + body);
+    let decoded = SuccinctProof::from_bytes(relation, &Preset::WIDE, &bytes);
+    assert!(decoded.as_ref() == Ok(&proof));
+    // A proof of the other shape is another statement's, also where lengths are made equal.
+    let mut other = proof.clone();
+    let standard = Example::new(Parameters::COMPACT, 1, SLOT);
+    let want = succinct_elements(standard.chains.relation(), &Preset::FAST, 1);
+    other.elements.resize(want, Fp::ZERO);
+    assert!(said(&standard, &Preset::FAST, &other).is_err());
+}
+
+#[test]
 fn the_compact_set_is_proved_succinctly() {
     let example = Example::new(Parameters::COMPACT, 2, 4_000_000_000);
     let exec = Exec::new(Backend::measured(), None);
@@ -127,6 +150,59 @@ fn each_element_of_a_succinct_proof_counts() {
     }
 }
 
+/// Hears of steps, counts the questions, and wants no answer after so many.
+struct Waits {
+    questions: AtomicUsize,
+    patience: usize,
+    steps: Mutex<Vec<&'static str>>,
+}
+
+impl Waits {
+    fn new(patience: usize) -> Waits {
+        Waits {
+            questions: AtomicUsize::new(0),
+            patience,
+            steps: Mutex::default(),
+        }
+    }
+}
+
+impl Watch for Waits {
+    fn stopped(&self) -> bool {
+        self.questions.fetch_add(1, Ordering::Relaxed) >= self.patience
+    }
+
+    fn step(&self, name: &'static str) {
+        self.steps.lock().unwrap().push(name);
+    }
+}
+
+#[test]
+fn a_prover_ends_wherever_it_is_stopped() {
+    let example = Example::new(MINI, 5, SLOT);
+    let Example { chains, .. } = &example;
+    let public = chains.public(&example.statement, &example.registry);
+    let prove = |watch: &Waits| {
+        let exec = exec().with_watch(watch);
+        let witness = chains.witness(exec, SLOT, &MESSAGE, &example.openings)?;
+        prove_succinct(exec, chains.relation(), &SMALL, &public, &witness)
+    };
+    let patient = Waits::new(usize::MAX);
+    let proof = prove(&patient).unwrap();
+    assert!(proof == proved_succinctly(&example, exec(), &SMALL));
+    let steps = patient.steps.into_inner().unwrap();
+    assert!(steps.len() > 20, "{steps:?}");
+    let questions = patient.questions.into_inner();
+    for patience in (0..questions).step_by(questions / 30) {
+        let watch = Waits::new(patience);
+        assert_eq!(prove(&watch), Err(ProveError::Stopped(Stopped)));
+        // One question more is the one that was answered by a stop.
+        assert_eq!(watch.questions.into_inner(), patience + 1);
+        let heard = watch.steps.into_inner().unwrap();
+        assert!(steps.starts_with(&heard));
+    }
+}
+
 /// What `prove_committed` says when its sides differ, and where it lies.
 fn cheated(
     example: &Example,
@@ -139,8 +215,8 @@ fn cheated(
         .chains
         .witness(exec(), SLOT, &MESSAGE, &example.openings)
         .unwrap();
-    let run = Run::new(exec(), relation, &public.values, &witness);
-    let honest = run.slices(public.bitfield);
+    let run = Run::new(exec(), relation, &public.values, &witness).unwrap();
+    let honest = run.slices(exec(), public.bitfield).unwrap();
     let mut committed = honest.clone();
     for (slice, index) in changes {
         committed[*slice][*index] += Fp::ONE;
@@ -152,7 +228,10 @@ fn cheated(
     };
     let mut sender = Sender::new(parameters(relation, SMALL.id));
     sender.lies = lies;
-    let elements = prove_committed(exec(), &SMALL, &public, &run, sides, sender)?;
+    let elements = match prove_committed(exec(), &SMALL, &public, &run, sides, sender) {
+        Err(ProveError::Statement(refused)) => return Err(refused),
+        elements => elements.unwrap(),
+    };
     let proof = SuccinctProof {
         groups: run.groups.len(),
         elements,
