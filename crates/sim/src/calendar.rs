@@ -23,10 +23,11 @@ pub const ARG_MAX: u32 = (1 << ARG_BITS) - 1;
 /// The greatest kind of an event.
 pub const KIND_MAX: u8 = 15;
 
-const NEAR_BITS: u32 = 13;
+const NEAR_BITS: u32 = 15;
 const NEAR: u64 = 1 << NEAR_BITS;
 const FAR: u64 = 1 << 10;
-/// A bucket of 2^13 ns before anything is known; the near ring is then 67 ms long.
+/// A bucket of 2^13 ns before anything is known; the near ring is then 268 ms long, more than any message
+/// between two places on earth takes: what goes through the far ring is placed twice.
 const WIDTH_BITS: u32 = 13;
 /// Widest bucket: 2^40 ns are 18 minutes, more than a run has.
 const WIDTH_BITS_MAX: u32 = 40;

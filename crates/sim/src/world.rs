@@ -367,9 +367,13 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         let soon = self.queue.soon();
         self.ahead = soon.len();
         let mut words = 0;
+        // An uplink that is served asks its node for nothing, unless a paced message left it.
+        let asks = |event: &&Event| event.kind() != net::UPLINK || event.arg() > 0;
         for event in soon {
-            let role = &self.roles[event.node as usize];
-            words ^= self.net.read_ahead(event) ^ role.read_ahead();
+            words ^= self.net.read_ahead(event);
+        }
+        for event in soon.iter().filter(asks) {
+            words ^= self.roles[event.node as usize].read_ahead();
         }
         for event in soon {
             let role = &self.roles[event.node as usize];
