@@ -49,8 +49,9 @@ pub struct Graph {
     offsets: Vec<u32>,
     /// Neighbours.
     peers: Vec<u32>,
-    /// What number a node has at that neighbour.
-    back: Vec<u32>,
+    /// The neighbour at each end, and what number the node has there: what sending to one reads is in one
+    /// place.
+    ends: Vec<[u32; 2]>,
 }
 
 impl Graph {
@@ -153,16 +154,16 @@ impl Graph {
         }
         // Rows ascend, so each node is met by its neighbours in the order of its own row.
         let mut met = vec![0_u32; nodes as usize];
-        let mut next = |peer: &u32| {
-            let number = met[*peer as usize];
-            met[*peer as usize] += 1;
+        let mut next = |peer: u32| {
+            let number = met[peer as usize];
+            met[peer as usize] += 1;
             number
         };
-        let back = peers.iter().map(&mut next).collect();
+        let ends = peers.iter().map(|&peer| [peer, next(peer)]).collect();
         Ok(Graph {
             offsets,
             peers,
-            back,
+            ends,
         })
     }
 
@@ -200,7 +201,7 @@ impl Graph {
     /// If there is no such end.
     #[inline]
     pub fn peer(&self, end: usize) -> u32 {
-        self.peers[end]
+        self.ends[end][0]
     }
 
     /// The number of the node at the neighbour that an end leads to.
@@ -209,7 +210,7 @@ impl Graph {
     /// If there is no such end.
     #[inline]
     pub fn back(&self, end: usize) -> u32 {
-        self.back[end]
+        self.ends[end][1]
     }
 
     /// The number that `node` has for `peer`.

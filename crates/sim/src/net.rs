@@ -9,6 +9,7 @@
 //!
 //! Everything is an integer, products are wide, quotients are rounded up.
 
+mod keep;
 mod launch;
 mod parts;
 mod queue;
@@ -88,6 +89,8 @@ pub(crate) struct Net<M> {
     pub(crate) tally: Vec<Tally>,
     pub(crate) flights: Flights,
     pub(crate) messages: Slab<M>,
+    /// The message that was handed over last, which its receiver may send on.
+    pub(crate) at_hand: u32,
     pub(crate) balance: Balance,
     pub(crate) cuts: Vec<Cut>,
     /// What was sent, by bin and kind.
@@ -148,6 +151,7 @@ impl<M> Net<M> {
             tally: vec![Tally::default(); nodes],
             flights: Flights::new(ARG_MAX),
             messages: Slab::default(),
+            at_hand: NONE,
             balance: Balance::default(),
             cuts: Vec::new(),
             series: Vec::new(),

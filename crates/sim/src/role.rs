@@ -40,6 +40,12 @@ pub trait Wire: Clone + Debug {
     fn is_paced(&self) -> bool {
         false
     }
+
+    /// Whether another message is surely this one: then both are kept once.
+    #[inline]
+    fn is_same(&self, _other: &Self) -> bool {
+        false
+    }
 }
 
 /// What a job does, and what it costs.

@@ -528,6 +528,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             return self.arm(node, deadline);
         }
         let message = self.net.messages.redeem(index);
+        self.net.at_hand = index;
         self.input(node, Input::Message { from, message });
     }
 

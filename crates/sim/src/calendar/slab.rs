@@ -47,6 +47,17 @@ impl<T> Slab<T> {
         Some(index)
     }
 
+    /// Lets more hold a thing.
+    ///
+    /// # Panics
+    /// If nobody holds it.
+    #[inline]
+    pub fn hold(&mut self, index: u32, holders: u32) {
+        let place = &mut self.places[index as usize];
+        assert!(place.holders > 0, "thing {index} is held");
+        place.holders += holders;
+    }
+
     /// The thing.
     ///
     /// # Panics

@@ -128,4 +128,9 @@ fn the_last_holder_gets_the_thing() {
     assert_eq!(slab.release(a), Some("a".to_owned()));
     assert_eq!(slab.insert("c".to_owned(), 1), Some(a));
     assert_eq!((slab.get(b).as_str(), slab.len()), ("b", 2));
+    slab.hold(b, 1);
+    assert_eq!(
+        (slab.release(b), slab.release(b)),
+        (None, Some("b".to_owned()))
+    );
 }

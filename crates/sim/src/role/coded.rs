@@ -345,8 +345,8 @@ impl<C: Coding> Role for Coded<C> {
     }
 
     fn poll_output(&mut self) -> Option<Output<Self>> {
-        if let Some(next) = self.next.take() {
-            return Some(next);
+        if self.next.is_some() {
+            return self.next.take();
         }
         loop {
             return Some(match self.machine.poll_output()? {

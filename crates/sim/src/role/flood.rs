@@ -64,6 +64,11 @@ impl Wire for FloodMessage {
     fn has_payload(&self) -> bool {
         matches!(self, Message::Data { .. } | Message::Relay { .. })
     }
+
+    #[inline]
+    fn is_same(&self, other: &Self) -> bool {
+        matches!(self, Message::Data { .. }) && self == other
+    }
 }
 
 /// What an accepted payload costs before it is forwarded: one job of this time.

@@ -82,7 +82,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
             self.active_ns = self.now_ns;
         }
         self.witness.sent(self.now_ns, node, &message, holders);
-        let Some(message) = self.net.messages.insert(message, holders) else {
+        let Some(message) = self.net.keep(node, message, holders) else {
             self.net.full = true;
             return;
         };
