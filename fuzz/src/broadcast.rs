@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use alphorn_proto::broadcast::{
-    Announce, Broadcast, Config, Input, Known, Limits, Message, Output, Place, Policy,
-    PolicyChoice, Product, Ranks, Reject, ShardSet, Want, Work,
+    Announce, Broadcast, CHUNK_BYTES_MAX, Config, Input, Known, Limits, Message, Output, Place,
+    Policy, PolicyChoice, Product, Ranks, Reject, ShardSet, Want, Work,
 };
 use alphorn_proto::rlnc::{
     Backend, Coding, Cut, Generators, Header, Id, Law, Model16, Published, Ristretto, Rs, Strategy,
@@ -278,8 +278,10 @@ fn config() -> Config {
         payload_bytes_max: PAYLOAD_BYTES_MAX,
         policy: PolicyChoice::Fixed(Policy {
             chunks: 3,
+            chunk_bytes_max: CHUNK_BYTES_MAX,
             burst: [4, 3, 2],
             credit_milli: 700,
+            push_pct: 0,
             source_pieces: 6,
             headers: 1,
             source_run: 2,

@@ -25,7 +25,7 @@ pub use live::Stats;
 pub use machine::Broadcast;
 pub use message::{Announce, Known, Limits, MESSAGE_BYTES_MAX, Message, Ranks, Unread, Want};
 pub use place::Place;
-pub use policy::{CREDIT_ONE, Policy, PolicyChoice};
+pub use policy::{CHUNK_BYTES_MAX, CREDIT_ONE, Policy, PolicyChoice};
 pub use reject::{Blame, Refused, Reject};
 pub use shards::ShardSet;
 pub use task::{CodeJob, CodeProduct, KIND_CODED};

@@ -105,8 +105,8 @@ pub struct Published<C: Coding> {
 /// A code: payload to verifiable pieces, and back from any sufficiently many of them.
 ///
 /// Implementations: [`Ristretto`](crate::Ristretto) (random linear code over the Ristretto255
-/// scalars), [`Model16`](crate::Model16) (the same rows modulo 65521, without data) and
-/// [`Rs`](crate::Rs) (Reed-Solomon). Functions that read bytes of peers return errors; a basket, an
+/// scalars), [`Model16`](crate::Model16) (the same rows modulo 65521, without data),
+/// [`Rs`](crate::Rs) (Reed-Solomon) and [`ModelRs`](crate::ModelRs) (its indices, without bytes). Functions that read bytes of peers return errors; a basket, an
 /// anchor or a piece of another header is a programmer error.
 pub trait Coding: Clone + Debug + Send + Sync + 'static {
     /// A chunk or shard, canonical but not yet verified. Cheap to clone.

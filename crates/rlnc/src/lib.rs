@@ -16,6 +16,7 @@ mod known;
 mod merkle;
 mod model;
 mod model16;
+mod model_rs;
 mod payload;
 mod pedersen;
 mod point;
@@ -35,6 +36,7 @@ pub use header::{
 };
 pub use kernel::{Backend, BackendError};
 pub use merkle::Hash;
+pub use model_rs::{ModelRs, ModelShard, ModelShards};
 pub use model16::{Model16, ModelAnchor, ModelBasket, ModelChunk};
 pub use pedersen::{Commitments, Generators, VERIFY_BATCH_MAX, Verdicts, Weights};
 pub use ristretto::{Anchor, Basket, Ristretto};

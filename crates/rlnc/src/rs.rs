@@ -14,7 +14,7 @@ use crate::payload;
 use crate::pedersen::{Verdicts, Weights};
 
 /// Bytes before the Merkle path: index, hop, shards held by the sender.
-const SHARD_FIXED_BYTES: usize = 5;
+pub(crate) const SHARD_FIXED_BYTES: usize = 5;
 
 /// Reed-Solomon with Merkle root: any k of K shards decode, relays forward shards unchanged.
 #[derive(Clone, Copy, Debug)]

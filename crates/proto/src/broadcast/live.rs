@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::message::Announce;
+use super::place::Turn;
 use super::policy::Policy;
 use super::shards::words;
 use crate::rlnc::{Coding, Header, Id, Strategy};
@@ -140,6 +141,8 @@ pub(super) struct Live<C: Coding> {
     pub(super) id: Id,
     pub(super) header: Arc<Header>,
     pub(super) announce: Arc<Announce<C>>,
+    /// How far the orders of places are turned.
+    pub(super) turn: Turn,
     pub(super) phase: Phase,
     /// This node is the source.
     pub(super) own: bool,
@@ -228,6 +231,7 @@ impl<C: Coding> Live<C> {
         };
         Live {
             id: announce.id,
+            turn: Turn::of(&header.subject),
             flows: (0..header.generations).map(flow).collect(),
             phase: Phase::Collecting,
             own: false,

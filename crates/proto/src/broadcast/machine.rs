@@ -98,7 +98,11 @@ pub struct Broadcast<C: Coding> {
     secret: [u8; 32],
     /// The places that are dealt to the peers, by number.
     places: Vec<u16>,
+    /// What is decided by chance.
     rng: ChaCha20Rng,
+    /// Factors of combinations. Apart, because codes take different amounts: so a model without data
+    /// decides what the real code decides.
+    draws: ChaCha20Rng,
     ids: Vec<Id>,
     live: Vec<Live<C>>,
     peers: Vec<PeerState>,
@@ -136,15 +140,19 @@ impl<C: Coding> Broadcast<C> {
         secret: [u8; 32],
     ) -> Broadcast<C> {
         assert_eq!(config.validate(), Ok(()), "configuration of the broadcast");
-        let mut hash = Sha256::new();
-        hash.update(b"alphorn/broadcast/draws");
-        hash.update(secret);
+        let sequence = |name: &[u8]| {
+            let mut hash = Sha256::new();
+            hash.update(name);
+            hash.update(secret);
+            ChaCha20Rng::from_seed(hash.finalize().into())
+        };
         Broadcast {
             code,
             schedule,
             secret,
             places: place::deal(&secret, config.places),
-            rng: ChaCha20Rng::from_seed(hash.finalize().into()),
+            rng: sequence(b"alphorn/broadcast/chance"),
+            draws: sequence(b"alphorn/broadcast/draws"),
             ids: Vec::new(),
             live: Vec::new(),
             peers: Vec::new(),

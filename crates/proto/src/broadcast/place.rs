@@ -5,7 +5,7 @@
 //! its own order to each neighbour when they connect, and a burst of b goes to those neighbours in
 //! whose order this node is among the first b: every receiver has the same number of senders.
 
-use crate::rlnc::Id;
+use crate::rlnc::Subject;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
@@ -33,11 +33,31 @@ impl Place {
         self.of
     }
 
-    /// How many neighbours come before this one in a broadcast: the order is turned by the id, so
-    /// that nobody is always first.
-    pub(super) fn rank(self, id: &Id) -> u16 {
-        let turn = u64::from_le_bytes(std::array::from_fn(|at| id.0[at]));
-        ((turn % u64::from(self.of) + u64::from(self.index)) % u64::from(self.of)) as u16
+    /// How many neighbours come before this one in a broadcast with this turn.
+    pub(super) fn rank(self, turn: Turn) -> u16 {
+        ((turn.0 % u64::from(self.of) + u64::from(self.index)) % u64::from(self.of)) as u16
+    }
+}
+
+/// How far the orders of places are turned in a broadcast, so that nobody is always first.
+///
+/// It hangs on the subject alone: (SHA-256 of `alphorn/broadcast/turn`, kind, slot, source and index as
+/// in a header, the first eight bytes as a little-endian number) modulo the places. A turn by the id
+/// would hang on content and commitments: the source could choose it by trying payloads, and two codes
+/// would never send the same things to the same peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn(u64);
+
+impl Turn {
+    pub(super) fn of(subject: &Subject) -> Turn {
+        let mut hash = Sha256::new();
+        hash.update(b"alphorn/broadcast/turn");
+        hash.update([subject.kind]);
+        hash.update(subject.slot.to_le_bytes());
+        hash.update(subject.source.to_le_bytes());
+        hash.update(subject.index.to_le_bytes());
+        let digest: [u8; 32] = hash.finalize().into();
+        Turn(u64::from_le_bytes(std::array::from_fn(|at| digest[at])))
     }
 }
 
@@ -56,14 +76,40 @@ pub(super) fn deal(secret: &[u8; 32], places: u16) -> Vec<u16> {
 mod tests {
     use super::*;
 
+    const SUBJECT: Subject = Subject {
+        kind: 1,
+        slot: 7,
+        source: 3,
+        index: 0,
+    };
+
     #[test]
-    fn each_rank_is_taken_once_and_turns_with_the_id() {
+    fn each_field_of_the_subject_turns() {
+        let turn = Turn::of(&SUBJECT);
+        // Both ends of a link must find the same: whoever changes this changes the protocol.
+        assert_eq!(turn.0, 14_187_926_941_882_811_162);
+        let others = [
+            Subject { kind: 2, ..SUBJECT },
+            Subject { slot: 8, ..SUBJECT },
+            Subject {
+                source: 4,
+                ..SUBJECT
+            },
+            Subject {
+                index: 1,
+                ..SUBJECT
+            },
+        ];
+        assert!(others.iter().all(|other| Turn::of(other) != turn));
+    }
+
+    #[test]
+    fn each_rank_is_taken_once_and_turns_with_the_subject() {
         let order = deal(&[7; 32], 150);
-        let ranks = |id: u8| -> Vec<u16> {
+        let ranks = |slot: u64| -> Vec<u16> {
+            let turn = Turn::of(&Subject { slot, ..SUBJECT });
             let places = order.iter().map(|&index| Place::new(index, 150));
-            places
-                .map(|place| place.unwrap().rank(&Id([id; 16])))
-                .collect()
+            places.map(|place| place.unwrap().rank(turn)).collect()
         };
         let (one, two) = (ranks(1), ranks(2));
         for ranks in [&one, &two] {

@@ -1,9 +1,14 @@
 //! Who sends how much: the dissemination policy, by size and network.
 
-use crate::rlnc::{Cut, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, SHARD_BYTES_MAX, Strategy};
+use crate::rlnc::{
+    Cut, ELEMENT_PAYLOAD_BYTES, ELEMENTS_MAX, GENERATIONS_MAX, SHARD_BYTES_MAX, Strategy,
+};
 
 /// Thousandths in one chunk of [`Policy::credit_milli`].
 pub const CREDIT_ONE: u32 = 1000;
+
+/// Payload bytes of the longest chunk.
+pub const CHUNK_BYTES_MAX: u32 = ELEMENT_PAYLOAD_BYTES * ELEMENTS_MAX;
 
 /// How far pieces are pushed without being asked for.
 ///
@@ -15,10 +20,19 @@ pub const CREDIT_ONE: u32 = 1000;
 pub struct Policy {
     /// Source chunks of a generation N, or data shards k; 0 = by size, see [`Cut::auto`].
     pub chunks: u16,
+    /// Payload bytes of a chunk, at most: a longer payload takes more generations. Where a transfer
+    /// takes longer than the latency, a relay waits for a whole chunk before it sends anything on, and
+    /// so does the next one. Not of shards.
+    pub chunk_bytes_max: u32,
     /// Pieces of the first burst after 1, 2, and 3 or more transmissions.
     pub burst: [u16; 3],
     /// Thousandths of a piece sent for each later new piece.
     pub credit_milli: u32,
+    /// Pieces of a generation that all relays together push to a node, at most, in percent of what it
+    /// needs; each takes the peer to have as many neighbours as itself. 0 = no bound. Where a transfer
+    /// takes longer than an answer it ends in time what no answer stops: what is on the way when a node
+    /// is done.
+    pub push_pct: u16,
     /// Pieces that the source sends of each generation.
     pub source_pieces: u16,
     /// How many peers bring a node the header unasked once a piece was transmitted three times: as
@@ -42,8 +56,10 @@ impl Policy {
     /// Transfer of the payload far below the latency: two bursts reach everybody.
     pub const SMALL: Policy = Policy {
         chunks: 48,
+        chunk_bytes_max: CHUNK_BYTES_MAX,
         burst: [120, 86, 0],
         credit_milli: 0,
+        push_pct: 0,
         source_pieces: 240,
         headers: 3,
         source_run: 2,
@@ -53,8 +69,10 @@ impl Policy {
     /// [`Policy::SMALL`] with more and shorter chunks, for 150 peers.
     pub const SMALL_MANY_PEERS: Policy = Policy {
         chunks: 64,
+        chunk_bytes_max: CHUNK_BYTES_MAX,
         burst: [150, 110, 0],
         credit_milli: 0,
+        push_pct: 0,
         source_pieces: 450,
         headers: 3,
         source_run: 1,
@@ -64,13 +82,15 @@ impl Policy {
     /// Transfer and latency alike.
     pub const MEDIUM: Policy = Policy {
         chunks: 64,
-        burst: [76, 76, 76],
+        chunk_bytes_max: CHUNK_BYTES_MAX,
+        burst: [78, 78, 78],
         credit_milli: 100,
+        push_pct: 0,
         source_pieces: 480,
         headers: 3,
         source_run: 1,
         gather_ns: 0,
-        feedback: true,
+        feedback: false,
     };
     /// [`Policy::MEDIUM`] with fewer bytes and more time.
     pub const MEDIUM_FRUGAL: Policy = Policy {
@@ -79,11 +99,13 @@ impl Policy {
         source_run: 2,
         ..Policy::MEDIUM
     };
-    /// Transfer far above the latency: a pipeline of short bursts.
+    /// Transfer far above the latency: a pipeline of short bursts of short chunks.
     pub const LARGE: Policy = Policy {
         chunks: 64,
+        chunk_bytes_max: 63_000,
         burst: [4, 4, 4],
-        credit_milli: 2000,
+        credit_milli: 1500,
+        push_pct: 125,
         source_pieces: 96,
         headers: 3,
         source_run: 1,
@@ -95,8 +117,10 @@ impl Policy {
     pub const fn single(chunks: u16, degree: u16) -> Policy {
         Policy {
             chunks,
+            chunk_bytes_max: CHUNK_BYTES_MAX,
             burst: [degree; 3],
             credit_milli: 0,
+            push_pct: 0,
             source_pieces: degree,
             headers: 0,
             source_run: 1,
@@ -128,20 +152,37 @@ impl Policy {
         }
     }
 
-    /// How a payload of `len` bytes is cut: as many generations as chunks of the greatest length
-    /// need, or as many shards.
+    /// Pieces of a generation that needs so many which a relay with so many peers pushes to one of them,
+    /// at most.
+    #[inline]
+    pub fn peer_pieces_max(&self, needed: u16, peers: usize) -> u32 {
+        match self.push_pct {
+            0 => u32::MAX,
+            pct => {
+                let all = u32::from(needed) * u32::from(pct);
+                let peers = u32::try_from(peers).unwrap_or(u32::MAX).clamp(1, 1 << 20);
+                all.div_ceil(100 * peers)
+            }
+        }
+    }
+
+    /// How a payload of `len` bytes is cut: as many generations as its chunks need, or as many
+    /// shards.
     pub fn cut(&self, strategy: Strategy, len: usize) -> Cut {
         if self.chunks == 0 {
             return Cut::auto(strategy, len);
         }
         match strategy {
             Strategy::Rlnc => {
-                let chunk_bytes = (ELEMENT_PAYLOAD_BYTES * ELEMENTS_MAX) as usize;
+                let chunk_bytes = self.chunk_bytes_max.clamp(1, CHUNK_BYTES_MAX) as usize;
                 let generations = len.div_ceil(usize::from(self.chunks) * chunk_bytes);
+                // Longer chunks where there may be no more generations; whether they fit is checked when
+                // it is cut.
+                let generations = generations.clamp(1, usize::from(GENERATIONS_MAX));
                 Cut {
                     chunks: self.chunks,
                     shards_total: 0,
-                    generations: u16::try_from(generations.max(1)).unwrap_or(u16::MAX),
+                    generations: generations as u16,
                 }
             }
             Strategy::Rs => {
@@ -209,8 +250,17 @@ mod tests {
     fn cuts_fit_the_limits_of_pieces() {
         let rlnc = |len| Policy::LARGE.cut(Strategy::Rlnc, len);
         assert_eq!((rlnc(1).chunks, rlnc(1).generations), (64, 1));
-        assert_eq!(rlnc(64 * 31 * 8192).generations, 1);
-        assert_eq!(rlnc(64 * 31 * 8192 + 1).generations, 2);
+        assert_eq!(rlnc(64 * 63_000).generations, 1);
+        assert_eq!(rlnc(64 * 63_000 + 1).generations, 2);
+        assert_eq!(rlnc(16_000_000).generations, 4);
+        let long = |len| Policy::MEDIUM.cut(Strategy::Rlnc, len).generations;
+        assert_eq!((long(64 * 31 * 8192), long(64 * 31 * 8192 + 1)), (1, 2));
+        // No more than there may be, whatever the length.
+        let short = Policy {
+            chunk_bytes_max: 1,
+            ..Policy::LARGE
+        };
+        assert_eq!(short.cut(Strategy::Rlnc, 16_000_000).generations, 16);
         let rs = Policy::SMALL.cut(Strategy::Rs, 117_800);
         assert_eq!((rs.chunks, rs.shards_total), (48, 256));
         assert_eq!(Policy::SMALL.cut(Strategy::Rs, 16 << 20).chunks, 64);
@@ -219,6 +269,15 @@ mod tests {
             ..Policy::SMALL
         };
         assert_eq!(by_size.cut(Strategy::Rlnc, 117_800), Cut::rlnc(32));
+    }
+
+    #[test]
+    fn peers_share_what_a_node_needs() {
+        let shares = |peers| Policy::LARGE.peer_pieces_max(64, peers);
+        assert_eq!([20, 8, 1, 120].map(shares), [4, 10, 80, 1]);
+        assert_eq!(shares(0), 80);
+        assert_eq!(shares(usize::MAX), 1);
+        assert_eq!(Policy::SMALL.peer_pieces_max(64, 20), u32::MAX);
     }
 
     #[test]

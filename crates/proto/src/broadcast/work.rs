@@ -93,9 +93,9 @@ pub enum Product<C: Coding> {
 pub struct CodeSize {
     /// The operation.
     pub op: CodeOp,
-    /// Chunks, shards or rows, see [`CodeOp`].
+    /// Chunks of a generation, shards, rows or pieces, see [`CodeOp`].
     pub n: u64,
-    /// Payload bytes of a generation.
+    /// Payload bytes of a generation; of all of them where all are worked on.
     pub payload_bytes: u64,
 }
 
@@ -139,7 +139,8 @@ impl<C: Coding> Work<C> {
                 } else {
                     CodeOp::RsEncode
                 },
-                n: u64::from(cut.chunks) * u64::from(cut.generations),
+                // What a commitment takes hangs on the elements, however many generations they are in.
+                n: u64::from(cut.chunks),
                 payload_bytes: payload.len() as u64,
             }),
             Work::VerifyPieces { header, pieces, .. } => {
@@ -151,12 +152,15 @@ impl<C: Coding> Work<C> {
                 CodeOp::RlncRecode,
                 usize::from(header.chunks),
             ),
-            Work::Decode { header, .. } => of(
-                header,
-                CodeOp::RlncDecode,
-                CodeOp::RsDecode,
-                usize::from(header.chunks),
-            ),
+            // All generations, each of as many products an element as it has chunks.
+            Work::Decode { header, .. } => Some(CodeSize {
+                op: match header.strategy {
+                    rlnc::Strategy::Rlnc => CodeOp::RlncDecode,
+                    rlnc::Strategy::Rs => CodeOp::RsDecode,
+                },
+                n: u64::from(header.chunks),
+                payload_bytes: u64::from(header.len),
+            }),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use crate::latency::mix;
 use crate::role::ideal::Ideal;
-use alphorn_proto::rlnc::{Coding, Hash, Header, Model16, Published, Ristretto, Rs, Scalar};
+use alphorn_proto::rlnc::{
+    Coding, Hash, Header, Model16, ModelRs, Published, Ristretto, Rs, Scalar,
+};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -25,6 +27,20 @@ fn with_root<C: Coding>(mut published: Published<C>) -> Published<C> {
 impl Spoil for Model16 {
     fn spoil(piece: &Self::Piece) -> Self::Piece {
         let mut piece = piece.clone();
+        piece.valid = false;
+        piece
+    }
+
+    fn no_payload(&self, published: Published<Self>) -> Published<Self> {
+        with_root(published)
+    }
+}
+
+impl Spoil for ModelRs {
+    /// Under the index that a spoiled shard of the code has, so that it stands in the way of the same one.
+    fn spoil(piece: &Self::Piece) -> Self::Piece {
+        let mut piece = *piece;
+        piece.index ^= 1;
         piece.valid = false;
         piece
     }
@@ -177,6 +193,7 @@ mod tests {
         cheats(&Model16::new(1 << 16), Cut::rlnc(8));
         cheats(&Ideal::new(1 << 16), Cut::rlnc(8));
         cheats(&Rs::new(1 << 16), Cut::rs(8));
+        cheats(&ModelRs::new(1 << 16), Cut::rs(8));
         let generators = Generators::new(Backend::portable(), 64);
         cheats(&Ristretto::new(generators, 1 << 16), Cut::rlnc(8));
     }

@@ -13,7 +13,7 @@ use crate::role::ideal::Ideal;
 use crate::scenario::{Broadcast, Coding, Latency, Mode, Scenario, SourcePrivacy, Strategy};
 use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{self, Config, Limits, PEERS_MAX, Place, Policy, PolicyChoice};
-use alphorn_proto::rlnc::{self, Backend, Cut, Generators, Model16, Ristretto, Rs};
+use alphorn_proto::rlnc::{self, Backend, Cut, Generators, Model16, ModelRs, Ristretto, Rs};
 use alphorn_scheme::model::CodeTable;
 use std::sync::Arc;
 
@@ -37,8 +37,12 @@ pub(super) fn run<Q: EventQueue>(
         return Err(RunError::Payload { value: bytes, max });
     };
     match (broadcast.strategy, scenario.sim.mode) {
-        // Indices of shards are as small as a model of them would be: the code itself runs.
-        (Strategy::Rs, _) => with::<Q, _>(scenario, broadcast, seed, observe, Rs::new(len), true),
+        (Strategy::Rs, Mode::Rank) => {
+            with::<Q, _>(scenario, broadcast, seed, observe, ModelRs::new(len), false)
+        }
+        (Strategy::Rs, Mode::Bytes) => {
+            with::<Q, _>(scenario, broadcast, seed, observe, Rs::new(len), true)
+        }
         (_, Mode::Rank) if broadcast.coding == Coding::Ideal => {
             with::<Q, _>(scenario, broadcast, seed, observe, Ideal::new(len), false)
         }
@@ -193,6 +197,8 @@ fn policy(
         broadcast.source_chunks,
         broadcast.headers,
         broadcast.source_run,
+        broadcast.chunk_bytes_max,
+        broadcast.push_pct,
     ];
     let own = numbers.iter().any(|number| number.is_some())
         || broadcast.burst.is_some()
@@ -225,6 +231,12 @@ fn policy(
     }
     if let Some(credit) = broadcast.credit_milli {
         policy.credit_milli = credit;
+    }
+    if let Some(bytes) = broadcast.chunk_bytes_max {
+        policy.chunk_bytes_max = bytes;
+    }
+    if let Some(percent) = broadcast.push_pct {
+        policy.push_pct = short(percent);
     }
     if let Some(pieces) = broadcast.source_chunks {
         policy.source_pieces = short(pieces);

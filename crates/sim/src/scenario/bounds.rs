@@ -5,7 +5,7 @@ mod unread;
 
 use super::parts::{Graph, Horn, Latency, Protocol, Restart, Stop, TrafficKind};
 use super::{POINTS_MAX, SCHEMA, Scenario, ScenarioError};
-use alphorn_proto::broadcast::SENDS_IN_FLIGHT_MAX;
+use alphorn_proto::broadcast::{CHUNK_BYTES_MAX, SENDS_IN_FLIGHT_MAX};
 
 /// Most nodes of a run.
 pub(super) const NODES_MAX: u64 = 1 << 20;
@@ -256,6 +256,13 @@ fn protocol(scenario: &Scenario) -> Checked {
                 ("protocol.source_run", broadcast.source_run, 1, 255),
                 ("protocol.credit_milli", broadcast.credit_milli, 0, 1 << 20),
                 ("protocol.source_chunks", broadcast.source_chunks, 1, most),
+                (
+                    "protocol.chunk_bytes_max",
+                    broadcast.chunk_bytes_max,
+                    1,
+                    u64::from(CHUNK_BYTES_MAX),
+                ),
+                ("protocol.push_pct", broadcast.push_pct, 0, 10_000),
                 (
                     "protocol.in_flight",
                     broadcast.in_flight,

@@ -118,7 +118,7 @@ impl<C: Coding> Broadcast<C> {
             .zip(order)
             .map(|(at, peer)| {
                 let place = self.peers[usize::from(peer)].place;
-                (place.map_or(at, |place| place.rank(&live.id)), peer)
+                (place.map_or(at, |place| place.rank(live.turn)), peer)
             })
             .collect();
         // Stable: equals stay in random order.

@@ -217,7 +217,7 @@ impl<C: Coding> Broadcast<C> {
         let elements = u32::from(rows) * live.header.unit;
         if live.header.strategy == Strategy::Rlnc && elements > self.config.draw_elements_max {
             let mut seed = [0; 32];
-            self.rng.fill_bytes(&mut seed);
+            self.draws.fill_bytes(&mut seed);
             let work = Work::Recode {
                 header: live.header.clone(),
                 basket: live.basket.clone(),
@@ -238,7 +238,7 @@ impl<C: Coding> Broadcast<C> {
         }
         let drawn = self
             .code
-            .draw(&live.basket, selector, claim.law, &mut self.rng);
+            .draw(&live.basket, selector, claim.law, &mut self.draws);
         let rank = claim.rank.unwrap_or(rows);
         let rows = if live.header.strategy == Strategy::Rlnc {
             rows
@@ -303,7 +303,7 @@ impl<C: Coding> Broadcast<C> {
         let along = live.flows.len() == 1;
         if let Some(place) = self.peers[usize::from(peer)].place
             && hop >= HOP_INTRODUCED
-            && (along && headers > 0 && place.rank(&live.id) >= headers)
+            && (along && headers > 0 && place.rank(live.turn) >= headers)
         {
             return;
         }
@@ -350,6 +350,10 @@ impl<C: Coding> Live<C> {
         let rank = self.flows[usize::from(generation)].rank;
         let share = *self.share(peer, generation);
         if share.rank == needed {
+            return false;
+        }
+        let sent_max = self.policy.peer_pieces_max(needed, self.order.len());
+        if !self.own && u32::from(share.sent) >= sent_max {
             return false;
         }
         if self.held_shards.is_empty() {

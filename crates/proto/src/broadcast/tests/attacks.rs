@@ -3,7 +3,8 @@
 use super::net::{Net, SUBJECT, config, payload, sign};
 use crate::Peer;
 use crate::broadcast::{
-    Announce, Blame, Config, Input, Message, Output, Policy, Product, Ranks, Reject, Want, Work,
+    Announce, Blame, CHUNK_BYTES_MAX, Config, Input, Message, Output, Policy, Product, Ranks,
+    Reject, Want, Work,
 };
 use crate::rlnc::{
     Backend, Coding, Cut, Generators, Id, Law, Model16, ModelChunk, Published, Ristretto, Subject,
@@ -15,8 +16,10 @@ use std::sync::Arc;
 
 const POLICY: Policy = Policy {
     chunks: 8,
+    chunk_bytes_max: CHUNK_BYTES_MAX,
     burst: [12, 12, 12],
     credit_milli: 500,
+    push_pct: 0,
     source_pieces: 24,
     headers: 0,
     source_run: 1,

@@ -2,14 +2,18 @@
 
 use super::net::{Net, SUBJECT, config, payload};
 use crate::Peer;
-use crate::broadcast::{Config, Input, Policy, Reject, SourcePrivacy, Unpublished};
+use crate::broadcast::{
+    CHUNK_BYTES_MAX, Config, Input, Policy, Reject, SourcePrivacy, Unpublished,
+};
 use crate::rlnc::{Backend, Coding, Generators, Model16, Ristretto, Rs, Subject};
 use alphorn_types::Time;
 
 const POLICY: Policy = Policy {
     chunks: 8,
+    chunk_bytes_max: CHUNK_BYTES_MAX,
     burst: [12, 12, 12],
     credit_milli: 500,
+    push_pct: 0,
     source_pieces: 24,
     headers: 0,
     source_run: 1,

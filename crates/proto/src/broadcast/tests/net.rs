@@ -91,6 +91,9 @@ pub(super) struct Net<C: Coding> {
     pub(super) in_bytes: bool,
     /// Every piece sent, with its sender and receiver, for who wants to look.
     pub(super) pieces: Vec<(usize, usize, C::Piece)>,
+    /// The ranks of each node and broadcast after its last input.
+    ranks: BTreeMap<(usize, Id), Vec<u16>>,
+    limits: (usize, usize),
 }
 
 impl<C: Coding> Net<C> {
@@ -110,6 +113,9 @@ impl<C: Coding> Net<C> {
             connect(draw(&mut rng), draw(&mut rng));
         }
         let uplink_bps = config.uplink_bps;
+        // Eight headers and eight notes a peer, see the lecture.
+        let waiting_max = usize::from(config.orphans_max) + 16 * usize::from(config.peers_max);
+        let limits = (usize::from(config.live_max), waiting_max);
         let config = Arc::new(config);
         let duties = Arc::new(|subject: &Subject| subject.slot == 7 && subject.source < 4);
         let node = |index: usize| {
@@ -134,6 +140,8 @@ impl<C: Coding> Net<C> {
             rng,
             in_bytes: false,
             pieces: Vec::new(),
+            ranks: BTreeMap::new(),
+            limits,
         };
         for node in 0..count {
             for peer in 0..net.links[node].len() {
@@ -157,8 +165,22 @@ impl<C: Coding> Net<C> {
     /// An input now.
     pub(super) fn input(&mut self, node: usize, input: Input<C>) {
         self.nodes[node].handle(self.now, input);
+        self.check(node);
         while let Some(output) = self.nodes[node].poll_output() {
             self.output(node, output);
+        }
+    }
+
+    /// What holds after every input of every test: a rank never falls, and nothing exceeds its bound.
+    fn check(&mut self, node: usize) {
+        let machine = &self.nodes[node];
+        let (live_max, waiting_max) = self.limits;
+        assert!(machine.live_count() <= live_max && machine.waiting_count() <= waiting_max);
+        for id in machine.live_ids() {
+            let now: Vec<u16> = machine.ranks(&id).expect("it is alive").collect();
+            let before = self.ranks.entry((node, id)).or_insert_with(|| now.clone());
+            assert!(before.iter().zip(&now).all(|(old, new)| old <= new));
+            *before = now;
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::net::{Net, SUBJECT, config, payload};
 use crate::Peer;
-use crate::broadcast::{Broadcast, Config, Input, Message, Policy, SourcePrivacy};
+use crate::broadcast::place::Turn;
+use crate::broadcast::{Broadcast, CHUNK_BYTES_MAX, Config, Input, Message, Policy, SourcePrivacy};
 use crate::rlnc::{Coding, Id, Model16};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,8 +14,10 @@ const BURST: u16 = 12;
 const BYTES: usize = 20_000;
 const POLICY: Policy = Policy {
     chunks: 8,
+    chunk_bytes_max: CHUNK_BYTES_MAX,
     burst: [60, BURST, 0],
     credit_milli: 0,
+    push_pct: 0,
     source_pieces: 60,
     headers: 2,
     source_run: 2,
@@ -76,7 +79,7 @@ fn run(net: &mut Net<Model16>) -> Vec<(usize, usize, &'static str)> {
 fn bursts_come_from_those_whom_the_receiver_put_in_front() {
     let mut net = placed(POLICY, 1);
     run(&mut net);
-    let id = id(&net);
+    let turn = Turn::of(&SUBJECT);
     let mut late = 0;
     for (from, to, piece) in &net.pieces {
         let (hop, _) = net.code.hop_and_rank(piece);
@@ -87,7 +90,7 @@ fn bursts_come_from_those_whom_the_receiver_put_in_front() {
         let place = net.nodes[*to].place_of(net.peer_of(*to, *from));
         // Neighbours beyond the places that a node deals draw by themselves.
         if let Some(place) = place {
-            assert!(place.rank(&id) < BURST, "{from} to {to}");
+            assert!(place.rank(turn) < BURST, "{from} to {to}");
             late += 1;
         }
     }

@@ -1,14 +1,16 @@
 //! What the first piece from a neighbour tells of it.
 
 use super::net::{Net, SUBJECT, config, payload};
-use crate::broadcast::{Config, Message, Policy, SourcePrivacy};
+use crate::broadcast::{CHUNK_BYTES_MAX, Config, Message, Policy, SourcePrivacy};
 use crate::rlnc::{Coding, Model16};
 use std::collections::BTreeSet;
 
 const POLICY: Policy = Policy {
     chunks: 32,
+    chunk_bytes_max: CHUNK_BYTES_MAX,
     burst: [12, 12, 8],
     credit_milli: 0,
+    push_pct: 0,
     source_pieces: 40,
     headers: 0,
     source_run: 1,

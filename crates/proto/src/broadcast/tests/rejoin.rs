@@ -2,11 +2,12 @@
 
 use super::net::{Net, config, payload};
 use crate::Peer;
-use crate::broadcast::{Input, Policy};
+use crate::broadcast::{CHUNK_BYTES_MAX, Input, Policy};
 use crate::rlnc::{Coding, Model16, Rs};
 
 const POLICY: Policy = Policy {
     chunks: 8,
+    chunk_bytes_max: CHUNK_BYTES_MAX,
     ..Policy::SMALL
 };
 

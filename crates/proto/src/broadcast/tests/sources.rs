@@ -1,7 +1,7 @@
 //! Sources that cheat: everybody finds out the same, and no peer is blamed.
 
 use super::net::{Net, SUBJECT, config, payload};
-use crate::broadcast::{Message, Policy, Reject};
+use crate::broadcast::{CHUNK_BYTES_MAX, Message, Policy, Reject};
 use crate::rlnc::{Coding, Cut, InvalidSource, Law, Model16, Published, Rs};
 use alphorn_types::Time;
 use rand_chacha::ChaCha20Rng;
@@ -10,8 +10,10 @@ use sha2::{Digest, Sha256};
 
 const POLICY: Policy = Policy {
     chunks: 8,
+    chunk_bytes_max: CHUNK_BYTES_MAX,
     burst: [12, 12, 12],
     credit_milli: 500,
+    push_pct: 0,
     source_pieces: 24,
     headers: 0,
     source_run: 1,

@@ -12,7 +12,12 @@ fn attacked(strategy: &str, mode: &str, fault: &str) -> Outcome {
     outcome.unwrap_or_else(|error| panic!("{strategy} {mode} {fault}: {error}"))
 }
 
-const CODES: [(&str, &str); 3] = [("rlnc", "rank"), ("rlnc", "bytes"), ("rs", "rank")];
+const CODES: [(&str, &str); 4] = [
+    ("rlnc", "rank"),
+    ("rlnc", "bytes"),
+    ("rs", "rank"),
+    ("rs", "bytes"),
+];
 /// A fifth of 64.
 const CHEATS: u32 = 12;
 

@@ -20,8 +20,10 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         strategy,
         policy,
         chunks,
+        chunk_bytes_max,
         burst,
         credit_milli,
+        push_pct,
         source_chunks,
         headers,
         source_run,
@@ -33,7 +35,9 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
     } = broadcast;
     let numbers = [
         chunks,
+        chunk_bytes_max,
         credit_milli,
+        push_pct,
         source_chunks,
         headers,
         source_run,
@@ -46,8 +50,8 @@ fn broadcast(scenario: &Scenario, broadcast: &Broadcast) -> Checked {
         || !places
         || *source_privacy != SourcePrivacy::None;
     if *strategy == Strategy::Gossip && own {
-        let why = "gossip has no policy, chunks, burst, credit_milli, source_chunks, headers, source_run, \
-                   feedback, places, source_privacy and in_flight";
+        let why = "gossip has no policy, chunks, chunk_bytes_max, burst, credit_milli, push_pct, \
+                   source_chunks, headers, source_run, feedback, places, source_privacy and in_flight";
         return Err(invalid("protocol.strategy", "gossip", why));
     }
     let counted = *strategy == Strategy::Rlnc && scenario.sim.mode == Mode::Rank;

@@ -125,6 +125,13 @@ pub struct Broadcast {
     /// Thousandths of a piece that a node sends for each later new one, if not the policy's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credit_milli: Option<u32>,
+    /// Payload bytes of a chunk at most, if not the policy's: a longer payload takes more generations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_bytes_max: Option<u32>,
+    /// Chunks of a generation that all relays together push to a node at most, in percent of what it
+    /// needs, if not the policy's; 0 = no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push_pct: Option<u32>,
     /// Pieces that the source sends in all, if not the policy's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_chunks: Option<u32>,

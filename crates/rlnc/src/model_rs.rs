@@ -1,0 +1,328 @@
+//! Reed-Solomon shards without bytes: what a simulation of many nodes runs.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use rand_chacha::rand_core::Rng;
+
+use crate::coding::{Coding, Cut, Published, Standing};
+use crate::coefficients::Law;
+use crate::error::{DecodeError, InvalidSource, PieceError};
+use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
+use crate::merkle::path_len;
+use crate::pedersen::{Verdicts, Weights};
+use crate::rs::SHARD_FIXED_BYTES;
+
+/// The code of [`Rs`](crate::Rs) as indices and sizes: any k distinct shards of K are the payload.
+///
+/// That is all that the real code adds to a simulation, so orders of events, bytes and ranks are those
+/// of the real code. It authenticates nothing and its payload comes out as zeros: it is for simulations
+/// and never accepted from a network.
+#[derive(Clone)]
+pub struct ModelRs {
+    payload_bytes_max: u32,
+    /// The payload of greatest length, made when it is first recovered and shared by all nodes.
+    zeros: Arc<OnceLock<Arc<[u8]>>>,
+}
+
+/// A modelled shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelShard {
+    /// Index below K.
+    pub index: u16,
+    /// Transmissions so far.
+    pub hop: u8,
+    /// Shards that the sender holds.
+    pub held: u16,
+    /// What verification will find: a simulated adversary sends `false`.
+    pub valid: bool,
+}
+
+/// The indices that a node holds.
+#[derive(Clone, Debug)]
+pub struct ModelShards {
+    needed: u16,
+    held: u16,
+    /// One bit a shard: those held, and those of them or that wait.
+    shards: Box<[u64]>,
+    waiting: Box<[u64]>,
+}
+
+impl ModelShards {
+    fn new(header: &Header) -> ModelShards {
+        let words = usize::from(header.shards_total).div_ceil(64);
+        ModelShards {
+            needed: header.chunks,
+            held: 0,
+            shards: vec![0; words].into(),
+            waiting: vec![0; words].into(),
+        }
+    }
+
+    fn complete(header: &Header) -> ModelShards {
+        let mut basket = ModelShards::new(header);
+        for index in 0..header.shards_total {
+            insert(&mut basket.shards, index);
+        }
+        basket.waiting.clone_from(&basket.shards);
+        basket.held = header.shards_total;
+        basket
+    }
+}
+
+fn contains(bits: &[u64], index: u16) -> bool {
+    bits[usize::from(index) / 64] >> (index % 64) & 1 == 1
+}
+
+fn insert(bits: &mut [u64], index: u16) {
+    bits[usize::from(index) / 64] |= 1 << (index % 64);
+}
+
+impl ModelRs {
+    /// The code for payloads up to `payload_bytes_max`.
+    pub fn new(payload_bytes_max: u32) -> ModelRs {
+        ModelRs {
+            payload_bytes_max,
+            zeros: Arc::default(),
+        }
+    }
+
+    /// Checks what decoding checks.
+    fn solve(header: &Header, basket: &ModelShards) -> Result<ModelShards, DecodeError> {
+        if basket.held < basket.needed {
+            return Err(DecodeError::Incomplete {
+                generation: 0,
+                rank: basket.held,
+                needed: basket.needed,
+            });
+        }
+        if header.commit_root != [0; 32] {
+            // Modelled headers have no root; one stands for a source that committed to no codeword.
+            return Err(InvalidSource::NotACodeword.into());
+        }
+        Ok(ModelShards::complete(header))
+    }
+}
+
+impl Coding for ModelRs {
+    type Piece = ModelShard;
+    type Anchor = ();
+    type Basket = ModelShards;
+
+    fn strategy(&self) -> Strategy {
+        Strategy::Rs
+    }
+
+    fn publish(
+        &self,
+        subject: Subject,
+        payload: &[u8],
+        cut: Cut,
+    ) -> Result<Published<ModelRs>, HeaderError> {
+        let max = self.payload_bytes_max;
+        let (data, total) = (cut.chunks, cut.shards_total);
+        let mut header = Header::rs(subject, payload.len(), data, total, max)?;
+        header.payload_hash = payload_hash(payload);
+        let basket = ModelShards::complete(&header);
+        Ok(Published {
+            header,
+            anchors: vec![()],
+            basket,
+        })
+    }
+
+    fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
+        let header = Header::decode(bytes, self.payload_bytes_max)?;
+        match header.strategy {
+            Strategy::Rs => Ok(header),
+            other => Err(HeaderError::Strategy(other.to_byte())),
+        }
+    }
+
+    fn anchors(&self, _header: &Header) -> u16 {
+        0
+    }
+
+    fn anchor_bytes(&self, _header: &Header) -> usize {
+        0
+    }
+
+    fn encode_anchor(&self, _anchor: &(), _out: &mut Vec<u8>) {}
+
+    fn decode_anchor(
+        &self,
+        header: &Header,
+        generation: u16,
+        bytes: &[u8],
+    ) -> Result<(), PieceError> {
+        let generations = header.generations;
+        match (generation < generations, bytes.len()) {
+            (true, 0) => Ok(()),
+            (false, _) => Err(PieceError::Generation {
+                found: generation,
+                generations,
+            }),
+            (true, found) => Err(PieceError::Length { found, expected: 0 }),
+        }
+    }
+
+    fn piece_bytes(&self, header: &Header, _piece: &ModelShard) -> usize {
+        let path = path_len(usize::from(header.shards_total));
+        SHARD_FIXED_BYTES + 32 * path + header.unit as usize
+    }
+
+    /// A flag for the validity, then zeros, in place of path and bytes; a shard has 64 bytes at least.
+    fn encode_piece(&self, header: &Header, piece: &ModelShard, out: &mut Vec<u8>) {
+        let end = out.len() + self.piece_bytes(header, piece);
+        out.extend_from_slice(&piece.index.to_le_bytes());
+        out.push(piece.hop);
+        out.extend_from_slice(&piece.held.to_le_bytes());
+        out.push(u8::from(piece.valid));
+        out.resize(end, 0);
+    }
+
+    fn decode_piece(&self, header: &Header, body: &[u8]) -> Result<ModelShard, PieceError> {
+        let path = path_len(usize::from(header.shards_total));
+        let expected = SHARD_FIXED_BYTES + 32 * path + header.unit as usize;
+        let wrong_length = PieceError::Length {
+            found: body.len(),
+            expected,
+        };
+        let Some([i0, i1, hop, h0, h1, valid]) = body.first_chunk::<6>() else {
+            return Err(wrong_length);
+        };
+        if body.len() != expected {
+            return Err(wrong_length);
+        }
+        let index = u16::from_le_bytes([*i0, *i1]);
+        let shards_total = header.shards_total;
+        if index >= shards_total {
+            return Err(PieceError::Shard {
+                found: index,
+                shards_total,
+            });
+        }
+        Ok(ModelShard {
+            index,
+            hop: *hop,
+            held: u16::from_le_bytes([*h0, *h1]),
+            valid: *valid == 1,
+        })
+    }
+
+    fn generation(&self, _piece: &ModelShard) -> u16 {
+        0
+    }
+
+    fn shard(&self, piece: &ModelShard) -> Option<u16> {
+        Some(piece.index)
+    }
+
+    fn hop_and_rank(&self, piece: &ModelShard) -> (u8, u16) {
+        (piece.hop, piece.held)
+    }
+
+    fn set_hop_and_rank(&self, piece: &mut ModelShard, hop: u8, rank: u16) {
+        (piece.hop, piece.held) = (hop, rank);
+    }
+
+    fn basket(&self, header: &Header) -> ModelShards {
+        ModelShards::new(header)
+    }
+
+    fn offer(&self, basket: &mut ModelShards, piece: &ModelShard) -> Standing {
+        if basket.held >= basket.needed {
+            Standing::Full
+        } else if contains(&basket.shards, piece.index) {
+            Standing::Dependent
+        } else if contains(&basket.waiting, piece.index) {
+            Standing::Held
+        } else {
+            insert(&mut basket.waiting, piece.index);
+            Standing::Innovative
+        }
+    }
+
+    fn withdraw(&self, basket: &mut ModelShards) {
+        basket.waiting.clone_from(&basket.shards);
+    }
+
+    fn verify(
+        &self,
+        _header: &Header,
+        (): &(),
+        pieces: &[ModelShard],
+        _weights: &mut Weights,
+    ) -> Verdicts {
+        Verdicts {
+            valid: pieces.iter().map(|piece| piece.valid).collect(),
+            sums: 0,
+        }
+    }
+
+    fn accept(&self, basket: &mut ModelShards, piece: ModelShard) -> bool {
+        if contains(&basket.shards, piece.index) {
+            return false;
+        }
+        insert(&mut basket.waiting, piece.index);
+        insert(&mut basket.shards, piece.index);
+        basket.held += 1;
+        basket.held <= basket.needed
+    }
+
+    fn rank(&self, basket: &ModelShards, _generation: u16) -> u16 {
+        basket.held.min(basket.needed)
+    }
+
+    fn is_full(&self, basket: &ModelShards) -> bool {
+        basket.held >= basket.needed
+    }
+
+    fn draw<R: Rng + ?Sized>(
+        &self,
+        basket: &ModelShards,
+        selector: u16,
+        _law: Law,
+        _rng: &mut R,
+    ) -> Option<ModelShard> {
+        let there = usize::from(selector) < 64 * basket.shards.len();
+        (there && contains(&basket.shards, selector)).then(|| ModelShard {
+            index: selector,
+            hop: 1,
+            held: self.rank(basket, 0),
+            valid: true,
+        })
+    }
+
+    fn decode(
+        &self,
+        header: &Header,
+        basket: &ModelShards,
+    ) -> Result<(Vec<u8>, ModelShards), DecodeError> {
+        let complete = ModelRs::solve(header, basket)?;
+        Ok((vec![0; header.len as usize], complete))
+    }
+
+    fn recover(
+        &self,
+        header: &Header,
+        basket: &ModelShards,
+    ) -> Result<(Arc<[u8]>, ModelShards), DecodeError> {
+        let complete = ModelRs::solve(header, basket)?;
+        let zeros = || vec![0; header.len as usize].into();
+        let payload = match header.len == self.payload_bytes_max {
+            true => self.zeros.get_or_init(zeros).clone(),
+            false => zeros(),
+        };
+        Ok((payload, complete))
+    }
+}
+
+impl fmt::Debug for ModelRs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ModelRs({} bytes at most)", self.payload_bytes_max)
+    }
+}
+
+#[cfg(test)]
+mod tests;
