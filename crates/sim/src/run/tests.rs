@@ -1,4 +1,5 @@
 mod adversaries;
+mod modes;
 
 use super::*;
 use crate::calendar::Calendar;

@@ -1,0 +1,62 @@
+//! What runs without bytes is what runs with them: the models of the codes against the codes.
+
+use super::*;
+use alphorn_scheme::model::{CodeCost, CodeOp, CodeTable, FigureKind};
+
+/// What an operation costs here, for two lengths of a payload.
+fn costs() -> String {
+    let row = |op: CodeOp| {
+        let cost = |m: u64| CodeCost {
+            op,
+            n: 8,
+            m,
+            ns: 1000 + 20 * m + op as u64,
+            memory_bytes: m,
+        };
+        [cost(1000), cost(100_000)]
+    };
+    let table = CodeTable {
+        schema: 1,
+        machine: "none: round figures".into(),
+        kind: FigureKind::Modelled,
+        ops: CodeOp::ALL.into_iter().flat_map(row).collect(),
+    };
+    serde_json::to_string(&table).unwrap()
+}
+
+/// 50 kB to 64 nodes in eight pieces, which is long enough for coefficients of full size: what a small
+/// coefficient takes hangs on its value, and a model has none.
+fn outcome(strategy: &str, mode: &str, more: &str) -> Outcome {
+    let lines = format!(
+        "mode = \"{mode}\"\n[graph]\nkind = \"permutations\"\ndegree = 16\n\
+         [traffic]\nbytes = 50000\n{REGIONS}[compute]\ncode_costs = \"c\"\n{more}"
+    );
+    let protocol = format!(
+        "broadcast\"\nstrategy = \"{strategy}\"\nchunks = 8\nburst = 8\ncredit_milli = 500\n\
+         source_chunks = 32\nsource_privacy = \"blend"
+    );
+    let mut scenario = scenario(64, &protocol, &lines);
+    scenario.inputs.insert("c".into(), costs());
+    let outcome = run(&scenario, 7, &mut ());
+    outcome.unwrap_or_else(|error| panic!("{strategy} {mode} {more}: {error}"))
+}
+
+/// Trap 6: the same order of events, the same arrivals and the same bytes of every node, with a network
+/// that loses nothing, with one that does, and with neighbours that send what is false.
+#[test]
+fn trap_06_models_do_what_codes_do() {
+    let loss = "[link]\nloss_ppm = 5000\ntransport = \"window\"\n";
+    let liars = "[[fault]]\nkind = \"invalid_flood\"\nshare_pct = 10\n";
+    for strategy in ["rlnc", "rs"] {
+        for more in ["", loss, liars] {
+            let rank = outcome(strategy, "rank", more);
+            let bytes = outcome(strategy, "bytes", more);
+            assert_eq!(rank.delays_ns, bytes.delays_ns, "{strategy} {more}");
+            assert_eq!(rank.event_hash, bytes.event_hash, "{strategy} {more}");
+            assert!(rank.nodes == bytes.nodes && rank.series == bytes.series);
+            assert_eq!(rank.adversity.refused, bytes.adversity.refused);
+            assert!(rank.summary().delivered_pct >= 99.0 && rank.events > 1000);
+            assert!(more != liars || !rank.adversity.reports.is_empty());
+        }
+    }
+}
