@@ -29,7 +29,8 @@ fn history<C: Coding>(code: &C, payload: &[u8], indices: &[u16]) -> Vec<String> 
         let first = code.offer(&mut basket, &piece);
         let second = code.offer(&mut basket, &piece);
         let mut weights = Weights::new(&[0; 32], &Id([0; 16]), 0);
-        let verdicts = code.verify(header, &source.anchors[0], &[piece.clone()], &mut weights);
+        let pieces = std::slice::from_ref(&piece);
+        let verdicts = code.verify(header, &source.anchors[0], pieces, &mut weights);
         assert_eq!(verdicts.valid, [true]);
         let accepted = code.accept(&mut basket, piece.clone());
         let has = code.draw(&basket, index, Law::Fresh, &mut rng);
