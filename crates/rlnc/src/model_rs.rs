@@ -9,9 +9,9 @@ use crate::coding::{Coding, Cut, Published, Standing};
 use crate::coefficients::Law;
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
-use crate::merkle::path_len;
+
 use crate::pedersen::{Verdicts, Weights};
-use crate::rs::SHARD_FIXED_BYTES;
+use crate::rs::{decode_header, decode_no_anchor, shard_bytes};
 
 /// The code of [`Rs`](crate::Rs) as indices and sizes: any k distinct shards of K are the payload.
 ///
@@ -132,11 +132,7 @@ impl Coding for ModelRs {
     }
 
     fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
-        let header = Header::decode(bytes, self.payload_bytes_max)?;
-        match header.strategy {
-            Strategy::Rs => Ok(header),
-            other => Err(HeaderError::Strategy(other.to_byte())),
-        }
+        decode_header(bytes, self.payload_bytes_max)
     }
 
     fn anchors(&self, _header: &Header) -> u16 {
@@ -155,20 +151,11 @@ impl Coding for ModelRs {
         generation: u16,
         bytes: &[u8],
     ) -> Result<(), PieceError> {
-        let generations = header.generations;
-        match (generation < generations, bytes.len()) {
-            (true, 0) => Ok(()),
-            (false, _) => Err(PieceError::Generation {
-                found: generation,
-                generations,
-            }),
-            (true, found) => Err(PieceError::Length { found, expected: 0 }),
-        }
+        decode_no_anchor(header, generation, bytes)
     }
 
     fn piece_bytes(&self, header: &Header, _piece: &ModelShard) -> usize {
-        let path = path_len(usize::from(header.shards_total));
-        SHARD_FIXED_BYTES + 32 * path + header.unit as usize
+        shard_bytes(header)
     }
 
     /// A flag for the validity, then zeros, in place of path and bytes; a shard has 64 bytes at least.
@@ -182,8 +169,7 @@ impl Coding for ModelRs {
     }
 
     fn decode_piece(&self, header: &Header, body: &[u8]) -> Result<ModelShard, PieceError> {
-        let path = path_len(usize::from(header.shards_total));
-        let expected = SHARD_FIXED_BYTES + 32 * path + header.unit as usize;
+        let expected = shard_bytes(header);
         let wrong_length = PieceError::Length {
             found: body.len(),
             expected,

@@ -126,6 +126,35 @@ fn restore(header: &Header, basket: &ShardBasket) -> Vec<u8> {
     padded
 }
 
+/// The header of shards.
+pub(crate) fn decode_header(bytes: &[u8], payload_bytes_max: u32) -> Result<Header, HeaderError> {
+    let header = Header::decode(bytes, payload_bytes_max)?;
+    match header.strategy {
+        Strategy::Rs => Ok(header),
+        other => Err(HeaderError::Strategy(other.to_byte())),
+    }
+}
+
+/// What is anchored beside the root in the header: nothing, for the one generation.
+pub(crate) fn decode_no_anchor(
+    header: &Header,
+    generation: u16,
+    bytes: &[u8],
+) -> Result<(), PieceError> {
+    let generations = header.generations;
+    match (generation, bytes.len()) {
+        (0, 0) => Ok(()),
+        (0, found) => Err(PieceError::Length { found, expected: 0 }),
+        (found, _) => Err(PieceError::Generation { found, generations }),
+    }
+}
+
+/// Bytes of a shard with its path.
+pub(crate) fn shard_bytes(header: &Header) -> usize {
+    let path = path_len(usize::from(header.shards_total));
+    SHARD_FIXED_BYTES + 32 * path + header.unit as usize
+}
+
 impl Coding for Rs {
     type Piece = Shard;
     type Anchor = ();
@@ -159,11 +188,7 @@ impl Coding for Rs {
     }
 
     fn decode_header(&self, bytes: &[u8]) -> Result<Header, HeaderError> {
-        let header = Header::decode(bytes, self.payload_bytes_max)?;
-        match header.strategy {
-            Strategy::Rs => Ok(header),
-            other => Err(HeaderError::Strategy(other.to_byte())),
-        }
+        decode_header(bytes, self.payload_bytes_max)
     }
 
     fn anchors(&self, _header: &Header) -> u16 {
@@ -182,26 +207,11 @@ impl Coding for Rs {
         generation: u16,
         bytes: &[u8],
     ) -> Result<(), PieceError> {
-        if generation != 0 {
-            let generations = header.generations;
-            return Err(PieceError::Generation {
-                found: generation,
-                generations,
-            });
-        }
-        if bytes.is_empty() {
-            Ok(())
-        } else {
-            Err(PieceError::Length {
-                found: bytes.len(),
-                expected: 0,
-            })
-        }
+        decode_no_anchor(header, generation, bytes)
     }
 
     fn piece_bytes(&self, header: &Header, _piece: &Shard) -> usize {
-        let path = path_len(usize::from(header.shards_total));
-        SHARD_FIXED_BYTES + 32 * path + header.unit as usize
+        shard_bytes(header)
     }
 
     fn encode_piece(&self, header: &Header, piece: &Shard, out: &mut Vec<u8>) {
@@ -214,8 +224,7 @@ impl Coding for Rs {
     }
 
     fn decode_piece(&self, header: &Header, body: &[u8]) -> Result<Shard, PieceError> {
-        let path_bytes = 32 * path_len(usize::from(header.shards_total));
-        let expected = SHARD_FIXED_BYTES + path_bytes + header.unit as usize;
+        let expected = shard_bytes(header);
         let wrong_length = PieceError::Length {
             found: body.len(),
             expected,
@@ -235,7 +244,7 @@ impl Coding for Rs {
                 shards_total,
             });
         }
-        let (path, bytes) = rest.split_at(path_bytes);
+        let (path, bytes) = rest.split_at(rest.len() - header.unit as usize);
         let (path, _) = path.as_chunks::<32>();
         Ok(Shard {
             index,

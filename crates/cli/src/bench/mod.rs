@@ -10,6 +10,7 @@ mod columns;
 mod lattice;
 mod proof;
 mod sim;
+mod steps;
 mod targets;
 mod worker;
 mod xmss;

@@ -1,5 +1,6 @@
 //! The threads of a proof, and the time of each of its steps.
 
+use super::super::steps::seconds_of;
 use alphorn_labrador::Exec;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -37,17 +38,8 @@ impl<'a> Watch<'a> {
             .begun
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        let ends = begun.iter().skip(1).map(|(_, at)| *at).chain([end]);
-        let mut steps: Vec<(&'static str, f64)> = Vec::new();
-        for ((name, at), end) in begun.iter().zip(ends) {
-            let seconds = end.duration_since(*at).as_secs_f64();
-            match steps.iter_mut().find(|(known, _)| known == name) {
-                Some((_, sum)) => *sum += seconds,
-                None => steps.push((name, seconds)),
-            }
-        }
         Steps {
-            steps,
+            steps: seconds_of(&begun, end),
             total_s: end.duration_since(self.start).as_secs_f64(),
         }
     }

@@ -1,5 +1,6 @@
 //! The time of each step of a proof.
 
+use super::super::steps::seconds_of;
 use crate::report::table;
 use crate::text;
 use alphorn_xmss::Watch;
@@ -27,16 +28,7 @@ impl Clock {
     pub(super) fn end(self) -> Steps {
         let end = Instant::now();
         let begun = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let ends = begun.iter().skip(1).map(|(_, at)| *at).chain([end]);
-        let mut steps: Vec<(&'static str, f64)> = Vec::new();
-        for ((name, at), end) in begun.iter().zip(ends) {
-            let seconds = end.duration_since(*at).as_secs_f64();
-            match steps.iter_mut().find(|(known, _)| known == name) {
-                Some((_, sum)) => *sum += seconds,
-                None => steps.push((name, seconds)),
-            }
-        }
-        Steps(steps)
+        Steps(seconds_of(&begun, end))
     }
 }
 
