@@ -11,8 +11,9 @@ use alphorn_fuzz::{Mutator, TARGETS, Target};
 /// How many times the mutations of a target are run.
 const ROUNDS: u32 = if cfg!(feature = "soak") { 100 } else { 1 };
 
-/// No input may take longer, on a busy machine too.
-const INPUT_TIME_MAX: Duration = Duration::from_secs(1);
+/// What an input may take. So much more than any of them needs that no machine fails for being slow or
+/// busy: it finds work without bound, nothing else.
+const INPUT_TIME_MAX: Duration = Duration::from_secs(60);
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -29,21 +30,14 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs one input and says whether it was accepted; a failure prints the input. The better of two runs
-/// counts where the first is slow: it may have made what all inputs share, as a proof to change.
+/// Runs one input and says whether it was accepted; a failure prints the input.
 fn run(target: &Target, origin: &str, input: &[u8]) -> bool {
     let name = target.name;
-    let timed = || {
-        let start = Instant::now();
-        let Ok(accepted) = std::panic::catch_unwind(|| (target.run)(input)) else {
-            panic!("{name} failed on {origin}: {input:02x?}");
-        };
-        (start.elapsed(), accepted)
+    let start = Instant::now();
+    let Ok(accepted) = std::panic::catch_unwind(|| (target.run)(input)) else {
+        panic!("{name} failed on {origin}: {input:02x?}");
     };
-    let (mut elapsed, accepted) = timed();
-    if elapsed >= INPUT_TIME_MAX {
-        elapsed = timed().0;
-    }
+    let elapsed = start.elapsed();
     assert!(
         elapsed < INPUT_TIME_MAX,
         "{name} took {elapsed:?} on {origin}"
