@@ -9,7 +9,6 @@ use crate::coding::{Coding, Cut, Published, Standing};
 use crate::coefficients::Law;
 use crate::error::{DecodeError, InvalidSource, PieceError};
 use crate::header::{Header, HeaderError, Strategy, Subject, payload_hash};
-
 use crate::pedersen::{Verdicts, Weights};
 use crate::rs::{decode_header, decode_no_anchor, shard_bytes};
 

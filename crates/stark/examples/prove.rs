@@ -1,6 +1,7 @@
 //! Times a proof of openings of the compact set: `prove [openings] [threads] [kernel] [fast|small]`.
 //!
-//! Also prints the time of each step of the last proof. The openings have keys made up for them, each with its own tree path; nothing is signed.
+//! Also prints the time of each step of one more proof. The openings have keys made up for them, each
+//! with its own tree path; nothing is signed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -83,12 +83,17 @@ impl<'a> Exec<'a> {
         }
     }
 
+    /// Whether nobody waits for the result any more.
+    pub fn stopped(self) -> bool {
+        self.watch.is_some_and(Watch::stopped)
+    }
+
     /// Demands that somebody wait for the result.
     ///
     /// # Errors
     /// [`Stopped`] if nobody does.
     pub fn go_on(self) -> Result<(), Stopped> {
-        match self.watch.is_some_and(Watch::stopped) {
+        match self.stopped() {
             true => Err(Stopped),
             false => Ok(()),
         }

@@ -273,7 +273,8 @@ mod tests {
             }
             assert_eq!(preset.last_log2(16), 8);
         }
-        // The first oracle of the fast preset, computed by a second program.
+        // The first oracle of the fast preset, by the lecture's formulas: L²/2·n/p^5 with L = 20/ρ and
+        // n = 24, and (√ρ·(1 + 1/40))^110.
         let table = succinct_table(chains.relation(), &Preset::FAST);
         let first: Vec<f64> = table.terms[14..18].iter().map(|term| term.bits).collect();
         for (bits, expected) in first

@@ -1,10 +1,9 @@
 //! What a claim of the protocol comes to: single signatures, each verified under its own key.
 
 use alphorn_scheme::{Claim, Evidence, Role, Statement, list};
-use alphorn_stark::Backend;
+use alphorn_stark::{Backend, Exec};
 use alphorn_types::{Slot, Validator};
 
-use crate::exec::Exec;
 use crate::key::{Purpose, one_time_index};
 use crate::params::Set;
 use crate::registry::EpochKeys;

@@ -3,11 +3,11 @@
 use alphorn_scheme::{Evidence, Part, Role, SchemeError, Statement, list};
 use alphorn_types::Bitfield;
 
-use crate::exec::Exec;
 use crate::key::one_time_index;
 use crate::proof::{Claimed, ProofRegistry, Proofs, ProveError, Signed};
 use crate::registry::EpochKeys;
 use crate::signature::Signature;
+use alphorn_stark::Exec;
 
 /// Nanoseconds of a core to prove: some for any proof, some for each slice that a group commits to.
 /// Priors: with the compact set's five slices they give 2.2 s for 1,000 signatures, which `alphorn

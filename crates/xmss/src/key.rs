@@ -5,11 +5,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use alphorn_scheme::{Reservation, Role};
-use alphorn_stark::Backend;
+use alphorn_stark::{Backend, Exec};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::exec::Exec;
 use crate::hash::{Code, Encoding, Parameter, Walk};
 use crate::params::Set;
 use crate::prf::{Prf, Value};

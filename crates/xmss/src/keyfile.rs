@@ -7,13 +7,12 @@
 
 use std::ops::Range;
 
-use alphorn_stark::{Backend, Fp};
+use alphorn_stark::{Backend, Exec, Fp};
 use alphorn_types::{DecodeError, Reader};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::durable::{CHECKSUM_BYTES, seal, unseal};
-use crate::exec::Exec;
 use crate::hash::Digest;
 use crate::key::{KeyError, Purpose, SecretKey};
 use crate::params::Set;

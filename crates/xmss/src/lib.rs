@@ -18,7 +18,6 @@
 mod claims;
 mod collection;
 mod durable;
-mod exec;
 mod hash;
 mod key;
 mod keyfile;
@@ -31,11 +30,11 @@ mod shake;
 mod signature;
 mod tree;
 mod verify;
+mod watch;
 mod watermark;
 
-pub use alphorn_stark::Watch;
+pub use alphorn_stark::{Exec, Watch};
 pub use durable::write_durably;
-pub use exec::Exec;
 pub use key::{KeyError, Purpose, SecretKey, SignError, TRIES_MAX, one_time_index};
 pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES, TREE_FILE_BYTES_MAX};
 pub use params::{BASE, Params, Set, UnknownSet};

@@ -18,7 +18,7 @@ use alphorn_stark::proof::{
     verify_succinct_on,
 };
 use alphorn_stark::statement::Statement;
-use alphorn_stark::{Backend, security};
+use alphorn_stark::{Backend, Exec, security};
 use alphorn_types::Bitfield;
 
 pub use alphorn_stark::whir::Preset;
@@ -27,7 +27,6 @@ pub use evidence::{EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, preset_of_ev
 pub use registry::ProofRegistry;
 use relation::SetRelation;
 
-use crate::exec::Exec;
 use crate::params::Set;
 use crate::signature::Signature;
 use crate::verify::{Item, verify_batch};
@@ -177,7 +176,7 @@ impl Proofs {
 
     /// Proves that members of a registry signed, each once; positions ascend. Every signature is
     /// verified first, and invalid ones are named before anything is proved. A watch of `exec` is asked
-    /// before every task, so that a stopped proof ends within some milliseconds.
+    /// before every task, and ends a proof that it stops.
     ///
     /// # Errors
     /// [`ProveError`].
@@ -213,14 +212,13 @@ impl Proofs {
             message,
             signers: &signers,
         };
-        let stark = exec.stark();
-        stark.step("witness")?;
+        exec.step("witness")?;
         let statement = self.statement(exec.backend(), registry, &claimed);
         let spoken = (slot, &statement.message[..]);
-        let witness = self.chains.witness(stark, spoken, registry, signed)?;
+        let witness = self.chains.witness(exec, spoken, registry, signed)?;
         let public = self.chains.public(&statement, registry.rows());
         let relation = self.chains.relation();
-        let proof = prove_succinct(stark, relation, &self.preset, &public, &witness)?;
+        let proof = prove_succinct(exec, relation, &self.preset, &public, &witness)?;
         Ok(proof.to_bytes(relation, &self.preset))
     }
 
@@ -265,10 +263,9 @@ impl Proofs {
                 signature,
             });
         }
-        let stark = exec.stark();
-        stark.step("admission")?;
+        exec.step("admission")?;
         let verdicts = verify_batch(self.set, &items, exec);
-        stark.go_on()?;
+        exec.go_on()?;
         let bad = signed.iter().zip(verdicts).filter(|(_, holds)| !holds);
         let positions: Vec<u32> = bad.map(|(s, _)| s.position).collect();
         match positions.is_empty() {
@@ -299,9 +296,9 @@ impl Proofs {
         }
         let statement = self.statement(backend, registry, claimed);
         let public = self.chains.public(&statement, registry.rows());
-        let stark = Exec::new(backend, None).stark();
+        let exec = Exec::new(backend, None);
         let relation = self.chains.relation();
-        verify_succinct_on(stark, relation, &self.preset, &public, &proof)?;
+        verify_succinct_on(exec, relation, &self.preset, &public, &proof)?;
         Ok(())
     }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use alphorn_types::{Assignment, Validator};
 
-use crate::exec::Exec;
 use crate::key::{KeyError, Purpose, SecretKey};
 use crate::params::Set;
 use crate::proof::ProofRegistry;
 use crate::signature::PublicKey;
+use alphorn_stark::Exec;
 
 /// The public keys of all validators, of votes and of duties.
 #[derive(Clone, Debug)]

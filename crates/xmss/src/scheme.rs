@@ -8,16 +8,16 @@ use alphorn_scheme::{
     Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
     Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement, list,
 };
-use alphorn_stark::Backend;
+use alphorn_stark::{Backend, Exec};
 use alphorn_types::{Assignment, Slot, Validator};
 
 use crate::claims::{Wanted, hold, wanted};
 use crate::collection;
-use crate::exec::{Exec, Watched};
 use crate::key::{Purpose, SignError};
 use crate::params::Set;
 use crate::proof::{ProofRegistry, Proofs};
 use crate::registry::{EpochKeys, Registry, Signers};
+use crate::watch::Watched;
 
 /// Largest committee: the registry of a statement.
 pub const COMMITTEE_MAX: u32 = 1 << 15;

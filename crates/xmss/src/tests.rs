@@ -277,7 +277,7 @@ fn a_stopped_generation_makes_no_key() {
         .build()
         .unwrap();
     let ctx = alphorn_scheme::Ctx::pooled(&pool, stop.clone(), Default::default(), &mut scratch);
-    let pulse = crate::exec::Watched(ctx.pulse());
+    let pulse = crate::watch::Watched(ctx.pulse());
     let exec = Exec::new(Backend::portable(), None).with_watch(&pulse);
     stop.stop();
     for end in [10, 3000] {

@@ -7,11 +7,10 @@
 
 use std::ops::Range;
 
-use crate::exec::Exec;
 use crate::hash::{Children, Digest, Parameter};
 use crate::params::Set;
 use crate::prf::{Prf, Value};
-use alphorn_stark::Backend;
+use alphorn_stark::{Backend, Exec};
 
 /// Log2 of the leaves that are made again together.
 const BLOCK_LOG2: u8 = 8;

@@ -11,7 +11,7 @@ use alphorn_types::{Bitfield, Coding, DecodeError, Reader, Support};
 use thiserror::Error;
 
 use super::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, Signed, preset_of};
-use crate::exec::Exec;
+use alphorn_stark::Exec;
 
 /// Bytes of evidence of a whole registry, at most, whatever the set and the preset.
 pub const EVIDENCE_BYTES_MAX: usize = 8 << 20;

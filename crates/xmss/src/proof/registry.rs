@@ -1,12 +1,11 @@
 //! The keys of a committee as a proof's registry.
 
-use alphorn_stark::Fp;
 use alphorn_stark::merkle::Digest;
 use alphorn_stark::proof::Registry as Rows;
 use alphorn_stark::statement::registry_digest;
+use alphorn_stark::{Exec, Fp};
 
 use super::{Proofs, ProveError};
-use crate::exec::Exec;
 use crate::params::Set;
 use crate::signature::PublicKey;
 
@@ -53,7 +52,7 @@ impl Proofs {
             set: want,
             number,
             keys,
-            commitment: registry_digest(exec.stark(), &rows, id, number),
+            commitment: registry_digest(exec, &rows, id, number),
             rows,
         })
     }
