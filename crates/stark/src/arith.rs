@@ -49,6 +49,13 @@ pub trait Arith {
     /// [`VerifyError::Length`] if the proof ends here.
     fn read(&mut self) -> Result<Self::Base, VerifyError>;
 
+    /// The next element of the proof where a flag is one; zero, which a proof does not have, where it is
+    /// zero.
+    ///
+    /// # Errors
+    /// [`VerifyError::Length`] if the proof ends here.
+    fn read_where(&mut self, flag: Self::Base) -> Result<Self::Base, VerifyError>;
+
     /// Opens rows of a tree: see [`merkle::open`].
     ///
     /// # Errors
@@ -156,6 +163,13 @@ impl Arith for Native<'_> {
         })?;
         self.read += 1;
         Ok(*element)
+    }
+
+    fn read_where(&mut self, flag: Fp) -> Result<Fp, VerifyError> {
+        match flag == Fp::ONE {
+            true => self.read(),
+            false => Ok(Fp::ZERO),
+        }
     }
 
     fn open(

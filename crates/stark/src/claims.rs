@@ -100,6 +100,11 @@ impl<E> Ledger<E> {
         self.0.push(claim);
     }
 
+    /// All claims, for who opens them together.
+    pub(crate) fn all(self) -> Vec<Claim<E>> {
+        self.0
+    }
+
     /// Gives each claim to `open`, until one is refused.
     ///
     /// # Errors

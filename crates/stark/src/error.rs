@@ -66,6 +66,35 @@ pub enum VerifyError {
     /// A round of the permutations of width 24 does not follow from the next.
     #[error("round {0} of the permutations of width 24 does not follow from the next")]
     WidePoseidonLayer(usize),
+    /// A flag of a circuit is neither one nor zero.
+    #[error("a flag of the verifier's circuit is neither one nor zero")]
+    Flag,
+    /// A row of the verifiers' circuits does not hold.
+    #[error("the rows of the verifiers' circuits do not hold")]
+    Rows,
+    /// The bits of the children are no bits, or their union is another.
+    #[error("the bitfield does not follow from the bits of the children")]
+    Children,
+    /// The wiring of the verifiers' circuits is another than the proof says.
+    #[error("the wiring of the verifiers' circuits has another value than the proof says")]
+    Wiring,
+    /// The registry's reduction does not follow.
+    #[error("claims on the registry do not follow from one")]
+    RegistryClaims,
+    /// The wiring's reduction does not follow.
+    #[error("claims on the wiring do not follow from one")]
+    WiringClaims,
+    /// The level is not above that of a child.
+    #[error("the level of a merge is not above that of its children")]
+    Level,
+    /// A merge of no children, or of more than there is room for.
+    #[error("a merge of {got} proofs: 1 to {max} are possible")]
+    ChildCount {
+        /// The children.
+        got: usize,
+        /// The limit.
+        max: usize,
+    },
     /// The bitfield does not follow from the counts.
     #[error("the bitfield does not follow from the counts of the registry's rows")]
     Union,
@@ -87,9 +116,6 @@ pub enum VerifyError {
         /// The oracle.
         oracle: usize,
     },
-    /// The last polynomial is not the fold of the last oracle.
-    #[error("the last polynomial is not the fold of the last oracle")]
-    FinalPolynomial,
     /// The claims on what is committed do not hold for the last polynomial.
     #[error("the claims on what is committed do not hold")]
     Weights,
@@ -107,6 +133,14 @@ pub enum ProveError {
     /// Nobody waits for the proof any more.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+    /// A proof that was to be merged is none.
+    #[error("proof {child} cannot be merged: {error}")]
+    Child {
+        /// Its place among those to be merged.
+        child: usize,
+        /// Why it is refused.
+        error: VerifyError,
+    },
     /// There is more of something than fits.
     #[error("{got} {what}, at most {max} fit")]
     Capacity {

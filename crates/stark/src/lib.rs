@@ -26,6 +26,7 @@
 
 pub mod arith;
 pub mod chains;
+mod circuit;
 pub mod claims;
 pub mod error;
 pub mod exec;
@@ -33,6 +34,7 @@ pub mod extension;
 pub mod field;
 pub mod kernel;
 pub mod logup;
+pub mod merge;
 pub mod merkle;
 pub mod multilinear;
 pub mod poseidon;

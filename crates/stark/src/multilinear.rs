@@ -36,6 +36,14 @@ pub fn eq_at<E: Scalar>(one: E, point: &[E], index: usize) -> E {
         })
 }
 
+/// eq(a, b) of two points.
+pub(crate) fn eq_points<E: Scalar>(one: E, a: &[E], b: &[E]) -> E {
+    a.iter().zip(b).fold(one, |product, (x, y)| {
+        let both = *x * *y;
+        product * (one - *x - *y + both + both)
+    })
+}
+
 /// The value at a point of the multilinear polynomial with these values.
 ///
 /// # Panics

@@ -56,6 +56,15 @@ pub fn registry_digest(exec: Exec<'_>, registry: &Registry, set: u32, committee:
     compress(root(exec, leaves), padded(&names))
 }
 
+/// The words of a bitfield, sixteen bits each, the first bit lowest.
+pub(crate) fn bitfield_words(bitfield: &[bool]) -> Vec<Fp> {
+    let word = |bits: &[bool]| {
+        let bits = bits.iter().rev();
+        Fp::new(bits.fold(0, |word, bit| word << 1 | u32::from(*bit)))
+    };
+    bitfield.chunks(WORD_BITS).map(word).collect()
+}
+
 fn padded(elements: &[Fp]) -> Digest {
     std::array::from_fn(|i| elements.get(i).copied().unwrap_or_default())
 }
@@ -63,11 +72,7 @@ fn padded(elements: &[Fp]) -> Digest {
 impl Statement {
     /// The digest of the bitfield: words of sixteen bits, the first bit lowest, eight to a block.
     pub fn bitfield_digest(&self) -> Digest {
-        let word = |bits: &[bool]| {
-            let bits = bits.iter().rev();
-            Fp::new(bits.fold(0, |word, bit| word << 1 | u32::from(*bit)))
-        };
-        let words: Vec<Fp> = self.bitfield.chunks(WORD_BITS).map(word).collect();
+        let words = bitfield_words(&self.bitfield);
         let start = [tag(b"bits"), Fp::new(self.bitfield.len() as u32)];
         chain(padded(&start), words.chunks(DIGEST).map(padded))
     }

@@ -109,6 +109,36 @@ impl<A: Arith> Channel<A> {
         Ok(groups.iter().map(|x| self.arith.join(*x)).collect())
     }
 
+    /// Reads elements of F_p where a flag is one; where it is zero they are zero, and not in the proof.
+    ///
+    /// # Errors
+    /// [`VerifyError::Length`] if the proof ends before.
+    pub(crate) fn read_base_where(
+        &mut self,
+        flag: A::Base,
+        count: usize,
+    ) -> Result<Vec<A::Base>, VerifyError> {
+        let elements = (0..count)
+            .map(|_| self.arith.read_where(flag))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.absorb(&elements);
+        Ok(elements)
+    }
+
+    /// The same for elements of the extension.
+    ///
+    /// # Errors
+    /// [`VerifyError::Length`] if the proof ends before.
+    pub(crate) fn read_where(
+        &mut self,
+        flag: A::Base,
+        count: usize,
+    ) -> Result<Vec<A::Ext>, VerifyError> {
+        let elements = self.read_base_where(flag, count * DEGREE)?;
+        let (groups, _) = elements.as_chunks::<DEGREE>();
+        Ok(groups.iter().map(|x| self.arith.join(*x)).collect())
+    }
+
     /// Reads one element of the extension.
     ///
     /// # Errors

@@ -117,6 +117,10 @@ impl Planes {
     }
 
     /// The lower and the upper half.
+    pub(crate) fn part(&self, range: std::ops::Range<usize>) -> Planes {
+        Planes(self.0.each_ref().map(|x| x[range.clone()].to_vec()))
+    }
+
     pub(crate) fn halves(&self) -> [Planes; 2] {
         let half = self.len() / 2;
         let part = |at: usize| Planes(self.0.each_ref().map(|x| x[at..at + half].to_vec()));

@@ -26,6 +26,7 @@ pub(crate) use verifier::verify;
 
 use crate::error::VerifyError;
 use crate::extension::Ext;
+use crate::multilinear::Scalar;
 use crate::poseidon::{WIDTH_24, Width};
 
 /// Coefficients of a skip message without c_0: degree 45.
@@ -107,12 +108,54 @@ pub(crate) struct Point<E> {
     pub(crate) lanes: Vec<E>,
 }
 
+/// Weights of outputs in rows: 16 rows for each place, used or not.
+#[derive(Clone, Debug)]
+pub(crate) enum RowWeights<E> {
+    /// For each row those of the lanes; a state may have fewer.
+    Table(Vec<[E; LANES]>),
+    /// Those of the rows times those of the first lanes.
+    Product {
+        /// Of the rows.
+        rows: Vec<E>,
+        /// Of the lanes.
+        lanes: Vec<E>,
+    },
+}
+
+impl<E: Scalar> RowWeights<E> {
+    /// For each row its weights times the values of the lanes.
+    fn sums(&self, zero: E, values: &[E]) -> Vec<E> {
+        let dot = |weights: &[E]| {
+            let terms = weights.iter().zip(values);
+            terms.fold(zero, |sum, (w, x)| sum + *w * *x)
+        };
+        match self {
+            RowWeights::Table(rows) => rows.iter().map(|weights| dot(weights)).collect(),
+            RowWeights::Product { rows, lanes } => {
+                let sum = dot(lanes);
+                rows.iter().map(|weight| *weight * sum).collect()
+            }
+        }
+    }
+
+    /// The weights of each row.
+    fn table(&self, zero: E) -> Vec<[E; LANES]> {
+        let row = |weight: &E, lanes: &[E]| {
+            let lane = |i: usize| lanes.get(i).map_or(zero, |lane| *weight * *lane);
+            std::array::from_fn(lane)
+        };
+        match self {
+            RowWeights::Table(rows) => rows.clone(),
+            RowWeights::Product { rows, lanes } => rows.iter().map(|w| row(w, lanes)).collect(),
+        }
+    }
+}
+
 /// A sum of outputs of permutations, Σ weight(row, lane)·κ(group)·eq(lanes, ·)·output = value.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputClaim<E> {
-    /// Weights of the lanes of each row: 16 rows for each place, used or not. A state may have fewer
-    /// lanes.
-    pub(crate) weights: Vec<[E; LANES]>,
+    /// Weights of rows and the lanes of their states.
+    pub(crate) weights: RowWeights<E>,
     /// κ for each used group.
     pub(crate) groups: Vec<E>,
     /// The point of the instances.

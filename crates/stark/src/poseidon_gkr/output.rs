@@ -33,8 +33,8 @@ pub(super) fn prove_output(
     let units = prover.units;
     let (constants, _) = prover.permutation.full_round(LAST);
     let columns = prover.columns(&prover.trace.states[LAST + 1], units.width.lanes());
-    let weights: Vec<_> = claim
-        .weights
+    let table = claim.weights.table(Ext::ZERO);
+    let weights: Vec<_> = table
         .chunks_exact(ROWS)
         .map(|rows| place_weights(prover, rows))
         .collect();

@@ -37,20 +37,22 @@ fn case(width: Width, groups: usize, lanes_log2: usize) -> Case {
     let instances = 1 << lanes_log2;
     let inputs = (0..units.blocks() * ROWS * width.lanes() * instances).map(|_| random.fp());
     let trace = width.trace(exec, instances, inputs.collect());
-    let mut claim = OutputClaim {
-        weights: vec![[Ext::ZERO; LANES]; ROWS << units.places_log2],
-        groups: random.exts(groups),
-        lanes: random.exts(lanes_log2),
-        value: Ext::ZERO,
-    };
+    let (groups, lanes) = (random.exts(groups), random.exts(lanes_log2));
+    let mut weights = vec![[Ext::ZERO; LANES]; ROWS << units.places_log2];
     for place in &units.places {
         for h in 0..ROWS {
             // Some lanes of an output are used by nobody.
             for lane in (0..width.lanes()).filter(|lane| (lane + h) % 3 > 0) {
-                claim.weights[place * ROWS + h][lane] = random.ext();
+                weights[place * ROWS + h][lane] = random.ext();
             }
         }
     }
+    let claim = OutputClaim {
+        weights: RowWeights::Table(weights),
+        groups,
+        lanes,
+        value: Ext::ZERO,
+    };
     let mut case = Case {
         units,
         trace,
@@ -65,13 +67,14 @@ impl Case {
     fn output_sum(&self) -> Ext {
         let eq = eq_table(Ext::ONE, &self.claim.lanes);
         let outputs = &self.trace.states[9];
+        let table = self.claim.weights.table(Ext::ZERO);
         let instances = self.trace.instances;
         let mut sum = Ext::ZERO;
         for block in 0..self.units.blocks() {
             let places = self.units.places.len();
             let kappa = self.claim.groups[block / places];
             for h in 0..ROWS {
-                let weights = &self.claim.weights[self.units.places[block % places] * ROWS + h];
+                let weights = &table[self.units.places[block % places] * ROWS + h];
                 let lanes = self.units.width.lanes();
                 for (i, weight) in weights[..lanes].iter().enumerate() {
                     for (x, eq) in eq.iter().enumerate() {

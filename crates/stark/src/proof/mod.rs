@@ -21,6 +21,7 @@ pub use codec::{DecodeError, header_bytes};
 pub use prover::prove;
 pub use reduce::{Deferred, Known, Reduced, reduce};
 pub use sizes::{PartSize, succinct_parts};
+pub(crate) use succinct::read_succinct;
 pub use succinct::{
     SuccinctProof, prove_succinct, succinct_elements, verify_succinct, verify_succinct_on,
 };
@@ -98,7 +99,7 @@ impl Registry {
         self.columns.iter().map(|column| column[i]).collect()
     }
 
-    fn column(&self, k: usize) -> &[Fp] {
+    pub(crate) fn column(&self, k: usize) -> &[Fp] {
         &self.columns[k]
     }
 }
@@ -138,15 +139,18 @@ fn check_statement(relation: &Relation, public: &Public<'_>) -> Result<(), Verif
     if got != want {
         return Err(VerifyError::RegistryWidth { got, want });
     }
-    if !public.bitfield.contains(&true) {
-        return Err(VerifyError::EmptySet);
-    }
-    match public.bitfield.iter().rposition(|bit| *bit) {
-        Some(last) if last >= public.registry.size() => Err(VerifyError::BitBeyondRegistry {
+    check_bitfield(public.registry, public.bitfield)
+}
+
+/// Demands that a bitfield claim something, and nothing beyond the registry.
+pub(crate) fn check_bitfield(registry: &Registry, bitfield: &[bool]) -> Result<(), VerifyError> {
+    match bitfield.iter().rposition(|bit| *bit) {
+        None => Err(VerifyError::EmptySet),
+        Some(last) if last >= registry.size() => Err(VerifyError::BitBeyondRegistry {
             bit: last,
-            size: public.registry.size(),
+            size: registry.size(),
         }),
-        _ => Ok(()),
+        Some(_) => Ok(()),
     }
 }
 
@@ -154,13 +158,13 @@ fn check_statement(relation: &Relation, public: &Public<'_>) -> Result<(), Verif
 const LOW_LOG2: usize = 7;
 
 /// eq of a point, as a table for the rows of a part of a column and one for the parts.
-struct PublicPoint {
+pub(crate) struct PublicPoint {
     high: Vec<Ext>,
     low: Planes,
 }
 
 impl PublicPoint {
-    fn new(point: &[Ext]) -> PublicPoint {
+    pub(crate) fn new(point: &[Ext]) -> PublicPoint {
         let (high, low) = point.split_at(point.len().saturating_sub(LOW_LOG2));
         PublicPoint {
             high: eq_table(Ext::ONE, high),
@@ -169,7 +173,7 @@ impl PublicPoint {
     }
 
     /// The value of a public column.
-    fn value(&self, exec: Exec<'_>, column: &[Fp]) -> Ext {
+    pub(crate) fn value(&self, exec: Exec<'_>, column: &[Fp]) -> Ext {
         let parts = column.chunks(self.low.len()).zip(&self.high);
         let backend = exec.backend_for(self.low.len() / 4);
         parts
@@ -183,7 +187,7 @@ fn column_at(weights: &[Ext], column: impl Iterator<Item = Fp>) -> Ext {
     weights.iter().zip(column).map(|(w, x)| *w * x).sum()
 }
 
-fn bits(bitfield: &[bool]) -> Vec<Fp> {
+pub(crate) fn bits(bitfield: &[bool]) -> Vec<Fp> {
     let bit = |bit: &bool| if *bit { Fp::ONE } else { Fp::ZERO };
     bitfield.iter().map(bit).collect()
 }
@@ -204,9 +208,10 @@ pub fn verify(
     let known = Known {
         digest: public.digest,
         publics: public.values.clone(),
+        used: vec![Fp::ONE; proof.groups],
     };
     let arith = Native::new(&proof.elements);
-    let (reduced, arith) = reduce(arith, relation, &known, proof.groups)?;
+    let (reduced, arith) = reduce(arith, relation, &known)?;
     arith.finish()?;
     check_public(exec, public, &reduced.deferred)?;
     if commit(exec, &proof.slices, 0) != reduced.root {

@@ -1,6 +1,6 @@
 //! The prover.
 
-use super::reduce::{TRANSPARENT, header, parameters};
+use super::reduce::{TRANSPARENT, native_header, parameters};
 use super::weights::{BusWeights, Denominators, RowWeights, Setting};
 use super::witness::{Run, Witness};
 use super::{Proof, Public, PublicPoint, check_statement, column_at};
@@ -76,7 +76,7 @@ pub(super) fn prove_sides(
 pub(super) fn begin(sender: &mut Sender, public: &Public<'_>, groups: usize) {
     sender.absorb(&[Fp::ZERO; DIGEST]);
     sender.absorb(&public.digest);
-    sender.absorb(&header(groups));
+    sender.absorb(&native_header(groups));
 }
 
 /// Everything after the commitment.
@@ -87,7 +87,8 @@ pub(super) fn argue(
     sides: Sides<'_>,
     sender: &mut Sender,
 ) -> Result<(), Stopped> {
-    let (relation, groups) = (run.relation, run.groups.len());
+    let relation = run.relation;
+    let used = vec![Fp::ONE; run.groups.len()];
     let argued = |slices| Committed {
         shape: relation.shape,
         slices,
@@ -99,7 +100,7 @@ pub(super) fn argue(
         setting: Setting {
             relation,
             publics: &public.values,
-            groups,
+            used: &used,
         },
         run,
     };
@@ -201,7 +202,7 @@ impl Prover<'_> {
             denominators.beta,
             self.setting.relation.entries_max(),
         );
-        let groups = BUS_GROUPS_FIXED + self.setting.groups;
+        let groups = BUS_GROUPS_FIXED + self.setting.used.len();
         self.exec.try_map(groups, |group| match group {
             0 => self.registry_fractions(denominators, &betas),
             1 => self.table_fractions(denominators.alpha, &betas),

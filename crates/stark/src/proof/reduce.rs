@@ -31,11 +31,16 @@ pub(super) fn parameters(relation: &Relation, preset: u32) -> [Fp; DIGEST] {
 }
 
 /// The header as it is absorbed: groups, children (none), kind.
-pub(super) fn header(groups: usize) -> [Fp; DIGEST] {
-    let mut block = [Fp::ZERO; DIGEST];
-    block[0] = Fp::new(groups as u32);
-    block[2] = Fp::new(KIND_UNION);
+fn header<B: Copy>(groups: B, constant: impl Fn(Fp) -> B) -> [B; DIGEST] {
+    let mut block = [constant(Fp::ZERO); DIGEST];
+    block[0] = groups;
+    block[2] = constant(Fp::new(KIND_UNION));
     block
+}
+
+/// The header of a proof of so many groups.
+pub(super) fn native_header(groups: usize) -> [Fp; DIGEST] {
+    header(Fp::new(groups as u32), |x| x)
 }
 
 /// What the verifier knows.
@@ -45,6 +50,9 @@ pub struct Known<B> {
     pub digest: [B; DIGEST],
     /// The public values of the relation.
     pub publics: Vec<B>,
+    /// For each group of instances that there is room for: 1 if it is used, 0 if not; used ones
+    /// come first.
+    pub used: Vec<B>,
 }
 
 /// Values of public polynomials that are left to check.
@@ -73,7 +81,7 @@ pub struct Reduced<A: Arith> {
     pub deferred: Deferred<A::Ext>,
 }
 
-/// Reads a proof that `groups` groups of instances fulfil a relation.
+/// Reads a proof that instances fulfil a relation.
 ///
 /// # Errors
 /// [`VerifyError`] of the first check that fails.
@@ -81,11 +89,10 @@ pub fn reduce<A: Arith>(
     arith: A,
     relation: &Relation,
     known: &Known<A::Base>,
-    groups: usize,
 ) -> Result<(Reduced<A>, A), VerifyError> {
-    let mut channel = begin(arith, relation, known, groups, TRANSPARENT);
+    let mut channel = begin(arith, relation, known, TRANSPARENT);
     let root = channel.read_base(DIGEST)?;
-    let (ledger, deferred) = read_arguments(&mut channel, relation, known, groups)?;
+    let (ledger, deferred) = read_arguments(&mut channel, relation, known)?;
     let reduced = Reduced {
         root: std::array::from_fn(|i| root[i]),
         ledger,
@@ -99,7 +106,6 @@ pub(super) fn begin<A: Arith>(
     arith: A,
     relation: &Relation,
     known: &Known<A::Base>,
-    groups: usize,
     preset: u32,
 ) -> Channel<A> {
     let mut channel = Channel::new(arith, parameters(relation, preset));
@@ -107,7 +113,9 @@ pub(super) fn begin<A: Arith>(
     let none = [channel.arith.base(Fp::ZERO); DIGEST];
     channel.absorb(&none);
     channel.absorb(&known.digest);
-    let header = header(groups).map(|x| channel.arith.base(x));
+    let zero = channel.arith.base(Fp::ZERO);
+    let groups = known.used.iter().fold(zero, |sum, used| sum + *used);
+    let header = header(groups, |x| channel.arith.base(x));
     channel.absorb(&header);
     channel
 }
@@ -119,15 +127,14 @@ pub(super) fn read_arguments<A: Arith>(
     channel: &mut Channel<A>,
     relation: &Relation,
     known: &Known<A::Base>,
-    groups: usize,
 ) -> Result<Arguments<A::Ext>, VerifyError> {
     let setting = Setting {
         relation,
         publics: &known.publics,
-        groups,
+        used: &known.used,
     };
     let mut ledger = Ledger::new();
-    let parts = relation.parts(groups);
+    let parts = relation.parts(known.used.len());
     let (registry_at, registry, claims) = read_bus(channel, &setting, &parts, &mut ledger)?;
     let mut leaves = Vec::with_capacity(parts.len());
     for (part, claim) in parts.iter().zip(&claims) {

@@ -3,15 +3,18 @@
 use super::prover::{Sides, argue, begin as begin_proof};
 use super::reduce::{begin, parameters, read_arguments};
 use super::witness::{Run, Witness};
-use super::{Known, Public, check_groups, check_public, check_statement, elements_argued};
-use crate::arith::Native;
+use super::{Deferred, Known, Public, check_groups, check_public, check_statement, elements_argued};
+use crate::arith::{Arith, Native};
+use crate::claims::Ledger;
 use crate::error::{ProveError, VerifyError};
-use crate::exec::Exec;
+use crate::exec::{Exec, Stopped};
+use crate::extension::Ext;
 use crate::field::Fp;
 use crate::kernel::Backend;
+use crate::multilinear::powers;
 use crate::relation::Relation;
-use crate::transcript::Sender;
-use crate::whir::{self, Committer, Preset};
+use crate::transcript::{Channel, Sender};
+use crate::whir::{self, Commitment, Committer, Preset, Rounds};
 
 /// A proof whose length hardly depends on the number of instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +27,7 @@ pub struct SuccinctProof {
 
 /// Elements of F_p that a proof of so many groups has.
 pub fn succinct_elements(relation: &Relation, preset: &Preset, groups: usize) -> usize {
-    let opening = whir::elements(preset, &relation.shape, relation.slices(groups));
+    let opening = whir::elements(preset, relation.shape.slice_log2(), relation.slices(groups));
     elements_argued(relation) + opening
 }
 
@@ -73,22 +76,52 @@ pub(super) fn prove_committed(
     let shape = &relation.shape;
     begin_proof(&mut sender, public, groups);
     let committed = sides.committed;
-    let committer = Committer::new(&mut sender, exec, preset, shape, committed, &numbers)?;
+    let committer = Committer::new(
+        &mut sender,
+        exec,
+        preset,
+        shape.slice_log2(),
+        committed,
+        &numbers,
+    )?;
     argue(exec, public, run, sides, &mut sender)?;
     exec.step("own reading")?;
     // The claims are what the verifier will find: its own words on what was said so far.
     let known = Known {
         digest: public.digest,
         publics: public.values.clone(),
+        used: vec![Fp::ONE; groups],
     };
     let arith = Native::new(sender.proof());
-    let mut channel = begin(arith, relation, &known, groups, preset.id);
+    let mut channel = begin(arith, relation, &known, preset.id);
     let coordinates = shape.slices_log2 + shape.slice_log2();
     whir::read_commitment(&mut channel, &preset.oracles[0], coordinates)?;
-    let (ledger, _) = read_arguments(&mut channel, relation, &known, groups)?;
-    let slices = (committed, &numbers[..]);
-    whir::open(&mut sender, exec, preset, shape, slices, committer, ledger)?;
+    let (ledger, _) = read_arguments(&mut channel, relation, &known)?;
+    open_ledger(&mut sender, exec, relation, preset, (committed, &numbers), committer, ledger)?;
     Ok(sender.finish())
+}
+
+/// Opens all claims of a ledger on what was committed.
+fn open_ledger(
+    sender: &mut Sender,
+    exec: Exec<'_>,
+    relation: &Relation,
+    preset: &Preset,
+    slices: (&[Vec<Fp>], &[usize]),
+    committer: Committer,
+    ledger: Ledger<Ext>,
+) -> Result<(), Stopped> {
+    exec.step("rounds over slices")?;
+    let gamma = sender.challenge();
+    let claims = ledger.all();
+    let gammas = powers(gamma, gamma, claims.len());
+    let values = claims.iter().zip(&gammas).map(|(c, g)| *g * c.value);
+    let claim = committer.value + values.sum();
+    let sample = (&committer.point[..], committer.slice_values);
+    let weighted = (&claims[..], &gammas[..]);
+    let rounds = Rounds::new(exec, &relation.shape, slices, weighted, sample)?;
+    whir::open(sender, exec, preset, (committer.oracle, slices.1), claim, rounds)?;
+    Ok(())
 }
 
 /// Verifies a proof over the commitment of a preset, by portable kernels.
@@ -128,15 +161,53 @@ pub fn verify_succinct_on(
     let known = Known {
         digest: public.digest,
         publics: public.values.clone(),
+        used: vec![Fp::ONE; proof.groups],
     };
-    let shape = &relation.shape;
     let arith = Native::on(exec.backend(), &proof.elements);
-    let mut channel = begin(arith, relation, &known, proof.groups, preset.id);
+    let numbers = relation.slice_numbers(proof.groups);
+    let check = |deferred: &_| check_public(exec, public, deferred);
+    let (channel, _) = read_succinct(arith, relation, (preset, &numbers), &known, check)?;
+    channel.arith.finish()
+}
+
+/// Reads a whole proof over the commitment of a preset, in slices with these numbers, up to values of
+/// what is public, which `check` sees before the claims are opened.
+pub(crate) fn read_succinct<A: Arith>(
+    arith: A,
+    relation: &Relation,
+    (preset, numbers): (&Preset, &[usize]),
+    known: &Known<A::Base>,
+    check: impl FnOnce(&Deferred<A::Ext>) -> Result<(), VerifyError>,
+) -> Result<(Channel<A>, Deferred<A::Ext>), VerifyError> {
+    let shape = &relation.shape;
+    let mut channel = begin(arith, relation, known, preset.id);
     let coordinates = shape.slices_log2 + shape.slice_log2();
     let commitment = whir::read_commitment(&mut channel, &preset.oracles[0], coordinates)?;
-    let (ledger, deferred) = read_arguments(&mut channel, relation, &known, proof.groups)?;
-    check_public(exec, public, &deferred)?;
-    let numbers = relation.slice_numbers(proof.groups);
-    whir::verify(&mut channel, preset, shape, &numbers, commitment, ledger)?;
-    channel.arith.finish()
+    let (ledger, deferred) = read_arguments(&mut channel, relation, known)?;
+    check(&deferred)?;
+    open_claims(&mut channel, relation, preset, numbers, commitment, ledger)?;
+    Ok((channel, deferred))
+}
+
+/// Verifies all claims of a ledger on what was committed in slices with these numbers.
+fn open_claims<A: Arith>(
+    channel: &mut Channel<A>,
+    relation: &Relation,
+    preset: &Preset,
+    numbers: &[usize],
+    commitment: Commitment<A>,
+    ledger: Ledger<A::Ext>,
+) -> Result<(), VerifyError> {
+    let claims = ledger.all();
+    let shape = &relation.shape;
+    let values: Vec<A::Ext> = claims.iter().map(|claim| claim.value).collect();
+    let slice_log2 = shape.slice_log2();
+    let remaining = whir::verify(channel, preset, slice_log2, numbers, commitment, &values)?;
+    let arith = &mut channel.arith;
+    let zero = arith.ext(Ext::ZERO);
+    let claims = claims.iter().zip(&remaining.factors);
+    let weight = claims.fold(zero, |sum, (claim, factor)| {
+        sum + *factor * whir::claim_at(arith, shape, claim, &remaining.point)
+    });
+    remaining.close(arith, weight)
 }

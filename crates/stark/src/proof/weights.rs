@@ -8,7 +8,7 @@ use crate::logup;
 use crate::multilinear::{eq_table, powers};
 use crate::poseidon::Width;
 use crate::poseidon_gkr::skip::{ROWS, lagrange};
-use crate::poseidon_gkr::{LANES, OutputClaim, Point};
+use crate::poseidon_gkr::{self, LANES, OutputClaim, Point};
 use crate::relation::{BUS_GROUPS_FIXED, Entry, Functional, Part as Rows, Relation, Table, Tuple};
 
 /// Weights of the lanes of each row's output.
@@ -33,7 +33,8 @@ pub(super) const fn names(width: Width) -> [Claimed; 3] {
 pub(super) struct Setting<'a, A: Arith> {
     pub(super) relation: &'a Relation,
     pub(super) publics: &'a [A::Base],
-    pub(super) groups: usize,
+    /// 1 for each group that is used, 0 for others.
+    pub(super) used: &'a [A::Base],
 }
 
 /// α and β: the tuple (tag; x_1, x_2, …) has the denominator α − tag − β·x_1 − β²·x_2 − ….
@@ -95,7 +96,7 @@ impl<A: Arith> Setting<'_, A> {
         let (zero, one) = (arith.ext(Ext::ZERO), arith.ext(Ext::ONE));
         let of_groups = eq_table(one, &leaves.groups);
         let (positions, lanes) = leaves.within.split_at(relation.shape.positions_log2);
-        let groups = of_groups[BUS_GROUPS_FIXED..][..self.groups].to_vec();
+        let groups = self.used_of(&of_groups[BUS_GROUPS_FIXED..]);
         let all = total(arith, &groups);
         let numbers = groups
             .iter()
@@ -137,6 +138,12 @@ impl<A: Arith> Setting<'_, A> {
         used = used + self.tables(arith, [of_groups[1], alpha], &betas, &mut weights);
         weights.denominators = weights.denominators + one - used;
         weights
+    }
+
+    /// The weights of groups that are used; others have none.
+    fn used_of(&self, weights: &[A::Ext]) -> Vec<A::Ext> {
+        let weights = weights.iter().zip(self.used);
+        weights.map(|(weight, used)| *weight * *used).collect()
     }
 
     /// Adds the components of a tuple at a position of some weight.
@@ -265,7 +272,7 @@ impl<A: Arith> Setting<'_, A> {
                 }],
             };
             let output = OutputClaim {
-                weights: outputs[part.rows.clone()].to_vec(),
+                weights: poseidon_gkr::RowWeights::Table(outputs[part.rows.clone()].to_vec()),
                 groups: bus.groups.clone(),
                 lanes: bus.lanes.clone(),
                 value: on_bus + *wired,
@@ -355,7 +362,7 @@ impl<A: Arith> Setting<'_, A> {
         let basis = lagrange(arith, point.z);
         let row = |row: usize| places[row / ROWS] * basis[row % ROWS];
         (
-            groups[units.first_group..][..units.groups].to_vec(),
+            self.used_of(&groups[units.first_group..]),
             (0..part.rows.len()).map(row).collect(),
         )
     }

@@ -8,13 +8,15 @@
 //! All claims ⟨W, f⟩ = v are joined by powers of a challenge and put through sumcheck. Rounds over the
 //! slices leave g = Σ_i eq(α, i)·f_i with a claim; g is committed as the next oracle, with 16
 //! slices; rows of the oracle before are opened at random points, and each is one claim more on
-//! g: ⟨g, pow(x)⟩ = Σ_i eq(α, i)·row_i. At 256 elements g is sent. Since slices are the highest
+//! g: ⟨g, pow(x)⟩ = Σ_i eq(α, i)·row_i. At 256 elements g is sent, and rows of the
+//! last oracle are claims on it all the same. Since slices are the highest
 //! coordinates, the rows of an oracle share their x, and domains of different oracles need not be
 //! related.
 //!
 //! After each commitment one value at a random multilinear point pins one of the few codewords
 //! near a wrong oracle (out-of-domain sample).
 
+pub(crate) mod blocks;
 mod ntt;
 mod oracle;
 mod prover;
@@ -24,13 +26,15 @@ mod tests;
 mod verifier;
 mod weights;
 
-pub(crate) use prover::{Committer, open};
-pub(crate) use verifier::{read_commitment, verify};
+pub(crate) use oracle::leaf_start;
+pub(crate) use prover::{Committer, OpenSlices, open};
+pub(crate) use slices::Rounds;
+pub(crate) use verifier::{Commitment, Remaining, read_commitment, verify};
+pub(crate) use weights::claim_at;
 
 use crate::arith::DIGEST;
 use crate::extension::DEGREE;
 use crate::multilinear::Scalar;
-use crate::relation::Shape;
 
 /// One oracle and how it is queried.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,6 +113,18 @@ impl Preset {
         query_bits: 16,
     };
 
+    /// The fast one for merges, whose commitments have half as many slices.
+    pub const MERGE: Preset = Preset {
+        id: 4,
+        name: "merge",
+        oracles: &[
+            oracle(18, 7, 110, 8, 20.0),
+            oracle(15, 4, 72, 9, 30.0),
+            oracle(13, 4, 43, 9, 25.0),
+        ],
+        query_bits: 14,
+    };
+
     /// The fast one for the wide shape, whose first oracle has four times as many slices.
     pub const WIDE: Preset = Preset {
         id: 3,
@@ -129,7 +145,7 @@ impl Preset {
 }
 
 /// Elements of F_p that commitment and opening have, for a first oracle of so many slices.
-pub(crate) fn elements(preset: &Preset, shape: &Shape, slices: usize) -> usize {
+pub(crate) fn elements(preset: &Preset, slice_log2: usize, slices: usize) -> usize {
     const NONCE: usize = 2;
     let sample = DEGREE;
     let mut total = 0;
@@ -143,7 +159,7 @@ pub(crate) fn elements(preset: &Preset, shape: &Shape, slices: usize) -> usize {
         total += (DIGEST << oracle.cap_log2()) + sample + rounds;
         total += NONCE + oracle.queries * (width + path);
     }
-    let last_log2 = preset.last_log2(shape.slice_log2());
+    let last_log2 = preset.last_log2(slice_log2);
     total + (DEGREE << last_log2) + last_log2 * 2 * DEGREE
 }
 

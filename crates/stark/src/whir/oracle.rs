@@ -20,7 +20,7 @@ const BLOCK: usize = 16;
 const TASK: usize = 64;
 
 /// Encoded slices and their tree.
-pub(super) struct Oracle {
+pub(crate) struct Oracle {
     rows_log2: usize,
     /// The values of each slice on the domain.
     columns: Vec<Vec<Fp>>,
@@ -79,7 +79,7 @@ impl Level {
 }
 
 /// What every leaf's chain of hashes begins with: C of (tag, width, number of the oracle).
-pub(super) fn leaf_start(width: usize, oracle: usize) -> Digest {
+pub(crate) fn leaf_start(width: usize, oracle: usize) -> Digest {
     let mut start = [Fp::ZERO; DIGEST];
     start[0] = tag(b"leaf");
     start[1] = Fp::new(width as u32);

@@ -1,17 +1,14 @@
 //! The prover: commits, and opens all claims.
 
-use super::oracle::Oracle;
-use super::slices::Rounds;
+pub(crate) use super::oracle::Oracle;
 use super::verifier::Slices;
 use super::{OracleParameters, Preset};
 use crate::arith::Native;
-use crate::claims::Ledger;
 use crate::exec::{Exec, Stopped};
 use crate::extension::Ext;
 use crate::field::Fp;
 use crate::kernel::{Packed, Pass};
 use crate::multilinear::{eq_table, evaluate, powers};
-use crate::relation::Shape;
 use crate::sumcheck::prove_product_round;
 use crate::transcript::Sender;
 use crate::vector::{Planes, Vector, eq_planes};
@@ -20,7 +17,7 @@ use crate::vector::{Planes, Vector, eq_planes};
 const TASK: usize = 1024;
 
 /// Σ a·b, and Σ (a1 − a0)·(b1 − b0).
-struct Product<'a>(&'a Planes, &'a Planes);
+pub(super) struct Product<'a>(pub(super) &'a Planes, pub(super) &'a Planes);
 
 impl Pass for Product<'_> {
     type Output = Ext;
@@ -36,7 +33,7 @@ impl Pass for Product<'_> {
 }
 
 /// The same of the differences of two pairs.
-struct SlopeProduct<'a>([&'a Planes; 2], [&'a Planes; 2]);
+pub(super) struct SlopeProduct<'a>(pub(super) [&'a Planes; 2], pub(super) [&'a Planes; 2]);
 
 impl Pass for SlopeProduct<'_> {
     type Output = Ext;
@@ -89,11 +86,11 @@ impl Pass for PowerSums<'_> {
 
 /// The first oracle, and the sample that pins what it commits to.
 pub(crate) struct Committer {
-    oracle: Oracle,
-    point: Vec<Ext>,
-    value: Ext,
+    pub(crate) oracle: Oracle,
+    pub(crate) point: Vec<Ext>,
+    pub(crate) value: Ext,
     /// ⟨f_i, eq(point's low part)⟩ by the number of the slice.
-    slice_values: Vec<Ext>,
+    pub(crate) slice_values: Vec<Ext>,
 }
 
 impl Committer {
@@ -105,7 +102,7 @@ impl Committer {
         sender: &mut Sender,
         exec: Exec<'_>,
         preset: &Preset,
-        shape: &Shape,
+        slice_log2: usize,
         slices: &[Vec<Fp>],
         numbers: &[usize],
     ) -> Result<Committer, Stopped> {
@@ -115,12 +112,12 @@ impl Committer {
         let oracle = Oracle::new(exec, &views, parameters.rows_log2, cap_log2, 0)?;
         exec.step("samples")?;
         sender.send_base(&oracle.cap());
-        let point = sender.challenges(shape.slices_log2 + shape.slice_log2());
-        let (top, low) = point.split_at(shape.slices_log2);
+        let point = sender.challenges(parameters.slices_log2 + slice_log2);
+        let (top, low) = point.split_at(parameters.slices_log2);
         let weights = eq_planes(exec, Ext::ONE, low);
         let backend = exec.backend_for(weights.len());
         let sums = exec.try_map(slices.len(), |i| weights.dot(backend, &slices[i]))?;
-        let mut slice_values = vec![Ext::ZERO; 1 << shape.slices_log2];
+        let mut slice_values = vec![Ext::ZERO; 1 << parameters.slices_log2];
         for (number, sum) in numbers.iter().zip(sums) {
             slice_values[*number] = sum;
         }
@@ -145,7 +142,20 @@ struct Opening<'a> {
     weights: Planes,
 }
 
-/// Opens the claims on what was committed; the transcript is that of the verifier's reduction.
+/// The rounds over the slices, as their claims need them.
+pub(crate) trait OpenSlices {
+    /// The sum at 0 and the leading coefficient of the next round.
+    fn totals(&self, exec: Exec<'_>) -> Result<[Ext; 2], Stopped>;
+
+    /// Binds the highest coordinate.
+    fn bind(&mut self, exec: Exec<'_>, x: Ext) -> Result<(), Stopped>;
+
+    /// What is left when all slices are bound: Σ_i eq(α, i)·f_i and its weights.
+    fn finish(self, exec: Exec<'_>, alphas: &[Ext]) -> Result<[Planes; 2], Stopped>;
+}
+
+/// Opens the claims on what was committed, whose sum with the sample's value is given; the transcript is
+/// that of the verifier up to the factors of the claims. Returns the point of all coordinates.
 ///
 /// # Errors
 /// [`Stopped`] if nobody waits for it.
@@ -153,36 +163,23 @@ pub(crate) fn open(
     sender: &mut Sender,
     exec: Exec<'_>,
     preset: &Preset,
-    shape: &Shape,
-    (committed, numbers): (&[Vec<Fp>], &[usize]),
-    committer: Committer,
-    ledger: Ledger<Ext>,
-) -> Result<(), Stopped> {
+    (mut oracle, numbers): (Oracle, &[usize]),
+    claim: Ext,
+    mut rounds: impl OpenSlices,
+) -> Result<Vec<Ext>, Stopped> {
     exec.step("rounds over slices")?;
-    let gamma = sender.challenge();
-    let mut claims = Vec::new();
-    let all: Result<(), ()> = ledger.open(|claim| {
-        claims.push(claim);
-        Ok(())
-    });
-    debug_assert!(all.is_ok());
-    let gammas = powers(gamma, gamma, claims.len());
-    let values = claims.iter().zip(&gammas).map(|(c, g)| *g * c.value);
-    let claim = committer.value + values.sum();
-    let (top, low) = committer.point.split_at(shape.slices_log2);
-    let of_slices = (committed, numbers);
-    let sample = (top, committer.slice_values);
-    let mut rounds = Rounds::new(exec, shape, of_slices, (&claims, &gammas), sample)?;
     let bits = Some(preset.oracles[0].fold_bits);
     let (mut alphas, mut claim) = (Vec::new(), claim);
-    for _ in 0..shape.slices_log2 {
+    for _ in 0..preset.oracles[0].slices_log2 {
         exec.step("rounds over slices")?;
-        let x = prove_product_round(sender, exec, &mut claim, rounds.totals(), bits)?;
-        rounds.bind(x);
+        let totals = rounds.totals(exec)?;
+        let x = prove_product_round(sender, exec, &mut claim, totals, bits)?;
+        rounds.bind(exec, x)?;
         alphas.push(x);
     }
     exec.step("rounds over slices")?;
-    let [values, weights] = rounds.finish(exec, &alphas, low)?;
+    let [values, weights] = rounds.finish(exec, &alphas)?;
+    let mut bound = alphas.clone();
     let mut opening = Opening {
         exec,
         sender,
@@ -190,15 +187,15 @@ pub(crate) fn open(
         values,
         weights,
     };
-    let mut oracle = committer.oracle;
     let mut slices = Slices::Base(numbers);
     for (number, parameters) in preset.oracles.iter().enumerate().skip(1) {
         let before = &preset.oracles[number - 1];
         let next = opening.commit(parameters, number)?;
         let (point, value) = opening.sample()?;
         let rows = opening.query(before, &oracle, preset.query_bits)?;
-        opening.join(&point, value, &rows, &alphas, slices)?;
+        opening.join(Some((&point, value)), &rows, &alphas, slices)?;
         alphas = opening.fold(parameters.slices_log2, Some(parameters.fold_bits))?;
+        bound.extend(&alphas);
         oracle = next;
         slices = Slices::Extension;
     }
@@ -207,9 +204,10 @@ pub(crate) fn open(
         .collect();
     opening.sender.send(&last);
     let before = &preset.oracles[preset.oracles.len() - 1];
-    opening.query(before, &oracle, preset.query_bits)?;
-    opening.fold(last.len().ilog2() as usize, None)?;
-    Ok(())
+    let rows = opening.query(before, &oracle, preset.query_bits)?;
+    opening.join(None, &rows, &alphas, slices)?;
+    bound.extend(opening.fold(last.len().ilog2() as usize, None)?);
+    Ok(bound)
 }
 
 impl Opening<'_> {
@@ -260,11 +258,10 @@ impl Opening<'_> {
         Ok(opened.collect())
     }
 
-    /// Joins the claims of a sample and of opened rows to the claim.
+    /// Joins the claims of a sample, if there is one, and of opened rows to the claim.
     fn join(
         &mut self,
-        point: &[Ext],
-        value: Ext,
+        sample: Option<(&[Ext], Ext)>,
         rows: &[(Fp, Vec<Fp>)],
         alphas: &[Ext],
         slices: Slices<'_>,
@@ -274,11 +271,13 @@ impl Opening<'_> {
         let gammas = powers(gamma, gamma, rows.len() + 1);
         let weights = slices.weights(&eq_table(Ext::ONE, alphas));
         let arith = Native::new(&[]);
-        self.claim += gamma * value;
         for ((_, row), gamma) in rows.iter().zip(&gammas[1..]) {
             self.claim += *gamma * slices.fold(&arith, row, &weights);
         }
-        self.weights.add_assign(&eq_planes(self.exec, gamma, point));
+        if let Some((point, value)) = sample {
+            self.claim += gamma * value;
+            self.weights.add_assign(&eq_planes(self.exec, gamma, point));
+        }
         let points: Vec<(Ext, Fp)> = gammas[1..]
             .iter()
             .copied()

@@ -16,6 +16,7 @@ use crate::relation::Shape;
 use crate::sumcheck::bind;
 use crate::vector::{Planes, Vector, Words, dot_words, eq_planes, words};
 
+use super::prover::OpenSlices;
 use super::weights::place;
 
 /// Elements of a slice that one task folds.
@@ -36,7 +37,9 @@ struct Term {
 }
 
 /// What is summed over the slices.
-pub(super) struct Rounds<'a> {
+pub(crate) struct Rounds<'a> {
+    /// The low part of the sample's point.
+    low: Vec<Ext>,
     shape: Shape,
     slices: &'a [Vec<Fp>],
     numbers: &'a [usize],
@@ -101,15 +104,16 @@ fn gather(
 }
 
 impl<'a> Rounds<'a> {
-    /// Of slices with these numbers, all claims with their factors, and the sample: the top part of
-    /// its point, and the slices' sums with eq of the low part. Fails if nobody waits for it.
-    pub(super) fn new(
+    /// Of slices with these numbers, all claims with their factors, and the sample: its point, and the
+    /// slices' sums with eq of the low part. Fails if nobody waits for it.
+    pub(crate) fn new(
         exec: Exec<'_>,
         shape: &Shape,
         (slices, numbers): (&'a [Vec<Fp>], &'a [usize]),
         (claims, factors): (&[Claim<Ext>], &[Ext]),
-        (top, sample): (&[Ext], Vec<Ext>),
+        (point, sample): (&[Ext], Vec<Ext>),
     ) -> Result<Rounds<'a>, Stopped> {
+        let (top, low) = point.split_at(shape.slices_log2);
         let (tensors, dense) = gather(shape, claims, factors);
         let all = 1 << shape.slices_log2;
         let mut terms = vec![Term {
@@ -137,6 +141,7 @@ impl<'a> Rounds<'a> {
             }
         }
         let mut rounds = Rounds {
+            low: low.to_vec(),
             shape: *shape,
             slices,
             numbers,
@@ -183,8 +188,10 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Σ at 0 and the leading coefficient of the next round.
-    pub(super) fn totals(&self) -> [Ext; 2] {
+}
+
+impl OpenSlices for Rounds<'_> {
+    fn totals(&self, _: Exec<'_>) -> Result<[Ext; 2], Stopped> {
         let mut totals = [Ext::ZERO; 2];
         for Term { weights, sums } in &self.terms {
             let half = weights.len() / 2;
@@ -193,25 +200,18 @@ impl<'a> Rounds<'a> {
                 totals[1] += (weights[half + i] - weights[i]) * (sums[half + i] - sums[i]);
             }
         }
-        totals
+        Ok(totals)
     }
 
-    /// Binds the highest coordinate.
-    pub(super) fn bind(&mut self, x: Ext) {
+    fn bind(&mut self, _: Exec<'_>, x: Ext) -> Result<(), Stopped> {
         for term in &mut self.terms {
             bind(&mut term.weights, x);
             bind(&mut term.sums, x);
         }
+        Ok(())
     }
 
-    /// What is left when all slices are bound to α: Σ_i eq(α, i)·f_i and its weights. `low` is the
-    /// low part of the sample's point. Fails if nobody waits for it.
-    pub(super) fn finish(
-        self,
-        exec: Exec<'_>,
-        alphas: &[Ext],
-        low: &[Ext],
-    ) -> Result<[Planes; 2], Stopped> {
+    fn finish(self, exec: Exec<'_>, alphas: &[Ext]) -> Result<[Planes; 2], Stopped> {
         let eq = eq_table(Ext::ONE, alphas);
         let of_slices: Vec<Ext> = self.numbers.iter().map(|number| eq[*number]).collect();
         let chunks: Vec<Words> = of_slices.chunks(DOT_MAX).map(words).collect();
@@ -226,7 +226,7 @@ impl<'a> Rounds<'a> {
         let values = Planes::concat(&parts);
         let mut factors = self.terms.iter().map(|term| term.weights[0]);
         let sample = factors.next().unwrap_or_default();
-        let mut weights = eq_planes(exec, sample, low);
+        let mut weights = eq_planes(exec, sample, &self.low);
         let backend = exec.backend_for(weights.len());
         for ((_, dense), factor) in self.dense.iter().zip(&mut factors) {
             weights.add_scaled(backend, dense, factor);

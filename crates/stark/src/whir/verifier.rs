@@ -1,16 +1,13 @@
 //! The verifier, over any arithmetic.
 
 use super::oracle::leaf_start;
-use super::weights::{claim_at, eq_points};
 use super::{OracleParameters, Preset, power_at};
 use crate::arith::{Arith, DIGEST};
-use crate::claims::Ledger;
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::merkle::Opened;
-use crate::multilinear::{eq_table, evaluate, horner, powers};
-use crate::relation::Shape;
+use crate::multilinear::{Scalar, eq_points, eq_table, evaluate, powers};
 use crate::sumcheck::read_plain_round;
 use crate::transcript::Channel;
 
@@ -90,23 +87,47 @@ struct State<'a, A: Arith> {
     weights: Vec<(usize, Weight<A>)>,
 }
 
-/// Verifies all claims of a ledger on what was committed, in slices with these numbers.
+/// What an opening leaves: that `claim` is `value` times the weight of all claims at a point.
+#[derive(Debug)]
+#[must_use = "weights that are not checked prove nothing"]
+pub(crate) struct Remaining<E> {
+    /// The claim.
+    pub(crate) claim: E,
+    /// What was committed, at the point.
+    pub(crate) value: E,
+    /// The weight of samples and opened rows at the point.
+    pub(crate) weight: E,
+    /// The point.
+    pub(crate) point: Vec<E>,
+    /// The factor of each claim.
+    pub(crate) factors: Vec<E>,
+}
+
+impl<E: Scalar> Remaining<E> {
+    /// Checks the claim, given the weight of all claims at the point.
+    pub(crate) fn close<A: Arith<Ext = E>>(
+        &self,
+        arith: &mut A,
+        weight: E,
+    ) -> Result<(), VerifyError> {
+        let excess = self.claim - self.value * (self.weight + weight);
+        arith.assert_zero(excess, VerifyError::Weights)
+    }
+}
+
+/// Verifies claims of these values on what was committed in slices of 2^`slice_log2` elements with
+/// these numbers, up to their weights at one point.
 pub(crate) fn verify<A: Arith>(
     channel: &mut Channel<A>,
     preset: &Preset,
-    shape: &Shape,
+    slice_log2: usize,
     numbers: &[usize],
     commitment: Commitment<A>,
-    ledger: Ledger<A::Ext>,
-) -> Result<(), VerifyError> {
+    values: &[A::Ext],
+) -> Result<Remaining<A::Ext>, VerifyError> {
     let gamma = channel.challenge();
-    let mut claims = Vec::new();
-    ledger.open(|claim| {
-        claims.push(claim);
-        Ok::<(), VerifyError>(())
-    })?;
-    let gammas = powers(gamma, gamma, claims.len());
-    let values = claims.iter().zip(&gammas).map(|(c, g)| *g * c.value);
+    let factors = powers(gamma, gamma, values.len());
+    let values = values.iter().zip(&factors).map(|(v, g)| *g * *v);
     let one = channel.arith.ext(Ext::ONE);
     let Commitment { cap, point, value } = commitment;
     let mut state = State {
@@ -116,36 +137,26 @@ pub(crate) fn verify<A: Arith>(
         weights: vec![(0, Weight::Point(one, point))],
     };
     let first = &preset.oracles[0];
-    state.fold(shape.slices_log2, Some(first.fold_bits))?;
+    state.fold(first.slices_log2, Some(first.fold_bits))?;
     let (mut before, mut before_cap, mut number) = (first, cap, 0);
     let mut slices = Slices::Base(numbers);
     for parameters in &preset.oracles[1..] {
-        let left = shape.slices_log2 + shape.slice_log2() - state.point.len();
+        let left = first.slices_log2 + slice_log2 - state.point.len();
         let next = read_commitment(state.channel, parameters, left)?;
         let rows = state.query(before, &before_cap, number, slices, preset.query_bits)?;
-        state.join(next.point, next.value, rows);
+        state.join(Some((next.point, next.value)), rows);
         state.fold(parameters.slices_log2, Some(parameters.fold_bits))?;
         (before, before_cap, number) = (parameters, next.cap, number + 1);
         slices = Slices::Extension;
     }
-    let last_log2 = preset.last_log2(shape.slice_log2());
+    let last_log2 = preset.last_log2(slice_log2);
     let last = state.channel.read(1 << last_log2)?;
     let rows = state.query(before, &before_cap, number, slices, preset.query_bits)?;
-    let zero = state.channel.arith.ext(Ext::ZERO);
-    for (x, value) in rows {
-        let x = one * x;
-        let excess = horner(zero, &last, x) - value;
-        let error = VerifyError::FinalPolynomial;
-        state.channel.arith.assert_zero(excess, error)?;
-    }
+    state.join(None, rows);
     state.fold(last_log2, None)?;
     let bound = state.point.len() - last_log2;
     let value = evaluate(&last, &state.point[bound..]);
-    let arith = &state.channel.arith;
-    let of_claims = claims.iter().zip(&gammas);
-    let mut weight = of_claims.fold(zero, |sum, (claim, gamma)| {
-        sum + *gamma * claim_at(arith, shape, claim, &state.point)
-    });
+    let mut weight = state.channel.arith.ext(Ext::ZERO);
     for (from, term) in &state.weights {
         let rest = &state.point[*from..];
         weight = weight
@@ -154,11 +165,13 @@ pub(crate) fn verify<A: Arith>(
                 Weight::Power(scale, x) => *scale * power_at(one, rest, *x),
             };
     }
-    let excess = state.claim - value * weight;
-    state
-        .channel
-        .arith
-        .assert_zero(excess, VerifyError::Weights)
+    Ok(Remaining {
+        claim: state.claim,
+        value,
+        weight,
+        point: state.point,
+        factors,
+    })
 }
 
 /// The points of rows, and the rows folded.
@@ -212,16 +225,18 @@ impl<A: Arith> State<'_, A> {
             .collect())
     }
 
-    /// Joins the claims of a sample and of rows.
-    fn join(&mut self, point: Vec<A::Ext>, value: A::Ext, rows: Rows<A>) {
+    /// Joins the claims of a sample, if there is one, and of rows.
+    fn join(&mut self, sample: Option<(Vec<A::Ext>, A::Ext)>, rows: Rows<A>) {
         let gamma = self.channel.challenge();
-        let gammas = powers(gamma, gamma, rows.len() + 1);
+        let mut gammas = powers(gamma, gamma, rows.len() + 1).into_iter();
         let bound = self.point.len();
-        self.claim = self.claim + gamma * value;
-        self.weights.push((bound, Weight::Point(gamma, point)));
-        for ((x, value), gamma) in rows.into_iter().zip(&gammas[1..]) {
-            self.claim = self.claim + *gamma * value;
-            self.weights.push((bound, Weight::Power(*gamma, x)));
+        if let Some(((point, value), gamma)) = sample.zip(gammas.next()) {
+            self.claim = self.claim + gamma * value;
+            self.weights.push((bound, Weight::Point(gamma, point)));
+        }
+        for ((x, value), gamma) in rows.into_iter().zip(gammas) {
+            self.claim = self.claim + gamma * value;
+            self.weights.push((bound, Weight::Power(gamma, x)));
         }
     }
 }

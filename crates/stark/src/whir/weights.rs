@@ -3,7 +3,7 @@
 use crate::arith::Arith;
 use crate::claims::{Claim, Column, Part};
 use crate::extension::Ext;
-use crate::multilinear::{Scalar, eq_at, eq_table};
+use crate::multilinear::{eq_at, eq_points, eq_table};
 use crate::relation::Shape;
 
 /// The slice and the half of it where a column lies.
@@ -15,16 +15,8 @@ pub(super) fn place(shape: &Shape, column: Column) -> (usize, usize) {
     }
 }
 
-/// eq(a, b) of two points.
-pub(super) fn eq_points<E: Scalar>(one: E, a: &[E], b: &[E]) -> E {
-    a.iter().zip(b).fold(one, |product, (x, y)| {
-        let both = *x * *y;
-        product * (one - *x - *y + both + both)
-    })
-}
-
 /// The weights of a claim at a point of all coordinates.
-pub(super) fn claim_at<A: Arith>(
+pub(crate) fn claim_at<A: Arith>(
     arith: &A,
     shape: &Shape,
     claim: &Claim<A::Ext>,

@@ -308,8 +308,9 @@ fn failing(
     let known = Known {
         digest: public.digest,
         publics: public.values.clone(),
+        used: vec![Fp::ONE],
     };
-    let (reduced, arith) = reduce(Native::new(&elements), relation, &known, 1)?;
+    let (reduced, arith) = reduce(Native::new(&elements), relation, &known)?;
     arith.finish()?;
     check_public(exec(), &public, &reduced.deferred)?;
     let committed = Committed {

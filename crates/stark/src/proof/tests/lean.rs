@@ -336,8 +336,9 @@ fn failing(example: &Example, cell: usize) -> Vec<Claimed> {
     let known = Known {
         digest: public.digest,
         publics: public.values.clone(),
+        used: vec![Fp::ONE],
     };
-    let (reduced, arith) = reduce(Native::new(&elements), relation, &known, 1).unwrap();
+    let (reduced, arith) = reduce(Native::new(&elements), relation, &known).unwrap();
     arith.finish().unwrap();
     let committed = Committed {
         shape: relation.shape,

@@ -82,6 +82,13 @@ impl<'a> Arith for Meter<'a> {
         Ok(Base(self.proof[index], self.counts))
     }
 
+    fn read_where(&mut self, flag: Base<'a>) -> Result<Base<'a>, VerifyError> {
+        match flag.0 == Fp::ONE {
+            true => self.read(),
+            false => Ok(self.base(Fp::ZERO)),
+        }
+    }
+
     fn low_bits(&mut self, value: Base<'a>, count: usize) -> Vec<Base<'a>> {
         let value = value.0.canonical();
         let bit = |i: usize| Base(Fp::new(value >> i & 1), self.counts);
@@ -112,9 +119,10 @@ fn metered(example: &Example, proof: &Proof) -> (Counts, Vec<Ext>) {
     let known = Known {
         digest: public.digest.map(|x| arith.base(x)),
         publics: public.values.iter().map(|x| arith.base(*x)).collect(),
+        used: vec![arith.base(Fp::ONE); proof.groups],
     };
     let relation = example.chains.relation();
-    let (reduced, _) = reduce(arith, relation, &known, proof.groups).unwrap();
+    let (reduced, _) = reduce(arith, relation, &known).unwrap();
     let mut values = Vec::new();
     let opened: Result<(), VerifyError> = reduced.ledger.open(|claim| {
         values.push(claim.value.0);
@@ -147,9 +155,10 @@ fn the_verifier_in_numbers() {
     let known = Known {
         digest: public.digest,
         publics: public.values.clone(),
+        used: vec![Fp::ONE; proof.groups],
     };
     let arith = Native::new(&proof.elements);
-    let (reduced, _) = reduce(arith, example.chains.relation(), &known, 1).unwrap();
+    let (reduced, _) = reduce(arith, example.chains.relation(), &known).unwrap();
     let mut native = Vec::new();
     let opened: Result<(), VerifyError> = reduced.ledger.open(|claim| {
         native.push(claim.value);

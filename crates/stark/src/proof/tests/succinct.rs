@@ -283,7 +283,7 @@ fn each_wrong_message_of_the_opening_is_refused() {
     for index in [last, last + 100, last + 64 * DEGREE - 1] {
         assert_eq!(
             lie(index),
-            Err(VerifyError::FinalPolynomial),
+            Err(VerifyError::Weights),
             "element {index}"
         );
     }

@@ -1,0 +1,157 @@
+//! A verifier as a static circuit: rows, permutations and cells.
+//!
+//! [`Recorder`] is an [`Arith`]: a verifier that runs on it computes with values as it would natively,
+//! and each call leaves a node. When a [`Circuit`] is *built*, a node also says how it depends on
+//! *cells*, base elements of a witness, and whatever is not linear becomes a row (A·z)(B·z) = C·z over the
+//! extension, or a permutation whose inputs are linear in the cells. Which cell has the value of which node is
+//! part of what is built ([`Plan`]); so a *run* needs nothing but the values of the nodes, in order. Since
+//! a verifier never branches on a value, the nodes of all runs correspond.
+//!
+//! A row is over the extension and cells are base elements: a variable of the extension is
+//! Σ_t X^t·cell_t, and one row can carry five base products with a common factor.
+
+mod build;
+mod recorder;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use build::{Entry, Layout, Plan, Rows};
+pub(crate) use recorder::{FirstRows, Recorder, Wire};
+
+use std::cell::RefCell;
+
+use crate::arith::{DIGEST, compress};
+use crate::extension::{DEGREE, Ext};
+use crate::field::Fp;
+use crate::poseidon::WIDTH_16;
+use build::{Build, Node};
+
+/// The number of a node.
+type Id = u32;
+
+/// What a run leaves: the value of each node, and the inputs of each permutation.
+#[derive(Debug, Default)]
+struct Inner {
+    values: Vec<Ext>,
+    permuted: Vec<[Fp; WIDTH_16]>,
+    build: Option<Build>,
+}
+
+/// The nodes of one run of a verifier.
+#[derive(Debug)]
+pub(crate) struct Circuit {
+    inner: RefCell<Inner>,
+}
+
+impl Circuit {
+    /// A run that only computes.
+    pub(crate) fn running() -> Circuit {
+        Circuit {
+            inner: RefCell::new(Inner::default()),
+        }
+    }
+
+    /// A run that says what the circuit is; the values do not matter, nothing is refused.
+    pub(crate) fn building(layout: Layout) -> Circuit {
+        let inner = Inner {
+            build: Some(Build::new(layout)),
+            ..Inner::default()
+        };
+        Circuit {
+            inner: RefCell::new(inner),
+        }
+    }
+
+    /// Whether the circuit is being built.
+    fn builds(&self) -> bool {
+        self.inner.borrow().build.is_some()
+    }
+
+    /// What was built.
+    ///
+    /// # Panics
+    /// If the circuit was run only.
+    pub(crate) fn plan(self) -> Plan {
+        let build = self.inner.into_inner().build;
+        build.expect("a circuit that is being built").finish()
+    }
+
+    /// What was computed: cells by a plan, and the inputs of the permutations.
+    pub(crate) fn witness(self, plan: &Plan) -> (Vec<Fp>, Vec<[Fp; WIDTH_16]>) {
+        let inner = self.inner.into_inner();
+        let mut cells = vec![Fp::ZERO; plan.layout.cells];
+        for place in &plan.places {
+            cells[place.cell as usize] = inner.values[place.node as usize].0[place.component];
+        }
+        (cells, inner.permuted)
+    }
+
+    fn push(&self, value: Ext, node: impl FnOnce(&mut Build, Id) -> (Node, bool)) -> Id {
+        let mut inner = self.inner.borrow_mut();
+        let id = inner.values.len() as Id;
+        inner.values.push(value);
+        if let Some(build) = &mut inner.build {
+            let (node, base) = node(build, id);
+            build.push(node, base);
+        }
+        id
+    }
+
+    fn value(&self, id: Id) -> Ext {
+        self.inner.borrow().values[id as usize]
+    }
+
+    fn constant(&self, value: Ext) -> Wire<'_> {
+        let base = value.0[1..].iter().all(|x| *x == Fp::ZERO);
+        self.wire(self.push(value, |_, _| (Node::Constant(value), base)))
+    }
+
+    fn wire(&self, id: Id) -> Wire<'_> {
+        Wire { circuit: self, id }
+    }
+
+    /// A base element that the prover chooses.
+    fn hint(&self, value: Fp) -> Wire<'_> {
+        let cell = |build: &mut Build, id| (Node::Cell(build.new_cells(id, 1)), true);
+        self.wire(self.push(Ext::from(value), cell))
+    }
+
+    /// An element of the extension that the prover chooses.
+    fn hint_ext(&self, value: Ext) -> Wire<'_> {
+        let cells = |build: &mut Build, id| (Node::Variable(build.new_cells(id, DEGREE)), false);
+        self.wire(self.push(value, cells))
+    }
+
+    /// A base element at a fixed cell.
+    fn input(&self, cell: usize, value: Fp) -> Wire<'_> {
+        let node = |build: &mut Build, id| {
+            build.place(cell, id, 0);
+            (Node::Cell(cell as u32), true)
+        };
+        self.wire(self.push(Ext::from(value), node))
+    }
+
+    /// Demands left·right = out.
+    fn row(&self, left: Id, right: Id, out: Option<Id>) {
+        if let Some(build) = &mut self.inner.borrow_mut().build {
+            build.product(left, right, out);
+        }
+    }
+
+    fn compress(&self, left: [Id; DIGEST], right: [Id; DIGEST]) -> [Id; DIGEST] {
+        let inputs: [Id; WIDTH_16] = std::array::from_fn(|i| match i < DIGEST {
+            true => left[i],
+            false => right[i - DIGEST],
+        });
+        let values = inputs.map(|id| self.value(id).0[0]);
+        let half = |at: usize| std::array::from_fn(|i| values[at + i]);
+        let out = compress(half(0), half(DIGEST));
+        let ids = out.map(|x| self.hint(x).id);
+        let mut inner = self.inner.borrow_mut();
+        inner.permuted.push(values);
+        if let Some(build) = &mut inner.build {
+            build.permutation(inputs, ids);
+        }
+        ids
+    }
+}

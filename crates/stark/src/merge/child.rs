@@ -1,0 +1,335 @@
+//! The circuits: what is computed of a child, over the recording arithmetic.
+
+use super::layout::{
+    BLOCK_LOG2, CELLS_LOG2, CHILDREN_MAX, INPUTS, Inputs, KEY_LOG2, REGISTRY_LOG2, WIRING_LOG2,
+    WORDS_LOG2, input, output, word,
+};
+use super::verifier::{MergeKnown, Outputs, read_merge, row_widths};
+use crate::arith::{Arith, DIGEST};
+use crate::circuit::{FirstRows, Recorder, Wire};
+use crate::error::VerifyError;
+use crate::extension::Ext;
+use crate::field::Fp;
+use crate::multilinear::eq_table;
+use crate::proof::{self, Known};
+use crate::relation::Relation;
+use crate::transcript::tag;
+use crate::whir::{self, Preset};
+
+/// Groups of instances of a proof that can be merged, at most: its rows have 64 elements then.
+pub const LEAF_GROUPS_MAX: usize = 12;
+
+/// Bits that the levels of a merge and its child may differ by, less one.
+const LEVEL_BITS: usize = 3;
+
+/// What a circuit is told about a child, beside its proof.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    /// The inputs: public values, registry, committee, level of the parent, digest of the circuits.
+    pub(super) inputs: Vec<Fp>,
+    /// The words of its bitfield.
+    pub(super) words: Vec<Fp>,
+    /// What is in the child's header.
+    pub(super) header: Header,
+}
+
+/// What the header of a child says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Header {
+    /// A proof of instances: how many groups.
+    Leaf {
+        /// Groups of instances.
+        groups: usize,
+    },
+    /// A merge.
+    Merged {
+        /// Its level.
+        level: u32,
+        /// For each of its children whether that is a merge.
+        merged: Vec<bool>,
+    },
+}
+
+/// What a circuit of children is made for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting<'a> {
+    /// The relation of leaves.
+    pub(super) relation: &'a Relation,
+    /// The preset of leaves.
+    pub(super) leaf: &'a Preset,
+    /// The preset of merges that are children.
+    pub(super) merge: &'a Preset,
+    /// Slices of a child of a merge that are committed to.
+    pub(super) slices: usize,
+}
+
+/// h ← C(h, block), from h = C(start, 0), as [`crate::merkle::chain`].
+fn chain<'a>(
+    recorder: &mut Recorder<'a>,
+    start: [Wire<'a>; DIGEST],
+    blocks: &[[Wire<'a>; DIGEST]],
+) -> [Wire<'a>; DIGEST] {
+    let zero = recorder.base(Fp::ZERO);
+    let first = recorder.compress(start, [zero; DIGEST]);
+    blocks
+        .iter()
+        .fold(first, |digest, block| recorder.compress(digest, *block))
+}
+
+/// Elements filled up to a block.
+fn block<'a>(recorder: &Recorder<'a>, elements: &[Wire<'a>]) -> [Wire<'a>; DIGEST] {
+    std::array::from_fn(|i| match elements.get(i) {
+        Some(element) => *element,
+        None => recorder.base(Fp::ZERO),
+    })
+}
+
+/// The inputs as the circuit knows them.
+struct Given<'a> {
+    inputs: Vec<Wire<'a>>,
+    at: Inputs,
+}
+
+impl<'a> Given<'a> {
+    fn digest(&self, at: usize) -> [Wire<'a>; DIGEST] {
+        std::array::from_fn(|i| self.inputs[at + i])
+    }
+}
+
+/// Records the verification of a child: from inputs and proof to outputs.
+///
+/// # Errors
+/// [`VerifyError`] if the proof is refused; never while a circuit is built.
+pub(super) fn record<'a>(
+    recorder: Recorder<'a>,
+    setting: &Setting<'_>,
+    told: &Told,
+) -> Result<(), VerifyError> {
+    let mut recorder = recorder;
+    let at = Inputs {
+        publics: setting.relation.publics,
+    };
+    let one = recorder.input(input(0), Fp::ONE);
+    let given = (1..INPUTS).map(|i| {
+        let value = told.inputs.get(i - 1).copied().unwrap_or_default();
+        recorder.input(input(i), value)
+    });
+    let given = Given {
+        inputs: std::iter::once(one).chain(given).collect(),
+        at,
+    };
+    let (level, flags) = match &told.header {
+        Header::Leaf { groups } => {
+            let flags = flags(&mut recorder, *groups, LEAF_GROUPS_MAX)?;
+            (recorder.base(Fp::ZERO), flags)
+        }
+        Header::Merged { level, merged } => {
+            let flags = flags(&mut recorder, merged.len(), CHILDREN_MAX)?;
+            let level = level_below(&mut recorder, given.inputs[at.level()], *level)?;
+            (level, flags)
+        }
+    };
+    let digest = statement(&mut recorder, setting, &given, &told.words, level);
+    let outputs = match &told.header {
+        Header::Leaf { .. } => leaf(recorder, setting, &given, digest, &flags)?,
+        Header::Merged { merged, .. } => {
+            let merged = kinds(&mut recorder, &flags, merged)?;
+            let mut inputs = given.inputs.clone();
+            inputs[at.level()] = level;
+            let known = MergeKnown {
+                digest,
+                used: flags,
+                merged,
+                key: given.digest(at.key()),
+                inputs,
+            };
+            merge(recorder, setting, known)?
+        }
+    };
+    let (mut recorder, outputs) = outputs;
+    recorder.finish()?;
+    let zero = recorder.ext(Ext::ZERO);
+    for (j, wire) in outputs.list(zero).into_iter().enumerate() {
+        recorder.output(output(j), wire);
+    }
+    Ok(())
+}
+
+/// Flags that are one for the first `used` of `max`, at least for one.
+fn flags<'a>(
+    recorder: &mut Recorder<'a>,
+    used: usize,
+    max: usize,
+) -> Result<Vec<Wire<'a>>, VerifyError> {
+    let one = recorder.base(Fp::ONE);
+    let mut flags = vec![one];
+    for i in 1..max {
+        let flag = recorder.hint(Fp::new(u32::from(i < used)));
+        recorder.assert_bit(flag)?;
+        // Where one is set, that before is.
+        let excess = flag * (one - flags[i - 1]);
+        recorder.assert_zero(excess, VerifyError::Flag)?;
+        flags.push(flag);
+    }
+    Ok(flags)
+}
+
+/// For each child whether it is a merge; one that is not there is none.
+fn kinds<'a>(
+    recorder: &mut Recorder<'a>,
+    used: &[Wire<'a>],
+    merged: &[bool],
+) -> Result<Vec<Wire<'a>>, VerifyError> {
+    let one = recorder.base(Fp::ONE);
+    let mut kinds = Vec::with_capacity(used.len());
+    for (i, used) in used.iter().enumerate() {
+        let merged = merged.get(i).is_some_and(|merged| *merged);
+        let kind = recorder.hint(Fp::new(u32::from(merged)));
+        recorder.assert_bit(kind)?;
+        let excess = kind * (one - *used);
+        recorder.assert_zero(excess, VerifyError::Flag)?;
+        kinds.push(kind);
+    }
+    Ok(kinds)
+}
+
+/// The level of a child, which is below that of the merge.
+fn level_below<'a>(
+    recorder: &mut Recorder<'a>,
+    parent: Wire<'a>,
+    level: u32,
+) -> Result<Wire<'a>, VerifyError> {
+    let level = recorder.hint(Fp::new(level));
+    let one = recorder.base(Fp::ONE);
+    let difference = parent - level - one;
+    let value = difference.value().0[0].canonical();
+    let mut sum = recorder.base(Fp::ZERO);
+    for k in (0..LEVEL_BITS).rev() {
+        let bit = recorder.hint(Fp::new(value >> k & 1));
+        recorder.assert_bit(bit)?;
+        sum = sum + sum + bit;
+    }
+    recorder.assert_zero(difference - sum, VerifyError::Level)?;
+    Ok(level)
+}
+
+/// The digest of the child's statement: that of the merge with the child's bitfield and level.
+fn statement<'a>(
+    recorder: &mut Recorder<'a>,
+    setting: &Setting<'_>,
+    given: &Given<'a>,
+    words: &[Fp],
+    level: Wire<'a>,
+) -> [Wire<'a>; DIGEST] {
+    let words: Vec<Wire<'a>> = (0..1 << WORDS_LOG2)
+        .map(|w| recorder.input(word(w), words.get(w).copied().unwrap_or_default()))
+        .collect();
+    let blocks: Vec<_> = words
+        .chunks(DIGEST)
+        .map(|words| block(recorder, words))
+        .collect();
+    let constant = |recorder: &Recorder<'a>, x: Fp| recorder.base(x);
+    let start = [
+        constant(recorder, tag(b"bits")),
+        constant(recorder, Fp::new(1 << REGISTRY_LOG2)),
+    ];
+    let start = block(recorder, &start);
+    let bitfield = chain(recorder, start, &blocks);
+    let start = [
+        constant(recorder, tag(b"ent1")),
+        constant(recorder, Fp::new(setting.relation.id)),
+        given.inputs[given.at.slot()],
+        given.inputs[given.at.slot() + 1],
+        given.inputs[given.at.committee()],
+    ];
+    let start = block(recorder, &start);
+    let message = given.digest(given.at.message());
+    let registry = given.digest(given.at.registry());
+    let entry = chain(recorder, start, &[message, registry, bitfield]);
+    let start = [constant(recorder, tag(b"one1")), level];
+    let start = block(recorder, &start);
+    chain(recorder, start, &[entry])
+}
+
+type Recorded<'a> = (Recorder<'a>, Outputs<Wire<'a>>);
+
+/// The verification of a proof of instances.
+fn leaf<'a>(
+    mut recorder: Recorder<'a>,
+    setting: &Setting<'_>,
+    given: &Given<'a>,
+    digest: [Wire<'a>; DIGEST],
+    flags: &[Wire<'a>],
+) -> Result<Recorded<'a>, VerifyError> {
+    let relation = setting.relation;
+    let of_group = relation.group_slices();
+    let widths = |groups: usize| relation.slices(groups);
+    recorder.first = Some(first_rows(&recorder, flags, of_group, widths));
+    let known = Known {
+        digest,
+        publics: given.inputs[1..=relation.publics].to_vec(),
+        used: flags.to_vec(),
+    };
+    let numbers = relation.slice_numbers(flags.len());
+    let opened = (setting.leaf, &numbers[..]);
+    let (mut channel, deferred) =
+        proof::read_succinct(recorder, relation, opened, &known, |_| Ok(()))?;
+    // A point of the registry's columns as well: its values there are one value.
+    let columns = channel.challenges(KEY_LOG2);
+    let (zero, one) = (channel.arith.ext(Ext::ZERO), channel.arith.ext(Ext::ONE));
+    let weights = eq_table(one, &columns);
+    let terms = weights.iter().zip(&deferred.registry);
+    let registry = terms.fold(zero, |sum, (w, x)| sum + *w * *x);
+    let outputs = Outputs {
+        registry_at: [deferred.registry_at, columns].concat(),
+        registry,
+        bitfield_at: deferred.bitfield_at,
+        bitfield: deferred.bitfield,
+        wiring_row: vec![zero; WIRING_LOG2],
+        wiring_cell: vec![zero; CELLS_LOG2],
+        wiring: zero,
+    };
+    Ok((channel.arith, outputs))
+}
+
+/// The verification of a merge.
+fn merge<'a>(
+    mut recorder: Recorder<'a>,
+    setting: &Setting<'_>,
+    known: MergeKnown<Wire<'a>>,
+) -> Result<Recorded<'a>, VerifyError> {
+    let widths = |children: usize| row_widths(children, setting.slices);
+    recorder.first = Some(first_rows(&recorder, &known.used, setting.slices, widths));
+    let numbers = super::layout::slice_numbers(CHILDREN_MAX, setting.slices);
+    debug_assert!(setting.slices <= 1 << BLOCK_LOG2);
+    let opened = (setting.merge, &numbers[..]);
+    let (channel, outputs) = read_merge(recorder, setting.relation.id, opened, &known)?;
+    Ok((channel.arith, outputs))
+}
+
+/// How the rows of the first oracle look, for parts of `of_part` elements of which flags say whether they
+/// are there; `width` elements for so many parts.
+fn first_rows<'a>(
+    recorder: &Recorder<'a>,
+    flags: &[Wire<'a>],
+    of_part: usize,
+    width: impl Fn(usize) -> usize,
+) -> FirstRows<'a> {
+    let zero = recorder.base(Fp::ZERO);
+    let is = |parts: usize| flags[parts - 1] - flags.get(parts).copied().unwrap_or(zero);
+    let one = Ext::ONE;
+    let used = flags.iter().filter(|flag| flag.value() == one).count();
+    let of_width = |parts: usize| {
+        let width = width(parts);
+        (is(parts), width, whir::leaf_start(width, 0))
+    };
+    let present = |part: usize| {
+        let end = width(part + 1);
+        (end - of_part..end, flags[part])
+    };
+    FirstRows {
+        widths: (1..=flags.len()).map(of_width).collect(),
+        read: width(used),
+        present: (1..flags.len()).map(present).collect(),
+    }
+}

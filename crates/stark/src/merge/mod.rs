@@ -1,0 +1,310 @@
+//! Proofs of proofs: that each bit of a bitfield is one of a child, of which there is a proof.
+//!
+//! A *merge* verifies proofs of instances and other merges, all of the same slot, message, registry and
+//! committee, inside a proof, and states the union of their bitfields. Children may overlap: nobody has to
+//! choose the best aggregate any more. The verifiers of both kinds are recorded as circuits from
+//! the one source that verifies natively (the crate's `circuit` module); the wiring of the circuits is a
+//! public polynomial, and whatever is left of public polynomials at each child is reduced to one point,
+//! so a merge of merges is as long, and as fast to verify, as a merge of leaves.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `layout` | where cells, inputs, outputs and slices lie |
+//! | `child` | the two circuits |
+//! | `wiring` | their matrices, built once |
+//! | `verifier` | the verifier of a merge, over any arithmetic |
+//! | `weights` | claims on what is committed |
+//! | `residual` | reduction of what is left to one point |
+//! | `prover` | the prover |
+
+mod child;
+mod layout;
+mod prover;
+mod residual;
+#[cfg(test)]
+mod tests;
+mod verifier;
+mod weights;
+mod wiring;
+
+pub use child::LEAF_GROUPS_MAX;
+pub use layout::CHILDREN_MAX;
+
+use crate::arith::Native;
+use crate::error::{ProveError, VerifyError};
+use crate::exec::Exec;
+use crate::extension::{DEGREE, Ext};
+use crate::field::Fp;
+use crate::kernel::Backend;
+use crate::merkle::Digest;
+use crate::multilinear::eq_table;
+use crate::poseidon_gkr;
+use crate::proof::{PublicPoint, Registry, SuccinctProof};
+use crate::relation::Relation;
+use crate::statement::{Statement, bitfield_words};
+use crate::whir::{self, Preset};
+use child::{Header, Told};
+use layout::{
+    CELLS_LOG2, CHILD_LOG2, INPUTS, Inputs, KEY_LOG2, OUTPUTS, PRODUCTS_LOG2, REGISTRY_LOG2,
+    SLICE_LOG2, SLICES, WIRING_LOG2, slice_numbers, units,
+};
+use prover::{Prover, Verified};
+use verifier::{MergeKnown, read_merge, row_widths};
+use wiring::{Wiring, setting};
+
+/// Levels of merges at most: a merge of leaves is of level 1.
+pub const LEVEL_MAX: u32 = 4;
+
+/// A proof that proofs hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeProof {
+    /// Its level, above that of each child.
+    pub level: u32,
+    /// For each child whether that is a merge.
+    pub merged: Vec<bool>,
+    /// What the prover says, in the order of the transcript, with the opened rows and paths.
+    pub elements: Vec<Fp>,
+}
+
+/// A proof to be merged.
+#[derive(Clone, Copy, Debug)]
+pub enum ChildProof<'a> {
+    /// Of instances, under [`Preset::FAST`].
+    Leaf(&'a SuccinctProof),
+    /// A merge, under [`Preset::MERGE`].
+    Merge(&'a MergeProof),
+}
+
+impl ChildProof<'_> {
+    /// The level of its statement.
+    pub fn level(&self) -> u32 {
+        match self {
+            ChildProof::Leaf(_) => 0,
+            ChildProof::Merge(proof) => proof.level,
+        }
+    }
+}
+
+/// A child of a merge: its proof, and who its statement says signed.
+#[derive(Clone, Copy, Debug)]
+pub struct Child<'a> {
+    /// The proof.
+    pub proof: ChildProof<'a>,
+    /// The bitfield of its statement.
+    pub bitfield: &'a [bool],
+}
+
+/// Merges of proofs of one relation.
+#[derive(Debug)]
+pub struct Merges<'a> {
+    relation: &'a Relation,
+    wiring: Wiring,
+    key: Digest,
+}
+
+impl<'a> Merges<'a> {
+    /// The circuits for proofs of a relation: building them takes about a second.
+    ///
+    /// # Panics
+    /// If the circuits do not fit their layout: the relation is wrong as a program.
+    pub fn new(relation: &'a Relation) -> Merges<'a> {
+        let wiring = Wiring::new(&setting(relation));
+        let key = wiring.digest(Exec::new(Backend::measured(), None));
+        Merges {
+            relation,
+            wiring,
+            key,
+        }
+    }
+
+    /// The digest of the circuits, which the transcript of each merge has.
+    pub fn key(&self) -> &Digest {
+        &self.key
+    }
+
+    /// Elements of F_p that a proof has, by which of its children are merges.
+    pub fn elements(&self, preset: &Preset, merged: &[bool]) -> usize {
+        let opening = whir::elements(preset, SLICE_LOG2, row_widths(merged.len(), SLICES));
+        let merges = merged.iter().filter(|merged| **merged).count();
+        let permutations = poseidon_gkr::sent(&units(merged.len()));
+        let rows = 2 * (PRODUCTS_LOG2 + CHILD_LOG2) + 3;
+        let union = 1 + 2 * REGISTRY_LOG2 + merged.len() + 1;
+        let wiring = 1 + 2 * WIRING_LOG2 + 1 + merges + 2 * CELLS_LOG2 + 1;
+        let registry = 2 * (REGISTRY_LOG2 + KEY_LOG2) + 1;
+        let argued = merged.len() * OUTPUTS + 1 + permutations + rows + union;
+        opening + DEGREE * (argued + wiring + registry)
+    }
+
+    fn known(
+        &self,
+        statement: &Statement,
+        publics: &[Fp],
+        merged: &[bool],
+    ) -> Result<MergeKnown<Fp>, VerifyError> {
+        let (got, max) = (merged.len(), CHILDREN_MAX);
+        if got == 0 || got > max {
+            return Err(VerifyError::ChildCount { got, max });
+        }
+        if statement.level == 0 || statement.level > LEVEL_MAX {
+            return Err(VerifyError::Level);
+        }
+        if statement.bitfield.len() != 1 << REGISTRY_LOG2 {
+            return Err(VerifyError::StatementSize {
+                got: statement.bitfield.len(),
+                want: 1 << REGISTRY_LOG2,
+            });
+        }
+        let flag = |flag: bool| Fp::new(u32::from(flag));
+        let at = |c: usize| merged.get(c).copied().unwrap_or_default();
+        let mut inputs = vec![Fp::ONE];
+        inputs.extend(self.inputs(statement, publics));
+        Ok(MergeKnown {
+            digest: statement.digest(),
+            used: (0..max).map(|c| flag(c < got)).collect(),
+            merged: (0..max).map(|c| flag(at(c))).collect(),
+            key: self.key,
+            inputs,
+        })
+    }
+
+    /// The inputs of the children's circuits after the constant one.
+    fn inputs(&self, statement: &Statement, publics: &[Fp]) -> Vec<Fp> {
+        let mut inputs = publics.to_vec();
+        inputs.extend([
+            Fp::new(statement.slot & 0xffff),
+            Fp::new(statement.slot >> 16),
+        ]);
+        inputs.extend(&statement.message);
+        inputs.extend(statement.registry);
+        inputs.push(Fp::new(statement.committee));
+        inputs.push(Fp::new(statement.level));
+        inputs.extend(self.key);
+        let at = Inputs {
+            publics: publics.len(),
+        };
+        debug_assert_eq!(inputs.len() + 1, at.end());
+        debug_assert!(at.end() <= INPUTS);
+        inputs
+    }
+
+    /// Proves that the bits of a statement are among those of children. The statement's level must be above
+    /// theirs; its public values are those of the relation for its slot and message.
+    ///
+    /// # Errors
+    /// [`ProveError::Child`] for a child that is no proof of its bitfield, [`ProveError::Statement`] for a
+    /// statement that no proof is accepted for, or a bit that no child has.
+    pub fn prove(
+        &self,
+        exec: Exec<'_>,
+        preset: &Preset,
+        registry: &Registry,
+        (statement, publics): (&Statement, &[Fp]),
+        children: &[Child<'_>],
+    ) -> Result<MergeProof, ProveError> {
+        let merged = |child: &Child<'_>| matches!(child.proof, ChildProof::Merge(_));
+        let merged: Vec<bool> = children.iter().map(merged).collect();
+        let known = self.known(statement, publics, &merged)?;
+        for child in children {
+            if child.bitfield.len() != statement.bitfield.len() {
+                return Err(ProveError::Statement(VerifyError::StatementSize {
+                    got: child.bitfield.len(),
+                    want: statement.bitfield.len(),
+                }));
+            }
+            if child.proof.level() >= statement.level {
+                return Err(ProveError::Statement(VerifyError::Level));
+            }
+        }
+        let missing = |x: &usize| {
+            statement.bitfield[*x] && !children.iter().any(|child| child.bitfield[*x])
+        };
+        if (0..statement.bitfield.len()).any(|x| missing(&x)) {
+            return Err(ProveError::Statement(VerifyError::Children));
+        }
+        let inputs = self.inputs(statement, publics);
+        let verified = |child: &Child<'_>| {
+            let (header, elements) = match child.proof {
+                ChildProof::Leaf(proof) => {
+                    let groups = proof.groups;
+                    (Header::Leaf { groups }, &proof.elements)
+                }
+                ChildProof::Merge(proof) => {
+                    let (level, merged) = (proof.level, proof.merged.clone());
+                    (Header::Merged { level, merged }, &proof.elements)
+                }
+            };
+            Verified {
+                told: Told {
+                    inputs: inputs.clone(),
+                    words: bitfield_words(child.bitfield),
+                    header,
+                },
+                elements: elements.clone(),
+                bits: child.bitfield.to_vec(),
+            }
+        };
+        let verified: Vec<Verified> = children.iter().map(verified).collect();
+        let prover = Prover {
+            exec,
+            wiring: &self.wiring,
+            setting: setting(self.relation),
+            registry,
+            known,
+        };
+        let elements = prover.prove(preset, &verified, &statement.bitfield)?;
+        Ok(MergeProof {
+            level: statement.level,
+            merged,
+            elements,
+        })
+    }
+
+    /// Verifies a proof of a statement.
+    ///
+    /// # Errors
+    /// [`VerifyError`] of the first check that fails.
+    pub fn verify(
+        &self,
+        exec: Exec<'_>,
+        preset: &Preset,
+        registry: &Registry,
+        (statement, publics): (&Statement, &[Fp]),
+        proof: &MergeProof,
+    ) -> Result<(), VerifyError> {
+        let known = self.known(statement, publics, &proof.merged)?;
+        if statement.level != proof.level {
+            return Err(VerifyError::Level);
+        }
+        let want = self.elements(preset, &proof.merged);
+        if proof.elements.len() != want {
+            return Err(VerifyError::Length {
+                want,
+                got: proof.elements.len(),
+            });
+        }
+        crate::proof::check_bitfield(registry, &statement.bitfield)?;
+        let numbers = slice_numbers(proof.merged.len(), SLICES);
+        let arith = Native::on(exec.backend(), &proof.elements);
+        let opened = (preset, &numbers[..]);
+        let (channel, outputs) = read_merge(arith, self.relation.id, opened, &known)?;
+        channel.arith.finish()?;
+        let (row, column) = outputs.registry_at.split_at(REGISTRY_LOG2);
+        let (row, columns) = (PublicPoint::new(row), eq_table(Ext::ONE, column));
+        let values = columns
+            .iter()
+            .enumerate()
+            .map(|(k, weight)| *weight * row.value(exec, registry.column(k)));
+        if values.sum::<Ext>() != outputs.registry {
+            return Err(VerifyError::Registry);
+        }
+        let bits = crate::proof::bits(&statement.bitfield);
+        if PublicPoint::new(&outputs.bitfield_at).value(exec, &bits) != outputs.bitfield {
+            return Err(VerifyError::Bitfield);
+        }
+        let (row, cell) = (&outputs.wiring_row, &outputs.wiring_cell);
+        match self.wiring.at(exec, row, cell) == outputs.wiring {
+            true => Ok(()),
+            false => Err(VerifyError::Wiring),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What is left when a merge has been opened: values of public polynomials, those of the children and
+//! its own, each reduced to one.
+//!
+//! The wiring of the circuits is one multilinear polynomial 𝓜(row, cell), whose rows are numbered by
+//! circuit, matrix and row. The opening leaves Σ_row W(row)·𝓜(row, ζ), and each child that is a merge leaves
+//! a value at a point (row, cell). A sumcheck over rows takes all of them to one row, one over cells to
+//! one cell (sums of claims at different points, as in Lund et al. and in later folding schemes). The
+//! registry's points are reduced by one sumcheck. Only who verifies a root evaluates the polynomials.
+
+use super::layout::{
+    CELLS_LOG2, CHILD_LOG2, LANES_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, ROWS_LOG2,
+    WIRING_LOG2, KEY_LOG2,
+};
+use super::verifier::{MergeKnown, Outputs, sum};
+use super::weights::{Claims, Part};
+use crate::arith::Arith;
+use crate::error::VerifyError;
+use crate::extension::Ext;
+use crate::field::Fp;
+use crate::multilinear::{eq_points, eq_table, powers};
+use crate::sumcheck::read_plain_round;
+use crate::transcript::Channel;
+use crate::whir::Remaining;
+
+/// Degree of all rounds.
+const ROUND_DEGREE: usize = 2;
+
+/// The circuits: that of leaves, that of merges.
+pub(super) const CIRCUITS: usize = 2;
+
+/// Where a part lies among the matrices of a circuit.
+pub(super) fn matrix<E>(part: &Part<E>) -> Option<usize> {
+    match part {
+        Part::Inputs { .. } => Some(0),
+        Part::Outputs { .. } => Some(1),
+        Part::Products { matrix, .. } => Some(2 + matrix),
+        _ => None,
+    }
+}
+
+/// One part of the wiring's weights: coefficients for each circuit, and the weights of rows.
+pub(super) struct WiringPart<E> {
+    pub(super) matrix: usize,
+    pub(super) factors: [E; CIRCUITS],
+    pub(super) part: Part<E>,
+}
+
+/// The weights of the wiring's rows that an opening leaves, and the point of cells.
+pub(super) struct WiringWeights<E> {
+    pub(super) parts: Vec<WiringPart<E>>,
+    pub(super) cell: Vec<E>,
+}
+
+/// The weights that an opening leaves.
+pub(super) fn wiring_weights<A: Arith>(
+    arith: &A,
+    known: &MergeKnown<A::Base>,
+    claims: &Claims<A::Ext>,
+    remaining: &Remaining<A::Ext>,
+) -> WiringWeights<A::Ext> {
+    let one = arith.ext(Ext::ONE);
+    let (child, cell) = remaining.point.split_at(CHILD_LOG2);
+    let children = eq_table(one, child);
+    let mut parts = Vec::new();
+    for (part, factor) in claims.parts(&remaining.factors) {
+        let (Some(matrix), Some(groups)) = (matrix(part), groups(part)) else {
+            continue;
+        };
+        let all = groups.iter().zip(&children[1..]).map(|(g, e)| *g * *e);
+        let all: Vec<A::Ext> = all.collect();
+        let merged = all.iter().zip(&known.merged).map(|(x, merged)| *x * *merged);
+        let merged = sum(arith, merged);
+        let leaves = sum(arith, all.iter().copied()) - merged;
+        parts.push(WiringPart {
+            matrix,
+            factors: [factor * leaves, factor * merged],
+            part: part.clone(),
+        });
+    }
+    WiringWeights {
+        parts,
+        cell: cell.to_vec(),
+    }
+}
+
+impl<E: crate::multilinear::Scalar> WiringWeights<E> {
+    /// The weights' multilinear extension at a point of rows.
+    fn at<A: Arith<Ext = E>>(&self, arith: &A, point: &[E]) -> E {
+        let one = arith.ext(Ext::ONE);
+        let (number, row) = point.split_at(1 + PARTS_LOG2);
+        let numbers = eq_table(one, number);
+        let terms = self.parts.iter().map(|part| {
+            let coefficients = part.factors.iter().enumerate();
+            let coefficients =
+                coefficients.map(|(circuit, f)| *f * numbers[circuit << PARTS_LOG2 | part.matrix]);
+            sum(arith, coefficients) * row_weight(arith, &part.part, row)
+        });
+        sum(arith, terms)
+    }
+}
+
+/// The weights of the children in a part of the wiring's weights.
+fn groups<E>(part: &Part<E>) -> Option<&[E]> {
+    match part {
+        Part::Inputs { groups, .. }
+        | Part::Outputs { groups, .. }
+        | Part::Products { groups, .. } => Some(groups),
+        _ => None,
+    }
+}
+
+/// The extension of a part's weights of the rows of its matrix.
+fn row_weight<A: Arith>(arith: &A, part: &Part<A::Ext>, row: &[A::Ext]) -> A::Ext {
+    let one = arith.ext(Ext::ONE);
+    let dot = |weights: &[A::Ext], table: &[A::Ext]| {
+        let terms = weights.iter().zip(table);
+        sum(arith, terms.map(|(w, e)| *w * *e))
+    };
+    match part {
+        Part::Inputs {
+            rows,
+            lanes,
+            elements,
+            ..
+        } => {
+            let (at_row, rest) = row.split_at(ROWS_LOG2);
+            let (at_lane, at_element) = rest.split_at(LANES_LOG2);
+            dot(rows, &eq_table(one, at_row))
+                * eq_points(one, lanes, at_lane)
+                * dot(elements, &eq_table(one, at_element))
+        }
+        Part::Outputs { point, .. } => (one - row[0]) * eq_points(one, point, &row[1..]),
+        Part::Products { point, .. } => eq_points(one, point, row),
+        _ => arith.ext(Ext::ZERO),
+    }
+}
+
+/// What is claimed of the wiring, with the factors of the claims of children that are merges.
+pub(super) struct WiringClaims<'a, A: Arith> {
+    merged: &'a [A::Base],
+    children: &'a [Outputs<A::Ext>],
+}
+
+/// A point of rows, a point of cells, and a value.
+type WiringAt<E> = (Vec<E>, Vec<E>, E);
+
+impl<'a, A: Arith> WiringClaims<'a, A> {
+    pub(super) fn new(
+        known: &'a MergeKnown<A::Base>,
+        children: &'a [Outputs<A::Ext>],
+    ) -> WiringClaims<'a, A> {
+        WiringClaims {
+            merged: &known.merged,
+            children,
+        }
+    }
+
+    /// Factors of the children's claims: powers of a challenge, zero where there is none.
+    fn factors(&self, arith: &A, challenge: A::Ext) -> Vec<A::Ext> {
+        let _ = arith;
+        let factors = powers(challenge, challenge, self.children.len());
+        let factors = factors.iter().zip(self.merged);
+        factors.map(|(factor, merged)| *factor * *merged).collect()
+    }
+
+    /// Reads both sumchecks.
+    pub(super) fn read(
+        &self,
+        channel: &mut Channel<A>,
+        weights: &WiringWeights<A::Ext>,
+        wired: A::Ext,
+    ) -> Result<WiringAt<A::Ext>, VerifyError> {
+        let eta = channel.challenge();
+        let factors = self.factors(&channel.arith, eta);
+        let values = factors.iter().zip(self.children).map(|(f, c)| *f * c.wiring);
+        let claim = wired + sum(&channel.arith, values);
+        let (claim, row) = read_rounds(channel, claim, WIRING_LOG2)?;
+        let own = channel.read_one()?;
+        let mut of_children = Vec::with_capacity(self.children.len());
+        for merged in self.merged {
+            of_children.push(channel.read_where(*merged, 1)?[0]);
+        }
+        let arith = &mut channel.arith;
+        let one = arith.ext(Ext::ONE);
+        let terms = factors.iter().zip(self.children).zip(&of_children);
+        let terms = terms.map(|((f, child), value)| {
+            *f * eq_points(one, &child.wiring_row, &row) * *value
+        });
+        let excess = weights.at(arith, &row) * own + sum(arith, terms) - claim;
+        arith.assert_zero(excess, VerifyError::WiringClaims)?;
+        let theta = channel.challenge();
+        let factors = self.factors(&channel.arith, theta);
+        let values = factors.iter().zip(&of_children).map(|(f, v)| *f * *v);
+        let claim = own + sum(&channel.arith, values);
+        let (claim, cell) = read_rounds(channel, claim, CELLS_LOG2)?;
+        let value = channel.read_one()?;
+        let arith = &mut channel.arith;
+        let terms = factors.iter().zip(self.children);
+        let terms = terms.map(|(f, child)| *f * eq_points(one, &child.wiring_cell, &cell));
+        let weight = eq_points(one, &weights.cell, &cell) + sum(arith, terms);
+        arith.assert_zero(value * weight - claim, VerifyError::WiringClaims)?;
+        Ok((row, cell, value))
+    }
+}
+
+/// Reads plain rounds; returns the claim that is left and the point.
+fn read_rounds<A: Arith>(
+    channel: &mut Channel<A>,
+    claim: A::Ext,
+    rounds: usize,
+) -> Result<(A::Ext, Vec<A::Ext>), VerifyError> {
+    let (mut claim, mut point) = (claim, Vec::with_capacity(rounds));
+    for _ in 0..rounds {
+        let (next, x) = read_plain_round(channel, claim, ROUND_DEGREE, None)?;
+        claim = next;
+        point.push(x);
+    }
+    Ok((claim, point))
+}
+
+/// What the children claim of the registry.
+pub(super) struct RegistryClaims<'a, A: Arith> {
+    used: &'a [A::Base],
+    children: &'a [Outputs<A::Ext>],
+}
+
+impl<'a, A: Arith> RegistryClaims<'a, A> {
+    pub(super) fn new(
+        known: &'a MergeKnown<A::Base>,
+        children: &'a [Outputs<A::Ext>],
+    ) -> RegistryClaims<'a, A> {
+        RegistryClaims {
+            used: &known.used,
+            children,
+        }
+    }
+
+    /// Reads the sumcheck; returns a point and the value there.
+    pub(super) fn read(
+        &self,
+        channel: &mut Channel<A>,
+    ) -> Result<(Vec<A::Ext>, A::Ext), VerifyError> {
+        let eta = channel.challenge();
+        let one = channel.arith.ext(Ext::ONE);
+        let factors = powers(one, eta, self.children.len());
+        let factors = factors.iter().zip(self.used);
+        let factors: Vec<A::Ext> = factors.map(|(f, used)| *f * *used).collect();
+        let values = factors.iter().zip(self.children).map(|(f, c)| *f * c.registry);
+        let claim = sum(&channel.arith, values);
+        let (claim, point) = read_rounds(channel, claim, REGISTRY_LOG2 + KEY_LOG2)?;
+        let value = channel.read_one()?;
+        let arith = &mut channel.arith;
+        let terms = factors.iter().zip(self.children);
+        let terms = terms.map(|(f, child)| *f * eq_points(one, &child.registry_at, &point));
+        let excess = value * sum(arith, terms) - claim;
+        arith.assert_zero(excess, VerifyError::RegistryClaims)?;
+        Ok((point, value))
+    }
+}
+
+/// The weights of all rows of a matrix, for a prover.
+pub(super) fn row_weights(part: &Part<Ext>) -> Vec<Ext> {
+    match part {
+        Part::Inputs {
+            rows,
+            lanes,
+            elements,
+            ..
+        } => {
+            let lanes = eq_table(Ext::ONE, lanes);
+            let of_row = rows.iter().flat_map(|row| lanes.iter().map(|e| *row * *e));
+            let of_element = of_row.flat_map(|w| elements.iter().map(move |e| w * *e));
+            of_element.collect()
+        }
+        Part::Outputs { point, .. } => {
+            let mut weights = eq_table(Ext::ONE, point);
+            weights.resize(1 << PRODUCTS_LOG2, Ext::ZERO);
+            weights
+        }
+        Part::Products { point, .. } => eq_table(Ext::ONE, point),
+        _ => Vec::new(),
+    }
+}
+
+const _: () = assert!(CIRCUITS == 2 && CELLS_LOG2 < 32);
+#[allow(unused)]
+fn unused(_: Fp) {}

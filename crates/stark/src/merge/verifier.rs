@@ -1,0 +1,507 @@
+//! The verifier of a merge over any arithmetic: from a proof to values of what is public.
+
+use super::layout::{
+    CELLS_LOG2, CHILD_LOG2, CHILDREN_MAX, COLUMN_SLICES, FIXED_ROWS, INPUT_ROWS, KEY_LOG2,
+    LANES_LOG2, OUTPUTS, PERMUTATIONS_LOG2, PLACES_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, ROWS_LOG2,
+    WIRING_LOG2, WORD_LOG2, WORD_ROWS, WORDS_LOG2, coordinates, fixed_column, units,
+};
+use super::residual::{RegistryClaims, WiringClaims, wiring_weights};
+use super::weights::{Claim, Claims, Column, Part};
+use crate::arith::{Arith, DIGEST};
+use crate::error::VerifyError;
+use crate::extension::{DEGREE, Ext};
+use crate::field::Fp;
+use crate::multilinear::{eq_table, powers};
+use crate::poseidon::{WIDTH_16, Width};
+use crate::poseidon_gkr::skip::{ROWS, lagrange};
+use crate::poseidon_gkr::{self, OutputClaim, Point, RowWeights};
+use crate::sumcheck::read_round;
+use crate::transcript::Channel;
+use crate::whir::{self, Commitment, Preset};
+
+/// Degree of a round of the rows and of the union.
+const ROUND_DEGREE: usize = 2;
+
+/// The kind of a proof that unites proofs.
+const KIND_MERGE: u32 = 1;
+
+/// What the verifier of a merge knows.
+#[derive(Clone, Debug)]
+pub(super) struct MergeKnown<B> {
+    /// The digest of the statement.
+    pub(super) digest: [B; DIGEST],
+    /// For each child that there is room for: 1 if it is there, 0 if not; those that are come first.
+    pub(super) used: Vec<B>,
+    /// For each child: 1 if it is a merge, 0 if not.
+    pub(super) merged: Vec<B>,
+    /// The digest of the circuits.
+    pub(super) key: [B; DIGEST],
+    /// The inputs of the children's circuits: the same for all.
+    pub(super) inputs: Vec<B>,
+}
+
+/// What a proof leaves to check, as public values of a circuit: each a point and a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a public value that is not checked proves nothing"]
+pub(super) struct Outputs<E> {
+    /// A point of the registry: of its rows, then of its columns.
+    pub(super) registry_at: Vec<E>,
+    pub(super) registry: E,
+    /// A point of the bitfield.
+    pub(super) bitfield_at: Vec<E>,
+    pub(super) bitfield: E,
+    /// A point of the wiring: of its rows, and of cells.
+    pub(super) wiring_row: Vec<E>,
+    pub(super) wiring_cell: Vec<E>,
+    pub(super) wiring: E,
+}
+
+impl<E: Copy> Outputs<E> {
+    /// All elements in order.
+    pub(super) fn list(&self, zero: E) -> Vec<E> {
+        let mut list = self.registry_at.clone();
+        list.push(self.registry);
+        list.extend(&self.bitfield_at);
+        list.push(self.bitfield);
+        list.extend(&self.wiring_row);
+        list.extend(&self.wiring_cell);
+        list.push(self.wiring);
+        list.resize(OUTPUTS, zero);
+        list
+    }
+
+    /// The outputs from as many elements as there are.
+    pub(super) fn of_list(list: &[E]) -> Outputs<E> {
+        let (registry, rest) = list.split_at(REGISTRY_LOG2 + KEY_LOG2 + 1);
+        let (bitfield, wiring) = rest.split_at(REGISTRY_LOG2 + 1);
+        Outputs {
+            registry_at: registry[..registry.len() - 1].to_vec(),
+            registry: registry[registry.len() - 1],
+            bitfield_at: bitfield[..REGISTRY_LOG2].to_vec(),
+            bitfield: bitfield[REGISTRY_LOG2],
+            wiring_row: wiring[..WIRING_LOG2].to_vec(),
+            wiring_cell: wiring[WIRING_LOG2..][..CELLS_LOG2].to_vec(),
+            wiring: wiring[WIRING_LOG2 + CELLS_LOG2],
+        }
+    }
+}
+
+/// Elements of a row of the first oracle, for children whose circuits use `slices` slices.
+pub(super) fn row_widths(children: usize, slices: usize) -> usize {
+    COLUMN_SLICES + children * slices
+}
+
+/// The block that the transcript of a merge begins with.
+pub(super) fn parameters(relation: u32, preset: u32) -> [Fp; DIGEST] {
+    let mut block = [Fp::ZERO; DIGEST];
+    block[0] = Fp::new(relation);
+    block[1] = Fp::new(preset);
+    block[2] = Fp::new(KIND_MERGE);
+    block
+}
+
+/// The header as it is absorbed: children, kind, and which children are merges.
+pub(super) fn header<B: Copy + std::ops::Add<Output = B>>(
+    used: &[B],
+    merged: &[B],
+    constant: impl Fn(Fp) -> B,
+) -> [B; DIGEST] {
+    let mut block = [constant(Fp::ZERO); DIGEST];
+    block[1] = used.iter().fold(block[1], |sum, used| sum + *used);
+    block[2] = constant(Fp::new(KIND_MERGE));
+    block[3..3 + merged.len()].copy_from_slice(merged);
+    block
+}
+
+pub(super) fn sum<A: Arith>(arith: &A, terms: impl IntoIterator<Item = A::Ext>) -> A::Ext {
+    terms
+        .into_iter()
+        .fold(arith.ext(Ext::ZERO), |sum, x| sum + x)
+}
+
+/// The weight of each child at a point of children.
+pub(super) fn child_weights<A: Arith>(
+    arith: &A,
+    used: &[A::Base],
+    point: &[A::Ext],
+) -> Vec<A::Ext> {
+    let eq = eq_table(arith.ext(Ext::ONE), point);
+    let weights = eq[1..].iter().zip(used);
+    weights.map(|(weight, used)| *weight * *used).collect()
+}
+
+/// A verifier of a merge between two arguments.
+struct Reader<'a, A: Arith> {
+    channel: Channel<A>,
+    known: &'a MergeKnown<A::Base>,
+    claims: Claims<A::Ext>,
+}
+
+/// What the children left, and what the merge's own arguments leave.
+pub(super) type Read<A> = (Channel<A>, Outputs<<A as Arith>::Ext>);
+
+/// What was read before claims are opened.
+pub(super) struct Argued<A: Arith> {
+    channel: Channel<A>,
+    commitment: Commitment<A>,
+    pub(super) claims: Claims<A::Ext>,
+    pub(super) children: Vec<Outputs<A::Ext>>,
+    bitfield: (Vec<A::Ext>, A::Ext),
+}
+
+/// Reads everything before the opening of claims.
+pub(super) fn read_argued<A: Arith>(
+    arith: A,
+    relation: u32,
+    preset: &Preset,
+    known: &MergeKnown<A::Base>,
+) -> Result<Argued<A>, VerifyError> {
+    let mut channel = Channel::new(arith, parameters(relation, preset.id));
+    channel.absorb(&known.key);
+    channel.absorb(&known.digest);
+    let header = header(&known.used, &known.merged, |x| channel.arith.base(x));
+    channel.absorb(&header);
+    let commitment =
+        whir::read_commitment(&mut channel, &preset.oracles[0], coordinates(preset))?;
+    let mut reader = Reader {
+        channel,
+        known,
+        claims: Claims::new(),
+    };
+    let children = reader.outputs()?;
+    let bitfield = reader.arguments(&children)?;
+    Ok(Argued {
+        channel: reader.channel,
+        commitment,
+        claims: reader.claims,
+        children,
+        bitfield,
+    })
+}
+
+/// Reads a merge of proofs of a relation, in slices with these numbers.
+///
+/// # Errors
+/// [`VerifyError`] of the first check that fails.
+pub(super) fn read_merge<A: Arith>(
+    arith: A,
+    relation: u32,
+    (preset, numbers): (&Preset, &[usize]),
+    known: &MergeKnown<A::Base>,
+) -> Result<Read<A>, VerifyError> {
+    let Argued {
+        mut channel,
+        commitment,
+        claims,
+        children,
+        bitfield: (bitfield_at, bitfield),
+    } = read_argued(arith, relation, preset, known)?;
+    let values = claims.values();
+    let remaining = whir::verify(
+        &mut channel,
+        preset,
+        SLICE_LOG2,
+        numbers,
+        commitment,
+        &values,
+    )?;
+    let wired = channel.read_one()?;
+    let weight = claims.at(&channel.arith, &remaining) + wired;
+    remaining.close(&mut channel.arith, weight)?;
+    let weights = wiring_weights(&channel.arith, known, &claims, &remaining);
+    let (wiring_row, wiring_cell, wiring) =
+        WiringClaims::new(known, &children).read(&mut channel, &weights, wired)?;
+    let (registry_at, registry) = RegistryClaims::new(known, &children).read(&mut channel)?;
+    let outputs = Outputs {
+        registry_at,
+        registry,
+        bitfield_at,
+        bitfield,
+        wiring_row,
+        wiring_cell,
+        wiring,
+    };
+    Ok((channel, outputs))
+}
+
+impl<A: Arith> Reader<'_, A> {
+    /// Reads the outputs of the children.
+    fn outputs(&mut self) -> Result<Vec<Outputs<A::Ext>>, VerifyError> {
+        let mut children = Vec::with_capacity(CHILDREN_MAX);
+        for used in &self.known.used {
+            let list = self.channel.read_where(*used, OUTPUTS)?;
+            children.push(Outputs::of_list(&list));
+        }
+        Ok(children)
+    }
+
+    /// All arguments, up to claims; returns a point of the bitfield and its value.
+    fn arguments(
+        &mut self,
+        children: &[Outputs<A::Ext>],
+    ) -> Result<(Vec<A::Ext>, A::Ext), VerifyError> {
+        self.fixed(children);
+        let [inputs, cubes] = self.permutations()?;
+        self.cubes(&cubes);
+        self.inputs(&inputs);
+        self.rows()?;
+        let bitfield = self.union()?;
+        self.words();
+        self.bits(children);
+        Ok(bitfield)
+    }
+
+    /// Inputs and outputs of the circuits are what they must be.
+    fn fixed(&mut self, children: &[Outputs<A::Ext>]) {
+        let channel = &mut self.channel;
+        let child = channel.challenges(CHILD_LOG2);
+        let lanes = channel.challenges(LANES_LOG2);
+        let sigma = channel.challenge();
+        let arith = &channel.arith;
+        let (zero, one) = (arith.ext(Ext::ZERO), arith.ext(Ext::ONE));
+        let groups = child_weights(arith, &self.known.used, &child);
+        let eq = eq_table(one, &lanes);
+        let sigmas = powers(one, sigma, INPUT_ROWS + OUTPUTS.div_ceil(eq.len()));
+        let of_inputs = self.known.inputs.chunks(eq.len()).zip(&sigmas);
+        let of_inputs = of_inputs.map(|(row, sigma)| {
+            let terms = eq.iter().zip(row);
+            *sigma * sum(arith, terms.map(|(e, x)| *e * *x))
+        });
+        let mut value = sum(arith, of_inputs) * sum(arith, groups.iter().copied());
+        for (weight, outputs) in groups.iter().zip(children) {
+            let list = outputs.list(zero);
+            let rows = list.chunks(eq.len()).zip(&sigmas[INPUT_ROWS..]);
+            let of_rows = rows.map(|(row, sigma)| {
+                let terms = eq.iter().zip(row);
+                *sigma * sum(arith, terms.map(|(e, x)| *e * *x))
+            });
+            value = value + *weight * sum(arith, of_rows);
+        }
+        // An output is five cells, in rows of their own.
+        let mut rows = sigmas[..INPUT_ROWS].to_vec();
+        let mut x = Ext::ONE;
+        let powers_of_x: Vec<A::Ext> = (0..DEGREE)
+            .map(|_| {
+                let power = arith.ext(x);
+                x *= Ext::X;
+                power
+            })
+            .collect();
+        for sigma in &sigmas[INPUT_ROWS..] {
+            rows.extend(powers_of_x.iter().map(|x| *sigma * *x));
+        }
+        debug_assert_eq!(rows.len(), FIXED_ROWS);
+        self.claims.enter(Claim {
+            value,
+            parts: vec![Part::Block {
+                groups,
+                columns: vec![(fixed_column(), one)],
+                first_row: 0,
+                rows,
+                lanes,
+            }],
+        });
+    }
+
+    /// The permutations; returns where inputs and cubes are claimed, and their values.
+    fn permutations(&mut self) -> Result<[AtPoint<A::Ext>; 2], VerifyError> {
+        let channel = &mut self.channel;
+        let child = channel.challenges(CHILD_LOG2);
+        let place = channel.challenges(ROWS_LOG2);
+        let lanes = channel.challenges(LANES_LOG2);
+        let digest = channel.challenges(DIGEST.ilog2() as usize);
+        let value = channel.read_one()?;
+        let arith = &channel.arith;
+        let one = arith.ext(Ext::ONE);
+        let groups = child_weights(arith, &self.known.used, &child);
+        self.claims.enter(Claim {
+            value,
+            parts: vec![Part::Outputs {
+                groups: groups.clone(),
+                point: [&place[..], &lanes, &digest].concat(),
+            }],
+        });
+        let claim = OutputClaim {
+            weights: RowWeights::Product {
+                rows: eq_table(one, &place),
+                lanes: eq_table(one, &digest),
+            },
+            groups,
+            lanes,
+            value,
+        };
+        let leaves = poseidon_gkr::verify(channel, &units(CHILDREN_MAX), &claim)?;
+        Ok([
+            (leaves.inputs_at, leaves.inputs),
+            (leaves.cubes_at, leaves.cubes),
+        ])
+    }
+
+    /// The committed cubes.
+    fn cubes(&mut self, (at, values): &AtPoint<A::Ext>) {
+        let eta = self.channel.challenge();
+        let arith = &self.channel.arith;
+        let one = arith.ext(Ext::ONE);
+        let etas = powers(one, eta, values.len());
+        let (groups, rows) = self.weights_at(at);
+        let cubes = etas.iter().zip(&Width::Narrow.permutation().rest.cubes);
+        let rest = sum(arith, cubes.map(|(eta, rest)| *eta * arith.base(*rest)));
+        // Permutations of children that are not there have the cubes of zeros.
+        let unused = one - sum(arith, groups.iter().copied());
+        let value = sum(arith, etas.iter().zip(values).map(|(e, v)| *e * *v)) - unused * rest;
+        self.claims.enter(Claim {
+            value,
+            parts: vec![Part::Block {
+                groups,
+                columns: etas.into_iter().enumerate().collect(),
+                first_row: 0,
+                rows,
+                lanes: at.lanes.clone(),
+            }],
+        });
+    }
+
+    /// The inputs of permutations.
+    fn inputs(&mut self, (at, values): &AtPoint<A::Ext>) {
+        let eta = self.channel.challenge();
+        let arith = &self.channel.arith;
+        let etas = powers(arith.ext(Ext::ONE), eta, WIDTH_16);
+        let (groups, rows) = self.weights_at(at);
+        let value = sum(arith, etas.iter().zip(values).map(|(e, v)| *e * *v));
+        self.claims.enter(Claim {
+            value,
+            parts: vec![Part::Inputs {
+                groups,
+                rows,
+                lanes: at.lanes.clone(),
+                elements: etas,
+            }],
+        });
+    }
+
+    /// Weights of children and of rows of their permutations at a point.
+    fn weights_at(&self, at: &Point<A::Ext>) -> (Vec<A::Ext>, Vec<A::Ext>) {
+        let arith = &self.channel.arith;
+        let (child, place) = at.high.split_at(CHILD_LOG2);
+        let places = eq_table(arith.ext(Ext::ONE), place);
+        debug_assert_eq!(places.len(), 1 << PLACES_LOG2);
+        let basis = lagrange(arith, at.z);
+        let rows = (0..places.len() * ROWS).map(|row| places[row / ROWS] * basis[row % ROWS]);
+        (child_weights(arith, &self.known.used, child), rows.collect())
+    }
+
+    /// The rows (A·z)(B·z) = C·z of all children.
+    fn rows(&mut self) -> Result<(), VerifyError> {
+        let channel = &mut self.channel;
+        let mut point = channel.challenges(PRODUCTS_LOG2 + CHILD_LOG2);
+        let mut claim = channel.arith.ext(Ext::ZERO);
+        for coordinate in &mut point {
+            (claim, *coordinate) = read_round(channel, claim, *coordinate, ROUND_DEGREE)?;
+        }
+        let values = channel.read(3)?;
+        let excess = values[0] * values[1] - values[2] - claim;
+        channel.arith.assert_zero(excess, VerifyError::Rows)?;
+        let (row, child) = point.split_at(PRODUCTS_LOG2);
+        let groups = child_weights(&channel.arith, &self.known.used, child);
+        for (matrix, value) in values.into_iter().enumerate() {
+            self.claims.enter(Claim {
+                value,
+                parts: vec![Part::Products {
+                    matrix,
+                    groups: groups.clone(),
+                    point: row.to_vec(),
+                }],
+            });
+        }
+        Ok(())
+    }
+
+    /// The bits of the children are bits, and the bitfield is their union: an inverse shows for each
+    /// of its bits that their sum is not zero.
+    fn union(&mut self) -> Result<(Vec<A::Ext>, A::Ext), VerifyError> {
+        let channel = &mut self.channel;
+        let bitfield_at = channel.challenges(REGISTRY_LOG2);
+        let lambda = channel.challenge();
+        let bitfield = channel.read_one()?;
+        let (mut claim, mut point) = (bitfield, bitfield_at.clone());
+        for coordinate in &mut point {
+            (claim, *coordinate) = read_round(channel, claim, *coordinate, ROUND_DEGREE)?;
+        }
+        let mut bits = Vec::with_capacity(CHILDREN_MAX);
+        for used in &self.known.used {
+            bits.push(channel.read_where(*used, 1)?[0]);
+        }
+        let inverse = channel.read_one()?;
+        let arith = &mut channel.arith;
+        let one = arith.ext(Ext::ONE);
+        let lambdas = powers(lambda, lambda, bits.len());
+        let booleans = bits.iter().zip(&lambdas);
+        let booleans = booleans.map(|(bit, lambda)| *lambda * (*bit * *bit - *bit));
+        let value = inverse * sum(arith, bits.iter().copied()) + sum(arith, booleans);
+        arith.assert_zero(claim - value, VerifyError::Children)?;
+        let columns = (0..bits.len()).map(Column::Bits).chain([Column::Inverses]);
+        for (column, value) in columns.zip(bits.into_iter().chain([inverse])) {
+            self.claims.enter(Claim {
+                value,
+                parts: vec![Part::Column {
+                    column,
+                    scale: one,
+                    point: point.clone(),
+                }],
+            });
+        }
+        Ok((bitfield_at, bitfield))
+    }
+
+    /// The words that the children's circuits hash are made of the children's bits.
+    fn words(&mut self) {
+        let channel = &mut self.channel;
+        let omega = channel.challenges(WORDS_LOG2);
+        let mu = channel.challenge();
+        let arith = &channel.arith;
+        let (zero, one) = (arith.ext(Ext::ZERO), arith.ext(Ext::ONE));
+        let (row, lanes) = omega.split_at(WORDS_LOG2 - LANES_LOG2);
+        let factors = powers(one, mu, CHILDREN_MAX);
+        let factors = factors.iter().zip(&self.known.used);
+        let groups: Vec<A::Ext> = factors.map(|(mu, used)| *mu * *used).collect();
+        let mut parts = vec![Part::Block {
+            groups: groups.clone(),
+            columns: vec![(fixed_column(), one)],
+            first_row: WORD_ROWS.start,
+            rows: eq_table(one, row),
+            lanes: lanes.to_vec(),
+        }];
+        for (child, factor) in groups.iter().enumerate() {
+            parts.push(Part::Words {
+                column: Column::Bits(child),
+                scale: zero - *factor,
+                point: omega.clone(),
+            });
+        }
+        self.claims.enter(Claim { value: zero, parts });
+    }
+
+    /// What the children left of their bitfields.
+    fn bits(&mut self, children: &[Outputs<A::Ext>]) {
+        let one = self.channel.arith.ext(Ext::ONE);
+        for (child, outputs) in children.iter().enumerate() {
+            self.claims.enter(Claim {
+                value: outputs.bitfield,
+                parts: vec![Part::Column {
+                    column: Column::Bits(child),
+                    scale: one,
+                    point: outputs.bitfield_at.clone(),
+                }],
+            });
+        }
+    }
+}
+
+/// Where states of permutations are claimed, and their values.
+type AtPoint<E> = (Point<E>, Vec<E>);
+
+use super::layout::SLICE_LOG2;
+const _: () = assert!(PLACES_LOG2 + ROWS.ilog2() as usize == ROWS_LOG2);
+const _: () = assert!(ROWS_LOG2 + LANES_LOG2 == PERMUTATIONS_LOG2);
+const _: () = assert!(3 + CHILDREN_MAX <= DIGEST);
+const _: () = assert!(1 << WORD_LOG2 == 16);
