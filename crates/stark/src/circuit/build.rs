@@ -5,11 +5,7 @@ use std::collections::BTreeMap;
 use super::Id;
 use crate::arith::DIGEST;
 use crate::extension::{DEGREE, Ext};
-use crate::field::Fp;
 use crate::poseidon::WIDTH_16;
-
-/// A linear form with more cells than this becomes a variable when it is used.
-const USED_MAX: usize = 48;
 
 /// A sum of more terms than this is written out, so that no form is walked through too often.
 const TERMS_MAX: u32 = 384;
@@ -27,6 +23,8 @@ pub(crate) struct Layout {
     pub(crate) permutations: usize,
     /// Rows that there is room for.
     pub(crate) rows: usize,
+    /// A linear form with more cells than this becomes a variable when it is used.
+    pub(crate) form_max: usize,
 }
 
 /// How a node depends on cells.
@@ -87,9 +85,8 @@ pub(crate) struct Plan {
     pub(crate) places: Vec<Place>,
     pub(crate) rows: Rows,
     /// Permutations that are used.
+    #[cfg(test)]
     pub(crate) permutations: usize,
-    /// Rows that are used.
-    pub(crate) products: usize,
     /// The cell after the last one that is used.
     pub(crate) end: usize,
 }
@@ -179,7 +176,10 @@ impl Build {
     /// New cells for the components of a node.
     pub(super) fn new_cells(&mut self, node: Id, count: usize) -> u32 {
         let first = self.end;
-        assert!(first + count <= self.layout.cells, "cells for all variables");
+        assert!(
+            first + count <= self.layout.cells,
+            "cells for all variables"
+        );
         self.end += count;
         for component in 0..count {
             self.place(first + component, node, component);
@@ -231,7 +231,7 @@ impl Build {
     /// The form of a node that is used in a row: a long one becomes a variable.
     fn used(&mut self, id: Id) -> Vec<(u32, Ext)> {
         let form = self.form(id);
-        if form.len() <= USED_MAX {
+        if form.len() <= self.layout.form_max {
             return form;
         }
         let node = match self.is_base(id) {
@@ -281,7 +281,9 @@ impl Build {
             let row = p * WIDTH_16 + i;
             let entries = form.iter().map(|term| entry(row, *term));
             self.rows.inputs.extend(entries);
-            let Some(output) = outputs.get(i) else { continue };
+            let Some(output) = outputs.get(i) else {
+                continue;
+            };
             let mut terms: BTreeMap<u32, Ext> = form.iter().map(|(c, x)| (*c, -*x)).collect();
             for (cell, x) in self.form(*output) {
                 *terms.entry(cell).or_default() += x;
@@ -308,25 +310,9 @@ impl Build {
             layout: self.layout,
             places: self.places,
             rows: self.rows,
+            #[cfg(test)]
             permutations: self.permutations,
-            products: self.products,
             end: self.end,
         }
     }
-
-    /// The form of a node, in tests.
-    #[cfg(test)]
-    pub(super) fn form_of(&self, id: Id) -> Vec<(u32, Ext)> {
-        self.form(id)
-    }
-}
-
-/// Whether two cells are the same in a form, in tests of what a plan says.
-#[cfg(test)]
-pub(crate) fn apply(entries: &[Entry], cells: &[Fp], rows: usize) -> Vec<Ext> {
-    let mut out = vec![Ext::ZERO; rows];
-    for entry in entries {
-        out[entry.row as usize] += entry.factor * cells[entry.cell as usize];
-    }
-    out
 }

@@ -72,26 +72,28 @@ impl<'a> Mul for Wire<'a> {
     fn mul(self, other: Wire<'a>) -> Wire<'a> {
         let (a, b) = (self.id, other.id);
         let mut product = false;
-        let id = self.circuit.push(self.value() * other.value(), |build, id| {
-            let base = build.is_base(a) && build.is_base(b);
-            match (build.constant(a), build.constant(b)) {
-                (Some(x), Some(y)) => (Node::Constant(x * y), base),
-                (Some(Ext::ZERO), None) | (None, Some(Ext::ZERO)) => {
-                    (Node::Constant(Ext::ZERO), true)
-                }
-                (Some(Ext::ONE), None) => build.same(b),
-                (None, Some(Ext::ONE)) => build.same(a),
-                (Some(x), None) => (Node::Scale(b, x), base),
-                (None, Some(y)) => (Node::Scale(a, y), base),
-                (None, None) => {
-                    product = true;
-                    match base {
-                        true => (Node::Cell(build.new_cells(id, 1)), true),
-                        false => (Node::Variable(build.new_cells(id, DEGREE)), false),
+        let id = self
+            .circuit
+            .push(self.value() * other.value(), |build, id| {
+                let base = build.is_base(a) && build.is_base(b);
+                match (build.constant(a), build.constant(b)) {
+                    (Some(x), Some(y)) => (Node::Constant(x * y), base),
+                    (Some(Ext::ZERO), None) | (None, Some(Ext::ZERO)) => {
+                        (Node::Constant(Ext::ZERO), true)
+                    }
+                    (Some(Ext::ONE), None) => build.same(b),
+                    (None, Some(Ext::ONE)) => build.same(a),
+                    (Some(x), None) => (Node::Scale(b, x), base),
+                    (None, Some(y)) => (Node::Scale(a, y), base),
+                    (None, None) => {
+                        product = true;
+                        match base {
+                            true => (Node::Cell(build.new_cells(id, 1)), true),
+                            false => (Node::Variable(build.new_cells(id, DEGREE)), false),
+                        }
                     }
                 }
-            }
-        });
+            });
         if product {
             self.circuit.row(a, b, Some(id));
         }
@@ -338,9 +340,12 @@ impl<'a> Arith for Recorder<'a> {
         let id = self.circuit.push(value, |build, _| {
             let constants = ids.map(|id| build.constant(id));
             match constants.iter().all(Option::is_some) {
-                true => (Node::Constant(value), ids[1..].iter().all(|id| {
-                    build.constant(*id) == Some(Ext::ZERO)
-                })),
+                true => (
+                    Node::Constant(value),
+                    ids[1..]
+                        .iter()
+                        .all(|id| build.constant(*id) == Some(Ext::ZERO)),
+                ),
                 false => (Node::Join(ids), false),
             }
         });
@@ -410,7 +415,9 @@ impl<'a> Arith for Recorder<'a> {
         let one = self.circuit.constant(Ext::ONE);
         let sum = |bits: &[Wire<'a>]| {
             let bits = bits.iter().rev();
-            bits.fold(self.circuit.constant(Ext::ZERO), |sum, bit| sum + sum + *bit)
+            bits.fold(self.circuit.constant(Ext::ZERO), |sum, bit| {
+                sum + sum + *bit
+            })
         };
         self.circuit.row(sum(&bits).id, one.id, Some(value.id));
         // p = 127·2^24 + 1: the integer is below p unless all high bits are set and a low one is.

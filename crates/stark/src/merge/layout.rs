@@ -15,7 +15,7 @@ use crate::poseidon_gkr::Units;
 use crate::whir::Preset;
 
 /// Children of a merge at most.
-pub const CHILDREN_MAX: usize = 4;
+pub const CHILDREN_MAX: usize = 7;
 
 /// Coordinates of a lane, of a row and of a column.
 pub(super) const LANES_LOG2: usize = 6;
@@ -94,6 +94,7 @@ pub(super) const LAYOUT: circuit::Layout = circuit::Layout {
     free: (((FIXED_COLUMN + 1) << ROWS_LOG2) << LANES_LOG2),
     permutations: 1 << PERMUTATIONS_LOG2,
     rows: 1 << PRODUCTS_LOG2,
+    form_max: 48,
 };
 
 /// The column of inputs, outputs and words, by its number.
@@ -163,6 +164,7 @@ pub(super) const SLICES: usize = 9;
 
 /// Slices of columns: two bitfields each, and the inverses.
 pub(super) const COLUMN_SLICES: usize = (CHILDREN_MAX + 1).div_ceil(2);
+const _: () = assert!(CHILDREN_MAX < 1 << CHILD_LOG2 && COLUMN_SLICES <= 1 << BLOCK_LOG2);
 
 /// The number of the first slice of a child.
 pub(super) fn first_slice(child: usize) -> usize {

@@ -16,8 +16,10 @@
 //! | `weights` | claims on what is committed |
 //! | `residual` | reduction of what is left to one point |
 //! | `prover` | the prover |
+//! | `codec` | bytes |
 
 mod child;
+mod codec;
 mod layout;
 mod prover;
 mod residual;
@@ -28,6 +30,7 @@ mod weights;
 mod wiring;
 
 pub use child::LEAF_GROUPS_MAX;
+pub use codec::is_merge;
 pub use layout::CHILDREN_MAX;
 
 use crate::arith::Native;
@@ -35,7 +38,6 @@ use crate::error::{ProveError, VerifyError};
 use crate::exec::Exec;
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
-use crate::kernel::Backend;
 use crate::merkle::Digest;
 use crate::multilinear::eq_table;
 use crate::poseidon_gkr;
@@ -108,8 +110,11 @@ impl<'a> Merges<'a> {
     /// # Panics
     /// If the circuits do not fit their layout: the relation is wrong as a program.
     pub fn new(relation: &'a Relation) -> Merges<'a> {
-        let wiring = Wiring::new(&setting(relation));
-        let key = wiring.digest(Exec::new(Backend::measured(), None));
+        let wiring = Wiring::new(&setting(relation), layout::LAYOUT);
+        for plan in &wiring.plans {
+            assert!(plan.end <= SLICES << SLICE_LOG2, "{} cells", plan.end);
+        }
+        let key = wiring.key(relation);
         Merges {
             relation,
             wiring,
@@ -211,18 +216,57 @@ impl<'a> Merges<'a> {
                     want: statement.bitfield.len(),
                 }));
             }
+            if let ChildProof::Leaf(SuccinctProof { groups, .. }) = child.proof
+                && !(1..=LEAF_GROUPS_MAX).contains(groups)
+            {
+                return Err(ProveError::Capacity {
+                    what: "groups of instances in a proof to merge",
+                    got: *groups,
+                    max: LEAF_GROUPS_MAX,
+                });
+            }
             if child.proof.level() >= statement.level {
                 return Err(ProveError::Statement(VerifyError::Level));
             }
         }
-        let missing = |x: &usize| {
-            statement.bitfield[*x] && !children.iter().any(|child| child.bitfield[*x])
-        };
+        let missing =
+            |x: &usize| statement.bitfield[*x] && !children.iter().any(|child| child.bitfield[*x]);
         if (0..statement.bitfield.len()).any(|x| missing(&x)) {
             return Err(ProveError::Statement(VerifyError::Children));
         }
+        let verified = self.told((statement, publics), children);
+        let prover = self.prover(exec, registry, known);
+        let elements = prover.prove(preset, &verified, &statement.bitfield)?;
+        Ok(MergeProof {
+            level: statement.level,
+            merged,
+            elements,
+        })
+    }
+
+    fn prover<'b>(
+        &'b self,
+        exec: Exec<'b>,
+        registry: &'b Registry,
+        known: MergeKnown<Fp>,
+    ) -> Prover<'b> {
+        Prover {
+            exec,
+            wiring: &self.wiring,
+            setting: setting(self.relation),
+            registry,
+            known,
+        }
+    }
+
+    /// What the circuits are told of children.
+    fn told(
+        &self,
+        (statement, publics): (&Statement, &[Fp]),
+        children: &[Child<'_>],
+    ) -> Vec<Verified> {
         let inputs = self.inputs(statement, publics);
-        let verified = |child: &Child<'_>| {
+        let told = |child: &Child<'_>| {
             let (header, elements) = match child.proof {
                 ChildProof::Leaf(proof) => {
                     let groups = proof.groups;
@@ -243,20 +287,7 @@ impl<'a> Merges<'a> {
                 bits: child.bitfield.to_vec(),
             }
         };
-        let verified: Vec<Verified> = children.iter().map(verified).collect();
-        let prover = Prover {
-            exec,
-            wiring: &self.wiring,
-            setting: setting(self.relation),
-            registry,
-            known,
-        };
-        let elements = prover.prove(preset, &verified, &statement.bitfield)?;
-        Ok(MergeProof {
-            level: statement.level,
-            merged,
-            elements,
-        })
+        children.iter().map(told).collect()
     }
 
     /// Verifies a proof of a statement.

@@ -14,7 +14,7 @@ use super::weights::{Claims, Column, Part};
 use super::wiring::{MATRICES, Wiring, number};
 use crate::arith::{DIGEST, Native};
 use crate::circuit::{Circuit, Recorder};
-use crate::error::ProveError;
+use crate::error::{ProveError, VerifyError};
 use crate::exec::{Exec, Stopped};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
@@ -39,10 +39,11 @@ pub(super) struct Verified {
 }
 
 /// The witness of a child's circuit.
-struct Child {
+#[derive(Clone)]
+pub(super) struct Child {
     circuit: usize,
-    cells: Vec<Fp>,
-    permuted: Vec<[Fp; WIDTH_16]>,
+    pub(super) cells: Vec<Fp>,
+    pub(super) permuted: Vec<[Fp; WIDTH_16]>,
 }
 
 /// A prover at work.
@@ -73,20 +74,24 @@ impl Prover<'_> {
         bitfield: &[bool],
     ) -> Result<Vec<Fp>, ProveError> {
         self.exec.enter(|| {
-            self.exec.step("verifying children")?;
-            let witness = self.exec.try_map(children.len(), |c| self.witness(&children[c]))?;
-            let witness = witness.into_iter().enumerate();
-            let witness = witness
-                .map(|(child, witness)| {
-                    witness.map_err(|error| ProveError::Child { child, error })
-                })
-                .collect::<Result<Vec<Child>, ProveError>>()?;
+            let witness = self.witnesses(children)?;
             self.prove_witness(preset, witness, children, bitfield)
         })
     }
 
+    /// Verifies the children, and takes down what their circuits compute.
+    pub(super) fn witnesses(&self, children: &[Verified]) -> Result<Vec<Child>, ProveError> {
+        self.exec.step("verifying children")?;
+        let witness = |c: usize| self.witness(&children[c]);
+        let witness = self.exec.try_map(children.len(), witness)?.into_iter();
+        let refused = |(child, witness): (usize, Result<Child, VerifyError>)| {
+            witness.map_err(|error| ProveError::Child { child, error })
+        };
+        witness.enumerate().map(refused).collect()
+    }
+
     /// Verifies a child, and takes down what its circuit computes.
-    fn witness(&self, child: &Verified) -> Result<Child, crate::error::VerifyError> {
+    pub(super) fn witness(&self, child: &Verified) -> Result<Child, VerifyError> {
         let circuit = Circuit::running();
         let recorder = Recorder::new(&circuit, &child.elements);
         super::child::record(recorder, &self.setting, &child.told)?;
@@ -99,7 +104,8 @@ impl Prover<'_> {
         })
     }
 
-    fn prove_witness(
+    /// Proves what witnesses say, true or not.
+    pub(super) fn prove_witness(
         &self,
         preset: &Preset,
         mut witness: Vec<Child>,
@@ -119,8 +125,7 @@ impl Prover<'_> {
         sender.absorb(&self.known.key);
         sender.absorb(&self.known.digest);
         sender.absorb(&header(&self.known.used, &self.known.merged, |x| x));
-        let committer =
-            Committer::new(&mut sender, exec, preset, SLICE_LOG2, &slices, &numbers)?;
+        let committer = Committer::new(&mut sender, exec, preset, SLICE_LOG2, &slices, &numbers)?;
         self.argue(&mut sender, &trace, &witness, &columns, bitfield)?;
         exec.step("own reading")?;
         let arith = Native::new(sender.proof());
@@ -140,7 +145,6 @@ impl Prover<'_> {
             sums: committer.slice_values,
         };
         let rounds = open_blocks(exec, (&slices, &numbers), weights, sample)?;
-        debug_assert_eq!(rounds.sum(exec), Ok(claim));
         let oracle = (committer.oracle, &numbers[..]);
         let point = whir::open(&mut sender, exec, preset, oracle, claim, rounds)?;
         exec.step("wiring")?;
@@ -167,7 +171,9 @@ impl Prover<'_> {
             let first = (block % (1 << PLACES_LOG2)) * of_block;
             let mut inputs = vec![Fp::ZERO; of_block * WIDTH_16];
             for p in 0..of_block {
-                let Some(state) = permuted.get(first + p) else { break };
+                let Some(state) = permuted.get(first + p) else {
+                    break;
+                };
                 let (row, lane) = (p / lanes, p % lanes);
                 for (i, x) in state.iter().enumerate() {
                     inputs[(row * WIDTH_16 + i) * lanes + lane] = *x;
@@ -235,7 +241,8 @@ impl Prover<'_> {
         let children = eq_table(Ext::ONE, child);
         let tables = exec.try_map(witness.len() * 3, |i| {
             let child = &witness[i / 3];
-            self.wiring.base_rows(child.circuit, 2 + i % 3, &child.cells)
+            self.wiring
+                .base_rows(child.circuit, 2 + i % 3, &child.cells)
         })?;
         let mut tables: Vec<[Planes; 3]> = tables
             .chunks_exact(3)
@@ -286,8 +293,10 @@ impl Prover<'_> {
     ) -> Result<BTreeMap<usize, Planes>, Stopped> {
         let exec = self.exec;
         let parts: Vec<(&Part<Ext>, Ext)> = claims.parts(factors).collect();
-        let wired: Vec<&(&Part<Ext>, Ext)> =
-            parts.iter().filter(|(part, _)| matrix(part).is_some()).collect();
+        let wired: Vec<&(&Part<Ext>, Ext)> = parts
+            .iter()
+            .filter(|(part, _)| matrix(part).is_some())
+            .collect();
         // What a matrix weighs cells with is one for all children of a kind.
         let kinds: Vec<usize> = (0..CIRCUITS)
             .filter(|circuit| witness.iter().any(|child| child.circuit == *circuit))
@@ -295,8 +304,8 @@ impl Prover<'_> {
         let of_matrices = exec.try_map(kinds.len() * wired.len(), |i| {
             let (circuit, (part, _)) = (kinds[i / wired.len()], wired[i % wired.len()]);
             let rows = row_weights(part);
-            let cells = self.wiring.cells(circuit, matrix(part).unwrap_or_default(), &rows);
-            Planes::from_exts(&cells)
+            self.wiring
+                .cells(circuit, matrix(part).unwrap_or_default(), &rows)
         })?;
         let of_children = exec.try_map(witness.len(), |c| {
             let kind = kinds.iter().position(|kind| *kind == witness[c].circuit);
@@ -352,16 +361,25 @@ impl Prover<'_> {
             let blocks = self.point_blocks(&child.wiring_row, &child.wiring_cell)?;
             sums.push((etas[*c], blocks));
         }
-        let row = product_rounds(sender, exec, claim, &mut sums, 1 + super::layout::PARTS_LOG2 + PRODUCTS_LOG2)?;
+        let row = product_rounds(
+            sender,
+            exec,
+            claim,
+            &mut sums,
+            1 + super::layout::PARTS_LOG2 + PRODUCTS_LOG2,
+        )?;
         // The blocks hold the matrices as values, and their weights.
         let values: Vec<Ext> = sums.iter().map(|(_, blocks)| blocks.last()[0]).collect();
         sender.send(&values[..1]);
         self.send_of_merges(sender, &merges, &values[1..]);
         let theta = sender.challenge();
         let thetas = powers(theta, theta, outputs.len());
-        let terms = merges.iter().zip(&values[1..]).map(|(c, v)| thetas[*c] * *v);
+        let terms = merges
+            .iter()
+            .zip(&values[1..])
+            .map(|(c, v)| thetas[*c] * *v);
         let claim = values[0] + terms.sum();
-        let matrix = Planes::from_exts(&self.wiring.at_row(exec, &row)?);
+        let matrix = self.wiring.at_row(exec, &row)?;
         let mut weight = eq_planes(exec, Ext::ONE, &weights.cell);
         for c in &merges {
             weight.add_assign(&eq_planes(exec, thetas[*c], &outputs[*c].wiring_cell));
@@ -394,7 +412,7 @@ impl Prover<'_> {
         // A circuit that no child has weighs nothing, and has values all the same.
         let blocks = self.exec.try_map(CIRCUITS * MATRICES, |i| {
             let (circuit, m) = (i / MATRICES, i % MATRICES);
-            let rows = Planes::from_exts(&self.wiring.rows(circuit, m, &cells));
+            let rows = self.wiring.rows(circuit, m, &cells);
             let mut weights = vec![Ext::ZERO; 1 << PRODUCTS_LOG2];
             for (factors, of_part) in &of_rows[m] {
                 let terms = weights.iter_mut().zip(of_part);
@@ -402,7 +420,10 @@ impl Prover<'_> {
             }
             (number(circuit, m), [rows, Planes::from_exts(&weights)])
         })?;
-        Ok(Blocks::new(1 + super::layout::PARTS_LOG2, blocks.into_iter().collect()))
+        Ok(Blocks::new(
+            1 + super::layout::PARTS_LOG2,
+            blocks.into_iter().collect(),
+        ))
     }
 
     /// All matrices at a point of cells, with eq of a point of rows.
@@ -412,12 +433,17 @@ impl Prover<'_> {
         let cells = eq_table(Ext::ONE, cell);
         let values = self.exec.try_map(CIRCUITS * MATRICES, |i| {
             let (circuit, m) = (i / MATRICES, i % MATRICES);
-            let rows = Planes::from_exts(&self.wiring.rows(circuit, m, &cells));
+            let rows = self.wiring.rows(circuit, m, &cells);
             (number(circuit, m), rows)
         })?;
         let weights = (matrices, eq_planes(self.exec, Ext::ONE, of_row));
         let coordinates = of_matrix.len();
-        Blocks::of_outer(self.exec, coordinates, values.into_iter().collect(), weights)
+        Blocks::of_outer(
+            self.exec,
+            coordinates,
+            values.into_iter().collect(),
+            weights,
+        )
     }
 
     /// Reduces claims on the registry to one.
@@ -440,7 +466,13 @@ impl Prover<'_> {
         let values = Planes::from_base(&rows.collect::<Vec<Fp>>());
         let pair = BTreeMap::from([(0, [values, weights])]);
         let mut sums = vec![(Ext::ONE, Blocks::new(0, pair))];
-        product_rounds(sender, self.exec, claim, &mut sums, REGISTRY_LOG2 + KEY_LOG2)?;
+        product_rounds(
+            sender,
+            self.exec,
+            claim,
+            &mut sums,
+            REGISTRY_LOG2 + KEY_LOG2,
+        )?;
         sender.send(&[sums[0].1.last()[0]]);
         Ok(())
     }
@@ -531,24 +563,23 @@ fn slices(columns: &[Vec<Fp>], witness: &[Child]) -> Vec<Vec<Fp>> {
         let slices = child.cells.chunks_exact(1 << SLICE_LOG2).take(SLICES);
         slices.map(<[Fp]>::to_vec).collect::<Vec<_>>()
     };
-    of_columns.chain(witness.iter().flat_map(of_child)).collect()
+    of_columns
+        .chain(witness.iter().flat_map(of_child))
+        .collect()
 }
 
 /// Proves that the bits are bits, and the bitfield their union.
-fn union(
-    sender: &mut Sender,
-    exec: Exec<'_>,
-    columns: &[Vec<Fp>],
-    bitfield: &[bool],
-    used: &[Fp],
-) {
+fn union(sender: &mut Sender, exec: Exec<'_>, columns: &[Vec<Fp>], bitfield: &[bool], used: &[Fp]) {
     let point = sender.challenges(REGISTRY_LOG2);
     let lambda = sender.challenge();
     let lambdas = powers(lambda, lambda, used.len());
     let eq = eq_table(Ext::ONE, &point);
     let bits = eq.iter().zip(bitfield).filter(|(_, bit)| **bit);
     sender.send(&[bits.map(|(weight, _)| *weight).sum()]);
-    let mut planes: Vec<Planes> = columns.iter().map(|column| Planes::from_base(column)).collect();
+    let mut planes: Vec<Planes> = columns
+        .iter()
+        .map(|column| Planes::from_base(column))
+        .collect();
     for round in 0..REGISTRY_LOG2 {
         let weights = eq_planes(exec, Ext::ONE, &point[round + 1..]);
         let backend = exec.backend_for(weights.len());
@@ -558,7 +589,10 @@ fn union(
             weights: &weights,
         });
         let x = send_round(sender, &quadratic(sums));
-        planes = planes.iter().map(|column| column.fold(backend, x)).collect();
+        planes = planes
+            .iter()
+            .map(|column| column.fold(backend, x))
+            .collect();
     }
     for (column, used) in planes.iter().zip(used) {
         match *used == Fp::ONE {

@@ -8,8 +8,8 @@
 //! registry's points are reduced by one sumcheck. Only who verifies a root evaluates the polynomials.
 
 use super::layout::{
-    CELLS_LOG2, CHILD_LOG2, LANES_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, ROWS_LOG2,
-    WIRING_LOG2, KEY_LOG2,
+    CELLS_LOG2, CHILD_LOG2, KEY_LOG2, LANES_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2,
+    ROWS_LOG2, WIRING_LOG2,
 };
 use super::verifier::{MergeKnown, Outputs, sum};
 use super::weights::{Claims, Part};
@@ -68,7 +68,10 @@ pub(super) fn wiring_weights<A: Arith>(
         };
         let all = groups.iter().zip(&children[1..]).map(|(g, e)| *g * *e);
         let all: Vec<A::Ext> = all.collect();
-        let merged = all.iter().zip(&known.merged).map(|(x, merged)| *x * *merged);
+        let merged = all
+            .iter()
+            .zip(&known.merged)
+            .map(|(x, merged)| *x * *merged);
         let merged = sum(arith, merged);
         let leaves = sum(arith, all.iter().copied()) - merged;
         parts.push(WiringPart {
@@ -172,7 +175,10 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
     ) -> Result<WiringAt<A::Ext>, VerifyError> {
         let eta = channel.challenge();
         let factors = self.factors(&channel.arith, eta);
-        let values = factors.iter().zip(self.children).map(|(f, c)| *f * c.wiring);
+        let values = factors
+            .iter()
+            .zip(self.children)
+            .map(|(f, c)| *f * c.wiring);
         let claim = wired + sum(&channel.arith, values);
         let (claim, row) = read_rounds(channel, claim, WIRING_LOG2)?;
         let own = channel.read_one()?;
@@ -183,9 +189,8 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
         let arith = &mut channel.arith;
         let one = arith.ext(Ext::ONE);
         let terms = factors.iter().zip(self.children).zip(&of_children);
-        let terms = terms.map(|((f, child), value)| {
-            *f * eq_points(one, &child.wiring_row, &row) * *value
-        });
+        let terms =
+            terms.map(|((f, child), value)| *f * eq_points(one, &child.wiring_row, &row) * *value);
         let excess = weights.at(arith, &row) * own + sum(arith, terms) - claim;
         arith.assert_zero(excess, VerifyError::WiringClaims)?;
         let theta = channel.challenge();
@@ -245,7 +250,10 @@ impl<'a, A: Arith> RegistryClaims<'a, A> {
         let factors = powers(one, eta, self.children.len());
         let factors = factors.iter().zip(self.used);
         let factors: Vec<A::Ext> = factors.map(|(f, used)| *f * *used).collect();
-        let values = factors.iter().zip(self.children).map(|(f, c)| *f * c.registry);
+        let values = factors
+            .iter()
+            .zip(self.children)
+            .map(|(f, c)| *f * c.registry);
         let claim = sum(&channel.arith, values);
         let (claim, point) = read_rounds(channel, claim, REGISTRY_LOG2 + KEY_LOG2)?;
         let value = channel.read_one()?;

@@ -1,12 +1,14 @@
-//! Merges of small leaves.
+//! Merges of small leaves: trees, statements, and provers that lie.
 
 use std::sync::LazyLock;
-use std::time::Instant;
 
+use super::prover::Child as ChildWitness;
 use super::*;
-use crate::chains::tests::{Example, MESSAGE};
 use crate::chains::Parameters;
+use crate::chains::tests::{Example, MESSAGE};
+use crate::kernel::Backend;
 use crate::proof::{prove_succinct, verify_succinct_on};
+use crate::test_random::Random;
 
 const SLOT: u32 = 123_456_789;
 
@@ -19,98 +21,510 @@ struct Setup {
     example: Example,
     merges: Merges<'static>,
     publics: Vec<Fp>,
+    leaves: [Leaf; 2],
+    /// The merge of both leaves.
+    merge: MergeProof,
 }
+
+/// A leaf and its bitfield.
+type Leaf = (SuccinctProof, Vec<bool>);
 
 static SETUP: LazyLock<Setup> = LazyLock::new(|| {
     let example = Example::new(Parameters::COMPACT, 6, SLOT);
     let relation: &'static Relation = Box::leak(Box::new(example.chains.relation().clone()));
-    let start = Instant::now();
-    let merges = Merges::new(relation);
-    println!("circuits: {:?}", start.elapsed());
-    for plan in &merges.wiring.plans {
-        println!(
-            "permutations {} rows {} cells {} ({} variables); nonzeros {} {} {} {} {}",
-            plan.permutations,
-            plan.products,
-            plan.end,
-            plan.end - layout::LAYOUT.free,
-            plan.rows.inputs.len(),
-            plan.rows.outputs.len(),
-            plan.rows.products[0].len(),
-            plan.rows.products[1].len(),
-            plan.rows.products[2].len(),
-        );
-    }
     let publics = example.chains.publics(SLOT, &MESSAGE);
-    Setup {
+    let leaves = [0..4, 2..6].map(|members| leaf(&example, members));
+    let mut setup = Setup {
         example,
-        merges,
+        merges: Merges::new(relation),
         publics,
-    }
+        leaves,
+        merge: MergeProof {
+            level: 1,
+            merged: Vec::new(),
+            elements: Vec::new(),
+        },
+    };
+    let statement = setup.statement(0..6, 1);
+    setup.merge = setup
+        .prove(&statement, &setup.leaves.each_ref().map(leaf_child))
+        .unwrap();
+    setup
 });
+
+fn statement(example: &Example, bits: std::ops::Range<usize>, level: u32) -> Statement {
+    let mut statement = example.statement.clone();
+    statement.level = level;
+    statement.bitfield.fill(false);
+    statement.bitfield[bits].fill(true);
+    statement
+}
+
+fn leaf(example: &Example, members: std::ops::Range<usize>) -> Leaf {
+    let statement = statement(example, members.clone(), 0);
+    let (chains, openings) = (&example.chains, &example.openings[members]);
+    let witness = chains.witness(exec(), SLOT, &MESSAGE, openings).unwrap();
+    let public = chains.public(&statement, &example.registry);
+    let relation = chains.relation();
+    let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &witness).unwrap();
+    (proof, statement.bitfield)
+}
 
 impl Setup {
     fn statement(&self, bits: std::ops::Range<usize>, level: u32) -> Statement {
-        let mut statement = self.example.statement.clone();
-        statement.level = level;
-        statement.bitfield.fill(false);
-        statement.bitfield[bits].fill(true);
-        statement
+        statement(&self.example, bits, level)
     }
 
-    /// A leaf of some members, and its bitfield.
-    fn leaf(&self, members: std::ops::Range<usize>) -> (SuccinctProof, Vec<bool>) {
-        let statement = self.statement(members.clone(), 0);
-        let chains = &self.example.chains;
-        let openings = &self.example.openings[members];
-        let witness = chains.witness(exec(), SLOT, &MESSAGE, openings).unwrap();
-        let public = chains.public(&statement, &self.example.registry);
-        let relation = chains.relation();
-        let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &witness).unwrap();
-        let verified = verify_succinct_on(exec(), relation, &Preset::FAST, &public, &proof);
-        assert_eq!(verified, Ok(()));
-        (proof, statement.bitfield)
-    }
-
-    fn prove(&self, statement: &Statement, children: &[Child<'_>]) -> Result<MergeProof, ProveError> {
+    fn prove(
+        &self,
+        statement: &Statement,
+        children: &[Child<'_>],
+    ) -> Result<MergeProof, ProveError> {
         let spoken = (statement, &self.publics[..]);
         let registry = &self.example.registry;
-        self.merges.prove(exec(), &Preset::MERGE, registry, spoken, children)
+        self.merges
+            .prove(exec(), &Preset::MERGE, registry, spoken, children)
     }
 
     fn verify(&self, statement: &Statement, proof: &MergeProof) -> Result<(), VerifyError> {
         let spoken = (statement, &self.publics[..]);
         let registry = &self.example.registry;
-        self.merges.verify(exec(), &Preset::MERGE, registry, spoken, proof)
+        self.merges
+            .verify(exec(), &Preset::MERGE, registry, spoken, proof)
+    }
+
+    /// What a prover makes of witnesses that were changed.
+    fn lied(
+        &self,
+        statement: &Statement,
+        children: &[Child<'_>],
+        lie: impl FnOnce(&mut [ChildWitness], &mut [Verified]),
+    ) -> Result<(), VerifyError> {
+        let spoken = (statement, &self.publics[..]);
+        let merged: Vec<bool> = children
+            .iter()
+            .map(|child| child.proof.level() > 0)
+            .collect();
+        let known = self
+            .merges
+            .known(statement, &self.publics, &merged)
+            .unwrap();
+        let prover = self.merges.prover(exec(), &self.example.registry, known);
+        let mut told = self.merges.told(spoken, children);
+        let mut witness = prover.witnesses(&told).unwrap();
+        lie(&mut witness, &mut told);
+        let preset = &Preset::MERGE;
+        let elements = prover.prove_witness(preset, witness, &told, &statement.bitfield);
+        let elements = elements.map_err(|error| match error {
+            ProveError::Statement(error) => error,
+            other => panic!("{other}"),
+        })?;
+        let level = statement.level;
+        self.verify(
+            statement,
+            &MergeProof {
+                level,
+                merged,
+                elements,
+            },
+        )
     }
 }
 
-fn leaf_child<'a>((proof, bitfield): &'a (SuccinctProof, Vec<bool>)) -> Child<'a> {
+fn leaf_child((proof, bitfield): &Leaf) -> Child<'_> {
     Child {
         proof: ChildProof::Leaf(proof),
         bitfield,
     }
 }
 
+fn merge_child<'a>(proof: &'a MergeProof, statement: &'a Statement) -> Child<'a> {
+    Child {
+        proof: ChildProof::Merge(proof),
+        bitfield: &statement.bitfield,
+    }
+}
+
 #[test]
-fn two_leaves_and_a_tree() {
+fn a_tree_to_level_four_names_the_union_and_stays_as_long() {
     let setup = &*SETUP;
-    let leaves = [setup.leaf(0..4), setup.leaf(2..6)];
-    let statement = setup.statement(0..6, 1);
-    let start = Instant::now();
-    let first = setup.prove(&statement, &leaves.each_ref().map(leaf_child)).unwrap();
-    println!("merged {:?}, {} elements", start.elapsed(), first.elements.len());
-    let start = Instant::now();
-    assert_eq!(setup.verify(&statement, &first), Ok(()));
-    println!("verified {:?}", start.elapsed());
-    let above = setup.statement(0..6, 2);
-    let children = [
-        Child {
-            proof: ChildProof::Merge(&first),
-            bitfield: &statement.bitfield,
-        },
-        leaf_child(&leaves[0]),
+    let single = leaf(&setup.example, 5..6);
+    let mut below = (setup.merge.clone(), setup.statement(0..6, 1));
+    assert_eq!(setup.verify(&below.1, &below.0), Ok(()));
+    // From here on one more leaf with each level; a merge of two, of a merge and a leaf, and of
+    // sets that overlap.
+    for level in 2..=LEVEL_MAX {
+        let statement = setup.statement(0..6, level);
+        let children = [merge_child(&below.0, &below.1), leaf_child(&single)];
+        let proof = setup.prove(&statement, &children).unwrap();
+        assert_eq!(setup.verify(&statement, &proof), Ok(()), "level {level}");
+        assert_eq!(proof.elements.len(), setup.merge.elements.len() + DEGREE);
+        for bit in [0, 5, 6] {
+            let mut other = statement.clone();
+            other.bitfield[bit] ^= true;
+            assert!(
+                setup.verify(&other, &proof).is_err(),
+                "level {level}, bit {bit}"
+            );
+        }
+        below = (proof, statement);
+    }
+    let beyond = setup.statement(0..6, LEVEL_MAX + 1);
+    let refused = setup.prove(&beyond, &[merge_child(&below.0, &below.1)]);
+    assert_eq!(refused, Err(ProveError::Statement(VerifyError::Level)));
+}
+
+/// A merge may claim fewer bits, and no other ones.
+#[test]
+fn a_merge_claims_bits_of_its_children_only() {
+    let setup = &*SETUP;
+    let children = setup.leaves.each_ref().map(leaf_child);
+    let fewer = setup.statement(1..3, 1);
+    let proof = setup.prove(&fewer, &children).unwrap();
+    assert_eq!(setup.verify(&fewer, &proof), Ok(()));
+    let more = setup.statement(0..6, 1);
+    let refused = setup.prove(&more, &children[..1]);
+    assert_eq!(refused, Err(ProveError::Statement(VerifyError::Children)));
+    // Nor does a prover that does not look get away with it.
+    assert_eq!(
+        setup.lied(&more, &children[..1], |_, _| ()),
+        Err(VerifyError::Children)
+    );
+}
+
+#[test]
+fn a_merge_is_of_one_statement_only() {
+    let setup = &*SETUP;
+    let changes: [fn(&mut Statement); 6] = [
+        |s| s.slot ^= 1,
+        |s| s.message[3] += Fp::ONE,
+        |s| s.set += 1,
+        |s| s.committee += 1,
+        |s| s.registry[7] += Fp::ONE,
+        |s| s.bitfield[2] = false,
     ];
-    let second = setup.prove(&above, &children).unwrap();
-    assert_eq!(setup.verify(&above, &second), Ok(()));
+    for (i, change) in changes.iter().enumerate() {
+        let mut statement = setup.statement(0..6, 1);
+        change(&mut statement);
+        assert!(
+            setup.verify(&statement, &setup.merge).is_err(),
+            "change {i}"
+        );
+    }
+    let statement = setup.statement(0..6, 2);
+    assert_eq!(
+        setup.verify(&statement, &setup.merge),
+        Err(VerifyError::Level)
+    );
+    let relabelled = MergeProof {
+        level: 2,
+        ..setup.merge.clone()
+    };
+    assert!(setup.verify(&statement, &relabelled).is_err());
+    let statement = setup.statement(0..6, 1);
+    let kinds = MergeProof {
+        merged: vec![true, false],
+        ..setup.merge.clone()
+    };
+    let refused = setup.verify(&statement, &kinds);
+    assert!(
+        matches!(refused, Err(VerifyError::Length { .. })),
+        "{refused:?}"
+    );
+    let beyond = setup.statement(0..8, 1);
+    let refused = setup.verify(&beyond, &setup.merge);
+    assert_eq!(
+        refused,
+        Err(VerifyError::BitBeyondRegistry { bit: 7, size: 7 })
+    );
+    // One key of the registry is another: what is left of it has another value.
+    let mut rows: Vec<Vec<Fp>> = (0..7).map(|i| setup.example.registry.row(i)).collect();
+    rows[3][0] += Fp::ONE;
+    let registry = Registry::new(&rows, 8, REGISTRY_LOG2).unwrap();
+    let spoken = (&statement, &setup.publics[..]);
+    let refused = setup
+        .merges
+        .verify(exec(), &Preset::MERGE, &registry, spoken, &setup.merge);
+    assert_eq!(refused, Err(VerifyError::Registry));
+}
+
+/// A merge of other circuits, as an older version would have made it, is refused by the digest that
+/// stands for them, and so is one whose matrices are not those that the verifier evaluates.
+#[test]
+fn the_circuits_are_bound() {
+    let setup = &*SETUP;
+    assert_eq!(
+        setup.merges.key,
+        setup.merges.wiring.digest(),
+        "the pinned digest"
+    );
+    let mut other = Merges::new(setup.merges.relation);
+    other.key[0] += Fp::ONE;
+    let statement = setup.statement(0..6, 1);
+    let spoken = (&statement, &setup.publics[..]);
+    let registry = &setup.example.registry;
+    let refused = other.verify(exec(), &Preset::MERGE, registry, spoken, &setup.merge);
+    assert!(refused.is_err());
+    other.key = setup.merges.key;
+    other.wiring.change_an_entry();
+    let refused = other.verify(exec(), &Preset::MERGE, registry, spoken, &setup.merge);
+    assert_eq!(refused, Err(VerifyError::Wiring));
+    let children = setup.leaves.each_ref().map(leaf_child);
+    let proof = other.prove(exec(), &Preset::MERGE, registry, spoken, &children);
+    let refused = proof.map(|proof| setup.verify(&statement, &proof));
+    assert!(!matches!(refused, Ok(Ok(()))), "{refused:?}");
+}
+
+#[test]
+fn children_must_be_proofs_of_their_statements() {
+    let setup = &*SETUP;
+    let [first, second] = &setup.leaves;
+    let statement = setup.statement(0..6, 1);
+    let swapped = [
+        Child {
+            proof: ChildProof::Leaf(&first.0),
+            bitfield: &second.1,
+        },
+        leaf_child(second),
+    ];
+    let refused = setup.prove(&statement, &swapped);
+    let Err(ProveError::Statement(_) | ProveError::Child { child: 0, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    let mut moved = statement.clone();
+    moved.slot += 1;
+    let refused = setup.prove(&moved, &[leaf_child(first), leaf_child(second)]);
+    assert!(
+        matches!(refused, Err(ProveError::Child { child: 0, .. })),
+        "{refused:?}"
+    );
+    let groups = SuccinctProof {
+        groups: LEAF_GROUPS_MAX + 1,
+        elements: Vec::new(),
+    };
+    let refused = setup.prove(&statement, &[leaf_child(&(groups, first.1.clone()))]);
+    assert!(
+        matches!(refused, Err(ProveError::Capacity { .. })),
+        "{refused:?}"
+    );
+    let none = setup.prove(&statement, &[]);
+    let count = VerifyError::ChildCount {
+        got: 0,
+        max: CHILDREN_MAX,
+    };
+    assert_eq!(none, Err(ProveError::Statement(count)));
+}
+
+/// Each class of cells, changed after the fact: the claim that binds it, or the row, is false.
+#[test]
+fn a_witness_that_was_changed_proves_nothing() {
+    let setup = &*SETUP;
+    let statement = setup.statement(0..6, 2);
+    let below = setup.statement(0..6, 1);
+    let children = [
+        merge_child(&setup.merge, &below),
+        leaf_child(&setup.leaves[0]),
+    ];
+    let cell = |child: usize, cell: usize| {
+        setup.lied(&statement, &children, |witness, _| {
+            witness[child].cells[cell] += Fp::ONE;
+        })
+    };
+    let at = Inputs {
+        publics: setup.publics.len(),
+    };
+    for child in [0, 1] {
+        // The constant one, with which a child could be switched off, and other inputs.
+        assert_eq!(cell(child, layout::input(0)), Err(VerifyError::Rows));
+        for input in [1, at.slot(), at.registry(), at.level(), at.key(), at.end()] {
+            let refused = cell(child, layout::input(input));
+            assert!(refused.is_err(), "input {input} of child {child}");
+        }
+        assert_eq!(cell(child, layout::output(3)[2]), Err(VerifyError::Rows));
+        assert!(cell(child, layout::word(5)).is_err());
+        for at in [0, 1000, 100_000, 200_000] {
+            let refused = cell(child, layout::LAYOUT.free + at);
+            assert!(refused.is_err(), "variable {at} of child {child}");
+        }
+        let permuted = setup.lied(&statement, &children, |witness, _| {
+            witness[child].permuted[77][3] += Fp::ONE;
+        });
+        assert_eq!(permuted, Err(VerifyError::Weights));
+        // All cells zero: no row is violated, but the constant is.
+        let off = setup.lied(&statement, &children, |witness, _| {
+            witness[child].cells.fill(Fp::ZERO);
+            witness[child].permuted.clear();
+        });
+        assert_eq!(off, Err(VerifyError::Weights));
+        let bits = setup.lied(&statement, &children, |_, told| {
+            told[child].bits[5] ^= true;
+        });
+        assert_eq!(bits, Err(VerifyError::Weights));
+    }
+}
+
+/// No cell of the circuits is free: a change of any one violates a row, or enters a permutation.
+#[test]
+fn no_cell_of_a_child_is_free() {
+    let setup = &*SETUP;
+    let statement = setup.statement(0..6, 2);
+    let below = setup.statement(0..6, 1);
+    let children = [
+        leaf_child(&setup.leaves[0]),
+        merge_child(&setup.merge, &below),
+    ];
+    let spoken = (&statement, &setup.publics[..]);
+    let merged = [false, true];
+    let known = setup
+        .merges
+        .known(&statement, &setup.publics, &merged)
+        .unwrap();
+    let prover = setup.merges.prover(exec(), &setup.example.registry, known);
+    let witness = prover
+        .witnesses(&setup.merges.told(spoken, &children))
+        .unwrap();
+    for (plan, witness) in setup.merges.wiring.plans.iter().zip(&witness) {
+        let rows = &plan.rows;
+        let mut values = [(); 3].map(|()| vec![Ext::ZERO; 1 << PRODUCTS_LOG2]);
+        for (values, matrix) in values.iter_mut().zip(&rows.products) {
+            for entry in matrix {
+                values[entry.row as usize] += entry.factor * witness.cells[entry.cell as usize];
+            }
+        }
+        let [a, b, c] = &values;
+        assert!(
+            (0..a.len()).all(|r| a[r] * b[r] == c[r]),
+            "an honest witness"
+        );
+        let mut bound = vec![false; plan.layout.cells];
+        for entry in rows.inputs.iter().chain(&rows.outputs) {
+            bound[entry.cell as usize] = true;
+        }
+        // For each cell and row what the cell adds to A, B and C.
+        let mut added: Vec<(u32, u32, usize, Ext)> = Vec::new();
+        for (k, matrix) in rows.products.iter().enumerate() {
+            let entries = matrix.iter().filter(|entry| !bound[entry.cell as usize]);
+            added.extend(entries.map(|entry| (entry.cell, entry.row, k, entry.factor)));
+        }
+        added.sort_by_key(|(cell, row, ..)| (*cell, *row));
+        for of_row in added.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
+            let row = of_row[0].1 as usize;
+            let mut changed = [a[row], b[row], c[row]];
+            for (_, _, k, factor) in of_row {
+                changed[*k] += *factor * Fp::new(3);
+            }
+            if changed[0] * changed[1] != changed[2] {
+                bound[of_row[0].0 as usize] = true;
+            }
+        }
+        let free: Vec<usize> = (layout::LAYOUT.free..plan.end)
+            .filter(|i| !bound[*i])
+            .collect();
+        assert!(
+            free.is_empty(),
+            "{} free cells: {:?}",
+            free.len(),
+            &free[..free.len().min(9)]
+        );
+    }
+}
+
+#[test]
+fn bytes_have_one_form() {
+    let setup = &*SETUP;
+    let preset = &Preset::MERGE;
+    let bytes = setup.merges.to_bytes(preset, &setup.merge);
+    assert!(is_merge(&bytes));
+    assert_eq!(
+        setup.merges.from_bytes(preset, &bytes),
+        Ok(setup.merge.clone())
+    );
+    let statement = setup.statement(0..6, 1);
+    let mut changed = 0;
+    for at in (0..40).chain((40..bytes.len()).step_by(bytes.len() / 60)) {
+        let mut other = bytes.clone();
+        other[at] ^= 1 << (at % 8);
+        let Ok(proof) = setup.merges.from_bytes(preset, &other) else {
+            continue;
+        };
+        changed += 1;
+        assert!(setup.verify(&statement, &proof).is_err(), "byte {at}");
+    }
+    assert!(changed > 50);
+    for len in [0, 8, 12, bytes.len() - 1] {
+        assert!(setup.merges.from_bytes(preset, &bytes[..len]).is_err());
+    }
+    assert!(
+        setup
+            .merges
+            .from_bytes(preset, &[bytes.clone(), vec![0]].concat())
+            .is_err()
+    );
+}
+
+/// The circuits refuse what the verifiers refuse, and for the same reason: the number of mutations is the
+/// environment's MUTATIONS, or few.
+#[test]
+fn circuits_and_verifiers_agree_on_mutated_proofs() {
+    let setup = &*SETUP;
+    let count = std::env::var("MUTATIONS")
+        .ok()
+        .and_then(|count| count.parse().ok());
+    let statement = setup.statement(0..6, 2);
+    let below = setup.statement(0..6, 1);
+    let spoken = (&statement, &setup.publics[..]);
+    let known = setup
+        .merges
+        .known(&statement, &setup.publics, &[false])
+        .unwrap();
+    let prover = setup.merges.prover(exec(), &setup.example.registry, known);
+    let mut random = Random::new(17);
+    let mut refused = 0;
+    for i in 0..count.unwrap_or(60) {
+        let (index, delta) = (random.fp().canonical() as usize, random.fp());
+        let (circuit, native) = match i % 2 {
+            0 => {
+                let (mut leaf, bitfield) = setup.leaves[0].clone();
+                let at = index % leaf.elements.len();
+                leaf.elements[at] += delta;
+                let told = setup
+                    .merges
+                    .told(spoken, &[leaf_child(&(leaf.clone(), bitfield))]);
+                let circuit = prover.witness(&told[0]).map(|_| ());
+                let of_leaf = setup.statement(0..4, 0);
+                let public = setup
+                    .example
+                    .chains
+                    .public(&of_leaf, &setup.example.registry);
+                let relation = setup.merges.relation;
+                let preset = &Preset::FAST;
+                (
+                    circuit,
+                    verify_succinct_on(exec(), relation, preset, &public, &leaf),
+                )
+            }
+            _ => {
+                let mut merge = setup.merge.clone();
+                let at = index % merge.elements.len();
+                merge.elements[at] += delta;
+                let told = setup.merges.told(spoken, &[merge_child(&merge, &below)]);
+                let circuit = prover.witness(&told[0]).map(|_| ());
+                (circuit, setup.verify(&below, &merge))
+            }
+        };
+        // Values of registry, bitfield and wiring are outputs of a circuit: whoever has a root
+        // looks at them.
+        let public = [
+            VerifyError::Registry,
+            VerifyError::Bitfield,
+            VerifyError::Wiring,
+        ];
+        match native {
+            Err(error) if public.contains(&error) => {}
+            native => assert_eq!(circuit, native, "mutation {i} at {index}"),
+        }
+        refused += usize::from(circuit.is_err());
+    }
+    println!("{refused} refused");
+    assert!(refused > 50);
 }

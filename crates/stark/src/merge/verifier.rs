@@ -3,7 +3,7 @@
 use super::layout::{
     CELLS_LOG2, CHILD_LOG2, CHILDREN_MAX, COLUMN_SLICES, FIXED_ROWS, INPUT_ROWS, KEY_LOG2,
     LANES_LOG2, OUTPUTS, PERMUTATIONS_LOG2, PLACES_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, ROWS_LOG2,
-    WIRING_LOG2, WORD_LOG2, WORD_ROWS, WORDS_LOG2, coordinates, fixed_column, units,
+    SLICE_LOG2, WIRING_LOG2, WORD_LOG2, WORD_ROWS, WORDS_LOG2, coordinates, fixed_column, units,
 };
 use super::residual::{RegistryClaims, WiringClaims, wiring_weights};
 use super::weights::{Claim, Claims, Column, Part};
@@ -109,7 +109,9 @@ pub(super) fn header<B: Copy + std::ops::Add<Output = B>>(
     let mut block = [constant(Fp::ZERO); DIGEST];
     block[1] = used.iter().fold(block[1], |sum, used| sum + *used);
     block[2] = constant(Fp::new(KIND_MERGE));
-    block[3..3 + merged.len()].copy_from_slice(merged);
+    // Which children are merges, as the bits of a number.
+    let bits = merged.iter().rev();
+    block[3] = bits.fold(block[3], |sum, merged| sum + sum + *merged);
     block
 }
 
@@ -161,8 +163,7 @@ pub(super) fn read_argued<A: Arith>(
     channel.absorb(&known.digest);
     let header = header(&known.used, &known.merged, |x| channel.arith.base(x));
     channel.absorb(&header);
-    let commitment =
-        whir::read_commitment(&mut channel, &preset.oracles[0], coordinates(preset))?;
+    let commitment = whir::read_commitment(&mut channel, &preset.oracles[0], coordinates(preset))?;
     let mut reader = Reader {
         channel,
         known,
@@ -387,7 +388,10 @@ impl<A: Arith> Reader<'_, A> {
         debug_assert_eq!(places.len(), 1 << PLACES_LOG2);
         let basis = lagrange(arith, at.z);
         let rows = (0..places.len() * ROWS).map(|row| places[row / ROWS] * basis[row % ROWS]);
-        (child_weights(arith, &self.known.used, child), rows.collect())
+        (
+            child_weights(arith, &self.known.used, child),
+            rows.collect(),
+        )
     }
 
     /// The rows (A·z)(B·z) = C·z of all children.
@@ -500,8 +504,6 @@ impl<A: Arith> Reader<'_, A> {
 /// Where states of permutations are claimed, and their values.
 type AtPoint<E> = (Point<E>, Vec<E>);
 
-use super::layout::SLICE_LOG2;
 const _: () = assert!(PLACES_LOG2 + ROWS.ilog2() as usize == ROWS_LOG2);
 const _: () = assert!(ROWS_LOG2 + LANES_LOG2 == PERMUTATIONS_LOG2);
-const _: () = assert!(3 + CHILDREN_MAX <= DIGEST);
 const _: () = assert!(1 << WORD_LOG2 == 16);

@@ -1,14 +1,17 @@
 //! The circuits of children and their matrices: built once, the same for all merges.
 
+use std::collections::BTreeMap;
+
 use super::child::{Header, LEAF_GROUPS_MAX, Setting, Told, record};
-use super::layout::{
-    CELLS_LOG2, CHILDREN_MAX, LAYOUT, PARTS_LOG2, PRODUCTS_LOG2, SLICE_LOG2, SLICES,
-};
+use super::layout::{CELLS_LOG2, CHILDREN_MAX, PARTS_LOG2, PRODUCTS_LOG2, SLICE_LOG2, SLICES};
+use super::residual::CIRCUITS;
 use crate::arith::DIGEST;
-use crate::circuit::{Circuit, Entry, Plan, Recorder};
+use crate::chains::Parameters;
+use crate::circuit::{Circuit, Entry, Layout, Plan, Recorder};
 use crate::exec::{Exec, Stopped};
-use crate::extension::Ext;
+use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
+use crate::kernel::Backend;
 use crate::merkle::{self, Digest};
 use crate::multilinear::eq_table;
 use crate::relation::Relation;
@@ -19,13 +22,42 @@ use crate::whir::Preset;
 /// Matrices of a circuit: inputs and outputs of permutations, A, B and C.
 pub(super) const MATRICES: usize = 5;
 
-/// Entries that one task walks through.
-const TASK: usize = 1 << 16;
+/// The digest of the circuits of the compact set's proofs: a test computes it.
+const COMPACT_KEY: [u32; DIGEST] = [
+    1250714639, 1667770646, 42840151, 171834029, 643409518, 449212061, 1047048161, 1256910326,
+];
+
+/// The number of the compact set's relation.
+const COMPACT: u32 = Parameters::COMPACT.id;
+
+/// Terms that one task walks through.
+const TASK: usize = 1 << 15;
+
+/// scale · X^power · (a cell, or a variable) in a row.
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    row: u32,
+    /// A cell, or the place of a variable in the matrix' list.
+    at: u32,
+    scale: Fp,
+    power: u8,
+    variable: bool,
+}
+
+/// A sparse matrix, ascending in rows. Most of its entries belong to variables of five cells, whose
+/// coefficients are 1, X, …, X^4 times one: they are one term.
+#[derive(Clone, Debug, Default)]
+struct Matrix {
+    /// The first cells of the variables.
+    variables: Vec<u32>,
+    terms: Vec<Term>,
+}
 
 /// Both circuits: that of leaves, that of merges.
 #[derive(Debug)]
 pub(super) struct Wiring {
     pub(super) plans: [Plan; 2],
+    matrices: Vec<Matrix>,
 }
 
 /// The number of a matrix among all.
@@ -33,12 +65,154 @@ pub(super) fn number(circuit: usize, matrix: usize) -> usize {
     circuit << PARTS_LOG2 | matrix
 }
 
+/// X · x.
+fn times_x(x: Ext) -> Ext {
+    let [a, b, c, d, e] = x.0;
+    Ext([e, a, b - e, c, d])
+}
+
+/// scale · X^power · x.
+fn scaled(x: Ext, term: &Term) -> Ext {
+    let mut x = x;
+    for _ in 0..term.power {
+        x = times_x(x);
+    }
+    match term.scale {
+        Fp::ONE => x,
+        scale => x.scale(scale),
+    }
+}
+
+/// The value of a variable: Σ_t X^t·x_t.
+fn variable(x: &[Ext]) -> Ext {
+    let (last, rest) = x
+        .split_last()
+        .map_or((Ext::ZERO, x), |(x, rest)| (*x, rest));
+    rest.iter().rev().fold(last, |sum, x| times_x(sum) + *x)
+}
+
+impl Matrix {
+    fn new(entries: &[Entry]) -> Matrix {
+        let mut matrix = Matrix::default();
+        let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut rest = entries;
+        while let Some(first) = rest.first() {
+            let of_variable = rest.get(..DEGREE).filter(|five| {
+                let mut factor = first.factor;
+                five.iter().enumerate().all(|(t, entry)| {
+                    let same = entry.row == first.row && entry.cell == first.cell + t as u32;
+                    let fits = same && entry.factor == factor;
+                    factor = times_x(factor);
+                    fits
+                })
+            });
+            let (at, used) = match of_variable {
+                None => (first.cell, 1),
+                Some(_) => {
+                    let next = matrix.variables.len() as u32;
+                    let number = *numbers.entry(first.cell).or_insert(next);
+                    if number == next {
+                        matrix.variables.push(first.cell);
+                    }
+                    (number, DEGREE)
+                }
+            };
+            for (power, scale) in first.factor.0.into_iter().enumerate() {
+                if scale != Fp::ZERO {
+                    matrix.terms.push(Term {
+                        row: first.row,
+                        at,
+                        scale,
+                        power: power as u8,
+                        variable: used > 1,
+                    });
+                }
+            }
+            rest = &rest[used..];
+        }
+        matrix
+    }
+
+    /// The values of the variables.
+    fn variables_of(&self, cells: &[Ext]) -> Vec<Ext> {
+        let of_variable = |first: &u32| variable(&cells[*first as usize..][..DEGREE]);
+        self.variables.iter().map(of_variable).collect()
+    }
+
+    /// Matrix · cells.
+    fn rows(&self, cells: &[Ext]) -> Vec<Ext> {
+        let variables = self.variables_of(cells);
+        let mut out = vec![Ext::ZERO; 1 << PRODUCTS_LOG2];
+        for term in &self.terms {
+            let values = if term.variable { &variables[..] } else { cells };
+            out[term.row as usize] += scaled(values[term.at as usize], term);
+        }
+        out
+    }
+
+    /// Matrix · cells of base elements.
+    fn base_rows(&self, cells: &[Fp]) -> Vec<Ext> {
+        let mut out = vec![Ext::ZERO; 1 << PRODUCTS_LOG2];
+        for term in &self.terms {
+            let at = term.at as usize;
+            let value = match term.variable {
+                true => {
+                    let first = self.variables[at] as usize;
+                    Ext(std::array::from_fn(|t| cells[first + t]))
+                }
+                false => Ext::from(cells[at]),
+            };
+            out[term.row as usize] += scaled(value, term);
+        }
+        out
+    }
+
+    /// Rows · matrix, for the cells that circuits use.
+    fn cells(&self, rows: &[Ext]) -> Vec<Ext> {
+        let mut out = vec![Ext::ZERO; SLICES << SLICE_LOG2];
+        let mut variables = vec![Ext::ZERO; self.variables.len()];
+        for term in &self.terms {
+            let value = scaled(rows[term.row as usize], term);
+            match term.variable {
+                true => variables[term.at as usize] += value,
+                false => out[term.at as usize] += value,
+            }
+        }
+        for (first, value) in self.variables.iter().zip(variables) {
+            let mut value = value;
+            for out in &mut out[*first as usize..][..DEGREE] {
+                *out += value;
+                value = times_x(value);
+            }
+        }
+        out
+    }
+
+    /// Rows · matrix · cells.
+    fn at(&self, exec: Exec<'_>, rows: &[Ext], cells: &[Ext]) -> Ext {
+        let variables = self.variables_of(cells);
+        let sums = exec.map(self.terms.len().div_ceil(TASK), |i| {
+            let end = self.terms.len().min((i + 1) * TASK);
+            let mut total = Ext::ZERO;
+            for row in self.terms[i * TASK..end].chunk_by(|a, b| a.row == b.row) {
+                let value = |term: &Term| {
+                    let values = if term.variable { &variables[..] } else { cells };
+                    scaled(values[term.at as usize], term)
+                };
+                total += rows[row[0].row as usize] * row.iter().map(value).sum::<Ext>();
+            }
+            total
+        });
+        sums.into_iter().sum()
+    }
+}
+
 impl Wiring {
     /// The circuits that verify proofs of a relation, and merges of such.
     ///
     /// # Panics
     /// If a circuit does not fit its layout: the relation is wrong as a program.
-    pub(super) fn new(setting: &Setting<'_>) -> Wiring {
+    pub(super) fn new(setting: &Setting<'_>, layout: Layout) -> Wiring {
         let headers = [
             Header::Leaf {
                 groups: LEAF_GROUPS_MAX,
@@ -49,7 +223,7 @@ impl Wiring {
             },
         ];
         let plans = headers.map(|header| {
-            let circuit = Circuit::building(LAYOUT);
+            let circuit = Circuit::building(layout);
             let told = Told {
                 inputs: Vec::new(),
                 words: Vec::new(),
@@ -59,64 +233,51 @@ impl Wiring {
             assert_eq!(recorded, Ok(()), "a circuit that is built refuses nothing");
             circuit.plan()
         });
-        for plan in &plans {
-            assert!(plan.end <= SLICES << SLICE_LOG2, "{} cells", plan.end);
+        let matrices = plans.iter().flat_map(|plan| {
+            let all = entries(plan).into_iter();
+            all.map(Matrix::new).collect::<Vec<_>>()
+        });
+        Wiring {
+            matrices: matrices.collect(),
+            plans,
         }
-        Wiring { plans }
     }
 
-    /// The entries of a matrix.
-    pub(super) fn entries(&self, circuit: usize, matrix: usize) -> &[Entry] {
-        let rows = &self.plans[circuit].rows;
-        match matrix {
-            0 => &rows.inputs,
-            1 => &rows.outputs,
-            _ => &rows.products[matrix - 2],
-        }
+    fn matrix(&self, circuit: usize, matrix: usize) -> &Matrix {
+        &self.matrices[circuit * MATRICES + matrix]
     }
 
     /// Σ_cell 𝓜(row, cell)·weight(cell) for all rows of a matrix.
-    pub(super) fn rows(&self, circuit: usize, matrix: usize, cells: &[Ext]) -> Vec<Ext> {
-        let mut out = vec![Ext::ZERO; 1 << PRODUCTS_LOG2];
-        for entry in self.entries(circuit, matrix) {
-            out[entry.row as usize] += entry.factor * cells[entry.cell as usize];
-        }
-        out
+    pub(super) fn rows(&self, circuit: usize, matrix: usize, cells: &[Ext]) -> Planes {
+        Planes::from_exts(&self.matrix(circuit, matrix).rows(cells))
     }
 
     /// The same of base elements.
     pub(super) fn base_rows(&self, circuit: usize, matrix: usize, cells: &[Fp]) -> Planes {
-        let mut out = vec![Ext::ZERO; 1 << PRODUCTS_LOG2];
-        for entry in self.entries(circuit, matrix) {
-            out[entry.row as usize] += entry.factor * cells[entry.cell as usize];
-        }
-        Planes::from_exts(&out)
+        Planes::from_exts(&self.matrix(circuit, matrix).base_rows(cells))
     }
 
     /// Σ_row weight(row)·𝓜(row, cell) for all cells that circuits use.
-    pub(super) fn cells(&self, circuit: usize, matrix: usize, rows: &[Ext]) -> Vec<Ext> {
-        let mut out = vec![Ext::ZERO; SLICES << SLICE_LOG2];
-        for entry in self.entries(circuit, matrix) {
-            out[entry.cell as usize] += entry.factor * rows[entry.row as usize];
-        }
-        out
+    pub(super) fn cells(&self, circuit: usize, matrix: usize, rows: &[Ext]) -> Planes {
+        Planes::from_exts(&self.matrix(circuit, matrix).cells(rows))
     }
 
     /// All matrices as one polynomial, at a point of rows: a value for each cell.
-    pub(super) fn at_row(&self, exec: Exec<'_>, point: &[Ext]) -> Result<Vec<Ext>, Stopped> {
+    pub(super) fn at_row(&self, exec: Exec<'_>, point: &[Ext]) -> Result<Planes, Stopped> {
         let (of_matrix, of_row) = point.split_at(1 + PARTS_LOG2);
         let (matrices, rows) = (eq_table(Ext::ONE, of_matrix), eq_table(Ext::ONE, of_row));
-        let parts = exec.try_map(2 * MATRICES, |i| {
+        let parts = exec.try_map(CIRCUITS * MATRICES, |i| {
             let (circuit, matrix) = (i / MATRICES, i % MATRICES);
             (number(circuit, matrix), self.cells(circuit, matrix, &rows))
         })?;
-        let mut out = vec![Ext::ZERO; 1 << CELLS_LOG2];
-        for (number, part) in parts {
-            for (out, x) in out.iter_mut().zip(part) {
-                *out += matrices[number] * x;
-            }
+        let mut out = Planes::zero(SLICES << SLICE_LOG2);
+        let backend = exec.backend_for(out.len());
+        for (number, part) in &parts {
+            out.add_scaled(backend, part, matrices[*number]);
         }
-        Ok(out)
+        let mut all = Planes::zero(1 << CELLS_LOG2);
+        all.add_at(0, &out);
+        Ok(all)
     }
 
     /// The polynomial at a point of rows and one of cells.
@@ -124,27 +285,37 @@ impl Wiring {
         let (of_matrix, of_row) = row.split_at(1 + PARTS_LOG2);
         let (matrices, rows) = (eq_table(Ext::ONE, of_matrix), eq_table(Ext::ONE, of_row));
         let cells = eq_table(Ext::ONE, cell);
-        let mut total = Ext::ZERO;
-        for circuit in 0..2 {
-            for matrix in 0..MATRICES {
-                let entries = self.entries(circuit, matrix);
-                let parts = exec.map(entries.len().div_ceil(TASK), |i| {
-                    let end = entries.len().min((i + 1) * TASK);
-                    dot(&entries[i * TASK..end], &rows, &cells)
-                });
-                total += matrices[number(circuit, matrix)] * parts.into_iter().sum::<Ext>();
-            }
-        }
-        total
+        let all = self.matrices.iter().enumerate();
+        let values = all.map(|(i, matrix)| {
+            let weight = matrices[number(i / MATRICES, i % MATRICES)];
+            weight * matrix.at(exec, &rows, &cells)
+        });
+        values.sum()
     }
 
-    /// The digest of all entries: it stands in the transcript for the circuits.
-    pub(super) fn digest(&self, exec: Exec<'_>) -> Digest {
-        let all: Vec<(usize, &Entry)> = (0..2 * MATRICES)
-            .flat_map(|i| {
-                let entries = self.entries(i / MATRICES, i % MATRICES).iter();
-                entries.map(move |entry| (i, entry))
-            })
+    /// The digest of the circuits of a relation's proofs, which stands for them in the transcript.
+    pub(super) fn key(&self, relation: &Relation) -> Digest {
+        match relation.id {
+            COMPACT => COMPACT_KEY.map(Fp::new),
+            _ => self.digest(),
+        }
+    }
+
+    /// Changes one coefficient, as a prover with circuits of its own would.
+    #[cfg(test)]
+    pub(super) fn change_an_entry(&mut self) {
+        self.matrices[2].terms[100].scale += Fp::ONE;
+    }
+
+    /// The digest of all entries.
+    pub(super) fn digest(&self) -> Digest {
+        let exec = Exec::new(Backend::measured(), None);
+        let all: Vec<(usize, &Entry)> = self
+            .plans
+            .iter()
+            .flat_map(entries)
+            .enumerate()
+            .flat_map(|(i, entries)| entries.iter().map(move |entry| (i, entry)))
             .collect();
         let leaves = merkle::compress_all(exec, all.len().next_power_of_two(), |i| {
             let Some((matrix, entry)) = all.get(i) else {
@@ -158,21 +329,17 @@ impl Wiring {
                 Fp::new(entry.cell),
             ]);
             let mut factor = [Fp::ZERO; DIGEST];
-            factor[..entry.factor.0.len()].copy_from_slice(&entry.factor.0);
+            factor[..DEGREE].copy_from_slice(&entry.factor.0);
             (place, factor)
         });
         merkle::root(exec, leaves)
     }
 }
 
-/// Σ over entries, ascending in rows, of weight(row)·factor·weight(cell).
-fn dot(entries: &[Entry], rows: &[Ext], cells: &[Ext]) -> Ext {
-    let mut total = Ext::ZERO;
-    for row in entries.chunk_by(|a, b| a.row == b.row) {
-        let terms = row.iter().map(|e| e.factor * cells[e.cell as usize]);
-        total += rows[row[0].row as usize] * terms.sum::<Ext>();
-    }
-    total
+/// The entries of each matrix of a circuit.
+fn entries(plan: &Plan) -> [&[Entry]; MATRICES] {
+    let [a, b, c] = &plan.rows.products;
+    [&plan.rows.inputs, &plan.rows.outputs, a, b, c]
 }
 
 /// What circuits of a relation's proofs are made for.

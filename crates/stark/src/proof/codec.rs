@@ -17,7 +17,7 @@ use crate::whir::Preset;
 /// Bits of an element.
 const ELEMENT_BITS: usize = 31;
 
-const MAGIC: &[u8; 4] = b"AHP1";
+pub(crate) const MAGIC: &[u8; 4] = b"AHP1";
 
 /// Where the number of groups stands.
 const GROUPS_AT: usize = 8;
@@ -44,6 +44,14 @@ pub enum DecodeError {
         /// The groups.
         got: usize,
         /// Groups of the relation.
+        max: usize,
+    },
+    /// No children, or more than a merge has room for.
+    #[error("a merge of {got} proofs, 1 to {max} are possible")]
+    Children {
+        /// The children.
+        got: usize,
+        /// The limit.
         max: usize,
     },
     /// Another number of bytes than a proof of so many groups has.
@@ -90,7 +98,7 @@ fn header(relation: &Relation, preset: &Preset, groups: usize) -> Vec<u8> {
 }
 
 fn body_len(relation: &Relation, preset: &Preset, groups: usize) -> usize {
-    (succinct_elements(relation, preset, groups) * ELEMENT_BITS).div_ceil(8)
+    elements_bytes(succinct_elements(relation, preset, groups))
 }
 
 /// Bytes before the body.
@@ -103,19 +111,7 @@ impl SuccinctProof {
     /// The bytes.
     pub fn to_bytes(&self, relation: &Relation, preset: &Preset) -> Vec<u8> {
         let mut bytes = header(relation, preset, self.groups);
-        let (mut window, mut bits) = (0u64, 0);
-        for element in &self.elements {
-            window |= u64::from(element.canonical()) << bits;
-            bits += ELEMENT_BITS;
-            while bits >= 8 {
-                bytes.push(window as u8);
-                window >>= 8;
-                bits -= 8;
-            }
-        }
-        if bits > 0 {
-            bytes.push(window as u8);
-        }
+        write_elements(&mut bytes, &self.elements);
         bytes
     }
 
@@ -145,30 +141,64 @@ impl SuccinctProof {
             });
         }
         let (head, body) = bytes.split_at(header.len());
-        let pairs = head.iter().zip(&header).enumerate();
-        if let Some((index, (got, want))) = pairs.into_iter().find(|(_, (a, b))| a != b) {
-            return Err(DecodeError::Header {
-                index,
-                got: *got,
-                want: *want,
-            });
-        }
+        check_header(head, &header)?;
         let count = succinct_elements(relation, preset, groups);
-        let mut elements = Vec::with_capacity(count);
-        let (mut window, mut bits, mut rest) = (0u64, 0, body.iter());
-        for index in 0..count {
-            while bits < ELEMENT_BITS {
-                window |= u64::from(rest.next().copied().unwrap_or_default()) << bits;
-                bits += 8;
-            }
-            let word = window as u32 & ((1 << ELEMENT_BITS) - 1);
-            elements.push(Fp::from_canonical(word).ok_or(DecodeError::NonCanonical { index })?);
-            window >>= ELEMENT_BITS;
-            bits -= ELEMENT_BITS;
+        let elements = read_elements(body, count)?;
+        Ok(SuccinctProof { groups, elements })
+    }
+}
+
+/// Appends elements, 31 bits each, the lowest bit first; the last byte is filled with zeros.
+pub(crate) fn write_elements(bytes: &mut Vec<u8>, elements: &[Fp]) {
+    let (mut window, mut bits) = (0u64, 0);
+    for element in elements {
+        window |= u64::from(element.canonical()) << bits;
+        bits += ELEMENT_BITS;
+        while bits >= 8 {
+            bytes.push(window as u8);
+            window >>= 8;
+            bits -= 8;
         }
-        match window {
-            0 => Ok(SuccinctProof { groups, elements }),
-            _ => Err(DecodeError::Padding),
+    }
+    if bits > 0 {
+        bytes.push(window as u8);
+    }
+}
+
+/// Bytes of so many elements.
+pub(crate) fn elements_bytes(count: usize) -> usize {
+    (count * ELEMENT_BITS).div_ceil(8)
+}
+
+/// So many elements from as many bytes as they take.
+pub(crate) fn read_elements(body: &[u8], count: usize) -> Result<Vec<Fp>, DecodeError> {
+    let mut elements = Vec::with_capacity(count);
+    let (mut window, mut bits, mut rest) = (0u64, 0, body.iter());
+    for index in 0..count {
+        while bits < ELEMENT_BITS {
+            window |= u64::from(rest.next().copied().unwrap_or_default()) << bits;
+            bits += 8;
         }
+        let word = window as u32 & ((1 << ELEMENT_BITS) - 1);
+        elements.push(Fp::from_canonical(word).ok_or(DecodeError::NonCanonical { index })?);
+        window >>= ELEMENT_BITS;
+        bits -= ELEMENT_BITS;
+    }
+    match window {
+        0 => Ok(elements),
+        _ => Err(DecodeError::Padding),
+    }
+}
+
+/// Demands that a header be the expected one.
+pub(crate) fn check_header(head: &[u8], want: &[u8]) -> Result<(), DecodeError> {
+    let mut pairs = head.iter().zip(want).enumerate();
+    match pairs.find(|(_, (a, b))| a != b) {
+        Some((index, (got, want))) => Err(DecodeError::Header {
+            index,
+            got: *got,
+            want: *want,
+        }),
+        None => Ok(()),
     }
 }

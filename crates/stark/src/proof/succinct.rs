@@ -3,7 +3,9 @@
 use super::prover::{Sides, argue, begin as begin_proof};
 use super::reduce::{begin, parameters, read_arguments};
 use super::witness::{Run, Witness};
-use super::{Deferred, Known, Public, check_groups, check_public, check_statement, elements_argued};
+use super::{
+    Deferred, Known, Public, check_groups, check_public, check_statement, elements_argued,
+};
 use crate::arith::{Arith, Native};
 use crate::claims::Ledger;
 use crate::error::{ProveError, VerifyError};
@@ -97,7 +99,15 @@ pub(super) fn prove_committed(
     let coordinates = shape.slices_log2 + shape.slice_log2();
     whir::read_commitment(&mut channel, &preset.oracles[0], coordinates)?;
     let (ledger, _) = read_arguments(&mut channel, relation, &known)?;
-    open_ledger(&mut sender, exec, relation, preset, (committed, &numbers), committer, ledger)?;
+    open_ledger(
+        &mut sender,
+        exec,
+        relation,
+        preset,
+        (committed, &numbers),
+        committer,
+        ledger,
+    )?;
     Ok(sender.finish())
 }
 
@@ -120,7 +130,14 @@ fn open_ledger(
     let sample = (&committer.point[..], committer.slice_values);
     let weighted = (&claims[..], &gammas[..]);
     let rounds = Rounds::new(exec, &relation.shape, slices, weighted, sample)?;
-    whir::open(sender, exec, preset, (committer.oracle, slices.1), claim, rounds)?;
+    whir::open(
+        sender,
+        exec,
+        preset,
+        (committer.oracle, slices.1),
+        claim,
+        rounds,
+    )?;
     Ok(())
 }
 

@@ -60,7 +60,9 @@ impl Blocks {
             sums[*number] = sum;
         }
         let zero = Planes::zero(low.len());
-        let pairs = values.into_iter().map(|(number, x)| (number, [x, zero.clone()]));
+        let pairs = values
+            .into_iter()
+            .map(|(number, x)| (number, [x, zero.clone()]));
         let blocks = Blocks::new(coordinates, pairs.collect());
         Ok(blocks.with(Outer { top, low, sums }))
     }
@@ -103,7 +105,10 @@ impl Blocks {
     pub(crate) fn sum(&self, exec: Exec<'_>) -> Result<Ext, Stopped> {
         let pairs: Vec<&Pair> = self.blocks.values().collect();
         let sums = exec.try_map(pairs.len(), |i| product(exec, pairs[i]))?;
-        let outer = self.outer.iter().flat_map(|outer| outer.top.iter().zip(&outer.sums));
+        let outer = self
+            .outer
+            .iter()
+            .flat_map(|outer| outer.top.iter().zip(&outer.sums));
         let outer: Ext = outer.map(|(top, sum)| *top * *sum).sum();
         Ok(outer + sums.into_iter().sum())
     }
@@ -207,6 +212,9 @@ impl OpenSlices for Blocks {
     }
 
     fn finish(mut self, _: Exec<'_>, _: &[Ext]) -> Result<[Planes; 2], Stopped> {
-        Ok(self.blocks.remove(&0).unwrap_or_else(|| [0, 1].map(Planes::zero)))
+        Ok(self
+            .blocks
+            .remove(&0)
+            .unwrap_or_else(|| [0, 1].map(Planes::zero)))
     }
 }

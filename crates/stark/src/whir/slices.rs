@@ -187,7 +187,6 @@ impl<'a> Rounds<'a> {
         }
         Ok(())
     }
-
 }
 
 impl OpenSlices for Rounds<'_> {

@@ -281,11 +281,7 @@ fn each_wrong_message_of_the_opening_is_refused() {
     let end = succinct_elements(relation, &SMALL, 1);
     let last = end - 6 * 10 - rows - 64 * DEGREE;
     for index in [last, last + 100, last + 64 * DEGREE - 1] {
-        assert_eq!(
-            lie(index),
-            Err(VerifyError::Weights),
-            "element {index}"
-        );
+        assert_eq!(lie(index), Err(VerifyError::Weights), "element {index}");
     }
 }
 
