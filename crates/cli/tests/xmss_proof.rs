@@ -59,11 +59,61 @@ fn a_proof_is_made_inspected_and_verified() {
     bench
         .run("proof inspect small.json")
         .expect(0, "the listed signers");
+    // Its signers are the registry: there is nothing to merge it with.
+    let merge = format!("merge proof.json small.json{COMPACT} --out merged.json");
+    bench.run(&merge).expect(2, "needs --keys");
+    bench
+        .run(&format!("{merge} --keys keys/public-keys.json"))
+        .expect(2, "");
+}
+
+/// Two proofs that overlap, and their merge with one of them again.
+#[test]
+fn proofs_merge_to_the_union_of_their_signers() {
+    let bench = Bench::new();
+    proved(&bench, "");
+    let keys = "--keys keys/public-keys.json";
+    let files: Vec<String> = fs::read_dir(bench.path("votes"))
+        .unwrap()
+        .map(|entry| format!("votes/{}", entry.unwrap().file_name().display()))
+        .collect();
+    let part = |files: &[String], out: &str| {
+        let files = files.join(" ");
+        bench
+            .run(&format!(
+                "aggregate {files}{COMPACT} --form proof {keys} --out {out}"
+            ))
+            .expect(0, "signers");
+    };
+    part(&files[..files.len() - 1], "a.json");
+    part(&files[1..], "b.json");
     bench
         .run(&format!(
-            "merge proof.json small.json{COMPACT} --out merged.json"
+            "merge a.json b.json{COMPACT} {keys} --out merged.json"
         ))
-        .expect(2, "proofs do not merge");
+        .expect(0, &format!("{} signers", files.len()));
+    bench
+        .run(&format!(
+            "merge merged.json a.json{COMPACT} {keys} --out again.json"
+        ))
+        .expect(0, &format!("{} signers", files.len()));
+    for file in ["merged.json", "again.json"] {
+        bench
+            .run(&format!("verify {file}{COMPACT} {keys}"))
+            .expect(0, "valid");
+    }
+    let mut lie = bench.json("a.json");
+    let honest = evidence(&lie);
+    let mut bytes = honest.clone();
+    bytes[honest.len() / 2] ^= 1;
+    lie["signature"] = json!(format!("0x{}", hex::encode(&bytes)));
+    fs::write(bench.path("lie.json"), lie.to_string()).unwrap();
+    bench
+        .run(&format!(
+            "merge lie.json b.json{COMPACT} {keys} --out no.json"
+        ))
+        .expect(1, "lie.json");
+    assert!(!bench.path("no.json").exists());
 }
 
 #[test]

@@ -18,6 +18,9 @@ pub const TAG_PROOF: u8 = 1;
 /// First byte of evidence that is a list of (support, proof) with disjoint supports.
 pub const TAG_PROOFS: u8 = 2;
 
+/// First byte of evidence that is one proof of proofs, whose supports may overlap.
+pub const TAG_MERGE: u8 = 3;
+
 /// Bytes of a list of `n` signatures.
 pub fn list_bytes(n: usize, signature_bytes: usize) -> usize {
     1 + n * signature_bytes

@@ -11,13 +11,14 @@
 //! | [`relation`], [`claims`] | what is proved, as data; what is left to open |
 //! | [`whir`] | the polynomial commitment |
 //! | [`proof`] | prover and verifier of a relation, over the polynomial commitment or over a transparent one; bytes |
+//! | `circuit`, [`merge`] | a verifier as rows and permutations; proofs that proofs hold |
 //! | [`statement`], [`chains`] | what is stated of a slot, and the relation of hash chains under trees |
 //! | [`security`] | the error of each step in bits, computed from the sizes |
 //!
 //! One binary serves all x86-64 machines: a [`Backend`] is chosen at run time and given to whatever
 //! computes; no level gives other values than the portable one, and no number of threads does.
 //!
-//! Proofs are succinct and not zero-knowledge; there is no recursion.
+//! Proofs are succinct and not zero-knowledge; proofs of proofs are in [`merge`].
 //!
 //! The lecture: what is proved, why it holds, and how sure that is.
 //!

@@ -1,10 +1,10 @@
 //! Collections as proofs: from the lists of a committee's cells to evidence, and back to a verdict.
 
 use alphorn_scheme::{Evidence, Part, Role, SchemeError, Statement, list};
-use alphorn_types::Bitfield;
+use alphorn_types::{Bitfield, Support};
 
 use crate::key::one_time_index;
-use crate::proof::{Claimed, ProofRegistry, Proofs, ProveError, Signed};
+use crate::proof::{Claimed, ProofError, ProofRegistry, Proofs, ProveError, Signed};
 use crate::registry::EpochKeys;
 use crate::signature::Signature;
 use alphorn_stark::Exec;
@@ -68,8 +68,7 @@ pub(crate) fn prove(
     exec: Exec<'_>,
     keys: &EpochKeys,
     statement: &Statement,
-    union: &Evidence,
-    parts: &[Part],
+    (union, parts): (&Evidence, &[Part]),
 ) -> Result<Evidence, SchemeError> {
     let unsupported = |what| SchemeError::Unsupported {
         scheme: "xmss",
@@ -117,6 +116,52 @@ pub(crate) fn prove(
     })?;
     Ok(Evidence {
         support: union.support.clone(),
+        bytes: bytes.into(),
+    })
+}
+
+/// The merge of proofs of the statement, and of what is proved beside them.
+pub(crate) fn merge(
+    proofs: &Proofs,
+    exec: Exec<'_>,
+    keys: &EpochKeys,
+    statement: &Statement,
+    (proved, listed): (&[&Part], Option<Evidence>),
+) -> Result<Evidence, SchemeError> {
+    let unsupported = |what| SchemeError::Unsupported {
+        scheme: "xmss",
+        what,
+    };
+    let (registry, slot) = place(keys, statement)
+        .ok_or_else(|| unsupported("merge proofs over a range that is no committee"))?;
+    let mut pieces: Vec<(Bitfield, &[u8])> = Vec::with_capacity(proved.len() + 1);
+    for (i, part) in proved.iter().enumerate() {
+        if part.offset != 0 || part.evidence.support.len() != registry.len() {
+            return Err(SchemeError::Malformed(i));
+        }
+        pieces.push((part.evidence.support.signers(), &part.evidence.bytes));
+    }
+    if let Some(listed) = &listed {
+        pieces.push((listed.support.signers(), &listed.bytes));
+    }
+    let mut signers = Bitfield::new(registry.len());
+    for (more, _) in &pieces {
+        more.iter_ones().for_each(|i| signers.set(i));
+    }
+    let pieces: Vec<(&Bitfield, &[u8])> = pieces.iter().map(|(s, bytes)| (s, *bytes)).collect();
+    let message = &statement.message;
+    let merged = proofs.merge_evidence(exec, registry, slot, message, &pieces);
+    let bytes = merged.map_err(|error| match error {
+        ProveError::Stopped => SchemeError::Stopped,
+        ProveError::Empty => SchemeError::Empty,
+        ProveError::Evidence { piece, .. } => SchemeError::Malformed(piece),
+        ProveError::Part { part, error } if !matches!(error, ProofError::TooLarge { .. }) => {
+            SchemeError::Malformed(part.min(proved.len() - 1))
+        }
+        _ => unsupported("merge these proofs: their set, size or level has no circuit"),
+    })?;
+    Ok(Evidence {
+        support: Support::from_bits(signers).into(),
         bytes: bytes.into(),
     })
 }

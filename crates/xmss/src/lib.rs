@@ -40,7 +40,7 @@ pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES, TREE_FILE_B
 pub use params::{BASE, Params, Set, UnknownSet};
 pub use proof::{
     Claimed, EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, PRESETS, Preset, ProofError,
-    ProofRegistry, ProofSizes, Proofs, ProveError, Signed, preset_of_evidence,
+    ProofPart, ProofRegistry, ProofSizes, Proofs, ProveError, Signed, preset_of_evidence,
 };
 pub use registry::{EpochKeys, Registry, Signers};
 pub use scheme::{COMMITTEE_MAX, Verdicts, Xmss};

@@ -8,11 +8,13 @@
 
 mod error;
 mod evidence;
+mod merge;
 mod registry;
 mod relation;
 #[cfg(test)]
 mod tests;
 
+use alphorn_stark::merge::is_merge;
 use alphorn_stark::proof::{
     PartSize, SuccinctProof, header_bytes, prove_succinct, succinct_elements, succinct_parts,
     verify_succinct_on,
@@ -24,6 +26,7 @@ use alphorn_types::Bitfield;
 pub use alphorn_stark::whir::Preset;
 pub use error::{ProofError, ProveError};
 pub use evidence::{EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, preset_of_evidence};
+pub use merge::ProofPart;
 pub use registry::ProofRegistry;
 use relation::SetRelation;
 
@@ -286,6 +289,9 @@ impl Proofs {
         bytes: &[u8],
     ) -> Result<(), ProofError> {
         self.check_claim(registry, claimed)?;
+        if is_merge(bytes) {
+            return self.verify_merge(Exec::new(backend, None), registry, claimed, bytes);
+        }
         let proof = self.decode(bytes)?;
         let groups = claimed.signers.count_ones().div_ceil(self.group());
         if proof.groups != groups {

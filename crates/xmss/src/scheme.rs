@@ -173,6 +173,7 @@ impl Scheme for Xmss {
     fn abilities(&self) -> Abilities {
         let (form, overlap) = match self.proofs {
             None => (Form::List, Overlap::Union),
+            Some(proofs) if proofs.merge_bytes_max() > 0 => (Form::Proof, Overlap::Union),
             Some(_) => (Form::Proof, Overlap::None),
         };
         Abilities {
@@ -402,7 +403,8 @@ impl Scheme for Xmss {
         list::aggregate(statement, votes, self.set.params().signature_bytes)
     }
 
-    /// The union of lists, as a list or as a proof. Proofs do not merge.
+    /// The union of lists, as a list or as a proof; proofs, with a proof of the lists among them, merge to
+    /// a proof of the union.
     fn combine(
         &self,
         keys: &EpochKeys,
@@ -411,23 +413,29 @@ impl Scheme for Xmss {
         _multiplicity_max: u8,
         ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
-        if parts
-            .iter()
-            .any(|part| self.proofs_of(part.layer).is_some())
+        let is_proof = |part: &Part| self.proofs_of(part.layer).is_some();
+        let pulse = Watched(ctx.pulse());
+        let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        if let Some(proofs) = &self.proofs
+            && parts.iter().any(is_proof)
         {
-            return Err(SchemeError::Unsupported {
-                scheme: "xmss",
-                what: "merge proofs: that needs recursion, which is not there",
-            });
+            let (proved, lists): (Vec<_>, Vec<_>) = parts.iter().partition(|part| is_proof(part));
+            let lists: Vec<Part> = lists.into_iter().cloned().collect();
+            let listed = match lists.is_empty() {
+                true => None,
+                false => {
+                    let each = self.set.params().signature_bytes;
+                    let union = list::union(statement, &lists, each)?;
+                    let all = (&union, &lists[..]);
+                    Some(collection::prove(proofs, exec, keys, statement, all)?)
+                }
+            };
+            return collection::merge(proofs, exec, keys, statement, (&proved, listed));
         }
         let union = list::union(statement, parts, self.set.params().signature_bytes)?;
         match self.proofs_of(statement.layer) {
             None => Ok(union),
-            Some(proofs) => {
-                let pulse = Watched(ctx.pulse());
-                let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
-                collection::prove(proofs, exec, keys, statement, &union, parts)
-            }
+            Some(proofs) => collection::prove(proofs, exec, keys, statement, (&union, parts)),
         }
     }
 }
@@ -619,20 +627,44 @@ mod tests {
     }
 
     #[test]
-    fn proofs_do_not_merge_and_a_stop_is_obeyed() {
+    fn proofs_merge_to_the_union_and_a_stop_is_obeyed() {
         let Small {
             scheme,
             keys,
             parts,
             statement,
         } = small();
-        let mut part = parts[0].clone();
-        part.layer = Layer::Collection;
-        let merged = scheme.combine(&keys, &statement, &[part], 1, &mut Ctx::single(&mut ()));
-        assert!(
-            matches!(merged, Err(SchemeError::Unsupported { scheme: "xmss", .. })),
-            "{merged:?}"
-        );
+        let combine =
+            |parts: &[Part]| scheme.combine(&keys, &statement, parts, 1, &mut Ctx::single(&mut ()));
+        let proved = |evidence: Evidence| Part {
+            offset: 0,
+            layer: Layer::Collection,
+            evidence,
+        };
+        // Two proofs that overlap in a cell, and the list of the third cell.
+        let first = proved(combine(&parts[..2]).unwrap());
+        let second = proved(combine(&parts[1..2]).unwrap());
+        let merged = combine(&[first.clone(), second, parts[2].clone()]).unwrap();
+        assert_eq!(merged.support.signer_count(), 9);
+        assert_eq!(merged.bytes[0], list::TAG_MERGE);
+        let holds = |evidence: &Evidence| {
+            let claim = Claim::Group {
+                statement,
+                evidence: evidence.clone(),
+            };
+            let prepared = scheme.prepare(&keys, &[claim], &[0; 32], &mut Ctx::single(&mut ()));
+            scheme.check(&keys, &prepared, 0..1)
+        };
+        assert!(holds(&merged));
+        let mut fewer = merged.clone();
+        fewer.support = first.evidence.support.clone();
+        assert!(!holds(&fewer));
+        let mut broken = first;
+        let mut bytes = broken.evidence.bytes.to_vec();
+        bytes[90_000] ^= 1;
+        broken.evidence.bytes = bytes.into();
+        let refused = combine(&[proved(merged), broken]);
+        assert_eq!(refused, Err(SchemeError::Malformed(1)));
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
         let stop = alphorn_scheme::Stop::default();
         stop.stop();
@@ -654,7 +686,7 @@ mod tests {
         assert!(verify(1, 20_000) > 10 * verify(1, 1000));
         assert!(verify(1, 1000) < lists.cost(Op::VerifyCollections, 1, 1000).ns);
         let abilities = proofs.abilities();
-        assert_eq!(abilities.overlap, [Overlap::Union, Overlap::None]);
+        assert_eq!(abilities.overlap, [Overlap::Union, Overlap::Union]);
         assert_eq!(abilities.security.classical_bits, 120);
     }
 }

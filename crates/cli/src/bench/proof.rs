@@ -3,6 +3,7 @@
 //! The baseline is what a proof replaces: verifying all signatures in a batch, in the same run.
 
 mod costs;
+mod merges;
 mod peers;
 mod sizes;
 mod steps;
@@ -36,6 +37,7 @@ use world::World;
   alphorn bench proof --n 512..1472:64 --threads 2 --runs 3
   alphorn bench proof --n 1,1000 --threads 2 --steps
   alphorn bench proof --wide --threads 2 --runs 1
+  alphorn bench proof --children 2,4,7,16 --n 512 --threads 2
   alphorn bench proof --n 512,1000,1472 --threads 1 --emit-costs xmss-proof.json
 
 A case is a number of signatures, a preset, a kernel and a number of threads. `prove` is the median
@@ -45,6 +47,10 @@ as it is once an epoch. `list` is the verification of the same signatures in a b
 the case: what a proof saves its reader. Bytes are those of the wire. Memory is the most that the
 process had so far. Signatures and keys are those of different interop validators. --steps shows where
 the time of the fastest warm run went; JSON always has it.
+
+With --children proofs of --n signatures each (512 by default, at most 768), half of them in the next
+as well, are merged to one proof of the union, beside one proof of all the signatures and the
+verification of the children one by one; more than 7 are merged level by level.
 
 With --emit-costs the figures become the cost table of XMSS with collections as proofs, for the
 simulator: one thread, the first preset and the last kernel.
@@ -70,6 +76,10 @@ pub(crate) struct Args {
     /// One proof for up to 11328 signatures of the compact set, which is in no message
     #[arg(long, conflicts_with_all = ["preset", "emit_costs"])]
     wide: bool,
+    /// Merge so many proofs instead, a case each
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["wide", "emit_costs", "steps"],
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    children: Vec<u16>,
     /// Kernels: auto, portable, avx2 or avx512, a case each; or stark=LEVEL
     #[arg(
         long,
@@ -130,6 +140,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let machine = Machine::here(usize::from(threads_max), kernel_names);
     let provers = args.provers()?;
     let first = *provers.first().ok_or_else(|| anyhow!("no preset"))?;
+    if !args.children.is_empty() {
+        return run_merges(args, report, sink, &kernels, first, &machine);
+    }
     let sizes = args.sizes(first.signatures_max() as u32)?;
     let most = sizes.iter().copied().max().unwrap_or(1);
     let world = {
@@ -180,6 +193,63 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ("peers".to_owned(), peers::json()),
     ]);
     sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
+
+/// Measures merges in place of proofs.
+fn run_merges(
+    args: &Args,
+    report: Report,
+    sink: Sink,
+    kernels: &[Backend],
+    proofs: Proofs,
+    machine: &Machine,
+) -> Result<()> {
+    if proofs.merge_bytes_max() == 0 || proofs.preset().name != "fast" {
+        let (set, preset) = (args.set, proofs.preset().name);
+        return Err(anyhow!(
+            "--children --set {set} --preset {preset}: proofs of the set compact under the preset fast merge"
+        )
+        .into());
+    }
+    let sizes = match args.n.is_empty() {
+        true => vec![512],
+        false => args.sizes(proofs.mergeable_max() as u32)?,
+    };
+    let mut points = Vec::new();
+    for kernel in kernels {
+        for threads in &args.threads {
+            for n in &sizes {
+                points.extend(args.children.iter().map(|children| merges::Point {
+                    proofs,
+                    kernel: *kernel,
+                    threads: usize::from(*threads),
+                    signatures: *n as usize,
+                    children: usize::from(*children),
+                }));
+            }
+        }
+    }
+    let most = points.iter().map(merges::Point::validators).max();
+    let threads_max = args.threads.iter().copied().max().unwrap_or(1);
+    let pool = options::pool(usize::from(threads_max))?;
+    let validators = most.unwrap_or(1) as u32;
+    let world = World::new(args.set, validators, Backend::measured(), &pool)?;
+    sink.say(&machine.line());
+    let mut cases = Vec::with_capacity(points.len());
+    for point in points {
+        cases.push(merges::measure(&world, point, usize::from(args.runs))?);
+    }
+    sink.say(&format!("\n{}", merges::printed(&cases)));
+    let config = json!({
+        "set": args.set.name(),
+        "n": sizes,
+        "children": args.children,
+        "threads": args.threads,
+        "runs": args.runs,
+    });
+    let cases = cases.iter().map(merges::Figures::json).collect();
+    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    sink.write(&report.object(machine, "measured", &config, fields)?)
 }
 
 impl Args {

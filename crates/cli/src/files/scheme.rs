@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Names of the schemes on the command line.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +101,20 @@ pub(super) struct ToProve<'a, K> {
     pub(super) registry: &'a [K],
     /// Which of them signed.
     pub(super) support: &'a Support,
+}
+
+/// Proofs over one message, by positions in a registry.
+pub(super) struct ToMerge<'a, K> {
+    /// All keys of the file that names the signers.
+    pub(super) registry: &'a [K],
+    /// The slot, if keys sign once in each.
+    pub(super) slot: Option<u64>,
+    /// The message.
+    pub(super) message: &'a [u8],
+    /// Who signed, and the evidence.
+    pub(super) pieces: &'a [(Support, Vec<u8>)],
+    /// The files of the pieces.
+    pub(super) paths: &'a [PathBuf],
 }
 
 /// The slots of a scheme whose keys sign once in each.
@@ -263,6 +277,17 @@ pub(super) trait FileScheme: Sized {
     /// The evidence of a proof that all signatures exist. They hold: who calls this verified them.
     fn prove(&self, _what: &ToProve<'_, Self::Key>) -> Result<Vec<u8>> {
         Err(anyhow!("--form proof: {} has no proofs", Self::NAME).into())
+    }
+
+    /// The evidence of a proof that proofs hold, all of which are verified.
+    fn merge_proofs(&self, what: &ToMerge<'_, Self::Key>) -> Result<Vec<u8>> {
+        let path = what.paths.first().map(|path| path.display().to_string());
+        Err(anyhow!(
+            "{}: a proof, and proofs of {} do not merge: the signatures that another one would need are gone",
+            path.unwrap_or_default(),
+            Self::NAME
+        )
+        .into())
     }
 
     /// Decides each claim exactly as if it were alone; `Err` says what is wrong. `groups` are the

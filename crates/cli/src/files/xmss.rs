@@ -9,10 +9,10 @@ use super::input::Opened;
 use super::keystore::About;
 use super::output::{Access, Staged};
 use super::scheme::{
-    Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToProve, ToSign,
+    Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToMerge, ToProve, ToSign,
 };
 use super::secret::Secret;
-use super::xmss_proof::{Verifier, prove};
+use super::xmss_proof::{Verifier, merge, prove};
 use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
@@ -364,6 +364,10 @@ impl<P: SetType> FileScheme for Xmss<P> {
         let mut evidence = vec![list::TAG_LIST];
         evidence.extend(parts.concat());
         Ok(Some(evidence))
+    }
+
+    fn merge_proofs(&self, what: &ToMerge<'_, PublicKey>) -> Result<Vec<u8>> {
+        merge(P::SET, self.exec(), what)
     }
 
     fn prove(&self, what: &ToProve<'_, PublicKey>) -> Result<Vec<u8>> {

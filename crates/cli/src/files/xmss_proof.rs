@@ -5,13 +5,13 @@
 
 use super::document::{Document, Signers};
 use super::input::{LIST_BYTES_MAX, Opened};
-use super::scheme::ToProve;
+use super::scheme::{ToMerge, ToProve};
 use super::xmss::{CompactSet, ProdSet, SetType, TestSet, Xmss};
 use crate::error::{Error, Result};
 use alphorn_types::{Bitfield, Support};
 use alphorn_xmss::{
-    Claimed, Exec, ProofRegistry, Proofs, ProveError, PublicKey, Set, Signature, Signed,
-    preset_of_evidence,
+    Claimed, Exec, Preset, ProofError, ProofRegistry, Proofs, ProveError, PublicKey, Set,
+    Signature, Signed, preset_of_evidence,
 };
 use anyhow::anyhow;
 use std::path::Path;
@@ -58,6 +58,31 @@ pub(super) fn prove(
         .verify_evidence(exec, &registry, &claimed, &evidence)
         .map_err(|refused| Error::Check(format!("the new aggregate: {refused}")))?;
     Ok(evidence)
+}
+
+/// Merges proofs, all of which are verified.
+pub(super) fn merge(set: Set, exec: Exec<'_>, what: &ToMerge<'_, PublicKey>) -> Result<Vec<u8>> {
+    let proofs = Proofs::new(set, Preset::FAST);
+    let (slot, message) = signed(what.slot, what.message, set).map_err(|e| anyhow!(e))?;
+    let registry = proofs.registry(exec, what.registry.to_vec(), NUMBER)?;
+    let signers: Vec<Bitfield> = what.pieces.iter().map(|(s, _)| s.signers()).collect();
+    let pieces: Vec<(&Bitfield, &[u8])> = signers
+        .iter()
+        .zip(what.pieces)
+        .map(|(signers, (_, evidence))| (signers, &evidence[..]))
+        .collect();
+    let merged = proofs.merge_evidence(exec, &registry, slot, message, &pieces);
+    merged.map_err(|error| match &error {
+        // A proof that does not hold is a failed check, not a wrong use.
+        ProveError::Part {
+            part,
+            error: refused,
+        } if matches!(refused, ProofError::Refused(_)) => {
+            let path = what.paths.get(*part).map(|path| path.display().to_string());
+            Error::Check(format!("{}: {refused}", path.unwrap_or_default()))
+        }
+        _ => anyhow!(error).into(),
+    })
 }
 
 /// Verifies proofs; the registry of the last group is kept for the next claim.

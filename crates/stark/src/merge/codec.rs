@@ -48,6 +48,13 @@ impl Merges<'_> {
         bytes
     }
 
+    /// Bytes of a proof at most.
+    pub fn bytes_max(&self, preset: &Preset) -> usize {
+        let merged = [true; CHILDREN_MAX];
+        let header = self.header(preset, 0, &merged).len();
+        header + elements_bytes(self.elements(preset, &merged))
+    }
+
     /// The bytes of a proof.
     pub fn to_bytes(&self, preset: &Preset, proof: &MergeProof) -> Vec<u8> {
         let mut bytes = self.header(preset, proof.level, &proof.merged);

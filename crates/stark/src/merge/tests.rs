@@ -357,7 +357,7 @@ fn a_witness_that_was_changed_proves_nothing() {
         });
         assert_eq!(off, Err(VerifyError::Weights));
         let bits = setup.lied(&statement, &children, |_, told| {
-            told[child].bits[5] ^= true;
+            told[child].bits[0] ^= true;
         });
         assert_eq!(bits, Err(VerifyError::Weights));
     }

@@ -3,7 +3,7 @@
 //! `[magic "AHP1"][relation u8][preset u8][class u8][kind u8][groups u8][children u8][level u8][flags u8]`
 //! `[slices u16][their numbers][length u32][body]`, little-endian. A number is a u8, in the wide shape,
 //! which has more than 256, a u16. The class is 0 for at most 64
-//! slices and 1 above; kind, children, level and flags are 0. The body is a stream of 31-bit elements,
+//! slices and 1 above; kind, children, level and flags are 0 but in merges (see [`crate::merge`]). The body is a stream of 31-bit elements,
 //! lowest bit first, each below p, with zero bits at the end. Everything but the elements follows
 //! from relation, preset and groups, so a proof has one form.
 

@@ -109,7 +109,7 @@ pub(super) fn begin<A: Arith>(
     preset: u32,
 ) -> Channel<A> {
     let mut channel = Channel::new(arith, parameters(relation, preset));
-    // In place of the digest of a verification key, which only recursion has.
+    // In place of the digest of circuits, which only merges have.
     let none = [channel.arith.base(Fp::ZERO); DIGEST];
     channel.absorb(&none);
     channel.absorb(&known.digest);

@@ -67,6 +67,34 @@ pub enum ProveError {
         /// Their positions in the registry, ascending.
         positions: Vec<u32>,
     },
+    /// A proof that was to be merged is refused.
+    #[error("proof {part} cannot be merged: {error}")]
+    Part {
+        /// Its place among those to be merged.
+        part: usize,
+        /// Why.
+        error: ProofError,
+    },
+    /// Proofs of a set, or in a shape, that there are no circuits for.
+    #[error("proofs of the set {set} do not merge: there are circuits for the compact set only")]
+    Unmergeable {
+        /// The set.
+        set: Set,
+    },
+    /// A piece of evidence does not come to proofs.
+    #[error("evidence {piece}: {error}")]
+    Evidence {
+        /// Its place among those to be merged.
+        piece: usize,
+        /// What is wrong.
+        error: Box<super::EvidenceError>,
+    },
+    /// Merges are as high as they may be.
+    #[error("these proofs have been merged {max} times, and that is the most")]
+    Levels {
+        /// The limit.
+        max: u32,
+    },
     /// The computation was asked to end.
     #[error("stopped")]
     Stopped,
@@ -100,6 +128,20 @@ pub enum ProofError {
         got: Set,
         /// The set of the proofs.
         want: Set,
+    },
+    /// A merge of proofs of a set that there are no circuits for.
+    #[error("a merge of proofs of the set {set}: there are circuits for the compact set only")]
+    Unmergeable {
+        /// The set.
+        set: Set,
+    },
+    /// A proof of more signatures than the circuits of merges have room for.
+    #[error("a proof of {got} signatures, proofs of at most {max} can be merged")]
+    TooLarge {
+        /// The signatures.
+        got: usize,
+        /// The limit.
+        max: usize,
     },
     /// Signers over another number of members.
     #[error("signers of {got} members, the registry has {want}")]

@@ -4,13 +4,16 @@
 //! Tag 1, then a proof. Tag 2, then for each part the Rice code of its support over the registry
 //! (which ends itself) and its proof. The number of signers fixes the length of a proof, so there are
 //! no lengths. There are as few parts as the signers need, in the order of their first signers.
+//! Tag 3, then a merge of proofs, of any number of signers.
 
-use alphorn_scheme::list::{TAG_PROOF, TAG_PROOFS};
+use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS};
 use alphorn_types::support_code::{CellBounds, Reference, SupportCode, code_bytes_max};
 use alphorn_types::{Bitfield, Coding, DecodeError, Reader, Support};
 use thiserror::Error;
 
-use super::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, Signed, preset_of};
+use super::{
+    Claimed, Preset, ProofError, ProofPart, ProofRegistry, Proofs, ProveError, Signed, preset_of,
+};
 use alphorn_stark::Exec;
 
 /// Bytes of evidence of a whole registry, at most, whatever the set and the preset.
@@ -22,6 +25,8 @@ pub fn preset_of_evidence(registry: usize, bytes: &[u8]) -> Option<Preset> {
     let (tag, rest) = bytes.split_first()?;
     match *tag {
         TAG_PROOF => preset_of(rest),
+        // What is merged has this preset.
+        TAG_MERGE => Some(Preset::FAST),
         TAG_PROOFS => {
             let (cells, mut reader) = (cells(registry), Reader::new(rest));
             code(&cells).decode_prefix(&mut reader).ok()?;
@@ -106,7 +111,7 @@ impl Proofs {
             1 => 0,
             parts => parts * code_bytes_max(self.registry_max(), 1),
         };
-        1 + supports + parts * one + groups
+        (1 + supports + parts * one + groups).max(1 + self.merge_bytes_max())
     }
 
     /// Proves that members of a registry signed: see [`Proofs::prove`], for any number of signers.
@@ -136,6 +141,38 @@ impl Proofs {
             bytes.extend(prove(signed)?);
         }
         Ok(bytes)
+    }
+
+    /// Merges evidence over one statement, of signers that may overlap, to evidence of their union: see
+    /// [`Proofs::merge`], whose parts are all proofs of all pieces in order.
+    ///
+    /// # Errors
+    /// [`ProveError`], [`ProveError::Evidence`] for a piece that does not come to proofs.
+    pub fn merge_evidence(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        slot: u32,
+        message: &[u8; 32],
+        pieces: &[(&Bitfield, &[u8])],
+    ) -> Result<Vec<u8>, ProveError> {
+        let mut parts = Vec::new();
+        for (piece, (signers, bytes)) in pieces.iter().enumerate() {
+            let refused = |error| ProveError::Evidence {
+                piece,
+                error: Box::new(error),
+            };
+            parts.extend(self.evidence_parts(signers, bytes).map_err(refused)?);
+        }
+        let parts: Vec<ProofPart<'_>> = parts
+            .iter()
+            .map(|part| ProofPart {
+                signers: &part.signers,
+                proof: part.proof,
+            })
+            .collect();
+        let proof = self.merge(exec, registry, slot, message, &parts)?;
+        Ok([vec![TAG_MERGE], proof].concat())
     }
 
     /// Verifies evidence that exactly the named members of a registry signed; its parts on all
@@ -175,6 +212,12 @@ impl Proofs {
         signers: &Bitfield,
         bytes: &'a [u8],
     ) -> Result<Vec<EvidencePart<'a>>, EvidenceError> {
+        if let Some((&TAG_MERGE, proof)) = bytes.split_first() {
+            return Ok(vec![EvidencePart {
+                signers: signers.clone(),
+                proof,
+            }]);
+        }
         let count = signers.count_ones();
         let want = match count <= self.signatures_max() {
             true => TAG_PROOF,

@@ -1,0 +1,211 @@
+//! Proofs merged to one proof of the union of their signers: see [`alphorn_stark::merge`].
+
+use std::sync::LazyLock;
+
+use alphorn_stark::Exec;
+use alphorn_stark::merge::{CHILDREN_MAX, Child, ChildProof, LEVEL_MAX, Merges, is_merge};
+use alphorn_stark::proof::SuccinctProof;
+use alphorn_types::Bitfield;
+
+use super::relation::SetRelation;
+use super::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError};
+use crate::params::Set;
+
+static COMPACT: LazyLock<Merges<'static>> =
+    LazyLock::new(|| Merges::new(SetRelation::of(Set::Compact).relation()));
+
+/// A proof with the members of its registry that it says signed.
+#[derive(Clone, Copy, Debug)]
+pub struct ProofPart<'a> {
+    /// Who signed.
+    pub signers: &'a Bitfield,
+    /// The bytes of the proof.
+    pub proof: &'a [u8],
+}
+
+/// A proof that was decoded.
+enum Decoded {
+    Leaf(SuccinctProof),
+    Merge(alphorn_stark::merge::MergeProof),
+}
+
+impl Decoded {
+    fn child(&self) -> ChildProof<'_> {
+        match self {
+            Decoded::Leaf(proof) => ChildProof::Leaf(proof),
+            Decoded::Merge(proof) => ChildProof::Merge(proof),
+        }
+    }
+}
+
+impl Proofs {
+    /// Signatures of a proof at most that can be merged.
+    pub fn mergeable_max(&self) -> usize {
+        alphorn_stark::merge::LEAF_GROUPS_MAX * self.group()
+    }
+
+    /// Proofs of one merge at most; more are merged level by level.
+    pub fn children_max(&self) -> usize {
+        CHILDREN_MAX
+    }
+
+    /// Bytes of a merge at most.
+    pub fn merge_bytes_max(&self) -> usize {
+        match self.merges() {
+            Ok(merges) => merges.bytes_max(&Preset::MERGE),
+            Err(_) => 0,
+        }
+    }
+
+    /// The circuits; made once, which takes about a second.
+    fn merges(&self) -> Result<&'static Merges<'static>, ProveError> {
+        match (self.set, self.preset.id == Preset::WIDE.id) {
+            (Set::Compact, false) => Ok(&COMPACT),
+            _ => Err(ProveError::Unmergeable { set: self.set }),
+        }
+    }
+
+    /// Merges proofs over one statement to one proof of the union of their signers, which may
+    /// overlap. More than [`Proofs::children_max`] are merged level by level, up to four levels. Parts
+    /// are proofs of at most [`Proofs::mergeable_max`] signatures under the preset `fast`, or merges.
+    ///
+    /// # Errors
+    /// [`ProveError::Part`] for a part that is no proof of its signers, with its number;
+    /// [`ProveError::Unmergeable`] for sets without circuits, [`ProveError::Levels`] if the tree would be too
+    /// high.
+    pub fn merge(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        slot: u32,
+        message: &[u8; 32],
+        parts: &[ProofPart<'_>],
+    ) -> Result<Vec<u8>, ProveError> {
+        if parts.is_empty() {
+            return Err(ProveError::Empty);
+        }
+        let spoken = (registry, slot, message);
+        if parts.len() <= CHILDREN_MAX {
+            return self
+                .merge_once(exec, spoken, parts, 0)
+                .map(|(_, bytes)| bytes);
+        }
+        let mut first = 0;
+        let mut merged = Vec::new();
+        // Groups of nearly the same size: none is left with one part.
+        let groups = parts.len().div_ceil(CHILDREN_MAX);
+        for group in 0..groups {
+            let end = parts.len() * (group + 1) / groups;
+            merged.push(self.merge_once(exec, spoken, &parts[first..end], first)?);
+            first = end;
+        }
+        let parts: Vec<ProofPart<'_>> = merged
+            .iter()
+            .map(|(signers, proof)| ProofPart { signers, proof })
+            .collect();
+        self.merge(exec, registry, slot, message, &parts)
+    }
+
+    /// Merges few proofs, the first of which has a number; returns the union with the bytes.
+    fn merge_once(
+        &self,
+        exec: Exec<'_>,
+        (registry, slot, message): (&ProofRegistry, u32, &[u8; 32]),
+        parts: &[ProofPart<'_>],
+        first: usize,
+    ) -> Result<(Bitfield, Vec<u8>), ProveError> {
+        let merges = self.merges()?;
+        let mut signers = Bitfield::new(registry.len());
+        let mut decoded = Vec::with_capacity(parts.len());
+        for (i, part) in parts.iter().enumerate() {
+            let refused = |error| ProveError::Part {
+                part: first + i,
+                error,
+            };
+            let claimed = Claimed {
+                slot,
+                message,
+                signers: part.signers,
+            };
+            self.check_claim(registry, &claimed).map_err(refused)?;
+            part.signers.iter_ones().for_each(|i| signers.set(i));
+            decoded.push(self.decode_part(merges, part).map_err(refused)?);
+        }
+        let level = decoded.iter().map(|proof| proof.child().level()).max();
+        let level = level.unwrap_or_default() + 1;
+        if level > LEVEL_MAX {
+            return Err(ProveError::Levels { max: LEVEL_MAX });
+        }
+        let claimed = Claimed {
+            slot,
+            message,
+            signers: &signers,
+        };
+        let mut statement = self.statement(exec.backend(), registry, &claimed);
+        statement.level = level;
+        let publics = self.chains.public(&statement, registry.rows()).values;
+        let bits = |part: &ProofPart<'_>| {
+            let mut bits = vec![false; self.registry_max()];
+            part.signers.iter_ones().for_each(|i| bits[i] = true);
+            bits
+        };
+        let bitfields: Vec<Vec<bool>> = parts.iter().map(bits).collect();
+        let children: Vec<Child<'_>> = decoded
+            .iter()
+            .zip(&bitfields)
+            .map(|(proof, bitfield)| Child {
+                proof: proof.child(),
+                bitfield,
+            })
+            .collect();
+        let spoken = (&statement, &publics[..]);
+        let preset = &Preset::MERGE;
+        let proved = merges.prove(exec, preset, registry.rows(), spoken, &children);
+        let proof = proved.map_err(|error| match error {
+            alphorn_stark::ProveError::Child { child, error } => ProveError::Part {
+                part: first + child,
+                error: error.into(),
+            },
+            error => error.into(),
+        })?;
+        Ok((signers, merges.to_bytes(preset, &proof)))
+    }
+
+    fn decode_part(
+        &self,
+        merges: &Merges<'_>,
+        part: &ProofPart<'_>,
+    ) -> Result<Decoded, ProofError> {
+        if is_merge(part.proof) {
+            return Ok(Decoded::Merge(
+                merges.from_bytes(&Preset::MERGE, part.proof)?,
+            ));
+        }
+        let (got, max) = (part.signers.count_ones(), self.mergeable_max());
+        if got > max {
+            return Err(ProofError::TooLarge { got, max });
+        }
+        let relation = self.chains.relation();
+        let proof = SuccinctProof::from_bytes(relation, &Preset::FAST, part.proof)?;
+        Ok(Decoded::Leaf(proof))
+    }
+
+    /// Verifies a merge.
+    pub(super) fn verify_merge(
+        &self,
+        exec: Exec<'_>,
+        registry: &ProofRegistry,
+        claimed: &Claimed<'_>,
+        bytes: &[u8],
+    ) -> Result<(), ProofError> {
+        let unmergeable = |_| ProofError::Unmergeable { set: self.set };
+        let merges = self.merges().map_err(unmergeable)?;
+        let proof = merges.from_bytes(&Preset::MERGE, bytes)?;
+        let mut statement = self.statement(exec.backend(), registry, claimed);
+        statement.level = proof.level;
+        let publics = self.chains.public(&statement, registry.rows()).values;
+        let spoken = (&statement, &publics[..]);
+        merges.verify(exec, &Preset::MERGE, registry.rows(), spoken, &proof)?;
+        Ok(())
+    }
+}
