@@ -468,6 +468,10 @@ fn bad_options_name_the_bound() {
         ("lattice params --n 20001".into(), "allowed are 1 to 20000"),
         ("bench lattice --n 20001".into(), "allowed are 1 to 20000"),
         ("bench lattice --n 4 --kernel sse9".into(), "sse9"),
+        (
+            "bench lattice --n 4,300 --front bits,chihuahua".into(),
+            "--front chihuahua with --n 300",
+        ),
     ] {
         bench.run(&line).expect(2, words);
     }
@@ -504,6 +508,31 @@ fn a_slot_holds_with_lists_and_with_proofs() {
         assert_eq!(slot["config"]["layers"], layers);
         assert_eq!(slot["votes_in_block"], validators);
         fs::remove_file(bench.path("slot.json")).unwrap();
+    }
+}
+
+/// Front ends stand beside each other, by what they are called, over the same signatures.
+#[test]
+fn front_ends_are_measured_beside_each_other() {
+    let bench = Bench::new();
+    let names = ["dachshund", "bits", "quotient", "chihuahua"];
+    let fronts = names.join(",");
+    let run = bench.run(&format!(
+        "bench lattice --n 3 --front {fronts} --json bench.json"
+    ));
+    run.expect(0, "proof (chihuahua)");
+    let figures = bench.json("bench.json");
+    assert_eq!(figures["config"]["front_ends"], json!(names));
+    let cases = figures["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), names.len());
+    for (case, name) in cases.iter().zip(names) {
+        assert_eq!(case["front_end"], name);
+        assert_eq!(case["baseline"], cases[0]["baseline"], "{name}");
+        let bytes = case["proof_bytes"].as_u64().unwrap();
+        assert!((20_000..100_000).contains(&bytes), "{name}: {bytes}");
+        for (side, part) in [("prove_s", "commit"), ("verify_s", "level1")] {
+            assert!(case[side][part].as_f64().unwrap() > 0.0, "{name}: {side}");
+        }
     }
 }
 

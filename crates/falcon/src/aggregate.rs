@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
-use alphorn_labrador::adversary::Honest;
 use alphorn_labrador::exec::map;
 use alphorn_labrador::ring::Small;
 use alphorn_labrador::schedule::{ParamError, Schedule};
 use alphorn_labrador::sis::Profile;
 use alphorn_labrador::{
-    Backend, DachshundJoint, Exec, Inline, Keys, ProveError, Reject, StatementError, Stopped,
-    System,
+    Backend, Exec, Inline, Keys, ProveError, Reject, StatementError, Stopped, System,
 };
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
@@ -20,10 +18,12 @@ use crate::forms::Relation;
 use crate::hash::{self, Hashed};
 use crate::plain::{Opened, Refused, open_batch};
 use crate::ring::LANES;
-use crate::{DEGREE, Flavour, Item, NORM_SQ_MAX, PublicKey, SALT_BYTES};
+use crate::{DEGREE, Flavour, Item, PublicKey, SALT_BYTES};
 
-/// Ring elements of `s1` and `s2`.
-const ROWS: usize = 2 * DEGREE / alphorn_labrador::ring::DEGREE;
+mod front;
+
+pub use front::Front;
+use front::{Proving, Verifying};
 
 /// What a proof says of one signature, beside that it exists.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +84,7 @@ pub enum AggregateError {
 
 /// Parameters and commitment keys for proofs over one number of signatures.
 pub struct Aggregator {
+    front: Front,
     system: System,
     signatures: usize,
     profile: Profile,
@@ -104,6 +105,20 @@ impl Aggregator {
         Self::with_keys(signatures, profile, backend, None)
     }
 
+    /// For proofs by another front end: to compare, since [`Front::Joint`] is the shortest and the
+    /// fastest.
+    ///
+    /// # Errors
+    /// If there are no parameters for so many.
+    pub fn with_front(
+        front: Front,
+        signatures: usize,
+        profile: Profile,
+        backend: Backend,
+    ) -> Result<Self, AggregateError> {
+        Self::make(front, signatures, profile, backend, None)
+    }
+
     /// The same, over commitment keys of another aggregator where these are long enough.
     ///
     /// # Errors
@@ -114,7 +129,17 @@ impl Aggregator {
         backend: Backend,
         keys: Option<&Arc<Keys>>,
     ) -> Result<Self, AggregateError> {
-        let bounds = DachshundJoint::bounds_for(signatures, ROWS, NORM_SQ_MAX, profile)?;
+        Self::make(Front::Joint, signatures, profile, backend, keys)
+    }
+
+    fn make(
+        front: Front,
+        signatures: usize,
+        profile: Profile,
+        backend: Backend,
+        keys: Option<&Arc<Keys>>,
+    ) -> Result<Self, AggregateError> {
+        let bounds = front.bounds(signatures, profile)?;
         let schedule = Schedule::derive(&bounds)?;
         let keys = match keys.filter(|keys| keys.serve(&schedule, bounds.openings)) {
             Some(keys) => keys.clone(),
@@ -124,6 +149,7 @@ impl Aggregator {
             }
         };
         Ok(Self {
+            front,
             system: System::with_keys(&bounds, schedule, keys),
             signatures,
             profile,
@@ -135,6 +161,12 @@ impl Aggregator {
     #[must_use]
     pub fn keys(&self) -> &Arc<Keys> {
         self.system.keys()
+    }
+
+    /// How signatures become short vectors.
+    #[must_use]
+    pub fn front(&self) -> Front {
+        self.front
     }
 
     /// The parameters of the proofs.
@@ -188,7 +220,6 @@ impl Aggregator {
         let targets = opened.iter().map(|opened| opened.target).collect();
         let flavour = self.flavour(&signed)?;
         let (relation, digest) = self.relation(flavour, &signed, targets, context, exec);
-        let statement = self.statement(&relation, digest)?;
         let columns = opened
             .iter()
             .flat_map(|o| o.s1.iter().chain(&o.s2).copied());
@@ -196,7 +227,12 @@ impl Aggregator {
         let elements = flat.as_chunks().0.iter().map(|&c| Small(c));
         let witness: Vec<Small> = elements.collect();
         // Nothing is left to check: s1 was computed from key, target and s2, and its norm compared.
-        let proof = (self.system).prove_with_on(&statement, &witness[..], &mut Honest, exec)?;
+        let proving = Proving {
+            system: &self.system,
+            witness: &witness,
+            exec,
+        };
+        let proof = (self.front).with_statement(&relation, self.profile, digest, proving)?;
         Ok((salts, proof))
     }
 
@@ -228,8 +264,12 @@ impl Aggregator {
         let flavour = self.flavour(signed)?;
         let targets = self.targets(signed, exec)?;
         let (relation, digest) = self.relation(flavour, signed, targets, context, exec);
-        let statement = self.statement(&relation, digest)?;
-        Ok(self.system.verify_on(&statement, proof, exec)?)
+        let verifying = Verifying {
+            system: &self.system,
+            proof,
+            exec,
+        };
+        (self.front).with_statement(&relation, self.profile, digest, verifying)
     }
 
     /// The one flavour of as many signatures as the proof is over.
@@ -292,21 +332,6 @@ impl Aggregator {
             backend: self.backend,
         };
         (relation, digest(flavour, signed, context))
-    }
-
-    fn statement<'a>(
-        &self,
-        relation: &'a Relation<'a>,
-        digest: Vec<u8>,
-    ) -> Result<DachshundJoint<'a>, AggregateError> {
-        Ok(DachshundJoint::new(
-            self.signatures,
-            ROWS,
-            NORM_SQ_MAX,
-            self.profile,
-            relation,
-            digest,
-        )?)
     }
 }
 

@@ -4,6 +4,7 @@ use alphorn_labrador::challenge::CHALLENGE_LOG2_CENTI;
 use alphorn_labrador::projection::LIFTS;
 use alphorn_labrador::schedule::Schedule;
 
+use crate::Front;
 use crate::MODULUS;
 use crate::forms::FORMS;
 
@@ -48,7 +49,7 @@ impl Event {
 /// whoever can ask it `2^60` times gains 60 bits. What breaking a commitment costs is another
 /// matter: [`alphorn_labrador::sis::Profile::bits`].
 #[must_use]
-pub fn errors(schedule: &Schedule) -> Vec<Event> {
+pub fn errors(front: Front, schedule: &Schedule) -> Vec<Event> {
     let later = schedule.levels.len() as u64;
     let pieces = schedule.levels.iter().map(|level| level.cut.pieces);
     let pieces = pieces.sum::<usize>() + schedule.tail.cut.pieces;
@@ -62,25 +63,32 @@ pub fn errors(schedule: &Schedule) -> Vec<Event> {
     // Not all pieces are under the block projection: an upper bound.
     let blocks = first.map_or(0, |cut| cut.pieces * cut.rank.div_ceil(BLOCK));
     let form = (f64::from(MODULUS) / 2.0).log2();
-    vec![
-        event("challenges of columns", 1, -COLUMN_CHALLENGES_LOG2),
-        event("forms modulo q", 1, -(FORMS as f64) * form),
-        event(
-            "lifts of the first level",
-            1,
-            lifts * (3f64.log2() - RESIDUE_LOG2),
-        ),
+    let mut events = Vec::new();
+    if front != Front::Chihuahua {
+        events.push(event("challenges of columns", 1, -COLUMN_CHALLENGES_LOG2));
+    }
+    if matches!(front, Front::Joint | Front::Bits) {
+        events.push(event("forms modulo q", 1, -(FORMS as f64) * form));
+    }
+    let first_lifts = lifts * (3f64.log2() - RESIDUE_LOG2);
+    events.extend([
+        event("lifts of the first level", 1, first_lifts),
         event("lifts of later levels", later, -lifts * RESIDUE_LOG2),
         event("weights", later + 1, -WEIGHTS_LOG2),
-        event("block projection", blocks as u64, -PROJECTION_28_LOG2),
-        event("projection of the images", 1, -PROJECTION_28_LOG2),
-        event("projections of later levels", later, -PROJECTION_30_LOG2),
-        event(
-            "amortisation",
-            2 * pieces as u64,
-            -f64::from(CHALLENGE_LOG2_CENTI) / 100.0,
-        ),
-    ]
+    ]);
+    let dense = match front {
+        Front::Joint => {
+            events.extend([
+                event("block projection", blocks as u64, -PROJECTION_28_LOG2),
+                event("projection of the images", 1, -PROJECTION_28_LOG2),
+            ]);
+            event("projections of later levels", later, -PROJECTION_30_LOG2)
+        }
+        _ => event("projections", later + 1, -PROJECTION_30_LOG2),
+    };
+    let challenge = -f64::from(CHALLENGE_LOG2_CENTI) / 100.0;
+    events.extend([dense, event("amortisation", 2 * pieces as u64, challenge)]);
+    events
 }
 
 /// `log2` of the sum of all errors.
@@ -101,7 +109,7 @@ mod tests {
     fn the_sum_is_that_of_the_lecture() {
         let aggregator = Aggregator::new(64, Profile::Core128, Backend::portable());
         let aggregator = aggregator.expect("legal");
-        let events = errors(aggregator.schedule());
+        let events = errors(Front::Joint, aggregator.schedule());
         let sum = log2_sum(&events);
         let largest = events.iter().map(Event::log2).fold(f64::MIN, f64::max);
         assert!(largest < sum && sum < largest + 1.5, "{events:?}");

@@ -12,7 +12,7 @@
 
 use alphorn_labrador::joint::TILE;
 use alphorn_labrador::transcript::{Seed, Stream};
-use alphorn_labrador::{Backend, DrawnForms, Forms, Pass, Vectors};
+use alphorn_labrador::{Backend, DrawnForms, Forms, Pass, Products, StatementError, Vectors};
 
 use crate::ring::{LANES, Polys};
 use crate::{DEGREE, MODULUS, PublicKey};
@@ -31,6 +31,28 @@ pub(crate) struct Relation<'a> {
     /// `c_i`, centred.
     pub(crate) targets: Vec<[i16; DEGREE]>,
     pub(crate) backend: Backend,
+}
+
+impl Relation<'_> {
+    /// The relation itself, `s1 + h s2 + q v = c` over the integers.
+    pub(crate) fn products(&self) -> Result<Products, StatementError> {
+        let mut factors = vec![0; self.keys.len() * DEGREE];
+        let mut polys = Polys::<LANES>::zero();
+        let chunks = factors.chunks_mut(LANES * DEGREE);
+        for (keys, out) in self.keys.chunks(LANES).zip(chunks) {
+            for (lane, key) in keys.iter().enumerate() {
+                polys.load(lane, key.values());
+            }
+            polys.inverse();
+            polys.centre();
+            for (lane, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
+                polys.store(lane, out);
+            }
+        }
+        let extension = DEGREE / alphorn_labrador::ring::DEGREE;
+        let targets = self.targets.as_flattened();
+        Products::new(extension, u64::from(MODULUS), &factors, targets)
+    }
 }
 
 struct Drawn<'a> {

@@ -30,7 +30,7 @@ mod registry;
 pub mod ring;
 mod scheme;
 
-pub use aggregate::{AggregateError, Aggregator, Signed};
+pub use aggregate::{AggregateError, Aggregator, Front, Signed};
 pub use flavour::Flavour;
 pub use key::{KeyError, PublicKey, SecretKey};
 pub use original::{ORIGINAL_KEY_BYTES, OriginalKey};

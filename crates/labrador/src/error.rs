@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::exec::Stopped;
-use crate::joint::{COLUMN_NORM_SQ_MAX, COLUMNS_MAX, FORMS_MAX};
+use crate::joint::{COLUMN_NORM_SQ_MAX, FORMS_MAX};
 use crate::schedule::ParamError;
 
 /// Why a verifier rejects; one variant for each check.
@@ -91,10 +91,12 @@ pub enum StatementError {
         rank: usize,
     },
     /// There is no column, or there are too many.
-    #[error("{columns} columns are not 1 to {COLUMNS_MAX}")]
+    #[error("{columns} columns are not 1 to {max}")]
     Columns {
         /// Columns of the statement.
         columns: usize,
+        /// The most that its front end can have.
+        max: usize,
     },
     /// A column has no element, or too many.
     #[error("{rows} elements of a column are not 1 to 63")]
@@ -117,6 +119,22 @@ pub enum StatementError {
     /// The modulus of the forms is even, or has no place in 15 bits.
     #[error("the modulus {modulus} of the forms is not odd and below 2^15")]
     FormModulus {
+        /// The modulus.
+        modulus: u64,
+    },
+    /// Polynomials of a relation are missing or incomplete.
+    #[error("{coefficients} coefficients are not one polynomial of degree {degree} a column")]
+    Polynomials {
+        /// Coefficients given.
+        coefficients: usize,
+        /// Coefficients of a polynomial.
+        degree: usize,
+    },
+    /// A coefficient of a relation is not the centred representative of its residue.
+    #[error("coefficient {place} is not centred modulo {modulus}")]
+    Residue {
+        /// Its place: factors first, then targets.
+        place: usize,
         /// The modulus.
         modulus: u64,
     },

@@ -97,17 +97,6 @@ pub(crate) struct Openings {
     pub(crate) u1: Vec<Rq>,
 }
 
-impl Openings {
-    /// One commitment to everything.
-    pub(crate) fn one(u1: Vec<Rq>) -> Self {
-        Self {
-            u0: Vec::new(),
-            first_digits: 0,
-            u1,
-        }
-    }
-}
-
 /// The weights of the equations (2) to (6); (7) has weight 1.
 struct Weights {
     first: Vec<Ntt>,

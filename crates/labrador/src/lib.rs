@@ -4,6 +4,7 @@
 
 pub mod adversary;
 pub mod challenge;
+pub mod compare;
 pub mod digits;
 mod error;
 pub mod exec;
@@ -29,6 +30,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use compare::{Chihuahua, Dachshund, Products, Relation};
 pub use error::{Invalid, ProveError, Reject, StatementError};
 pub use exec::{Exec, Inline, Stopped, Threads};
 pub use folded::{Folded, Keys};

@@ -27,6 +27,18 @@ pub struct Prover<'a> {
     pub(crate) number: usize,
 }
 
+/// What a front end committed to before the rest of its witness was known.
+pub(crate) struct Beginning {
+    /// The residues of the pieces under the commitment, with room for the others.
+    pub(crate) tiles: Tiles,
+    /// How many pieces these are.
+    pub(crate) pieces: usize,
+    /// The digits of their inner commitments.
+    pub(crate) digits: Vec<Small>,
+    /// The commitment; empty if there are no pieces.
+    pub(crate) u0: Vec<Rq>,
+}
+
 /// Challenge `index` of a level, given its transcript after the last message before it.
 pub(crate) fn draw_challenge(transcript: &Transcript, index: usize) -> Ntt {
     Ntt::from_small_bounded(&challenge(&transcript.seed("challenge", index as u64)), 2)
@@ -41,6 +53,11 @@ impl Prover<'_> {
     /// Begins a step, unless nobody waits for the proof any more.
     pub(crate) fn step(&self, name: &'static str) -> Result<(), Stopped> {
         self.machine.step(name)
+    }
+
+    /// Begins a step of a level: the first one has names of its own.
+    fn step_of_level(&self, first: &'static str, later: &'static str) -> Result<(), Stopped> {
+        self.step(if self.number == 1 { first } else { later })
     }
 
     pub(crate) fn margin(&self, step: &'static str) -> ProveError {
@@ -107,9 +124,9 @@ impl Prover<'_> {
         g: &Garbage,
         bound: u128,
     ) -> Result<Form, ProveError> {
-        self.step("later: projections")?;
+        self.step_of_level("projection", "later: projections")?;
         let (projection, image) = self.project(s, bound)?;
-        self.step("later: lifts")?;
+        self.step_of_level("lifts", "later: lifts")?;
         let transcript = &self.sender.transcript;
         let mut forms = lifts(
             equations,
@@ -129,7 +146,7 @@ impl Prover<'_> {
         for (form, value) in forms.iter_mut().zip(values) {
             form.rhs = value;
         }
-        self.step("later: one equation")?;
+        self.step_of_level("one equation", "later: one equation")?;
         Ok(combine(
             &self.sender.transcript,
             equations,
@@ -137,6 +154,29 @@ impl Prover<'_> {
             &forms,
             self.machine,
         )?)
+    }
+
+    /// Commits to the first pieces of a witness and sends the commitment.
+    pub(crate) fn begin(
+        &mut self,
+        keys: &Keys,
+        level: &Level,
+        s: &[Small],
+        pieces: usize,
+    ) -> Result<Beginning, ProveError> {
+        let machine = self.machine;
+        let tiles = Tiles::first_short(&level.cut, pieces, s, machine)?;
+        let t = tiles.commit(&keys.inner, level.kappa, 0..pieces, machine)?;
+        let digits = self.digits(&t, level.t_base, level.t_digits, "a commitment")?;
+        let mut u0 = keys.first.commit(level.kappa_outer, &digits, machine)?;
+        self.tamper.at(self.number, Step::First(&mut u0));
+        self.sender.elements("u0", &u0);
+        Ok(Beginning {
+            tiles,
+            pieces,
+            digits,
+            u0,
+        })
     }
 
     /// One level: from equations and a cut witness to the relation of the next.
@@ -147,11 +187,30 @@ impl Prover<'_> {
         equations: &dyn Equations,
         mut s: Vec<Small>,
     ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
-        let (cut, machine) = (&level.cut, self.machine);
         self.tamper.at(self.number, Step::Witness(&mut s));
-        self.step("later: commitments")?;
-        let tiles = Tiles::short(cut, &s, machine)?;
-        let mut t = tiles.commit(&keys.inner, level.kappa, 0..cut.pieces, machine)?;
+        let nothing = Beginning {
+            tiles: Tiles::first_short(&level.cut, 0, &s, self.machine)?,
+            pieces: 0,
+            digits: Vec::new(),
+            u0: Vec::new(),
+        };
+        self.level_after(keys, level, equations, s, nothing)
+    }
+
+    /// A level whose first pieces may be committed to already.
+    pub(crate) fn level_after<'k>(
+        &mut self,
+        keys: &'k Keys,
+        level: &'k Level,
+        equations: &dyn Equations,
+        s: Vec<Small>,
+        beginning: Beginning,
+    ) -> Result<(Folded<'k>, Vec<Small>), ProveError> {
+        let (cut, machine) = (&level.cut, self.machine);
+        self.step_of_level("second commitment", "later: commitments")?;
+        let tiles = beginning.tiles.with_short(cut.pieces, &s, machine)?;
+        let own = beginning.pieces..cut.pieces;
+        let mut t = tiles.commit(&keys.inner, level.kappa, own, machine)?;
         let mut g = if level.g_digits > 0 {
             tiles.squares(machine)?
         } else {
@@ -159,20 +218,23 @@ impl Prover<'_> {
         };
         self.tamper
             .at(self.number, Step::Commitments(&mut t, &mut g));
-        let mut v = self.digits(&t, level.t_base, level.t_digits, "a commitment")?;
+        let (mut v, u0) = (beginning.digits, beginning.u0);
+        let first_digits = v.len();
+        v.extend(self.digits(&t, level.t_base, level.t_digits, "a commitment")?);
         v.extend(self.digits(&g, level.g_base, level.g_digits.max(1), "quadratic garbage")?);
-        let mut u1 = keys.outer.commit(level.kappa_outer, &v, machine)?;
+        let own = &v[first_digits..];
+        let mut u1 = keys.outer.commit(level.kappa_outer, own, machine)?;
         self.tamper.at(self.number, Step::Outer(&mut u1));
         self.sender.elements("u1", &u1);
         let g = garbage_or_zero(cut, g);
         let form = self.aggregate(equations, cut, &s, &tiles, &g, level.norm_sq)?;
-        self.step("later: garbage")?;
+        self.step_of_level("linear garbage", "later: garbage")?;
         let phi = Tiles::wide(cut, &form.phi, machine)?;
         let products = phi.products(&tiles, machine)?;
         let h = cross_sums(cut, |i, j| products.get(i, j).to_rq());
         let (u2, h) = self.send_garbage(keys, level, h)?;
         v.extend(h);
-        self.step("later: responses")?;
+        self.step_of_level("response", "later: responses")?;
         let (challenges, witness) = self.respond(level, &tiles, v)?;
         let folded = Folded {
             level,
@@ -181,7 +243,11 @@ impl Prover<'_> {
             challenges,
             quadratic: form.quadratic,
             rhs: form.rhs,
-            openings: Openings::one(u1),
+            openings: Openings {
+                u0,
+                first_digits,
+                u1,
+            },
             u2,
         };
         Ok((folded, witness))

@@ -8,6 +8,7 @@ use crate::sis::Profile;
 mod row;
 mod search;
 
+pub(crate) use row::with_slack;
 pub use row::{Cut, Level, Tail};
 
 /// Pieces of a level are at most this many: garbage grows with their square.

@@ -26,45 +26,80 @@ fn span(rank: usize, index: usize) -> (usize, usize) {
 }
 
 impl Tiles {
-    /// From the residues of places `first..first + count` of each piece.
-    fn make(
-        cut: &Cut,
-        machine: Machine<'_>,
-        residues: impl Fn(usize, usize) -> Vec<Ntt> + Sync,
-    ) -> Result<Self, Stopped> {
-        let tiles = exec::map(machine.exec, cut.rank.div_ceil(PLACES), |index| {
-            let (first, count) = span(cut.rank, index);
-            let mut tile = Vec::with_capacity(count * cut.pieces);
-            for piece in 0..cut.pieces {
-                tile.append(&mut residues(piece * cut.rank + first, count));
-            }
-            tile
-        })?;
-        Ok(Self {
-            pieces: cut.pieces,
+    /// No pieces yet, and room for those of a cut.
+    fn none(cut: &Cut) -> Self {
+        let tiles = (0..cut.rank.div_ceil(PLACES)).map(|index| {
+            let (_, count) = span(cut.rank, index);
+            Vec::with_capacity(count * cut.pieces)
+        });
+        Self {
+            pieces: 0,
             rank: cut.rank,
-            tiles,
-        })
+            tiles: tiles.collect(),
+        }
+    }
+
+    /// More pieces, up to `pieces` of them, behind those that there are: `residues` adds those of
+    /// places `first..first + count` of the whole vector to a tile.
+    fn grow(
+        mut self,
+        pieces: usize,
+        machine: Machine<'_>,
+        residues: impl Fn(usize, usize, &mut Vec<Ntt>) + Sync,
+    ) -> Result<Self, Stopped> {
+        let (before, rank) = (self.pieces, self.rank);
+        exec::fill(machine.exec, &mut self.tiles, 1, |index, tile| {
+            let (first, count) = span(rank, index);
+            for piece in before..pieces {
+                for tile in &mut *tile {
+                    residues(piece * rank + first, count, tile);
+                }
+            }
+        })?;
+        self.pieces = pieces;
+        Ok(self)
     }
 
     /// Of short elements, piece after piece.
     pub(crate) fn short(cut: &Cut, s: &[Small], machine: Machine<'_>) -> Result<Self, Stopped> {
-        Self::make(cut, machine, |first, count| {
-            machine.backend.residues(&s[first..first + count])
+        Self::first_short(cut, cut.pieces, s, machine)
+    }
+
+    /// Of the first pieces of short elements, with room for the others.
+    pub(crate) fn first_short(
+        cut: &Cut,
+        pieces: usize,
+        s: &[Small],
+        machine: Machine<'_>,
+    ) -> Result<Self, Stopped> {
+        Self::none(cut).with_short(pieces, s, machine)
+    }
+
+    /// With the pieces of short elements that are missing, up to `pieces` of them.
+    pub(crate) fn with_short(
+        self,
+        pieces: usize,
+        s: &[Small],
+        machine: Machine<'_>,
+    ) -> Result<Self, Stopped> {
+        self.grow(pieces, machine, |first, count, tile| {
+            let elements = &s[first..first + count];
+            machine.backend.add_residues(elements, tile);
         })
     }
 
     /// Of residues, piece after piece.
     pub(crate) fn of_residues(cut: &Cut, x: &[Ntt], machine: Machine<'_>) -> Result<Self, Stopped> {
-        Self::make(cut, machine, |first, count| {
-            x[first..first + count].to_vec()
+        Self::none(cut).grow(cut.pieces, machine, |first, count, tile| {
+            tile.extend_from_slice(&x[first..first + count]);
         })
     }
 
     /// Of elements of `R_Q`, piece after piece.
     pub(crate) fn wide(cut: &Cut, phi: &[Rq], machine: Machine<'_>) -> Result<Self, Stopped> {
-        Self::make(cut, machine, |first, count| {
-            machine.backend.transforms(&phi[first..first + count])
+        Self::none(cut).grow(cut.pieces, machine, |first, count, tile| {
+            let elements = &phi[first..first + count];
+            machine.backend.add_transforms(elements, tile);
         })
     }
 

@@ -1,7 +1,7 @@
 //! The verifier: it derives what the prover derived, and checks the last response.
 
 use crate::error::Reject;
-use crate::exec::Machine;
+use crate::exec::{Machine, Stopped};
 use crate::folded::{Folded, Keys, Openings};
 use crate::form::{Equations, Form, Garbage, pairs};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
@@ -33,6 +33,12 @@ struct Response {
 }
 
 impl Verifier<'_> {
+    /// Begins a step of a level: the first one has names of its own.
+    fn step_of_level(&self, first: &'static str, later: &'static str) -> Result<(), Stopped> {
+        let first_level = self.receiver.level == 1;
+        self.machine.step(if first_level { first } else { later })
+    }
+
     /// From the commitments of a level to its one remaining equation.
     fn aggregate(
         &mut self,
@@ -40,7 +46,7 @@ impl Verifier<'_> {
         cut: &Cut,
         bound: u128,
     ) -> Result<Remaining, Reject> {
-        self.machine.step("later: lifts")?;
+        self.step_of_level("lifts", "later: lifts")?;
         let receiver = &mut self.receiver;
         // The matrix depends on the state before its nonce is absorbed.
         let before = receiver.transcript.clone();
@@ -57,7 +63,7 @@ impl Verifier<'_> {
         let transcript = &receiver.transcript;
         let mut lifted = Lifted::new(equations, cut, projection, &image, transcript);
         self.receive_lifts(&mut lifted.forms)?;
-        self.machine.step("later: one equation")?;
+        self.step_of_level("one equation", "later: one equation")?;
         let transcript = &self.receiver.transcript;
         Ok(lifted.combine(transcript, equations, cut, self.machine)?)
     }
@@ -79,11 +85,23 @@ impl Verifier<'_> {
         level: &'k Level,
         equations: &dyn Equations,
     ) -> Result<Folded<'k>, Reject> {
+        self.level_after(keys, level, equations, Vec::new(), 0)
+    }
+
+    /// A level of which `u0` is the commitment to the first pieces, if there are any.
+    pub(crate) fn level_after<'k>(
+        &mut self,
+        keys: &'k Keys,
+        level: &'k Level,
+        equations: &dyn Equations,
+        u0: Vec<Rq>,
+        pieces: usize,
+    ) -> Result<Folded<'k>, Reject> {
         let u1 = self.receiver.elements("u1", level.kappa_outer)?;
         let remaining = self.aggregate(equations, &level.cut, level.norm_sq)?;
         let u2 = self.receiver.elements("u2", level.kappa_outer)?;
         self.receiver.byte("challenge nonce")?;
-        self.machine.step("later: responses")?;
+        self.step_of_level("amortised form", "later: responses")?;
         let challenges = draw_challenges(&self.receiver.transcript, level.cut.pieces);
         let phi = remaining.amortise(&level.cut, &challenges, self.machine)?;
         self.receiver.level += 1;
@@ -94,7 +112,11 @@ impl Verifier<'_> {
             challenges,
             quadratic: remaining.form.quadratic,
             rhs: remaining.form.rhs,
-            openings: Openings::one(u1),
+            openings: Openings {
+                u0,
+                first_digits: pieces * level.kappa * level.t_digits,
+                u1,
+            },
             u2,
         })
     }

@@ -15,9 +15,10 @@ use crate::options;
 use crate::report::{Report, Sink, json_target, table, write_whole};
 use crate::text;
 use alphorn_falcon::ring::LANES;
-use alphorn_falcon::{Aggregator, Item, PublicKey, SALT_BYTES, verify_batch};
+use alphorn_falcon::{Aggregator, Front, Item, PublicKey, SALT_BYTES, verify_batch};
 use alphorn_labrador::Backend;
 use alphorn_labrador::sis::Profile;
+use anyhow::Context;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -51,9 +52,16 @@ pub(crate) struct Args {
     /// Threads, but for fn-dsa; all cores that this process may use by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// How the statement becomes short vectors
-    #[arg(long, value_enum, default_value_t = FrontName::Dachshund)]
-    front: FrontName,
+    /// How signatures become short vectors, several beside each other with commas; all but the
+    /// default are there to be compared with it
+    #[arg(
+        long,
+        value_name = "FRONT",
+        value_enum,
+        default_value = "dachshund",
+        value_delimiter = ','
+    )]
+    front: Vec<FrontName>,
     #[command(flatten)]
     lattice: LatticeOptions,
     /// Kernels: auto, portable, avx2 or avx512, a case each; or labrador=LEVEL
@@ -78,13 +86,41 @@ pub(crate) struct Args {
 /// Names of the front ends on the command line.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum FrontName {
-    /// Joint norms, exact, with forms modulo q
+    /// Joint norms, exact, slack as squares, with forms modulo q
     Dachshund,
+    /// The same with slack as bits
+    Bits,
+    /// Slack as bits, and the relation over the integers with its quotients
+    Quotient,
+    /// A quadratic equation for each norm, and quotients; 256 signatures at most
+    Chihuahua,
+}
+
+impl FrontName {
+    fn front(self) -> Front {
+        match self {
+            FrontName::Dachshund => Front::Joint,
+            FrontName::Bits => Front::Bits,
+            FrontName::Quotient => Front::Quotient,
+            FrontName::Chihuahua => Front::Chihuahua,
+        }
+    }
+}
+
+/// The name of a front end on the command line and in files.
+fn front_name(front: Front) -> &'static str {
+    match front {
+        Front::Joint => "dachshund",
+        Front::Bits => "bits",
+        Front::Quotient => "quotient",
+        Front::Chihuahua => "chihuahua",
+    }
 }
 
 /// What is measured at once.
 #[derive(Clone, Copy, Debug)]
 struct Point {
+    front: Front,
     signatures: usize,
     profile: Profile,
     kernel: Backend,
@@ -97,20 +133,35 @@ struct Figures {
     point: Point,
     setup_s: f64,
     prove: Steps,
-    keys_s: f64,
     verify: Steps,
     proof_bytes: usize,
-    plain_s: f64,
-    fn_dsa_s: f64,
+    plain: Plain,
     levels: Value,
     security: Value,
     peak_rss_bytes: u64,
+}
+
+/// What the signatures themselves take, in seconds.
+#[derive(Clone, Copy)]
+struct Plain {
+    keys_s: f64,
+    batch_s: f64,
+    fn_dsa_s: f64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("bench lattice", 0);
     let sink = Sink::new(args.json.clone());
     args.n.iter().try_for_each(|&n| check_number(n))?;
+    let profile = args.lattice.profile();
+    let fronts: Vec<Front> = args.front.iter().map(|front| front.front()).collect();
+    for (front, &n) in fronts
+        .iter()
+        .flat_map(|front| args.n.iter().map(move |n| (front, n)))
+    {
+        let bounds = front.bounds(n as usize, profile);
+        bounds.with_context(|| format!("--front {} with --n {n}", front_name(*front)))?;
+    }
     let kernels = levels("labrador", &args.kernel, Backend::measured)?;
     let threads = args.threads.map_or_else(crate::machine::cores, usize::from);
     let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
@@ -123,28 +174,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut cases = Vec::new();
     for kernel in &kernels {
         for n in &args.n {
-            let point = Point {
+            let point = |front| Point {
+                front,
                 signatures: *n as usize,
-                profile: args.lattice.profile(),
+                profile,
                 kernel: *kernel,
                 threads,
                 runs: usize::from(args.runs),
             };
-            let figures = measure(&world, point, &pool)?;
+            let plain = measure_plainly(&world, point(Front::Joint), &pool)?;
+            let measured = fronts
+                .iter()
+                .map(|&front| measure(&world, point(front), plain, &pool));
+            let figures: Vec<Figures> = measured.collect::<Result<_>>()?;
             sink.say(&printed(&figures));
-            cases.push(case(&world, &figures));
+            cases.extend(figures.iter().map(|figures| case(&world, figures)));
         }
     }
     if let (Some(path), Some(kernel)) = (&args.emit_costs, kernels.last()) {
-        let table = costs::table(&world, args.lattice.profile(), *kernel, &args.n, &machine)?;
+        let table = costs::table(&world, profile, *kernel, &args.n, &machine)?;
         write_whole(path, table.as_bytes())?;
     }
     let config = json!({
         "n": args.n,
         "threads": threads,
-        "front_end": "dachshund",
+        "front_ends": fronts.iter().map(|front| front_name(*front)).collect::<Vec<_>>(),
         "flavour": flavour_name(world.flavour),
-        "profile": args.lattice.profile().name(),
+        "profile": profile.name(),
         "runs": args.runs,
         "keys_max": KEYS_MAX,
     });
@@ -162,7 +218,7 @@ struct Proved {
 }
 
 fn prove(items: &[Item<'_>], point: &Point, pool: &rayon::ThreadPool) -> Result<Proved> {
-    let make = || Aggregator::new(items.len(), point.profile, point.kernel);
+    let make = || Aggregator::with_front(point.front, items.len(), point.profile, point.kernel);
     let (setup_s, aggregator) = least(1, make);
     let aggregator = aggregator?;
     let timed = || -> Result<_> {
@@ -214,33 +270,40 @@ fn verify(
     Ok(best)
 }
 
-/// Proves, verifies the proof, and verifies the signatures in two other ways.
-fn measure(world: &World, point: Point, pool: &rayon::ThreadPool) -> Result<Figures> {
+/// Verifies the signatures in two ways, whatever proves them.
+fn measure_plainly(world: &World, point: Point, pool: &rayon::ThreadPool) -> Result<Plain> {
     let (n, runs) = (point.signatures, point.runs.max(3));
-    let keys = world.decode_keys(n, point.kernel)?;
+    let (keys_s, keys) = least(runs, || world.decode_keys(n, point.kernel));
+    let keys = keys?;
     let items = world.items(&keys);
-    let proved = prove(&items, &point, pool)?;
-    let steps = verify(&proved, &keys, point.runs, pool)?;
-    let (keys_s, decoded) = least(runs, || world.decode_keys(n, point.kernel));
-    decoded?;
-    let (plain_s, held) = least(runs, || pool.install(|| plainly(world, &point, &items)));
+    let (batch_s, held) = least(runs, || pool.install(|| plainly(world, &point, &items)));
     if !held? {
         return Err(Error::Check("a signature of this run does not hold".into()));
     }
     let (fn_dsa_s, held) = least(runs, || world.verify_by_fn_dsa(n));
     held?;
+    Ok(Plain {
+        keys_s,
+        batch_s,
+        fn_dsa_s,
+    })
+}
+
+/// Proves, and verifies the proof.
+fn measure(world: &World, point: Point, plain: Plain, pool: &rayon::ThreadPool) -> Result<Figures> {
+    let keys = world.decode_keys(point.signatures, point.kernel)?;
+    let proved = prove(&world.items(&keys), &point, pool)?;
+    let steps = verify(&proved, &keys, point.runs, pool)?;
     let schedule = proved.aggregator.schedule();
     Ok(Figures {
         point,
         setup_s: proved.setup_s,
         prove: proved.steps,
-        keys_s,
         verify: steps,
         proof_bytes: proved.proof.len(),
-        plain_s,
-        fn_dsa_s,
+        plain,
         levels: levels_json(schedule),
-        security: security::json(schedule),
+        security: security::json(point.front, schedule),
         peak_rss_bytes: peak_rss_bytes(),
     })
 }
@@ -264,7 +327,7 @@ fn plainly(world: &World, point: &Point, items: &[Item<'_>]) -> anyhow::Result<b
 impl Figures {
     /// Verification of the proof, decoding of keys included.
     fn verify_s(&self) -> f64 {
-        self.keys_s + self.verify.total_s
+        self.plain.keys_s + self.verify.total_s
     }
 
     fn salt_bytes(&self) -> usize {
@@ -280,7 +343,11 @@ impl Figures {
     }
 }
 
-fn printed(figures: &Figures) -> String {
+/// The table of one number of signatures: a row for each front end, then what they are beside.
+fn printed(fronts: &[Figures]) -> String {
+    let Some(figures) = fronts.first() else {
+        return String::new();
+    };
     let Point {
         signatures,
         profile,
@@ -288,39 +355,33 @@ fn printed(figures: &Figures) -> String {
         threads,
         ..
     } = figures.point;
-    let plain = figures.plain_bytes();
-    let row = |name: &str, prove: &str, verify_s: f64, bytes: String, share: f64| {
+    let (taken, plain) = (figures.plain, figures.plain_bytes());
+    let row = |name: &str, prove: &str, verify_s: f64, bytes: usize| {
         vec![
             name.to_owned(),
             prove.to_owned(),
             text::seconds(verify_s),
-            text::ratio(verify_s / figures.plain_s),
-            bytes,
-            format!("{:.0} %", share * 100.0),
+            text::ratio(verify_s / taken.batch_s),
+            text::bytes(bytes as u64),
+            format!("{:.0} %", bytes as f64 / plain as f64 * 100.0),
         ]
     };
-    let bytes = |count: usize| text::bytes(count as u64);
-    let share = figures.wire_bytes() as f64 / plain as f64;
-    let proof = format!("proof, {threads} threads ({kernel}, {})", profile.name());
+    let proof = |figures: &Figures| {
+        let front = front_name(figures.point.front);
+        let profile = profile.name();
+        let name = format!("proof ({front}), {threads} threads ({kernel}, {profile})");
+        let proved = text::seconds(figures.prove.total_s);
+        row(&name, &proved, figures.verify_s(), figures.wire_bytes())
+    };
+    let mut rows: Vec<Vec<String>> = fronts.iter().map(proof).collect();
     let batch = format!("signatures, batches, {threads} threads ({kernel})");
-    let proved = text::seconds(figures.prove.total_s);
-    let mut rows = vec![
-        row(
-            &proof,
-            &proved,
-            figures.verify_s(),
-            bytes(figures.wire_bytes()),
-            share,
-        ),
-        row(&batch, "-", figures.plain_s, bytes(plain), 1.0),
-        row(
-            "signatures, fn-dsa, 1 thread",
-            "-",
-            figures.fn_dsa_s,
-            bytes(plain),
-            1.0,
-        ),
-    ];
+    rows.push(row(&batch, "-", taken.batch_s, plain));
+    rows.push(row(
+        "signatures, fn-dsa, 1 thread",
+        "-",
+        taken.fn_dsa_s,
+        plain,
+    ));
     rows.extend(peers::of(signatures as u32).map(|peer| {
         vec![
             format!("cited: {}, {}", peer.name, peer.machine),
@@ -344,7 +405,7 @@ fn printed(figures: &Figures) -> String {
 /// What the rows say, in words.
 fn said(figures: &Figures) -> String {
     let (wire, plain) = (figures.wire_bytes(), figures.plain_bytes());
-    let slower = figures.verify_s() / figures.plain_s;
+    let slower = figures.verify_s() / figures.plain.batch_s;
     let bytes = match wire < plain {
         true => format!(
             "A proof buys bytes: {} fewer.",
@@ -369,14 +430,14 @@ fn case(world: &World, figures: &Figures) -> Value {
     let mut prove = figures.prove.of_prover();
     prove.insert("total".into(), json!(figures.prove.total_s));
     let mut verify = figures.verify.of_verifier();
-    verify.insert("keys".into(), json!(figures.keys_s));
+    verify.insert("keys".into(), json!(figures.plain.keys_s));
     verify.insert("total".into(), json!(figures.verify_s()));
     let peers: Vec<Value> = peers::of(point.signatures as u32)
         .map(peers::json)
         .collect();
     json!({
         "n": point.signatures,
-        "front_end": "dachshund",
+        "front_end": front_name(point.front),
         "flavour": flavour_name(world.flavour),
         "profile": point.profile.name(),
         "kernel": point.kernel.name(),
@@ -392,12 +453,12 @@ fn case(world: &World, figures: &Figures) -> Value {
         "levels": figures.levels,
         "security": figures.security,
         "baseline": {
-            "plain_batch_s": figures.plain_s,
-            "plain_fndsa_s": figures.fn_dsa_s,
+            "plain_batch_s": figures.plain.batch_s,
+            "plain_fndsa_s": figures.plain.fn_dsa_s,
             "plain_bytes": figures.plain_bytes(),
         },
         "ratios": {
-            "verify_of_plain": figures.verify_s() / figures.plain_s,
+            "verify_of_plain": figures.verify_s() / figures.plain.batch_s,
             "bytes_of_plain": figures.wire_bytes() as f64 / figures.plain_bytes() as f64,
         },
         "peers": peers,

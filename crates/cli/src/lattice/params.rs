@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::machine::{Machine, cores};
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
-use alphorn_falcon::{COMMITTEE_MAX, NORM_SQ_MAX, SALT_BYTES, SIGNATURE_BYTES};
+use alphorn_falcon::{COMMITTEE_MAX, Front, NORM_SQ_MAX, SALT_BYTES, SIGNATURE_BYTES};
 use alphorn_labrador::DachshundJoint;
 use alphorn_labrador::schedule::{Level, Schedule, Tail};
 use anyhow::ensure;
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         let schedule = Schedule::derive(&bounds)?;
         sink.say(&printed(n, &schedule));
         if args.security {
-            sink.say(&super::security::printed(&schedule));
+            sink.say(&super::security::printed(Front::Joint, &schedule));
         }
         cases.push(case(n, &schedule, args.security));
     }
@@ -85,7 +85,10 @@ fn case(n: u32, schedule: &Schedule, security: bool) -> Value {
         "levels": levels_json(schedule),
     });
     if security && let Some(case) = case.as_object_mut() {
-        case.insert("security".into(), super::security::json(schedule));
+        case.insert(
+            "security".into(),
+            super::security::json(Front::Joint, schedule),
+        );
     }
     case
 }

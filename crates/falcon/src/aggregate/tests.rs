@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{SIGNATURE_BYTES, SecretKey};
-use alphorn_labrador::ProveError;
+use alphorn_labrador::{FrontEnd, ProveError};
 
 struct World {
     keys: Vec<SecretKey>,
@@ -194,11 +194,28 @@ fn bad_signatures_are_named_before_any_work() {
     );
 }
 
-/// A prover that skips admission gets no proof of a signature of another message.
+/// A prover that looks at its witness first.
+struct Careful<'a>(&'a System, &'a [Small]);
+
+impl front::Side for Careful<'_> {
+    type Output = Vec<u8>;
+
+    fn run<F: FrontEnd<Witness = [Small]>>(self, statement: &F) -> Result<Vec<u8>, AggregateError> {
+        Ok(self.0.prove(statement, self.1)?)
+    }
+}
+
+/// A prover that skips admission gets no proof of a signature of another message, by any front end.
 #[test]
 fn false_relations_have_no_proof() {
+    for front in Front::ALL {
+        let aggregator = Aggregator::with_front(front, 3, Profile::Core128, Backend::measured());
+        false_relation_has_no_proof(&aggregator.expect("within limits"));
+    }
+}
+
+fn false_relation_has_no_proof(aggregator: &Aggregator) {
     let world = World::new(3);
-    let aggregator = aggregator(3);
     let items = world.items();
     let opened: Vec<Opened> = open_batch(&items, Backend::portable())
         .into_iter()
@@ -218,16 +235,22 @@ fn false_relations_have_no_proof() {
     let flavour = aggregator.flavour(&signed).expect("one flavour");
     let targets = aggregator.targets(&signed, &Inline).expect("not stopped");
     let (relation, digest) = aggregator.relation(flavour, &signed, targets, b"", &Inline);
-    let statement = aggregator.statement(&relation, digest).expect("legal");
     let columns = opened
         .iter()
         .flat_map(|o| o.s1.iter().chain(&o.s2).copied());
     let flat: Vec<i16> = columns.collect();
     let witness: Vec<Small> = flat.as_chunks().0.iter().map(|&c| Small(c)).collect();
-    let honest = aggregator.system.prove(&statement, &witness[..]);
-    assert!(matches!(honest, Err(ProveError::Witness(_))), "{honest:?}");
-    let mut nothing = alphorn_labrador::adversary::Honest;
-    let proof = (aggregator.system).prove_with(&statement, &witness[..], &mut nothing);
+    let (front, profile, system) = (aggregator.front, aggregator.profile, &aggregator.system);
+    let honest = Careful(system, &witness);
+    let honest = front.with_statement(&relation, profile, digest.clone(), honest);
+    let named = matches!(honest, Err(AggregateError::Prove(ProveError::Witness(_))));
+    assert!(named, "{honest:?}");
+    let careless = Proving {
+        system,
+        witness: &witness,
+        exec: &Inline,
+    };
+    let proof = front.with_statement(&relation, profile, digest, careless);
     let verdict = aggregator.verify(&signed, b"", &proof.expect("a proof"));
     assert_eq!(verdict, Err(AggregateError::Reject(Reject::Equations)));
 }
@@ -236,7 +259,10 @@ fn false_relations_have_no_proof() {
 fn numbers_beyond_the_limits_have_no_aggregator() {
     for n in [0, alphorn_labrador::joint::COLUMNS_MAX + 1] {
         let refused = Aggregator::new(n, Profile::Core128, Backend::portable()).err();
-        let expected = StatementError::Columns { columns: n };
+        let expected = StatementError::Columns {
+            columns: n,
+            max: alphorn_labrador::joint::COLUMNS_MAX,
+        };
         assert_eq!(refused, Some(AggregateError::Statement(expected)));
     }
 }
@@ -259,4 +285,44 @@ fn a_small_proof_has_its_pinned_bytes() {
     let line = format!("{{ name = \"proof.core128.3\", bytes = {bytes}, sha256 = \"{digest}\" }}");
     let pinned = include_str!("../../../../conformance.toml");
     assert!(pinned.contains(&line), "conformance.toml lacks {line}");
+}
+
+/// Each front end proves the same signatures, none accepts the proof of another, and a changed
+/// byte, salt or context is a rejection in each.
+#[test]
+fn every_front_end_proves_the_same() {
+    let world = World::new(20);
+    let of = |front| {
+        Aggregator::with_front(front, 20, Profile::Core128, Backend::measured()).expect("legal")
+    };
+    let mut proofs = Vec::new();
+    for front in Front::ALL {
+        let aggregator = of(front);
+        let (salts, proof) = aggregator.prove(&world.items(), b"c").expect("valid");
+        let signed = world.signed(&salts);
+        assert_eq!(
+            aggregator.verify(&signed, b"c", &proof),
+            Ok(()),
+            "{front:?}"
+        );
+        assert!(aggregator.verify(&signed, b"d", &proof).is_err());
+        let mut other = signed.clone();
+        (other[0].salt, other[1].salt) = (signed[1].salt, signed[0].salt);
+        assert!(
+            aggregator.verify(&other, b"c", &proof).is_err(),
+            "{front:?}"
+        );
+        for index in (0..proof.len()).step_by(proof.len() / 9) {
+            let mut changed = proof.clone();
+            changed[index] ^= 16;
+            let verdict = aggregator.verify(&signed, b"c", &changed);
+            assert!(verdict.is_err(), "{front:?}, byte {index}");
+        }
+        proofs.push((salts, proof));
+    }
+    for (front, (salts, _)) in Front::ALL.into_iter().zip(&proofs) {
+        let (_, other) = &proofs[(front as usize + 1) % proofs.len()];
+        let verdict = of(front).verify(&world.signed(salts), b"c", other);
+        assert!(verdict.is_err(), "{front:?}");
+    }
 }

@@ -60,7 +60,8 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn new(columns: usize, rows: usize, norm_sq: u64) -> Result<Self, StatementError> {
         if !(1..=COLUMNS_MAX).contains(&columns) {
-            return Err(StatementError::Columns { columns });
+            let max = COLUMNS_MAX;
+            return Err(StatementError::Columns { columns, max });
         }
         if !(1..ROWS_MAX).contains(&rows) {
             return Err(StatementError::Rows { rows });
@@ -274,14 +275,14 @@ mod tests {
     #[test]
     fn what_is_beyond_the_limits_has_no_layout() {
         let refuse = |columns, rows, norm_sq| Layout::new(columns, rows, norm_sq).err();
-        let columns = COLUMNS_MAX + 1;
+        let (columns, max) = (COLUMNS_MAX + 1, COLUMNS_MAX);
         assert_eq!(
             refuse(0, 1, 1),
-            Some(StatementError::Columns { columns: 0 })
+            Some(StatementError::Columns { columns: 0, max })
         );
         assert_eq!(
             refuse(columns, 1, 1),
-            Some(StatementError::Columns { columns })
+            Some(StatementError::Columns { columns, max })
         );
         assert_eq!(refuse(1, 0, 1), Some(StatementError::Rows { rows: 0 }));
         let rows = ROWS_MAX;

@@ -11,8 +11,9 @@ mod lift;
 mod statement;
 mod sums;
 mod tile;
-mod witness;
+pub(crate) mod witness;
 
+pub(crate) use layout::ROWS_MAX;
 pub use layout::{COLUMN_NORM_SQ_MAX, COLUMNS_MAX, FORMS_MAX};
 pub use statement::DachshundJoint;
 
@@ -49,4 +50,4 @@ pub trait DrawnForms: Sync {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

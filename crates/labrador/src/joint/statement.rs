@@ -15,10 +15,9 @@ use crate::kernel::{Backend, Pass, Vectors};
 use crate::projection::{LIFTS, Projection, ROWS, image_norm_sq};
 use crate::prove::{Prover, cross_sums, draw_challenges, draw_weights};
 use crate::ring::{DEGREE, Ntt, Rq, Small, norm_sq};
-use crate::schedule::{Cut, Level, PublicBounds};
+use crate::schedule::{Level, PublicBounds};
 use crate::sis::Profile;
 use crate::system::FrontEnd;
-use crate::tiles::Tiles;
 use crate::transcript::{Seed, Transcript};
 use crate::verify::Verifier;
 
@@ -346,24 +345,15 @@ impl FrontEnd for DachshundJoint<'_> {
         witness::products(layout, &mut s, machine)?.ok_or_else(|| prover.margin("a product"))?;
         prover.tamper.at(prover.number, Step::Witness(&mut s));
         prover.step("first commitment")?;
-        let first = Cut {
-            pieces: first_pieces,
-            ..*cut
-        };
-        let before = Tiles::short(&first, &s, machine)?;
-        let t = before.commit(&keys.inner, level.kappa, 0..first_pieces, machine)?;
-        drop(before);
-        let mut v = prover.digits(&t, level.t_base, level.t_digits, "a commitment")?;
-        let mut u0 = keys.first.commit(level.kappa_outer, &v, machine)?;
-        prover.tamper.at(prover.number, Step::First(&mut u0));
-        prover.sender.elements("u0", &u0);
+        let beginning = prover.begin(keys, level, &s, first_pieces)?;
+        let (mut v, u0) = (beginning.digits, beginning.u0);
         let first_digits = v.len();
 
         prover.step("conjugates and images")?;
         let forms = self.forms.draw(&prover.sender.transcript.seed("forms", 0));
         let drawn = self.second_part(prover, &mut s)?;
         prover.step("second commitment")?;
-        let tiles = Tiles::short(cut, &s, machine)?;
+        let tiles = beginning.tiles.with_short(pieces, &s, machine)?;
         let mut t = tiles.commit(&keys.inner, level.kappa, first_pieces..pieces, machine)?;
         prover.step("quadratic garbage")?;
         let mut g = tiles.squares(machine)?;

@@ -6,7 +6,7 @@
 //! summed first, and the fixed elements multiply the sums.
 
 use super::TILE;
-use super::layout::{BASE, PRODUCT_DIGITS};
+use super::layout::{BASE, Layout, PRODUCT_DIGITS};
 use super::lift::{Lifts, Public};
 use super::tile::{FormTile, Linear, LinearTile, LinearWeights, Scalars, Turned, segments};
 use crate::exec::{self, Machine, Stopped};
@@ -26,10 +26,19 @@ const PRODUCT: usize = 2 * LIFTS;
 const ALPHA: usize = 3 * LIFTS;
 const PARTS: usize = 3 * LIFTS + 1;
 
+/// Long pieces whose linear forms are computed and multiplied at a time: with the lifts four rows
+/// of the kernel at a time, and few enough to stay in a cache until they are used.
+const GROUP: usize = 4;
+
+/// Long pieces that have linear forms: slack has none.
+fn linear_pieces(layout: &Layout) -> usize {
+    layout.rows.div_ceil(layout.stack)
+}
+
 /// `sum_k part_k s_k` for all pieces `s`, one matrix for each place that parts differ by.
 struct Parts {
-    /// For each long piece and lift the linear forms.
-    linear: Matrix,
+    /// For each long piece and lift the linear forms, [`GROUP`] pieces in a matrix.
+    linear: Vec<Matrix>,
     /// For each block the columns of `J`, by lift.
     blocks: Vec<Matrix>,
     /// For each row of a piece its [`PARTS`].
@@ -44,14 +53,20 @@ impl Parts {
             (0..count).map(matrix).collect()
         };
         Self {
-            linear: Matrix::zero(layout.long_pieces() * LIFTS, layout.pieces()),
+            linear: (0..linear_pieces(layout))
+                .step_by(GROUP)
+                .map(|first| GROUP.min(linear_pieces(layout) - first) * LIFTS)
+                .map(|rows| Matrix::zero(rows, layout.pieces()))
+                .collect(),
             blocks: many(layout.piece_blocks(), LIFTS),
             rows: many(layout.stack, PARTS),
         }
     }
 
     fn merge(&mut self, other: &Self, machine: Machine<'_>) {
-        self.linear.merge(&other.linear, machine.backend);
+        for (a, b) in self.linear.iter_mut().zip(&other.linear) {
+            a.merge(b, machine.backend);
+        }
         for (a, b) in self.blocks.iter_mut().zip(&other.blocks) {
             a.merge(b, machine.backend);
         }
@@ -92,7 +107,7 @@ impl Sums {
         let worker = Worker {
             public,
             lifts,
-            weights: LinearWeights::new(layout, lifts),
+            weights: LinearWeights::new(lifts),
             columns: public.block_columns(lifts, machine)?,
             s,
             zero: Ntt::zero(),
@@ -145,11 +160,6 @@ impl Worker<'_> {
         let (layout, backend) = (&self.public.layout, self.machine.backend);
         let columns = TILE.min(layout.columns - first);
         forms.load_columns(self.public.forms, first, columns, backend);
-        let linear: LinearTile = backend.run(Linear {
-            weights: &self.weights,
-            forms,
-            columns,
-        });
         let scalars = Scalars::new(self.lifts, first, columns, backend);
         let turned = scalars.columns.each_ref().map(|scalars| {
             backend.run(Turned {
@@ -162,15 +172,22 @@ impl Worker<'_> {
             let count = segment.count;
             let s = |q: usize, k: usize| self.s.at(q, segment.place + k);
             let s = Packed::new(layout.pieces(), count, s, backend);
-            let of_form = |i: usize, k: usize| {
-                let row = i / LIFTS * layout.stack + segment.row;
-                if row < layout.rows {
-                    linear.at(i % LIFTS, row, segment.offset + k)
-                } else {
-                    &self.zero
-                }
-            };
-            parts.linear.add_packed(of_form, &s, backend);
+            for (group, sums) in parts.linear.iter_mut().enumerate() {
+                let pieces = group * GROUP..linear_pieces(layout).min((group + 1) * GROUP);
+                let rows = pieces.map(|p| p * layout.stack + segment.row);
+                let rows: Vec<usize> = rows.filter(|&row| row < layout.rows).collect();
+                let linear: LinearTile = backend.run(Linear {
+                    weights: &self.weights,
+                    forms,
+                    rows: &rows,
+                    columns: segment.offset..segment.offset + count,
+                });
+                let of_form = |i: usize, k: usize| match i / LIFTS < rows.len() {
+                    true => linear.at(i % LIFTS, i / LIFTS, k),
+                    false => &self.zero,
+                };
+                sums.add_packed(of_form, &s, backend);
+            }
             let of_block = |l: usize, k: usize| &self.columns[l][segment.under + k];
             parts.blocks[segment.block].add_packed(of_block, &s, backend);
             let of_row = |i: usize, k: usize| match i {
@@ -187,10 +204,10 @@ impl Worker<'_> {
     fn assemble(&self, parts: &Parts) -> Result<Sums, Stopped> {
         let layout = &self.public.layout;
         let (pieces, backend) = (layout.pieces(), self.machine.backend);
-        let linear = parts.linear.elements(backend);
         let all = |matrices: &[Matrix]| -> Vec<Vec<Rq>> {
             matrices.iter().map(|m| m.elements(backend)).collect()
         };
+        let linear = all(&parts.linear).concat();
         let (blocks, rows) = (all(&parts.blocks), all(&parts.rows));
         let images = self.public.image_elements(self.lifts, self.machine)?;
         let mut products = [const { Vec::new() }; LIFTS];
@@ -209,10 +226,11 @@ impl Worker<'_> {
             let turned = by_rows(TURNED, &lift.theta.sigma());
             let images = self.image_products(l, &images[l])?;
             for q in 0..pieces {
+                for p in 0..linear_pieces(layout) {
+                    out[p * pieces + q].add(&linear[(p * LIFTS + l) * pieces + q]);
+                }
                 for p in 0..layout.long_pieces() {
-                    let place = &mut out[p * pieces + q];
-                    place.add(&linear[(p * LIFTS + l) * pieces + q]);
-                    place.sub(&turned[p * pieces + q]);
+                    out[p * pieces + q].sub(&turned[p * pieces + q]);
                     let second = layout.first_pieces() + p;
                     out[second * pieces + q].add(&plain[p * pieces + q]);
                 }

@@ -7,14 +7,14 @@ use crate::ring::{DEGREE, Rq, Small};
 use crate::sis::Profile;
 use crate::{Backend, FrontEnd, Invalid, ProveError, Reject, StatementError, System};
 
-const MODULUS: u64 = 12_289;
+pub(crate) const MODULUS: u64 = 12_289;
 const FORMS: usize = 3;
 
 /// Column `i` satisfies `<h_i, s_i> = t_i` modulo `q`.
-struct Toy {
+pub(crate) struct Toy {
     rows: usize,
     h: Vec<Vec<i64>>,
-    t: Vec<i64>,
+    pub(crate) t: Vec<i64>,
 }
 
 struct DrawnToy<'a> {
@@ -30,6 +30,12 @@ fn centred(x: i64) -> i64 {
         residue - MODULUS as i64
     } else {
         residue
+    }
+}
+
+impl Toy {
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
     }
 }
 
@@ -79,7 +85,7 @@ impl DrawnForms for DrawnToy<'_> {
 }
 
 /// Columns of about three quarters of the norm, and a relation that they satisfy.
-fn sample(name: &str, columns: usize, rows: usize, norm_sq: u64) -> (Toy, Vec<Small>) {
+pub(crate) fn sample(name: &str, columns: usize, rows: usize, norm_sq: u64) -> (Toy, Vec<Small>) {
     let mut stream = Seed::of_name(name).stream();
     // A uniform coefficient in [-b, b] has a square of b^2 / 3.
     let bound = ((norm_sq as f64 * 2.2 / (rows * DEGREE) as f64).sqrt() as i64).max(1);
@@ -237,7 +243,10 @@ fn statements_beyond_the_limits_are_refused_by_name() {
         let expected = Some(StatementError::FormModulus { modulus });
         assert_eq!(refuse(&Other(3, modulus), 1), expected);
     }
-    let expected = Some(StatementError::Columns { columns: 0 });
+    let expected = Some(StatementError::Columns {
+        columns: 0,
+        max: COLUMNS_MAX,
+    });
     assert_eq!(refuse(&Other(3, 12_289), 0), expected);
 }
 
@@ -308,9 +317,9 @@ fn every_level_satisfies_its_relation_by_definition() {
     }
 }
 
-struct Liar<F> {
-    lie: F,
-    forces: bool,
+pub(crate) struct Liar<F> {
+    pub(crate) lie: F,
+    pub(crate) forces: bool,
 }
 
 impl<F: FnMut(Step<'_>)> Tamper for Liar<F> {

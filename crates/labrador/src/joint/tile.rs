@@ -1,5 +1,7 @@
 //! A tile of columns: everything of the lifts that differs from column to column.
 
+use std::ops::Range;
+
 use super::layout::{BLOCK, FORMS_MAX, Layout};
 use super::lift::{Lifts, Public};
 use super::{DrawnForms, TILE};
@@ -15,14 +17,13 @@ const SUMS: usize = LIFTS * LIMBS;
 
 /// The weights of the forms as numbers of 16 bits.
 pub(crate) struct LinearWeights {
-    rows: usize,
     count: usize,
     /// For two forms after each other the limbs of all lifts: those of both in turn.
     pairs: Vec<[[i16; 8]; SUMS]>,
 }
 
 impl LinearWeights {
-    pub(crate) fn new(layout: &Layout, lifts: &Lifts) -> Self {
+    pub(crate) fn new(lifts: &Lifts) -> Self {
         let count = lifts.each[0].forms.len();
         let mut pairs = vec![[[0; 8]; SUMS]; count.div_ceil(2)];
         for (l, lift) in lifts.each.iter().enumerate() {
@@ -38,11 +39,7 @@ impl LinearWeights {
                 }
             }
         }
-        Self {
-            rows: layout.rows,
-            count,
-            pairs,
-        }
+        Self { count, pairs }
     }
 }
 
@@ -131,8 +128,8 @@ impl Pass for Turn<'_> {
     }
 }
 
-/// The elements `sum_k mu_k L_k` of all lifts on the columns of a tile: those whose products with
-/// the rows of a column have the sums as constant coefficients.
+/// The elements `sum_k mu_k L_k` of all lifts on some rows and columns of a tile: those whose
+/// products with the rows of a column have the sums as constant coefficients.
 pub(crate) struct LinearTile {
     columns: usize,
     elements: Vec<Ntt>,
@@ -144,18 +141,19 @@ impl LinearTile {
         Self { columns, elements }
     }
 
-    /// On row `row` of a column of the tile.
+    /// On row `row` and column `column`, counted from the first of those that it is of.
     #[inline(always)]
     pub(crate) fn at(&self, lift: usize, row: usize, column: usize) -> &Ntt {
         &self.elements[(row * self.columns + column) * LIFTS + lift]
     }
 }
 
-/// Computes a [`LinearTile`].
+/// Computes a [`LinearTile`] of some rows and columns.
 pub(crate) struct Linear<'a> {
     pub(crate) weights: &'a LinearWeights,
     pub(crate) forms: &'a FormTile,
-    pub(crate) columns: usize,
+    pub(crate) rows: &'a [usize],
+    pub(crate) columns: Range<usize>,
 }
 
 impl Pass for Linear<'_> {
@@ -163,16 +161,16 @@ impl Pass for Linear<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self) -> LinearTile {
-        let mut elements = Vec::with_capacity(self.weights.rows * self.columns * LIFTS);
-        for row in 0..self.weights.rows {
-            for column in 0..self.columns {
+        let mut elements = Vec::with_capacity(self.rows.len() * self.columns.len() * LIFTS);
+        for &row in self.rows {
+            for column in self.columns.clone() {
                 let sums = self.sums::<V::Wide>(row, column);
                 for sums in sums.as_chunks::<LIMBS>().0 {
                     elements.push(Ntt::from_sums_in::<V>(&conjugated(sums)));
                 }
             }
         }
-        LinearTile::new(self.columns, elements)
+        LinearTile::new(self.columns.len(), elements)
     }
 }
 

@@ -379,20 +379,37 @@ impl<'a, I: Iterator<Item = (&'a Ntt, &'a Ntt)>> Pass for Dot<I> {
 
 pass!(ToRq(Ntt), |self, V| self.0.to_rq_in::<V>() => Rq);
 pass!(Times(Ntt, Ntt), |self, V| self.0.times_in::<V>(self.1) => Ntt);
-pass!(ManySmall([Small], u16), |self, V| {
-    let mut out = Vec::with_capacity(self.0.len());
-    for x in self.0 {
-        out.push(Ntt::from_small_in::<V>(x, *self.1));
+
+/// Adds residues of short elements with coefficients of at most a bound.
+struct ManySmall<'a>(&'a [Small], u16, &'a mut Vec<Ntt>);
+
+impl Pass for ManySmall<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        self.2.reserve(self.0.len());
+        for x in self.0 {
+            self.2.push(Ntt::from_small_in::<V>(x, self.1));
+        }
     }
-    out
-} => Vec<Ntt>);
-pass!(ManyOf([Rq]), |self, V| {
-    let mut out = Vec::with_capacity(self.0.len());
-    for x in self.0 {
-        out.push(Ntt::from_rq_in::<V>(x));
+}
+
+/// Adds residues of classes.
+struct ManyOf<'a>(&'a [Rq], &'a mut Vec<Ntt>);
+
+impl Pass for ManyOf<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        self.1.reserve(self.0.len());
+        for x in self.0 {
+            self.1.push(Ntt::from_rq_in::<V>(x));
+        }
     }
-    out
-} => Vec<Ntt>);
+}
+
 pass!(ManyTo([Ntt]), |self, V| {
     let mut out = Vec::with_capacity(self.0.len());
     for x in self.0 {
@@ -428,13 +445,27 @@ impl Backend {
     /// The residues of many elements with coefficients of at most `bound` in absolute value.
     #[must_use]
     pub fn residues_bounded(self, vector: &[Small], bound: u16) -> Vec<Ntt> {
-        self.run(ManySmall(vector, &bound))
+        let mut out = Vec::new();
+        self.run(ManySmall(vector, bound, &mut out));
+        out
+    }
+
+    /// Adds the residues of many short elements to others.
+    pub(crate) fn add_residues(self, vector: &[Small], out: &mut Vec<Ntt>) {
+        self.run(ManySmall(vector, 1 << 15, out));
     }
 
     /// The residues of the centred representatives of many classes.
     #[must_use]
     pub fn transforms(self, vector: &[Rq]) -> Vec<Ntt> {
-        self.run(ManyOf(vector))
+        let mut out = Vec::new();
+        self.add_transforms(vector, &mut out);
+        out
+    }
+
+    /// Adds the residues of many classes to others.
+    pub(crate) fn add_transforms(self, vector: &[Rq], out: &mut Vec<Ntt>) {
+        self.run(ManyOf(vector, out));
     }
 
     /// The classes of many integer polynomials.

@@ -95,7 +95,7 @@ fn uniform_twelfths(bits: u32) -> u128 {
 
 /// What an extracted witness may have more than an honest one: an image of squared norm
 /// `128 betasq` belongs to a vector of squared norm `128/30 betasq`.
-pub(super) fn with_slack(norm_sq: u128) -> u128 {
+pub(crate) fn with_slack(norm_sq: u128) -> u128 {
     norm_sq.saturating_mul(128).div_ceil(30)
 }
 

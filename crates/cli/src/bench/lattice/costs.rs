@@ -5,7 +5,7 @@ use super::{Point, prove, verify};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::options;
-use alphorn_falcon::{Collections, Falcon, verify_batch};
+use alphorn_falcon::{Collections, Falcon, Front, verify_batch};
 use alphorn_labrador::Backend;
 use alphorn_labrador::sis::Profile;
 use alphorn_scheme::model::{CostTable, EvidenceBytes, FigureKind, OpCost, SCHEMA, TableSizes};
@@ -37,6 +37,7 @@ pub(super) fn table(
     sizes.dedup();
     let points = sizes.into_iter().map(|signatures| {
         let point = Point {
+            front: Front::Joint,
             signatures,
             profile,
             kernel,
