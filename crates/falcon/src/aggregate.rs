@@ -105,8 +105,7 @@ impl Aggregator {
         Self::with_keys(signatures, profile, backend, None)
     }
 
-    /// For proofs by another front end: to compare, since [`Front::Joint`] is the shortest and the
-    /// fastest.
+    /// For proofs by another front end: to compare them with [`Front::Joint`], the fastest.
     ///
     /// # Errors
     /// If there are no parameters for so many.
