@@ -1,11 +1,12 @@
 //! `alphorn doctor`: what this machine offers, and what it means for a duty.
 
+use crate::calibration::{self, Kernel};
 use crate::error::Result;
 use crate::keycache;
+use crate::machine::Machine;
 use crate::options::Common;
 use crate::report::{Report, table};
 use crate::{machine, text};
-use alphorn_bls::Backend;
 use serde::Serialize;
 use serde_json::{Map, json};
 use std::time::{Duration, Instant};
@@ -25,16 +26,6 @@ const TIMER: Duration = Duration::from_millis(2);
 /// Wake-ups of the timer: half a second in all.
 const WAKE_UPS: usize = 250;
 
-/// One kernel of one crate.
-#[derive(Serialize)]
-struct Kernel {
-    #[serde(rename = "crate")]
-    krate: &'static str,
-    level: &'static str,
-    add_ns: f64,
-    chosen: bool,
-}
-
 /// How late a sleeping thread wakes up.
 #[derive(Serialize)]
 struct TimerLag {
@@ -45,17 +36,8 @@ struct TimerLag {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("doctor", args.common.seed);
-    let chosen = args.common.bls_kernel()?;
-    let machine = args.common.machine(chosen)?;
-    let kernels: Vec<Kernel> = Backend::available()
-        .into_iter()
-        .map(|backend| Kernel {
-            krate: "bls",
-            level: backend.name(),
-            add_ns: alphorn_bls::Costs::measure(backend).add_ns,
-            chosen: backend.name() == chosen.name(),
-        })
-        .collect();
+    let kernels = calibration::all(&args.common)?;
+    let machine = Machine::here(args.common.threads()?, calibration::chosen(&kernels));
     let lag = timer_lag();
     let cache = keycache::folder()?;
 
@@ -79,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let mark = if kernel.chosen { ", chosen" } else { "" };
         rows.push(vec![
             format!("{} kernel {}", kernel.krate, kernel.level),
-            format!("{:.0} ns an addition of keys{mark}", kernel.add_ns),
+            format!("{:.0} ns {}{mark}", kernel.ns, kernel.of),
         ]);
     }
     sink.say(&table(&["", "this machine"], &rows));
@@ -91,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(
         &machine,
         "measured",
-        &json!({ "kernel": chosen.name() }),
+        &json!({ "kernels": machine.kernels }),
         fields,
     )?)
 }
@@ -100,11 +82,11 @@ fn verdict(kernels: &[Kernel]) -> String {
     // 512 collections of 2^15 keys at half participation need 2.07 million additions by patterns
     // of eight columns: (1 - 2^-8) additions a key and group of eight, 64 groups.
     const ADDITIONS: f64 = 64.0 * 32768.0 * 255.0 / 256.0;
-    let chosen = kernels.iter().find(|kernel| kernel.chosen);
-    match chosen {
+    let mut bls = kernels.iter().filter(|kernel| kernel.krate == "bls");
+    match bls.find(|kernel| kernel.chosen) {
         Some(kernel) => format!(
             "The keys of 512 collections at 50 % participation: {} on one thread [modelled from the measured addition].",
-            text::seconds(ADDITIONS * kernel.add_ns * 1e-9)
+            text::seconds(ADDITIONS * kernel.ns * 1e-9)
         ),
         None => "The chosen kernel is not available here.".into(),
     }

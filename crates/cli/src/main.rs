@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod calibration;
 mod compare;
 mod dashboard;
 mod devnet;
@@ -21,6 +22,7 @@ mod options;
 mod participation;
 mod progress;
 mod proof;
+mod replay;
 mod report;
 mod sim;
 mod slot;
@@ -74,6 +76,10 @@ enum Command {
     Devnet(devnet::Args),
     /// One node of a network, in this process
     Node(node::Args),
+    /// Gives the recorded inputs of a node to its state machines again: does the same follow?
+    Replay(replay::Args),
+    #[command(hide = true)]
+    Lane(node::lane::Args),
     /// The page that shows what a simulation or a node did, from its trace
     Dashboard(dashboard::Args),
     /// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
@@ -97,6 +103,8 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Devnet(args) => devnet::run(&args),
         Command::Node(args) => node::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Lane(args) => node::lane::run(&args),
         Command::Dashboard(args) => dashboard::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };

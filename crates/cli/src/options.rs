@@ -86,6 +86,22 @@ impl Common {
         }
     }
 
+    /// The same options as far as they concern a crate: the kernel that is named for another one
+    /// leaves it to choose.
+    pub(crate) fn for_crate(&self, krate: &str) -> Self {
+        const CRATES: [&str; 4] = ["bls", "labrador", "rlnc", "stark"];
+        let named = self.kernel.split_once('=').map(|(named, _)| named);
+        let is_other = |named: &str| named != krate && CRATES.contains(&named);
+        let kernel = match named.is_some_and(is_other) {
+            true => "auto".to_owned(),
+            false => self.kernel.clone(),
+        };
+        Common {
+            kernel,
+            ..self.clone()
+        }
+    }
+
     /// The same options with one kernel.
     pub(crate) fn on(&self, kernel: Backend) -> Self {
         Common {

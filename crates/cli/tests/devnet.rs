@@ -261,3 +261,74 @@ fn options_out_of_bounds_are_usage_errors() {
         );
     }
 }
+
+/// Provers are processes: killing them costs a node nothing but their jobs. What came to a node is
+/// recorded, and the same follows from it without provers.
+#[test]
+fn provers_are_killed_and_replaced_and_a_node_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (dir, json) = (path("net"), path("devnet.json"));
+    let output = alphorn(&[
+        "devnet",
+        "--nodes=2",
+        "--scheme=falcon",
+        "--layers=list/proof",
+        "--validators=16",
+        "--committees=1",
+        "--slots=10",
+        "--preset=custom:1500:0,300,600,900,1200",
+        "--faults=prover",
+        "--record",
+        "--allow-missed=1000000",
+        "--keep",
+        "--dir",
+        &dir,
+        "--json",
+        &json,
+    ]);
+    // Where the machine does other work finality may lie behind; nothing else is forgiven.
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 5)), "{code:?} {}", stderr(&output));
+    let told = std::fs::read_to_string(&json).unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let count = |name: &str| told["worker"][name].as_u64().unwrap();
+    assert!(count("provers_killed") > 0, "{}", told["worker"]);
+    assert!(count("crashes") > 0, "{}", told["worker"]);
+    assert_eq!(count("self_verify_failures"), 0);
+    assert_eq!(told["agreement"], true);
+    let nodes = told["nodes"].as_array().unwrap();
+    let proofs = nodes
+        .iter()
+        .map(|node| &node["jobs"]["collect"]["run_ms"]["count"]);
+    assert!(proofs.filter_map(Value::as_u64).sum::<u64>() > 0, "{told}");
+    for node in ["node-0", "node-1"] {
+        let record = folder.path().join("net").join(node).join("inputs-0.record");
+        let again = alphorn(&["replay", &record.display().to_string(), "--json", "-"]);
+        assert!(again.status.success(), "{}", stderr(&again));
+        let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+        assert_eq!(again["has_end"], true);
+        let live = nodes.iter().find(|one| one["name"] == node).unwrap();
+        assert_eq!(live["recorded"]["whole"], true);
+        assert_eq!(live["recorded"]["outputs"], again["outputs"]);
+        assert_eq!(live["recorded"]["inputs"], again["inputs"]);
+    }
+}
+
+#[test]
+fn what_is_no_record_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    for bytes in [
+        b"".as_slice(),
+        b"not a record at all",
+        b"alphorn-record1\n\xff\xff\xff\xff",
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        let refused = alphorn(&["replay", &path.display().to_string()]);
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    }
+    let layers = alphorn(&["devnet", "--layers=list/proof"]);
+    assert_eq!(layers.status.code(), Some(2));
+    assert!(stderr(&layers).contains("list/list"), "{}", stderr(&layers));
+}

@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_and_counts() {
-        let mut archive = Archive::start(Blocks::open_backend(InMemoryBackend::new()).unwrap());
+        let mut archive = Archive::start(Blocks::open_backend(InMemoryBackend::new).unwrap());
         let archive = archive.as_mut().unwrap();
         let (hold, release) = sync_channel::<()>(0);
         let blocked = move |_| {

@@ -3,6 +3,7 @@
 //! A block is durable some tenths of a second after it was accepted: several share a commit. What
 //! a crash loses is asked of peers again.
 
+use crate::file::DataFile;
 use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
 use alphorn_types::Slot;
@@ -43,7 +44,7 @@ pub struct BlocksError {
 
 /// The file of blocks.
 pub struct Blocks {
-    database: Database,
+    file: DataFile,
 }
 
 impl Blocks {
@@ -52,21 +53,24 @@ impl Blocks {
     /// # Errors
     /// [`BlocksError`].
     pub fn open(path: &Path) -> Result<Self, BlocksError> {
-        let database = Database::create(path).map_err(|error| failed("opening", error))?;
-        Self::with(database)
+        let file = DataFile::create(path).map_err(|error| failed("opening", error))?;
+        Self::with(file)
     }
 
     /// The same on any storage; for tests.
     ///
     /// # Errors
     /// [`BlocksError`].
-    pub fn open_backend(backend: impl StorageBackend) -> Result<Self, BlocksError> {
-        let database = Database::builder().create_with_backend(backend);
-        Self::with(database.map_err(|error| failed("opening", error))?)
+    pub fn open_backend<B: StorageBackend>(
+        backend: impl Fn() -> B + Send + Sync + 'static,
+    ) -> Result<Self, BlocksError> {
+        let open = move || Database::builder().create_with_backend(backend());
+        let database = open().map_err(|error| failed("opening", error))?;
+        Self::with(DataFile::with(database, open))
     }
 
-    fn with(database: Database) -> Result<Self, BlocksError> {
-        let blocks = Blocks { database };
+    fn with(file: DataFile) -> Result<Self, BlocksError> {
+        let blocks = Blocks { file };
         blocks.write("opening", |txn| {
             txn.open_table(BLOCKS)?;
             Ok(())
@@ -99,8 +103,8 @@ impl Blocks {
     /// # Errors
     /// [`BlocksError`].
     pub fn range(&self, from: Slot, count_max: usize) -> Result<Vec<Stored>, BlocksError> {
-        let read = || -> Result<Vec<Stored>, redb::Error> {
-            let txn = self.database.begin_read()?;
+        let read = |database: &Database, _| -> Result<Vec<Stored>, redb::Error> {
+            let txn = database.begin_read()?;
             let table = txn.open_table(BLOCKS)?;
             let (mut blocks, mut bytes) = (Vec::new(), 0);
             for entry in table.range((from.0, &[0; 32])..)? {
@@ -119,7 +123,8 @@ impl Blocks {
             }
             Ok(blocks)
         };
-        read().map_err(|error| failed("reading", error))
+        let read = self.file.run(read);
+        read.map_err(|error| failed("reading", error))
     }
 
     fn write(
@@ -127,15 +132,16 @@ impl Blocks {
         what: &'static str,
         fill: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
     ) -> Result<(), BlocksError> {
-        let run = || -> Result<(), redb::Error> {
-            let mut txn = self.database.begin_write()?;
+        let write = |database: &Database, _| -> Result<(), redb::Error> {
+            let mut txn = database.begin_write()?;
             txn.set_durability(Durability::Immediate)?;
             txn.set_quick_repair(true);
             fill(&txn)?;
             txn.commit()?;
             Ok(())
         };
-        run().map_err(|error| failed(what, error))
+        let written = self.file.run(write);
+        written.map_err(|error| failed(what, error))
     }
 }
 
@@ -161,7 +167,7 @@ mod tests {
 
     #[test]
     fn blocks_come_back_in_the_order_of_their_slots() {
-        let blocks = Blocks::open_backend(InMemoryBackend::new()).unwrap();
+        let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
         let all = [
             block(7, 2, 10),
             block(3, 9, 10),
@@ -184,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_answer_has_a_bound_and_at_least_one_block() {
-        let blocks = Blocks::open_backend(InMemoryBackend::new()).unwrap();
+        let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
         let half = RANGE_BYTES_MAX / 2 + 1;
         blocks
             .put(&[block(1, 1, half), block(2, 2, half), block(3, 3, 1)])
@@ -197,7 +203,7 @@ mod tests {
 
     #[test]
     fn old_blocks_are_dropped() {
-        let blocks = Blocks::open_backend(InMemoryBackend::new()).unwrap();
+        let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
         blocks.put(&[block(1, 1, 1), block(9, 2, 1)]).unwrap();
         blocks.put(&[block(SLOTS_KEPT + 5, 3, 1)]).unwrap();
         let left = blocks.range(Slot(0), 10).unwrap();

@@ -244,6 +244,10 @@ mod tests {
             Vec::new()
         }
 
+        fn troubles(&self) -> crate::lanes::Troubles {
+            crate::lanes::Troubles::default()
+        }
+
         fn shutdown(&self) {}
     }
 
@@ -279,7 +283,7 @@ mod tests {
             slot: Slot(0),
             before_genesis: true,
         };
-        let store = SafetyStore::open_backend(InMemoryBackend::new(), keys, opening).unwrap();
+        let store = SafetyStore::open_backend(InMemoryBackend::new, keys, opening).unwrap();
         let lanes = Arc::new(Kept::default());
         let desk = Desk::start(Arc::new(store), lanes.clone(), None, || 0, || ());
         let mut desk = desk.unwrap();
@@ -311,9 +315,9 @@ mod tests {
     }
 
     /// A disk that takes long for each sync, and fails while it is full.
-    #[derive(Debug, Default)]
+    #[derive(Clone, Debug, Default)]
     struct Poor {
-        memory: InMemoryBackend,
+        memory: Arc<InMemoryBackend>,
         sync_ms: Arc<AtomicU64>,
         full: Arc<std::sync::atomic::AtomicBool>,
     }
@@ -354,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_disk_holds_nobody_up_and_with_a_full_one_nothing_is_signed() {
+    fn a_slow_disk_holds_nobody_up_and_with_a_full_one_nothing_is_signed_until_there_is_room() {
         let disk = Poor::default();
         let (sync_ms, full) = (disk.sync_ms.clone(), disk.full.clone());
         let keys = BTreeMap::from([(Validator(0), [3; 32])]);
@@ -363,7 +367,7 @@ mod tests {
             slot: Slot(0),
             before_genesis: true,
         };
-        let store = SafetyStore::open_backend(disk, keys, opening).unwrap();
+        let store = SafetyStore::open_backend(move || disk.clone(), keys, opening).unwrap();
         let lanes = Arc::new(Kept::default());
         let desk = Desk::start(Arc::new(store), lanes.clone(), None, || 0, || ());
         let mut desk = desk.unwrap();
@@ -390,6 +394,19 @@ mod tests {
         soon("nothing is signed", || desk.poll().is_some());
         assert!(desk.counters().broken.load(Ordering::Relaxed));
         assert_eq!(*lanes.0.lock().unwrap(), [JobId(1)]);
+        // There is room again: the same process goes on, and nothing is signed twice.
+        full.store(false, Ordering::Relaxed);
+        soon("the store is opened again", || {
+            !desk.counters().broken.load(Ordering::Relaxed)
+        });
+        desk.reserve(Slot(2));
+        desk.sign(sign(3, 2)).unwrap();
+        soon("it signs again", || {
+            *lanes.0.lock().unwrap() == [JobId(1), JobId(3)]
+        });
+        desk.sign(sign(4, 2)).unwrap();
+        soon("once", || desk.poll().is_some());
+        assert_eq!(*lanes.0.lock().unwrap(), [JobId(1), JobId(3)]);
         desk.shutdown();
     }
 }

@@ -1,12 +1,15 @@
 //! Who runs the jobs of a node, as its loop sees it.
 
+mod child;
 mod pool;
 
 use crate::engine::Spawn;
 use alphorn_proto::{JobId, Product};
 use alphorn_scheme::{Group, Outcome, SessionId};
 use alphorn_worker::Run;
+use serde::{Deserialize, Serialize};
 
+pub use child::serve_child;
 pub use pool::Pool;
 
 /// A job that ended.
@@ -46,6 +49,25 @@ impl Ended {
     }
 }
 
+/// What went wrong in lanes since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Troubles {
+    /// Runs that panicked or whose process died.
+    pub crashes: u64,
+    /// Runs that were given up because they hung.
+    pub hangs: u64,
+    /// Results that failed their own verification; none of them left the node.
+    pub self_verify_failures: u64,
+    /// Frames of processes that were replaced.
+    pub stale_frames: u64,
+    /// Inputs and jobs that ended a run and are not run again.
+    pub quarantined: u64,
+    /// Whether long jobs are refused, because too many threads never came back.
+    pub degraded: bool,
+    /// Whether everything runs on portable kernels, because another gave wrong results.
+    pub kernel_disabled: bool,
+}
+
 /// Runs jobs away from the loop. No call blocks.
 pub trait Lanes: Send + Sync + 'static {
     /// Takes a job; each job that is taken ends once.
@@ -62,6 +84,9 @@ pub trait Lanes: Send + Sync + 'static {
 
     /// Nanoseconds since the start in which lanes were busy: the fast ones, the others.
     fn busy_ns(&self) -> Vec<u64>;
+
+    /// What went wrong so far.
+    fn troubles(&self) -> Troubles;
 
     /// Ends all lanes, within a second.
     fn shutdown(&self);

@@ -12,8 +12,9 @@
 //! | [`sign_log`] | a list of what could be signed, to be checked afterwards |
 //! | [`blocks`], [`archive`], [`sync`] | what is kept of the chain, and asked of peers |
 //! | [`lanes`] | who runs the jobs |
+//! | [`record`] | what came, to be replayed |
 //! | [`stats`], [`summary`] | what a node measures of itself |
-//! | [`api`], [`http`], [`metrics`], `trace` | what it tells others |
+//! | [`api`], [`http`], [`host`], [`metrics`], `trace` | what it tells others |
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
 
@@ -21,13 +22,17 @@ pub mod api;
 pub mod archive;
 pub mod blocks;
 pub mod clock;
+mod committees;
 pub mod desk;
 pub mod engine;
+mod file;
 pub mod genesis;
+pub mod host;
 pub mod http;
 pub mod lanes;
 pub mod metrics;
 mod ports;
+pub mod record;
 pub mod run;
 pub mod safety;
 pub mod sign_log;

@@ -4,6 +4,7 @@
 //! No label carries a peer, a validator or a root, so the number of series is bounded by the kinds
 //! of things that a node does.
 
+use crate::lanes::Troubles;
 use crate::summary::{Summary, TimesMs};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -92,6 +93,15 @@ fn chain(page: &mut Page, summary: &Summary) {
         ("scheme", summary.scheme.clone()),
     ];
     page.gauges("lean_node_info", "This node", [(node, 1.0)]);
+    let kernel = |(krate, level): (&String, &String)| {
+        let labels = vec![("crate", krate.clone()), ("kernel", level.clone())];
+        (labels, 1.0)
+    };
+    page.gauges(
+        "alphorn_kernel_info",
+        "The kernels that were chosen by a measurement",
+        summary.kernels.iter().map(kernel),
+    );
     let slots = [
         ("lean_current_slot", "Slot by the clock", summary.slot),
         ("lean_head_slot", "Slot of the head", summary.head_slot),
@@ -227,6 +237,7 @@ fn machine(page: &mut Page, summary: &Summary) {
         "How long lanes were busy",
         busy.map(lane),
     );
+    troubles(page, &summary.troubles);
     let files = ["safety", "node"].into_iter().zip(summary.commit_ms_max);
     let longest = files.map(|(file, ms)| (vec![("file", file.to_owned())], ms / 1e3));
     page.gauges(
@@ -234,6 +245,46 @@ fn machine(page: &mut Page, summary: &Summary) {
         "Longest commit",
         longest,
     );
+}
+
+fn troubles(page: &mut Page, troubles: &Troubles) {
+    let restarts = [("crash", troubles.crashes), ("hang", troubles.hangs)];
+    let cause = |(cause, count): (&str, u64)| (vec![("cause", cause.to_owned())], count);
+    page.counters(
+        "alphorn_worker_restarts",
+        "Runs that ended with their lane or its process",
+        restarts.into_iter().map(cause),
+    );
+    page.counter(
+        "alphorn_worker_self_verify_failures",
+        "Own results that failed their verification",
+        troubles.self_verify_failures,
+    );
+    page.counter(
+        "alphorn_worker_stale_frames",
+        "Frames of processes that were replaced",
+        troubles.stale_frames,
+    );
+    let gauges = [
+        (
+            "alphorn_worker_quarantined",
+            "Inputs and jobs that are not run again",
+            troubles.quarantined,
+        ),
+        (
+            "alphorn_worker_degraded",
+            "1 while long jobs are refused",
+            u64::from(troubles.degraded),
+        ),
+        (
+            "alphorn_worker_kernel_disabled",
+            "1 after a kernel gave a wrong result",
+            u64::from(troubles.kernel_disabled),
+        ),
+    ];
+    for (name, help, value) in gauges {
+        page.gauge(name, help, value as f64);
+    }
 }
 
 fn network(page: &mut Page, summary: &Summary) {
@@ -295,6 +346,7 @@ mod tests {
             ..Summary::default()
         };
         summary.credited.insert(6, 5);
+        summary.kernels.insert("hash".into(), "avx512".into());
         let vote = DutyCounts {
             due: 3,
             done: 2,
@@ -318,6 +370,10 @@ mod tests {
             "{text}"
         );
         assert!(has("alphorn_coverage_ratio 0.5"), "{text}");
+        assert!(
+            has("alphorn_kernel_info{crate=\"hash\",kernel=\"avx512\"} 1.0"),
+            "{text}"
+        );
         assert!(has("alphorn_finality_lag_slots 2.0"), "{text}");
     }
 }

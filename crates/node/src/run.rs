@@ -14,6 +14,7 @@ use crate::desk::Desk;
 use crate::engine::{Engine, Settings};
 use crate::lanes::{Ended, Lanes};
 use crate::ports::{Ports, REQUESTED, topic_of};
+use crate::record::Recorder;
 use crate::safety::SafetyStore;
 use crate::sign_log::SignLog;
 use crate::stats::Stats;
@@ -27,6 +28,7 @@ use alphorn_proto::{Input, Peer, Token};
 use alphorn_scheme::Outcome;
 use alphorn_types::trace::Ring;
 use alphorn_types::{Slot, Time};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
@@ -86,6 +88,10 @@ pub struct Parts<C: Source> {
     pub wake: Arc<Notify>,
     /// Where the time comes from.
     pub source: C,
+    /// Who writes down what comes.
+    pub recorder: Option<Recorder>,
+    /// The chosen kernel of each crate that has several, to be told.
+    pub kernels: BTreeMap<&'static str, String>,
 }
 
 /// A node that runs.
@@ -107,6 +113,8 @@ pub struct Node<C: Source> {
     two_thirds: Slot,
     /// Blocks of earlier runs that were taken.
     restored: u64,
+    recorder: Option<Recorder>,
+    kernels: BTreeMap<&'static str, String>,
 }
 
 impl<C: Source> Node<C> {
@@ -116,7 +124,8 @@ impl<C: Source> Node<C> {
     /// [`RunError`].
     pub fn new(parts: Parts<C>, snapshot: watch::Sender<Arc<Summary>>) -> Result<Self, RunError> {
         let mut horn = parts.horn;
-        let restored = restore(&mut horn, &parts.blocks)?;
+        let mut recorder = parts.recorder;
+        let restored = restore(&mut horn, &parts.blocks, recorder.as_mut())?;
         let network = horn.config().network();
         let slots = *horn.clock();
         let wake = parts.wake.clone();
@@ -146,6 +155,8 @@ impl<C: Source> Node<C> {
             snapshot,
             two_thirds: Slot(0),
             restored,
+            recorder,
+            kernels: parts.kernels,
         })
     }
 
@@ -198,7 +209,10 @@ impl<C: Source> Node<C> {
     }
 
     fn feed(&mut self, now: Time, input: Input) {
-        self.engine.handle(now, input, &mut self.ports);
+        match &mut self.recorder {
+            None => self.engine.handle(now, input, &mut self.ports),
+            Some(recorder) => recorder.handle(&mut self.engine, now, input, &mut self.ports),
+        }
     }
 
     fn next_deadline(&self) -> Time {
@@ -362,13 +376,18 @@ impl<C: Source> Node<C> {
         summary.name.clone_from(&self.name);
         summary.scheme.clone_from(&self.scheme);
         summary.restored_blocks = self.restored;
+        let kernels = self.kernels.iter();
+        let named = |(krate, level): (&&str, &String)| ((*krate).to_owned(), level.clone());
+        summary.kernels = kernels.map(named).collect();
         summary
     }
 
     /// Ends what runs: no duty is begun any more, what was accepted is written.
     fn end(mut self) -> Arc<Summary> {
         let (now, _) = self.clock.now();
-        let summary = Arc::new(self.summary(now));
+        let mut summary = self.summary(now);
+        summary.recorded = self.recorder.take().map(Recorder::finish);
+        let summary = Arc::new(summary);
         self.snapshot.send_replace(summary.clone());
         self.ports.lanes.shutdown();
         self.ports.desk.shutdown();
@@ -398,7 +417,11 @@ fn wall_ms() -> u64 {
 
 /// Hands the blocks of earlier runs to the protocol, oldest first, and tells how many it took. One
 /// that does not fit any more is of a branch that was given up.
-fn restore(horn: &mut Horn, blocks: &Blocks) -> Result<u64, BlocksError> {
+fn restore(
+    horn: &mut Horn,
+    blocks: &Blocks,
+    mut recorder: Option<&mut Recorder>,
+) -> Result<u64, BlocksError> {
     let (mut taken, mut from) = (0, Slot(0));
     loop {
         let part = blocks.range(from, usize::MAX)?;
@@ -409,6 +432,9 @@ fn restore(horn: &mut Horn, blocks: &Blocks) -> Result<u64, BlocksError> {
         // that come twice are refused.
         let is_end = part.iter().all(|block| block.slot == last);
         for block in part {
+            if let Some(recorder) = &mut recorder {
+                recorder.restored(&block.data);
+            }
             taken += u64::from(horn.restore(&block.data).is_ok());
         }
         from = if is_end { last.next() } else { last };

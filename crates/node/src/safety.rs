@@ -21,6 +21,7 @@ mod marks;
 #[cfg(test)]
 mod tests;
 
+use crate::file::DataFile;
 use alphorn_scheme::{Refused, Reservation, Role, SignItem, VoteGuard, Watermark};
 use alphorn_types::{Slot, Validator};
 use marks::{Mark, Marks};
@@ -74,6 +75,19 @@ pub enum SafetyError {
         first: u32,
         /// The other.
         second: u32,
+    },
+    /// The file that was opened again after a failure has lost marks: it is not the one that was
+    /// written.
+    #[error(
+        "the safety store has slot {next} as the next of validator {validator}, {known} was durable"
+    )]
+    Lost {
+        /// Whose.
+        validator: u32,
+        /// What the file says.
+        next: u64,
+        /// What was durable before.
+        known: u64,
     },
     /// The clock stands before the last time at which this store was used.
     #[error(
@@ -132,33 +146,33 @@ impl SafetyStore {
         keys: BTreeMap<Validator, KeyId>,
         opening: Opening,
     ) -> Result<Self, SafetyError> {
-        let database = Database::create(path).map_err(|error| storage("opening", error))?;
-        Self::with_database(database, keys, opening)
+        let file = DataFile::create(path).map_err(|error| storage("opening", error))?;
+        Self::with_file(file, keys, opening)
     }
 
-    /// The same on any storage; for tests of what a crash leaves.
+    /// The same on any storage, which `backend` gives again after a failure; for tests of what a crash
+    /// leaves.
     ///
     /// # Errors
     /// [`SafetyError`].
-    pub fn open_backend(
-        backend: impl StorageBackend,
+    pub fn open_backend<B: StorageBackend>(
+        backend: impl Fn() -> B + Send + Sync + 'static,
         keys: BTreeMap<Validator, KeyId>,
         opening: Opening,
     ) -> Result<Self, SafetyError> {
-        let database = Database::builder()
-            .create_with_backend(backend)
-            .map_err(|error| storage("opening", error))?;
-        Self::with_database(database, keys, opening)
+        let open = move || Database::builder().create_with_backend(backend());
+        let database = open().map_err(|error| storage("opening", error))?;
+        Self::with_file(DataFile::with(database, open), keys, opening)
     }
 
-    fn with_database(
-        database: Database,
+    fn with_file(
+        file: DataFile,
         keys: BTreeMap<Validator, KeyId>,
         opening: Opening,
     ) -> Result<Self, SafetyError> {
         check_keys(&keys)?;
         let keys: BTreeMap<u32, KeyId> = keys.into_iter().map(|(v, id)| (v.0, id)).collect();
-        let disk = Marks::open(database)?;
+        let disk = Marks::open(file)?;
         let marks = disk.read(&keys)?;
         let last_ms = disk.last_clock_ms()?;
         if opening.now_ms < last_ms {
@@ -211,7 +225,7 @@ impl SafetyStore {
                 mark.slot_next = mark.slot_next.max(slot.0 + 1);
             }
         }
-        self.disk.write(&self.keys, &marks, now_ms)?;
+        self.disk.write(&self.keys, &inner.marks, &marks, now_ms)?;
         let kept_from = slot.0.saturating_sub(SALVAGE_SLOTS);
         inner.rights = inner.rights.split_off(&(kept_from, 0, 0));
         for &validator in self.keys.keys() {
@@ -256,7 +270,7 @@ impl SafetyStore {
         }
         moved.retain(|key, mark| inner.marks.get(key) != Some(mark));
         if !moved.is_empty() {
-            let written = self.disk.write(&self.keys, &moved, now_ms);
+            let written = self.disk.write(&self.keys, &inner.marks, &moved, now_ms);
             written.map_err(|_| (0, Refused::NotDurable))?;
             inner.marks.extend(moved);
         }
@@ -299,6 +313,23 @@ impl Watermark for Grant {
         })
     }
 }
+
+macro_rules! of_storage {
+    ($($kind:ty),*) => {
+        $(impl From<$kind> for SafetyError {
+            fn from(error: $kind) -> Self {
+                storage("a transaction", redb::Error::from(error))
+            }
+        })*
+    };
+}
+
+of_storage!(
+    redb::Error,
+    redb::TableError,
+    redb::StorageError,
+    redb::CommitError
+);
 
 fn used(item: &SignItem, slot: Slot, next: u64) -> Refused {
     Refused::Used {

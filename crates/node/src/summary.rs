@@ -1,7 +1,9 @@
 //! A node's figures, as its interface and the devnet read them.
 
 use crate::engine::{Engine, Tally};
+use crate::lanes::Troubles;
 use crate::ports::Ports;
+use crate::record::Recorded;
 use crate::stats::{Jobs, Times};
 use crate::sync::Standing;
 use alphorn_net::{DropReason, TopicKind};
@@ -150,6 +152,10 @@ pub struct Summary {
     pub jobs: BTreeMap<String, JobCounts>,
     /// Seconds in which lanes were busy: the fast ones, the others.
     pub lanes_busy_s: Vec<f64>,
+    /// The kernel that was chosen, by crate.
+    pub kernels: BTreeMap<String, String>,
+    /// What went wrong in lanes.
+    pub troubles: Troubles,
     /// Own results that came late and were still used.
     pub salvaged: u64,
     /// Own results that came too late or added nothing.
@@ -188,6 +194,8 @@ pub struct Summary {
     pub publish_refused: u64,
     /// Records that the trace could not hold.
     pub trace_refused: u64,
+    /// Of a node that recorded its inputs, at its end.
+    pub recorded: Option<Recorded>,
 }
 
 impl Summary {
@@ -254,6 +262,7 @@ impl Summary {
             .collect();
         let busy = ports.lanes.busy_ns();
         self.lanes_busy_s = busy.into_iter().map(|ns| ns as f64 / 1e9).collect();
+        self.troubles = ports.lanes.troubles();
     }
 
     fn add_network(&mut self, ports: &Ports) {

@@ -9,10 +9,10 @@ use crate::{
     Bytes, Claim, Evidence, Item, Op, Part, Refused, Reservation, Role, Scheme, SignItem,
     Signatures, Statement, TaskError, Verdict, Watermark,
 };
-use alphorn_types::{Assignment, Epoch, Slot, Validator};
+use alphorn_types::{Assignment, DecodeError, Epoch, Slot, Validator};
 use std::sync::{Arc, Mutex};
 
-pub use env::{EPOCHS_MAX, Env};
+pub use env::{BRANCH_EPOCH, BRANCHES_MAX, EPOCHS_MAX, Env};
 pub use task::{Job, PreparedJob};
 
 /// Sign for validators held here. Whoever runs it admits it first, see [`SignJob::admit`].
@@ -175,7 +175,28 @@ impl<S: Scheme> From<Product> for JobOutput<S> {
     }
 }
 
+impl Product {
+    /// Its bytes, for records; none for signatures and key tables, which are made where the secrets
+    /// are.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        product::encode(self)
+    }
+
+    /// The inverse of [`to_bytes`](Self::to_bytes).
+    ///
+    /// # Errors
+    /// [`DecodeError`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        product::decode(bytes)
+    }
+}
+
 impl Work {
+    /// Its bytes, for digests; none for what uses secret keys, and for key tables.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        code::encode(self)
+    }
+
     /// The operation, for costs and metrics.
     pub fn op(&self) -> Op {
         match self {

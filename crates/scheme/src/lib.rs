@@ -32,8 +32,8 @@ pub mod watermark;
 pub use abilities::{Abilities, Cost, EvidenceLength, Form, Layer, Op, Overlap, Security, Sizes};
 pub use claim::{Claim, Evidence, Item, Statement, Verdict};
 pub use job::{
-    AggregateJob, CombineJob, EPOCHS_MAX, Env, Job, JobOutput, PrepareJob, Product, SelectJob,
-    SignJob, VerifyJob, Work,
+    AggregateJob, BRANCH_EPOCH, BRANCHES_MAX, CombineJob, EPOCHS_MAX, Env, Job, JobOutput,
+    PrepareJob, Product, SelectJob, SignJob, VerifyJob, Work,
 };
 pub use session::{Fate, Group, Outcome, SessionId, StaleReason, classify};
 pub use task::{Ctx, Features, Pulse, Stop, Task, TaskError};

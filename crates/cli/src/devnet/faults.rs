@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     Slow,
     /// Half of the nodes lose the other half for three slots
     Partition,
+    /// The process of its prove lane gets SIGKILL whenever there is one, for two slots
+    Prover,
 }
 
 impl Kind {
@@ -39,6 +41,7 @@ impl Kind {
             Kind::Pause => "pause",
             Kind::Slow => "slow",
             Kind::Partition => "partition",
+            Kind::Prover => "prover",
         }
     }
 
@@ -114,7 +117,7 @@ pub(super) fn draw(
             for_ms: match kind {
                 Kind::Kill | Kind::Term => 0,
                 Kind::Pause => slot_ms / 4 + below(slot_ms * 7 / 4),
-                Kind::Slow => 2 * slot_ms,
+                Kind::Slow | Kind::Prover => 2 * slot_ms,
                 Kind::Partition => 3 * slot_ms,
             },
         }
@@ -126,12 +129,13 @@ pub(super) fn draw(
 mod tests {
     use super::*;
 
-    const ALL: [Kind; 5] = [
+    const ALL: [Kind; 6] = [
         Kind::Kill,
         Kind::Term,
         Kind::Pause,
         Kind::Slow,
         Kind::Partition,
+        Kind::Prover,
     ];
 
     #[test]

@@ -5,6 +5,7 @@ use super::process::{Happened, Told};
 use super::{Plan, end};
 use crate::error::Result;
 use crate::report::table;
+use alphorn_node::lanes::Troubles;
 use alphorn_node::summary::{DutyCounts, Summary};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -172,7 +173,8 @@ impl Verdict {
         let ms = |time: Option<f64>| time.map_or_else(|| "-".into(), |ms| format!("{ms:.0} ms"));
         format!(
             "{} faults; ready again after {} at most, ended after {} at most; {} of {} slots \
-             disturbed, {} duties missed in them; {} rights to sign, {} twice; {} votes lost\n",
+             disturbed, {} duties missed in them; {} rights to sign, {} twice; {} votes lost; \
+             {} provers killed\n",
             self.faults.len(),
             ms(most(|one| one.ready_ms)),
             ms(most(|one| one.end_ms)),
@@ -182,6 +184,7 @@ impl Verdict {
             self.rights,
             self.rights_twice,
             self.votes_lost,
+            self.provers_killed(),
         )
     }
 
@@ -190,6 +193,7 @@ impl Verdict {
             json!({
                 "kind": one.fault.kind.name(), "node": one.name, "at_ms": one.fault.at_ms,
                 "for_ms": one.fault.for_ms, "end_ms": one.end_ms, "ready_ms": one.ready_ms,
+                "provers_killed": one.provers,
             })
         });
         let value = json!({
@@ -207,12 +211,33 @@ impl Verdict {
             "finalised_min": self.finalised_min,
             "finalised_wanted": self.finalised_wanted,
             "agreement": !self.disagreement,
+            "worker": self.worker(),
             "nodes": self.nodes,
         });
         match value {
             Value::Object(fields) => fields,
             _ => Map::new(),
         }
+    }
+
+    /// What went wrong in lanes of all nodes.
+    fn worker(&self) -> Value {
+        let sum = |count: fn(&Troubles) -> u64| -> u64 {
+            let troubles = self.nodes.iter().map(|node| count(&node.troubles));
+            troubles.sum()
+        };
+        json!({
+            "provers_killed": self.provers_killed(),
+            "crashes": sum(|t| t.crashes),
+            "hangs": sum(|t| t.hangs),
+            "self_verify_failures": sum(|t| t.self_verify_failures),
+            "stale_frames": sum(|t| t.stale_frames),
+            "quarantined": sum(|t| t.quarantined),
+        })
+    }
+
+    fn provers_killed(&self) -> u64 {
+        self.faults.iter().map(|one| one.provers).sum()
     }
 
     fn row(&self, summary: &Summary) -> Vec<String> {

@@ -8,6 +8,7 @@ mod process;
 use crate::error::{Error, Result};
 use crate::node::files::{NetworkFile, NodeEntry, write};
 use crate::node::key_time;
+use crate::node::scheme::Layers;
 use crate::options::Common;
 use crate::report::{Report, write_whole};
 use alphorn_net::{Address, NodeId, NodeKey, Transport};
@@ -40,6 +41,7 @@ const SLOTS_MAX: u64 = 100_000;
   alphorn devnet --nodes 4 --scheme bls --slots 20
   alphorn devnet --scheme xmss --validators 16 --json devnet.json
   alphorn devnet --preset custom:1000:0,200,400,600,800 --slots 60
+  alphorn devnet --scheme falcon --layers list/proof --faults prover --slots 20
   alphorn devnet --faults kill,pause,partition --slots 60 --seed 7
 
 Starts `alphorn node` processes with interop keys that speak QUIC over loopback, lets them run for
@@ -62,6 +64,9 @@ pub(crate) struct Args {
     /// Signature scheme
     #[arg(long, default_value = "bls", value_parser = ["bls", "falcon", "xmss"])]
     scheme: String,
+    /// What collections are; with list/proof they are made in processes of their own
+    #[arg(long, value_enum, default_value_t = Layers::ListList)]
+    layers: Layers,
     /// Slots that are judged, after those to warm up
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=SLOTS_MAX))]
     slots: u64,
@@ -89,7 +94,7 @@ pub(crate) struct Args {
     /// Duties that may be missed
     #[arg(long, default_value_t = 0)]
     allow_missed: u64,
-    /// What happens to nodes: kill, term, pause, slow, partition
+    /// What happens to nodes: kill, term, pause, slow, partition, prover
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_enum)]
     faults: Vec<faults::Kind>,
     /// Slots from one fault to the next
@@ -98,6 +103,9 @@ pub(crate) struct Args {
     /// Keep the prove lanes of all nodes busy with work of no value
     #[arg(long)]
     saturate: bool,
+    /// Every node records its inputs, for `alphorn replay`: NODE/inputs-LIFE.record in the folder
+    #[arg(long)]
+    record: bool,
     /// Folder for files, keys and logs; a new one in the system's temporary folder by default
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -127,6 +135,9 @@ impl Plan {
         });
         let committees = args.committees.unwrap_or(if xmss { 1 } else { 2 });
         Layout::new(validators, committees, args.subcommittees)?;
+        if args.scheme == "bls" && args.layers != Layers::ListList {
+            return Err(anyhow!("--layers {}: with bls list/list", args.layers.name()).into());
+        }
         if validators < u32::from(args.nodes) {
             let nodes = args.nodes;
             return Err(
@@ -150,6 +161,7 @@ impl Plan {
                 aggregators_per_subcommittee: args.aggregators,
                 collectors_per_committee: args.collectors,
                 alphorn_scheme: args.scheme.clone(),
+                alphorn_layers: args.layers,
                 alphorn_preset: timing.to_string(),
                 alphorn_key_slots: key_slots,
             },
@@ -199,7 +211,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .then(|| "--saturate".to_owned())
         .into_iter()
         .collect();
-    let mut running = Running::start(&folder.path, &nodes, &extra)?;
+    let mut running = Running::start(&folder.path, &nodes, &extra, args.record)?;
     running.wait_ready(plan.at(READY_S * 1_000))?;
     let mut happened = Vec::new();
     for fault in faults {

@@ -40,6 +40,8 @@ pub(super) struct Happened {
     pub(super) end_ms: Option<f64>,
     /// From its start until it was ready again, in milliseconds.
     pub(super) ready_ms: Option<f64>,
+    /// Processes of prove lanes that were killed.
+    pub(super) provers: u64,
 }
 
 struct Process {
@@ -48,6 +50,7 @@ struct Process {
     home: PathBuf,
     id: NodeId,
     options: Vec<String>,
+    record: bool,
     child: Child,
     started: Instant,
     /// What it said of itself before it was ended and started again.
@@ -77,12 +80,20 @@ impl Drop for Running {
     }
 }
 
-fn spawn(folder: &Path, name: &str, life: usize, options: &[String]) -> Result<Child> {
+fn spawn(
+    folder: &Path,
+    name: &str,
+    life: usize,
+    options: &[String],
+    record: bool,
+) -> Result<Child> {
     let home = folder.join(name);
     let log = OpenOptions::new()
         .create(true)
         .append(true)
         .open(home.join("log.txt"))?;
+    let recorded = record.then(|| home.join(format!("inputs-{life}.record")));
+    let recorded = recorded.map(|path| ["--record".into(), path.into_os_string()]);
     let child = Command::new(std::env::current_exe()?)
         .arg("node")
         .args(["--genesis".as_ref(), folder.as_os_str()])
@@ -92,6 +103,7 @@ fn spawn(folder: &Path, name: &str, life: usize, options: &[String]) -> Result<C
         .args(["--sign-log".as_ref(), signed(&home, life).as_os_str()])
         .arg("--exit-on-stdin-eof")
         .args(options)
+        .args(recorded.into_iter().flatten())
         .stdin(Stdio::piped())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -105,7 +117,7 @@ fn signed(home: &Path, life: usize) -> PathBuf {
 }
 
 impl Process {
-    fn start(folder: &Path, member: &Member, extra: &[String]) -> Result<Self> {
+    fn start(folder: &Path, member: &Member, extra: &[String], record: bool) -> Result<Self> {
         let name = &member.node.name;
         let mut options = extra.to_vec();
         options.extend(["--api-port".to_owned(), member.api_port.to_string()]);
@@ -115,8 +127,9 @@ impl Process {
             home: folder.join(name),
             id: member.id,
             started: Instant::now(),
-            child: spawn(folder, name, 0, &options)?,
+            child: spawn(folder, name, 0, &options, record)?,
             options,
+            record,
             past: Vec::new(),
         })
     }
@@ -176,7 +189,8 @@ impl Process {
     /// Starts it again, and gives the milliseconds until it is ready.
     fn restart(&mut self) -> Result<f64> {
         self.started = Instant::now();
-        self.child = spawn(&self.folder, &self.name, self.past.len(), &self.options)?;
+        let life = self.past.len();
+        self.child = spawn(&self.folder, &self.name, life, &self.options, self.record)?;
         while self.ready().is_none() {
             if let Some(status) = self.child.try_wait()? {
                 let (name, words) = (&self.name, self.last_words());
@@ -209,6 +223,19 @@ impl Process {
         Ok(took_ms)
     }
 
+    /// Kills what it started, as soon as it is there, and gives how many.
+    fn kill_provers(&self, for_ms: u64) -> u64 {
+        let until = Instant::now() + Duration::from_millis(for_ms);
+        let mut killed = 0;
+        while Instant::now() < until {
+            for child in children(self.child.id()) {
+                killed += u64::from(kill(child));
+            }
+            std::thread::sleep(LOOK_CLOSELY);
+        }
+        killed
+    }
+
     /// Stands still half of the time.
     fn slow(&self, for_ms: u64) -> Result<()> {
         let until = Instant::now() + Duration::from_millis(for_ms);
@@ -220,6 +247,26 @@ impl Process {
         }
         Ok(())
     }
+}
+
+/// The processes that another one started, from the tables of Linux.
+#[cfg(target_os = "linux")]
+fn children(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let number = |name: &str| name.parse::<u32>().ok();
+    let numbers = processes.filter_map(|entry| number(entry.file_name().to_str()?));
+    let of_parent = |child: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        // After the name, which may hold anything but ends with the last bracket: state, parent.
+        let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        rest.split_whitespace().nth(1).and_then(number) == Some(parent)
+    };
+    numbers.filter(of_parent).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn children(_: u32) -> Vec<u32> {
+    Vec::new()
 }
 
 /// What a process is told.
@@ -241,6 +288,19 @@ fn signal(child: &Child, signal: Signal) -> Result<()> {
     Ok(kill_process(Pid::from_child(child), signal).context("a signal")?)
 }
 
+/// Kills a process by its number; false if it is gone already.
+#[cfg(unix)]
+fn kill(process: u32) -> bool {
+    use rustix::process::{Pid, Signal, kill_process};
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| kill_process(process, Signal::KILL).is_ok())
+}
+
+#[cfg(not(unix))]
+fn kill(_: u32) -> bool {
+    false
+}
+
 #[cfg(not(unix))]
 fn signal(_: &Child, _: Signal) -> Result<()> {
     Err(anyhow!("--faults: this system has no such signal; kill and partition work").into())
@@ -248,12 +308,17 @@ fn signal(_: &Child, _: Signal) -> Result<()> {
 
 impl Running {
     /// Starts a process for each node, with more options.
-    pub(super) fn start(folder: &Path, members: &[Member], extra: &[String]) -> Result<Self> {
+    pub(super) fn start(
+        folder: &Path,
+        members: &[Member],
+        extra: &[String],
+        record: bool,
+    ) -> Result<Self> {
         let mut running = Running {
             processes: Vec::new(),
         };
         for member in members {
-            let process = Process::start(folder, member, extra)?;
+            let process = Process::start(folder, member, extra, record)?;
             running.processes.push(process);
         }
         Ok(running)
@@ -321,6 +386,7 @@ impl Running {
             life: 0,
             end_ms: None,
             ready_ms: None,
+            provers: 0,
         };
         let process = &mut self.processes[fault.node];
         match fault.kind {
@@ -338,6 +404,7 @@ impl Running {
                 signal(&process.child, Signal::Continue)?;
             }
             Kind::Slow => process.slow(fault.for_ms)?,
+            Kind::Prover => happened.provers = process.kill_provers(fault.for_ms),
             Kind::Partition => {
                 self.cut(&fault.side(nodes), "block")?;
                 std::thread::sleep(Duration::from_millis(fault.for_ms));

@@ -3,6 +3,7 @@
 //! `config.yaml` holds what all nodes agree on, `nodes.yaml` who they are, where, and which
 //! validators each of them hosts. Unknown keys are errors, so that a slip is not silently a default.
 
+use super::scheme::Layers;
 use crate::error::Result;
 use alphorn_net::Address;
 use alphorn_proto::horn::{Config, SchemeInfo, Selection};
@@ -30,6 +31,9 @@ pub(crate) struct NetworkFile {
     pub(crate) collectors_per_committee: u16,
     /// `bls`, `falcon` or `xmss`.
     pub(crate) alphorn_scheme: String,
+    /// What collections are: `list/list` or `list/proof`.
+    #[serde(default)]
+    pub(crate) alphorn_layers: Layers,
     /// A preset of slot times, or `custom:SLOT_MS:OFFSETS`.
     pub(crate) alphorn_preset: String,
     /// Slots for which keys with one-time indices are made.
@@ -67,7 +71,19 @@ impl NetworkFile {
         let network: Self = read(&folder.join("config.yaml"))?;
         network.timing()?;
         network.layout()?;
+        if network.alphorn_scheme == "bls" && network.alphorn_layers != Layers::ListList {
+            let layers = network.alphorn_layers.name();
+            return Err(anyhow!("config.yaml: ALPHORN_LAYERS {layers}, with bls list/list").into());
+        }
         Ok(network)
+    }
+
+    /// The scheme as the network's identity names it.
+    pub(crate) fn scheme(&self) -> String {
+        match self.alphorn_layers {
+            Layers::ListList => self.alphorn_scheme.clone(),
+            Layers::ListProof => format!("{} {}", self.alphorn_scheme, Layers::ListProof.name()),
+        }
     }
 
     pub(crate) fn layout(&self) -> Result<Layout> {

@@ -1,23 +1,17 @@
 //! `alphorn node`: one node of a network, in this process.
 
 pub(crate) mod files;
+pub(crate) mod lane;
+pub(crate) mod scheme;
 mod start;
 
 use crate::error::Result;
 use crate::options::Common;
-use alphorn_bls::{Bls, Costs, Exec, Signers};
-use alphorn_falcon::{Collections, Falcon};
-use alphorn_node::safety::KeyId;
-use alphorn_types::Validator;
-use alphorn_xmss::{Purpose, Set, Xmss};
+use alphorn_xmss::Set;
 use anyhow::anyhow;
-use files::{NetworkFile, NodeEntry, read_nodes};
-use sha2::{Digest, Sha256};
-use start::Parts;
-use std::collections::BTreeMap;
+use files::{NetworkFile, read_nodes};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One node of a network: votes, aggregates, collects and proposes for the validators it hosts
@@ -58,15 +52,34 @@ pub(crate) struct Args {
     /// Port of the HTTP interface, 0 for any
     #[arg(long, value_name = "PORT", default_value_t = 5052)]
     api_port: u16,
+    /// Names that the HTTP interface answers to beside addresses and localhost
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    http_allow_host: Vec<String>,
     /// List each right to sign in a new file before it is used, to be checked afterwards
     #[arg(long, value_name = "FILE")]
     sign_log: Option<PathBuf>,
+    /// Record every input in a new file, for `alphorn replay`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Keep the prove lanes busy with work of no value, to see what duties suffer
     #[arg(long)]
     saturate: bool,
+    /// Where jobs that make proofs run: in a process, which is killed and replaced if it hangs or
+    /// takes too much memory, or in a thread of the node
+    #[arg(long, value_enum, default_value_t = Isolation::Process)]
+    isolation: Isolation,
     /// End when standard input ends
     #[arg(long)]
     exit_on_stdin_eof: bool,
+}
+
+/// Where jobs that make proofs run.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// In a process of the prove lane
+    Process,
+    /// In a thread of the node
+    Thread,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -83,9 +96,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let own =
         own.ok_or_else(|| anyhow!("--node-id {}: nodes.yaml has {}", args.node_id, names()))?;
     match network.alphorn_scheme.as_str() {
-        "bls" => start::run(args, &network, &nodes, own, bls(args, &network, own)?),
-        "falcon" => start::run(args, &network, &nodes, own, falcon(args, &network)?),
-        "xmss" => start::run(args, &network, &nodes, own, xmss(args, &network)?),
+        "bls" => {
+            let parts = scheme::bls(args, &network, own)?;
+            start::run(args, &network, &nodes, own, parts)
+        }
+        "falcon" => {
+            let parts = scheme::falcon(args, &network)?;
+            start::run(args, &network, &nodes, own, parts)
+        }
+        "xmss" => {
+            let parts = scheme::xmss(args, &network)?;
+            start::run(args, &network, &nodes, own, parts)
+        }
         other => {
             Err(anyhow!("config.yaml: ALPHORN_SCHEME {other}, must be bls, falcon or xmss").into())
         }
@@ -107,71 +129,4 @@ pub(crate) fn key_time(scheme: &str, slots: u64, common: &Common) -> Result<Dura
         _ => {}
     }
     Ok(began.elapsed())
-}
-
-fn id(key: &[u8]) -> KeyId {
-    Sha256::digest(key).into()
-}
-
-fn bls(args: &Args, network: &NetworkFile, own: &NodeEntry) -> Result<Parts<Bls>> {
-    let kernel = args.common.bls_kernel()?;
-    let mut bars = crate::progress::Bars::new();
-    let exec = Exec::serial();
-    let count = network.validator_count;
-    let registry = crate::keycache::interop_registry(count, kernel, exec, &mut bars)?.registry;
-    let keys = registry.keys();
-    let ids = own
-        .hosted()
-        .map(|v| (v, id(&keys[v.0 as usize].to_bytes())));
-    // Keys of others in between are made as well: everybody can.
-    let first = own.first_validator;
-    let end = own.hosted().last().map_or(first, |last| last.0 + 1);
-    Ok(Parts {
-        ids: ids.collect::<BTreeMap<Validator, KeyId>>(),
-        keys_digest: *registry.digest(),
-        scheme: Arc::new(Bls::new(kernel, Costs::measure(kernel))),
-        registry: Arc::new(registry),
-        signers: Arc::new(Signers::interop(first..end, exec)),
-        kernel: format!("bls={}", kernel.name()),
-    })
-}
-
-fn falcon(args: &Args, network: &NetworkFile) -> Result<Parts<Falcon>> {
-    let kernel = args.common.labrador_kernel()?;
-    let count = network.validator_count;
-    let (signers, registry) = alphorn_falcon::Signers::interop(count, None);
-    let key = |v: u32| registry.key(Validator(v)).map(|key| key.bytes().to_vec());
-    let all: Vec<Vec<u8>> = (0..count).filter_map(key).collect();
-    let ids = (0..count).zip(&all).map(|(v, key)| (Validator(v), id(key)));
-    Ok(Parts {
-        ids: ids.collect(),
-        keys_digest: alphorn_node::genesis::keys_digest(all.iter().map(Vec::as_slice)),
-        scheme: Arc::new(Falcon::new(Collections::Lists, kernel)),
-        registry: Arc::new(registry),
-        signers: Arc::new(signers),
-        kernel: format!("labrador={}", kernel.name()),
-    })
-}
-
-fn xmss(args: &Args, network: &NetworkFile) -> Result<Parts<Xmss>> {
-    let kernel = args.common.stark_kernel()?;
-    let count = network.validator_count;
-    let slots = 0..network.alphorn_key_slots;
-    let exec = alphorn_xmss::Exec::new(kernel, None);
-    let (signers, registry) = alphorn_xmss::Signers::interop(Set::Compact, count, slots, exec)?;
-    let key = |v: u32| {
-        registry
-            .key(Purpose::Vote, Validator(v))
-            .map(|key| key.to_bytes())
-    };
-    let all: Vec<Vec<u8>> = (0..count).filter_map(key).collect();
-    let ids = (0..count).zip(&all).map(|(v, key)| (Validator(v), id(key)));
-    Ok(Parts {
-        ids: ids.collect(),
-        keys_digest: alphorn_node::genesis::keys_digest(all.iter().map(Vec::as_slice)),
-        scheme: Arc::new(Xmss::new(Set::Compact, kernel)),
-        registry: Arc::new(registry),
-        signers: Arc::new(signers),
-        kernel: format!("stark={}", kernel.name()),
-    })
 }

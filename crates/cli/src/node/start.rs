@@ -2,25 +2,28 @@
 
 use super::Args;
 use super::files::{NetworkFile, NodeEntry};
+use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
+use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use alphorn_dashboard::{Source as TraceSource, router};
 use alphorn_net::{Address, Listen, NodeKey, RequestProtocol, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::blocks::Blocks;
 use alphorn_node::clock::{Machine, Source};
-use alphorn_node::genesis::{Genesis, network_id};
+use alphorn_node::host::{Hosts, guard};
 use alphorn_node::lanes::Pool;
+use alphorn_node::record::Recorder;
 use alphorn_node::run::{Control, Node};
 use alphorn_node::safety::{KeyId, Opening, SafetyStore};
 use alphorn_node::sign_log::SignLog;
 use alphorn_node::summary::Summary;
 use alphorn_node::{http, run, sync, topic_bytes};
-use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
+use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
 use alphorn_scheme::{Env, Scheme};
-use alphorn_types::{Bitfield, Slot, Time, Validator};
-use alphorn_worker::WorkerConfig;
+use alphorn_types::{Slot, Time, Validator};
+use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 use anyhow::{Context, anyhow};
 use axum::Router;
 use std::collections::BTreeMap;
@@ -34,6 +37,9 @@ const CONTROL_MAX: usize = 64;
 /// Longest answer with blocks, in bytes, and its chunks.
 const BLOCK_BYTES_MAX: usize = (16 << 20) + (64 << 10);
 
+/// The chosen kernel of each crate.
+type Chosen = BTreeMap<&'static str, String>;
+
 /// A scheme with the keys of a network.
 pub(super) struct Parts<S: Scheme> {
     pub(super) ids: BTreeMap<Validator, KeyId>,
@@ -41,7 +47,10 @@ pub(super) struct Parts<S: Scheme> {
     pub(super) scheme: Arc<S>,
     pub(super) registry: Arc<S::Registry>,
     pub(super) signers: Arc<S::Signers>,
-    pub(super) kernel: String,
+    /// The kernels of the scheme's crate as they were measured, one of them chosen.
+    pub(super) kernels: Vec<Kernel>,
+    /// How the process of a prove lane is started, if proofs are made in one.
+    pub(super) child: Option<ChildCommand>,
 }
 
 /// Runs a node until it is told to end.
@@ -66,25 +75,20 @@ async fn live<S: Scheme>(
     own: &NodeEntry,
     parts: Parts<S>,
 ) -> Result<()> {
-    let layout = network.layout()?;
-    let info = SchemeInfo::of(parts.scheme.as_ref(), &layout);
-    let mut horn = network.horn(&info)?;
-    let genesis = Genesis {
-        scheme: &network.alphorn_scheme,
-        keys: parts.keys_digest,
-    };
-    horn.network_id = network_id(&horn, &genesis);
-    let mut validators = Bitfield::new(layout.validators() as usize);
-    own.hosted().for_each(|v| validators.set(v.0 as usize));
-    let local = Local {
-        voters: validators.clone(),
-        validators,
-        trust_own: true,
-    };
-    let machine = Horn::new(horn.clone(), info.clone(), local)?;
+    let info = SchemeInfo::of(parts.scheme.as_ref(), &network.layout()?);
+    let machine = machines(network, own, parts.keys_digest, info)?;
+    let horn = machine.config().clone();
     let ids = own.hosted().filter_map(|v| Some((v, *parts.ids.get(&v)?)));
     let ids = ids.collect();
     let safety = SafetyStore::open(&args.data_dir.join("safety.redb"), ids, opening(&horn))?;
+    let header = Header {
+        commit: crate::machine::COMMIT.to_owned(),
+        network: network.clone(),
+        node: own.clone(),
+        keys: hex::encode(parts.keys_digest),
+        first_slot: safety.first_slot().0,
+    };
+    let recorder = args.record.as_deref().map(|path| recorder(path, &header));
     let sign_log = args.sign_log.as_deref().map(|path| {
         SignLog::create(path).with_context(|| format!("--sign-log {}", path.display()))
     });
@@ -93,12 +97,16 @@ async fn live<S: Scheme>(
     let env = Env::new(parts.scheme, parts.registry, secret()?).with_signers(parts.signers);
     let wake = Arc::new(Notify::new());
     let waker = wake.clone();
-    let pool = Pool::start(env, WorkerConfig::for_this_machine(), move || {
-        waker.notify_one()
-    })?;
+    let lanes = WorkerConfig {
+        child: parts.child,
+        faults: Some(FaultFiles::new(args.data_dir.join("faults"))),
+        ..WorkerConfig::for_this_machine()
+    };
+    let pool = Pool::start(env, lanes, move || waker.notify_one())?;
     if args.saturate {
         pool.saturate()?;
     }
+    let kernels = calibration::chosen(&parts.kernels);
     let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
     let node = Node::new(
         run::Parts {
@@ -113,17 +121,26 @@ async fn live<S: Scheme>(
             events,
             wake,
             source: Machine::default(),
+            recorder: recorder.transpose()?,
+            kernels: kernels.clone(),
         },
         snapshot,
     )?;
     let (control, commands) = mpsc::channel(CONTROL_MAX);
     let page = router(TraceSource::Live(node.trace()));
     let api = serve(args, summary, control.clone(), page)?;
-    ready(args, own, api, &parts.kernel)?;
+    println!("{}", calibration::line(&parts.kernels));
+    ready(args, own, api, &kernels)?;
     watch_signals(args, control);
     let last = node.run(commands).await;
     let text = serde_json::to_string_pretty(last.as_ref())?;
     write_whole(&args.data_dir.join("summary.json"), text.as_bytes())
+}
+
+/// Begins the record of a node.
+fn recorder(path: &Path, header: &Header) -> Result<Recorder> {
+    let recorder = Recorder::create(path, &serde_json::to_vec(header)?);
+    Ok(recorder.with_context(|| format!("--record {}", path.display()))?)
 }
 
 /// The time of the start, as the store of marks wants to know it.
@@ -139,7 +156,7 @@ fn opening(horn: &Config) -> Opening {
 }
 
 /// What seeds the weights of batch verification: nobody else may know it.
-fn secret() -> Result<[u8; 32]> {
+pub(super) fn secret() -> Result<[u8; 32]> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(|error| anyhow!("the system's entropy: {error}"))?;
     Ok(secret)
@@ -218,19 +235,21 @@ fn serve(
     let listener = std::net::TcpListener::bind(address);
     let listener = listener.map_err(|error| Error::Exit(3, format!("{address}: {error}")))?;
     let bound = listener.local_addr()?;
+    let hosts = Hosts::new(bound.ip(), args.http_allow_host.iter().cloned());
+    let hosts = hosts.context("--http-allow-host")?;
     let app = api.router().nest_service("/dashboard", page);
-    http::serve(listener, app, http::Limits::default())?;
+    http::serve(listener, guard(app, hosts), http::Limits::default())?;
     Ok(bound)
 }
 
 /// Says that the node runs, and where.
-fn ready(args: &Args, own: &NodeEntry, api: SocketAddr, kernel: &str) -> Result<()> {
+fn ready(args: &Args, own: &NodeEntry, api: SocketAddr, kernels: &Chosen) -> Result<()> {
     let ready = serde_json::json!({
         "name": own.name,
         "pid": std::process::id(),
         "address": own.address,
         "api": api.to_string(),
-        "kernels": kernel,
+        "kernels": kernels,
     });
     write_whole(
         &args.data_dir.join("ready.json"),

@@ -1,8 +1,10 @@
 //! Nodes of the scheme without cryptography, in virtual time.
 
 mod faults;
+mod replay;
 
 use super::*;
+use crate::record::Recorder;
 use alphorn_proto::horn::{Config, Local, SchemeInfo};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::Vote;
@@ -44,6 +46,7 @@ struct Node {
     skew_ns: i64,
     /// Own votes by slot, with the time by its own clock at which they were sent.
     votes: BTreeMap<Slot, Vec<Time>>,
+    recorder: Option<Recorder>,
 }
 
 impl Host for Node {
@@ -128,22 +131,25 @@ struct World {
     queue: BTreeMap<(Time, u64), (usize, Event)>,
     sequence: u64,
     now: Time,
+    /// Even and odd nodes do not hear of each other.
+    parted: bool,
 }
 
-fn config(scheme: &Model) -> (Config, SchemeInfo) {
+fn config(scheme: &Model, epoch_slots: u64) -> (Config, SchemeInfo) {
     let layout = Layout::new(VALIDATORS, 2, 2).unwrap();
     let info = SchemeInfo::of(scheme, &layout);
     let mut config = Config::new(layout, &info);
     config.genesis = GENESIS;
     config.timing = Timing::LEAN;
-    config.epoch_slots = 4;
+    config.epoch_slots = epoch_slots;
     (config, info)
 }
 
-fn node(index: u32) -> Node {
+/// The roles of a node of so many, each of which hosts every so many validators.
+fn horn(index: u32, nodes: u32, epoch_slots: u64) -> Horn {
     let scheme = Model::new(CostTable::example()).unwrap();
-    let (config, info) = config(&scheme);
-    let own = (0..VALIDATORS).filter(|v| v % NODES == index);
+    let (config, info) = config(&scheme, epoch_slots);
+    let own = (0..VALIDATORS).filter(|v| v % nodes == index);
     let mut validators = Bitfield::new(VALIDATORS as usize);
     own.for_each(|v| validators.set(v as usize));
     let local = Local {
@@ -151,7 +157,12 @@ fn node(index: u32) -> Node {
         validators,
         trust_own: true,
     };
-    let horn = Horn::new(config, info, local).unwrap();
+    Horn::new(config, info, local).unwrap()
+}
+
+fn node(index: u32, nodes: u32, epoch_slots: u64) -> Node {
+    let scheme = Model::new(CostTable::example()).unwrap();
+    let horn = horn(index, nodes, epoch_slots);
     let registry = Arc::new(ModelRegistry {
         validators: VALIDATORS,
     });
@@ -177,13 +188,20 @@ fn node(index: u32) -> Node {
         broken_disk: false,
         skew_ns: 0,
         votes: BTreeMap::new(),
+        recorder: None,
     }
 }
 
 impl World {
     fn new() -> Self {
+        Self::of(NODES, 4)
+    }
+
+    fn of(nodes: u32, epoch_slots: u64) -> Self {
+        let node = |index| node(index, nodes, epoch_slots);
         World {
-            nodes: (0..NODES).map(node).collect(),
+            nodes: (0..nodes).map(node).collect(),
+            parted: false,
             queue: BTreeMap::new(),
             sequence: 0,
             now: GENESIS.saturating_sub_ns(2_000_000_000),
@@ -202,7 +220,13 @@ impl World {
         let Some(mut engine) = node.engine.take() else {
             return;
         };
-        engine.handle(node.now, input, node);
+        match node.recorder.take() {
+            None => engine.handle(node.now, input, node),
+            Some(mut recorder) => {
+                recorder.handle(&mut engine, node.now, input, node);
+                node.recorder = Some(recorder);
+            }
+        }
         node.engine = Some(engine);
         for (at, job, outcome) in std::mem::take(&mut self.nodes[index].finished) {
             let took_ns = at.since_ns(self.nodes[index].now);
@@ -212,7 +236,8 @@ impl World {
         let arrival = self.now.saturating_add_ns(LATENCY_NS);
         for (topic, data) in std::mem::take(&mut self.nodes[index].published) {
             for other in (0..self.nodes.len()).filter(|other| *other != index) {
-                if self.nodes[other].topics.contains(&topic) {
+                let is_cut = self.parted && other % 2 != index % 2;
+                if !is_cut && self.nodes[other].topics.contains(&topic) {
                     let token = Token(self.sequence);
                     self.push(arrival, other, Event::Message(topic, token, data.clone()));
                 }

@@ -1,6 +1,7 @@
 //! The lanes of a node over the worker.
 
-use super::{Ended, Lanes};
+use super::child;
+use super::{Ended, Lanes, Troubles};
 use crate::engine::Spawn;
 use alphorn_proto::job::AssignJob;
 use alphorn_proto::{Class, Job, JobId, Product, Work};
@@ -8,7 +9,7 @@ use alphorn_scheme::{self as scheme, Env, Group, Outcome, Scheme, SessionId};
 use alphorn_types::{Layout, Slot, Time};
 use alphorn_worker::{Request, Session, SubmitError, Worker, WorkerConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Sessions whose opening is remembered; the worker bounds how many are open.
@@ -41,11 +42,14 @@ pub struct Pool<S: Scheme> {
     prove_lanes: u16,
     /// The environment that the next key table is put into.
     env: Mutex<Env<S>>,
+    /// What the embedder tells children.
+    base: Option<Arc<[u8]>>,
     book: Mutex<Book>,
 }
 
 impl<S: Scheme> Pool<S> {
-    /// Starts the lanes. `wake` is called after a job ended.
+    /// Starts the lanes. `wake` is called after a job ended. If the configuration has a child
+    /// command, its `setup` is what [`serve_child`](super::serve_child) hands to its caller there.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -56,10 +60,16 @@ impl<S: Scheme> Pool<S> {
     ) -> std::io::Result<Self> {
         // The worker verifies what it delivers.
         let env = env.with_self_verify(false);
+        let mut config = config;
+        let base = config.child.as_mut().map(|child| {
+            let setup = child::setup(&child.setup, &env);
+            std::mem::replace(&mut child.setup, setup)
+        });
         Ok(Pool {
             prove_lanes: config.plan.prove_lanes,
             worker: Worker::start(env.clone(), config, wake)?,
             env: Mutex::new(env),
+            base,
             book: Mutex::default(),
         })
     }
@@ -152,11 +162,12 @@ impl<S: Scheme> Pool<S> {
         book.order.push_back(spawn.session);
     }
 
-    /// Puts a key table into the environment of all jobs to come.
-    fn take_keys(&self, epoch: alphorn_types::Epoch, keys: std::sync::Arc<S::Keys>) {
+    /// Puts a key table into the environment of all jobs to come, here and in children.
+    fn take_keys(&self, epoch: alphorn_types::Epoch, keys: Arc<S::Keys>) {
         let mut env = self.env.lock().unwrap_or_else(PoisonError::into_inner);
         env.insert_keys(epoch, keys);
-        self.worker.replace_env(env.clone(), None);
+        let setup = self.base.as_ref().map(|base| child::setup(base, &env));
+        self.worker.replace_env(env.clone(), setup);
     }
 }
 
@@ -277,6 +288,19 @@ impl<S: Scheme> Lanes for Pool<S> {
         vec![counts.fast_busy_ns, counts.prove_busy_ns]
     }
 
+    fn troubles(&self) -> Troubles {
+        let status = self.worker.status();
+        Troubles {
+            crashes: status.counts.crashes,
+            hangs: status.counts.hangs,
+            self_verify_failures: status.counts.self_verify_failures,
+            stale_frames: status.counts.stale_frames,
+            quarantined: status.quarantined as u64,
+            degraded: status.degraded,
+            kernel_disabled: status.kernel_disabled,
+        }
+    }
+
     fn shutdown(&self) {
         self.worker.shutdown(GRACE);
     }
@@ -286,7 +310,6 @@ impl<S: Scheme> Lanes for Pool<S> {
 mod tests {
     use super::*;
     use alphorn_scheme::model::{CostTable, Model, ModelRegistry};
-    use std::sync::Arc;
     use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
     fn pool() -> Pool<Model> {

@@ -1,6 +1,7 @@
 //! The marks as records of a redb file.
 
 use super::{KeyId, SafetyError, storage};
+use crate::file::DataFile;
 use alphorn_scheme::{Refused, Role, VoteGuard};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use std::collections::BTreeMap;
@@ -72,13 +73,13 @@ impl Mark {
 
 /// The file.
 pub(super) struct Marks {
-    database: Database,
+    file: DataFile,
 }
 
 impl Marks {
-    pub(super) fn open(database: Database) -> Result<Self, SafetyError> {
-        let marks = Marks { database };
-        marks.commit(|txn| {
+    pub(super) fn open(file: DataFile) -> Result<Self, SafetyError> {
+        let marks = Marks { file };
+        marks.commit(|txn, _| {
             txn.open_table(WATERMARK)?;
             let mut meta = txn.open_table(META)?;
             if meta.get("schema")?.is_none() {
@@ -97,12 +98,13 @@ impl Marks {
     }
 
     fn meta(&self, name: &str) -> Result<u64, SafetyError> {
-        let read = || -> Result<u64, redb::Error> {
-            let txn = self.database.begin_read()?;
+        let read = |database: &Database, _| -> Result<u64, redb::Error> {
+            let txn = database.begin_read()?;
             let meta = txn.open_table(META)?;
             Ok(meta.get(name)?.map_or(0, |value| value.value()))
         };
-        read().map_err(|error| storage("reading", error))
+        let read = self.file.run(read);
+        read.map_err(|error| storage("reading", error))
     }
 
     pub(super) fn last_clock_ms(&self) -> Result<u64, SafetyError> {
@@ -110,7 +112,7 @@ impl Marks {
     }
 
     pub(super) fn note_clock(&self, now_ms: u64) -> Result<(), SafetyError> {
-        self.commit(|txn| {
+        self.commit(|txn, _| {
             let mut meta = txn.open_table(META)?;
             meta.insert("clock_ms", now_ms)?;
             Ok(())
@@ -123,8 +125,8 @@ impl Marks {
         keys: &BTreeMap<u32, KeyId>,
     ) -> Result<BTreeMap<(u32, u8), Mark>, SafetyError> {
         let mut records: Vec<((u32, u8), Vec<u8>)> = Vec::new();
-        let mut read = || -> Result<(), redb::Error> {
-            let txn = self.database.begin_read()?;
+        let read = |database: &Database, _| -> Result<(), redb::Error> {
+            let txn = database.begin_read()?;
             let table = txn.open_table(WATERMARK)?;
             for (&validator, id) in keys {
                 for role in Role::ALL {
@@ -135,20 +137,36 @@ impl Marks {
             }
             Ok(())
         };
-        read().map_err(|error| storage("reading", error))?;
+        let read = self.file.run(read);
+        read.map_err(|error| storage("reading", error))?;
         let decode = |(key, bytes): ((u32, u8), Vec<u8>)| Ok((key, Mark::decode(&bytes)?));
         records.into_iter().map(decode).collect()
     }
 
-    /// Writes marks and the clock, and returns when they are durable.
+    /// Writes marks and the clock, and returns when they are durable. A file that was opened again
+    /// must have the marks that are `known`: another one may lie there now.
     pub(super) fn write(
         &self,
         keys: &BTreeMap<u32, KeyId>,
+        known: &BTreeMap<(u32, u8), Mark>,
         marks: &BTreeMap<(u32, u8), Mark>,
         now_ms: u64,
     ) -> Result<(), SafetyError> {
-        self.commit(|txn| {
+        self.commit(|txn, is_new| {
             let mut table = txn.open_table(WATERMARK)?;
+            for ((validator, role), mark) in known.iter().filter(|_| is_new) {
+                let id = keys.get(validator);
+                let found = id.map(|id| table.get((id, *role))).transpose()?.flatten();
+                let found = found.map(|found| Mark::decode(found.value())).transpose()?;
+                let next = found.map_or(0, |found| found.slot_next);
+                if next < mark.slot_next {
+                    return Err(SafetyError::Lost {
+                        validator: *validator,
+                        next,
+                        known: mark.slot_next,
+                    });
+                }
+            }
             for ((validator, role), mark) in marks {
                 if let Some(id) = keys.get(validator) {
                     table.insert((id, *role), mark.encode().as_slice())?;
@@ -165,17 +183,19 @@ impl Marks {
     /// file decides over keys. Quick repair: a restart does not walk the file.
     fn commit(
         &self,
-        fill: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
+        fill: impl FnOnce(&redb::WriteTransaction, bool) -> Result<(), SafetyError>,
     ) -> Result<(), SafetyError> {
-        let run = || -> Result<(), redb::Error> {
-            let mut txn = self.database.begin_write()?;
-            txn.set_durability(Durability::Immediate)?;
-            txn.set_two_phase_commit(true);
-            txn.set_quick_repair(true);
-            fill(&txn)?;
-            txn.commit()?;
-            Ok(())
-        };
-        run().map_err(|error| storage("writing", error))
+        self.file.run(|database, is_new| {
+            let begin = || -> Result<redb::WriteTransaction, redb::Error> {
+                let mut txn = database.begin_write()?;
+                txn.set_durability(Durability::Immediate)?;
+                txn.set_two_phase_commit(true);
+                txn.set_quick_repair(true);
+                Ok(txn)
+            };
+            let txn = begin()?;
+            fill(&txn, is_new)?;
+            Ok(txn.commit()?)
+        })
     }
 }

@@ -44,6 +44,11 @@ impl Disk {
         }
     }
 
+    fn opener(&self) -> impl Fn() -> Disk + Send + Sync + 'static {
+        let disk = self.clone();
+        move || disk.clone()
+    }
+
     fn check(&self) -> io::Result<()> {
         match self.broken.load(Ordering::Relaxed) {
             true => Err(io::Error::new(
@@ -133,7 +138,7 @@ fn signs(store: &SafetyStore, validator: u32, role: Role, slot: u64) -> bool {
 
 #[test]
 fn a_right_is_reserved_first_and_used_once() {
-    let store = SafetyStore::open_backend(Disk::default(), keys(2), opening(0, true)).unwrap();
+    let store = SafetyStore::open_backend(Disk::default, keys(2), opening(0, true)).unwrap();
     assert_eq!(store.first_slot(), Slot(0));
     assert!(!signs(&store, 0, Role::Vote, 0), "nothing is reserved yet");
     store.reserve_slot(Slot(0), 0).unwrap();
@@ -155,7 +160,7 @@ fn a_right_is_reserved_first_and_used_once() {
 
 #[test]
 fn a_job_gets_all_of_its_rights_or_none() {
-    let store = SafetyStore::open_backend(Disk::default(), keys(2), opening(0, true)).unwrap();
+    let store = SafetyStore::open_backend(Disk::default, keys(2), opening(0, true)).unwrap();
     store.reserve_slot(Slot(0), 0).unwrap();
     assert!(signs(&store, 1, Role::Vote, 0));
     let both = [item(0, Role::Vote, None), item(1, Role::Vote, None)];
@@ -170,7 +175,7 @@ fn a_job_gets_all_of_its_rights_or_none() {
 #[test]
 fn sources_never_go_back_even_over_a_restart() {
     let disk = Disk::default();
-    let store = SafetyStore::open_backend(disk.clone(), keys(1), opening(0, true)).unwrap();
+    let store = SafetyStore::open_backend(disk.opener(), keys(1), opening(0, true)).unwrap();
     for slot in 0..=4 {
         store.reserve_slot(Slot(slot), 0).unwrap();
     }
@@ -190,7 +195,8 @@ fn sources_never_go_back_even_over_a_restart() {
         }
     ));
     drop(store);
-    let store = SafetyStore::open_backend(disk.crashed(|| false), keys(1), opening(4, false));
+    let store =
+        SafetyStore::open_backend(disk.crashed(|| false).opener(), keys(1), opening(4, false));
     let store = store.unwrap();
     store.reserve_slot(Slot(6), 0).unwrap();
     let (_, refused) = vote(&store, 6, (1, 6)).unwrap_err();
@@ -201,11 +207,12 @@ fn sources_never_go_back_even_over_a_restart() {
 #[test]
 fn a_restart_signs_nothing_before_its_first_slot() {
     let disk = Disk::default();
-    let store = SafetyStore::open_backend(disk.clone(), keys(1), opening(10, true)).unwrap();
+    let store = SafetyStore::open_backend(disk.opener(), keys(1), opening(10, true)).unwrap();
     assert_eq!(store.first_slot(), Slot(0), "never ran");
     store.reserve_slot(Slot(10), 10_000).unwrap();
     drop(store);
-    let restarted = SafetyStore::open_backend(disk.crashed(|| false), keys(1), opening(10, true));
+    let restarted =
+        SafetyStore::open_backend(disk.crashed(|| false).opener(), keys(1), opening(10, true));
     let restarted = restarted.unwrap();
     assert_eq!(restarted.first_slot(), Slot(12));
     restarted.reserve_slot(Slot(11), 11_000).unwrap();
@@ -213,7 +220,8 @@ fn a_restart_signs_nothing_before_its_first_slot() {
     restarted.reserve_slot(Slot(12), 12_000).unwrap();
     assert!(signs(&restarted, 0, Role::Vote, 12));
     drop(restarted);
-    let back = SafetyStore::open_backend(disk.crashed(|| false), keys(1), opening(3, false));
+    let back =
+        SafetyStore::open_backend(disk.crashed(|| false).opener(), keys(1), opening(3, false));
     assert!(matches!(
         back,
         Err(SafetyError::ClockBehind {
@@ -226,7 +234,7 @@ fn a_restart_signs_nothing_before_its_first_slot() {
 #[test]
 fn a_full_disk_signs_nothing_but_what_was_durable_before() {
     let disk = Disk::default();
-    let store = SafetyStore::open_backend(disk.clone(), keys(1), opening(0, true)).unwrap();
+    let store = SafetyStore::open_backend(disk.opener(), keys(1), opening(0, true)).unwrap();
     store.reserve_slot(Slot(0), 0).unwrap();
     disk.broken.store(true, Ordering::Relaxed);
     assert!(store.reserve_slot(Slot(1), 0).is_err());
@@ -241,9 +249,52 @@ fn a_full_disk_signs_nothing_but_what_was_durable_before() {
 }
 
 #[test]
+fn a_store_goes_on_when_there_is_room_again_and_not_with_a_file_that_has_less() {
+    let disk = Disk::default();
+    let store = SafetyStore::open_backend(disk.opener(), keys(1), opening(0, true)).unwrap();
+    store.reserve_slot(Slot(3), 0).unwrap();
+    disk.broken.store(true, Ordering::Relaxed);
+    assert!(store.reserve_slot(Slot(4), 0).is_err());
+    assert!(store.reserve_slot(Slot(4), 0).is_err(), "still full");
+    disk.broken.store(false, Ordering::Relaxed);
+    store.reserve_slot(Slot(4), 0).unwrap();
+    assert!(signs(&store, 0, Role::Vote, 4));
+    assert!(!signs(&store, 0, Role::Vote, 4), "once");
+
+    let disk = Disk::default();
+    let (first, is_gone) = (disk.clone(), Arc::new(AtomicBool::new(false)));
+    let gone = is_gone.clone();
+    let open = move || match gone.load(Ordering::Relaxed) {
+        false => first.clone(),
+        true => Disk::default(),
+    };
+    let store = SafetyStore::open_backend(open, keys(1), opening(0, true)).unwrap();
+    store.reserve_slot(Slot(3), 0).unwrap();
+    disk.broken.store(true, Ordering::Relaxed);
+    assert!(store.reserve_slot(Slot(4), 0).is_err());
+    is_gone.store(true, Ordering::Relaxed);
+    // Another file lies there now.
+    for _ in 0..2 {
+        let lost = store.reserve_slot(Slot(4), 0);
+        assert!(
+            matches!(
+                lost,
+                Err(SafetyError::Lost {
+                    validator: 0,
+                    known: 4,
+                    ..
+                })
+            ),
+            "{lost:?}"
+        );
+    }
+    assert!(!signs(&store, 0, Role::Vote, 4));
+}
+
+#[test]
 fn what_cannot_be_a_set_of_keys_is_refused() {
     let shared = BTreeMap::from([(Validator(1), [1; 32]), (Validator(4), [1; 32])]);
-    let opened = SafetyStore::open_backend(Disk::default(), shared, opening(0, true));
+    let opened = SafetyStore::open_backend(Disk::default, shared, opening(0, true));
     assert!(matches!(
         opened,
         Err(SafetyError::SharedKey {
@@ -263,7 +314,7 @@ proptest! {
         slots in 1u64..6, crash_after in 0u64..6, bits in any::<u64>(), source in 0u64..3,
     ) {
         let disk = Disk::default();
-        let store = SafetyStore::open_backend(disk.clone(), keys(2), opening(0, true)).unwrap();
+        let store = SafetyStore::open_backend(disk.opener(), keys(2), opening(0, true)).unwrap();
         let mut signed = BTreeSet::new();
         for slot in 0..slots.min(crash_after) {
             store.reserve_slot(Slot(slot), slot * 1_000).unwrap();
@@ -281,7 +332,7 @@ proptest! {
         });
         drop(store);
         let now = signed.last().copied().unwrap_or(0);
-        let again = SafetyStore::open_backend(left, keys(2), opening(now, true)).unwrap();
+        let again = SafetyStore::open_backend(left.opener(), keys(2), opening(now, true)).unwrap();
         for slot in 0..slots + START_SLOTS + 1 {
             again.reserve_slot(Slot(slot), now * 1_000).unwrap();
             prop_assert!(!(signs(&again, 0, Role::Vote, slot) && signed.contains(&slot)));

@@ -1,37 +1,55 @@
 //! Committees and keys of the epochs around the present.
+//!
+//! The committees of an epoch follow from a block before it, so two branches of the chain that
+//! parted long ago have different ones for the same epoch. One of them is *in force* here: that of
+//! the head's branch. What the other branch included in its blocks is verified with its own, which
+//! are prepared when such a block comes; if the head goes over to it, they come into force.
 
-use alphorn_scheme::{self as scheme, Outcome, PrepareJob};
+use alphorn_scheme::{self as scheme, BRANCH_EPOCH, Outcome, PrepareJob};
 use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Validator};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::effects::Request;
+use super::gate::Awaited;
 use super::machine::Horn;
 use super::task::Purpose;
 use crate::contract::Class;
 use crate::job::{AssignJob, Product, Work};
-use crate::wire::digest;
+use crate::wire::{Vote, digest};
 
-/// Epochs kept at a time: the previous, the current and the next one, as a scheme keeps key
+/// Epochs in force at a time: the previous, the current and the next one, as a scheme keeps key
 /// tables.
 const EPOCHS_MAX: usize = 3;
+/// Epochs of other branches at a time: a block has votes of two at most, and the next one is begun
+/// while they are needed.
+const BRANCHES_MAX: usize = 3;
 
 /// The committees of an epoch, and who of them is local.
 pub(super) struct Committees {
     pub(super) seed: [u8; 32],
+    /// What the chain supplied for the epoch: tells branches apart.
+    pub(super) mix: [u8; 32],
+    /// Its epoch is the name of the key table, which is not the epoch's for another branch.
     pub(super) assignment: Arc<Assignment>,
     /// Epoch positions of local validators, ascending.
     local: Vec<u32>,
 }
 
 impl Committees {
-    fn new(seed: [u8; 32], assignment: Arc<Assignment>, validators: &Bitfield) -> Self {
+    fn new(
+        seed: [u8; 32],
+        mix: [u8; 32],
+        assignment: Arc<Assignment>,
+        validators: &Bitfield,
+    ) -> Self {
         let position = |v: usize| assignment.position(Validator(v as u32));
         let mut local: Vec<u32> = validators.iter_ones().filter_map(position).collect();
         local.sort_unstable();
         Self {
             seed,
+            mix,
             assignment,
             local,
         }
@@ -85,87 +103,177 @@ enum Stage {
 }
 
 struct Preparation {
+    epoch: Epoch,
     mix: [u8; 32],
+    /// The name of its key table.
+    table: Epoch,
     stage: Stage,
 }
 
-/// The epochs that are prepared or being prepared.
-#[derive(Default)]
-pub(super) struct Epochs {
-    by_epoch: BTreeMap<Epoch, Preparation>,
-}
-
-impl Epochs {
-    /// Begins an epoch under `mix`. False if it is there already, under the same mix or, unless
-    /// `replace`, under another one.
-    pub(super) fn begin(&mut self, epoch: Epoch, mix: [u8; 32], replace: bool) -> bool {
-        let present = self.by_epoch.get(&epoch);
-        if present.is_some_and(|present| !replace || present.mix == mix) {
-            return false;
-        }
+impl Preparation {
+    fn new(epoch: Epoch, mix: [u8; 32], table: Epoch) -> Self {
         let stage = Stage::Assigning;
-        self.by_epoch.insert(epoch, Preparation { mix, stage });
-        while self.by_epoch.len() > EPOCHS_MAX {
-            self.by_epoch.pop_first();
-        }
-        true
-    }
-
-    /// The committees of an epoch were drawn. True if they are the ones that were asked for last
-    /// and the keys are wanted now.
-    pub(super) fn assigned(
-        &mut self,
-        mix: &[u8; 32],
-        assignment: Arc<Assignment>,
-        local: &Bitfield,
-    ) -> bool {
-        let epoch = assignment.epoch();
-        let Some(present) = self.by_epoch.get_mut(&epoch) else {
-            return false;
-        };
-        if present.mix != *mix || !matches!(present.stage, Stage::Assigning) {
-            return false;
-        }
-        let seed = digest::epoch_seed(epoch, mix);
-        let committees = Committees::new(seed, assignment, local);
-        present.stage = Stage::Preparing(Arc::new(committees));
-        true
-    }
-
-    /// The keys of an epoch are prepared.
-    pub(super) fn prepared(&mut self, epoch: Epoch, mix: &[u8; 32]) {
-        if let Some(present) = self.by_epoch.get_mut(&epoch)
-            && let Stage::Preparing(committees) = &present.stage
-            && present.mix == *mix
-        {
-            present.stage = Stage::Ready(committees.clone());
+        Self {
+            epoch,
+            mix,
+            table,
+            stage,
         }
     }
 
-    /// A job of the preparation failed: the epoch can be begun again.
-    pub(super) fn failed(&mut self, epoch: Epoch, mix: &[u8; 32]) {
-        if self
-            .by_epoch
-            .get(&epoch)
-            .is_some_and(|present| present.mix == *mix)
-        {
-            self.by_epoch.remove(&epoch);
-        }
+    fn is_of(&self, epoch: Epoch, mix: &[u8; 32]) -> bool {
+        self.epoch == epoch && self.mix == *mix
     }
 
-    /// The committees of an epoch whose keys are ready.
-    pub(super) fn ready(&self, epoch: Epoch) -> Option<&Arc<Committees>> {
-        match &self.by_epoch.get(&epoch)?.stage {
+    fn ready(&self) -> Option<&Arc<Committees>> {
+        match &self.stage {
             Stage::Ready(committees) => Some(committees),
             Stage::Assigning | Stage::Preparing(_) => None,
         }
     }
 }
 
+/// The epochs that are prepared or being prepared.
+#[derive(Default)]
+pub(super) struct Epochs {
+    in_force: BTreeMap<Epoch, Preparation>,
+    /// Of other branches, the oldest first.
+    branches: VecDeque<Preparation>,
+    /// Tables of other branches so far: each has a name of its own.
+    tables: u64,
+}
+
+impl Epochs {
+    /// Begins an epoch under `mix`. False if it is there already, under the same mix or, unless
+    /// `replace`, under another one.
+    pub(super) fn begin(&mut self, epoch: Epoch, mix: [u8; 32], replace: bool) -> bool {
+        let present = self.in_force.get(&epoch);
+        if present.is_some_and(|present| !replace || present.mix == mix) {
+            return false;
+        }
+        let preparation = Preparation::new(epoch, mix, epoch);
+        self.in_force.insert(epoch, preparation);
+        while self.in_force.len() > EPOCHS_MAX {
+            self.in_force.pop_first();
+        }
+        true
+    }
+
+    /// Begins an epoch of another branch; the oldest beyond [`BRANCHES_MAX`] is forgotten. False if
+    /// it is there already.
+    fn begin_branch(&mut self, epoch: Epoch, mix: [u8; 32]) -> bool {
+        if self.find(epoch, &mix).is_some() {
+            return false;
+        }
+        let table = Epoch(BRANCH_EPOCH.0 + self.tables);
+        self.tables += 1;
+        self.branches.push_back(Preparation::new(epoch, mix, table));
+        if self.branches.len() > BRANCHES_MAX {
+            self.branches.pop_front();
+        }
+        true
+    }
+
+    /// Brings an epoch of another branch into force, if it is ready; the one that was in force is
+    /// kept as a branch.
+    fn go_over(&mut self, epoch: Epoch, mix: &[u8; 32]) -> bool {
+        let ready = |branch: &Preparation| branch.is_of(epoch, mix) && branch.ready().is_some();
+        let Some(at) = self.branches.iter().position(ready) else {
+            return false;
+        };
+        if let (Some(present), Some(branch)) =
+            (self.in_force.get_mut(&epoch), self.branches.get_mut(at))
+        {
+            std::mem::swap(present, branch);
+        }
+        true
+    }
+
+    fn find(&self, epoch: Epoch, mix: &[u8; 32]) -> Option<&Preparation> {
+        let mut all = self.in_force.values().chain(&self.branches);
+        all.find(|one| one.is_of(epoch, mix))
+    }
+
+    fn find_mut(&mut self, epoch: Epoch, mix: &[u8; 32]) -> Option<&mut Preparation> {
+        let mut all = self.in_force.values_mut().chain(&mut self.branches);
+        all.find(|one| one.is_of(epoch, mix))
+    }
+
+    /// The committees of an epoch were drawn. Those whose keys are wanted now, named as their key
+    /// table; none if they are not what was asked for last.
+    pub(super) fn assigned(
+        &mut self,
+        mix: &[u8; 32],
+        assignment: Arc<Assignment>,
+        local: &Bitfield,
+    ) -> Option<Arc<Assignment>> {
+        let epoch = assignment.epoch();
+        let present = self.find_mut(epoch, mix)?;
+        if !matches!(present.stage, Stage::Assigning) {
+            return None;
+        }
+        let assignment = match present.table == epoch {
+            true => assignment,
+            false => {
+                let (layout, members) = (*assignment.layout(), assignment.members().to_vec());
+                Arc::new(Assignment::new(present.table, layout, members).ok()?)
+            }
+        };
+        let seed = digest::epoch_seed(epoch, mix);
+        let committees = Committees::new(seed, *mix, assignment.clone(), local);
+        present.stage = Stage::Preparing(Arc::new(committees));
+        Some(assignment)
+    }
+
+    /// A key table is prepared. False if the epoch has another one under this mix.
+    pub(super) fn prepared(&mut self, epoch: Epoch, mix: &[u8; 32], table: Epoch) -> bool {
+        let Some(present) = self.find_mut(epoch, mix) else {
+            // Nobody wants it any more.
+            return true;
+        };
+        if let Stage::Preparing(committees) = &present.stage
+            && present.table == table
+        {
+            present.stage = Stage::Ready(committees.clone());
+        }
+        present.table == table
+    }
+
+    /// A job of the preparation failed: the epoch can be begun again.
+    pub(super) fn failed(&mut self, epoch: Epoch, mix: &[u8; 32]) {
+        if self
+            .in_force
+            .get(&epoch)
+            .is_some_and(|present| present.mix == *mix)
+        {
+            self.in_force.remove(&epoch);
+        }
+        self.branches.retain(|branch| !branch.is_of(epoch, mix));
+    }
+
+    /// The committees in force in an epoch, once their keys are ready.
+    pub(super) fn ready(&self, epoch: Epoch) -> Option<&Arc<Committees>> {
+        self.in_force.get(&epoch)?.ready()
+    }
+
+    /// The committees of an epoch under a mix, once their keys are ready.
+    fn of(&self, epoch: Epoch, mix: &[u8; 32]) -> Option<&Arc<Committees>> {
+        self.find(epoch, mix)?.ready()
+    }
+
+    /// The name of the newest key table in force: all tables know every validator's key.
+    pub(super) fn table(&self) -> Option<Epoch> {
+        let ready = self.in_force.values().rev();
+        let mut ready = ready.filter(|present| present.ready().is_some());
+        ready.next().map(|present| present.table)
+    }
+}
+
 impl Horn {
     /// Has the committees and keys of this epoch and of the next one prepared. Those of the next
     /// epoch are drawn from the last block before this one, and drawn again if the head changes to
-    /// a chain with another such block; those of an epoch that has begun stay.
+    /// a chain with another such block. Those of an epoch that has begun stay until the head goes
+    /// over to a branch with others, and these are prepared.
     pub(super) fn prepare_epochs(&mut self) {
         let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
         let epoch = slot.epoch(self.config.epoch_slots);
@@ -174,14 +282,40 @@ impl Horn {
             (epoch, Class::Duty, false),
             (epoch.next(), Class::Maintenance, true),
         ] {
-            if let Some(mix) = self.chain.mix(epoch, &head)
-                && self.epochs.begin(epoch, mix, replace)
-            {
-                let layout = self.config.layout;
-                let work = Work::Assign(AssignJob { epoch, mix, layout });
-                self.spawn_preparation(epoch, mix, class, work, Purpose::Assign { epoch, mix });
+            let Some(mix) = self.chain.mix(epoch, &head) else {
+                continue;
+            };
+            if self.epochs.begin(epoch, mix, replace) {
+                self.draw_committees(epoch, mix, class);
+            } else if !replace && !self.epochs.go_over(epoch, &mix) {
+                self.prepare_branch(epoch, mix);
             }
         }
+    }
+
+    /// Has the committees and keys of an epoch prepared as another branch has them, unless they are.
+    pub(super) fn prepare_branch(&mut self, epoch: Epoch, mix: [u8; 32]) {
+        if self.epochs.begin_branch(epoch, mix) {
+            self.draw_committees(epoch, mix, Class::Duty);
+        }
+    }
+
+    /// What the chain of a vote's head supplies for the vote's epoch; none if the head is unknown.
+    pub(super) fn mix_of(&self, vote: &Vote) -> Option<[u8; 32]> {
+        let epoch = vote.slot.epoch(self.config.epoch_slots);
+        self.chain.mix(epoch, &vote.head)
+    }
+
+    /// The committees under which a vote was cast, if they are ready here.
+    pub(super) fn committees_of(&self, vote: &Vote) -> Option<&Arc<Committees>> {
+        let epoch = vote.slot.epoch(self.config.epoch_slots);
+        self.epochs.of(epoch, &self.mix_of(vote)?)
+    }
+
+    fn draw_committees(&mut self, epoch: Epoch, mix: [u8; 32], class: Class) {
+        let layout = self.config.layout;
+        let work = Work::Assign(AssignJob { epoch, mix, layout });
+        self.spawn_preparation(epoch, mix, class, work, Purpose::Assign { epoch, mix });
     }
 
     fn spawn_preparation(
@@ -195,6 +329,8 @@ impl Horn {
         let slot = self.clock.slot_at(self.now).unwrap_or(Slot(0));
         let first = Slot(epoch.0.saturating_mul(self.config.epoch_slots));
         let last = Slot(first.0.saturating_add(self.config.epoch_slots));
+        // An epoch of another branch may be over, and is still wanted.
+        let last = last.max(slot.next().next());
         let request = Request {
             session: self.fx.session(slot),
             message: mix,
@@ -222,9 +358,9 @@ impl Horn {
             self.fx.counters.jobs_failed += 1;
             return self.epochs.failed(epoch, &mix);
         }
-        if self
+        if let Some(assignment) = self
             .epochs
-            .assigned(&mix, assignment.clone(), &self.local.validators)
+            .assigned(&mix, assignment, &self.local.validators)
         {
             let begun = self.clock.slot_at(self.now).unwrap_or(Slot(0));
             let class = match epoch <= begun.epoch(self.config.epoch_slots) {
@@ -238,16 +374,14 @@ impl Horn {
 
     pub(super) fn keys_prepared(&mut self, epoch: Epoch, mix: [u8; 32], outcome: Outcome<Product>) {
         match outcome {
-            Outcome::Done(Product::Scheme(scheme::Product::Prepared(prepared)))
-                if prepared == epoch =>
-            {
-                self.epochs.prepared(epoch, &mix);
-            }
+            Outcome::Done(Product::Scheme(scheme::Product::Prepared(table)))
+                if self.epochs.prepared(epoch, &mix, table) => {}
             _ => {
                 self.fx.counters.jobs_failed += 1;
                 return self.epochs.failed(epoch, &mix);
             }
         }
+        self.unpark(&Awaited::Committees(mix));
         // A phase may have begun while nothing was ready.
         if let Some(present) = self.clock.phase_at(self.now)
             && present.slot.epoch(self.config.epoch_slots) == epoch

@@ -18,7 +18,8 @@
 //! | 11 | 7 again, for what was accepted while the job ran |
 //!
 //! Only accepted messages are compared with: a forged message must not suppress an honest one
-//! while its job runs. A message about an unknown block waits for the block, for two seconds.
+//! while its job runs. A message about an unknown block waits for the block, for two seconds; a block
+//! of a branch with other committees waits for them as long.
 
 mod aggregates;
 mod blocks;
@@ -50,7 +51,7 @@ const ITEMS_PER_JOB_MAX: usize = 4_096;
 const PARKED_NS: u64 = 2_000_000_000;
 /// Most messages that wait for one block.
 const PARKED_PER_BLOCK_MAX: usize = 64;
-/// Most blocks that are waited for.
+/// Most blocks and committees that are waited for.
 const PARKED_BLOCKS_MAX: usize = 64;
 /// Most bytes of waiting messages.
 const PARKED_BYTES_MAX: usize = 64 << 20;
@@ -59,12 +60,21 @@ const VERIFIED_MAX: usize = 2_048;
 /// For how many slots they are remembered.
 const VERIFIED_SLOTS: u64 = 4;
 
+/// What a message can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Awaited {
+    /// A block.
+    Block(Root),
+    /// The committees of another branch, by what it supplied for their epoch.
+    Committees([u8; 32]),
+}
+
 /// Why a message does not go on.
 pub(super) enum Refusal {
     /// It is not taken.
     Reject(Reject),
-    /// It waits for a block.
-    Park(Root),
+    /// It waits for something.
+    Park(Awaited),
     /// The committees of its epoch are not ready here.
     Unprepared,
 }
@@ -75,7 +85,7 @@ impl From<Reject> for Refusal {
     }
 }
 
-/// A message that waits for a block.
+/// A message that waits.
 struct Parked {
     until: Time,
     topic: Topic,
@@ -83,46 +93,46 @@ struct Parked {
     data: Bytes,
 }
 
-/// Messages that wait for blocks, by block.
+/// Messages that wait, by what for.
 #[derive(Default)]
 pub(super) struct Lot {
-    by_block: BTreeMap<Root, VecDeque<Parked>>,
+    rows: BTreeMap<Awaited, VecDeque<Parked>>,
     bytes: usize,
 }
 
 impl Lot {
     /// Parks a message; gives its origin back if there is no room.
-    fn park(&mut self, block: Root, message: Parked) -> Result<(), Origin> {
+    fn park(&mut self, awaited: Awaited, message: Parked) -> Result<(), Origin> {
         let bytes = message.data.len();
-        let known = self.by_block.contains_key(&block);
-        let full = (!known && self.by_block.len() >= PARKED_BLOCKS_MAX)
+        let known = self.rows.contains_key(&awaited);
+        let full = (!known && self.rows.len() >= PARKED_BLOCKS_MAX)
             || self.bytes + bytes > PARKED_BYTES_MAX
             || self
-                .by_block
-                .get(&block)
+                .rows
+                .get(&awaited)
                 .is_some_and(|row| row.len() >= PARKED_PER_BLOCK_MAX);
         if full {
             return Err(message.origin);
         }
         self.bytes += bytes;
-        self.by_block.entry(block).or_default().push_back(message);
+        self.rows.entry(awaited).or_default().push_back(message);
         Ok(())
     }
 
     /// Whether a message waits for a block.
     fn awaits(&self, block: &Root) -> bool {
-        self.by_block.contains_key(block)
+        self.rows.contains_key(&Awaited::Block(*block))
     }
 
-    fn take(&mut self, block: &Root) -> VecDeque<Parked> {
-        let row = self.by_block.remove(block).unwrap_or_default();
+    fn take(&mut self, awaited: &Awaited) -> VecDeque<Parked> {
+        let row = self.rows.remove(awaited).unwrap_or_default();
         self.bytes -= row.iter().map(|parked| parked.data.len()).sum::<usize>();
         row
     }
 
     fn expire(&mut self, now: Time) -> Vec<Origin> {
         let mut gone = Vec::new();
-        for row in self.by_block.values_mut() {
+        for row in self.rows.values_mut() {
             while row.front().is_some_and(|parked| parked.until <= now) {
                 if let Some(parked) = row.pop_front() {
                     self.bytes -= parked.data.len();
@@ -130,7 +140,7 @@ impl Lot {
                 }
             }
         }
-        self.by_block.retain(|_, row| !row.is_empty());
+        self.rows.retain(|_, row| !row.is_empty());
         gone
     }
 }
@@ -213,7 +223,7 @@ impl Horn {
                 self.fx.counters.epoch_unprepared += 1;
                 self.fx.ignore(origin);
             }
-            Err(Refusal::Park(block)) => {
+            Err(Refusal::Park(awaited)) => {
                 let until = self.now.saturating_add_ns(PARKED_NS);
                 let parked = Parked {
                     until,
@@ -221,7 +231,7 @@ impl Horn {
                     origin,
                     data,
                 };
-                match self.lot.park(block, parked) {
+                match self.lot.park(awaited, parked) {
                     Ok(()) => self.set_timer(until, Timer::Parked),
                     Err(origin) => self.fx.reject(origin, Reject::UnknownBlock),
                 }
@@ -229,9 +239,9 @@ impl Horn {
         }
     }
 
-    /// A block is known now: what waited for it goes on.
-    pub(super) fn unpark(&mut self, block: &Root) {
-        for parked in self.lot.take(block) {
+    /// Something is there now: what waited for it goes on.
+    pub(super) fn unpark(&mut self, awaited: &Awaited) {
+        for parked in self.lot.take(awaited) {
             self.admit(parked.origin, parked.topic, parked.data);
         }
     }
@@ -246,8 +256,11 @@ impl Horn {
     /// Blocks that messages wait for: whoever drives the machine may fetch them from a peer and
     /// hand them in as messages.
     pub fn missing_blocks(&self) -> impl Iterator<Item = &Root> {
-        let unknown = |root: &&Root| self.chain.header(root).is_none();
-        self.lot.by_block.keys().filter(unknown)
+        let blocks = self.lot.rows.keys().filter_map(|awaited| match awaited {
+            Awaited::Block(root) => Some(root),
+            Awaited::Committees(_) => None,
+        });
+        blocks.filter(|root| self.chain.header(root).is_none())
     }
 
     /// Check 2.
@@ -279,8 +292,14 @@ impl Horn {
         }
         match self.chain.check_vote(vote) {
             Ok(()) => {}
-            Err(Reject::UnknownBlock) => return Err(Refusal::Park(vote.head)),
+            Err(Reject::UnknownBlock) => return Err(Refusal::Park(Awaited::Block(vote.head))),
             Err(reason) => return Err(reason.into()),
+        }
+        // Of a branch with other committees: its blocks tell what was voted there.
+        let mix = self.mix_of(vote);
+        let state = self.slots.get(&vote.slot);
+        if state.is_none_or(|state| Some(state.committees.mix) != mix) {
+            return Err(Refusal::Unprepared);
         }
         let ballot = Ballot::new(network, *vote);
         if let Some(state) = self.slots.get_mut(&vote.slot) {

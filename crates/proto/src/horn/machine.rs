@@ -190,6 +190,23 @@ impl Horn {
         self.slots.get_mut(&slot)
     }
 
+    /// Begins a slot anew under the committees that came into force after its start, if nothing of
+    /// it went by the old ones yet.
+    fn follow_branch(&mut self, slot: Slot) {
+        let in_force = self.epochs.ready(slot.epoch(self.config.epoch_slots));
+        let (Some(in_force), Some(state)) = (in_force, self.slots.get(&slot)) else {
+            return;
+        };
+        if !state.is_untouched() || state.committees.mix == in_force.mix {
+            return;
+        }
+        let before = self.slots.remove(&slot);
+        if let (Some(before), Some(state)) = (before, self.ensure_slot(slot)) {
+            state.proposers = before.proposers;
+            state.block = before.block;
+        }
+    }
+
     fn close_slot(&mut self, slot: Slot) {
         let Some(mut state) = self.slots.remove(&slot) else {
             return;
@@ -286,6 +303,7 @@ impl Horn {
 
     /// Does what a phase asks of the local validators, if the epoch is ready.
     pub(super) fn run_phase(&mut self, Boundary { slot, phase }: Boundary) {
+        self.follow_branch(slot);
         let Some(state) = self.ensure_slot(slot) else {
             return;
         };
@@ -321,6 +339,11 @@ impl Horn {
         }
         let head = self.chain.head();
         let vote = self.chain.vote(slot, &head)?;
+        // The head went over to another branch too late for this slot: nobody there could take it.
+        let mix = self.mix_of(&vote);
+        if Some(self.slots.get(&slot)?.committees.mix) != mix {
+            return None;
+        }
         let ballot = Ballot::new(self.config.network(), vote);
         let state = self.slots.get_mut(&slot)?;
         state.own = Some(state.ballots.track_own(&ballot));
@@ -405,14 +428,14 @@ impl Horn {
     /// Counts the votes of a verified collection in the fork choice; those of slots that no longer
     /// count change nothing.
     pub(super) fn observe(&mut self, entry: &Entry) {
-        let epoch = entry.vote.slot.epoch(self.config.epoch_slots);
-        if let Some(committees) = self.epochs.ready(epoch) {
+        if let Some(committees) = self.committees_of(&entry.vote) {
+            let assignment = committees.assignment.clone();
             let first = self.config.layout.committee_range(entry.committee).start;
             let signers = entry.evidence.support.signers();
             // The fork choice tracks its own bounded number of votes and slots.
             let _ = self
                 .chain
-                .add_votes(&entry.vote, &committees.assignment, first, &signers);
+                .add_votes(&entry.vote, &assignment, first, &signers);
         }
     }
 

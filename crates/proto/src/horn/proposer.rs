@@ -175,8 +175,7 @@ impl Horn {
     fn candidates(&self, slot: Slot, parent: &Root) -> Vec<&Kept> {
         let includable = |kept: &&Kept| {
             let vote = &kept.entry.vote;
-            let epoch = vote.slot.epoch(self.config.epoch_slots);
-            self.epochs.ready(epoch).is_some()
+            self.committees_of(vote).is_some()
                 && self.chain.check_inclusion(vote, slot, parent).is_ok()
         };
         self.pool.iter().filter(includable).collect()

@@ -200,6 +200,7 @@ pub(super) struct Sessions {
 /// tolerance of clocks around them.
 pub(super) struct SlotState {
     pub(super) slot: Slot,
+    /// As its key table is named.
     pub(super) epoch: Epoch,
     pub(super) committees: Arc<Committees>,
     pub(super) sessions: Sessions,
@@ -278,6 +279,12 @@ impl SlotState {
     fn cell_index(&self, cell: Cell) -> usize {
         let subcommittees = usize::from(self.layout().subcommittees());
         usize::from(cell.committee) * subcommittees + usize::from(cell.subcommittee)
+    }
+
+    /// Whether the slot has not gone beyond the proposal, and no message or job is of its committees.
+    pub(super) fn is_untouched(&self) -> bool {
+        let waits = self.votes_seen > 0 || self.selecting > 0 || self.own.is_some();
+        self.phase <= Some(Phase::Propose) && !waits
     }
 
     /// The votes of a cell, if any came.

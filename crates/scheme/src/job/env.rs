@@ -8,6 +8,14 @@ use std::sync::Arc;
 /// Key tables kept at a time: the previous, the current and the next epoch.
 pub const EPOCHS_MAX: usize = 3;
 
+/// From here on the number of an epoch names a table for another branch of the chain, whose
+/// committees of some epoch differ: there is no such epoch, and none of them displaces one.
+pub const BRANCH_EPOCH: Epoch = Epoch(1 << 63);
+
+/// Key tables for other branches kept at a time: three that verify what comes from there, and three
+/// that were theirs when a machine went over to one.
+pub const BRANCHES_MAX: usize = 6;
+
 /// What the tasks of a scheme need beside their inputs.
 pub struct Env<S: Scheme> {
     pub(super) scheme: Arc<S>,
@@ -69,12 +77,22 @@ impl<S: Scheme> Env<S> {
         }
     }
 
-    /// Adds the key table of an epoch; the oldest beyond [`EPOCHS_MAX`] are dropped.
+    /// Adds the key table of an epoch; the oldest beyond [`EPOCHS_MAX`] are dropped, and beyond
+    /// [`BRANCHES_MAX`] of those from [`BRANCH_EPOCH`] on.
     pub fn insert_keys(&mut self, epoch: Epoch, keys: Arc<S::Keys>) {
         self.keys.insert(epoch, keys);
-        while self.keys.len() > EPOCHS_MAX {
-            self.keys.pop_first();
+        let mut branches = self.keys.split_off(&BRANCH_EPOCH);
+        for (tables, max) in [(&mut self.keys, EPOCHS_MAX), (&mut branches, BRANCHES_MAX)] {
+            while tables.len() > max {
+                tables.pop_first();
+            }
         }
+        self.keys.append(&mut branches);
+    }
+
+    /// The key tables that are kept.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<S::Keys>> {
+        self.keys.values()
     }
 
     /// The key table of an epoch.

@@ -1,4 +1,4 @@
-//! Clocks that are wrong.
+//! Clocks that are wrong, and networks of two halves.
 
 use super::*;
 
@@ -83,5 +83,79 @@ fn a_clock_that_is_wrong_by_a_phase_harms_its_own_node_alone() {
             let head = node.engine.as_ref().unwrap().horn().chain().finalised();
             assert!(head.slot >= Slot(7), "{skew_ms} ms: {head:?}");
         }
+    }
+}
+
+/// Two halves that hear nothing of each other for 32 slots, then everything; `epoch_slots` says how
+/// many epochs that is. Neither half can finalise, and where their branches are older than an epoch
+/// they have drawn different committees.
+fn a_partition_heals(epoch_slots: u64) {
+    const APART: u64 = 5;
+    const TOGETHER: u64 = APART + 32;
+    let mut world = World::of(4, epoch_slots);
+    world.run_until(slot_start(APART));
+    world.parted = true;
+    let heal = slot_start(TOGETHER).saturating_add_ns(1_300_000_000);
+    world.run_until(heal);
+    let heads = |world: &World| -> BTreeSet<Root> {
+        let nodes = world.nodes.iter();
+        let engines = nodes.map(|node| node.engine.as_ref().unwrap());
+        engines.map(|engine| engine.horn().head()).collect()
+    };
+    assert_eq!(heads(&world).len(), 2);
+    for node in &world.nodes {
+        let finalised = node.engine.as_ref().unwrap().horn().chain().finalised();
+        assert!(finalised.slot < Slot(APART), "{finalised:?}");
+    }
+    world.parted = false;
+    // They ask each other once a slot.
+    for slot in TOGETHER + 1..TOGETHER + 4 {
+        world.exchange_blocks();
+        world.run_until(slot_start(slot));
+    }
+    world.run_until(slot_start(TOGETHER + 12));
+    assert_eq!(heads(&world).len(), 1);
+    for node in &world.nodes {
+        let after = node.judged.iter();
+        let after = after.filter(|judged| judged.slot > Slot(TOGETHER + 2));
+        let after: Vec<&Judged> = after.collect();
+        assert!(after.len() > 5);
+        for judged in after {
+            assert_eq!(judged.credited, u64::from(VALIDATORS), "{judged:?}");
+            assert_eq!(judged.all().missed, 0, "{judged:?}");
+        }
+        let finalised = node.engine.as_ref().unwrap().horn().chain().finalised();
+        assert!(finalised.slot >= Slot(TOGETHER + 8), "{finalised:?}");
+    }
+}
+
+#[test]
+fn a_partition_of_one_epoch_heals_within_two_slots() {
+    a_partition_heals(32);
+}
+
+#[test]
+fn a_partition_of_eight_epochs_heals_within_two_slots() {
+    a_partition_heals(4);
+}
+
+/// A node that was away for longer than the epochs whose committees are kept catches up.
+#[test]
+fn a_node_that_was_away_for_many_epochs_comes_back() {
+    let mut world = World::of(4, 2);
+    world.run_until(slot_start(5));
+    let away = world.nodes[0].engine.take();
+    world.run_until(slot_start(21));
+    world.nodes[0].engine = away;
+    for slot in 22..25 {
+        world.exchange_blocks();
+        world.run_until(slot_start(slot));
+    }
+    world.run_until(slot_start(32));
+    let after = world.nodes[0].judged.iter();
+    let after: Vec<&Judged> = after.filter(|judged| judged.slot > Slot(25)).collect();
+    assert!(after.len() > 2);
+    for judged in after {
+        assert_eq!(judged.all().missed, 0, "{judged:?}");
     }
 }

@@ -5,7 +5,7 @@ use alphorn_types::Epoch;
 use std::collections::BTreeMap;
 
 use super::collections::statement;
-use super::{Refusal, failed_claims};
+use super::{Awaited, Refusal, failed_claims};
 use crate::contract::Class;
 use crate::horn::effects::{Origin, Request};
 use crate::horn::machine::Horn;
@@ -65,7 +65,7 @@ impl Horn {
             Err(reason) => return Err(reason.into()),
         }
         if self.chain.header(&header.parent).is_none() {
-            return Err(Refusal::Park(header.parent));
+            return Err(Refusal::Park(Awaited::Block(header.parent)));
         }
         let references = |vote: &_, committee| self.reference(vote, committee);
         let block = Block::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
@@ -111,8 +111,9 @@ impl Horn {
         Ok(())
     }
 
-    /// Whether the entries can be included, before anything is verified.
-    fn check_entries(&self, block: &Block) -> Result<(), Refusal> {
+    /// Whether the entries can be included, before anything is verified. The votes of another branch
+    /// are of its own committees.
+    fn check_entries(&mut self, block: &Block) -> Result<(), Refusal> {
         let Header { slot, parent, .. } = &block.header;
         if block.body.entries.len() > usize::from(self.config.collections_per_block_max) {
             return Err(Reject::InvalidBlock.into());
@@ -122,28 +123,33 @@ impl Horn {
                 return Err(Reject::NoSigner.into());
             }
             self.chain.check_inclusion(&entry.vote, *slot, parent)?;
-            let epoch = entry.vote.slot.epoch(self.config.epoch_slots);
-            self.epochs.ready(epoch).ok_or(Refusal::Unprepared)?;
+            if self.committees_of(&entry.vote).is_none() {
+                let mix = self.mix_of(&entry.vote).ok_or(Refusal::Unprepared)?;
+                let epoch = entry.vote.slot.epoch(self.config.epoch_slots);
+                self.prepare_branch(epoch, mix);
+                return Err(Refusal::Park(Awaited::Committees(mix)));
+            }
         }
         Ok(())
     }
 
     /// One job for each epoch of the block's entries that were not verified before; the signature
-    /// of the proposer goes with the first.
+    /// of the proposer goes with the first. Epochs are named as their key tables.
     fn verify_block(&mut self, mut pending: PendingBlock) {
-        let slot = pending.block.header.slot;
-        let own_epoch = slot.epoch(self.config.epoch_slots);
         let mut by_epoch: BTreeMap<Epoch, Vec<usize>> = BTreeMap::new();
         for (i, entry) in pending.block.body.entries.iter().enumerate() {
             if self.verified.contains(&pending.digests[i]) {
                 self.fx.counters.evidence_cached += 1;
             } else {
-                let epoch = entry.vote.slot.epoch(self.config.epoch_slots);
-                by_epoch.entry(epoch).or_default().push(i);
+                let committees = self.committees_of(&entry.vote);
+                // `check_entries` has seen that they are ready.
+                let table = committees.map_or(Epoch(0), |of| of.assignment.epoch());
+                by_epoch.entry(table).or_default().push(i);
             }
         }
         // The signature goes where there is work anyway; every key table knows the proposer.
-        let signature_epoch = by_epoch.keys().next_back().copied().unwrap_or(own_epoch);
+        let last = by_epoch.keys().next_back().copied();
+        let signature_epoch = last.or(self.epochs.table()).unwrap_or(Epoch(0));
         by_epoch.entry(signature_epoch).or_default();
         let number = self.blocks.next;
         self.blocks.next += 1;
@@ -270,7 +276,7 @@ impl Horn {
         } else {
             self.fx.reject(origin, Reject::Duplicate);
         }
-        self.unpark(&root);
+        self.unpark(&Awaited::Block(root));
     }
 
     /// Records a block as its proposer's first, or the pair as evidence.

@@ -68,14 +68,13 @@ impl Horn {
     /// One job takes every collection that waits, committee by committee, so that keys are summed
     /// for all collections of a committee together.
     pub(super) fn verify_collections(&mut self) {
-        let epoch_slots = self.config.epoch_slots;
-        let epoch_of = |waiting: &WaitingCollection| waiting.ballot.vote.slot.epoch(epoch_slots);
-        let Some(epoch) = self.batch.first().map(epoch_of) else {
+        let Some(first) = self.batch.first().map(|waiting| waiting.ballot.vote.slot) else {
             return;
         };
+        let slots = &self.slots;
         let (Some(committees), Some(newest)) = (
-            self.epochs.ready(epoch).cloned(),
-            self.slots.values().next_back(),
+            slots.get(&first).map(|state| state.committees.clone()),
+            slots.values().next_back(),
         ) else {
             for gone in self.batch.drain() {
                 self.fx.reject(gone.origin, Reject::TooOld);
@@ -84,7 +83,11 @@ impl Horn {
         };
         // Of the newest slot, so that the end of an older one does not cancel it.
         let (slot, session) = (newest.slot, newest.sessions.verify);
-        let in_epoch = |waiting: &WaitingCollection| epoch_of(waiting) == epoch;
+        let epoch = committees.assignment.epoch();
+        let in_epoch = |waiting: &WaitingCollection| {
+            let state = slots.get(&waiting.ballot.vote.slot);
+            state.is_some_and(|state| state.epoch == epoch)
+        };
         let mut collections = self.batch.take(ITEMS_PER_JOB_MAX, in_epoch);
         if collections.is_empty() {
             return;

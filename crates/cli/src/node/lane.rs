@@ -1,0 +1,96 @@
+//! `alphorn lane`: the process of a prove lane. A node starts it; nobody else has a use for it.
+
+use super::scheme::{Layers, falcon_scheme, xmss_scheme};
+use crate::error::{Error, Result};
+use crate::options::Common;
+use alphorn_falcon::{Falcon, Flavour, PublicKey};
+use alphorn_node::lanes::serve_child;
+use alphorn_scheme::{Env, Scheme};
+use alphorn_xmss::{Set, Xmss};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The process of a prove lane, started by a node
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Signature scheme
+    #[arg(long, value_parser = ["falcon", "xmss"])]
+    scheme: String,
+    /// What collections are
+    #[arg(long, value_enum)]
+    layers: Layers,
+}
+
+/// The options that lead to a lane of this scheme.
+pub(super) fn options(scheme: &str, layers: Layers, kernel: &str) -> Vec<String> {
+    let options = [
+        "lane",
+        "--scheme",
+        scheme,
+        "--layers",
+        layers.name(),
+        "--kernel",
+        kernel,
+    ];
+    options.map(str::to_owned).into()
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let code = match args.scheme.as_str() {
+        "falcon" => {
+            let kernel = args.common.labrador_kernel()?;
+            serve_child::<Falcon>(|keys| {
+                let keys = split(keys, alphorn_falcon::PUBLIC_KEY_BYTES)?;
+                let keys = PublicKey::from_bytes_batch(Flavour::FnDsa, keys, kernel);
+                let keys = keys.into_iter().collect::<std::result::Result<_, _>>();
+                let keys = keys.map_err(|error| error.to_string())?;
+                let registry = alphorn_falcon::Registry::new(keys);
+                env(falcon_scheme(args.layers, kernel), registry)
+            })
+        }
+        _ => {
+            let kernel = args.common.stark_kernel()?;
+            serve_child::<Xmss>(|keys| {
+                let length = Set::Compact.params().public_key_bytes;
+                let decode = |bytes| {
+                    let key = alphorn_xmss::PublicKey::from_bytes(Set::Compact, bytes);
+                    key.map_err(|error| error.to_string())
+                };
+                let keys = split(keys, length)?.map(decode);
+                let mut votes = keys.collect::<std::result::Result<Vec<_>, String>>()?;
+                if votes.len() % 2 != 0 {
+                    return Err(format!("{} keys, two for each validator", votes.len()));
+                }
+                let duties = votes.split_off(votes.len() / 2);
+                let registry = alphorn_xmss::Registry::new(votes, duties);
+                env(xmss_scheme(args.layers, kernel), registry)
+            })
+        }
+    };
+    match code == ExitCode::SUCCESS {
+        true => Ok(()),
+        false => Err(Error::Check("the lane ended with an error".into())),
+    }
+}
+
+/// Keys of one length, one after the other.
+fn split(
+    bytes: &[u8],
+    length: usize,
+) -> std::result::Result<std::slice::ChunksExact<'_, u8>, String> {
+    let keys = bytes.chunks_exact(length);
+    match keys.remainder().is_empty() {
+        true => Ok(keys),
+        false => Err(format!(
+            "{} bytes are no keys of {length} bytes",
+            bytes.len()
+        )),
+    }
+}
+
+fn env<S: Scheme>(scheme: S, registry: S::Registry) -> std::result::Result<Env<S>, String> {
+    let secret = super::start::secret().map_err(|error| error.to_string())?;
+    Ok(Env::new(Arc::new(scheme), Arc::new(registry), secret))
+}

@@ -1,0 +1,153 @@
+//! The schemes of a node: built once for its own lanes, and again in the processes of prove lanes.
+
+use super::files::{NetworkFile, NodeEntry};
+use super::lane;
+use super::start::Parts;
+use super::{Args, Isolation};
+use crate::calibration;
+use crate::error::Result;
+use crate::proof::{PresetName, proofs};
+use alphorn_bls::{Bls, Costs, Exec, Signers};
+use alphorn_falcon::{Collections, Falcon};
+use alphorn_node::safety::KeyId;
+use alphorn_types::Validator;
+use alphorn_worker::ChildCommand;
+use alphorn_xmss::{Purpose, Set, Xmss};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What aggregates and collections are.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Layers {
+    /// Lists of signatures; BLS has one form, which this names
+    #[default]
+    #[value(name = "list/list")]
+    #[serde(rename = "list/list")]
+    ListList,
+    /// Aggregates are lists, collections proofs
+    #[value(name = "list/proof")]
+    #[serde(rename = "list/proof")]
+    ListProof,
+}
+
+impl Layers {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Layers::ListList => "list/list",
+            Layers::ListProof => "list/proof",
+        }
+    }
+}
+
+pub(crate) fn falcon_scheme(layers: Layers, kernel: alphorn_labrador::Backend) -> Falcon {
+    let collections = match layers {
+        Layers::ListList => Collections::Lists,
+        Layers::ListProof => Collections::Proofs,
+    };
+    Falcon::new(collections, kernel)
+}
+
+pub(crate) fn xmss_scheme(layers: Layers, kernel: alphorn_stark::Backend) -> Xmss {
+    match layers {
+        Layers::ListList => Xmss::new(Set::Compact, kernel),
+        Layers::ListProof => Xmss::with_proofs(proofs(Set::Compact, PresetName::Fast), kernel),
+    }
+}
+
+fn id(key: &[u8]) -> KeyId {
+    Sha256::digest(key).into()
+}
+
+/// How the processes of prove lanes are started, if there shall be any: jobs that make proofs run
+/// there.
+fn child(
+    args: &Args,
+    network: &NetworkFile,
+    kernel: &str,
+    keys: Vec<u8>,
+) -> Result<Option<ChildCommand>> {
+    let proofs = network.alphorn_layers == Layers::ListProof;
+    if !proofs || args.isolation == Isolation::Thread {
+        return Ok(None);
+    }
+    let options = lane::options(&network.alphorn_scheme, network.alphorn_layers, kernel);
+    Ok(Some(ChildCommand {
+        program: std::env::current_exe()?,
+        args: options.into_iter().map(Into::into).collect(),
+        setup: keys.into(),
+    }))
+}
+
+pub(super) fn bls(args: &Args, network: &NetworkFile, own: &NodeEntry) -> Result<Parts<Bls>> {
+    let kernel = args.common.bls_kernel()?;
+    let mut bars = crate::progress::Bars::new();
+    let exec = Exec::serial();
+    let count = network.validator_count;
+    let registry = crate::keycache::interop_registry(count, kernel, exec, &mut bars)?.registry;
+    let keys = registry.keys();
+    let ids = own
+        .hosted()
+        .map(|v| (v, id(&keys[v.0 as usize].to_bytes())));
+    // Keys of others in between are made as well: everybody can.
+    let first = own.first_validator;
+    let end = own.hosted().last().map_or(first, |last| last.0 + 1);
+    Ok(Parts {
+        ids: ids.collect::<BTreeMap<Validator, KeyId>>(),
+        keys_digest: *registry.digest(),
+        scheme: Arc::new(Bls::new(kernel, Costs::measure(kernel))),
+        registry: Arc::new(registry),
+        signers: Arc::new(Signers::interop(first..end, exec)),
+        kernels: calibration::bls(&args.common)?,
+        child: None,
+    })
+}
+
+pub(super) fn falcon(args: &Args, network: &NetworkFile) -> Result<Parts<Falcon>> {
+    let kernel = args.common.labrador_kernel()?;
+    let count = network.validator_count;
+    let (signers, registry) = alphorn_falcon::Signers::interop(count, None);
+    let key = |v: u32| registry.key(Validator(v)).map(|key| key.bytes().to_vec());
+    let all: Vec<Vec<u8>> = (0..count).filter_map(key).collect();
+    let ids = (0..count).zip(&all).map(|(v, key)| (Validator(v), id(key)));
+    Ok(Parts {
+        ids: ids.collect(),
+        keys_digest: alphorn_node::genesis::keys_digest(all.iter().map(Vec::as_slice)),
+        scheme: Arc::new(falcon_scheme(network.alphorn_layers, kernel)),
+        child: child(args, network, kernel.name(), all.concat())?,
+        registry: Arc::new(registry),
+        signers: Arc::new(signers),
+        kernels: calibration::labrador(&args.common)?,
+    })
+}
+
+pub(super) fn xmss(args: &Args, network: &NetworkFile) -> Result<Parts<Xmss>> {
+    let kernel = args.common.stark_kernel()?;
+    let count = network.validator_count;
+    let slots = 0..network.alphorn_key_slots;
+    let exec = alphorn_xmss::Exec::new(kernel, None);
+    let (signers, registry) = alphorn_xmss::Signers::interop(Set::Compact, count, slots, exec)?;
+    let keys = |purpose| -> Vec<Vec<u8>> {
+        let key = |v| {
+            registry
+                .key(purpose, Validator(v))
+                .map(|key| key.to_bytes())
+        };
+        (0..count).filter_map(key).collect()
+    };
+    let votes = keys(Purpose::Vote);
+    let ids = (0..count)
+        .zip(&votes)
+        .map(|(v, key)| (Validator(v), id(key)));
+    let both = [votes.concat(), keys(Purpose::Duty).concat()].concat();
+    Ok(Parts {
+        ids: ids.collect(),
+        keys_digest: alphorn_node::genesis::keys_digest(votes.iter().map(Vec::as_slice)),
+        scheme: Arc::new(xmss_scheme(network.alphorn_layers, kernel)),
+        child: child(args, network, kernel.name(), both)?,
+        registry: Arc::new(registry),
+        signers: Arc::new(signers),
+        kernels: calibration::stark(&args.common)?,
+    })
+}

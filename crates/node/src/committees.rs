@@ -1,0 +1,41 @@
+//! Bytes of an epoch's committees, for the processes of lanes and for records.
+
+use alphorn_types::{
+    Assignment, AssignmentError, DecodeError, Epoch, Layout, LayoutError, Reader, VALIDATORS_MAX,
+    Writer,
+};
+
+/// Bytes that are no committees.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitteesError {
+    /// They end too early, or a number is too large.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// Committees and cells do not fit.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The members are not each validator once.
+    #[error(transparent)]
+    Assignment(#[from] AssignmentError),
+}
+
+pub(crate) fn put(w: &mut Writer, assignment: &Assignment) {
+    let layout = assignment.layout();
+    w.u64(assignment.epoch().0);
+    w.u32(layout.validators());
+    w.u16(layout.committees());
+    w.u16(layout.subcommittees());
+    assignment
+        .members()
+        .iter()
+        .for_each(|member| w.u32(*member));
+}
+
+pub(crate) fn read(r: &mut Reader<'_>) -> Result<Assignment, CommitteesError> {
+    let epoch = Epoch(r.u64()?);
+    let validators = r.u32_at_most("validators", VALIDATORS_MAX)?;
+    let layout = Layout::new(validators, r.u16()?, r.u16()?)?;
+    let members = (0..validators).map(|_| r.u32());
+    let members = members.collect::<Result<Vec<u32>, DecodeError>>()?;
+    Ok(Assignment::new(epoch, layout, members)?)
+}

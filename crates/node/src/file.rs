@@ -1,0 +1,72 @@
+//! A redb file that goes on after a failure of its disk.
+//!
+//! After a write that failed redb trusts its open file no more and refuses everything. So the file
+//! is closed then, and opened again at the next use: what was durable is there, what was not is gone,
+//! as after a crash. A disk that was full needs no restart of the node.
+
+use redb::{Database, DatabaseError};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
+
+/// An open file, or the way to open it.
+pub(crate) struct DataFile {
+    open: Opener,
+    state: Mutex<State>,
+}
+
+struct State {
+    database: Option<Database>,
+    /// Whether what the file has was not compared with what is known since it was opened again.
+    is_new: bool,
+}
+
+impl DataFile {
+    /// Opens or makes a file; later it is only opened, so that one that vanished is an error.
+    pub(crate) fn create(path: &Path) -> Result<Self, DatabaseError> {
+        let database = Database::create(path)?;
+        let path = path.to_owned();
+        Ok(Self::with(database, move || Database::open(&path)))
+    }
+
+    /// The same over an opener.
+    pub(crate) fn with(
+        database: Database,
+        open: impl Fn() -> Result<Database, DatabaseError> + Send + Sync + 'static,
+    ) -> Self {
+        DataFile {
+            open: Box::new(open),
+            state: Mutex::new(State {
+                database: Some(database),
+                is_new: false,
+            }),
+        }
+    }
+
+    /// Runs what needs the file; it is told whether the file was opened again since the last success.
+    ///
+    /// # Errors
+    /// Its own, and those of opening. The file is closed then.
+    pub(crate) fn run<T, E: From<redb::Error>>(
+        &self,
+        act: impl FnOnce(&Database, bool) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.database.is_none() {
+            state.database = Some((self.open)().map_err(redb::Error::from)?);
+            state.is_new = true;
+        }
+        let is_new = state.is_new;
+        let done = match &state.database {
+            Some(database) => act(database, is_new),
+            // It was opened just now.
+            None => Err(redb::Error::DatabaseClosed.into()),
+        };
+        match &done {
+            Ok(_) => state.is_new = false,
+            Err(_) => state.database = None,
+        }
+        done
+    }
+}

@@ -1,0 +1,164 @@
+//! A host that digests what is wanted done, on its way to the one that does it.
+
+use super::entry::put_topic;
+use crate::engine::{Host, Judged, Spawn};
+use alphorn_proto::wire::{Reject, Root, Topic};
+use alphorn_proto::{Evidence, Peer, Token, Verdict, Work};
+use alphorn_scheme::{self as scheme, Bytes, SessionId};
+use alphorn_types::{Slot, Writer};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+
+/// Digests, and passes on to a host if there is one.
+pub(super) struct Watch<'a> {
+    pub(super) host: Option<&'a mut dyn Host>,
+    pub(super) digest: &'a mut Sha256,
+}
+
+impl Watch<'_> {
+    /// Digests an effect: its number, and bytes that tell it from all others of that number.
+    fn note(&mut self, kind: u8, write: impl FnOnce(&mut Writer)) {
+        let mut w = Writer::with_capacity(128);
+        write(&mut w);
+        self.digest.update([kind]);
+        self.digest
+            .update((w.as_slice().len() as u64).to_le_bytes());
+        self.digest.update(w.as_slice());
+    }
+}
+
+fn put_session(w: &mut Writer, session: &SessionId) {
+    w.u64(session.slot.0);
+    w.u32(session.seq);
+}
+
+fn put_work(w: &mut Writer, work: &Work) {
+    w.bytes_u32_prefixed(work.name().as_bytes());
+    match work {
+        Work::Assign(job) => {
+            w.u64(job.epoch.0);
+            w.bytes(&job.mix);
+        }
+        // The protocol of a node has none.
+        Work::Code(_) => {}
+        Work::Scheme(scheme::Work::Sign(job)) => {
+            w.u64(job.slot.0);
+            for item in &job.items {
+                w.u32(item.validator.0);
+                w.u8(item.role as u8);
+                w.bytes(&item.message);
+                let guard = item.guard.map(|guard| [guard.source.0, guard.target.0]);
+                for slot in guard.into_iter().flatten() {
+                    w.u64(slot);
+                }
+            }
+        }
+        Work::Scheme(scheme::Work::Select(job)) => {
+            w.bytes(&job.message);
+            job.validators.iter().for_each(|one| w.u32(one.0));
+        }
+        Work::Scheme(scheme::Work::Prepare(job)) => crate::committees::put(w, &job.assignment),
+        Work::Scheme(work) => w.bytes(&work.to_bytes().unwrap_or_default()),
+    }
+}
+
+impl Host for Watch<'_> {
+    fn publish(&mut self, topic: Topic, data: Bytes) {
+        self.note(0, |w| {
+            put_topic(w, topic);
+            w.bytes(&data);
+        });
+        if let Some(host) = &mut self.host {
+            host.publish(topic, data);
+        }
+    }
+
+    fn subscribe(&mut self, topics: &BTreeSet<Topic>) {
+        self.note(1, |w| topics.iter().for_each(|topic| put_topic(w, *topic)));
+        if let Some(host) = &mut self.host {
+            host.subscribe(topics);
+        }
+    }
+
+    fn verdict(&mut self, token: Token, verdict: Verdict) {
+        self.note(2, |w| {
+            w.u64(token.0);
+            w.u8(verdict as u8);
+        });
+        if let Some(host) = &mut self.host {
+            host.verdict(token, verdict);
+        }
+    }
+
+    fn report(&mut self, peer: Peer, reason: Reject) {
+        self.note(3, |w| {
+            w.u64(peer.0);
+            w.bytes(reason.name().as_bytes());
+        });
+        if let Some(host) = &mut self.host {
+            host.report(peer, reason);
+        }
+    }
+
+    fn spawn(&mut self, spawn: Spawn) {
+        self.note(4, |w| {
+            w.u64(spawn.job.0);
+            put_session(w, &spawn.session);
+            w.u64(spawn.group.slot.0);
+            w.bytes(&spawn.group.message);
+            let places = [spawn.group.committee, spawn.group.subcommittee];
+            for place in places {
+                w.u32(place.map_or(u32::MAX, u32::from));
+            }
+            w.u8(spawn.class as u8);
+            w.u64(spawn.soft.as_nanos());
+            w.u64(spawn.hard.as_nanos());
+            put_work(w, &spawn.work);
+        });
+        if let Some(host) = &mut self.host {
+            host.spawn(spawn);
+        }
+    }
+
+    fn cancel(&mut self, session: SessionId) {
+        self.note(5, |w| put_session(w, &session));
+        if let Some(host) = &mut self.host {
+            host.cancel(session);
+        }
+    }
+
+    fn reserve(&mut self, slot: Slot) {
+        self.note(6, |w| w.u64(slot.0));
+        if let Some(host) = &mut self.host {
+            host.reserve(slot);
+        }
+    }
+
+    fn evidence(&mut self, evidence: Evidence) {
+        self.note(7, |w| {
+            w.bytes_u32_prefixed(&evidence.first);
+            w.bytes_u32_prefixed(&evidence.second);
+        });
+        if let Some(host) = &mut self.host {
+            host.evidence(evidence);
+        }
+    }
+
+    fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes) {
+        self.note(8, |w| {
+            w.u64(slot.0);
+            w.bytes(&root);
+            w.bytes(&data);
+        });
+        if let Some(host) = &mut self.host {
+            host.keep_block(slot, root, data);
+        }
+    }
+
+    fn judged(&mut self, judged: Judged) {
+        self.note(9, |w| w.bytes(format!("{judged:?}").as_bytes()));
+        if let Some(host) = &mut self.host {
+            host.judged(judged);
+        }
+    }
+}
