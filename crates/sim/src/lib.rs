@@ -21,6 +21,7 @@
 //! | [`scenario`] | protocol, network, faults and seeds as data |
 //! | [`slot`] | the scenario of one slot, from genesis to the block that carries its votes |
 //! | [`sweep`] | the runs of a scenario as a list, and their figures over the seeds |
+//! | [`tree`] | votes gathered up a tree, to compare with two layers |
 //! | [`two_level`] | the model of a published simulation, to calibrate against |
 //! | [`world`] | all nodes under one virtual clock |
 //!
@@ -54,6 +55,7 @@ pub mod slot;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
+pub mod tree;
 pub mod two_level;
 pub mod world;
 

@@ -156,6 +156,9 @@ pub enum RunError {
     /// The two-level model cannot be run.
     #[error(transparent)]
     TwoLevel(#[from] crate::two_level::TwoLevelError),
+    /// The tree cannot be run.
+    #[error(transparent)]
+    Tree(#[from] crate::tree::TreeError),
     /// A bound of the world was passed.
     #[error(transparent)]
     World(#[from] WorldError),
@@ -229,6 +232,7 @@ fn run_in<Q: EventQueue>(
             Ok(crate::horn::run_with::<Q>(scenario, horn, seed, observe)?.outcome)
         }
         Protocol::TwoLevel(model) => Ok(crate::two_level::run(scenario, model, seed, observe)?),
+        Protocol::Tree(tree) => Ok(crate::tree::run(scenario, tree, seed, observe)?.outcome),
     }
 }
 

@@ -26,6 +26,7 @@ pub use config::TwoLevel;
 pub use message::{Content, TwoLevelMessage, TwoLevelWork};
 pub use node::{Finished, TwoLevelNode};
 pub use run::run;
+pub(crate) use run::world_config;
 
 use crate::graph::GraphError;
 use crate::horn::HornError;

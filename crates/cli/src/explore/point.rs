@@ -3,10 +3,12 @@
 
 use crate::error::Result;
 use crate::sim::presets;
+use alphorn_proto::slot::{Phase, Timing};
 use alphorn_scheme::model::CostTable;
-use alphorn_sim::horn;
 use alphorn_sim::run::run;
-use alphorn_sim::scenario::{Protocol, Scenario};
+use alphorn_sim::scenario::{Horn, Protocol, Scenario};
+use alphorn_sim::tree::Tree;
+use alphorn_sim::{horn, tree};
 use anyhow::{Context, anyhow};
 
 /// Costs of codes, which come with the program.
@@ -18,14 +20,19 @@ const COSTS: &str = "costs.json";
 const EPOCH_SLOTS: u32 = 32;
 /// Committees of a slot of today's chain.
 const TODAY_COMMITTEES: u16 = 64;
+/// Children of a position of the tree: with leaves of 512, 4,096 votes at the first position where proofs
+/// are made, which each scheme can prove.
+const TREE_FANOUT: u32 = 8;
 
 /// Who aggregates for whom.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topology {
     /// Two layers: aggregators of cells, then collectors of committees
     Horn,
-    /// The same, votes and aggregates along rows and columns of a grid in place of a mesh
+    /// The same two levels, each along rows and columns of a grid: votes, aggregates and collections
     Grid,
+    /// Votes up a tree of eight children a position, and its root's aggregate to everybody by a mesh
+    Tree,
     /// One layer: aggregators take the votes of a whole committee, as Horn's strawman
     OneLayer,
     /// One layer, 64 committees, and only a 32nd of the validators in a slot: the chain of today
@@ -37,6 +44,7 @@ impl Topology {
         match self {
             Topology::Horn => "horn",
             Topology::Grid => "grid",
+            Topology::Tree => "tree",
             Topology::OneLayer => "one-layer",
             Topology::Today => "today",
         }
@@ -187,30 +195,53 @@ impl Slot {
 }
 
 impl Point<'_> {
-    /// The scenario of its slot.
-    fn scenario(&self, ground: &Ground) -> Result<Scenario> {
-        let (validators, committees) = match self.topology {
-            Topology::Today => (
-                (ground.validators / EPOCH_SLOTS).max(1),
-                Some(TODAY_COMMITTEES),
-            ),
-            _ => (ground.validators, self.committees),
-        };
+    /// Validators that vote in its slot.
+    fn validators(&self, ground: &Ground) -> u32 {
+        match self.topology {
+            Topology::Today => (ground.validators / EPOCH_SLOTS).max(1),
+            _ => ground.validators,
+        }
+    }
+
+    /// The table of its protocol.
+    fn protocol(&self, ground: &Ground) -> String {
+        let validators = self.validators(ground);
+        let participation_ppm = ground.participation_ppm;
+        if self.topology == Topology::Tree {
+            // As many nodes at a position as a committee has collectors.
+            return format!(
+                "[protocol]\nkind = \"tree\"\nvalidators = {validators}\n\
+                 participation_ppm = {participation_ppm}\nfanout = {TREE_FANOUT}\nreplicas = {}\n",
+                self.collectors
+            );
+        }
         let mut protocol = format!(
             "[protocol]\nkind = \"horn\"\nvalidators = {validators}\nslot = \"{}\"\n\
-             participation_ppm = {}\ncollectors = {}\n",
-            ground.slot, ground.participation_ppm, self.collectors
+             participation_ppm = {participation_ppm}\ncollectors = {}\n",
+            ground.slot, self.collectors
         );
+        let committees = match self.topology {
+            Topology::Today => Some(TODAY_COMMITTEES),
+            _ => self.committees,
+        };
         if let Some(committees) = committees {
             protocol += &format!("committees = {committees}\n");
         }
         protocol += match self.topology {
-            Topology::Horn => "vote_dissemination = \"direct\"\n",
-            Topology::Grid => "vote_dissemination = \"grid\"\naggregate_dissemination = \"grid\"\n",
+            Topology::Grid => {
+                "vote_dissemination = \"grid\"\naggregate_dissemination = \"grid\"\n\
+                 collection_dissemination = \"grid\"\n"
+            }
             Topology::OneLayer | Topology::Today => {
                 "subcommittees = 1\nvote_dissemination = \"direct\"\n"
             }
+            Topology::Horn | Topology::Tree => "vote_dissemination = \"direct\"\n",
         };
+        protocol + "[traffic]\nkind = \"slot\"\n"
+    }
+
+    /// The scenario of its slot.
+    fn scenario(&self, ground: &Ground) -> Result<Scenario> {
         let fault = match self.adversary_pct {
             0 => String::new(),
             pct => format!("[[fault]]\nkind = \"withhold\"\nshare_pct = {pct}\nfactor_pct = 100\n"),
@@ -219,10 +250,11 @@ impl Point<'_> {
             "name = \"explore\"\nschema = 1\n[sim]\nnodes = {}\n\
              [graph]\nkind = \"permutations\"\ndegree = 16\n\
              [latency]\nkind = \"regions\"\nmatrix = \"libp2p-2025\"\nintra_ms_min = 15\n\
-             [link]\ntrain_bytes_max = 0\n{}{protocol}[traffic]\nkind = \"slot\"\n\
+             [link]\ntrain_bytes_max = 0\n{}{}\
              [compute]\nscheme = {}\ncosts = \"{COSTS}\"\n{fault}",
             ground.nodes,
             self.profile.toml(),
+            self.protocol(ground),
             // A name from a file, whatever is in it: a string of JSON is one of TOML.
             serde_json::to_string(&self.costs.scheme)?,
         );
@@ -238,40 +270,93 @@ impl Point<'_> {
             Ok(scenario) => scenario,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let Protocol::Horn(protocol) = &scenario.protocol else {
-            return Err(anyhow!("the scenario of a point is not Horn's").into());
-        };
-        let run = match horn::run(&scenario, protocol, ground.seed, &mut ()) {
+        match &scenario.protocol {
+            Protocol::Tree(tree) => self.tree_slot(ground, &scenario, tree),
+            Protocol::Horn(horn) => horn_slot(ground, &scenario, horn),
+            other => Err(anyhow!("a point runs {}", other.name()).into()),
+        }
+    }
+
+    /// A slot of the tree: from the begin of the vote phase to the root, and from there to everybody by
+    /// a mesh. Nobody waits for a phase after the votes.
+    fn tree_slot(&self, ground: &Ground, scenario: &Scenario, tree: &Tree) -> Result<Outcome> {
+        let run = match tree::run(scenario, tree, ground.seed, &mut ()) {
             Ok(run) => run,
-            Err(violation @ horn::HornError::Violation { .. }) => return Err(violation.into()),
             Err(impossible) => return Ok(Err(impossible.to_string())),
         };
-        let timing: alphorn_proto::slot::Timing = ground.slot.parse()?;
+        let timing: Timing = ground.slot.parse()?;
+        let vote_s = timing.offsets_ms()[Phase::Vote as usize] as f64 / 1e3;
+        let [votes, counted] = run.votes;
+        let bytes = run.root.as_ref().map_or(0, |(_, piece)| piece.bytes);
+        let spread = match bytes {
+            0 => None,
+            bytes => Some(travel(ground, self.profile, Transport::Gossip, bytes)?),
+        };
+        let at_root_s = run.root.as_ref().map(|(ns, _)| vote_s + *ns as f64 / 1e9);
+        let spread_s = spread.as_ref().and_then(|spread| spread.t99_s);
+        let has = |share: u64| counted * 100 >= votes * share;
         let summary = run.outcome.summary();
-        let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
+        // Who sends most up the tree is not who sends most in the mesh: sums are upper bounds.
+        let sent = |tree: u64, mesh: fn(&Travel) -> u64| tree + spread.as_ref().map_or(0, mesh);
         Ok(Ok(Slot {
-            votes: run.votes[0],
-            counted: run.votes[4],
-            two_thirds_s: seconds(run.at_proposer.at_ns[0]),
-            everywhere_s: seconds(run.at_nodes[1].at_ns[2]),
-            sent_p50: summary.bytes_up_p50,
-            sent_p99: summary.bytes_up_p99,
+            votes,
+            counted,
+            two_thirds_s: at_root_s.filter(|_| counted * 3 >= votes * 2),
+            everywhere_s: at_root_s
+                .zip(spread_s)
+                .map(|(root, mesh)| root + mesh)
+                .filter(|_| has(COUNTED_PCT)),
+            sent_p50: sent(summary.bytes_up_p50, |spread| spread.sent_p50),
+            sent_p99: sent(summary.bytes_up_p99, |spread| spread.sent_p99),
             cpu_p99_s: summary.cpu_ns_p99 as f64 / 1e9,
-            block_bytes: run.block.1,
-            unfinished: run.unfinished,
+            block_bytes: bytes,
+            unfinished: 0,
             events: run.outcome.events,
             slot_s: timing.slot_ms() as f64 / 1e3,
         }))
     }
 }
 
-/// Seconds until 99 % of the nodes have a block of so many bytes; none if they never do.
+fn horn_slot(ground: &Ground, scenario: &Scenario, protocol: &Horn) -> Result<Outcome> {
+    let run = match horn::run(scenario, protocol, ground.seed, &mut ()) {
+        Ok(run) => run,
+        Err(violation @ horn::HornError::Violation { .. }) => return Err(violation.into()),
+        Err(impossible) => return Ok(Err(impossible.to_string())),
+    };
+    let timing: Timing = ground.slot.parse()?;
+    let summary = run.outcome.summary();
+    let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
+    Ok(Ok(Slot {
+        votes: run.votes[0],
+        counted: run.votes[4],
+        two_thirds_s: seconds(run.at_proposer.at_ns[0]),
+        everywhere_s: seconds(run.at_nodes[1].at_ns[2]),
+        sent_p50: summary.bytes_up_p50,
+        sent_p99: summary.bytes_up_p99,
+        cpu_p99_s: summary.cpu_ns_p99 as f64 / 1e9,
+        block_bytes: run.block.1,
+        unfinished: run.unfinished,
+        events: run.outcome.events,
+        slot_s: timing.slot_ms() as f64 / 1e3,
+    }))
+}
+
+/// How a payload reaches everybody.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Travel {
+    /// Seconds until 99 % of the nodes have it; none if they never do.
+    pub(super) t99_s: Option<f64>,
+    sent_p50: u64,
+    sent_p99: u64,
+}
+
+/// How a block of so many bytes reaches everybody, alone on the network.
 pub(super) fn travel(
     ground: &Ground,
     profile: Profile,
     transport: Transport,
     bytes: u64,
-) -> Result<Option<f64>> {
+) -> Result<Travel> {
     let protocol = match transport {
         Transport::Gossip => "kind = \"gossip\"\n".to_owned(),
         coded => format!("kind = \"broadcast\"\nstrategy = \"{}\"\n", coded.name()),
@@ -289,5 +374,10 @@ pub(super) fn travel(
     let costs = presets::file(CODE_COSTS).context("the costs of codes")?;
     scenario.inputs.insert(CODE_COSTS.into(), costs.into());
     let outcome = run(&scenario, ground.seed, &mut ())?;
-    Ok(outcome.summary().t99_ns.map(|ns| ns as f64 / 1e9))
+    let summary = outcome.summary();
+    Ok(Travel {
+        t99_s: summary.t99_ns.map(|ns| ns as f64 / 1e9),
+        sent_p50: summary.bytes_up_p50,
+        sent_p99: summary.bytes_up_p99,
+    })
 }

@@ -1,5 +1,6 @@
 //! `alphorn sim`: the protocols in a simulated network.
 
+mod chart;
 mod compare;
 mod folder;
 mod import;
@@ -15,6 +16,7 @@ mod run;
 mod shadow;
 mod shrink;
 pub(crate) mod source;
+mod table;
 mod trace;
 mod work;
 
@@ -79,6 +81,14 @@ printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
   alphorn sim plot gossip=run1 rlnc=run2 --out cdf.svg --title 'A block of 119 kB'
   alphorn sim plot sweep --out cdf.svg")]
     Plot(plot::Args),
+    /// Draw columns of a table: of a sweep, of `explore`, or of any report in JSON
+    #[command(after_help = "Examples:
+  alphorn sim chart sweep/points.csv --x protocol.collectors --y t99_ms_mean --by protocol.selection \
+      --y-label 'ms' --title 'How few collectors?' --out collectors.svg
+  alphorn horn griefing --json griefing.json
+  alphorn sim chart griefing.json --x malicious --y loss.best1,loss.quorum3 --only eve=0.1 \
+      --only misses=0.01 --y-label 'share of honest votes lost' --title 'Griefing' --out griefing.svg")]
+    Chart(chart::Args),
     /// Show the presets
     List(list::Args),
 }
@@ -113,6 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::ExportShadow(args) => shadow::run(args),
         What::ImportBeamsim(args) => import::run(args),
         What::Plot(args) => plot::run(args),
+        What::Chart(args) => chart::run(args),
         What::List(args) => list::run(args),
     }
 }

@@ -18,6 +18,12 @@ macro_rules! presets {
 
 /// All of them, in the order of names.
 pub(crate) const PRESETS: &[Preset] = presets![
+    "answer-bandwidth",
+    "answer-bitfields",
+    "answer-collectors",
+    "answer-compression",
+    "answer-consensus",
+    "answer-tree",
     "beamsim-8192",
     "beamsim-8192-direct",
     "beamsim-8192-grid",

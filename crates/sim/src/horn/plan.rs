@@ -32,6 +32,7 @@ mod draw {
     pub(super) const BACKBONE: u64 = 0x686f_726e_0003;
     pub(super) const ENTRY: u64 = 0x686f_726e_0004;
     pub(super) const ORDER: u64 = 0x686f_726e_0005;
+    pub(super) const FLIP: u64 = 0x686f_726e_0006;
 }
 
 /// A topic: the cells' in their order, then the committees', then collections, then blocks.
@@ -107,6 +108,8 @@ pub struct Plan {
     table: CostTable,
     overlap: alphorn_scheme::Overlap,
     voters: Bitfield,
+    /// Who voted in the slot before, by position of each committee, where codes refer to it.
+    before: Vec<Bitfield>,
     seed: u64,
 }
 
@@ -152,6 +155,7 @@ impl Plan {
             table,
             overlap: info.overlap(),
             voters: Bitfield::new(layout.validators() as usize),
+            before: Vec::new(),
             seed,
         };
         for validator in 0..layout.validators() {
@@ -160,6 +164,7 @@ impl Plan {
                 plan.voters.set(validator as usize);
             }
         }
+        plan.before = plan.slot_before(horn);
         let epoch_seed = digest::epoch_seed(Epoch(0), &mix_in);
         let cells = layout.cells().map(Post::Aggregator);
         plan.aggregators = cells.map(|post| plan.servers(post, &epoch_seed)).collect();
@@ -252,6 +257,15 @@ impl Plan {
     /// The validators of a node.
     pub fn hosted(&self, node: u32) -> impl Iterator<Item = u32> + use<> {
         (node..self.config.layout.validators()).step_by(self.nodes as usize)
+    }
+
+    /// Validators of these nodes do not vote: what its own node never sends is not cast.
+    pub(super) fn silence(&mut self, nodes: &[u32]) {
+        for node in nodes {
+            for validator in self.hosted(*node) {
+                self.voters.clear(validator as usize);
+            }
+        }
     }
 
     /// Whether a validator votes.

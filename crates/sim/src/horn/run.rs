@@ -75,17 +75,23 @@ pub(crate) fn run_with<Q: EventQueue>(
     seed: u64,
     observe: &mut dyn Observe,
 ) -> Result<HornRun, HornError> {
-    let plan = Arc::new(Plan::new(scenario, horn, costs(scenario)?, seed)?);
+    let mut plan = Plan::new(scenario, horn, costs(scenario)?, seed)?;
     let nodes = plan.nodes;
+    let faulty: Vec<Vec<u32>> = (0..)
+        .zip(&scenario.fault)
+        .map(|(index, fault)| members(fault, seed, index, nodes))
+        .collect();
+    for (fault, members) in scenario.fault.iter().zip(&faulty) {
+        if fault.is_silence() {
+            plan.silence(members);
+        }
+    }
+    let plan = Arc::new(plan);
     let regions = Latency::regions_of(&scenario.latency, seed, nodes);
     let (graph, roles) = build(plan.clone(), scenario, seed, &regions)?;
     let shares = scenario.class.iter().map(|class| class.share_pct);
     let class: Vec<u16> = (0..nodes)
         .map(|node| choose(shares.clone(), spread(seed, node).0) as u16)
-        .collect();
-    let faulty: Vec<Vec<u32>> = (0..)
-        .zip(&scenario.fault)
-        .map(|(index, fault)| members(fault, seed, index, nodes))
         .collect();
     let mut honest = vec![true; nodes as usize];
     for node in faulty.iter().flatten() {

@@ -286,6 +286,10 @@ fn protocol(scenario: &Scenario) -> Checked {
             let checked = model.check(scenario.sim.nodes).map_err(why);
             checked.map_err(|why| invalid("protocol.kind", "two_level", why))
         }
+        Protocol::Tree(model) => {
+            let checked = model.check().map_err(|error| error.to_string());
+            checked.map_err(|why| invalid("protocol.kind", "tree", why))
+        }
         Protocol::Direct(_) | Protocol::Grid(_) => Ok(()),
     }
 }
@@ -305,6 +309,7 @@ fn horn(horn: &Horn) -> Checked {
         1_000_000,
     )?;
     range("protocol.backbone", u64::from(horn.backbone), 0, NODES_MAX)?;
+    supports(horn)?;
     let numbers = [
         ("protocol.committees", horn.committees, 512),
         ("protocol.subcommittees", horn.subcommittees, 256),
@@ -353,6 +358,22 @@ fn horn(horn: &Horn) -> Checked {
         }
     }
     Ok(())
+}
+
+fn supports(horn: &Horn) -> Checked {
+    let way = horn.supports.as_deref().unwrap_or("coded");
+    if !["raw", "coded", "chain"].contains(&way) {
+        let why = "one of raw, coded, chain";
+        return Err(invalid("protocol.supports", way, why));
+    }
+    let Some(flip_ppm) = horn.flip_ppm else {
+        return Ok(());
+    };
+    if way != "chain" {
+        let why = "supports = \"chain\" alone has a slot before";
+        return Err(invalid("protocol.flip_ppm", flip_ppm, why));
+    }
+    range("protocol.flip_ppm", flip_ppm, 0, 1_000_000)
 }
 
 fn traffic(scenario: &Scenario) -> Checked {

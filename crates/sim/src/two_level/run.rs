@@ -95,7 +95,8 @@ pub fn run(
     let class: Vec<u16> = (0..nodes)
         .map(|node| choose(shares.clone(), spread(seed, node).0) as u16)
         .collect();
-    let world_config = world_config(scenario, seed, (graph, regions.clone()), &class);
+    let kinds = TwoLevelMessage::KINDS.len();
+    let world_config = world_config(scenario, seed, (graph, regions.clone()), &class, kinds);
     let mut world: World<TwoLevelNode, First, Calendar> =
         World::new(roles, world_config, First::default());
     loop {
@@ -119,11 +120,13 @@ pub fn run(
     Ok(outcome(&world, config, (&class, &regions), &parts, seed))
 }
 
-fn world_config(
+/// The network and the processors of a scenario, for messages of so many kinds.
+pub(crate) fn world_config(
     scenario: &Scenario,
     seed: u64,
     (graph, regions): (Graph, Vec<u8>),
     class: &[u16],
+    kinds: usize,
 ) -> WorldConfig {
     let rate = |class: &crate::scenario::Class| Rate {
         up_bps: class.up_mbps * 1_000_000,
@@ -142,7 +145,7 @@ fn world_config(
             rate: class.to_vec(),
             handle_ns: scenario.compute.handle_ns,
             seed,
-            kinds: TwoLevelMessage::KINDS.len(),
+            kinds,
             arrivals_always: false,
         },
         processors: scenario.class.iter().map(processor).collect(),

@@ -5,7 +5,9 @@ use crate::random;
 use crate::scenario;
 use alphorn_proto::horn::{Config, SchemeInfo};
 use alphorn_proto::slot::Timing;
+use alphorn_proto::wire::Context;
 use alphorn_types::Layout;
+use alphorn_types::support_code::Coding;
 
 /// Validators, committees and cells.
 pub(super) fn layout(
@@ -55,6 +57,11 @@ pub(super) fn config(
                     }
                 })?;
     }
+    (config.coding, config.context) = match horn.supports.as_deref() {
+        Some("raw") => (Coding::Raw, Context::None),
+        Some("chain") => (Coding::Rice, Context::Chain),
+        _ => (Coding::Rice, Context::None),
+    };
     config.validate(info)?;
     Ok(config)
 }

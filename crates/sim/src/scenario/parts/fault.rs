@@ -121,3 +121,11 @@ pub struct Fault {
     #[serde(default)]
     pub restart: Restart,
 }
+
+impl Fault {
+    /// Whether its nodes never send a vote, an aggregate or any other payload.
+    pub fn is_silence(&self) -> bool {
+        let whole = self.from_ms == 0 && self.until_ms.is_none() && self.factor_pct == 100;
+        self.kind == FaultKind::Withhold && whole
+    }
+}

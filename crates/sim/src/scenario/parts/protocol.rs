@@ -18,6 +18,8 @@ pub enum Protocol {
     Horn(Horn),
     /// The two-level model of a published simulation.
     TwoLevel(crate::two_level::TwoLevel),
+    /// Votes gathered up a tree.
+    Tree(crate::tree::Tree),
 }
 
 impl Protocol {
@@ -30,6 +32,7 @@ impl Protocol {
             Protocol::Grid(_) => "grid",
             Protocol::Horn(_) => "horn",
             Protocol::TwoLevel(_) => "two_level",
+            Protocol::Tree(_) => "tree",
         }
     }
 }
@@ -256,6 +259,14 @@ pub struct Horn {
     /// How blocks travel.
     #[serde(default = "gossip")]
     pub block_dissemination: String,
+    /// How it is written who signed: `raw`, `coded` (by default) or `chain`, coded against who voted in the
+    /// slot before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supports: Option<String>,
+    /// Validators who voted in the slot before and not in this one, or the other way round, in a million; for
+    /// `chain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flip_ppm: Option<u32>,
 }
 
 fn one() -> u32 {

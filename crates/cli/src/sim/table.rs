@@ -1,0 +1,167 @@
+//! Tables that are drawn: CSV as this program writes it, or objects of a JSON report.
+
+use super::source::read;
+use anyhow::{Context, anyhow, bail};
+use serde_json::Value;
+use std::path::Path;
+
+/// Most bytes of a table.
+const TABLE_BYTES_MAX: u64 = 64 << 20;
+/// Most rows of a table.
+const ROWS_MAX: usize = 100_000;
+
+/// A table of texts, by the names of its columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Table {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Of a file: `.json` holds a report, of which `rows` names an array of objects; anything else is CSV.
+    pub(super) fn open(path: &Path, rows: &str) -> anyhow::Result<Table> {
+        let text = read(path, TABLE_BYTES_MAX).map_err(|error| anyhow!("{error}"))?;
+        let table = match path.extension().is_some_and(|end| end == "json") {
+            true => Self::json(&text, rows),
+            false => Self::csv(&text),
+        };
+        let table = table.with_context(|| path.display().to_string())?;
+        if table.rows.len() > ROWS_MAX {
+            let count = table.rows.len();
+            bail!("{}: {count} rows, at most {ROWS_MAX}", path.display());
+        }
+        Ok(table)
+    }
+
+    fn csv(text: &str) -> anyhow::Result<Table> {
+        let mut lines = text.lines().map(fields);
+        let columns = lines.next().context("no head of a table")?;
+        let mut rows = Vec::new();
+        for (number, row) in (2..).zip(lines) {
+            if row.len() != columns.len() {
+                let (have, need) = (row.len(), columns.len());
+                bail!("line {number}: {have} fields, its head has {need}");
+            }
+            rows.push(row);
+        }
+        Ok(Table { columns, rows })
+    }
+
+    /// Columns are the paths of what is no object, as `loss.best1`.
+    fn json(text: &str, rows: &str) -> anyhow::Result<Table> {
+        let report: Value = serde_json::from_str(text)?;
+        let items = report.get(rows).and_then(Value::as_array);
+        let items = items.with_context(|| format!("no array {rows:?}"))?;
+        let mut columns: Vec<String> = Vec::new();
+        let mut cells: Vec<Vec<(String, String)>> = Vec::new();
+        for item in items {
+            let mut found = Vec::new();
+            flatten("", item, &mut found);
+            for (name, _) in &found {
+                if !columns.contains(name) {
+                    columns.push(name.clone());
+                }
+            }
+            cells.push(found);
+        }
+        let row = |found: Vec<(String, String)>| {
+            let cell = |column: &String| {
+                let cell = found.iter().find(|(name, _)| name == column);
+                cell.map_or(String::new(), |(_, value)| value.clone())
+            };
+            columns.iter().map(cell).collect()
+        };
+        let rows = cells.into_iter().map(row).collect();
+        Ok(Table { columns, rows })
+    }
+
+    /// Keeps the rows whose column has this value.
+    pub(super) fn only(&mut self, column: &str, value: &str) -> anyhow::Result<()> {
+        let at = self.position(column)?;
+        self.rows.retain(|row| row[at] == value);
+        Ok(())
+    }
+
+    /// The values of a column, row by row.
+    pub(super) fn column(&self, name: &str) -> anyhow::Result<Vec<&str>> {
+        let at = self.position(name)?;
+        Ok(self.rows.iter().map(|row| row[at].as_str()).collect())
+    }
+
+    fn position(&self, name: &str) -> anyhow::Result<usize> {
+        let at = self.columns.iter().position(|column| column == name);
+        at.with_context(|| format!("no column {name:?}, there are {}", self.columns.join(", ")))
+    }
+}
+
+fn flatten(path: &str, value: &Value, found: &mut Vec<(String, String)>) {
+    let below = |name: &str| match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    };
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                flatten(&below(name), value, found);
+            }
+        }
+        Value::Array(items) => {
+            for (i, value) in items.iter().enumerate() {
+                flatten(&below(&i.to_string()), value, found);
+            }
+        }
+        Value::Null => found.push((path.to_owned(), String::new())),
+        Value::String(text) => found.push((path.to_owned(), text.clone())),
+        other => found.push((path.to_owned(), other.to_string())),
+    }
+}
+
+/// The fields of a line of CSV (RFC 4180); a field has no line break.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let field = fields.last_mut();
+        match (letter, is_quoted) {
+            ('"', true) if letters.peek() == Some(&'"') => {
+                letters.next();
+                field.expect("begins with one").push('"');
+            }
+            ('"', _) => is_quoted = !is_quoted,
+            (',', false) => fields.push(String::new()),
+            (letter, _) => field.expect("begins with one").push(letter),
+        }
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_is_read_with_its_quotes() {
+        let text = "name,\"a, b\",x\n\"one \"\"1\"\"\",2,\ntwo,3,4\n";
+        let mut table = Table::csv(text).unwrap();
+        assert_eq!(table.column("name").unwrap(), ["one \"1\"", "two"]);
+        assert_eq!(table.column("x").unwrap(), ["", "4"]);
+        table.only("a, b", "3").unwrap();
+        assert_eq!(table.column("name").unwrap(), ["two"]);
+        let error = table.column("y").unwrap_err().to_string();
+        assert_eq!(error, "no column \"y\", there are name, a, b, x");
+        assert!(Table::csv("a,b\n1\n").is_err());
+        assert!(Table::csv("").is_err());
+    }
+
+    #[test]
+    fn objects_are_rows_by_their_paths() {
+        let text = r#"{"cases":[{"a":{"b":1.5},"c":[true,null]},{"d":"x"}]}"#;
+        let table = Table::json(text, "cases").unwrap();
+        assert_eq!(table.column("a.b").unwrap(), ["1.5", ""]);
+        assert_eq!(table.column("c.0").unwrap(), ["true", ""]);
+        assert_eq!(table.column("d").unwrap(), ["", "x"]);
+        assert!(Table::json(text, "rows").is_err());
+        assert!(Table::json("{", "cases").is_err());
+    }
+}

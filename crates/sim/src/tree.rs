@@ -1,0 +1,81 @@
+//! Votes gathered up a tree, to compare with two layers: the cost of depth, and of those who are silent.
+//!
+//! Validators are cut into leaves in their order. At each position of the tree stand some nodes, drawn by
+//! the seed, which all do the same. A validator gives its vote to the nodes of its leaf. These verify the
+//! votes in batches, make one aggregate and give it to the nodes above, who verify the first aggregate of
+//! each child, wait a little for the missing ones, make one of all, and so on. The run ends when the first
+//! honest node at the root has finished; how the result reaches everybody is not part of it.
+//!
+//! What the pieces of a position become is the scheme's ability, as its table of costs says it: where
+//! signatures are one list, or points that add, or proofs that merge, one piece; where proofs do not merge,
+//! or cover no more signers, a list of proofs that grows on its way up.
+//!
+//! Messages are sizes: votes and aggregates as long as the encoding of the wire, with the code of the
+//! support for who signed. Processors are charged from the table.
+
+mod config;
+mod message;
+mod node;
+mod plan;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub use config::Tree;
+pub use message::{Piece, TreeMessage};
+pub use node::{Finished, TreeNode};
+pub use plan::Plan;
+pub use run::{TreeRun, run};
+
+use crate::graph::GraphError;
+use crate::world::WorldError;
+use alphorn_scheme::model::TableError;
+
+/// Why a tree cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// A number outside its bounds.
+    #[error("protocol.{key} = {value}, allowed {min} to {max}")]
+    Range {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least allowed.
+        min: u64,
+        /// The most allowed.
+        max: u64,
+    },
+    /// No table of costs is named.
+    #[error("compute.costs is missing: a tree takes bytes and times from a table of costs")]
+    NoCosts,
+    /// The table that is named was not given.
+    #[error("compute.costs = {path}: no such file was given")]
+    MissingCosts {
+        /// Its name.
+        path: String,
+    },
+    /// The table cannot be used.
+    #[error(transparent)]
+    Costs(#[from] TableError),
+    /// A fault that nodes of a tree cannot have.
+    #[error("fault {fault} does not exist for protocol tree, only withhold")]
+    Fault {
+        /// Its name.
+        fault: &'static str,
+    },
+    /// The graph cannot be made.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// The run cannot go on.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// Whoever watched the run ended it.
+    #[error("stopped after {events} events at {at_ns} ns of virtual time")]
+    Stopped {
+        /// Events so far.
+        events: u64,
+        /// Virtual time.
+        at_ns: u64,
+    },
+}

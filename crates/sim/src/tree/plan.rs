@@ -1,0 +1,194 @@
+//! What all nodes of a tree know: who stands where, who votes, and what things cost.
+
+use super::Tree;
+use super::message::Piece;
+use crate::latency::mix;
+use alphorn_proto::wire::VOTE_BYTES;
+use alphorn_scheme::model::CostTable;
+use alphorn_scheme::{Layer, Op, Overlap};
+use alphorn_types::support_code::{self, Coding};
+use alphorn_types::{Bitfield, Support};
+use std::ops::Range;
+
+const VOTER: u64 = 0x7472_6565_0001;
+const PLACE: u64 = 0x7472_6565_0002;
+
+/// What is the same for all nodes.
+#[derive(Debug)]
+pub struct Plan {
+    /// The parameters.
+    pub config: Tree,
+    /// Nodes by level, position and number at the position.
+    pub places: Vec<Vec<Vec<u32>>>,
+    table: CostTable,
+    voters: Bitfield,
+    nodes: u32,
+}
+
+impl Plan {
+    /// Draws voters and places; the parameters are those that [`Tree::check`] has seen.
+    pub fn new(config: Tree, table: CostTable, nodes: u32, seed: u64) -> Self {
+        let mut voters = Bitfield::new(config.validators as usize);
+        for validator in 0..config.validators {
+            let draw = mix([seed, VOTER, validator.into(), 0]) % 1_000_000;
+            if draw < u64::from(config.participation_ppm) {
+                voters.set(validator as usize);
+            }
+        }
+        let mut places = Vec::new();
+        let mut count = config.validators.div_ceil(config.leaf);
+        loop {
+            let level = places.len() as u64;
+            let at = |position: u32| {
+                let first = mix([seed, PLACE, level, position.into()]);
+                // Different nodes, as long as there are so many.
+                let apart = |i: u32| ((first + u64::from(i)) % u64::from(nodes)) as u32;
+                (0..config.replicas.min(nodes)).map(apart).collect()
+            };
+            places.push((0..count).map(at).collect());
+            if count == 1 {
+                break;
+            }
+            count = count.div_ceil(config.fanout);
+        }
+        Plan {
+            config,
+            places,
+            table,
+            voters,
+            nodes,
+        }
+    }
+
+    /// The level of the root.
+    pub fn root(&self) -> u32 {
+        self.places.len() as u32 - 1
+    }
+
+    /// The validators of a node that vote.
+    pub fn hosted_voters(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+        let hosted = (node..self.config.validators).step_by(self.nodes as usize);
+        hosted.filter(|validator| self.voters.get(*validator as usize))
+    }
+
+    /// Validators of these nodes do not vote: what its own node never sends is not cast.
+    pub(super) fn silence(&mut self, nodes: &[u32]) {
+        for node in nodes {
+            for validator in (*node..self.config.validators).step_by(self.nodes as usize) {
+                self.voters.clear(validator as usize);
+            }
+        }
+    }
+
+    /// How many vote.
+    pub fn votes_count(&self) -> u64 {
+        self.voters.count_ones() as u64
+    }
+
+    /// The leaf of a validator.
+    pub fn leaf_of(&self, validator: u32) -> u32 {
+        validator / self.config.leaf
+    }
+
+    /// The validators below a position.
+    pub fn below(&self, level: u32, position: u32) -> Range<u32> {
+        let width = u64::from(self.config.leaf) * u64::from(self.config.fanout).pow(level);
+        let end = |position: u64| (position * width).min(self.config.validators.into()) as u32;
+        end(position.into())..end(u64::from(position) + 1)
+    }
+
+    /// Positions of the level below that are children of one.
+    pub fn children(&self, level: u32, position: u32) -> Range<u32> {
+        let all = self.places[level as usize - 1].len() as u32;
+        let first = position * self.config.fanout;
+        first..all.min(first + self.config.fanout)
+    }
+
+    /// Nodes above a position; none above the root.
+    pub fn above(&self, level: u32, position: u32) -> &[u32] {
+        let parents = self.places.get(level as usize + 1);
+        parents.map_or(&[], |parents| {
+            &parents[(position / self.config.fanout) as usize]
+        })
+    }
+
+    /// Bytes of a vote.
+    pub fn vote_bytes(&self) -> u32 {
+        let bytes = VOTE_BYTES as u64 + self.table.sizes.signature;
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    /// Nanoseconds of one core.
+    pub fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64 {
+        self.table.cost(op, n, m).ns
+    }
+
+    /// Cost of verifying a piece.
+    pub fn verify_ns(&self, piece: &Piece) -> u64 {
+        let op = match piece.level {
+            0 => Op::VerifyAggregates,
+            _ => Op::VerifyCollections,
+        };
+        self.cost_ns(op, piece.parts.into(), piece.count.into())
+    }
+
+    /// What a leaf makes of verified votes, and its cost.
+    pub fn leaf_piece(&self, position: u32, signers: Bitfield) -> (Piece, u64) {
+        let count = signers.count_ones() as u64;
+        let evidence_bytes = self.table.evidence_bytes(Layer::Aggregate, count);
+        let cost_ns = self.cost_ns(Op::Aggregate, count, 0);
+        (
+            self.piece((0, position), signers, 1, evidence_bytes),
+            cost_ns,
+        )
+    }
+
+    /// What a position makes of the verified pieces of its children, and its cost.
+    pub fn inner_piece(&self, level: u32, position: u32, pieces: &[&Piece]) -> (Piece, u64) {
+        let below = self.below(level, position);
+        let mut signers = Bitfield::new(below.len());
+        for piece in pieces {
+            let start = self.below(piece.level, piece.position).start - below.start;
+            signers.write_range(start as usize, &piece.signers);
+        }
+        let count = signers.count_ones() as u64;
+        let parts: u32 = pieces.iter().map(|piece| piece.parts).sum();
+        let abilities = &self.table.abilities;
+        let fits = abilities
+            .committee_max
+            .is_none_or(|max| count <= u64::from(max));
+        let merges = level == 1 || abilities.overlap(Layer::Collection) != Overlap::None;
+        let place = (level, position);
+        if !(fits && merges) {
+            let bytes = pieces.iter().map(|piece| piece.evidence_bytes).sum();
+            return (self.piece(place, signers, parts, bytes), 0);
+        }
+        let cost_ns = match level {
+            1 => self.cost_ns(Op::Collect, parts.into(), count),
+            _ => self.cost_ns(Op::Merge, parts.into(), 0),
+        };
+        let bytes = self.table.evidence_bytes(Layer::Collection, count);
+        (self.piece(place, signers, 1, bytes), cost_ns)
+    }
+
+    fn piece(
+        &self,
+        (level, position): (u32, u32),
+        signers: Bitfield,
+        parts: u32,
+        evidence_bytes: u64,
+    ) -> Piece {
+        let support = Support::from_bits(signers.clone());
+        let code = support_code::encode(&support, Coding::Rice, None).len() as u64;
+        let around = VOTE_BYTES as u64 + self.table.sizes.duty_signature;
+        Piece {
+            level,
+            position,
+            count: signers.count_ones() as u32,
+            signers,
+            parts: parts.max(1),
+            evidence_bytes,
+            bytes: around + code + evidence_bytes,
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! From a scenario and a seed to the first honest node at the root that has finished.
+
+use super::TreeError;
+use super::config::Tree;
+use super::message::{Piece, TreeMessage};
+use super::node::{Finished, TreeNode};
+use super::plan::Plan;
+use crate::calendar::Calendar;
+use crate::fault::{Interval, Withhold};
+use crate::graph::Graph;
+use crate::latency::{Latency, choose, mix, spread};
+use crate::report::{Bin, Bounds, NodeRecord, Outcome};
+use crate::role::Wire;
+use crate::run::{Observe, Progress};
+use crate::scenario::{Fault, FaultKind, Scenario};
+use crate::two_level::world_config;
+use crate::world::{Pause, Witness, World};
+use alphorn_scheme::model::CostTable;
+use alphorn_types::Time;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+const FAULT: u64 = 0x7472_6565_0003;
+
+/// What a tree yields.
+#[derive(Clone, Debug)]
+pub struct TreeRun {
+    /// Records and the verdict. The only delay is the time of the root, from the begin of the slot.
+    pub outcome: Outcome,
+    /// Votes cast, and those in the root's piece.
+    pub votes: [u64; 2],
+    /// When the first honest node at the root had finished, and its piece; absent if none has.
+    pub root: Option<(u64, Arc<Piece>)>,
+}
+
+/// Ends the run when the first honest node at the root has finished.
+#[derive(Debug)]
+struct First {
+    honest: Vec<bool>,
+    found: Option<(u64, u32, Arc<Piece>)>,
+}
+
+impl Witness<TreeNode> for First {
+    fn delivered(&mut self, now_ns: u64, node: u32, delivery: &Finished) {
+        if self.honest[node as usize] {
+            let piece = delivery.piece.clone();
+            self.found.get_or_insert((now_ns, node, piece));
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.found.is_some()
+    }
+}
+
+type TreeWorld = World<TreeNode, First, Calendar>;
+
+/// Runs a slot of a scenario whose protocol is `tree`.
+///
+/// # Errors
+/// [`TreeError`].
+pub fn run(
+    scenario: &Scenario,
+    config: &Tree,
+    seed: u64,
+    observe: &mut dyn Observe,
+) -> Result<TreeRun, TreeError> {
+    config.check()?;
+    let nodes = scenario.sim.nodes;
+    let mut plan = Plan::new(config.clone(), costs(scenario)?, nodes, seed);
+    for (index, fault) in (0..).zip(&scenario.fault) {
+        if fault.is_silence() {
+            plan.silence(&members(fault, seed, index, nodes));
+        }
+    }
+    let plan = Arc::new(plan);
+    let graph = Graph::from_edges(nodes, edges(&plan, nodes))?;
+    let regions = Latency::regions_of(&scenario.latency, seed, nodes);
+    let shares = scenario.class.iter().map(|class| class.share_pct);
+    let class: Vec<u16> = (0..nodes)
+        .map(|node| choose(shares.clone(), spread(seed, node).0) as u16)
+        .collect();
+    let roles = (0..nodes).map(|node| {
+        let neighbours: Arc<[u32]> = graph.peers(node).into();
+        TreeNode::new(plan.clone(), node, neighbours)
+    });
+    let roles = roles.collect();
+    let (honest, faulty) = faulty(scenario, seed)?;
+    let first = First {
+        honest,
+        found: None,
+    };
+    let kinds = TreeMessage::KINDS.len();
+    let world_config = world_config(scenario, seed, (graph, regions.clone()), &class, kinds);
+    let mut world: TreeWorld = World::new(roles, world_config, first);
+    for (node, wrap) in faulty {
+        world.wrap(node, Box::new(wrap));
+    }
+    go(&mut world, scenario, observe)?;
+    Ok(harvest(&world, &plan, (&class, &regions), seed))
+}
+
+fn costs(scenario: &Scenario) -> Result<CostTable, TreeError> {
+    let path = scenario.compute.costs.as_ref().ok_or(TreeError::NoCosts)?;
+    let text = scenario.inputs.get(path);
+    let text = text.ok_or_else(|| TreeError::MissingCosts { path: path.clone() })?;
+    Ok(CostTable::from_json(text)?)
+}
+
+/// From each voter to the nodes of its leaf, and from each position to those above it.
+fn edges(plan: &Plan, nodes: u32) -> Vec<(u32, u32)> {
+    let mut edges = Vec::new();
+    for node in 0..nodes {
+        let mut leaves: Vec<u32> = plan
+            .hosted_voters(node)
+            .map(|validator| plan.leaf_of(validator))
+            .collect();
+        leaves.dedup();
+        for leaf in leaves {
+            let places = plan.places[0][leaf as usize].iter();
+            edges.extend(places.map(|place| (node, *place)));
+        }
+    }
+    for (level, positions) in (0..).zip(&plan.places) {
+        for (position, here) in (0..).zip(positions) {
+            let above = plan.above(level, position);
+            let pairs = here.iter().flat_map(|a| above.iter().map(|b| (*a, *b)));
+            edges.extend(pairs);
+        }
+    }
+    edges
+}
+
+/// Who is honest, and the faults of those who are not.
+type Faulty = (Vec<bool>, Vec<(u32, Withhold)>);
+
+fn faulty(scenario: &Scenario, seed: u64) -> Result<Faulty, TreeError> {
+    let nodes = scenario.sim.nodes;
+    let mut honest = vec![true; nodes as usize];
+    let mut wraps = Vec::new();
+    for (index, fault) in (0..).zip(&scenario.fault) {
+        if fault.kind != FaultKind::Withhold {
+            let fault = fault.kind.name();
+            return Err(TreeError::Fault { fault });
+        }
+        for node in members(fault, seed, index, nodes) {
+            honest[node as usize] = false;
+            let interval = Interval {
+                from: Time::from_millis(fault.from_ms),
+                until: fault.until_ms.map_or(Time::MAX, Time::from_millis),
+            };
+            let key = mix([seed, FAULT, u64::MAX, node.into()]);
+            let wrap = Withhold::new(interval, fault.factor_pct.into(), key);
+            wraps.push((node, wrap));
+        }
+    }
+    Ok((honest, wraps))
+}
+
+/// The nodes of a fault: those listed, or a share in a drawn order.
+fn members(fault: &Fault, seed: u64, index: u64, nodes: u32) -> Vec<u32> {
+    if !fault.nodes.is_empty() {
+        let listed = fault.nodes.iter().copied();
+        return listed.filter(|node| *node < nodes).collect();
+    }
+    let count = u64::from(nodes) * u64::from(fault.share_pct) / 100;
+    let mut order: Vec<u32> = (0..nodes).collect();
+    order.sort_by_key(|node| (mix([seed, FAULT, index, (*node).into()]), *node));
+    order.truncate(count as usize);
+    order
+}
+
+fn go(
+    world: &mut TreeWorld,
+    scenario: &Scenario,
+    observe: &mut dyn Observe,
+) -> Result<(), TreeError> {
+    loop {
+        let pause = crate::run::step(world, scenario.sim.stop, Time::MAX, observe)?;
+        if pause != Pause::Events {
+            return Ok(());
+        }
+        let progress = Progress {
+            now_ns: world.now().as_nanos(),
+            events: world.events(),
+            deliveries: 0,
+            deliveries_max: 1,
+        };
+        if observe.progress(&progress) == ControlFlow::Break(()) {
+            return Err(TreeError::Stopped {
+                events: progress.events,
+                at_ns: progress.now_ns,
+            });
+        }
+    }
+}
+
+fn harvest(
+    world: &TreeWorld,
+    plan: &Plan,
+    (class, regions): (&[u16], &[u8]),
+    seed: u64,
+) -> TreeRun {
+    let First { honest, found } = world.witness();
+    let at = |node: u32| node as usize;
+    let stands = |node: u32| plan.places.iter().flatten().flatten().any(|n| *n == node);
+    let record = |node: u32| {
+        let tally = &world.tallies()[at(node)];
+        let role = match () {
+            () if !honest[at(node)] => "faulty",
+            () if plan
+                .places
+                .last()
+                .is_some_and(|root| root[0].contains(&node)) =>
+            {
+                "root"
+            }
+            () if stands(node) => "inner",
+            () => "voter",
+        };
+        let done = found.as_ref().filter(|(_, root, _)| *root == node);
+        NodeRecord {
+            node,
+            class: class[at(node)],
+            region: regions[at(node)],
+            role,
+            first_ns: None,
+            done_ns: done.map(|(ns, _, _)| *ns),
+            bytes_up: tally.bytes_up,
+            bytes_down: tally.bytes_down,
+            msgs: u64::from(tally.messages),
+            dup_bytes: 0,
+            cpu_ns: tally.cpu_ns,
+            queue_peak_bytes: tally.queue_peak_bytes,
+            peak_1s_up_bps: tally.peak_1s_up_bps(),
+        }
+    };
+    let bin = |(bin, kind, msgs, bytes): (u64, usize, u64, u64)| Bin {
+        from_ns: bin * crate::net::BIN_NS,
+        kind: TreeMessage::KINDS[kind],
+        msgs,
+        bytes,
+    };
+    let counted = found.as_ref().map_or(0, |(_, _, piece)| piece.count);
+    let votes = [plan.votes_count(), counted.into()];
+    let root = found.as_ref().map(|(ns, _, piece)| (*ns, piece.clone()));
+    let outcome = Outcome {
+        seed,
+        payload_bytes: root.as_ref().map_or(0, |(_, piece)| piece.bytes),
+        nodes: (0..world.roles().len() as u32).map(record).collect(),
+        delays_ns: vec![root.as_ref().map(|(ns, _)| *ns)],
+        series: world.series().map(bin).collect(),
+        useful_bytes: 0,
+        sent_truncated: true,
+        bounds: Bounds::default(),
+        adversity: Default::default(),
+        events: world.events(),
+        event_hash: world.event_hash(),
+        verdict: verdict(votes, root.as_ref(), plan),
+    };
+    TreeRun {
+        outcome,
+        votes,
+        root,
+    }
+}
+
+fn verdict([cast, counted]: [u64; 2], root: Option<&(u64, Arc<Piece>)>, plan: &Plan) -> String {
+    let levels = plan.places.len();
+    let Some((ns, piece)) = root else {
+        return format!("no honest node at the root of {levels} levels has finished");
+    };
+    let ms = ns.div_ceil(1_000_000);
+    format!(
+        "{counted} of {cast} votes at the root of {levels} levels after {}.{:03} s, {} bytes in {} parts",
+        ms / 1000,
+        ms % 1000,
+        piece.bytes,
+        piece.parts
+    )
+}

@@ -1,0 +1,116 @@
+//! Small trees: every vote at the root, what faults take, and what does not merge.
+
+use super::{TreeRun, run};
+use crate::scenario::{Override, Protocol, Scenario, parse_override};
+use alphorn_scheme::Overlap;
+use alphorn_scheme::model::CostTable;
+
+const TEXT: &str = r#"
+    name = "tree-test"
+    schema = 1
+    [sim]
+    nodes = 60
+    [latency]
+    kind = "constant"
+    ms = 20
+    [[class]]
+    name = "node"
+    share_pct = 100
+    down_mbps = 50
+    up_mbps = 25
+    cores = 4
+    [protocol]
+    kind = "tree"
+    validators = 1000
+    leaf = 64
+    fanout = 4
+    replicas = 3
+    [compute]
+    costs = "example.json"
+"#;
+
+fn tree_of(changes: &[&str], table: &CostTable) -> TreeRun {
+    let changes: Vec<Override> = changes
+        .iter()
+        .map(|text| parse_override(text).unwrap())
+        .collect();
+    let mut scenario = Scenario::parse(TEXT, &changes).unwrap();
+    let text = serde_json::to_string(table).unwrap();
+    scenario.inputs.insert("example.json".into(), text);
+    let Protocol::Tree(config) = &scenario.protocol else {
+        unreachable!("the test's protocol");
+    };
+    run(&scenario, config, 1, &mut ()).unwrap()
+}
+
+fn tree(changes: &[&str]) -> TreeRun {
+    tree_of(changes, &CostTable::example())
+}
+
+#[test]
+fn every_vote_is_at_the_root_and_a_seed_is_one_run() {
+    let once = tree(&[]);
+    assert_eq!(once.votes, [1000, 1000]);
+    let (ns, piece) = once.root.clone().unwrap();
+    // Sixteen leaves of which one is short, four above them, the root.
+    assert_eq!((piece.level, piece.position, piece.count), (2, 0, 1000));
+    assert_eq!(piece.signers.len(), 1000);
+    // Three times a latency at least, and nobody waits where nothing is missing.
+    assert!((60_000_000..1_000_000_000).contains(&ns), "{ns}");
+    assert_eq!(tree(&[]).outcome, once.outcome);
+}
+
+#[test]
+fn leaves_wait_for_votes_that_do_not_come() {
+    let run = tree(&["protocol.participation_ppm=900000"]);
+    let [cast, counted] = run.votes;
+    // 900 expected, standard deviation 9.5.
+    assert!((860..940).contains(&cast), "{cast}");
+    assert_eq!(cast, counted);
+    assert!(run.root.unwrap().0 >= 1_000_000_000);
+}
+
+#[test]
+fn silent_nodes_take_their_subtrees_unless_others_stand_beside_them() {
+    let silent = r#"fault=[{ kind = "withhold", share_pct = 30, factor_pct = 100 }]"#;
+    let lost = |replicas: u32| {
+        let run = tree(&[silent, &format!("protocol.replicas={replicas}")]);
+        run.votes[0] - run.votes[1]
+    };
+    let (alone, many) = (lost(1), lost(12));
+    // What silent nodes never sent was not cast.
+    assert_eq!(many, 0);
+    assert!(alone > 100, "{alone}");
+}
+
+#[test]
+fn what_does_not_merge_is_a_list() {
+    let mut table = CostTable::example();
+    let merged = tree_of(&[], &table).root.unwrap().1;
+    assert_eq!(merged.parts, 1);
+    table.abilities.overlap = [Overlap::None; 2];
+    let listed = tree_of(&[], &table).root.unwrap().1;
+    // A collection of each position of the middle level.
+    assert_eq!((listed.parts, listed.count), (4, 1000));
+    assert!(listed.evidence_bytes > merged.evidence_bytes);
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    for (change, part) in [
+        (
+            "protocol.fanout=1",
+            "protocol.fanout = 1, allowed 2 to 4096",
+        ),
+        ("protocol.leaf=0", "protocol.leaf = 0, allowed 1 to 65536"),
+        ("sim.mode=bytes", "mode rank alone"),
+    ] {
+        let change = parse_override(change).unwrap();
+        let error = Scenario::parse(TEXT, &[change]).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    let scenario = Scenario::parse(TEXT, &[]).unwrap();
+    let error = crate::run::run(&scenario, 1, &mut ()).unwrap_err();
+    let expected = "compute.costs = example.json: no such file was given";
+    assert_eq!(error.to_string(), expected);
+}

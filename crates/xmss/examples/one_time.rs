@@ -1,0 +1,32 @@
+//! A vote, and why there is no second one in its slot: `cargo run --release -p alphorn-xmss --example
+//! one_time`.
+
+use alphorn_scheme::{MemoryWatermark, Role, Watermark};
+use alphorn_types::{Slot, Validator};
+use alphorn_xmss::{Exec, Item, Purpose, SecretKey, Set, verify};
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let backend = alphorn_stark::Backend::measured();
+    let exec = Exec::new(backend, None);
+    // A key that anyone can compute, for 64 slots; its other leaves are padding.
+    let key = SecretKey::interop(Set::Compact, Purpose::Vote, 7, 0..64, exec)?;
+    let marks = MemoryWatermark::new(8);
+    let message = [42; 32];
+    let permit = marks.reserve(Validator(7), Role::Vote, Slot(5), None)?;
+    let signature = key.sign(permit, &message, exec)?;
+    let item = Item {
+        key: key.public_key(),
+        index: 5,
+        message: &message,
+        signature: &signature,
+    };
+    println!("valid: {}", verify(item, backend));
+    match marks.reserve(Validator(7), Role::Vote, Slot(5), None) {
+        Ok(_) => Err("an index was given out twice".into()),
+        Err(refused) => {
+            println!("again: {refused}");
+            Ok(())
+        }
+    }
+}
