@@ -9,7 +9,7 @@ fn drawn(len: u32, percent: u32) -> Bitfield {
     let mut bits = Bitfield::new(len as usize);
     for i in 0..len {
         // Knuth's multiplicative hash: spread well enough for a picture of sizes.
-        if (u64::from(i) * 2_654_435_761 >> 12) % 100 < u64::from(percent) {
+        if ((u64::from(i) * 2_654_435_761) >> 12) % 100 < u64::from(percent) {
             bits.set(i as usize);
         }
     }
