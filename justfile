@@ -122,8 +122,15 @@ horn-doc BINARY="target/release/alphorn":
 horn-figures *ARGS:
     cargo run --release --package alphorn -- bench targets {{ARGS}}
 
-# Every figure of the README, on this machine: tables on the terminal, JSON under target/figures.
-figures:
+# Every figure of the README and of the chapters of the book but those of a devnet, on this machine: tables
+# on the terminal, JSON under target/figures. An hour on two cores; for the tables of the simulator alone:
+# `just figures-sim`, for those of the answers `just answers`.
+figures: figures-bls figures-proofs figures-sim
+    target/release/alphorn compare --json target/figures/compare.json --csv target/figures/compare.csv --html target/figures/compare.html
+    target/release/alphorn explore --json target/figures/explore.json --csv target/figures/explore.csv --html target/figures/explore.html
+
+# Sums, verification and a slot of BLS.
+figures-bls:
     mkdir -p target/figures
     cargo build --release
     target/release/alphorn doctor --json target/figures/doctor.json
@@ -135,5 +142,30 @@ figures:
     target/release/alphorn bench bls verify --bad 8 --threads 1 --json target/figures/verify-bad8.json
     target/release/alphorn bench bls sums --json target/figures/sums.json
     target/release/alphorn bench bls primitives --json target/figures/primitives.json
+    target/release/alphorn bench codec --json target/figures/codec.json
     target/release/alphorn slot --json target/figures/slot.json
     target/release/alphorn slot --participation vectors/goerli-epoch-148260 --json target/figures/slot-goerli.json
+
+# Signatures of hashes and of lattices, and their proofs.
+figures-proofs:
+    mkdir -p target/figures
+    cargo build --release
+    target/release/alphorn bench xmss --json target/figures/xmss.json
+    target/release/alphorn bench proof --json target/figures/proof.json
+    target/release/alphorn bench lattice --json target/figures/lattice.json
+
+# Coded broadcast, and the network in the simulator.
+figures-sim:
+    mkdir -p target/figures
+    cargo build --release
+    target/release/alphorn bench broadcast --json target/figures/broadcast.json
+    target/release/alphorn bench sim --json target/figures/sim.json
+    for name in horn-1m-10k horn-collectors horn-committees horn-dissemination horn-slot-time; do \
+        target/release/alphorn sim run $name --seed 1 --out target/figures/$name || exit 1; \
+    done
+
+# The pictures of docs/answers once more, from scenarios/answer-*.toml and the analyses of Horn; tables
+# stay under target/answers. Some minutes on two cores. BINARY=... takes another program.
+answers BINARY="target/release/alphorn":
+    test -x {{BINARY}} || cargo build --release --package alphorn
+    docs/answers/draw.sh {{BINARY}} target/answers docs/answers/img
