@@ -123,7 +123,7 @@ horn-figures *ARGS:
     cargo run --release --package alphorn -- bench targets {{ARGS}}
 
 # Every figure of the README and of the chapters of the book but those of a devnet, on this machine: tables
-# on the terminal, JSON under target/figures. An hour on two cores; for the tables of the simulator alone:
+# on the terminal, JSON under target/figures. It takes long; for the tables of the simulator alone:
 # `just figures-sim`, for those of the answers `just answers`.
 figures: figures-bls figures-proofs figures-sim
     target/release/alphorn compare --json target/figures/compare.json --csv target/figures/compare.csv --html target/figures/compare.html
