@@ -144,6 +144,20 @@ fn a_late_majority_of_bandwidth_delays_votes() {
 }
 
 #[test]
+fn supports_take_fewer_bytes_the_more_is_known() {
+    let bytes = |way: &str| {
+        let changes = [
+            ("protocol.supports", way),
+            ("protocol.participation_ppm", "900000"),
+        ];
+        // Of all collections and the block.
+        slot(&changes, 3).unwrap().outcome.payload_bytes
+    };
+    let [raw, coded, chain] = ["\"raw\"", "\"coded\"", "\"chain\""].map(bytes);
+    assert!(raw > coded && coded > chain, "{raw} {coded} {chain}");
+}
+
+#[test]
 fn what_cannot_be_is_named() {
     for (changes, text) in [
         (
