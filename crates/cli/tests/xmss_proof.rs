@@ -226,7 +226,12 @@ fn the_security_of_each_preset_is_computed() {
         let terms = case["terms"].as_array().unwrap();
         assert!(terms.iter().all(|t| t["bits"].as_f64().unwrap() >= least));
     }
-    assert_eq!(report["assumptions"].as_array().unwrap().len(), 7);
+    assert_eq!(
+        report["cases"].as_array().unwrap().len(),
+        3,
+        "two presets, and merges"
+    );
+    assert_eq!(report["assumptions"].as_array().unwrap().len(), 8);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! Whatever is assumed beside is in [`ASSUMPTIONS`].
 
 use crate::logup::Cube;
+use crate::merge;
 use crate::poseidon::Width;
 use crate::relation::{Part, Relation};
 use crate::whir::Preset;
@@ -23,15 +24,18 @@ pub const TARGET_BITS: f64 = 120.0;
 const DIGEST_BITS: f64 = FIELD_BITS * 8.0 / 5.0 / 2.0;
 
 /// What the table supposes.
-pub const ASSUMPTIONS: [&str; 7] = [
+pub const ASSUMPTIONS: [&str; 8] = [
     "Poseidon1 of width 16 over KoalaBear (8 full, 20 partial rounds) is a collision-resistant \
      compression, and a random oracle for challenges; it is younger than SHA-2 and under study. That \
      of width 24 (8 full, 23 partial rounds) is only as strong as the sets that use it need it: the \
      proof hashes nothing with it",
     "Fiat-Shamir: challenges are hashes. Circuits that compute the transcript's own hash can break it \
      (Khovratovich, Rothblum, Soukhanov 2025); here the circuit is fixed, the cells are committed \
-     before the first challenge, and rows have lanes that a call of the transcript does not have. \
-     This is a reason, not a proof",
+     before the first challenge, and rows of signatures have lanes that a call of the transcript \
+     does not have. This is a reason, not a proof; the circuits of merges do compute that hash",
+    "merges: that whoever proves a tree of proofs knows the signatures below is heuristic, as for all \
+     recursion with a hash that circuits compute: extraction costs more with each level, and the \
+     levels are at most four",
     "the hash chains and trees are as strong as their set says; the compact set claims about 124 bits \
      classically and 62 against quantum search, without a complete proof",
     "quantum attackers halve the bits of hashes by generic search; no structural attack is known",
@@ -92,7 +96,16 @@ fn term(name: &'static str, rounds: usize, degree: usize) -> Term {
 pub fn succinct_table(relation: &Relation, preset: &Preset) -> Table {
     let mut table = table(relation);
     let shape = relation.shape;
-    let mut coordinates = shape.slices_log2 + shape.slice_log2();
+    let coordinates = shape.slices_log2 + shape.slice_log2();
+    table
+        .terms
+        .extend(opening(preset, coordinates, claims(relation)));
+    table
+}
+
+/// The terms of a preset's opening of so many claims on a vector with so many coordinates.
+fn opening(preset: &Preset, coordinates: usize, claims: usize) -> Vec<Term> {
+    let (mut terms, mut coordinates) = (Vec::new(), coordinates);
     for oracle in preset.oracles {
         let slice_log2 = coordinates - oracle.slices_log2;
         let rows = (oracle.rows_log2 as f64).exp2();
@@ -105,9 +118,9 @@ pub fn succinct_table(relation: &Relation, preset: &Preset) -> Table {
         let per_row = (2.0 * half.powi(5) + 3.0 * half * gamma * rate) / (3.0 * rate * root);
         let agreement = per_row * rows + half / root;
         let query = -(root * (1.0 + 0.5 / m)).log2() * oracle.queries as f64;
-        let joined = (claims(relation) + oracle.queries) as f64;
+        let joined = (claims + oracle.queries) as f64;
         let own = |name, rounds, bits| Term { name, rounds, bits };
-        table.terms.extend([
+        terms.extend([
             own(
                 "oracle: sample out of domain",
                 1,
@@ -127,7 +140,41 @@ pub fn succinct_table(relation: &Relation, preset: &Preset) -> Table {
         ]);
         coordinates = slice_log2;
     }
-    table
+    terms
+}
+
+/// The table of a merge over a preset's commitment: as sure as the proofs that it merges, or less.
+pub fn merge_table(preset: &Preset) -> Table {
+    let sizes = merge::sizes();
+    let part = Part {
+        rows: 0..0,
+        units: sizes.units,
+    };
+    let mut terms = permutations(&part).to_vec();
+    terms.extend([
+        // Powers of σ, points of children and of lanes.
+        term("inputs and outputs of circuits", 1, sizes.fixed),
+        term("outputs of permutations: point", 1, sizes.outputs),
+        term("claims on cubes and inputs: eta", 2, Width::Narrow.cubes()),
+        term("rows of circuits: point", 1, sizes.rows),
+        term("rows of circuits: rounds of sumcheck", sizes.rows, 3),
+        term("union: point and lambda", 1, sizes.column + sizes.children),
+        term("union: rounds of sumcheck", sizes.column, 3),
+        term(
+            "words of bitfields: omega, mu",
+            1,
+            sizes.column + sizes.children,
+        ),
+        term("wiring, registry: joining claims", 3, sizes.children + 1),
+        term("wiring, registry: rounds of sumcheck", sizes.residual, 2),
+        Term {
+            name: "collisions of digests",
+            rounds: 0,
+            bits: DIGEST_BITS,
+        },
+    ]);
+    terms.extend(opening(preset, sizes.coordinates, sizes.claims));
+    Table { terms }
 }
 
 /// Claims that a ledger has, and the first sample: two of the bus, two of the union, three of the
@@ -283,6 +330,24 @@ mod tests {
         {
             assert!((bits - expected).abs() < 0.1, "{first:?}");
         }
+    }
+
+    #[test]
+    fn merges_have_120_bits_in_each_round() {
+        let table = merge_table(&Preset::MERGE);
+        for term in &table.terms {
+            println!(
+                "{:45} {:3} x {:6.1} bits",
+                term.name, term.rounds, term.bits
+            );
+            assert!(term.bits >= TARGET_BITS, "{}: {}", term.name, term.bits);
+        }
+        let oracles = table
+            .terms
+            .iter()
+            .filter(|term| term.name.starts_with("oracle"));
+        assert_eq!(oracles.count(), 12);
+        assert_eq!(merge::sizes().claims, 24);
     }
 
     #[test]

@@ -60,6 +60,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
         }
         cases.push(case(args.set, name, &table));
     }
+    if let Some(table) = proofs(args.set, PresetName::Fast).merge_security() {
+        sink.say(&format!("set {}, merges\n{}\n", args.set, printed(&table)));
+        if table.least_bits() < TARGET_BITS {
+            low.push(format!("merges: {:.1} bits", table.least_bits()));
+        }
+        cases.push(case(args.set, "merge", &table));
+    }
     sink.say("What the tables suppose:");
     for (number, assumption) in ASSUMPTIONS.iter().enumerate() {
         sink.say(&format!("{:2}. {assumption}", number + 1));

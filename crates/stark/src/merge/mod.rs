@@ -33,7 +33,7 @@ pub use child::LEAF_GROUPS_MAX;
 pub use codec::is_merge;
 pub use layout::CHILDREN_MAX;
 
-use crate::arith::Native;
+use crate::arith::{DIGEST, Native};
 use crate::error::{ProveError, VerifyError};
 use crate::exec::Exec;
 use crate::extension::{DEGREE, Ext};
@@ -53,6 +53,41 @@ use layout::{
 use prover::{Prover, Verified};
 use verifier::{MergeKnown, read_merge, row_widths};
 use wiring::{Wiring, setting};
+
+/// The numbers that the error of a merge follows from.
+pub(crate) struct MergeSizes {
+    pub(crate) units: poseidon_gkr::Units,
+    /// Degrees: of the claim on inputs and outputs, of a point of outputs of permutations, of a point of rows.
+    pub(crate) fixed: usize,
+    pub(crate) outputs: usize,
+    pub(crate) rows: usize,
+    /// Coordinates of a column of bits.
+    pub(crate) column: usize,
+    pub(crate) children: usize,
+    /// Rounds that reduce what is left.
+    pub(crate) residual: usize,
+    /// Coordinates of what is committed, claims on it and the first sample.
+    pub(crate) coordinates: usize,
+    pub(crate) claims: usize,
+}
+
+/// The sizes of a merge of as many children as there is room for.
+pub(crate) fn sizes() -> MergeSizes {
+    let outputs = CHILD_LOG2 + layout::PERMUTATIONS_LOG2 + DIGEST.ilog2() as usize;
+    MergeSizes {
+        units: units(CHILDREN_MAX),
+        fixed: CHILD_LOG2 + layout::LANES_LOG2 + layout::FIXED_ROWS,
+        outputs,
+        rows: PRODUCTS_LOG2 + CHILD_LOG2,
+        column: REGISTRY_LOG2,
+        children: CHILDREN_MAX,
+        residual: WIRING_LOG2 + CELLS_LOG2 + REGISTRY_LOG2 + KEY_LOG2,
+        coordinates: layout::coordinates(&Preset::MERGE),
+        // Inputs and outputs, outputs, cubes and inputs of permutations, three of the rows, all columns,
+        // words, what the children left, and the sample.
+        claims: 4 + 3 + (CHILDREN_MAX + 1) + 1 + CHILDREN_MAX + 1,
+    }
+}
 
 /// Levels of merges at most: a merge of leaves is of level 1.
 pub const LEVEL_MAX: u32 = 4;

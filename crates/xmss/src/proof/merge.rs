@@ -49,6 +49,12 @@ impl Proofs {
         CHILDREN_MAX
     }
 
+    /// The error of each step of a merge, computed from the sizes; none for sets that do not merge.
+    pub fn merge_security(&self) -> Option<alphorn_stark::security::Table> {
+        let preset = &Preset::MERGE;
+        (self.set == Set::Compact).then(|| alphorn_stark::security::merge_table(preset))
+    }
+
     /// Bytes of a merge at most.
     pub fn merge_bytes_max(&self) -> usize {
         match self.merges() {
