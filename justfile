@@ -67,6 +67,10 @@ lag SLOTS="80":
 soak-proofs:
     cargo test --package alphorn-xmss --features soak proof::
 
+# Mutated proofs on which the circuits of merges and the verifiers must agree.
+mutations COUNT="10000":
+    MUTATIONS={{COUNT}} cargo test --package alphorn-stark --lib circuits_and_verifiers -- --nocapture
+
 # Replay seeds, corpus and mutations through every fuzz target on stable Rust.
 replay:
     cargo test --manifest-path fuzz/Cargo.toml

@@ -173,7 +173,7 @@ impl Scheme for Xmss {
     fn abilities(&self) -> Abilities {
         let (form, overlap) = match self.proofs {
             None => (Form::List, Overlap::Union),
-            Some(proofs) if proofs.merge_bytes_max() > 0 => (Form::Proof, Overlap::Union),
+            Some(proofs) if proofs.mergeable() => (Form::Proof, Overlap::Union),
             Some(_) => (Form::Proof, Overlap::None),
         };
         Abilities {

@@ -204,7 +204,7 @@ fn run_merges(
     proofs: Proofs,
     machine: &Machine,
 ) -> Result<()> {
-    if proofs.merge_bytes_max() == 0 || proofs.preset().name != "fast" {
+    if !proofs.mergeable() || proofs.preset().name != "fast" {
         let (set, preset) = (args.set, proofs.preset().name);
         return Err(anyhow!(
             "--children --set {set} --preset {preset}: proofs of the set compact under the preset fast merge"

@@ -15,7 +15,7 @@ mod recorder;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use build::{Entry, Layout, Plan};
+pub(crate) use build::{Entry, Layout, Plan, Rows};
 pub(crate) use recorder::{FirstRows, Recorder, Wire};
 
 use std::cell::RefCell;

@@ -4,7 +4,7 @@
 //! children, the level, and in place of the flags one bit for each child that is a merge.
 
 use super::layout::{CHILDREN_MAX, SLICES, slice_numbers};
-use super::{MergeProof, Merges};
+use super::{MergeProof, Merges, elements};
 use crate::proof::{
     DecodeError, MAGIC, check_header, elements_bytes, read_elements, write_elements,
 };
@@ -19,9 +19,18 @@ const CHILDREN_AT: usize = 9;
 const LEVEL_AT: usize = 10;
 const FLAGS_AT: usize = 11;
 
+/// Bytes of a header beside the numbers of slices.
+const HEADER_FIXED: usize = MAGIC.len() + 8 + 2 + 4;
+
 /// Whether bytes are those of a merge, by what their header says of the kind.
 pub fn is_merge(bytes: &[u8]) -> bool {
     bytes.get(KIND_AT) == Some(&KIND_MERGE)
+}
+
+/// Bytes of a merge at most.
+pub fn bytes_max(preset: &Preset) -> usize {
+    let numbers = slice_numbers(CHILDREN_MAX, SLICES).len();
+    HEADER_FIXED + numbers + elements_bytes(elements(preset, &[true; CHILDREN_MAX]))
 }
 
 impl Merges<'_> {
@@ -43,16 +52,9 @@ impl Merges<'_> {
         ]);
         bytes.extend((numbers.len() as u16).to_le_bytes());
         bytes.extend(numbers.iter().map(|number| *number as u8));
-        let len = elements_bytes(self.elements(preset, merged));
+        let len = elements_bytes(elements(preset, merged));
         bytes.extend((len as u32).to_le_bytes());
         bytes
-    }
-
-    /// Bytes of a proof at most.
-    pub fn bytes_max(&self, preset: &Preset) -> usize {
-        let merged = [true; CHILDREN_MAX];
-        let header = self.header(preset, 0, &merged).len();
-        header + elements_bytes(self.elements(preset, &merged))
     }
 
     /// The bytes of a proof.
@@ -76,7 +78,7 @@ impl Merges<'_> {
         let level = u32::from(byte(LEVEL_AT));
         let merged: Vec<bool> = (0..got).map(|c| byte(FLAGS_AT) >> c & 1 == 1).collect();
         let header = self.header(preset, level, &merged);
-        let count = self.elements(preset, &merged);
+        let count = elements(preset, &merged);
         let want = header.len() + elements_bytes(count);
         if bytes.len() != want {
             return Err(DecodeError::Length {

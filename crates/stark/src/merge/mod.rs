@@ -30,7 +30,7 @@ mod weights;
 mod wiring;
 
 pub use child::LEAF_GROUPS_MAX;
-pub use codec::is_merge;
+pub use codec::{bytes_max, is_merge};
 pub use layout::CHILDREN_MAX;
 
 use crate::arith::{DIGEST, Native};
@@ -139,6 +139,19 @@ pub struct Merges<'a> {
     key: Digest,
 }
 
+/// Elements of F_p that a proof has, by which of its children are merges.
+pub fn elements(preset: &Preset, merged: &[bool]) -> usize {
+    let opening = whir::elements(preset, SLICE_LOG2, row_widths(merged.len(), SLICES));
+    let merges = merged.iter().filter(|merged| **merged).count();
+    let permutations = poseidon_gkr::sent(&units(merged.len()));
+    let rows = 2 * (PRODUCTS_LOG2 + CHILD_LOG2) + 3;
+    let union = 1 + 2 * REGISTRY_LOG2 + merged.len() + 1;
+    let wiring = 1 + 2 * WIRING_LOG2 + 1 + merges + 2 * CELLS_LOG2 + 1;
+    let registry = 2 * (REGISTRY_LOG2 + KEY_LOG2) + 1;
+    let argued = merged.len() * OUTPUTS + 1 + permutations + rows + union;
+    opening + DEGREE * (argued + wiring + registry)
+}
+
 impl<'a> Merges<'a> {
     /// The circuits for proofs of a relation: building them takes about a second.
     ///
@@ -149,30 +162,16 @@ impl<'a> Merges<'a> {
         for plan in &wiring.plans {
             assert!(plan.end <= SLICES << SLICE_LOG2, "{} cells", plan.end);
         }
-        let key = wiring.key(relation);
         Merges {
             relation,
+            key: wiring.key,
             wiring,
-            key,
         }
     }
 
     /// The digest of the circuits, which the transcript of each merge has.
     pub fn key(&self) -> &Digest {
         &self.key
-    }
-
-    /// Elements of F_p that a proof has, by which of its children are merges.
-    pub fn elements(&self, preset: &Preset, merged: &[bool]) -> usize {
-        let opening = whir::elements(preset, SLICE_LOG2, row_widths(merged.len(), SLICES));
-        let merges = merged.iter().filter(|merged| **merged).count();
-        let permutations = poseidon_gkr::sent(&units(merged.len()));
-        let rows = 2 * (PRODUCTS_LOG2 + CHILD_LOG2) + 3;
-        let union = 1 + 2 * REGISTRY_LOG2 + merged.len() + 1;
-        let wiring = 1 + 2 * WIRING_LOG2 + 1 + merges + 2 * CELLS_LOG2 + 1;
-        let registry = 2 * (REGISTRY_LOG2 + KEY_LOG2) + 1;
-        let argued = merged.len() * OUTPUTS + 1 + permutations + rows + union;
-        opening + DEGREE * (argued + wiring + registry)
     }
 
     fn known(
@@ -341,7 +340,7 @@ impl<'a> Merges<'a> {
         if statement.level != proof.level {
             return Err(VerifyError::Level);
         }
-        let want = self.elements(preset, &proof.merged);
+        let want = elements(preset, &proof.merged);
         if proof.elements.len() != want {
             return Err(VerifyError::Length {
                 want,

@@ -7,7 +7,7 @@ use super::layout::{CELLS_LOG2, CHILDREN_MAX, PARTS_LOG2, PRODUCTS_LOG2, SLICE_L
 use super::residual::CIRCUITS;
 use crate::arith::DIGEST;
 use crate::chains::Parameters;
-use crate::circuit::{Circuit, Entry, Layout, Plan, Recorder};
+use crate::circuit::{Circuit, Entry, Layout, Plan, Recorder, Rows};
 use crate::exec::{Exec, Stopped};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
@@ -58,6 +58,8 @@ struct Matrix {
 pub(super) struct Wiring {
     pub(super) plans: [Plan; 2],
     matrices: Vec<Matrix>,
+    /// The digest of all entries, which stands for the circuits in the transcript.
+    pub(super) key: Digest,
 }
 
 /// The number of a matrix among all.
@@ -222,7 +224,7 @@ impl Wiring {
                 merged: vec![true; CHILDREN_MAX],
             },
         ];
-        let plans = headers.map(|header| {
+        let mut plans = headers.map(|header| {
             let circuit = Circuit::building(layout);
             let told = Told {
                 inputs: Vec::new(),
@@ -237,9 +239,21 @@ impl Wiring {
             let all = entries(plan).into_iter();
             all.map(Matrix::new).collect::<Vec<_>>()
         });
+        let matrices = matrices.collect();
+        let key = match setting.relation.id {
+            COMPACT => COMPACT_KEY.map(Fp::new),
+            _ => digest(&plans),
+        };
+        // A test computes the pinned digest from the entries; nothing else needs them any more.
+        if !cfg!(test) {
+            plans
+                .iter_mut()
+                .for_each(|plan| plan.rows = Rows::default());
+        }
         Wiring {
-            matrices: matrices.collect(),
+            matrices,
             plans,
+            key,
         }
     }
 
@@ -293,47 +307,38 @@ impl Wiring {
         values.sum()
     }
 
-    /// The digest of the circuits of a relation's proofs, which stands for them in the transcript.
-    pub(super) fn key(&self, relation: &Relation) -> Digest {
-        match relation.id {
-            COMPACT => COMPACT_KEY.map(Fp::new),
-            _ => self.digest(),
-        }
-    }
-
     /// Changes one coefficient, as a prover with circuits of its own would.
     #[cfg(test)]
     pub(super) fn change_an_entry(&mut self) {
         self.matrices[2].terms[100].scale += Fp::ONE;
     }
+}
 
-    /// The digest of all entries.
-    pub(super) fn digest(&self) -> Digest {
-        let exec = Exec::new(Backend::measured(), None);
-        let all: Vec<(usize, &Entry)> = self
-            .plans
-            .iter()
-            .flat_map(entries)
-            .enumerate()
-            .flat_map(|(i, entries)| entries.iter().map(move |entry| (i, entry)))
-            .collect();
-        let leaves = merkle::compress_all(exec, all.len().next_power_of_two(), |i| {
-            let Some((matrix, entry)) = all.get(i) else {
-                return ([Fp::ZERO; DIGEST], [Fp::ZERO; DIGEST]);
-            };
-            let mut place = [Fp::ZERO; DIGEST];
-            place[..4].copy_from_slice(&[
-                tag(b"wire"),
-                Fp::new(*matrix as u32),
-                Fp::new(entry.row),
-                Fp::new(entry.cell),
-            ]);
-            let mut factor = [Fp::ZERO; DIGEST];
-            factor[..DEGREE].copy_from_slice(&entry.factor.0);
-            (place, factor)
-        });
-        merkle::root(exec, leaves)
-    }
+/// The digest of all entries.
+pub(super) fn digest(plans: &[Plan]) -> Digest {
+    let exec = Exec::new(Backend::measured(), None);
+    let all: Vec<(usize, &Entry)> = plans
+        .iter()
+        .flat_map(entries)
+        .enumerate()
+        .flat_map(|(i, entries)| entries.iter().map(move |entry| (i, entry)))
+        .collect();
+    let leaves = merkle::compress_all(exec, all.len().next_power_of_two(), |i| {
+        let Some((matrix, entry)) = all.get(i) else {
+            return ([Fp::ZERO; DIGEST], [Fp::ZERO; DIGEST]);
+        };
+        let mut place = [Fp::ZERO; DIGEST];
+        place[..4].copy_from_slice(&[
+            tag(b"wire"),
+            Fp::new(*matrix as u32),
+            Fp::new(entry.row),
+            Fp::new(entry.cell),
+        ]);
+        let mut factor = [Fp::ZERO; DIGEST];
+        factor[..DEGREE].copy_from_slice(&entry.factor.0);
+        (place, factor)
+    });
+    merkle::root(exec, leaves)
 }
 
 /// The entries of each matrix of a circuit.

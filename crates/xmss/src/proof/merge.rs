@@ -52,22 +52,28 @@ impl Proofs {
     /// The error of each step of a merge, computed from the sizes; none for sets that do not merge.
     pub fn merge_security(&self) -> Option<alphorn_stark::security::Table> {
         let preset = &Preset::MERGE;
-        (self.set == Set::Compact).then(|| alphorn_stark::security::merge_table(preset))
+        self.mergeable()
+            .then(|| alphorn_stark::security::merge_table(preset))
     }
 
     /// Bytes of a merge at most.
     pub fn merge_bytes_max(&self) -> usize {
-        match self.merges() {
-            Ok(merges) => merges.bytes_max(&Preset::MERGE),
-            Err(_) => 0,
+        match self.mergeable() {
+            true => alphorn_stark::merge::bytes_max(&Preset::MERGE),
+            false => 0,
         }
+    }
+
+    /// Whether proofs of this set and shape merge.
+    pub fn mergeable(&self) -> bool {
+        self.set == Set::Compact && self.preset.id != Preset::WIDE.id
     }
 
     /// The circuits; made once, which takes about a second.
     fn merges(&self) -> Result<&'static Merges<'static>, ProveError> {
-        match (self.set, self.preset.id == Preset::WIDE.id) {
-            (Set::Compact, false) => Ok(&COMPACT),
-            _ => Err(ProveError::Unmergeable { set: self.set }),
+        match self.mergeable() {
+            true => Ok(&COMPACT),
+            false => Err(ProveError::Unmergeable { set: self.set }),
         }
     }
 
