@@ -87,6 +87,14 @@ pub enum VerifyError {
     /// The level is not above that of a child.
     #[error("the level of a merge is not above that of its children")]
     Level,
+    /// The statement is one of another relation.
+    #[error("a statement of the set {got}, the proofs are of {want}")]
+    Set {
+        /// The set of the statement.
+        got: u32,
+        /// The number of the relation.
+        want: u32,
+    },
     /// A merge of no children, or of more than there is room for.
     #[error("a merge of {got} proofs: 1 to {max} are possible")]
     ChildCount {

@@ -19,7 +19,7 @@ use crate::whir::{self, Preset};
 /// Groups of instances of a proof that can be merged, at most: its rows have 64 elements then.
 pub const LEAF_GROUPS_MAX: usize = 12;
 
-/// Bits that the levels of a merge and its child may differ by, less one.
+/// Bits of a level less one, and of the difference to the level above less one.
 const LEVEL_BITS: usize = 3;
 
 /// What a circuit is told about a child, beside its proof.
@@ -193,7 +193,7 @@ fn kinds<'a>(
     Ok(kinds)
 }
 
-/// The level of a child, which is below that of the merge.
+/// The level of a child that is a merge: at least 1, and below that of the merge above.
 fn level_below<'a>(
     recorder: &mut Recorder<'a>,
     parent: Wire<'a>,
@@ -201,15 +201,17 @@ fn level_below<'a>(
 ) -> Result<Wire<'a>, VerifyError> {
     let level = recorder.hint(Fp::new(level));
     let one = recorder.base(Fp::ONE);
-    let difference = parent - level - one;
-    let value = difference.value().0[0].canonical();
-    let mut sum = recorder.base(Fp::ZERO);
-    for k in (0..LEVEL_BITS).rev() {
-        let bit = recorder.hint(Fp::new(value >> k & 1));
-        recorder.assert_bit(bit)?;
-        sum = sum + sum + bit;
+    // Merges are of level 1 at least: otherwise levels could go down below zero for ever.
+    for difference in [level - one, parent - level - one] {
+        let value = difference.value().0[0].canonical();
+        let mut sum = recorder.base(Fp::ZERO);
+        for k in (0..LEVEL_BITS).rev() {
+            let bit = recorder.hint(Fp::new(value >> k & 1));
+            recorder.assert_bit(bit)?;
+            sum = sum + sum + bit;
+        }
+        recorder.assert_zero(difference - sum, VerifyError::Level)?;
     }
-    recorder.assert_zero(difference - sum, VerifyError::Level)?;
     Ok(level)
 }
 

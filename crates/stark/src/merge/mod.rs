@@ -184,6 +184,12 @@ impl<'a> Merges<'a> {
         if got == 0 || got > max {
             return Err(VerifyError::ChildCount { got, max });
         }
+        if statement.set != self.relation.id {
+            return Err(VerifyError::Set {
+                got: statement.set,
+                want: self.relation.id,
+            });
+        }
         if statement.level == 0 || statement.level > LEVEL_MAX {
             return Err(VerifyError::Level);
         }

@@ -174,6 +174,29 @@ fn a_tree_to_level_four_names_the_union_and_stays_as_long() {
     assert_eq!(refused, Err(ProveError::Statement(VerifyError::Level)));
 }
 
+/// Levels of merges begin at 1 and ascend: a merge that says that it is of level 0, or of p − 1, is no child,
+/// and neither is one of the level of its parent.
+#[test]
+fn levels_ascend_from_one() {
+    let setup = &*SETUP;
+    let statement = setup.statement(0..6, 2);
+    let below = setup.statement(0..6, 1);
+    let spoken = (&statement, &setup.publics[..]);
+    let known = setup.merges.known(&statement, &setup.publics, &[true]);
+    let prover = setup
+        .merges
+        .prover(exec(), &setup.example.registry, known.unwrap());
+    for level in [0, 2, 3, crate::field::P - 1] {
+        let labelled = MergeProof {
+            level,
+            ..setup.merge.clone()
+        };
+        let told = setup.merges.told(spoken, &[merge_child(&labelled, &below)]);
+        let refused = prover.witness(&told[0]).map(|_| ());
+        assert_eq!(refused, Err(VerifyError::Level), "level {level}");
+    }
+}
+
 /// A merge may claim fewer bits, and no other ones.
 #[test]
 fn a_merge_claims_bits_of_its_children_only() {

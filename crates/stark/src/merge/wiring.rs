@@ -24,7 +24,7 @@ pub(super) const MATRICES: usize = 5;
 
 /// The digest of the circuits of the compact set's proofs: a test computes it.
 const COMPACT_KEY: [u32; DIGEST] = [
-    1250714639, 1667770646, 42840151, 171834029, 643409518, 449212061, 1047048161, 1256910326,
+    2060140182, 1584679793, 764327232, 1943090012, 1859124656, 605212671, 2037579717, 1981683561,
 ];
 
 /// The number of the compact set's relation.

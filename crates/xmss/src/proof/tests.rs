@@ -425,3 +425,130 @@ fn a_proof_ends_in_the_step_that_it_is_stopped_in() {
         assert!(crate::Watch::stopped(&watch), "{step} is no step");
     }
 }
+
+/// The signers 1, 4, 5 and 71 as a bitfield, or others.
+fn signers(positions: &[u32]) -> Bitfield {
+    let mut signers = Bitfield::new(WORLD.registry.len());
+    positions.iter().for_each(|i| signers.set(*i as usize));
+    signers
+}
+
+fn merged_on(exec: Exec<'_>, parts: &[(&[u32], &[u8])]) -> Result<Vec<u8>, ProveError> {
+    let named: Vec<(Bitfield, &[u8])> = parts.iter().map(|(s, p)| (signers(s), *p)).collect();
+    let parts: Vec<ProofPart<'_>> = named
+        .iter()
+        .map(|(signers, proof)| ProofPart { signers, proof })
+        .collect();
+    WORLD
+        .proofs
+        .merge(exec, &WORLD.registry, SLOT, &MESSAGE, &parts)
+}
+
+fn merged(parts: &[(&[u32], &[u8])]) -> Result<Vec<u8>, ProveError> {
+    merged_on(exec(), parts)
+}
+
+/// A proof of two signers, 4 and 5.
+static TWO: LazyLock<Vec<u8>> = LazyLock::new(|| WORLD.prove(&[4, 5]).unwrap());
+
+/// The merge of both proofs, which overlap.
+static UNION: LazyLock<Vec<u8>> =
+    LazyLock::new(|| merged(&[(&[1, 4, 71], &THREE), (&[4, 5], &TWO)]).unwrap());
+
+#[test]
+fn proofs_merge_to_the_union_of_their_signers() {
+    assert_eq!(WORLD.verify(&[1, 4, 5, 71], &UNION), Ok(()));
+    for other in [&[1, 4, 71][..], &[1, 4, 5], &[1, 4, 5, 6, 71]] {
+        assert!(WORLD.verify(other, &UNION).is_err(), "{other:?}");
+    }
+    let again = merged(&[(&[1, 4, 5, 71], &UNION), (&[4, 5], &TWO)]).unwrap();
+    assert_eq!(WORLD.verify(&[1, 4, 5, 71], &again), Ok(()));
+    assert!(again.len() <= WORLD.proofs.merge_bytes_max());
+    // Eight parts take two levels.
+    let parts = [(&[4, 5][..], &TWO[..]); 8];
+    let eight = merged(&parts).unwrap();
+    assert_eq!(WORLD.verify(&[4, 5], &eight), Ok(()));
+    let error = merged(&[]);
+    assert_eq!(error, Err(ProveError::Empty));
+}
+
+#[test]
+fn a_merge_has_its_pinned_bytes_on_every_kernel() {
+    assert_pinned("proof.compact.merge.2", &UNION);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
+    let pool = pool.unwrap();
+    for kernel in Backend::available() {
+        let exec = Exec::new(kernel, Some(&pool));
+        let again = merged_on(exec, &[(&[1, 4, 71], &THREE), (&[4, 5], &TWO)]);
+        assert!(again.as_ref() == Ok(&*UNION), "{kernel}");
+    }
+}
+
+#[test]
+fn parts_that_are_no_proofs_of_their_signers_are_named() {
+    let mut broken = TWO.clone();
+    broken[90_000] ^= 1;
+    for (signers, proof) in [
+        (&[4, 5][..], &broken[..]),
+        (&[4, 6], &TWO),
+        (&[4, 5], &TWO[..9]),
+    ] {
+        let error = merged(&[(&[1, 4, 71], &THREE), (signers, proof)]);
+        assert!(
+            matches!(error, Err(ProveError::Part { part: 1, .. })),
+            "{error:?}"
+        );
+    }
+    let small = Proofs::new(Set::Compact, Preset::SMALL);
+    let signed = WORLD.signed(&[4, 5]);
+    let small = small
+        .prove(exec(), &WORLD.registry, SLOT, &MESSAGE, &signed)
+        .unwrap();
+    let error = merged(&[(&[4, 5], &small)]);
+    assert!(
+        matches!(error, Err(ProveError::Part { part: 0, .. })),
+        "{error:?}"
+    );
+    let prod = Proofs::new(Set::Prod, Preset::FAST);
+    assert_eq!(prod.merge_bytes_max(), 0);
+    assert_eq!(prod.merge_security(), None);
+    let watch = StopAt {
+        step: "rows",
+        heard: false.into(),
+    };
+    let stopped = merged_on(exec().with_watch(&watch), &[(&[4, 5], &TWO)]);
+    assert_eq!(stopped, Err(ProveError::Stopped));
+}
+
+#[test]
+fn evidence_merges_with_its_tag() {
+    let evidence = |proof: &[u8]| [&[1], proof].concat();
+    let (three, two) = (evidence(&THREE), evidence(&TWO));
+    let (s3, s2) = (signers(&[1, 4, 71]), signers(&[4, 5]));
+    let pieces = [(&s3, &three[..]), (&s2, &two[..])];
+    let merged = WORLD
+        .proofs
+        .merge_evidence(exec(), &WORLD.registry, SLOT, &MESSAGE, &pieces)
+        .unwrap();
+    assert_eq!(merged, [&[3], &UNION[..]].concat());
+    let all = signers(&[1, 4, 5, 71]);
+    let claimed = Claimed {
+        slot: SLOT,
+        message: &MESSAGE,
+        signers: &all,
+    };
+    let verified = WORLD
+        .proofs
+        .verify_evidence(exec(), &WORLD.registry, &claimed, &merged);
+    assert_eq!(verified, Ok(()));
+    assert!(merged.len() <= WORLD.proofs.evidence_bytes_max(4));
+    assert_eq!(preset_of_evidence(72, &merged), Some(Preset::FAST));
+    let wrong = [(&s3, &three[..]), (&s2, &[9][..])];
+    let error = WORLD
+        .proofs
+        .merge_evidence(exec(), &WORLD.registry, SLOT, &MESSAGE, &wrong);
+    assert!(
+        matches!(error, Err(ProveError::Evidence { piece: 1, .. })),
+        "{error:?}"
+    );
+}
