@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let provers = args.provers()?;
     let first = *provers.first().ok_or_else(|| anyhow!("no preset"))?;
     if !args.children.is_empty() {
-        return run_merges(args, report, sink, &kernels, first, &machine);
+        return merges::run(args, &report, &sink, (&kernels, first), &machine);
     }
     let sizes = args.sizes(first.signatures_max() as u32)?;
     let most = sizes.iter().copied().max().unwrap_or(1);
@@ -193,63 +193,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ("peers".to_owned(), peers::json()),
     ]);
     sink.write(&report.object(&machine, "measured", &config, fields)?)
-}
-
-/// Measures merges in place of proofs.
-fn run_merges(
-    args: &Args,
-    report: Report,
-    sink: Sink,
-    kernels: &[Backend],
-    proofs: Proofs,
-    machine: &Machine,
-) -> Result<()> {
-    if !proofs.mergeable() || proofs.preset().name != "fast" {
-        let (set, preset) = (args.set, proofs.preset().name);
-        return Err(anyhow!(
-            "--children --set {set} --preset {preset}: proofs of the set compact under the preset fast merge"
-        )
-        .into());
-    }
-    let sizes = match args.n.is_empty() {
-        true => vec![512],
-        false => args.sizes(proofs.mergeable_max() as u32)?,
-    };
-    let mut points = Vec::new();
-    for kernel in kernels {
-        for threads in &args.threads {
-            for n in &sizes {
-                points.extend(args.children.iter().map(|children| merges::Point {
-                    proofs,
-                    kernel: *kernel,
-                    threads: usize::from(*threads),
-                    signatures: *n as usize,
-                    children: usize::from(*children),
-                }));
-            }
-        }
-    }
-    let most = points.iter().map(merges::Point::validators).max();
-    let threads_max = args.threads.iter().copied().max().unwrap_or(1);
-    let pool = options::pool(usize::from(threads_max))?;
-    let validators = most.unwrap_or(1) as u32;
-    let world = World::new(args.set, validators, Backend::measured(), &pool)?;
-    sink.say(&machine.line());
-    let mut cases = Vec::with_capacity(points.len());
-    for point in points {
-        cases.push(merges::measure(&world, point, usize::from(args.runs))?);
-    }
-    sink.say(&format!("\n{}", merges::printed(&cases)));
-    let config = json!({
-        "set": args.set.name(),
-        "n": sizes,
-        "children": args.children,
-        "threads": args.threads,
-        "runs": args.runs,
-    });
-    let cases = cases.iter().map(merges::Figures::json).collect();
-    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
-    sink.write(&report.object(machine, "measured", &config, fields)?)
 }
 
 impl Args {

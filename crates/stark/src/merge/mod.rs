@@ -15,14 +15,17 @@
 //! | `verifier` | the verifier of a merge, over any arithmetic |
 //! | `weights` | claims on what is committed |
 //! | `residual` | reduction of what is left to one point |
-//! | `prover` | the prover |
+//! | `prover`, `rounds`, `opening`, `reduction` | the prover |
 //! | `codec` | bytes |
 
 mod child;
 mod codec;
 mod layout;
+mod opening;
 mod prover;
+mod reduction;
 mod residual;
+mod rounds;
 #[cfg(test)]
 mod tests;
 mod verifier;

@@ -16,7 +16,6 @@ use super::weights::{Claims, Part};
 use crate::arith::Arith;
 use crate::error::VerifyError;
 use crate::extension::Ext;
-use crate::field::Fp;
 use crate::multilinear::{eq_points, eq_table, powers};
 use crate::sumcheck::read_plain_round;
 use crate::transcript::Channel;
@@ -159,8 +158,7 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
     }
 
     /// Factors of the children's claims: powers of a challenge, zero where there is none.
-    fn factors(&self, arith: &A, challenge: A::Ext) -> Vec<A::Ext> {
-        let _ = arith;
+    fn factors(&self, challenge: A::Ext) -> Vec<A::Ext> {
         let factors = powers(challenge, challenge, self.children.len());
         let factors = factors.iter().zip(self.merged);
         factors.map(|(factor, merged)| *factor * *merged).collect()
@@ -174,7 +172,7 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
         wired: A::Ext,
     ) -> Result<WiringAt<A::Ext>, VerifyError> {
         let eta = channel.challenge();
-        let factors = self.factors(&channel.arith, eta);
+        let factors = self.factors(eta);
         let values = factors
             .iter()
             .zip(self.children)
@@ -194,7 +192,7 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
         let excess = weights.at(arith, &row) * own + sum(arith, terms) - claim;
         arith.assert_zero(excess, VerifyError::WiringClaims)?;
         let theta = channel.challenge();
-        let factors = self.factors(&channel.arith, theta);
+        let factors = self.factors(theta);
         let values = factors.iter().zip(&of_children).map(|(f, v)| *f * *v);
         let claim = own + sum(&channel.arith, values);
         let (claim, cell) = read_rounds(channel, claim, CELLS_LOG2)?;
@@ -289,7 +287,3 @@ pub(super) fn row_weights(part: &Part<Ext>) -> Vec<Ext> {
         _ => Vec::new(),
     }
 }
-
-const _: () = assert!(CIRCUITS == 2 && CELLS_LOG2 < 32);
-#[allow(unused)]
-fn unused(_: Fp) {}

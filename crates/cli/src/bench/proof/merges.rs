@@ -3,16 +3,18 @@
 //! The baseline is what a merge replaces: one proof of all signatures of the union, made by somebody who
 //! has them all, and the verification of all children one by one.
 
+use super::Args;
 use super::world::{self, World};
 use crate::error::{Error, Result};
-use crate::machine::peak_rss_bytes;
+use crate::machine::{Machine, peak_rss_bytes};
 use crate::options;
-use crate::report::table;
+use crate::report::{Report, Sink, table};
 use crate::text;
 use alphorn_stark::Backend;
 use alphorn_types::Bitfield;
 use alphorn_xmss::{Claimed, Exec, ProofPart, ProofRegistry, Proofs, Signed};
-use serde_json::{Value, json};
+use anyhow::anyhow;
+use serde_json::{Map, Value, json};
 use std::time::Instant;
 
 /// Of the signatures of a child one half is in the next child as well.
@@ -20,17 +22,17 @@ const OVERLAP: usize = 2;
 
 /// What is measured together.
 #[derive(Clone, Copy)]
-pub(super) struct Point {
-    pub(super) proofs: Proofs,
-    pub(super) kernel: Backend,
-    pub(super) threads: usize,
+struct Point {
+    proofs: Proofs,
+    kernel: Backend,
+    threads: usize,
     /// Signatures of a child.
-    pub(super) signatures: usize,
-    pub(super) children: usize,
+    signatures: usize,
+    children: usize,
 }
 
 /// The figures of a point, in seconds.
-pub(super) struct Figures {
+struct Figures {
     point: Point,
     signers: usize,
     /// Warm runs, ascending.
@@ -52,13 +54,69 @@ impl Point {
     }
 
     /// Validators that the point needs.
-    pub(super) fn validators(&self) -> usize {
+    fn validators(&self) -> usize {
         self.members(self.children.saturating_sub(1)).end
     }
 }
 
+/// Measures merges in place of proofs.
+pub(super) fn run(
+    args: &Args,
+    report: &Report,
+    sink: &Sink,
+    (kernels, proofs): (&[Backend], Proofs),
+    machine: &Machine,
+) -> Result<()> {
+    if !proofs.mergeable() || proofs.preset().name != "fast" {
+        let (set, preset) = (args.set, proofs.preset().name);
+        return Err(anyhow!(
+            "--children --set {set} --preset {preset}: proofs of the set compact under the preset fast merge"
+        )
+        .into());
+    }
+    let sizes = match args.n.is_empty() {
+        true => vec![512],
+        false => args.sizes(proofs.mergeable_max() as u32)?,
+    };
+    let mut points = Vec::new();
+    for kernel in kernels {
+        for threads in &args.threads {
+            for n in &sizes {
+                points.extend(args.children.iter().map(|children| Point {
+                    proofs,
+                    kernel: *kernel,
+                    threads: usize::from(*threads),
+                    signatures: *n as usize,
+                    children: usize::from(*children),
+                }));
+            }
+        }
+    }
+    let most = points.iter().map(Point::validators).max();
+    let threads_max = args.threads.iter().copied().max().unwrap_or(1);
+    let pool = options::pool(usize::from(threads_max))?;
+    let validators = most.unwrap_or(1) as u32;
+    let world = World::new(args.set, validators, Backend::measured(), &pool)?;
+    sink.say(&machine.line());
+    let mut cases = Vec::with_capacity(points.len());
+    for point in points {
+        cases.push(measure(&world, point, usize::from(args.runs))?);
+    }
+    sink.say(&format!("\n{}", printed(&cases)));
+    let config = json!({
+        "set": args.set.name(),
+        "n": sizes,
+        "children": args.children,
+        "threads": args.threads,
+        "runs": args.runs,
+    });
+    let cases = cases.iter().map(Figures::json).collect();
+    let fields = Map::from_iter([("cases".to_owned(), Value::Array(cases))]);
+    sink.write(&report.object(machine, "measured", &config, fields)?)
+}
+
 /// Proves the children, merges them, and verifies.
-pub(super) fn measure(world: &World, point: Point, runs: usize) -> Result<Figures> {
+fn measure(world: &World, point: Point, runs: usize) -> Result<Figures> {
     let pool = options::pool(point.threads)?;
     let exec = Exec::new(point.kernel, Some(&pool));
     let proofs = point.proofs;
@@ -162,7 +220,7 @@ impl Figures {
         targets
     }
 
-    pub(super) fn json(&self) -> Value {
+    fn json(&self) -> Value {
         let target =
             |(name, limit, reached)| json!({ "name": name, "limit": limit, "reached": reached });
         json!({
@@ -185,7 +243,7 @@ impl Figures {
     }
 }
 
-pub(super) fn printed(cases: &[Figures]) -> String {
+fn printed(cases: &[Figures]) -> String {
     let row = |case: &Figures| {
         let missed: Vec<&str> = case
             .targets()

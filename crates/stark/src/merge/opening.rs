@@ -1,0 +1,145 @@
+//! The weights that all claims of a merge give to cells and columns, for its prover.
+
+use std::collections::BTreeMap;
+
+use super::layout::{COLUMN_SLICES, SLICE_LOG2, SLICES, WORD_LOG2, cell, first_slice};
+use super::prover::{Child, Prover};
+use super::residual::{CIRCUITS, matrix, row_weights};
+use super::weights::{Claims, Part};
+use crate::exec::{Exec, Stopped};
+use crate::extension::Ext;
+use crate::field::Fp;
+use crate::multilinear::eq_table;
+use crate::vector::Planes;
+use crate::whir::blocks::{Blocks, Outer};
+
+impl Prover<'_> {
+    /// The weights of all claims, by the numbers of the slices.
+    pub(super) fn weights(
+        &self,
+        claims: &Claims<Ext>,
+        factors: &[Ext],
+        witness: &[Child],
+    ) -> Result<BTreeMap<usize, Planes>, Stopped> {
+        let exec = self.exec;
+        let parts: Vec<(&Part<Ext>, Ext)> = claims.parts(factors).collect();
+        let wired: Vec<&(&Part<Ext>, Ext)> = parts
+            .iter()
+            .filter(|(part, _)| matrix(part).is_some())
+            .collect();
+        // What a matrix weighs cells with is one for all children of a kind.
+        let kinds: Vec<usize> = (0..CIRCUITS)
+            .filter(|circuit| witness.iter().any(|child| child.circuit == *circuit))
+            .collect();
+        let of_matrices = exec.try_map(kinds.len() * wired.len(), |i| {
+            let (circuit, (part, _)) = (kinds[i / wired.len()], wired[i % wired.len()]);
+            let rows = row_weights(part);
+            self.wiring
+                .cells(circuit, matrix(part).unwrap_or_default(), &rows)
+        })?;
+        let of_children = exec.try_map(witness.len(), |c| {
+            let kind = kinds.iter().position(|kind| *kind == witness[c].circuit);
+            let first = kind.unwrap_or_default() * wired.len();
+            let mut weights = Planes::zero(SLICES << SLICE_LOG2);
+            let backend = exec.backend_for(weights.len());
+            for ((part, factor), cells) in wired.iter().zip(&of_matrices[first..]) {
+                let group = groups_of(part)[c];
+                weights.add_scaled(backend, cells, *factor * group);
+            }
+            for (part, factor) in &parts {
+                add_block(&mut weights, part, *factor, c);
+            }
+            weights
+        })?;
+        let mut out = BTreeMap::new();
+        for (c, weights) in of_children.iter().enumerate() {
+            for slice in 0..SLICES {
+                let range = slice << SLICE_LOG2..(slice + 1) << SLICE_LOG2;
+                out.insert(first_slice(c) + slice, weights.part(range));
+            }
+        }
+        for slice in 0..COLUMN_SLICES {
+            let mut weights = Planes::zero(1 << SLICE_LOG2);
+            for (part, factor) in &parts {
+                add_columns(&mut weights, part, *factor, slice);
+            }
+            out.insert(slice, weights);
+        }
+        Ok(out)
+    }
+}
+
+/// The weights of the children in a part.
+fn groups_of(part: &Part<Ext>) -> &[Ext] {
+    match part {
+        Part::Block { groups, .. }
+        | Part::Inputs { groups, .. }
+        | Part::Outputs { groups, .. }
+        | Part::Products { groups, .. } => groups,
+        Part::Column { .. } | Part::Words { .. } => &[],
+    }
+}
+
+/// Adds the weights that a part gives to cells of a child directly.
+fn add_block(weights: &mut Planes, part: &Part<Ext>, factor: Ext, child: usize) {
+    let Part::Block {
+        groups,
+        columns,
+        first_row,
+        rows,
+        lanes,
+    } = part
+    else {
+        return;
+    };
+    for (column, of_column) in columns {
+        for (i, of_row) in rows.iter().enumerate() {
+            let scale = factor * groups[child] * *of_column * *of_row;
+            let table = Planes::from_exts(&eq_table(scale, lanes));
+            weights.add_at(cell(*column, first_row + i, 0), &table);
+        }
+    }
+}
+
+/// Adds the weights that a part gives to the columns of a slice.
+fn add_columns(weights: &mut Planes, part: &Part<Ext>, factor: Ext, slice: usize) {
+    let (column, table) = match part {
+        Part::Column {
+            column,
+            scale,
+            point,
+        } => (column, eq_table(factor * *scale, point)),
+        Part::Words {
+            column,
+            scale,
+            point,
+        } => {
+            let words = eq_table(factor * *scale, point);
+            let bits = |w: Ext| (0..1 << WORD_LOG2).map(move |k| w * Fp::new(1 << k));
+            (column, words.into_iter().flat_map(bits).collect())
+        }
+        _ => return,
+    };
+    if column.number() / 2 == slice {
+        let at = column.number() % 2 * table.len();
+        weights.add_at(at, &Planes::from_exts(&table));
+    }
+}
+
+/// The slices with the weights of claims and of the sample.
+pub(super) fn open_blocks(
+    exec: Exec<'_>,
+    (slices, numbers): (&[Vec<Fp>], &[usize]),
+    mut weights: BTreeMap<usize, Planes>,
+    sample: Outer,
+) -> Result<Blocks, Stopped> {
+    let values = exec.try_map(numbers.len(), |i| Planes::from_base(&slices[i]))?;
+    let mut pairs = BTreeMap::new();
+    for (number, values) in numbers.iter().zip(values) {
+        let zero = || Planes::zero(values.len());
+        let weights = weights.remove(number).unwrap_or_else(zero);
+        pairs.insert(*number, [values, weights]);
+    }
+    let coordinates = sample.top.len().ilog2() as usize;
+    Ok(Blocks::new(coordinates, pairs).with(sample))
+}

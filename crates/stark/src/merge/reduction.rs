@@ -1,0 +1,180 @@
+//! The prover's side of the reduction of what is left: see [`super::residual`].
+
+use std::collections::BTreeMap;
+
+use super::layout::{CELLS_LOG2, KEY_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2};
+use super::prover::Prover;
+use super::residual::{CIRCUITS, WiringWeights, row_weights};
+use super::verifier::Outputs;
+use super::wiring::{MATRICES, number};
+use crate::exec::{Exec, Stopped};
+use crate::extension::{DEGREE, Ext};
+use crate::field::Fp;
+use crate::multilinear::{eq_table, powers};
+use crate::sumcheck::prove_product_round;
+use crate::transcript::Sender;
+use crate::vector::{Planes, eq_planes};
+use crate::whir::OpenSlices;
+use crate::whir::blocks::Blocks;
+
+impl Prover<'_> {
+    /// Reduces claims on the wiring to one.
+    pub(super) fn reduce_wiring(
+        &self,
+        sender: &mut Sender,
+        weights: &WiringWeights<Ext>,
+        outputs: &[Outputs<Ext>],
+    ) -> Result<(), Stopped> {
+        let exec = self.exec;
+        let own = self.own_blocks(weights)?;
+        let wired = own.sum(exec)?;
+        sender.send(&[wired]);
+        let eta = sender.challenge();
+        let etas = powers(eta, eta, outputs.len());
+        let merged = |c: &usize| self.known.merged[*c] == Fp::ONE;
+        let merges: Vec<usize> = (0..outputs.len()).filter(merged).collect();
+        let mut sums = vec![(Ext::ONE, own)];
+        let mut claim = wired;
+        for c in &merges {
+            let child = &outputs[*c];
+            claim += etas[*c] * child.wiring;
+            let blocks = self.point_blocks(&child.wiring_row, &child.wiring_cell)?;
+            sums.push((etas[*c], blocks));
+        }
+        let row = product_rounds(
+            sender,
+            exec,
+            claim,
+            &mut sums,
+            1 + PARTS_LOG2 + PRODUCTS_LOG2,
+        )?;
+        // The blocks hold the matrices as values, and their weights.
+        let values: Vec<Ext> = sums.iter().map(|(_, blocks)| blocks.last()[0]).collect();
+        sender.send(&values[..1]);
+        self.send_of_merges(sender, &merges, &values[1..]);
+        let theta = sender.challenge();
+        let thetas = powers(theta, theta, outputs.len());
+        let terms = merges
+            .iter()
+            .zip(&values[1..])
+            .map(|(c, v)| thetas[*c] * *v);
+        let claim = values[0] + terms.sum();
+        let matrix = self.wiring.at_row(exec, &row)?;
+        let mut weight = eq_planes(exec, Ext::ONE, &weights.cell);
+        for c in &merges {
+            weight.add_assign(&eq_planes(exec, thetas[*c], &outputs[*c].wiring_cell));
+        }
+        let pair = BTreeMap::from([(0, [matrix, weight])]);
+        let mut sums = vec![(Ext::ONE, Blocks::new(0, pair))];
+        product_rounds(sender, exec, claim, &mut sums, CELLS_LOG2)?;
+        sender.send(&[sums[0].1.last()[0]]);
+        Ok(())
+    }
+
+    /// Sends values of children that are merges; those of others are absorbed as zeros.
+    fn send_of_merges(&self, sender: &mut Sender, merges: &[usize], values: &[Ext]) {
+        for c in 0..self.known.merged.len() {
+            match merges.iter().position(|merge| *merge == c) {
+                Some(i) => sender.send(&values[i..=i]),
+                None => sender.absorb(&[Fp::ZERO; DEGREE]),
+            }
+        }
+    }
+
+    /// What the opening leaves: matrices at its cells, with the weights of rows.
+    fn own_blocks(&self, weights: &WiringWeights<Ext>) -> Result<Blocks, Stopped> {
+        let cells = eq_table(Ext::ONE, &weights.cell);
+        let of_rows = self.exec.try_map(MATRICES, |m| {
+            let of_matrix = weights.parts.iter().filter(|part| part.matrix == m);
+            let terms = of_matrix.map(|part| (part.factors, row_weights(&part.part)));
+            terms.collect::<Vec<_>>()
+        })?;
+        // A circuit that no child has weighs nothing, and has values all the same.
+        let blocks = self.exec.try_map(CIRCUITS * MATRICES, |i| {
+            let (circuit, m) = (i / MATRICES, i % MATRICES);
+            let rows = self.wiring.rows(circuit, m, &cells);
+            let mut weights = vec![Ext::ZERO; 1 << PRODUCTS_LOG2];
+            for (factors, of_part) in &of_rows[m] {
+                let terms = weights.iter_mut().zip(of_part);
+                terms.for_each(|(w, x)| *w += factors[circuit] * *x);
+            }
+            (number(circuit, m), [rows, Planes::from_exts(&weights)])
+        })?;
+        Ok(Blocks::new(1 + PARTS_LOG2, blocks.into_iter().collect()))
+    }
+
+    /// All matrices at a point of cells, with eq of a point of rows.
+    fn point_blocks(&self, row: &[Ext], cell: &[Ext]) -> Result<Blocks, Stopped> {
+        let (of_matrix, of_row) = row.split_at(1 + PARTS_LOG2);
+        let matrices = eq_table(Ext::ONE, of_matrix);
+        let cells = eq_table(Ext::ONE, cell);
+        let values = self.exec.try_map(CIRCUITS * MATRICES, |i| {
+            let (circuit, m) = (i / MATRICES, i % MATRICES);
+            let rows = self.wiring.rows(circuit, m, &cells);
+            (number(circuit, m), rows)
+        })?;
+        let weights = (matrices, eq_planes(self.exec, Ext::ONE, of_row));
+        let coordinates = of_matrix.len();
+        Blocks::of_outer(
+            self.exec,
+            coordinates,
+            values.into_iter().collect(),
+            weights,
+        )
+    }
+
+    /// Reduces claims on the registry to one.
+    pub(super) fn reduce_registry(
+        &self,
+        sender: &mut Sender,
+        outputs: &[Outputs<Ext>],
+    ) -> Result<(), Stopped> {
+        let eta = sender.challenge();
+        let etas = powers(Ext::ONE, eta, outputs.len());
+        let used = etas.iter().zip(outputs).zip(&self.known.used);
+        let used: Vec<_> = used.filter(|(_, used)| **used == Fp::ONE).collect();
+        let mut weights = Planes::zero(1 << (REGISTRY_LOG2 + KEY_LOG2));
+        let mut claim = Ext::ZERO;
+        for ((eta, child), _) in used {
+            claim += *eta * child.registry;
+            weights.add_assign(&eq_planes(self.exec, *eta, &child.registry_at));
+        }
+        let rows = (0..1 << REGISTRY_LOG2).flat_map(|row| self.registry.row(row));
+        let values = Planes::from_base(&rows.collect::<Vec<Fp>>());
+        let pair = BTreeMap::from([(0, [values, weights])]);
+        let mut sums = vec![(Ext::ONE, Blocks::new(0, pair))];
+        product_rounds(
+            sender,
+            self.exec,
+            claim,
+            &mut sums,
+            REGISTRY_LOG2 + KEY_LOG2,
+        )?;
+        sender.send(&[sums[0].1.last()[0]]);
+        Ok(())
+    }
+}
+
+/// Rounds of sumcheck of a weighted sum of products; returns the point.
+fn product_rounds(
+    sender: &mut Sender,
+    exec: Exec<'_>,
+    claim: Ext,
+    sums: &mut [(Ext, Blocks)],
+    rounds: usize,
+) -> Result<Vec<Ext>, Stopped> {
+    let (mut claim, mut point) = (claim, Vec::with_capacity(rounds));
+    for _ in 0..rounds {
+        let mut totals = [Ext::ZERO; 2];
+        for (factor, blocks) in sums.iter() {
+            let of_blocks = blocks.totals(exec)?;
+            totals = [0, 1].map(|k| totals[k] + *factor * of_blocks[k]);
+        }
+        let x = prove_product_round(sender, exec, &mut claim, totals, None)?;
+        for (_, blocks) in sums.iter_mut() {
+            blocks.bind(exec, x)?;
+        }
+        point.push(x);
+    }
+    Ok(point)
+}
