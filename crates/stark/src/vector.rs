@@ -117,6 +117,11 @@ impl Planes {
     }
 
     /// The lower and the upper half.
+    /// The elements one after the other.
+    pub(crate) fn list(&self) -> Vec<Ext> {
+        (0..self.len()).map(|i| self.get(i)).collect()
+    }
+
     pub(crate) fn part(&self, range: std::ops::Range<usize>) -> Planes {
         Planes(self.0.each_ref().map(|x| x[range.clone()].to_vec()))
     }

@@ -83,7 +83,7 @@ impl Prover<'_> {
 
     /// What the opening leaves: matrices at its cells, with the weights of rows.
     fn own_blocks(&self, weights: &WiringWeights<Ext>) -> Result<Blocks, Stopped> {
-        let cells = eq_table(Ext::ONE, &weights.cell);
+        let cells = eq_planes(self.exec, Ext::ONE, &weights.cell).list();
         let of_rows = self.exec.try_map(MATRICES, |m| {
             let of_matrix = weights.parts.iter().filter(|part| part.matrix == m);
             let terms = of_matrix.map(|part| (part.factors, row_weights(&part.part)));
@@ -107,7 +107,7 @@ impl Prover<'_> {
     fn point_blocks(&self, row: &[Ext], cell: &[Ext]) -> Result<Blocks, Stopped> {
         let (of_matrix, of_row) = row.split_at(1 + PARTS_LOG2);
         let matrices = eq_table(Ext::ONE, of_matrix);
-        let cells = eq_table(Ext::ONE, cell);
+        let cells = eq_planes(self.exec, Ext::ONE, cell).list();
         let values = self.exec.try_map(CIRCUITS * MATRICES, |i| {
             let (circuit, m) = (i / MATRICES, i % MATRICES);
             let rows = self.wiring.rows(circuit, m, &cells);

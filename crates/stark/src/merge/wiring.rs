@@ -16,8 +16,8 @@ use crate::merkle::{self, Digest};
 use crate::multilinear::eq_table;
 use crate::relation::Relation;
 use crate::transcript::tag;
-use crate::vector::Planes;
-use crate::whir::Preset;
+use crate::vector::{Planes, eq_planes};
+use crate::whir::{Preset, Product};
 
 /// Matrices of a circuit: inputs and outputs of permutations, A, B and C.
 pub(super) const MATRICES: usize = 5;
@@ -29,9 +29,6 @@ const COMPACT_KEY: [u32; DIGEST] = [
 
 /// The number of the compact set's relation.
 const COMPACT: u32 = Parameters::COMPACT.id;
-
-/// Terms that one task walks through.
-const TASK: usize = 1 << 15;
 
 /// scale · X^power · (a cell, or a variable) in a row.
 #[derive(Clone, Copy, Debug)]
@@ -190,22 +187,23 @@ impl Matrix {
         out
     }
 
-    /// Rows · matrix · cells.
-    fn at(&self, exec: Exec<'_>, rows: &[Ext], cells: &[Ext]) -> Ext {
-        let variables = self.variables_of(cells);
-        let sums = exec.map(self.terms.len().div_ceil(TASK), |i| {
-            let end = self.terms.len().min((i + 1) * TASK);
-            let mut total = Ext::ZERO;
-            for row in self.terms[i * TASK..end].chunk_by(|a, b| a.row == b.row) {
-                let value = |term: &Term| {
-                    let values = if term.variable { &variables[..] } else { cells };
-                    scaled(values[term.at as usize], term)
-                };
-                total += rows[row[0].row as usize] * row.iter().map(value).sum::<Ext>();
-            }
-            total
-        });
-        sums.into_iter().sum()
+    /// Rows · matrix · cells. The sums of rows lie in planes, so that the kernel multiplies them by the
+    /// weights of rows many at a time.
+    fn at(&self, exec: Exec<'_>, rows: &Planes, cells: &Planes) -> Ext {
+        let of_variable = |first: &u32| {
+            let five: [Ext; DEGREE] = std::array::from_fn(|t| cells.get(*first as usize + t));
+            variable(&five)
+        };
+        let variables: Vec<Ext> = self.variables.iter().map(of_variable).collect();
+        let mut sums = Planes::zero(rows.len());
+        for row in self.terms.chunk_by(|a, b| a.row == b.row) {
+            let value = |term: &Term| match term.variable {
+                true => scaled(variables[term.at as usize], term),
+                false => scaled(cells.get(term.at as usize), term),
+            };
+            sums.set(row[0].row as usize, row.iter().map(value).sum());
+        }
+        exec.backend_for(rows.len()).run(Product(&sums, rows))
     }
 }
 
@@ -297,14 +295,14 @@ impl Wiring {
     /// The polynomial at a point of rows and one of cells.
     pub(super) fn at(&self, exec: Exec<'_>, row: &[Ext], cell: &[Ext]) -> Ext {
         let (of_matrix, of_row) = row.split_at(1 + PARTS_LOG2);
-        let (matrices, rows) = (eq_table(Ext::ONE, of_matrix), eq_table(Ext::ONE, of_row));
-        let cells = eq_table(Ext::ONE, cell);
-        let all = self.matrices.iter().enumerate();
-        let values = all.map(|(i, matrix)| {
+        let matrices = eq_table(Ext::ONE, of_matrix);
+        let rows = eq_planes(exec, Ext::ONE, of_row);
+        let cells = eq_planes(exec, Ext::ONE, cell);
+        let values = exec.map(self.matrices.len(), |i| {
             let weight = matrices[number(i / MATRICES, i % MATRICES)];
-            weight * matrix.at(exec, &rows, &cells)
+            weight * self.matrices[i].at(exec, &rows, &cells)
         });
-        values.sum()
+        values.into_iter().sum()
     }
 
     /// Changes one coefficient, as a prover with circuits of its own would.

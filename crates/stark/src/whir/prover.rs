@@ -17,7 +17,7 @@ use crate::vector::{Planes, Vector, eq_planes};
 const TASK: usize = 1024;
 
 /// Σ a·b, and Σ (a1 − a0)·(b1 − b0).
-pub(super) struct Product<'a>(pub(super) &'a Planes, pub(super) &'a Planes);
+pub(crate) struct Product<'a>(pub(crate) &'a Planes, pub(crate) &'a Planes);
 
 impl Pass for Product<'_> {
     type Output = Ext;
