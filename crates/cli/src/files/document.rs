@@ -7,7 +7,7 @@ use super::input::{self, ENTRIES_MAX, LIST_BYTES_MAX, Opened, check_count};
 use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
 use super::scheme::{FileScheme, Form};
 use crate::error::Result;
-use alphorn_scheme::list::{TAG_PROOF, TAG_PROOFS, list_bytes};
+use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS, list_bytes};
 use alphorn_types::{Coding, Support, support_code};
 use alphorn_xmss::Marks;
 use anyhow::{Context, bail, ensure};
@@ -506,7 +506,10 @@ fn check_evidence<S: FileScheme>(evidence: &[u8], signers: usize) -> anyhow::Res
     let exactly = match (S::FORM, S::PROOFS) {
         (Form::Sum, _) => S::SIGNATURE_BYTES,
         (Form::List, Some(limits))
-            if matches!(evidence.first(), Some(&TAG_PROOF | &TAG_PROOFS)) =>
+            if matches!(
+                evidence.first(),
+                Some(&TAG_PROOF | &TAG_PROOFS | &TAG_MERGE)
+            ) =>
         {
             let beside = 1 + signers * limits.beside_bytes;
             let (bytes, max) = (evidence.len(), beside + limits.proof_bytes_max);

@@ -65,7 +65,7 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     check_parts(paths.len())?;
     let (first, mut signers) = read::<S>(&paths[0])?;
     let signed = first.signed();
-    if S::PROOFS.is_some() && is_proof(&first.signature.0) {
+    if S::MERGES && is_proof(&first.signature.0) {
         return merge_proofs::<S>(args, combination, (first, signers));
     }
     let mut lists = ByPlace::new();
@@ -195,11 +195,19 @@ fn add_list<'a, S: FileScheme>(
             support.iter().map(|(i, _)| Place::Position(i)).collect()
         }
     };
-    ensure!(
-        !is_proof(evidence),
-        "{}: a proof beside lists: make proofs of the lists first, by `aggregate --form proof`",
-        path.display()
-    );
+    if is_proof(evidence) {
+        let path = path.display();
+        match S::MERGES {
+            true => bail!(
+                "{path}: a proof beside lists: make proofs of the lists first, by \
+                 `aggregate --form proof`"
+            ),
+            false => bail!(
+                "{path}: a proof, and proofs do not merge: the signatures that another one would \
+                 need are gone"
+            ),
+        }
+    }
     let signatures = list::split(evidence, places.len(), S::SIGNATURE_BYTES)
         .with_context(|| format!("{}", path.display()))?;
     for (place, signature) in places.into_iter().zip(signatures) {

@@ -203,6 +203,8 @@ pub(super) trait FileScheme: Sized {
     const SLOTS: Option<SlotLimits>;
     /// What proofs of aggregates may be; none if there are no proofs.
     const PROOFS: Option<ProofLimits> = None;
+    /// Whether proofs merge.
+    const MERGES: bool = false;
     /// How keystores name the scheme, if they do.
     const DECLARED: Option<Declared> = None;
     /// What keystores hold.
@@ -280,14 +282,8 @@ pub(super) trait FileScheme: Sized {
     }
 
     /// The evidence of a proof that proofs hold, all of which are verified.
-    fn merge_proofs(&self, what: &ToMerge<'_, Self::Key>) -> Result<Vec<u8>> {
-        let path = what.paths.first().map(|path| path.display().to_string());
-        Err(anyhow!(
-            "{}: a proof, and proofs of {} do not merge: the signatures that another one would need are gone",
-            path.unwrap_or_default(),
-            Self::NAME
-        )
-        .into())
+    fn merge_proofs(&self, _what: &ToMerge<'_, Self::Key>) -> Result<Vec<u8>> {
+        Err(anyhow!("proofs of {} do not merge", Self::NAME).into())
     }
 
     /// Decides each claim exactly as if it were alone; `Err` says what is wrong. `groups` are the

@@ -202,6 +202,8 @@ impl<P: SetType> FileScheme for Xmss<P> {
         proof_bytes_max: EVIDENCE_BYTES_MAX,
     });
 
+    const MERGES: bool = true;
+
     type Key = PublicKey;
     type SecretKey = SecretKey;
 
