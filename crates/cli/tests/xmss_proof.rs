@@ -102,6 +102,13 @@ fn proofs_merge_to_the_union_of_their_signers() {
             .run(&format!("verify {file}{COMPACT} {keys}"))
             .expect(0, "valid");
     }
+    bench
+        .run("proof inspect again.json --json inspect.json")
+        .expect(0, "a merge of level 2 of 2 proofs, 1 of them merges");
+    assert_eq!(
+        bench.json("inspect.json")["cases"][0]["proof_kind"],
+        "merge"
+    );
     let mut lie = bench.json("a.json");
     let honest = evidence(&lie);
     let mut bytes = honest.clone();

@@ -39,8 +39,9 @@ pub use key::{KeyError, Purpose, SecretKey, SignError, TRIES_MAX, one_time_index
 pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES, TREE_FILE_BYTES_MAX};
 pub use params::{BASE, Params, Set, UnknownSet};
 pub use proof::{
-    Claimed, EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, PRESETS, Preset, ProofError,
-    ProofPart, ProofRegistry, ProofSizes, Proofs, ProveError, Signed, preset_of_evidence,
+    Claimed, EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, MergeShape, PRESETS, Preset,
+    ProofError, ProofPart, ProofRegistry, ProofSizes, Proofs, ProveError, Signed,
+    preset_of_evidence,
 };
 pub use registry::{EpochKeys, Registry, Signers};
 pub use scheme::{COMMITTEE_MAX, Verdicts, Xmss};

@@ -26,7 +26,7 @@ use alphorn_types::Bitfield;
 pub use alphorn_stark::whir::Preset;
 pub use error::{ProofError, ProveError};
 pub use evidence::{EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, preset_of_evidence};
-pub use merge::ProofPart;
+pub use merge::{MergeShape, ProofPart};
 pub use registry::ProofRegistry;
 use relation::SetRelation;
 

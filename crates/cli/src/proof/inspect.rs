@@ -5,7 +5,7 @@ use crate::files::xmss_proof::{ProofFile, read};
 use crate::machine::Machine;
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
-use alphorn_xmss::{Proofs, Set, preset_of_evidence};
+use alphorn_xmss::{MergeShape, Proofs, Set, preset_of_evidence};
 use anyhow::{Context, anyhow};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
@@ -23,7 +23,8 @@ checked: header, lengths, elements below the modulus. Whether it holds is asked 
 
 Elements have 31 bits. Sizes of parts follow from the header; all proofs of as many groups of 64
 signatures have the same. More signatures than a proof takes, 1472 of the set compact and 1024 of
-prod, are several proofs with disjoint supports.")]
+prod, are several proofs with disjoint supports. Of a merge the level and the kinds of its children are
+shown.")]
 pub(super) struct Args {
     /// An aggregate whose evidence is a proof
     #[arg(value_name = "FILE")]
@@ -49,8 +50,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let mut cases = Vec::new();
     for (number, part) in parts.iter().enumerate() {
         let own = |error| anyhow!("{path}: part {number}: {error}");
-        proofs.decode(part.proof).map_err(own)?;
         let signers = part.signers.count_ones();
+        if let Some(shape) = proofs.merge_shape(part.proof).map_err(own)? {
+            sink.say(&format!("\n{}", of_merge(&shape, signers)));
+            cases.push(merge_case(&shape, signers, part.proof.len()));
+            continue;
+        }
+        proofs.decode(part.proof).map_err(own)?;
         sink.say(&format!(
             "\nproof {} of {}\n{}",
             number + 1,
@@ -76,6 +82,28 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let machine = Machine::here(1, BTreeMap::new());
     let config = json!({ "file": args.file });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
+
+/// What the header of a merge says.
+fn of_merge(shape: &MergeShape, signers: usize) -> String {
+    let merges = shape.merged.iter().filter(|merged| **merged).count();
+    format!(
+        "a merge of level {} of {} proofs, {merges} of them merges: {signers} signers, {} elements",
+        shape.level,
+        shape.merged.len(),
+        shape.elements
+    )
+}
+
+fn merge_case(shape: &MergeShape, signers: usize, bytes: usize) -> Value {
+    json!({
+        "signers": signers,
+        "proof_kind": "merge",
+        "level": shape.level,
+        "children_merged": shape.merged,
+        "elements": shape.elements,
+        "proof_bytes": bytes,
+    })
 }
 
 /// What the file says is proved.

@@ -156,7 +156,7 @@ pub fn elements(preset: &Preset, merged: &[bool]) -> usize {
 }
 
 impl<'a> Merges<'a> {
-    /// The circuits for proofs of a relation: building them takes about a second.
+    /// The circuits for proofs of a relation: building them takes many verifications' time.
     ///
     /// # Panics
     /// If the circuits do not fit their layout: the relation is wrong as a program.

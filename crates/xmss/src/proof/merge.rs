@@ -23,6 +23,17 @@ pub struct ProofPart<'a> {
     pub proof: &'a [u8],
 }
 
+/// What the header of a merge says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeShape {
+    /// Its level: 1 above leaves.
+    pub level: u32,
+    /// For each of its children whether that is a merge.
+    pub merged: Vec<bool>,
+    /// Field elements, 31 bits each.
+    pub elements: usize,
+}
+
 /// A proof that was decoded.
 enum Decoded {
     Leaf(SuccinctProof),
@@ -49,6 +60,24 @@ impl Proofs {
         CHILDREN_MAX
     }
 
+    /// The shape of bytes that are those of a merge, without verifying them; none if they are another proof.
+    ///
+    /// # Errors
+    /// [`ProofError::Decode`], [`ProofError::Unmergeable`].
+    pub fn merge_shape(&self, bytes: &[u8]) -> Result<Option<MergeShape>, ProofError> {
+        if !is_merge(bytes) {
+            return Ok(None);
+        }
+        let unmergeable = |_| ProofError::Unmergeable { set: self.set };
+        let merges = self.merges().map_err(unmergeable)?;
+        let proof = merges.from_bytes(&Preset::MERGE, bytes)?;
+        Ok(Some(MergeShape {
+            level: proof.level,
+            merged: proof.merged,
+            elements: proof.elements.len(),
+        }))
+    }
+
     /// The error of each step of a merge, computed from the sizes; none for sets that do not merge.
     pub fn merge_security(&self) -> Option<alphorn_stark::security::Table> {
         let preset = &Preset::MERGE;
@@ -69,7 +98,7 @@ impl Proofs {
         self.set == Set::Compact && self.preset.id != Preset::WIDE.id
     }
 
-    /// The circuits; made once, which takes about a second.
+    /// The circuits; made once.
     fn merges(&self) -> Result<&'static Merges<'static>, ProveError> {
         match self.mergeable() {
             true => Ok(&COMPACT),
