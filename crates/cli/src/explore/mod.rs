@@ -44,7 +44,7 @@ carried to the root as a list, and --collectors are the nodes of a position. The
 nothing, and what they do not send is not counted as lost. Then the block of each point travels by each
 transport, alone.
 
-A point runs on one thread, as many at a time as there are --threads. The default takes about two minutes on two
+A point runs on one thread, as many at a time as there are --threads. The default takes several minutes on two
 cores; each further value of --committees, --collectors, --profile or --adversary multiplies it, and more
 committees take longer each: 32 with --topology horn twelve times as long as two. With sums and 32
 committees, 2^20 validators on 10,000 nodes take about two minutes and 3 GB.")]
