@@ -123,6 +123,86 @@ fn proofs_merge_to_the_union_of_their_signers() {
     assert!(!bench.path("no.json").exists());
 }
 
+/// Votes in two slots, one proof of both, and each of them alone again.
+#[test]
+fn proofs_are_bundled_and_split() {
+    let bench = Bench::new();
+    proved(&bench, "");
+    let keys = "--keys keys/public-keys.json";
+    let signing: Vec<String> = (0..3).map(|i| format!("keys/interop-{i}.json")).collect();
+    let signing = signing.join(" ");
+    fs::create_dir(bench.path("late")).unwrap();
+    bench
+        .run(&format!(
+            "sign --key {signing} --message {OTHER} --slot 9 --out-dir late{COMPACT}"
+        ))
+        .expect(0, "late/interop-2.signature.json");
+    bench
+        .run(&format!(
+            "aggregate late{COMPACT} --form proof {keys} --out late.json"
+        ))
+        .expect(0, "3 signers");
+    bench
+        .run(&format!(
+            "proof bundle proof.json late.json {keys} --out bundle.json --json report.json"
+        ))
+        .expect(0, "2 entries");
+    let report = bench.json("report.json");
+    assert_eq!(report["entries"][1]["slot"], 9);
+    assert_eq!(report["entries"][1]["signers"], 3);
+    let verify = |file: &str| bench.run(&format!("proof verify {file} {keys}"));
+    verify("bundle.json").expect(0, "all 2 entries hold");
+    for (entry, slot) in [(0, 7), (1, 9)] {
+        let out = format!("split-{entry}.json");
+        bench
+            .run(&format!(
+                "proof split bundle.json --entry {entry} {keys} --out {out}"
+            ))
+            .expect(0, "signers");
+        bench
+            .run(&format!("verify {out}{COMPACT} {keys}"))
+            .expect(0, "valid");
+        assert_eq!(bench.json(&out)["slot"], slot);
+    }
+    bench
+        .run("proof inspect split-1.json")
+        .expect(0, "1 bundles of which an entry was kept");
+    // What was split merges like any other proof.
+    bench
+        .run(&format!(
+            "merge split-0.json proof.json{COMPACT} {keys} --out again.json"
+        ))
+        .expect(0, "8 signers");
+    // Other commands say what it is; wrong uses have words of their own.
+    bench
+        .run(&format!("verify bundle.json{COMPACT} {keys}"))
+        .expect(2, "`proof verify` checks it");
+    bench
+        .run(&format!(
+            "proof split bundle.json --entry 2 {keys} --out no.json"
+        ))
+        .expect(2, "--entry 2: the bundle has 2");
+    bench
+        .run(&format!("proof verify proof.json {keys}"))
+        .expect(2, "aggregate");
+    bench
+        .run(&format!("proof bundle bundle.json {keys} --out no.json"))
+        .expect(2, "bundle");
+    bench
+        .run("proof verify bundle.json --keys late.json")
+        .expect(2, "late.json");
+    // An entry that is changed, one that is left out, and a proof that is.
+    let lie = |pointer: &str, value: Value| verify(bench.tampered("bundle.json", pointer, value));
+    lie("/entries/1/slot", json!(8)).expect(1, "does not hold");
+    lie("/entries/0/message", json!(OTHER)).expect(1, "does not hold");
+    let honest = bench.json("bundle.json");
+    lie("/entries", json!([honest["entries"][0]])).expect(1, "does not hold");
+    lie("/entries", json!([])).expect(2, "a bundle of 0 entries");
+    lie("/proof", changed(&honest["proof"])).expect(2, "no proof");
+    lie("/entries/1/registry/keys", json!(9)).expect(2, "");
+    assert!(!bench.path("no.json").exists());
+}
+
 #[test]
 fn what_is_changed_in_a_proof_does_not_verify() {
     let bench = Bench::new();

@@ -87,6 +87,12 @@ pub enum VerifyError {
     /// The level is not above that of a child.
     #[error("the level of a merge is not above that of its children")]
     Level,
+    /// A bundle has a bitfield of its own.
+    #[error("a bundle claims bits that are none of its entries'")]
+    Bundle,
+    /// The entry of a bundle that is to be kept is another than the statement's.
+    #[error("the statement is none of the bundle's entries")]
+    Entry,
     /// The statement is one of another relation.
     #[error("a statement of the set {got}, the proofs are of {want}")]
     Set {

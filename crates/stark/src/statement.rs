@@ -91,6 +91,14 @@ impl Statement {
         chain(padded(&start), blocks)
     }
 
+    /// The digest of the entry as a bundle lists it: with the relation's public values. Slot and
+    /// message determine those, but who splits a bundle has to know them of entries that it does not keep.
+    pub fn listed_digest(&self, publics: &[Fp]) -> Digest {
+        let start = [tag(b"list"), Fp::new(publics.len() as u32)];
+        let blocks = publics.chunks(DIGEST).map(padded);
+        chain(padded(&start), blocks.chain([self.entry_digest()]))
+    }
+
     /// The digest that the transcript begins with.
     pub fn digest(&self) -> Digest {
         let start = [tag(b"one1"), Fp::new(self.level)];

@@ -116,16 +116,11 @@ impl Planes {
         sum.total()
     }
 
-    /// The lower and the upper half.
-    /// The elements one after the other.
-    pub(crate) fn list(&self) -> Vec<Ext> {
-        (0..self.len()).map(|i| self.get(i)).collect()
-    }
-
     pub(crate) fn part(&self, range: std::ops::Range<usize>) -> Planes {
         Planes(self.0.each_ref().map(|x| x[range.clone()].to_vec()))
     }
 
+    /// The lower and the upper half.
     pub(crate) fn halves(&self) -> [Planes; 2] {
         let half = self.len() / 2;
         let part = |at: usize| Planes(self.0.each_ref().map(|x| x[at..at + half].to_vec()));
@@ -182,9 +177,15 @@ const EQ_INNER_LOG2: usize = 7;
 
 /// scale · eq(point, x) for all x.
 pub(crate) fn eq_planes(exec: Exec<'_>, scale: Ext, point: &[Ext]) -> Planes {
+    eq_planes_to(exec, scale, point, 1 << point.len())
+}
+
+/// The first of these values, a multiple of the inner table's length or all.
+pub(crate) fn eq_planes_to(exec: Exec<'_>, scale: Ext, point: &[Ext], len: usize) -> Planes {
     let (outer, inner) = point.split_at(point.len().saturating_sub(EQ_INNER_LOG2));
     let inner = Planes::from_exts(&eq_table(Ext::ONE, inner));
-    let outer = eq_table(scale, outer);
+    let mut outer = eq_table(scale, outer);
+    outer.truncate(len.div_ceil(inner.len()));
     exec.backend_for(inner.len()).run(Outer(&outer, &inner))
 }
 

@@ -33,14 +33,15 @@ mod verify;
 mod watch;
 mod watermark;
 
+pub use alphorn_stark::merge::ChildKind;
 pub use alphorn_stark::{Exec, Watch};
 pub use durable::write_durably;
 pub use key::{KeyError, Purpose, SecretKey, SignError, TRIES_MAX, one_time_index};
 pub use keyfile::{FILE_INDICES_MAX, KeyFileError, SECRET_FILE_BYTES, TREE_FILE_BYTES_MAX};
 pub use params::{BASE, Params, Set, UnknownSet};
 pub use proof::{
-    Claimed, EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, MergeShape, PRESETS, Preset,
-    ProofError, ProofPart, ProofRegistry, ProofSizes, Proofs, ProveError, Signed,
+    BundleEntry, BundleShape, Claimed, EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, MergeShape,
+    PRESETS, Preset, ProofError, ProofPart, ProofRegistry, ProofSizes, Proofs, ProveError, Signed,
     preset_of_evidence,
 };
 pub use registry::{EpochKeys, Registry, Signers};

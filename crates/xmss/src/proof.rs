@@ -6,6 +6,7 @@
 //! groups and length follow from the set, the choice of preset and the proof's header, which is
 //! compared byte by byte. So a proof has nothing to say but the values of the argument.
 
+mod bundle;
 mod error;
 mod evidence;
 mod merge;
@@ -24,6 +25,7 @@ use alphorn_stark::{Backend, Exec, security};
 use alphorn_types::Bitfield;
 
 pub use alphorn_stark::whir::Preset;
+pub use bundle::{BundleEntry, BundleShape};
 pub use error::{ProofError, ProveError};
 pub use evidence::{EVIDENCE_BYTES_MAX, EvidenceError, EvidencePart, preset_of_evidence};
 pub use merge::{MergeShape, ProofPart};

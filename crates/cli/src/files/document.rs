@@ -3,6 +3,7 @@
 //! Each of our files is one JSON object whose `schema` says what it is. Unknown fields are errors;
 //! byte strings are hex, written with `0x`. Keystores are EIP-2335's.
 
+use super::bundle::BundleFile;
 use super::input::{self, ENTRIES_MAX, LIST_BYTES_MAX, Opened, check_count};
 use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
 use super::scheme::{FileScheme, Form};
@@ -72,6 +73,8 @@ pub(super) enum Schema {
     Signature,
     #[serde(rename = "alphorn-aggregate-v1")]
     Aggregate,
+    #[serde(rename = "alphorn-bundle-v1")]
+    Bundle,
 }
 
 /// The key of an interop validator: everyone can compute it from its index, so the file holds no
@@ -182,7 +185,7 @@ struct SignerEntry {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RegistryEntry {
+pub(super) struct RegistryEntry {
     /// SHA-256 of the concatenated public keys.
     digest: Hex<true>,
     /// Number of its keys.
@@ -226,6 +229,7 @@ pub(super) enum Document {
     PublicKeys(PublicKeysFile),
     Signature(SignatureFile),
     Aggregate(AggregateFile),
+    Bundle(BundleFile),
 }
 
 /// The beginning of every file: what it is.
@@ -244,6 +248,7 @@ impl Document {
             Document::PublicKeys(_) => "public keys",
             Document::Signature(_) => "signature",
             Document::Aggregate(_) => "aggregate",
+            Document::Bundle(_) => "bundle",
         }
     }
 
@@ -312,6 +317,12 @@ fn parse<S: FileScheme>(bytes: &[u8]) -> anyhow::Result<Document> {
             check_evidence::<S>(&file.signature.0, signers)?;
             Document::Aggregate(file)
         }
+        Schema::Bundle => {
+            let file: BundleFile = json(bytes)?;
+            check_scheme::<S>(&file.scheme)?;
+            file.entries::<S>()?;
+            Document::Bundle(file)
+        }
     };
     Ok(document)
 }
@@ -341,12 +352,7 @@ impl AggregateFile {
                 (Some(signers.iter().map(entry).collect()), None)
             }
             Signers::Registered { digest, support } => {
-                let entry = RegistryEntry {
-                    digest: Hex(digest.to_vec()),
-                    keys: support.len(),
-                    support: Hex(support_code::encode(support, Coding::Rice, None)),
-                };
-                (None, Some(entry))
+                (None, Some(RegistryEntry::new(digest, support)))
             }
         };
         AggregateFile {
@@ -411,7 +417,17 @@ fn listed_signers<S: FileScheme>(listed: &[SignerEntry]) -> anyhow::Result<Signe
 }
 
 impl RegistryEntry {
-    fn signers<S: FileScheme>(&self) -> anyhow::Result<Signers> {
+    /// A registry by its digest, with who of it signed.
+    pub(super) fn new(digest: &[u8; 32], support: &Support) -> RegistryEntry {
+        RegistryEntry {
+            digest: Hex(digest.to_vec()),
+            keys: support.len(),
+            support: Hex(support_code::encode(support, Coding::Rice, None)),
+        }
+    }
+
+    /// Who signed.
+    pub(super) fn signers<S: FileScheme>(&self) -> anyhow::Result<Signers> {
         check_count("keys of a registry", self.keys)?;
         let digest = <[u8; 32]>::try_from(&self.digest.0[..])
             .with_context(|| format!("a digest of {} bytes: must have 32", self.digest.0.len()))?;

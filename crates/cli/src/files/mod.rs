@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`keys`], [`sign`], [`aggregate`], [`merge`], [`verify`] | the commands |
 //! | [`scheme`], [`bls`], [`falcon`], [`xmss`] | what a scheme must be able to do, and those that do |
-//! | [`xmss_proof`] | proofs of XMSS signatures as evidence |
+//! | [`xmss_proof`], [`bundle`] | proofs of XMSS signatures as evidence, and bundles of them |
 //! | [`combine`] | what making an aggregate and merging have in common |
 //! | [`document`], [`keystore`] | the formats of the files |
 //! | [`keyfile`] | a secret key from any file that holds one |
@@ -12,6 +12,7 @@
 
 pub(crate) mod aggregate;
 mod bls;
+pub(crate) mod bundle;
 mod combine;
 mod document;
 mod falcon;

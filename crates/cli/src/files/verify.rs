@@ -252,6 +252,10 @@ impl<'a, S: FileScheme> Work<'a, S> {
                 Ok(signers) => (Verdict::Valid, signers),
                 Err(verdict) => (verdict, 0),
             },
+            Document::Bundle(_) => {
+                let reason = "a bundle of several votes: `proof verify` checks it";
+                (Verdict::Refused(reason.into()), 0)
+            }
             Document::Keystore(_) | Document::InteropKey(_) => {
                 let reason =
                     "holds a secret key: nothing to verify; `keys inspect --pop` checks it";

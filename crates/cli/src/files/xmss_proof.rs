@@ -17,7 +17,7 @@ use anyhow::anyhow;
 use std::path::Path;
 
 /// The number of all registries in files.
-const NUMBER: u32 = 0;
+pub(super) const NUMBER: u32 = 0;
 
 /// Proves signatures, which hold: whoever calls this verified them to name the bad files.
 pub(super) fn prove(
@@ -129,7 +129,7 @@ impl Verifier<'_> {
 }
 
 /// Slot and message of a statement.
-fn signed(
+pub(super) fn signed(
     slot: Option<u64>,
     message: &[u8],
     set: Set,

@@ -5,7 +5,7 @@ use crate::files::xmss_proof::{ProofFile, read};
 use crate::machine::Machine;
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
-use alphorn_xmss::{MergeShape, Proofs, Set, preset_of_evidence};
+use alphorn_xmss::{ChildKind, MergeShape, Proofs, Set, preset_of_evidence};
 use anyhow::{Context, anyhow};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
@@ -86,13 +86,29 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// What the header of a merge says.
 fn of_merge(shape: &MergeShape, signers: usize) -> String {
-    let merges = shape.merged.iter().filter(|merged| **merged).count();
+    let count = |kind| {
+        shape
+            .kinds
+            .iter()
+            .filter(|of_child| **of_child == kind)
+            .count()
+    };
+    let (merges, bundles) = (count(ChildKind::Merge), count(ChildKind::Bundle));
     format!(
-        "a merge of level {} of {} proofs, {merges} of them merges: {signers} signers, {} elements",
+        "a merge of level {} of {} proofs, {merges} of them merges and {bundles} bundles of which an \
+         entry was kept: {signers} signers, {} elements",
         shape.level,
-        shape.merged.len(),
+        shape.kinds.len(),
         shape.elements
     )
+}
+
+fn kind_name(kind: ChildKind) -> &'static str {
+    match kind {
+        ChildKind::Leaf => "leaf",
+        ChildKind::Merge => "merge",
+        ChildKind::Bundle => "bundle",
+    }
 }
 
 fn merge_case(shape: &MergeShape, signers: usize, bytes: usize) -> Value {
@@ -100,7 +116,7 @@ fn merge_case(shape: &MergeShape, signers: usize, bytes: usize) -> Value {
         "signers": signers,
         "proof_kind": "merge",
         "level": shape.level,
-        "children_merged": shape.merged,
+        "children": shape.kinds.iter().map(|kind| kind_name(*kind)).collect::<Vec<_>>(),
         "elements": shape.elements,
         "proof_bytes": bytes,
     })

@@ -4,6 +4,7 @@ mod inspect;
 mod security;
 
 use crate::error::Result;
+use crate::files::bundle;
 use alphorn_xmss::{Preset, Proofs, Set};
 use anyhow::anyhow;
 use clap::Subcommand;
@@ -19,6 +20,12 @@ pub(crate) struct Args {
 enum What {
     /// Header, statement and the sizes of all parts of a proof
     Inspect(inspect::Args),
+    /// Bundle proofs of votes over several messages into one proof
+    Bundle(bundle::BundleArgs),
+    /// Take one entry out of a bundle, as an aggregate of its own
+    Split(bundle::SplitArgs),
+    /// Verify a bundle: all of its entries by one proof
+    Verify(bundle::VerifyArgs),
     /// The error of each step in bits, computed from the sizes, and all assumptions
     Security(security::Args),
 }
@@ -26,6 +33,9 @@ enum What {
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.what {
         What::Inspect(args) => inspect::run(args),
+        What::Bundle(args) => bundle::bundle(args),
+        What::Split(args) => bundle::split(args),
+        What::Verify(args) => bundle::verify(args),
         What::Security(args) => security::run(args),
     }
 }

@@ -191,7 +191,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Σ_t X^t·element_t of up to five elements.
-    fn pack(&self, elements: &[Wire<'a>]) -> Wire<'a> {
+    pub(crate) fn pack(&self, elements: &[Wire<'a>]) -> Wire<'a> {
         let zero = self.circuit.constant(Ext::ZERO);
         self.join(std::array::from_fn(|t| {
             elements.get(t).copied().unwrap_or(zero)
@@ -199,7 +199,11 @@ impl<'a> Recorder<'a> {
     }
 
     /// factor · x for the elements of a digest.
-    fn scaled(&self, factor: Wire<'a>, digest: [Wire<'a>; DIGEST]) -> [Wire<'a>; DIGEST] {
+    pub(crate) fn scaled(
+        &self,
+        factor: Wire<'a>,
+        digest: [Wire<'a>; DIGEST],
+    ) -> [Wire<'a>; DIGEST] {
         let (head, tail) = digest.split_at(DEGREE);
         let products = [self.products(factor, head), self.products(factor, tail)].concat();
         std::array::from_fn(|i| products[i])

@@ -1,10 +1,13 @@
 //! The circuits: what is computed of a child, over the recording arithmetic.
 
+use super::ChildKind;
+use super::known::{Form, MergeKnown, Outputs};
 use super::layout::{
     BLOCK_LOG2, CELLS_LOG2, CHILDREN_MAX, INPUTS, Inputs, KEY_LOG2, REGISTRY_LOG2, WIRING_LOG2,
     WORDS_LOG2, input, output, word,
 };
-use super::verifier::{MergeKnown, Outputs, read_merge, row_widths};
+use super::split::{Bundled, split};
+use super::verifier::{read_merge, row_widths};
 use crate::arith::{Arith, DIGEST};
 use crate::circuit::{FirstRows, Recorder, Wire};
 use crate::error::VerifyError;
@@ -45,9 +48,11 @@ pub(super) enum Header {
     Merged {
         /// Its level.
         level: u32,
-        /// For each of its children whether that is a merge.
-        merged: Vec<bool>,
+        /// The kind of each of its children.
+        kinds: Vec<ChildKind>,
     },
+    /// A bundle, of which one entry is kept.
+    Bundled(Bundled),
 }
 
 /// What a circuit of children is made for.
@@ -64,7 +69,7 @@ pub(super) struct Setting<'a> {
 }
 
 /// h ← C(h, block), from h = C(start, 0), as [`crate::merkle::chain`].
-fn chain<'a>(
+pub(super) fn chain<'a>(
     recorder: &mut Recorder<'a>,
     start: [Wire<'a>; DIGEST],
     blocks: &[[Wire<'a>; DIGEST]],
@@ -77,7 +82,7 @@ fn chain<'a>(
 }
 
 /// Elements filled up to a block.
-fn block<'a>(recorder: &Recorder<'a>, elements: &[Wire<'a>]) -> [Wire<'a>; DIGEST] {
+pub(super) fn block<'a>(recorder: &Recorder<'a>, elements: &[Wire<'a>]) -> [Wire<'a>; DIGEST] {
     std::array::from_fn(|i| match elements.get(i) {
         Some(element) => *element,
         None => recorder.base(Fp::ZERO),
@@ -85,13 +90,13 @@ fn block<'a>(recorder: &Recorder<'a>, elements: &[Wire<'a>]) -> [Wire<'a>; DIGES
 }
 
 /// The inputs as the circuit knows them.
-struct Given<'a> {
-    inputs: Vec<Wire<'a>>,
-    at: Inputs,
+pub(super) struct Given<'a> {
+    pub(super) inputs: Vec<Wire<'a>>,
+    pub(super) at: Inputs,
 }
 
 impl<'a> Given<'a> {
-    fn digest(&self, at: usize) -> [Wire<'a>; DIGEST] {
+    pub(super) fn digest(&self, at: usize) -> [Wire<'a>; DIGEST] {
         std::array::from_fn(|i| self.inputs[at + i])
     }
 }
@@ -118,33 +123,44 @@ pub(super) fn record<'a>(
         inputs: std::iter::once(one).chain(given).collect(),
         at,
     };
-    let (level, flags) = match &told.header {
+    let words: Vec<Wire<'a>> = (0..1 << WORDS_LOG2)
+        .map(|w| recorder.input(word(w), told.words.get(w).copied().unwrap_or_default()))
+        .collect();
+    let bitfield = bitfield(&mut recorder, &words);
+    let entry = entry(&mut recorder, setting, &given, bitfield);
+    let outputs = match &told.header {
         Header::Leaf { groups } => {
             let flags = flags(&mut recorder, *groups, LEAF_GROUPS_MAX)?;
-            (recorder.base(Fp::ZERO), flags)
+            let level = recorder.base(Fp::ZERO);
+            let digest = statement(&mut recorder, level, entry);
+            leaf(recorder, setting, &given, digest, &flags)?
         }
-        Header::Merged { level, merged } => {
-            let flags = flags(&mut recorder, merged.len(), CHILDREN_MAX)?;
+        Header::Merged { level, kinds } => {
+            let used = flags(&mut recorder, kinds.len(), CHILDREN_MAX)?;
             let level = level_below(&mut recorder, given.inputs[at.level()], *level)?;
-            (level, flags)
-        }
-    };
-    let digest = statement(&mut recorder, setting, &given, &told.words, level);
-    let outputs = match &told.header {
-        Header::Leaf { .. } => leaf(recorder, setting, &given, digest, &flags)?,
-        Header::Merged { merged, .. } => {
-            let merged = kinds(&mut recorder, &flags, merged)?;
+            let digest = statement(&mut recorder, level, entry);
+            let [merged, bundled] = [ChildKind::Merge, ChildKind::Bundle].map(|kind| {
+                let kinds = kinds.iter().map(|of_child| *of_child == kind);
+                marks(&mut recorder, &used, &kinds.collect::<Vec<_>>())
+            });
+            let (merged, bundled) = (merged?, bundled?);
+            for (merged, bundled) in merged.iter().zip(&bundled) {
+                recorder.assert_zero(*merged * *bundled, VerifyError::Flag)?;
+            }
             let mut inputs = given.inputs.clone();
             inputs[at.level()] = level;
             let known = MergeKnown {
+                form: Form::Merge,
                 digest,
-                used: flags,
+                used,
                 merged,
+                bundled,
                 key: given.digest(at.key()),
-                inputs,
+                inputs: vec![inputs],
             };
             merge(recorder, setting, known)?
         }
+        Header::Bundled(bundled) => split(recorder, setting, &given, (entry, words[0]), bundled)?,
     };
     let (mut recorder, outputs) = outputs;
     recorder.finish()?;
@@ -156,7 +172,7 @@ pub(super) fn record<'a>(
 }
 
 /// Flags that are one for the first `used` of `max`, at least for one.
-fn flags<'a>(
+pub(super) fn flags<'a>(
     recorder: &mut Recorder<'a>,
     used: usize,
     max: usize,
@@ -174,34 +190,34 @@ fn flags<'a>(
     Ok(flags)
 }
 
-/// For each child whether it is a merge; one that is not there is none.
-fn kinds<'a>(
+/// For each child whether it has a mark; one that is not there has none.
+pub(super) fn marks<'a>(
     recorder: &mut Recorder<'a>,
     used: &[Wire<'a>],
-    merged: &[bool],
+    marked: &[bool],
 ) -> Result<Vec<Wire<'a>>, VerifyError> {
     let one = recorder.base(Fp::ONE);
-    let mut kinds = Vec::with_capacity(used.len());
+    let mut marks = Vec::with_capacity(used.len());
     for (i, used) in used.iter().enumerate() {
-        let merged = merged.get(i).is_some_and(|merged| *merged);
-        let kind = recorder.hint(Fp::new(u32::from(merged)));
-        recorder.assert_bit(kind)?;
-        let excess = kind * (one - *used);
+        let marked = marked.get(i).is_some_and(|marked| *marked);
+        let mark = recorder.hint(Fp::new(u32::from(marked)));
+        recorder.assert_bit(mark)?;
+        let excess = mark * (one - *used);
         recorder.assert_zero(excess, VerifyError::Flag)?;
-        kinds.push(kind);
+        marks.push(mark);
     }
-    Ok(kinds)
+    Ok(marks)
 }
 
-/// The level of a child that is a merge: at least 1, and below that of the merge above.
-fn level_below<'a>(
+/// The level of a child that is no leaf: at least 1, and below that of the merge above.
+pub(super) fn level_below<'a>(
     recorder: &mut Recorder<'a>,
     parent: Wire<'a>,
     level: u32,
 ) -> Result<Wire<'a>, VerifyError> {
     let level = recorder.hint(Fp::new(level));
     let one = recorder.base(Fp::ONE);
-    // Merges are of level 1 at least: otherwise levels could go down below zero for ever.
+    // What is no leaf is of level 1 at least: otherwise levels could go down below zero for ever.
     for difference in [level - one, parent - level - one] {
         let value = difference.value().0[0].canonical();
         let mut sum = recorder.base(Fp::ZERO);
@@ -215,31 +231,27 @@ fn level_below<'a>(
     Ok(level)
 }
 
-/// The digest of the child's statement: that of the merge with the child's bitfield and level.
-fn statement<'a>(
-    recorder: &mut Recorder<'a>,
-    setting: &Setting<'_>,
-    given: &Given<'a>,
-    words: &[Fp],
-    level: Wire<'a>,
-) -> [Wire<'a>; DIGEST] {
-    let words: Vec<Wire<'a>> = (0..1 << WORDS_LOG2)
-        .map(|w| recorder.input(word(w), words.get(w).copied().unwrap_or_default()))
-        .collect();
+/// The digest of a child's bitfield.
+fn bitfield<'a>(recorder: &mut Recorder<'a>, words: &[Wire<'a>]) -> [Wire<'a>; DIGEST] {
     let blocks: Vec<_> = words
         .chunks(DIGEST)
         .map(|words| block(recorder, words))
         .collect();
-    let constant = |recorder: &Recorder<'a>, x: Fp| recorder.base(x);
-    let start = [
-        constant(recorder, tag(b"bits")),
-        constant(recorder, Fp::new(1 << REGISTRY_LOG2)),
-    ];
+    let start = [tag(b"bits"), Fp::new(1 << REGISTRY_LOG2)].map(|x| recorder.base(x));
     let start = block(recorder, &start);
-    let bitfield = chain(recorder, start, &blocks);
+    chain(recorder, start, &blocks)
+}
+
+/// The digest of an entry: that of inputs, with a bitfield.
+pub(super) fn entry<'a>(
+    recorder: &mut Recorder<'a>,
+    setting: &Setting<'_>,
+    given: &Given<'a>,
+    bitfield: [Wire<'a>; DIGEST],
+) -> [Wire<'a>; DIGEST] {
     let start = [
-        constant(recorder, tag(b"ent1")),
-        constant(recorder, Fp::new(setting.relation.id)),
+        recorder.base(tag(b"ent1")),
+        recorder.base(Fp::new(setting.relation.id)),
         given.inputs[given.at.slot()],
         given.inputs[given.at.slot() + 1],
         given.inputs[given.at.committee()],
@@ -247,13 +259,21 @@ fn statement<'a>(
     let start = block(recorder, &start);
     let message = given.digest(given.at.message());
     let registry = given.digest(given.at.registry());
-    let entry = chain(recorder, start, &[message, registry, bitfield]);
-    let start = [constant(recorder, tag(b"one1")), level];
+    chain(recorder, start, &[message, registry, bitfield])
+}
+
+/// The digest of a statement of one entry.
+fn statement<'a>(
+    recorder: &mut Recorder<'a>,
+    level: Wire<'a>,
+    entry: [Wire<'a>; DIGEST],
+) -> [Wire<'a>; DIGEST] {
+    let start = [recorder.base(tag(b"one1")), level];
     let start = block(recorder, &start);
     chain(recorder, start, &[entry])
 }
 
-type Recorded<'a> = (Recorder<'a>, Outputs<Wire<'a>>);
+pub(super) type Recorded<'a> = (Recorder<'a>, Outputs<Wire<'a>>);
 
 /// The verification of a proof of instances.
 fn leaf<'a>(
@@ -300,13 +320,22 @@ fn merge<'a>(
     setting: &Setting<'_>,
     known: MergeKnown<Wire<'a>>,
 ) -> Result<Recorded<'a>, VerifyError> {
-    let widths = |children: usize| row_widths(children, setting.slices);
-    recorder.first = Some(first_rows(&recorder, &known.used, setting.slices, widths));
-    let numbers = super::layout::slice_numbers(CHILDREN_MAX, setting.slices);
-    debug_assert!(setting.slices <= 1 << BLOCK_LOG2);
+    let numbers = open_first(&mut recorder, setting, &known.used);
     let opened = (setting.merge, &numbers[..]);
     let (channel, outputs) = read_merge(recorder, setting.relation.id, opened, &known)?;
     Ok((channel.arith, outputs))
+}
+
+/// Prepares the opening of a proof of proofs; returns the numbers of its slices.
+pub(super) fn open_first<'a>(
+    recorder: &mut Recorder<'a>,
+    setting: &Setting<'_>,
+    used: &[Wire<'a>],
+) -> Vec<usize> {
+    let widths = |children: usize| row_widths(children, setting.slices);
+    recorder.first = Some(first_rows(recorder, used, setting.slices, widths));
+    debug_assert!(setting.slices <= 1 << BLOCK_LOG2);
+    super::layout::slice_numbers(CHILDREN_MAX, setting.slices)
 }
 
 /// How the rows of the first oracle look, for parts of `of_part` elements of which flags say whether they

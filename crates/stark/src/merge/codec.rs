@@ -1,20 +1,22 @@
-//! The bytes of a merge.
+//! The bytes of merges and bundles.
 //!
-//! The form is that of all proofs, see the codec of [`crate::proof`]: kind 1, no groups, the number of
-//! children, the level, and in place of the flags one bit for each child that is a merge.
+//! The form is that of all proofs, see the codec of [`crate::proof`]: kind 1 for a merge, 2 for a bundle; in
+//! place of the number of groups one bit for each child that is a bundle, the number of children, the level,
+//! and in place of the flags one bit for each child that is a merge.
 
+use super::bundle::{BundleProof, bundle_elements};
+use super::known::Form;
 use super::layout::{CHILDREN_MAX, SLICES, slice_numbers};
-use super::{MergeProof, Merges, elements};
+use super::{ChildKind, MergeProof, Merges, merge_elements};
+use crate::field::Fp;
 use crate::proof::{
     DecodeError, MAGIC, check_header, elements_bytes, read_elements, write_elements,
 };
 use crate::whir::Preset;
 
-/// The kind of a merge.
-const KIND_MERGE: u8 = 1;
-
-/// Where a header has the kind, the number of children, the level and the flags.
+/// Where a header has the kind, the bundles, the number of children, the level and the flags.
 const KIND_AT: usize = 7;
+const BUNDLES_AT: usize = 8;
 const CHILDREN_AT: usize = 9;
 const LEVEL_AT: usize = 10;
 const FLAGS_AT: usize = 11;
@@ -24,74 +26,166 @@ const HEADER_FIXED: usize = MAGIC.len() + 8 + 2 + 4;
 
 /// Whether bytes are those of a merge, by what their header says of the kind.
 pub fn is_merge(bytes: &[u8]) -> bool {
-    bytes.get(KIND_AT) == Some(&KIND_MERGE)
+    bytes.get(KIND_AT) == Some(&Form::Merge.number())
 }
 
-/// Bytes of a merge at most.
+/// Whether bytes are those of a bundle, by what their header says of the kind.
+pub fn is_bundle(bytes: &[u8]) -> bool {
+    bytes.get(KIND_AT) == Some(&Form::Bundle.number())
+}
+
+/// Bytes of a merge or a bundle at most.
 pub fn bytes_max(preset: &Preset) -> usize {
     let numbers = slice_numbers(CHILDREN_MAX, SLICES).len();
-    HEADER_FIXED + numbers + elements_bytes(elements(preset, &[true; CHILDREN_MAX]))
+    let elements = merge_elements(preset, &[ChildKind::Merge; CHILDREN_MAX]);
+    HEADER_FIXED + numbers + elements_bytes(elements)
 }
 
-impl Merges<'_> {
-    /// Everything before the elements.
-    fn header(&self, preset: &Preset, level: u32, merged: &[bool]) -> Vec<u8> {
-        let numbers = slice_numbers(merged.len(), SLICES);
-        let bits = merged.iter().rev();
-        let flags = bits.fold(0, |flags, merged| flags << 1 | u8::from(*merged));
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend([
-            self.relation.id as u8,
-            preset.id as u8,
-            0,
-            KIND_MERGE,
-            0,
-            merged.len() as u8,
-            level as u8,
-            flags,
-        ]);
-        bytes.extend((numbers.len() as u16).to_le_bytes());
-        bytes.extend(numbers.iter().map(|number| *number as u8));
-        let len = elements_bytes(elements(preset, merged));
-        bytes.extend((len as u32).to_le_bytes());
-        bytes
-    }
+/// What a header says, beside what follows from it.
+struct Shape {
+    form: Form,
+    level: u32,
+    kinds: Vec<ChildKind>,
+}
 
-    /// The bytes of a proof.
-    pub fn to_bytes(&self, preset: &Preset, proof: &MergeProof) -> Vec<u8> {
-        let mut bytes = self.header(preset, proof.level, &proof.merged);
-        write_elements(&mut bytes, &proof.elements);
-        bytes
-    }
-
-    /// The proof of bytes.
-    ///
-    /// # Errors
-    /// [`DecodeError`] unless the bytes are the one form of a proof. Nothing is allocated before the
-    /// length is checked.
-    pub fn from_bytes(&self, preset: &Preset, bytes: &[u8]) -> Result<MergeProof, DecodeError> {
+impl Shape {
+    /// What bytes say that they are.
+    fn of(form: Form, bytes: &[u8]) -> Result<Shape, DecodeError> {
         let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
         let (got, max) = (usize::from(byte(CHILDREN_AT)), CHILDREN_MAX);
         if got == 0 || got > max {
             return Err(DecodeError::Children { got, max });
         }
-        let level = u32::from(byte(LEVEL_AT));
-        let merged: Vec<bool> = (0..got).map(|c| byte(FLAGS_AT) >> c & 1 == 1).collect();
-        let header = self.header(preset, level, &merged);
-        let count = elements(preset, &merged);
-        let want = header.len() + elements_bytes(count);
-        if bytes.len() != want {
-            return Err(DecodeError::Length {
-                got: bytes.len(),
-                want,
-            });
+        let bit = |at: usize, c: usize| byte(at) >> c & 1 == 1;
+        // What no bit of a kind says is written otherwise, and refused with the header.
+        let kind = |c: usize| match (bit(FLAGS_AT, c), form) {
+            (true, _) => ChildKind::Merge,
+            (false, Form::Merge) if bit(BUNDLES_AT, c) => ChildKind::Bundle,
+            (false, _) => ChildKind::Leaf,
+        };
+        Ok(Shape {
+            form,
+            level: u32::from(byte(LEVEL_AT)),
+            kinds: (0..got).map(kind).collect(),
+        })
+    }
+
+    /// For each child whether it is a merge.
+    fn merged(&self) -> Vec<bool> {
+        let merged = |kind: &ChildKind| *kind == ChildKind::Merge;
+        self.kinds.iter().map(merged).collect()
+    }
+
+    fn elements(&self, preset: &Preset) -> usize {
+        match self.form {
+            Form::Merge => merge_elements(preset, &self.kinds),
+            Form::Bundle => bundle_elements(preset, &self.merged()),
+        }
+    }
+}
+
+impl Merges<'_> {
+    /// Everything before the elements.
+    fn header(&self, preset: &Preset, shape: &Shape) -> Vec<u8> {
+        let numbers = slice_numbers(shape.kinds.len(), SLICES);
+        let bits = |of: ChildKind| {
+            let kinds = shape.kinds.iter().rev();
+            kinds.fold(0, |bits, kind| bits << 1 | u8::from(*kind == of))
+        };
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([
+            self.relation.id as u8,
+            preset.id as u8,
+            0,
+            shape.form.number(),
+            bits(ChildKind::Bundle),
+            shape.kinds.len() as u8,
+            shape.level as u8,
+            bits(ChildKind::Merge),
+        ]);
+        bytes.extend((numbers.len() as u16).to_le_bytes());
+        bytes.extend(numbers.iter().map(|number| *number as u8));
+        let len = elements_bytes(shape.elements(preset));
+        bytes.extend((len as u32).to_le_bytes());
+        bytes
+    }
+
+    fn write(&self, preset: &Preset, shape: &Shape, elements: &[Fp]) -> Vec<u8> {
+        let mut bytes = self.header(preset, shape);
+        write_elements(&mut bytes, elements);
+        bytes
+    }
+
+    /// Nothing is allocated before the length is checked.
+    fn read(
+        &self,
+        preset: &Preset,
+        form: Form,
+        bytes: &[u8],
+    ) -> Result<(Shape, Vec<Fp>), DecodeError> {
+        let shape = Shape::of(form, bytes)?;
+        let header = self.header(preset, &shape);
+        let count = shape.elements(preset);
+        let (got, want) = (bytes.len(), header.len() + elements_bytes(count));
+        if got != want {
+            return Err(DecodeError::Length { got, want });
         }
         let (head, body) = bytes.split_at(header.len());
         check_header(head, &header)?;
+        Ok((shape, read_elements(body, count)?))
+    }
+
+    /// The bytes of a merge.
+    pub fn to_bytes(&self, preset: &Preset, proof: &MergeProof) -> Vec<u8> {
+        let shape = Shape {
+            form: Form::Merge,
+            level: proof.level,
+            kinds: proof.kinds.clone(),
+        };
+        self.write(preset, &shape, &proof.elements)
+    }
+
+    /// The merge of bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`] unless the bytes are the one form of a merge.
+    pub fn from_bytes(&self, preset: &Preset, bytes: &[u8]) -> Result<MergeProof, DecodeError> {
+        let (shape, elements) = self.read(preset, Form::Merge, bytes)?;
         Ok(MergeProof {
-            level,
-            merged,
-            elements: read_elements(body, count)?,
+            level: shape.level,
+            kinds: shape.kinds,
+            elements,
+        })
+    }
+
+    /// The bytes of a bundle.
+    pub fn bundle_to_bytes(&self, preset: &Preset, proof: &BundleProof) -> Vec<u8> {
+        let kind = |merged: &bool| match merged {
+            true => ChildKind::Merge,
+            false => ChildKind::Leaf,
+        };
+        let shape = Shape {
+            form: Form::Bundle,
+            level: proof.level,
+            kinds: proof.merged.iter().map(kind).collect(),
+        };
+        self.write(preset, &shape, &proof.elements)
+    }
+
+    /// The bundle of bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`] unless the bytes are the one form of a bundle.
+    pub fn bundle_from_bytes(
+        &self,
+        preset: &Preset,
+        bytes: &[u8],
+    ) -> Result<BundleProof, DecodeError> {
+        let (shape, elements) = self.read(preset, Form::Bundle, bytes)?;
+        Ok(BundleProof {
+            level: shape.level,
+            merged: shape.merged(),
+            elements,
         })
     }
 }

@@ -31,8 +31,11 @@ pub(super) const PERMUTATIONS_LOG2: usize = ROWS_LOG2 + LANES_LOG2;
 pub(super) const PRODUCTS_LOG2: usize = 17;
 pub(super) const PARTS_LOG2: usize = 3;
 
-/// Coordinates of a row of the wiring: which circuit, which matrix, which row of it.
-pub(super) const WIRING_LOG2: usize = 1 + PARTS_LOG2 + PRODUCTS_LOG2;
+/// Coordinates of the number of a matrix: which circuit, which of its matrices.
+pub(super) const MATRIX_LOG2: usize = 2 + PARTS_LOG2;
+
+/// Coordinates of a row of the wiring: which matrix, which row of it.
+pub(super) const WIRING_LOG2: usize = MATRIX_LOG2 + PRODUCTS_LOG2;
 
 /// Coordinates of a child, as a group of permutations and as a block of slices: child c is c + 1.
 pub(super) const CHILD_LOG2: usize = 3;

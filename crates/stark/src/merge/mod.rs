@@ -7,33 +7,43 @@
 //! public polynomial, and whatever is left of public polynomials at each child is reduced to one point,
 //! so a merge of merges is as long, and as fast to verify, as a merge of leaves.
 //!
+//! A *bundle* verifies children that each have a statement of their own, of any slot, message and registry,
+//! and states the list of them; a merge whose child is a bundle keeps one entry, and so *splits* it.
+//!
 //! | module | what it holds |
 //! |---|---|
 //! | `layout` | where cells, inputs, outputs and slices lie |
-//! | `child` | the two circuits |
-//! | `wiring` | their matrices, built once |
-//! | `verifier` | the verifier of a merge, over any arithmetic |
+//! | `known` | what their verifiers know, and what they leave to check |
+//! | `child`, `split` | the circuits: of leaves and merges, of bundles |
+//! | `wiring`, `matrix` | their matrices, built once |
+//! | `verifier` | the verifier of a merge or bundle, over any arithmetic |
 //! | `weights` | claims on what is committed |
 //! | `residual` | reduction of what is left to one point |
 //! | `prover`, `rounds`, `opening`, `reduction` | the prover |
+//! | `bundle` | bundles |
 //! | `codec` | bytes |
 
+mod bundle;
 mod child;
 mod codec;
+mod known;
 mod layout;
+mod matrix;
 mod opening;
 mod prover;
 mod reduction;
 mod residual;
 mod rounds;
+mod split;
 #[cfg(test)]
 mod tests;
 mod verifier;
 mod weights;
 mod wiring;
 
+pub use bundle::{BundleProof, Entry};
 pub use child::LEAF_GROUPS_MAX;
-pub use codec::{bytes_max, is_merge};
+pub use codec::{bytes_max, is_bundle, is_merge};
 pub use layout::CHILDREN_MAX;
 
 use crate::arith::{DIGEST, Native};
@@ -49,12 +59,13 @@ use crate::relation::Relation;
 use crate::statement::{Statement, bitfield_words};
 use crate::whir::{self, Preset};
 use child::{Header, Told};
+use known::{Form, MergeKnown};
 use layout::{
     CELLS_LOG2, CHILD_LOG2, INPUTS, Inputs, KEY_LOG2, OUTPUTS, PRODUCTS_LOG2, REGISTRY_LOG2,
     SLICE_LOG2, SLICES, WIRING_LOG2, slice_numbers, units,
 };
 use prover::{Prover, Verified};
-use verifier::{MergeKnown, read_merge, row_widths};
+use verifier::{read_merge, row_widths};
 use wiring::{Wiring, setting};
 
 /// The numbers that the error of a merge follows from.
@@ -95,13 +106,31 @@ pub(crate) fn sizes() -> MergeSizes {
 /// Levels of merges at most: a merge of leaves is of level 1.
 pub const LEVEL_MAX: u32 = 4;
 
+/// What a child of a merge is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChildKind {
+    /// A proof of instances.
+    Leaf,
+    /// A merge.
+    Merge,
+    /// A bundle, of which the merge keeps one entry.
+    Bundle,
+}
+
+impl ChildKind {
+    /// The number of the circuit that verifies such children.
+    fn circuit(self) -> usize {
+        self as usize
+    }
+}
+
 /// A proof that proofs hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeProof {
     /// Its level, above that of each child.
     pub level: u32,
-    /// For each child whether that is a merge.
-    pub merged: Vec<bool>,
+    /// What each child is.
+    pub kinds: Vec<ChildKind>,
     /// What the prover says, in the order of the transcript, with the opened rows and paths.
     pub elements: Vec<Fp>,
 }
@@ -113,6 +142,15 @@ pub enum ChildProof<'a> {
     Leaf(&'a SuccinctProof),
     /// A merge, under [`Preset::MERGE`].
     Merge(&'a MergeProof),
+    /// A bundle, under [`Preset::MERGE`].
+    Bundle {
+        /// The bundle.
+        proof: &'a BundleProof,
+        /// All that it bundles.
+        entries: &'a [Entry<'a>],
+        /// Which of them is kept.
+        kept: usize,
+    },
 }
 
 impl ChildProof<'_> {
@@ -121,6 +159,39 @@ impl ChildProof<'_> {
         match self {
             ChildProof::Leaf(_) => 0,
             ChildProof::Merge(proof) => proof.level,
+            ChildProof::Bundle { proof, .. } => proof.level,
+        }
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> ChildKind {
+        match self {
+            ChildProof::Leaf(_) => ChildKind::Leaf,
+            ChildProof::Merge(_) => ChildKind::Merge,
+            ChildProof::Bundle { .. } => ChildKind::Bundle,
+        }
+    }
+
+    /// Whether the circuits have room for it.
+    fn check_size(&self) -> Result<(), ProveError> {
+        match self {
+            ChildProof::Leaf(SuccinctProof { groups, .. })
+                if !(1..=LEAF_GROUPS_MAX).contains(groups) =>
+            {
+                Err(ProveError::Capacity {
+                    what: "groups of instances in a proof to merge",
+                    got: *groups,
+                    max: LEAF_GROUPS_MAX,
+                })
+            }
+            ChildProof::Bundle { entries, kept, .. } if *kept >= entries.len() => {
+                Err(ProveError::Capacity {
+                    what: "entries before the one that is kept",
+                    got: *kept,
+                    max: entries.len().saturating_sub(1),
+                })
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -142,17 +213,37 @@ pub struct Merges<'a> {
     key: Digest,
 }
 
-/// Elements of F_p that a proof has, by which of its children are merges.
-pub fn elements(preset: &Preset, merged: &[bool]) -> usize {
-    let opening = whir::elements(preset, SLICE_LOG2, row_widths(merged.len(), SLICES));
-    let merges = merged.iter().filter(|merged| **merged).count();
-    let permutations = poseidon_gkr::sent(&units(merged.len()));
+/// Elements of F_p that a proof of so many proofs has, of which so many are no leaves.
+fn elements(preset: &Preset, form: Form, children: usize, wired: usize) -> usize {
+    let opening = whir::elements(preset, SLICE_LOG2, row_widths(children, SLICES));
+    let permutations = poseidon_gkr::sent(&units(children));
     let rows = 2 * (PRODUCTS_LOG2 + CHILD_LOG2) + 3;
-    let union = 1 + 2 * REGISTRY_LOG2 + merged.len() + 1;
-    let wiring = 1 + 2 * WIRING_LOG2 + 1 + merges + 2 * CELLS_LOG2 + 1;
-    let registry = 2 * (REGISTRY_LOG2 + KEY_LOG2) + 1;
-    let argued = merged.len() * OUTPUTS + 1 + permutations + rows + union;
+    let union = 1 + 2 * REGISTRY_LOG2 + children + 1;
+    let wiring = 1 + 2 * WIRING_LOG2 + 1 + wired + 2 * CELLS_LOG2 + 1;
+    let registry = match form {
+        Form::Merge => 2 * (REGISTRY_LOG2 + KEY_LOG2) + 1,
+        Form::Bundle => 0,
+    };
+    let argued = children * OUTPUTS + 1 + permutations + rows + union;
     opening + DEGREE * (argued + wiring + registry)
+}
+
+/// Elements of F_p that a merge of such children has.
+pub fn merge_elements(preset: &Preset, kinds: &[ChildKind]) -> usize {
+    let wired = kinds.iter().filter(|kind| **kind != ChildKind::Leaf);
+    elements(preset, Form::Merge, kinds.len(), wired.count())
+}
+
+/// Whether levels and numbers of children are possible.
+fn check_tree(level: u32, got: usize) -> Result<(), VerifyError> {
+    let max = CHILDREN_MAX;
+    if got == 0 || got > max {
+        return Err(VerifyError::ChildCount { got, max });
+    }
+    match (1..=LEVEL_MAX).contains(&level) {
+        true => Ok(()),
+        false => Err(VerifyError::Level),
+    }
 }
 
 impl<'a> Merges<'a> {
@@ -181,42 +272,42 @@ impl<'a> Merges<'a> {
         &self,
         statement: &Statement,
         publics: &[Fp],
-        merged: &[bool],
+        kinds: &[ChildKind],
     ) -> Result<MergeKnown<Fp>, VerifyError> {
-        let (got, max) = (merged.len(), CHILDREN_MAX);
-        if got == 0 || got > max {
-            return Err(VerifyError::ChildCount { got, max });
-        }
-        if statement.set != self.relation.id {
-            return Err(VerifyError::Set {
-                got: statement.set,
-                want: self.relation.id,
-            });
-        }
-        if statement.level == 0 || statement.level > LEVEL_MAX {
-            return Err(VerifyError::Level);
-        }
-        if statement.bitfield.len() != 1 << REGISTRY_LOG2 {
-            return Err(VerifyError::StatementSize {
-                got: statement.bitfield.len(),
-                want: 1 << REGISTRY_LOG2,
-            });
-        }
-        let flag = |flag: bool| Fp::new(u32::from(flag));
-        let at = |c: usize| merged.get(c).copied().unwrap_or_default();
+        check_tree(statement.level, kinds.len())?;
+        self.check_statement(statement)?;
+        let flags = |is: &dyn Fn(&ChildKind) -> bool| {
+            let flag = |c: usize| Fp::new(u32::from(kinds.get(c).is_some_and(is)));
+            (0..CHILDREN_MAX).map(flag).collect::<Vec<Fp>>()
+        };
         let mut inputs = vec![Fp::ONE];
-        inputs.extend(self.inputs(statement, publics));
+        inputs.extend(self.inputs(statement, publics, statement.level));
         Ok(MergeKnown {
+            form: Form::Merge,
             digest: statement.digest(),
-            used: (0..max).map(|c| flag(c < got)).collect(),
-            merged: (0..max).map(|c| flag(at(c))).collect(),
+            used: flags(&|_| true),
+            merged: flags(&|kind| *kind == ChildKind::Merge),
+            bundled: flags(&|kind| *kind == ChildKind::Bundle),
             key: self.key,
-            inputs,
+            inputs: vec![inputs],
         })
     }
 
-    /// The inputs of the children's circuits after the constant one.
-    fn inputs(&self, statement: &Statement, publics: &[Fp]) -> Vec<Fp> {
+    /// Whether a statement is one of this relation, over a registry of the right size.
+    fn check_statement(&self, statement: &Statement) -> Result<(), VerifyError> {
+        let (got, want) = (statement.set, self.relation.id);
+        if got != want {
+            return Err(VerifyError::Set { got, want });
+        }
+        let (got, want) = (statement.bitfield.len(), 1 << REGISTRY_LOG2);
+        match got == want {
+            true => Ok(()),
+            false => Err(VerifyError::StatementSize { got, want }),
+        }
+    }
+
+    /// The inputs of the children's circuits after the constant one, below a proof of a level.
+    fn inputs(&self, statement: &Statement, publics: &[Fp], level: u32) -> Vec<Fp> {
         let mut inputs = publics.to_vec();
         inputs.extend([
             Fp::new(statement.slot & 0xffff),
@@ -225,7 +316,7 @@ impl<'a> Merges<'a> {
         inputs.extend(&statement.message);
         inputs.extend(statement.registry);
         inputs.push(Fp::new(statement.committee));
-        inputs.push(Fp::new(statement.level));
+        inputs.push(Fp::new(level));
         inputs.extend(self.key);
         let at = Inputs {
             publics: publics.len(),
@@ -249,9 +340,8 @@ impl<'a> Merges<'a> {
         (statement, publics): (&Statement, &[Fp]),
         children: &[Child<'_>],
     ) -> Result<MergeProof, ProveError> {
-        let merged = |child: &Child<'_>| matches!(child.proof, ChildProof::Merge(_));
-        let merged: Vec<bool> = children.iter().map(merged).collect();
-        let known = self.known(statement, publics, &merged)?;
+        let kinds: Vec<ChildKind> = children.iter().map(|child| child.proof.kind()).collect();
+        let known = self.known(statement, publics, &kinds)?;
         for child in children {
             if child.bitfield.len() != statement.bitfield.len() {
                 return Err(ProveError::Statement(VerifyError::StatementSize {
@@ -259,15 +349,7 @@ impl<'a> Merges<'a> {
                     want: statement.bitfield.len(),
                 }));
             }
-            if let ChildProof::Leaf(SuccinctProof { groups, .. }) = child.proof
-                && !(1..=LEAF_GROUPS_MAX).contains(groups)
-            {
-                return Err(ProveError::Capacity {
-                    what: "groups of instances in a proof to merge",
-                    got: *groups,
-                    max: LEAF_GROUPS_MAX,
-                });
-            }
+            child.proof.check_size()?;
             if child.proof.level() >= statement.level {
                 return Err(ProveError::Statement(VerifyError::Level));
             }
@@ -278,11 +360,11 @@ impl<'a> Merges<'a> {
             return Err(ProveError::Statement(VerifyError::Children));
         }
         let verified = self.told((statement, publics), children);
-        let prover = self.prover(exec, registry, known);
+        let prover = self.prover(exec, Some(registry), known);
         let elements = prover.prove(preset, &verified, &statement.bitfield)?;
         Ok(MergeProof {
             level: statement.level,
-            merged,
+            kinds,
             elements,
         })
     }
@@ -290,7 +372,7 @@ impl<'a> Merges<'a> {
     fn prover<'b>(
         &'b self,
         exec: Exec<'b>,
-        registry: &'b Registry,
+        registry: Option<&'b Registry>,
         known: MergeKnown<Fp>,
     ) -> Prover<'b> {
         Prover {
@@ -302,35 +384,46 @@ impl<'a> Merges<'a> {
         }
     }
 
-    /// What the circuits are told of children.
+    /// What the circuits are told of the children of a merge.
     fn told(
         &self,
         (statement, publics): (&Statement, &[Fp]),
         children: &[Child<'_>],
     ) -> Vec<Verified> {
-        let inputs = self.inputs(statement, publics);
-        let told = |child: &Child<'_>| {
-            let (header, elements) = match child.proof {
-                ChildProof::Leaf(proof) => {
-                    let groups = proof.groups;
-                    (Header::Leaf { groups }, &proof.elements)
-                }
-                ChildProof::Merge(proof) => {
-                    let (level, merged) = (proof.level, proof.merged.clone());
-                    (Header::Merged { level, merged }, &proof.elements)
-                }
-            };
-            Verified {
-                told: Told {
-                    inputs: inputs.clone(),
-                    words: bitfield_words(child.bitfield),
-                    header,
-                },
-                elements: elements.clone(),
-                bits: child.bitfield.to_vec(),
+        let inputs = self.inputs(statement, publics, statement.level);
+        let told = |child: &Child<'_>| self.told_one(inputs.clone(), child);
+        children.iter().map(told).collect()
+    }
+
+    /// What the circuit of a child with these inputs is told.
+    fn told_one(&self, inputs: Vec<Fp>, child: &Child<'_>) -> Verified {
+        let (header, elements) = match child.proof {
+            ChildProof::Leaf(proof) => {
+                let groups = proof.groups;
+                (Header::Leaf { groups }, &proof.elements)
+            }
+            ChildProof::Merge(proof) => {
+                let (level, kinds) = (proof.level, proof.kinds.clone());
+                (Header::Merged { level, kinds }, &proof.elements)
+            }
+            ChildProof::Bundle {
+                proof,
+                entries,
+                kept,
+            } => {
+                let bundled = self.bundled(proof, entries, kept);
+                (Header::Bundled(bundled), &proof.elements)
             }
         };
-        children.iter().map(told).collect()
+        Verified {
+            told: Told {
+                inputs,
+                words: bitfield_words(child.bitfield),
+                header,
+            },
+            elements: elements.clone(),
+            bits: child.bitfield.to_vec(),
+        }
     }
 
     /// Verifies a proof of a statement.
@@ -345,32 +438,18 @@ impl<'a> Merges<'a> {
         (statement, publics): (&Statement, &[Fp]),
         proof: &MergeProof,
     ) -> Result<(), VerifyError> {
-        let known = self.known(statement, publics, &proof.merged)?;
+        let known = self.known(statement, publics, &proof.kinds)?;
         if statement.level != proof.level {
             return Err(VerifyError::Level);
         }
-        let want = elements(preset, &proof.merged);
-        if proof.elements.len() != want {
-            return Err(VerifyError::Length {
-                want,
-                got: proof.elements.len(),
-            });
-        }
+        check_length(&proof.elements, merge_elements(preset, &proof.kinds))?;
         crate::proof::check_bitfield(registry, &statement.bitfield)?;
-        let numbers = slice_numbers(proof.merged.len(), SLICES);
+        let numbers = slice_numbers(proof.kinds.len(), SLICES);
         let arith = Native::on(exec.backend(), &proof.elements);
         let opened = (preset, &numbers[..]);
         let (channel, outputs) = read_merge(arith, self.relation.id, opened, &known)?;
         channel.arith.finish()?;
-        let (row, column) = outputs.registry_at.split_at(REGISTRY_LOG2);
-        let (row, columns) = (PublicPoint::new(row), eq_table(Ext::ONE, column));
-        let values = columns
-            .iter()
-            .enumerate()
-            .map(|(k, weight)| *weight * row.value(exec, registry.column(k)));
-        if values.sum::<Ext>() != outputs.registry {
-            return Err(VerifyError::Registry);
-        }
+        check_registry(exec, registry, &outputs.registry_at, outputs.registry)?;
         let bits = crate::proof::bits(&statement.bitfield);
         if PublicPoint::new(&outputs.bitfield_at).value(exec, &bits) != outputs.bitfield {
             return Err(VerifyError::Bitfield);
@@ -380,5 +459,32 @@ impl<'a> Merges<'a> {
             true => Ok(()),
             false => Err(VerifyError::Wiring),
         }
+    }
+}
+
+/// Whether a proof has as many elements as it should.
+fn check_length(elements: &[Fp], want: usize) -> Result<(), VerifyError> {
+    match elements.len() {
+        got if got == want => Ok(()),
+        got => Err(VerifyError::Length { want, got }),
+    }
+}
+
+/// Whether a registry has a value at a point of rows and columns.
+fn check_registry(
+    exec: Exec<'_>,
+    registry: &Registry,
+    point: &[Ext],
+    want: Ext,
+) -> Result<(), VerifyError> {
+    let (row, column) = point.split_at(REGISTRY_LOG2);
+    let (row, columns) = (PublicPoint::new(row), eq_table(Ext::ONE, column));
+    let values = columns
+        .iter()
+        .enumerate()
+        .map(|(k, weight)| *weight * row.value(exec, registry.column(k)));
+    match values.sum::<Ext>() == want {
+        true => Ok(()),
+        false => Err(VerifyError::Registry),
     }
 }

@@ -1,6 +1,8 @@
 //! The prover of a merge.
 
+use super::ChildKind;
 use super::child::{Header, Told};
+use super::known::{MergeKnown, parameters};
 use super::layout::{
     CHILD_LOG2, COLUMN_SLICES, LANES_LOG2, OUTPUTS, PLACES_LOG2, REGISTRY_LOG2, ROWS_LOG2,
     SLICE_LOG2, SLICES, WORDS_LOG2, cell, output, slice_numbers, units,
@@ -8,7 +10,7 @@ use super::layout::{
 use super::opening::open_blocks;
 use super::residual::wiring_weights;
 use super::rounds::union;
-use super::verifier::{MergeKnown, header, parameters, read_argued};
+use super::verifier::read_argued;
 use super::weights::Column;
 use super::wiring::Wiring;
 use crate::arith::{DIGEST, Native};
@@ -48,7 +50,8 @@ pub(super) struct Prover<'a> {
     pub(super) exec: Exec<'a>,
     pub(super) wiring: &'a Wiring,
     pub(super) setting: super::child::Setting<'a>,
-    pub(super) registry: &'a Registry,
+    /// The registry of a merge; what a bundle leaves of registries is not reduced.
+    pub(super) registry: Option<&'a Registry>,
     pub(super) known: MergeKnown<Fp>,
 }
 
@@ -56,8 +59,9 @@ impl Header {
     /// The circuit that verifies such proofs.
     pub(super) fn circuit(&self) -> usize {
         match self {
-            Header::Leaf { .. } => 0,
-            Header::Merged { .. } => 1,
+            Header::Leaf { .. } => ChildKind::Leaf.circuit(),
+            Header::Merged { .. } => ChildKind::Merge.circuit(),
+            Header::Bundled(_) => ChildKind::Bundle.circuit(),
         }
     }
 }
@@ -118,10 +122,14 @@ impl Prover<'_> {
         let columns = columns(children, bitfield);
         let slices = slices(&columns, &witness);
         let numbers = slice_numbers(witness.len(), SLICES);
-        let mut sender = Sender::new(parameters(self.setting.relation.id, preset.id));
+        let mut sender = Sender::new(parameters(
+            self.setting.relation.id,
+            preset.id,
+            self.known.form,
+        ));
         sender.absorb(&self.known.key);
         sender.absorb(&self.known.digest);
-        sender.absorb(&header(&self.known.used, &self.known.merged, |x| x));
+        sender.absorb(&self.known.header(|x| x));
         let committer = Committer::new(&mut sender, exec, preset, SLICE_LOG2, &slices, &numbers)?;
         self.argue(&mut sender, &trace, &witness, &columns, bitfield)?;
         exec.step("own reading")?;
@@ -154,8 +162,10 @@ impl Prover<'_> {
         };
         let weights = wiring_weights(&Native::new(&[]), &self.known, &claims, &remaining);
         self.reduce_wiring(&mut sender, &weights, &outputs)?;
-        exec.step("registry")?;
-        self.reduce_registry(&mut sender, &outputs)?;
+        if let Some(registry) = self.registry {
+            exec.step("registry")?;
+            self.reduce_registry(&mut sender, registry, &outputs)?;
+        }
         Ok(sender.finish())
     }
 

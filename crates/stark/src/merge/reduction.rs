@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::layout::{CELLS_LOG2, KEY_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2};
+use super::known::Outputs;
+use super::layout::{CELLS_LOG2, KEY_LOG2, MATRIX_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, WIRING_LOG2};
 use super::prover::Prover;
 use super::residual::{CIRCUITS, WiringWeights, row_weights};
-use super::verifier::Outputs;
-use super::wiring::{MATRICES, number};
+use super::wiring::{MATRICES, used_cells};
 use crate::exec::{Exec, Stopped};
 use crate::extension::{DEGREE, Ext};
 use crate::field::Fp;
 use crate::multilinear::{eq_table, powers};
+use crate::proof::Registry;
 use crate::sumcheck::prove_product_round;
 use crate::transcript::Sender;
 use crate::vector::{Planes, eq_planes};
@@ -27,27 +28,23 @@ impl Prover<'_> {
     ) -> Result<(), Stopped> {
         let exec = self.exec;
         let own = self.own_blocks(weights)?;
-        let wired = own.sum(exec)?;
-        sender.send(&[wired]);
+        let own_sum = own.sum(exec)?;
+        sender.send(&[own_sum]);
         let eta = sender.challenge();
         let etas = powers(eta, eta, outputs.len());
-        let merged = |c: &usize| self.known.merged[*c] == Fp::ONE;
-        let merges: Vec<usize> = (0..outputs.len()).filter(merged).collect();
+        let wired = self.known.wired();
+        let merges: Vec<usize> = (0..outputs.len())
+            .filter(|c| wired[*c] == Fp::ONE)
+            .collect();
         let mut sums = vec![(Ext::ONE, own)];
-        let mut claim = wired;
+        let mut claim = own_sum;
         for c in &merges {
             let child = &outputs[*c];
             claim += etas[*c] * child.wiring;
             let blocks = self.point_blocks(&child.wiring_row, &child.wiring_cell)?;
             sums.push((etas[*c], blocks));
         }
-        let row = product_rounds(
-            sender,
-            exec,
-            claim,
-            &mut sums,
-            1 + PARTS_LOG2 + PRODUCTS_LOG2,
-        )?;
+        let row = product_rounds(sender, exec, claim, &mut sums, WIRING_LOG2)?;
         // The blocks hold the matrices as values, and their weights.
         let values: Vec<Ext> = sums.iter().map(|(_, blocks)| blocks.last()[0]).collect();
         sender.send(&values[..1]);
@@ -71,7 +68,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// Sends values of children that are merges; those of others are absorbed as zeros.
+    /// Sends values of children that are no leaves; those of others are absorbed as zeros.
     fn send_of_merges(&self, sender: &mut Sender, merges: &[usize], values: &[Ext]) {
         for c in 0..self.known.merged.len() {
             match merges.iter().position(|merge| *merge == c) {
@@ -83,36 +80,34 @@ impl Prover<'_> {
 
     /// What the opening leaves: matrices at its cells, with the weights of rows.
     fn own_blocks(&self, weights: &WiringWeights<Ext>) -> Result<Blocks, Stopped> {
-        let cells = eq_planes(self.exec, Ext::ONE, &weights.cell).list();
+        let rows = self
+            .wiring
+            .rows(self.exec, &used_cells(self.exec, &weights.cell))?;
         let of_rows = self.exec.try_map(MATRICES, |m| {
             let of_matrix = weights.parts.iter().filter(|part| part.matrix == m);
             let terms = of_matrix.map(|part| (part.factors, row_weights(&part.part)));
             terms.collect::<Vec<_>>()
         })?;
         // A circuit that no child has weighs nothing, and has values all the same.
-        let blocks = self.exec.try_map(CIRCUITS * MATRICES, |i| {
+        let all = self.exec.try_map(CIRCUITS * MATRICES, |i| {
             let (circuit, m) = (i / MATRICES, i % MATRICES);
-            let rows = self.wiring.rows(circuit, m, &cells);
             let mut weights = vec![Ext::ZERO; 1 << PRODUCTS_LOG2];
             for (factors, of_part) in &of_rows[m] {
                 let terms = weights.iter_mut().zip(of_part);
                 terms.for_each(|(w, x)| *w += factors[circuit] * *x);
             }
-            (number(circuit, m), [rows, Planes::from_exts(&weights)])
+            Planes::from_exts(&weights)
         })?;
-        Ok(Blocks::new(1 + PARTS_LOG2, blocks.into_iter().collect()))
+        let blocks = rows.into_iter().zip(all);
+        let blocks = blocks.map(|((number, rows), weights)| (number, [rows, weights]));
+        Ok(Blocks::new(MATRIX_LOG2, blocks.collect()))
     }
 
     /// All matrices at a point of cells, with eq of a point of rows.
     fn point_blocks(&self, row: &[Ext], cell: &[Ext]) -> Result<Blocks, Stopped> {
-        let (of_matrix, of_row) = row.split_at(1 + PARTS_LOG2);
+        let (of_matrix, of_row) = row.split_at(MATRIX_LOG2);
         let matrices = eq_table(Ext::ONE, of_matrix);
-        let cells = eq_planes(self.exec, Ext::ONE, cell).list();
-        let values = self.exec.try_map(CIRCUITS * MATRICES, |i| {
-            let (circuit, m) = (i / MATRICES, i % MATRICES);
-            let rows = self.wiring.rows(circuit, m, &cells);
-            (number(circuit, m), rows)
-        })?;
+        let values = self.wiring.rows(self.exec, &used_cells(self.exec, cell))?;
         let weights = (matrices, eq_planes(self.exec, Ext::ONE, of_row));
         let coordinates = of_matrix.len();
         Blocks::of_outer(
@@ -127,6 +122,7 @@ impl Prover<'_> {
     pub(super) fn reduce_registry(
         &self,
         sender: &mut Sender,
+        registry: &Registry,
         outputs: &[Outputs<Ext>],
     ) -> Result<(), Stopped> {
         let eta = sender.challenge();
@@ -139,7 +135,7 @@ impl Prover<'_> {
             claim += *eta * child.registry;
             weights.add_assign(&eq_planes(self.exec, *eta, &child.registry_at));
         }
-        let rows = (0..1 << REGISTRY_LOG2).flat_map(|row| self.registry.row(row));
+        let rows = (0..1 << REGISTRY_LOG2).flat_map(|row| registry.row(row));
         let values = Planes::from_base(&rows.collect::<Vec<Fp>>());
         let pair = BTreeMap::from([(0, [values, weights])]);
         let mut sums = vec![(Ext::ONE, Blocks::new(0, pair))];

@@ -2,16 +2,17 @@
 //! its own, each reduced to one.
 //!
 //! The wiring of the circuits is one multilinear polynomial 𝓜(row, cell), whose rows are numbered by
-//! circuit, matrix and row. The opening leaves Σ_row W(row)·𝓜(row, ζ), and each child that is a merge leaves
+//! circuit, matrix and row. The opening leaves Σ_row W(row)·𝓜(row, ζ), and each child that is no leaf leaves
 //! a value at a point (row, cell). A sumcheck over rows takes all of them to one row, one over cells to
 //! one cell (sums of claims at different points, as in Lund et al. and in later folding schemes). The
 //! registry's points are reduced by one sumcheck. Only who verifies a root evaluates the polynomials.
 
+use super::known::{MergeKnown, Outputs};
 use super::layout::{
-    CELLS_LOG2, CHILD_LOG2, KEY_LOG2, LANES_LOG2, PARTS_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2,
-    ROWS_LOG2, WIRING_LOG2,
+    CELLS_LOG2, CHILD_LOG2, KEY_LOG2, LANES_LOG2, MATRIX_LOG2, PARTS_LOG2, PRODUCTS_LOG2,
+    REGISTRY_LOG2, ROWS_LOG2, WIRING_LOG2,
 };
-use super::verifier::{MergeKnown, Outputs, sum};
+use super::verifier::sum;
 use super::weights::{Claims, Part};
 use crate::arith::Arith;
 use crate::error::VerifyError;
@@ -24,8 +25,8 @@ use crate::whir::Remaining;
 /// Degree of all rounds.
 const ROUND_DEGREE: usize = 2;
 
-/// The circuits: that of leaves, that of merges.
-pub(super) const CIRCUITS: usize = 2;
+/// The circuits: that of leaves, that of merges, that of bundles.
+pub(super) const CIRCUITS: usize = 3;
 
 /// Where a part lies among the matrices of a circuit.
 pub(super) fn matrix<E>(part: &Part<E>) -> Option<usize> {
@@ -67,15 +68,15 @@ pub(super) fn wiring_weights<A: Arith>(
         };
         let all = groups.iter().zip(&children[1..]).map(|(g, e)| *g * *e);
         let all: Vec<A::Ext> = all.collect();
-        let merged = all
-            .iter()
-            .zip(&known.merged)
-            .map(|(x, merged)| *x * *merged);
-        let merged = sum(arith, merged);
-        let leaves = sum(arith, all.iter().copied()) - merged;
+        let of_kind = |flags: &[A::Base]| {
+            let terms = all.iter().zip(flags);
+            sum(arith, terms.map(|(x, flag)| *x * *flag))
+        };
+        let [merged, bundled] = [of_kind(&known.merged), of_kind(&known.bundled)];
+        let leaves = sum(arith, all.iter().copied()) - merged - bundled;
         parts.push(WiringPart {
             matrix,
-            factors: [factor * leaves, factor * merged],
+            factors: [leaves, merged, bundled].map(|of_kind| factor * of_kind),
             part: part.clone(),
         });
     }
@@ -89,7 +90,7 @@ impl<E: crate::multilinear::Scalar> WiringWeights<E> {
     /// The weights' multilinear extension at a point of rows.
     fn at<A: Arith<Ext = E>>(&self, arith: &A, point: &[E]) -> E {
         let one = arith.ext(Ext::ONE);
-        let (number, row) = point.split_at(1 + PARTS_LOG2);
+        let (number, row) = point.split_at(MATRIX_LOG2);
         let numbers = eq_table(one, number);
         let terms = self.parts.iter().map(|part| {
             let coefficients = part.factors.iter().enumerate();
@@ -137,14 +138,14 @@ fn row_weight<A: Arith>(arith: &A, part: &Part<A::Ext>, row: &[A::Ext]) -> A::Ex
     }
 }
 
-/// What is claimed of the wiring, with the factors of the claims of children that are merges.
+/// What is claimed of the wiring, with the factors of the claims of children that leave one.
 pub(super) struct WiringClaims<'a, A: Arith> {
-    merged: &'a [A::Base],
+    wired: Vec<A::Base>,
     children: &'a [Outputs<A::Ext>],
 }
 
 /// A point of rows, a point of cells, and a value.
-type WiringAt<E> = (Vec<E>, Vec<E>, E);
+pub(super) type WiringAt<E> = (Vec<E>, Vec<E>, E);
 
 impl<'a, A: Arith> WiringClaims<'a, A> {
     pub(super) fn new(
@@ -152,7 +153,7 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
         children: &'a [Outputs<A::Ext>],
     ) -> WiringClaims<'a, A> {
         WiringClaims {
-            merged: &known.merged,
+            wired: known.wired(),
             children,
         }
     }
@@ -160,8 +161,8 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
     /// Factors of the children's claims: powers of a challenge, zero where there is none.
     fn factors(&self, challenge: A::Ext) -> Vec<A::Ext> {
         let factors = powers(challenge, challenge, self.children.len());
-        let factors = factors.iter().zip(self.merged);
-        factors.map(|(factor, merged)| *factor * *merged).collect()
+        let factors = factors.iter().zip(&self.wired);
+        factors.map(|(factor, wired)| *factor * *wired).collect()
     }
 
     /// Reads both sumchecks.
@@ -181,8 +182,8 @@ impl<'a, A: Arith> WiringClaims<'a, A> {
         let (claim, row) = read_rounds(channel, claim, WIRING_LOG2)?;
         let own = channel.read_one()?;
         let mut of_children = Vec::with_capacity(self.children.len());
-        for merged in self.merged {
-            of_children.push(channel.read_where(*merged, 1)?[0]);
+        for wired in &self.wired {
+            of_children.push(channel.read_where(*wired, 1)?[0]);
         }
         let arith = &mut channel.arith;
         let one = arith.ext(Ext::ONE);

@@ -18,15 +18,10 @@ impl Prover<'_> {
         let point = sender.challenges(PRODUCTS_LOG2 + CHILD_LOG2);
         let (rows, child) = point.split_at(PRODUCTS_LOG2);
         let children = eq_table(Ext::ONE, child);
-        let tables = exec.try_map(witness.len() * 3, |i| {
-            let child = &witness[i / 3];
-            self.wiring
-                .base_rows(child.circuit, 2 + i % 3, &child.cells)
+        let mut tables = exec.try_map(witness.len(), |c| {
+            let child = &witness[c];
+            self.wiring.products(exec, child.circuit, &child.cells)
         })?;
-        let mut tables: Vec<[Planes; 3]> = tables
-            .chunks_exact(3)
-            .map(|three| [three[0].clone(), three[1].clone(), three[2].clone()])
-            .collect();
         for round in 0..PRODUCTS_LOG2 {
             let weights = eq_planes(exec, Ext::ONE, &rows[round + 1..]);
             let backend = exec.backend_for(weights.len());

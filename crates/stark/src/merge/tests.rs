@@ -1,5 +1,7 @@
 //! Merges of small leaves: trees, statements, and provers that lie.
 
+mod bundle;
+
 use std::sync::LazyLock;
 
 use super::prover::Child as ChildWitness;
@@ -41,7 +43,7 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
         leaves,
         merge: MergeProof {
             level: 1,
-            merged: Vec::new(),
+            kinds: Vec::new(),
             elements: Vec::new(),
         },
     };
@@ -63,7 +65,8 @@ fn statement(example: &Example, bits: std::ops::Range<usize>, level: u32) -> Sta
 fn leaf(example: &Example, members: std::ops::Range<usize>) -> Leaf {
     let statement = statement(example, members.clone(), 0);
     let (chains, openings) = (&example.chains, &example.openings[members]);
-    let witness = chains.witness(exec(), SLOT, &MESSAGE, openings).unwrap();
+    let slot = statement.slot;
+    let witness = chains.witness(exec(), slot, &MESSAGE, openings).unwrap();
     let public = chains.public(&statement, &example.registry);
     let relation = chains.relation();
     let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &witness).unwrap();
@@ -71,6 +74,13 @@ fn leaf(example: &Example, members: std::ops::Range<usize>) -> Leaf {
 }
 
 impl Setup {
+    /// The prover of a merge of such children.
+    fn prover_of(&self, statement: &Statement, kinds: &[ChildKind]) -> Prover<'_> {
+        let known = self.merges.known(statement, &self.publics, kinds);
+        let registry = Some(&self.example.registry);
+        self.merges.prover(exec(), registry, known.unwrap())
+    }
+
     fn statement(&self, bits: std::ops::Range<usize>, level: u32) -> Statement {
         statement(&self.example, bits, level)
     }
@@ -101,15 +111,8 @@ impl Setup {
         lie: impl FnOnce(&mut [ChildWitness], &mut [Verified]),
     ) -> Result<(), VerifyError> {
         let spoken = (statement, &self.publics[..]);
-        let merged: Vec<bool> = children
-            .iter()
-            .map(|child| child.proof.level() > 0)
-            .collect();
-        let known = self
-            .merges
-            .known(statement, &self.publics, &merged)
-            .unwrap();
-        let prover = self.merges.prover(exec(), &self.example.registry, known);
+        let kinds: Vec<ChildKind> = children.iter().map(|child| child.proof.kind()).collect();
+        let prover = self.prover_of(statement, &kinds);
         let mut told = self.merges.told(spoken, children);
         let mut witness = prover.witnesses(&told).unwrap();
         lie(&mut witness, &mut told);
@@ -124,7 +127,7 @@ impl Setup {
             statement,
             &MergeProof {
                 level,
-                merged,
+                kinds,
                 elements,
             },
         )
@@ -182,10 +185,7 @@ fn levels_ascend_from_one() {
     let statement = setup.statement(0..6, 2);
     let below = setup.statement(0..6, 1);
     let spoken = (&statement, &setup.publics[..]);
-    let known = setup.merges.known(&statement, &setup.publics, &[true]);
-    let prover = setup
-        .merges
-        .prover(exec(), &setup.example.registry, known.unwrap());
+    let prover = setup.prover_of(&statement, &[ChildKind::Merge]);
     for level in [0, 2, 3, crate::field::P - 1] {
         let labelled = MergeProof {
             level,
@@ -246,7 +246,7 @@ fn a_merge_is_of_one_statement_only() {
     assert!(setup.verify(&statement, &relabelled).is_err());
     let statement = setup.statement(0..6, 1);
     let kinds = MergeProof {
-        merged: vec![true, false],
+        kinds: vec![ChildKind::Merge, ChildKind::Leaf],
         ..setup.merge.clone()
     };
     let refused = setup.verify(&statement, &kinds);
@@ -387,19 +387,17 @@ fn a_witness_that_was_changed_proves_nothing() {
 #[test]
 fn no_cell_of_a_child_is_free() {
     let setup = &*SETUP;
-    let statement = setup.statement(0..6, 2);
+    let statement = setup.statement(0..6, 3);
     let below = setup.statement(0..6, 1);
+    let bundle = &*bundle::BUNDLE;
+    let entries = bundle.entries();
     let children = [
         leaf_child(&setup.leaves[0]),
         merge_child(&setup.merge, &below),
+        bundle.child(&entries, 2),
     ];
     let spoken = (&statement, &setup.publics[..]);
-    let merged = [false, true];
-    let known = setup
-        .merges
-        .known(&statement, &setup.publics, &merged)
-        .unwrap();
-    let prover = setup.merges.prover(exec(), &setup.example.registry, known);
+    let prover = setup.prover_of(&statement, &children.map(|child| child.proof.kind()));
     let witness = prover
         .witnesses(&setup.merges.told(spoken, &children))
         .unwrap();
@@ -490,19 +488,17 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
     let count = std::env::var("MUTATIONS")
         .ok()
         .and_then(|count| count.parse().ok());
-    let statement = setup.statement(0..6, 2);
+    let statement = setup.statement(0..6, 3);
     let below = setup.statement(0..6, 1);
     let spoken = (&statement, &setup.publics[..]);
-    let known = setup
-        .merges
-        .known(&statement, &setup.publics, &[false])
-        .unwrap();
-    let prover = setup.merges.prover(exec(), &setup.example.registry, known);
+    let prover = setup.prover_of(&statement, &[ChildKind::Leaf]);
+    let bundle = &*bundle::BUNDLE;
+    let entries = bundle.entries();
     let mut random = Random::new(17);
     let mut refused = 0;
     for i in 0..count.unwrap_or(60) {
         let (index, delta) = (random.fp().canonical() as usize, random.fp());
-        let (circuit, native) = match i % 2 {
+        let (circuit, native) = match i % 3 {
             0 => {
                 let (mut leaf, bitfield) = setup.leaves[0].clone();
                 let at = index % leaf.elements.len();
@@ -522,6 +518,15 @@ fn circuits_and_verifiers_agree_on_mutated_proofs() {
                     circuit,
                     verify_succinct_on(exec(), relation, preset, &public, &leaf),
                 )
+            }
+            1 => {
+                let mut other = bundle.proof.clone();
+                let at = index % other.elements.len();
+                other.elements[at] += delta;
+                let kept = bundle::child_of(&other, &entries, 2);
+                let told = setup.merges.told(spoken, &[kept]);
+                let circuit = prover.witness(&told[0]).map(|_| ());
+                (circuit, bundle.verify(&other))
             }
             _ => {
                 let mut merge = setup.merge.clone();

@@ -1,16 +1,16 @@
 //! The verifier of a merge over any arithmetic: from a proof to values of what is public.
 
+use super::known::{BundleOutputs, Form, MergeKnown, Outputs, parameters};
 use super::layout::{
-    CELLS_LOG2, CHILD_LOG2, CHILDREN_MAX, COLUMN_SLICES, FIXED_ROWS, INPUT_ROWS, KEY_LOG2,
-    LANES_LOG2, OUTPUTS, PERMUTATIONS_LOG2, PLACES_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, ROWS_LOG2,
-    SLICE_LOG2, WIRING_LOG2, WORD_LOG2, WORD_ROWS, WORDS_LOG2, coordinates, fixed_column, units,
+    CHILD_LOG2, CHILDREN_MAX, COLUMN_SLICES, FIXED_ROWS, INPUT_ROWS, LANES_LOG2, OUTPUTS,
+    PERMUTATIONS_LOG2, PLACES_LOG2, PRODUCTS_LOG2, REGISTRY_LOG2, ROWS_LOG2, SLICE_LOG2, WORD_LOG2,
+    WORD_ROWS, WORDS_LOG2, coordinates, fixed_column, units,
 };
-use super::residual::{RegistryClaims, WiringClaims, wiring_weights};
+use super::residual::{RegistryClaims, WiringAt, WiringClaims, wiring_weights};
 use super::weights::{Claim, Claims, Column, Part};
 use crate::arith::{Arith, DIGEST};
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
-use crate::field::Fp;
 use crate::multilinear::{eq_table, powers};
 use crate::poseidon::{WIDTH_16, Width};
 use crate::poseidon_gkr::skip::{ROWS, lagrange};
@@ -22,97 +22,9 @@ use crate::whir::{self, Commitment, Preset};
 /// Degree of a round of the rows and of the union.
 const ROUND_DEGREE: usize = 2;
 
-/// The kind of a proof that unites proofs.
-const KIND_MERGE: u32 = 1;
-
-/// What the verifier of a merge knows.
-#[derive(Clone, Debug)]
-pub(super) struct MergeKnown<B> {
-    /// The digest of the statement.
-    pub(super) digest: [B; DIGEST],
-    /// For each child that there is room for: 1 if it is there, 0 if not; those that are come first.
-    pub(super) used: Vec<B>,
-    /// For each child: 1 if it is a merge, 0 if not.
-    pub(super) merged: Vec<B>,
-    /// The digest of the circuits.
-    pub(super) key: [B; DIGEST],
-    /// The inputs of the children's circuits: the same for all.
-    pub(super) inputs: Vec<B>,
-}
-
-/// What a proof leaves to check, as public values of a circuit: each a point and a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a public value that is not checked proves nothing"]
-pub(super) struct Outputs<E> {
-    /// A point of the registry: of its rows, then of its columns.
-    pub(super) registry_at: Vec<E>,
-    pub(super) registry: E,
-    /// A point of the bitfield.
-    pub(super) bitfield_at: Vec<E>,
-    pub(super) bitfield: E,
-    /// A point of the wiring: of its rows, and of cells.
-    pub(super) wiring_row: Vec<E>,
-    pub(super) wiring_cell: Vec<E>,
-    pub(super) wiring: E,
-}
-
-impl<E: Copy> Outputs<E> {
-    /// All elements in order.
-    pub(super) fn list(&self, zero: E) -> Vec<E> {
-        let mut list = self.registry_at.clone();
-        list.push(self.registry);
-        list.extend(&self.bitfield_at);
-        list.push(self.bitfield);
-        list.extend(&self.wiring_row);
-        list.extend(&self.wiring_cell);
-        list.push(self.wiring);
-        list.resize(OUTPUTS, zero);
-        list
-    }
-
-    /// The outputs from as many elements as there are.
-    pub(super) fn of_list(list: &[E]) -> Outputs<E> {
-        let (registry, rest) = list.split_at(REGISTRY_LOG2 + KEY_LOG2 + 1);
-        let (bitfield, wiring) = rest.split_at(REGISTRY_LOG2 + 1);
-        Outputs {
-            registry_at: registry[..registry.len() - 1].to_vec(),
-            registry: registry[registry.len() - 1],
-            bitfield_at: bitfield[..REGISTRY_LOG2].to_vec(),
-            bitfield: bitfield[REGISTRY_LOG2],
-            wiring_row: wiring[..WIRING_LOG2].to_vec(),
-            wiring_cell: wiring[WIRING_LOG2..][..CELLS_LOG2].to_vec(),
-            wiring: wiring[WIRING_LOG2 + CELLS_LOG2],
-        }
-    }
-}
-
 /// Elements of a row of the first oracle, for children whose circuits use `slices` slices.
 pub(super) fn row_widths(children: usize, slices: usize) -> usize {
     COLUMN_SLICES + children * slices
-}
-
-/// The block that the transcript of a merge begins with.
-pub(super) fn parameters(relation: u32, preset: u32) -> [Fp; DIGEST] {
-    let mut block = [Fp::ZERO; DIGEST];
-    block[0] = Fp::new(relation);
-    block[1] = Fp::new(preset);
-    block[2] = Fp::new(KIND_MERGE);
-    block
-}
-
-/// The header as it is absorbed: children, kind, and which children are merges.
-pub(super) fn header<B: Copy + std::ops::Add<Output = B>>(
-    used: &[B],
-    merged: &[B],
-    constant: impl Fn(Fp) -> B,
-) -> [B; DIGEST] {
-    let mut block = [constant(Fp::ZERO); DIGEST];
-    block[1] = used.iter().fold(block[1], |sum, used| sum + *used);
-    block[2] = constant(Fp::new(KIND_MERGE));
-    // Which children are merges, as the bits of a number.
-    let bits = merged.iter().rev();
-    block[3] = bits.fold(block[3], |sum, merged| sum + sum + *merged);
-    block
 }
 
 pub(super) fn sum<A: Arith>(arith: &A, terms: impl IntoIterator<Item = A::Ext>) -> A::Ext {
@@ -139,9 +51,6 @@ struct Reader<'a, A: Arith> {
     claims: Claims<A::Ext>,
 }
 
-/// What the children left, and what the merge's own arguments leave.
-pub(super) type Read<A> = (Channel<A>, Outputs<<A as Arith>::Ext>);
-
 /// What was read before claims are opened.
 pub(super) struct Argued<A: Arith> {
     channel: Channel<A>,
@@ -158,10 +67,10 @@ pub(super) fn read_argued<A: Arith>(
     preset: &Preset,
     known: &MergeKnown<A::Base>,
 ) -> Result<Argued<A>, VerifyError> {
-    let mut channel = Channel::new(arith, parameters(relation, preset.id));
+    let mut channel = Channel::new(arith, parameters(relation, preset.id, known.form));
     channel.absorb(&known.key);
     channel.absorb(&known.digest);
-    let header = header(&known.used, &known.merged, |x| channel.arith.base(x));
+    let header = known.header(|x| channel.arith.base(x));
     channel.absorb(&header);
     let commitment = whir::read_commitment(&mut channel, &preset.oracles[0], coordinates(preset))?;
     let mut reader = Reader {
@@ -180,22 +89,27 @@ pub(super) fn read_argued<A: Arith>(
     })
 }
 
-/// Reads a merge of proofs of a relation, in slices with these numbers.
-///
-/// # Errors
-/// [`VerifyError`] of the first check that fails.
-pub(super) fn read_merge<A: Arith>(
+/// What is left of a proof of proofs once its claims are opened.
+struct Opened<A: Arith> {
+    channel: Channel<A>,
+    children: Vec<Outputs<A::Ext>>,
+    bitfield: (Vec<A::Ext>, A::Ext),
+    wiring: WiringAt<A::Ext>,
+}
+
+/// Reads a proof of proofs of a relation, in slices with these numbers, but for what it leaves of registries.
+fn read_opened<A: Arith>(
     arith: A,
     relation: u32,
     (preset, numbers): (&Preset, &[usize]),
     known: &MergeKnown<A::Base>,
-) -> Result<Read<A>, VerifyError> {
+) -> Result<Opened<A>, VerifyError> {
     let Argued {
         mut channel,
         commitment,
         claims,
         children,
-        bitfield: (bitfield_at, bitfield),
+        bitfield,
     } = read_argued(arith, relation, preset, known)?;
     let values = claims.values();
     let remaining = whir::verify(
@@ -210,8 +124,34 @@ pub(super) fn read_merge<A: Arith>(
     let weight = claims.at(&channel.arith, &remaining) + wired;
     remaining.close(&mut channel.arith, weight)?;
     let weights = wiring_weights(&channel.arith, known, &claims, &remaining);
-    let (wiring_row, wiring_cell, wiring) =
-        WiringClaims::new(known, &children).read(&mut channel, &weights, wired)?;
+    let wiring = WiringClaims::new(known, &children).read(&mut channel, &weights, wired)?;
+    Ok(Opened {
+        channel,
+        children,
+        bitfield,
+        wiring,
+    })
+}
+
+/// A channel after the last element, and what a merge leaves to check.
+pub(super) type Read<A> = (Channel<A>, Outputs<<A as Arith>::Ext>);
+
+/// Reads a merge of proofs of a relation, in slices with these numbers.
+///
+/// # Errors
+/// [`VerifyError`] of the first check that fails.
+pub(super) fn read_merge<A: Arith>(
+    arith: A,
+    relation: u32,
+    opened: (&Preset, &[usize]),
+    known: &MergeKnown<A::Base>,
+) -> Result<Read<A>, VerifyError> {
+    let Opened {
+        mut channel,
+        children,
+        bitfield: (bitfield_at, bitfield),
+        wiring: (wiring_row, wiring_cell, wiring),
+    } = read_opened(arith, relation, opened, known)?;
     let (registry_at, registry) = RegistryClaims::new(known, &children).read(&mut channel)?;
     let outputs = Outputs {
         registry_at,
@@ -223,6 +163,37 @@ pub(super) fn read_merge<A: Arith>(
         wiring,
     };
     Ok((channel, outputs))
+}
+
+/// Reads a bundle of proofs of a relation, in slices with these numbers. A bundle has no bitfield of
+/// its own: that of its argument is empty. What its children leave of registries stays one value for
+/// each, so that a false one can be repaired by no other.
+///
+/// # Errors
+/// [`VerifyError`] of the first check that fails.
+pub(super) fn read_bundle<A: Arith>(
+    arith: A,
+    relation: u32,
+    opened: (&Preset, &[usize]),
+    known: &MergeKnown<A::Base>,
+) -> Result<(A, BundleOutputs<A::Ext>), VerifyError> {
+    let Opened {
+        mut channel,
+        children,
+        bitfield: (_, bitfield),
+        wiring: (wiring_row, wiring_cell, wiring),
+    } = read_opened(arith, relation, opened, known)?;
+    channel.arith.assert_zero(bitfield, VerifyError::Bundle)?;
+    let registries = children.into_iter();
+    let outputs = BundleOutputs {
+        registries: registries
+            .map(|child| (child.registry_at, child.registry))
+            .collect(),
+        wiring_row,
+        wiring_cell,
+        wiring,
+    };
+    Ok((channel.arith, outputs))
 }
 
 impl<A: Arith> Reader<'_, A> {
@@ -263,12 +234,25 @@ impl<A: Arith> Reader<'_, A> {
         let groups = child_weights(arith, &self.known.used, &child);
         let eq = eq_table(one, &lanes);
         let sigmas = powers(one, sigma, INPUT_ROWS + OUTPUTS.div_ceil(eq.len()));
-        let of_inputs = self.known.inputs.chunks(eq.len()).zip(&sigmas);
-        let of_inputs = of_inputs.map(|(row, sigma)| {
-            let terms = eq.iter().zip(row);
-            *sigma * sum(arith, terms.map(|(e, x)| *e * *x))
-        });
-        let mut value = sum(arith, of_inputs) * sum(arith, groups.iter().copied());
+        let of_inputs = |inputs: &[A::Base]| {
+            let rows = inputs.chunks(eq.len()).zip(&sigmas);
+            let rows = rows.map(|(row, sigma)| {
+                let terms = eq.iter().zip(row);
+                *sigma * sum(arith, terms.map(|(e, x)| *e * *x))
+            });
+            sum(arith, rows)
+        };
+        let inputs = &self.known.inputs;
+        let mut value = match self.known.form {
+            Form::Merge => of_inputs(&inputs[0]) * sum(arith, groups.iter().copied()),
+            Form::Bundle => {
+                let terms = groups.iter().zip(inputs);
+                sum(
+                    arith,
+                    terms.map(|(weight, of_child)| *weight * of_inputs(of_child)),
+                )
+            }
+        };
         for (weight, outputs) in groups.iter().zip(children) {
             let list = outputs.list(zero);
             let rows = list.chunks(eq.len()).zip(&sigmas[INPUT_ROWS..]);

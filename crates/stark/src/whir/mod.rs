@@ -27,7 +27,7 @@ mod verifier;
 mod weights;
 
 pub(crate) use oracle::leaf_start;
-pub(crate) use prover::{Committer, OpenSlices, Product, open};
+pub(crate) use prover::{Committer, OpenSlices, open};
 pub(crate) use slices::Rounds;
 pub(crate) use verifier::{Commitment, Remaining, read_commitment, verify};
 pub(crate) use weights::claim_at;

@@ -89,6 +89,14 @@ pub enum ProveError {
         /// What is wrong.
         error: Box<super::EvidenceError>,
     },
+    /// A bundle has no entry with this number.
+    #[error("entry {got} of a bundle of {entries}: they are numbered from 0")]
+    Entry {
+        /// The number.
+        got: usize,
+        /// Entries of the bundle.
+        entries: usize,
+    },
     /// Merges are as high as they may be.
     #[error("these proofs have been merged {max} times, and that is the most")]
     Levels {

@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use alphorn_stark::Exec;
-use alphorn_stark::merge::{CHILDREN_MAX, Child, ChildProof, LEVEL_MAX, Merges, is_merge};
+use alphorn_stark::merge::{
+    CHILDREN_MAX, Child, ChildKind, ChildProof, LEVEL_MAX, Merges, is_merge,
+};
 use alphorn_stark::proof::SuccinctProof;
 use alphorn_types::Bitfield;
 
@@ -28,20 +30,20 @@ pub struct ProofPart<'a> {
 pub struct MergeShape {
     /// Its level: 1 above leaves.
     pub level: u32,
-    /// For each of its children whether that is a merge.
-    pub merged: Vec<bool>,
+    /// What each of its children is.
+    pub kinds: Vec<ChildKind>,
     /// Field elements, 31 bits each.
     pub elements: usize,
 }
 
 /// A proof that was decoded.
-enum Decoded {
+pub(super) enum Decoded {
     Leaf(SuccinctProof),
     Merge(alphorn_stark::merge::MergeProof),
 }
 
 impl Decoded {
-    fn child(&self) -> ChildProof<'_> {
+    pub(super) fn child(&self) -> ChildProof<'_> {
         match self {
             Decoded::Leaf(proof) => ChildProof::Leaf(proof),
             Decoded::Merge(proof) => ChildProof::Merge(proof),
@@ -73,7 +75,7 @@ impl Proofs {
         let proof = merges.from_bytes(&Preset::MERGE, bytes)?;
         Ok(Some(MergeShape {
             level: proof.level,
-            merged: proof.merged,
+            kinds: proof.kinds,
             elements: proof.elements.len(),
         }))
     }
@@ -99,7 +101,7 @@ impl Proofs {
     }
 
     /// The circuits; made once.
-    fn merges(&self) -> Result<&'static Merges<'static>, ProveError> {
+    pub(super) fn merges(&self) -> Result<&'static Merges<'static>, ProveError> {
         match self.mergeable() {
             true => Ok(&COMPACT),
             false => Err(ProveError::Unmergeable { set: self.set }),
@@ -212,7 +214,7 @@ impl Proofs {
         Ok((signers, merges.to_bytes(preset, &proof)))
     }
 
-    fn decode_part(
+    pub(super) fn decode_part(
         &self,
         merges: &Merges<'_>,
         part: &ProofPart<'_>,

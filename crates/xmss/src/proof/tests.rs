@@ -552,3 +552,80 @@ fn evidence_merges_with_its_tag() {
         "{error:?}"
     );
 }
+
+/// The entries of a bundle: members of the same registry over the same message, in one slot.
+fn with_entries<T>(of: &[&[u32]], run: impl FnOnce(&[BundleEntry<'_>]) -> T) -> T {
+    let signers: Vec<Bitfield> = of.iter().map(|positions| signers(positions)).collect();
+    let entry = |signers| BundleEntry {
+        registry: &WORLD.registry,
+        claimed: Claimed {
+            slot: SLOT,
+            message: &MESSAGE,
+            signers,
+        },
+    };
+    let entries: Vec<BundleEntry<'_>> = signers.iter().map(entry).collect();
+    run(&entries)
+}
+
+#[test]
+fn proofs_are_bundled_split_and_merged_again() {
+    let proofs = &WORLD.proofs;
+    let all: [&[u32]; 2] = [&[1, 4, 71], &[4, 5]];
+    let bundle = with_entries(&all, |entries| {
+        let parts = [(entries[0], &THREE[..]), (entries[1], &TWO[..])];
+        proofs.bundle(exec(), &parts).unwrap()
+    });
+    assert_pinned("proof.compact.bundle.2", &bundle);
+    let shape = proofs.bundle_shape(&bundle).unwrap().unwrap();
+    assert_eq!((shape.level, shape.merged), (1, vec![false, false]));
+    assert_eq!(proofs.bundle_shape(&TWO), Ok(None));
+    let verify = |of: &[&[u32]]| {
+        with_entries(of, |entries| {
+            proofs.verify_bundle(Backend::measured(), entries, &bundle)
+        })
+    };
+    assert_eq!(verify(&all), Ok(()));
+    let others: [&[&[u32]]; 4] = [
+        &[&[4, 5], &[1, 4, 71]],
+        &[&[1, 4, 71]],
+        &[&[1, 4], &[4, 5]],
+        &[&[1, 4, 71], &[4, 5], &[4, 5]],
+    ];
+    for other in others {
+        assert!(verify(other).is_err(), "{other:?}");
+    }
+    assert_eq!(verify(&[&[], &[4, 5]]), Err(ProofError::EmptySet));
+    let split =
+        |kept: usize| with_entries(&all, |entries| proofs.split(exec(), entries, &bundle, kept));
+    let second = split(1).unwrap();
+    assert_eq!(WORLD.verify(&[4, 5], &second), Ok(()));
+    assert!(WORLD.verify(&[1, 4, 71], &second).is_err());
+    let again = merged(&[(&[4, 5], &second), (&[1, 4, 71], &THREE)]).unwrap();
+    assert_eq!(WORLD.verify(&[1, 4, 5, 71], &again), Ok(()));
+    let error = split(2);
+    assert_eq!(error, Err(ProveError::Entry { got: 2, entries: 2 }));
+    // The bundle of other entries cannot be split, and a bundle of a broken proof is not made.
+    let wrong = with_entries(&[&[1, 4, 71], &[4, 6]], |entries| {
+        proofs.split(exec(), entries, &bundle, 0)
+    });
+    assert!(
+        matches!(wrong, Err(ProveError::Part { part: 0, .. })),
+        "{wrong:?}"
+    );
+    let broken = with_entries(&all, |entries| {
+        let parts = [(entries[0], &THREE[..]), (entries[1], &THREE[..])];
+        proofs.bundle(exec(), &parts)
+    });
+    assert!(
+        matches!(broken, Err(ProveError::Part { part: 1, .. })),
+        "{broken:?}"
+    );
+    assert_eq!(proofs.bundle(exec(), &[]), Err(ProveError::Empty));
+    // A merge takes no bundle as a part, and nothing else is one.
+    assert!(merged(&[(&[4, 5], &bundle)]).is_err());
+    let refused = with_entries(&all, |entries| {
+        proofs.verify_bundle(Backend::measured(), entries, &UNION)
+    });
+    assert!(matches!(refused, Err(ProofError::Decode(_))), "{refused:?}");
+}

@@ -146,6 +146,7 @@ fn describe(document: &Document) -> Map<String, Value> {
                 bytes => format!("{bytes} bytes"),
             },
         }),
+        Document::Bundle(file) => json!({ "entries": file.count() }),
     };
     let kind = json!(document.kind());
     match fields.as_object_mut() {

@@ -77,7 +77,10 @@ fn row(path: &Path, document: &Document) -> Option<Row> {
             let protection = format!("none: INSECURE interop key {}", file.index);
             (Some(file.public_key.clone()), protection, true)
         }
-        Document::PublicKeys(_) | Document::Signature(_) | Document::Aggregate(_) => return None,
+        Document::PublicKeys(_)
+        | Document::Signature(_)
+        | Document::Aggregate(_)
+        | Document::Bundle(_) => return None,
     };
     Some(Row {
         file: path.to_owned(),

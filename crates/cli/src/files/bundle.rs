@@ -1,0 +1,445 @@
+//! `alphorn proof bundle`, `split` and `verify`: one proof of votes over several messages.
+
+use super::aggregate::read_public_keys;
+use super::combine::read_as;
+use super::document::{
+    AggregateFile, Document, Hex, RegistryEntry, Schema, Signed, Signers, check_message,
+    check_slot, registry_digest, to_json,
+};
+use super::output::{Access, Staged, check_report_place};
+use super::scheme::FileScheme;
+use super::xmss::{CompactSet, SetType, Xmss};
+use super::xmss_proof::{NUMBER, signed};
+use crate::error::{Error, Result};
+use crate::machine::{Machine, cores};
+use crate::options::pool;
+use crate::report::{Report, Sink, json_target};
+use alphorn_scheme::list::{TAG_MERGE, TAG_PROOF, TAG_PROOFS};
+use alphorn_stark::Backend;
+use alphorn_types::{Bitfield, Support};
+use alphorn_xmss::{
+    BundleEntry, Claimed, Exec, Preset, ProofError, ProofRegistry, Proofs, ProveError, PublicKey,
+};
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The scheme whose proofs are bundled.
+type Compact = Xmss<CompactSet>;
+
+/// Several votes and one proof of all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BundleFile {
+    schema: Schema,
+    pub(super) scheme: String,
+    entries: Vec<EntryFile>,
+    proof: Hex<true>,
+}
+
+/// Who signed what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EntryFile {
+    slot: u64,
+    message: Hex<true>,
+    registry: RegistryEntry,
+}
+
+/// An entry that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    signed: Signed,
+    /// The digest of the file of public keys.
+    digest: [u8; 32],
+    support: Support,
+}
+
+impl BundleFile {
+    fn new(entries: &[Entry], proof: Vec<u8>) -> BundleFile {
+        let entry = |entry: &Entry| EntryFile {
+            slot: entry.signed.slot.unwrap_or_default(),
+            message: entry.signed.message.clone(),
+            registry: RegistryEntry::new(&entry.digest, &entry.support),
+        };
+        BundleFile {
+            schema: Schema::Bundle,
+            scheme: CompactSet::NAME.to_owned(),
+            entries: entries.iter().map(entry).collect(),
+            proof: Hex(proof),
+        }
+    }
+
+    /// How many entries.
+    pub(super) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entries, checked as far as that needs no keys.
+    pub(super) fn entries<S: FileScheme>(&self) -> anyhow::Result<Vec<Entry>> {
+        let (got, max) = (self.entries.len(), proofs().children_max());
+        ensure!(
+            (1..=max).contains(&got),
+            "a bundle of {got} entries: must have 1 to {max}"
+        );
+        let (bytes, max) = (self.proof.0.len(), proofs().merge_bytes_max());
+        ensure!(bytes <= max, "a proof of {bytes} bytes: at most {max}");
+        let entry = |(i, entry): (usize, &EntryFile)| {
+            let named = || format!("entry {i}");
+            check_message::<S>(&entry.message.0).with_context(named)?;
+            check_slot::<S>(Some(entry.slot)).with_context(named)?;
+            let Signers::Registered { digest, support } =
+                entry.registry.signers::<S>().with_context(named)?
+            else {
+                bail!("entry {i}: its signers are not named by positions");
+            };
+            ensure!(
+                support.signer_count() > 0,
+                "entry {i}: 0 signers, at least 1"
+            );
+            Ok(Entry {
+                signed: Signed {
+                    slot: Some(entry.slot),
+                    message: entry.message.clone(),
+                },
+                digest,
+                support,
+            })
+        };
+        self.entries.iter().enumerate().map(entry).collect()
+    }
+}
+
+/// Options of all three commands.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Public keys whose positions name the signers; may be repeated, one file for each registry
+    #[arg(long, value_name = "FILE", required = true)]
+    keys: Vec<PathBuf>,
+    /// Threads; all cores that this process may use by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Write what was done as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    json: Option<PathBuf>,
+}
+
+/// Bundle proofs of votes over several messages into one proof
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn proof bundle head.json late.json --keys public-keys.json --out bundle.json
+  alphorn proof bundle a.json b.json --keys 0.keys.json --keys 1.keys.json --out bundle.json
+
+Takes aggregates that `aggregate --scheme xmss --form proof` or `merge` wrote: of the compact set,
+preset fast, at most 768 signatures or merges, over any slots, messages and registries; at most
+seven. Each is verified first: one that does not hold is named, and the exit code is 1. `proof split`
+takes one of them out again.")]
+pub(crate) struct BundleArgs {
+    /// Aggregates whose evidence is one proof
+    #[arg(required = true, value_name = "FILES")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+    /// The bundle
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+/// Take one entry out of a bundle, as an aggregate of its own
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn proof split bundle.json --entry 0 --keys public-keys.json --out head.json
+
+The aggregate is a proof that a bundle with this entry holds: `verify --scheme xmss` and `merge` take
+it as they take others, with the keys of that entry alone. Here the keys of all entries are needed.")]
+pub(crate) struct SplitArgs {
+    /// The bundle
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Which entry, from 0
+    #[arg(long, value_name = "N")]
+    entry: usize,
+    #[command(flatten)]
+    options: Options,
+    /// The aggregate
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+/// Verify a bundle: all of its entries by one proof
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn proof verify bundle.json --keys public-keys.json
+
+Exit code 0 if the proof holds for all entries, 1 if not. Aggregates are verified by `alphorn verify`.")]
+pub(crate) struct VerifyArgs {
+    /// The bundle
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    options: Options,
+}
+
+fn proofs() -> Proofs {
+    Proofs::new(CompactSet::SET, Preset::FAST)
+}
+
+/// A command at work: threads, registries, and where its report goes.
+struct Session {
+    report: Report,
+    sink: Sink,
+    pool: rayon::ThreadPool,
+    kernel: Backend,
+    proofs: Proofs,
+    registries: BTreeMap<[u8; 32], ProofRegistry>,
+    threads: usize,
+}
+
+impl Session {
+    fn begin(command: &'static str, options: &Options) -> Result<Session> {
+        let report = Report::begin(command, 0);
+        if let Some(path) = &options.json {
+            check_report_place(path)?;
+        }
+        let threads = options.threads.map_or_else(cores, usize::from);
+        let mut session = Session {
+            report,
+            sink: Sink::new(options.json.clone()),
+            pool: pool(threads)?,
+            kernel: Backend::measured(),
+            proofs: proofs(),
+            registries: BTreeMap::new(),
+            threads,
+        };
+        for path in &options.keys {
+            session.add_keys(path)?;
+        }
+        Ok(session)
+    }
+
+    fn exec(&self) -> Exec<'_> {
+        Exec::new(self.kernel, Some(&self.pool))
+    }
+
+    fn add_keys(&mut self, path: &Path) -> Result<()> {
+        let file = read_public_keys::<Compact>(path)?;
+        let encoded: Vec<&[u8]> = file.keys.iter().map(|key| &key.public_key.0[..]).collect();
+        let digest = registry_digest(encoded.iter().copied());
+        let decode = |(i, bytes): (usize, &&[u8])| {
+            PublicKey::from_bytes(CompactSet::SET, bytes)
+                .map_err(|error| anyhow!("{}: public key {i}: {error}", path.display()))
+        };
+        let keys = encoded.iter().enumerate().map(decode);
+        let keys = keys.collect::<anyhow::Result<Vec<PublicKey>>>()?;
+        let registry = self.proofs.registry(self.exec(), keys, NUMBER);
+        let registry = registry.with_context(|| format!("{}", path.display()))?;
+        self.registries.insert(digest, registry);
+        Ok(())
+    }
+
+    /// Runs with entries as the proofs take them.
+    fn with_entries<T>(
+        &self,
+        (path, entries): (&dyn Fn(usize) -> String, &[Entry]),
+        run: impl FnOnce(&[BundleEntry<'_>]) -> Result<T>,
+    ) -> Result<T> {
+        let signers: Vec<Bitfield> = entries.iter().map(|e| e.support.signers()).collect();
+        let mut claims = Vec::with_capacity(entries.len());
+        for (i, (entry, signers)) in entries.iter().zip(&signers).enumerate() {
+            let registry = self.registries.get(&entry.digest).ok_or_else(|| {
+                let digest = hex::encode(entry.digest);
+                anyhow!("{}: no file of --keys has the digest 0x{digest}", path(i))
+            })?;
+            let (slot, message) = (entry.signed.slot, &entry.signed.message.0);
+            let spoken = signed(slot, message, CompactSet::SET);
+            let (slot, message) = spoken.map_err(|why| anyhow!("{}: {why}", path(i)))?;
+            claims.push(BundleEntry {
+                registry,
+                claimed: Claimed {
+                    slot,
+                    message,
+                    signers,
+                },
+            });
+        }
+        run(&claims)
+    }
+
+    /// Says what was done, and writes the report.
+    fn finish(&self, said: &str, config: &Value, fields: Value) -> Result<()> {
+        self.sink.say(said);
+        let kernels = BTreeMap::from([("stark", self.kernel.name().to_owned())]);
+        let machine = Machine::here(self.threads, kernels);
+        let mut all = Map::from_iter([("scheme".to_owned(), json!(CompactSet::NAME))]);
+        all.extend(fields.as_object().cloned().unwrap_or_default());
+        let object = self.report.object(&machine, "measured", config, all)?;
+        self.sink.write(&object)
+    }
+}
+
+/// Writes one file.
+fn write(out: &Path, force: bool, file: &impl Serialize) -> Result<()> {
+    let mut staged = Staged::new(force);
+    staged.add(out, Access::Public, &to_json(file)?)?;
+    staged.commit()
+}
+
+/// A proof that does not hold is a failed check, not a wrong use.
+fn refused(error: ProveError, path: impl Fn(usize) -> String) -> Error {
+    match error {
+        ProveError::Part {
+            part,
+            error: refused @ ProofError::Refused(_),
+        } => Error::Check(format!("{}: {refused}", path(part))),
+        ProveError::Part { part, error } => anyhow!("{}: {error}", path(part)).into(),
+        error => anyhow!(error).into(),
+    }
+}
+
+/// What an entry comes to in a report.
+fn about(entries: &[Entry]) -> Value {
+    let entry = |entry: &Entry| {
+        json!({
+            "slot": entry.signed.slot,
+            "message": entry.signed.message,
+            "keys_digest": Hex::<true>(entry.digest.to_vec()),
+            "signers": entry.support.signer_count(),
+        })
+    };
+    entries.iter().map(entry).collect()
+}
+
+/// An aggregate as an entry, with its one proof.
+fn read_entry(path: &Path) -> Result<(Entry, Vec<u8>)> {
+    let file: AggregateFile =
+        read_as::<Compact, _>(path, "aggregate", |document| match document {
+            Document::Aggregate(file) => Ok(file),
+            other => Err(other.kind()),
+        })?;
+    let named = path.display();
+    let Signers::Registered { digest, support } = file.signers::<Compact>()? else {
+        return Err(anyhow!("{named}: its signers are listed: aggregate them with --keys").into());
+    };
+    let proof = match file.signature.0.split_first() {
+        Some((&(TAG_PROOF | TAG_MERGE), proof)) => proof.to_vec(),
+        Some((&TAG_PROOFS, _)) => {
+            return Err(anyhow!("{named}: several proofs: merge them to one first").into());
+        }
+        _ => return Err(anyhow!("{named}: a list of signatures, no proof").into()),
+    };
+    let signed = file.signed();
+    let entry = Entry {
+        signed,
+        digest,
+        support,
+    };
+    Ok((entry, proof))
+}
+
+/// `alphorn proof bundle`.
+pub(crate) fn bundle(args: &BundleArgs) -> Result<()> {
+    let session = Session::begin("proof bundle", &args.options)?;
+    Staged::new(args.force).check(&args.out)?;
+    let paths = super::input::expand(&args.files)?;
+    let (got, max) = (paths.len(), session.proofs.children_max());
+    if got > max {
+        return Err(anyhow!("{got} aggregates: a bundle takes at most {max}").into());
+    }
+    let mut entries = Vec::with_capacity(got);
+    let mut parts = Vec::with_capacity(got);
+    for path in &paths {
+        let (entry, proof) = read_entry(path)?;
+        entries.push(entry);
+        parts.push(proof);
+    }
+    let path = |i: usize| paths[i].display().to_string();
+    let proof = session.with_entries((&path, &entries), |claims| {
+        let parts: Vec<(BundleEntry<'_>, &[u8])> = claims
+            .iter()
+            .zip(&parts)
+            .map(|(claim, proof)| (*claim, &proof[..]))
+            .collect();
+        let bundled = session.proofs.bundle(session.exec(), &parts);
+        bundled.map_err(|error| refused(error, path))
+    })?;
+    let bytes = proof.len();
+    write(&args.out, args.force, &BundleFile::new(&entries, proof))?;
+    let said = format!("{}: {got} entries in {bytes} bytes", args.out.display());
+    let config = json!({ "files": paths, "keys": args.options.keys });
+    let fields = json!({ "entries": about(&entries), "proof_bytes": bytes, "file": args.out });
+    session.finish(&said, &config, fields)
+}
+
+/// The entries of a bundle and its proof.
+fn read_bundle(path: &Path) -> Result<(Vec<Entry>, Vec<u8>)> {
+    let file = read_as::<Compact, _>(path, "bundle", |document| match document {
+        Document::Bundle(file) => Ok(file),
+        other => Err(other.kind()),
+    })?;
+    Ok((file.entries::<Compact>()?, file.proof.0))
+}
+
+/// `alphorn proof split`.
+pub(crate) fn split(args: &SplitArgs) -> Result<()> {
+    let session = Session::begin("proof split", &args.options)?;
+    Staged::new(args.force).check(&args.out)?;
+    let (entries, bundle) = read_bundle(&args.file)?;
+    let kept = entries.get(args.entry).ok_or_else(|| {
+        let count = entries.len();
+        anyhow!("--entry {}: the bundle has {count}, from 0", args.entry)
+    })?;
+    let path = |i: usize| format!("{}: entry {i}", args.file.display());
+    let proof = session.with_entries((&path, &entries), |claims| {
+        let split = session
+            .proofs
+            .split(session.exec(), claims, &bundle, args.entry);
+        split.map_err(|error| refused(error, path))
+    })?;
+    let bytes = proof.len();
+    let evidence = [&[TAG_MERGE], &proof[..]].concat();
+    let signers = Signers::Registered {
+        digest: kept.digest,
+        support: kept.support.clone(),
+    };
+    let aggregate = AggregateFile::new::<Compact>(kept.signed.clone(), &signers, evidence);
+    write(&args.out, args.force, &aggregate)?;
+    let count = kept.support.signer_count();
+    let said = format!("{}: {count} signers in {bytes} bytes", args.out.display());
+    let config = json!({ "file": args.file, "entry": args.entry, "keys": args.options.keys });
+    let fields = json!({
+        "entries": about(std::slice::from_ref(kept)),
+        "proof_bytes": bytes,
+        "file": args.out,
+    });
+    session.finish(&said, &config, fields)
+}
+
+/// `alphorn proof verify`.
+pub(crate) fn verify(args: &VerifyArgs) -> Result<()> {
+    let session = Session::begin("proof verify", &args.options)?;
+    let (entries, bundle) = read_bundle(&args.file)?;
+    let named = args.file.display();
+    let path = |i: usize| format!("{named}: entry {i}");
+    session.with_entries((&path, &entries), |claims| {
+        let verdict = session
+            .proofs
+            .verify_bundle(session.kernel, claims, &bundle);
+        verdict.map_err(|error| match error {
+            ProofError::Refused(_) => Error::Check(format!("{named}: {error}")),
+            error => anyhow!("{named}: {error}").into(),
+        })
+    })?;
+    let said = format!("{named}: all {} entries hold", entries.len());
+    let config = json!({ "file": args.file, "keys": args.options.keys });
+    let fields = json!({ "entries": about(&entries), "valid": true });
+    session.finish(&said, &config, fields)
+}

@@ -1,0 +1,134 @@
+//! What the verifier of a proof of proofs knows before it reads, and what it leaves to check.
+
+use std::ops::Add;
+
+use super::layout::{CELLS_LOG2, KEY_LOG2, OUTPUTS, REGISTRY_LOG2, WIRING_LOG2};
+use crate::arith::DIGEST;
+use crate::field::Fp;
+
+/// How a proof unites proofs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Of one statement but for their bitfields, whose union it states.
+    Merge,
+    /// Each of a statement of its own.
+    Bundle,
+}
+
+impl Form {
+    /// Its number, in transcripts and in headers.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Form::Merge => 1,
+            Form::Bundle => 2,
+        }
+    }
+}
+
+/// What the verifier of a proof of proofs knows.
+#[derive(Clone, Debug)]
+pub(super) struct MergeKnown<B> {
+    /// How it unites them.
+    pub(super) form: Form,
+    /// The digest of the statement, or of all statements of a bundle.
+    pub(super) digest: [B; DIGEST],
+    /// For each child that there is room for: 1 if it is there, 0 if not; those that are come first.
+    pub(super) used: Vec<B>,
+    /// For each child: 1 if it is a merge, 0 if not.
+    pub(super) merged: Vec<B>,
+    /// For each child: 1 if it is a bundle, 0 if not.
+    pub(super) bundled: Vec<B>,
+    /// The digest of the circuits.
+    pub(super) key: [B; DIGEST],
+    /// The inputs of the children's circuits: for a merge one list, the same for all, for a bundle
+    /// one list for each child.
+    pub(super) inputs: Vec<Vec<B>>,
+}
+
+impl<B: Copy + Add<Output = B>> MergeKnown<B> {
+    /// For each child: 1 if it leaves a claim on the wiring, 0 if not.
+    pub(super) fn wired(&self) -> Vec<B> {
+        let kinds = self.merged.iter().zip(&self.bundled);
+        kinds.map(|(merged, bundled)| *merged + *bundled).collect()
+    }
+
+    /// The header as it is absorbed: how many children, how they are united, and of which kind they are.
+    pub(super) fn header(&self, constant: impl Fn(Fp) -> B) -> [B; DIGEST] {
+        let mut block = [constant(Fp::ZERO); DIGEST];
+        block[1] = self.used.iter().fold(block[1], |sum, used| sum + *used);
+        block[2] = constant(Fp::new(u32::from(self.form.number())));
+        // Which children are of a kind, as the bits of a number.
+        for (at, flags) in [(3, &self.merged), (4, &self.bundled)] {
+            let bits = flags.iter().rev();
+            block[at] = bits.fold(block[at], |sum, flag| sum + sum + *flag);
+        }
+        block
+    }
+}
+
+/// The block that a transcript begins with.
+pub(super) fn parameters(relation: u32, preset: u32, form: Form) -> [Fp; DIGEST] {
+    let mut block = [Fp::ZERO; DIGEST];
+    block[0] = Fp::new(relation);
+    block[1] = Fp::new(preset);
+    block[2] = Fp::new(u32::from(form.number()));
+    block
+}
+
+/// What a proof leaves to check, as public values of a circuit: each a point and a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a public value that is not checked proves nothing"]
+pub(super) struct Outputs<E> {
+    /// A point of the registry: of its rows, then of its columns.
+    pub(super) registry_at: Vec<E>,
+    pub(super) registry: E,
+    /// A point of the bitfield.
+    pub(super) bitfield_at: Vec<E>,
+    pub(super) bitfield: E,
+    /// A point of the wiring: of its rows, and of cells.
+    pub(super) wiring_row: Vec<E>,
+    pub(super) wiring_cell: Vec<E>,
+    pub(super) wiring: E,
+}
+
+impl<E: Copy> Outputs<E> {
+    /// All elements in order.
+    pub(super) fn list(&self, zero: E) -> Vec<E> {
+        let mut list = self.registry_at.clone();
+        list.push(self.registry);
+        list.extend(&self.bitfield_at);
+        list.push(self.bitfield);
+        list.extend(&self.wiring_row);
+        list.extend(&self.wiring_cell);
+        list.push(self.wiring);
+        list.resize(OUTPUTS, zero);
+        list
+    }
+
+    /// The outputs from as many elements as there are.
+    pub(super) fn of_list(list: &[E]) -> Outputs<E> {
+        let (registry, rest) = list.split_at(REGISTRY_LOG2 + KEY_LOG2 + 1);
+        let (bitfield, wiring) = rest.split_at(REGISTRY_LOG2 + 1);
+        Outputs {
+            registry_at: registry[..registry.len() - 1].to_vec(),
+            registry: registry[registry.len() - 1],
+            bitfield_at: bitfield[..REGISTRY_LOG2].to_vec(),
+            bitfield: bitfield[REGISTRY_LOG2],
+            wiring_row: wiring[..WIRING_LOG2].to_vec(),
+            wiring_cell: wiring[WIRING_LOG2..][..CELLS_LOG2].to_vec(),
+            wiring: wiring[WIRING_LOG2 + CELLS_LOG2],
+        }
+    }
+}
+
+/// What a bundle leaves to check: for each child a point of its registry and the value there, and the wiring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a public value that is not checked proves nothing"]
+pub(super) struct BundleOutputs<E> {
+    /// Points of registries, of rows, then of columns, and values.
+    pub(super) registries: Vec<(Vec<E>, E)>,
+    /// A point of the wiring: of its rows, and of cells.
+    pub(super) wiring_row: Vec<E>,
+    pub(super) wiring_cell: Vec<E>,
+    pub(super) wiring: E,
+}

@@ -1,0 +1,417 @@
+//! Bundles of small proofs: split, merged again, and lied about.
+
+use std::sync::LazyLock;
+
+use super::super::bundle::{BundleProof, Entry};
+use super::super::codec::{is_bundle, is_merge};
+use super::*;
+
+/// The statement of an entry, with its public values and its registry.
+pub(super) struct Part {
+    statement: Statement,
+    publics: Vec<Fp>,
+    registry: Registry,
+}
+
+/// Four members in one slot, two of another registry in the next, and all six of the first slot again.
+pub(super) struct Bundle {
+    parts: [Part; 3],
+    /// The proof of the second entry.
+    second: Leaf,
+    pub(super) proof: BundleProof,
+}
+
+pub(super) static BUNDLE: LazyLock<Bundle> = LazyLock::new(|| {
+    let setup = &*SETUP;
+    let other = Example::new(Parameters::COMPACT, 2, SLOT + 1);
+    let second = leaf(&other, 0..2);
+    let part = |example: &Example, statement: Statement| Part {
+        publics: example.chains.publics(statement.slot, &MESSAGE),
+        registry: example.registry.clone(),
+        statement,
+    };
+    let parts = [
+        part(&setup.example, setup.statement(0..4, 0)),
+        part(&other, statement(&other, 0..2, 0)),
+        part(&setup.example, setup.statement(0..6, 1)),
+    ];
+    let children = [
+        ChildProof::Leaf(&setup.leaves[0].0),
+        ChildProof::Leaf(&second.0),
+        ChildProof::Merge(&setup.merge),
+    ];
+    let proof = prove(2, &entries(&parts), &children).unwrap();
+    Bundle {
+        parts,
+        second,
+        proof,
+    }
+});
+
+fn entries(parts: &[Part]) -> Vec<Entry<'_>> {
+    parts.iter().map(Part::entry).collect()
+}
+
+fn prove(
+    level: u32,
+    entries: &[Entry<'_>],
+    children: &[ChildProof<'_>],
+) -> Result<BundleProof, ProveError> {
+    SETUP
+        .merges
+        .bundle(exec(), &Preset::MERGE, level, entries, children)
+}
+
+fn verify_on(parts: &[Part], proof: &BundleProof) -> Result<(), VerifyError> {
+    let registries: Vec<&Registry> = parts.iter().map(|part| &part.registry).collect();
+    SETUP
+        .merges
+        .verify_bundle(exec(), &Preset::MERGE, &entries(parts), &registries, proof)
+}
+
+pub(super) fn child_of<'a>(
+    proof: &'a BundleProof,
+    entries: &'a [Entry<'a>],
+    kept: usize,
+) -> Child<'a> {
+    Child {
+        bitfield: &entries[kept].statement.bitfield,
+        proof: ChildProof::Bundle {
+            proof,
+            entries,
+            kept,
+        },
+    }
+}
+
+impl Bundle {
+    pub(super) fn entries(&self) -> Vec<Entry<'_>> {
+        entries(&self.parts)
+    }
+
+    pub(super) fn child<'a>(&'a self, entries: &'a [Entry<'a>], kept: usize) -> Child<'a> {
+        child_of(&self.proof, entries, kept)
+    }
+
+    pub(super) fn verify(&self, proof: &BundleProof) -> Result<(), VerifyError> {
+        verify_on(&self.parts, proof)
+    }
+}
+
+impl Part {
+    fn entry(&self) -> Entry<'_> {
+        Entry {
+            statement: &self.statement,
+            publics: &self.publics,
+        }
+    }
+
+    /// The statement that keeps this part of a bundle, at a level, and its proof.
+    fn split(&self, level: u32, child: Child<'_>) -> (Statement, Result<MergeProof, ProveError>) {
+        let mut statement = self.statement.clone();
+        statement.level = level;
+        let spoken = (&statement, &self.publics[..]);
+        let proof = SETUP
+            .merges
+            .prove(exec(), &Preset::MERGE, &self.registry, spoken, &[child]);
+        (statement, proof)
+    }
+
+    fn verify(&self, statement: &Statement, proof: &MergeProof) -> Result<(), VerifyError> {
+        let spoken = (statement, &self.publics[..]);
+        let merges = &SETUP.merges;
+        merges.verify(exec(), &Preset::MERGE, &self.registry, spoken, proof)
+    }
+}
+
+#[test]
+fn a_bundle_is_split_and_merged_again() {
+    let (setup, bundle) = (&*SETUP, &*BUNDLE);
+    assert_eq!(bundle.verify(&bundle.proof), Ok(()));
+    let entries = bundle.entries();
+    for (kept, part) in bundle.parts.iter().enumerate() {
+        let (statement, proof) = part.split(3, bundle.child(&entries, kept));
+        let proof = proof.unwrap();
+        assert_eq!(proof.kinds, [ChildKind::Bundle]);
+        assert_eq!(part.verify(&statement, &proof), Ok(()), "entry {kept}");
+        if kept > 0 {
+            continue;
+        }
+        // What was split is a proof like others: merged with one that overlaps it.
+        let all = setup.statement(0..6, 4);
+        let children = [
+            merge_child(&proof, &statement),
+            leaf_child(&setup.leaves[1]),
+        ];
+        let again = setup.prove(&all, &children).unwrap();
+        assert_eq!(setup.verify(&all, &again), Ok(()));
+    }
+    // One merge can keep an entry and take others in.
+    let all = setup.statement(0..6, 3);
+    let children = [bundle.child(&entries, 0), leaf_child(&setup.leaves[1])];
+    let proof = setup.prove(&all, &children).unwrap();
+    assert_eq!(setup.verify(&all, &proof), Ok(()));
+}
+
+#[test]
+fn a_bundle_is_of_its_entries_only() {
+    let bundle = &*BUNDLE;
+    let parts = || {
+        bundle.parts.each_ref().map(|part| Part {
+            statement: part.statement.clone(),
+            publics: part.publics.clone(),
+            registry: part.registry.clone(),
+        })
+    };
+    let changes: [fn(&mut [Part; 3]); 9] = [
+        |parts| parts[0].statement.slot ^= 1,
+        |parts| parts[1].statement.message[3] += Fp::ONE,
+        |parts| parts[2].statement.committee += 1,
+        |parts| parts[0].statement.registry[7] += Fp::ONE,
+        |parts| parts[1].statement.bitfield[0] = false,
+        |parts| parts[0].statement.bitfield[4] = true,
+        |parts| parts[0].publics[20] += Fp::ONE,
+        |parts| parts.swap(0, 1),
+        |parts| parts[1].publics.truncate(100),
+    ];
+    for (i, change) in changes.iter().enumerate() {
+        let mut other = parts();
+        change(&mut other);
+        assert!(verify_on(&other, &bundle.proof).is_err(), "change {i}");
+    }
+    let mut other = parts();
+    other[1].statement.set += 1;
+    let refused = verify_on(&other, &bundle.proof);
+    assert!(
+        matches!(refused, Err(VerifyError::Set { .. })),
+        "{refused:?}"
+    );
+    let mut other = parts();
+    let beyond = VerifyError::BitBeyondRegistry { bit: 3, size: 3 };
+    other[1].statement.bitfield[3] = true;
+    assert_eq!(verify_on(&other, &bundle.proof), Err(beyond));
+    other[1].statement.bitfield.fill(false);
+    assert_eq!(verify_on(&other, &bundle.proof), Err(VerifyError::EmptySet));
+    // Without its last entry, and at another level.
+    let fewer = verify_on(&parts()[..2], &bundle.proof);
+    let count = VerifyError::ChildCount { got: 3, max: 2 };
+    assert_eq!(fewer, Err(count));
+    for level in [0, 1, 3, LEVEL_MAX + 1] {
+        let mut other = bundle.proof.clone();
+        other.level = level;
+        assert!(bundle.verify(&other).is_err(), "level {level}");
+    }
+    // A key of one entry's registry is another.
+    for part in 0..3 {
+        let mut other = parts();
+        let size = other[part].registry.size();
+        let mut rows: Vec<Vec<Fp>> = (0..size).map(|i| other[part].registry.row(i)).collect();
+        rows[1][0] += Fp::ONE;
+        other[part].registry = Registry::new(&rows, 8, REGISTRY_LOG2).unwrap();
+        let refused = verify_on(&other, &bundle.proof);
+        assert_eq!(refused, Err(VerifyError::Registry), "registry {part}");
+    }
+}
+
+/// A merge keeps an entry that the bundle has, and says of it what the bundle says.
+#[test]
+fn what_is_split_is_the_entry_that_is_kept() {
+    let (setup, bundle) = (&*SETUP, &*BUNDLE);
+    let entries = bundle.entries();
+    let refusal = |part: &Part, child: Child<'_>| {
+        let (_, proof) = part.split(3, child);
+        match proof {
+            Err(ProveError::Child { child: 0, error }) => error,
+            other => panic!("{other:?}"),
+        }
+    };
+    // The statement of one entry, and another one kept.
+    let wrong = Child {
+        bitfield: &entries[0].statement.bitfield,
+        ..bundle.child(&entries, 2)
+    };
+    assert_eq!(refusal(&bundle.parts[0], wrong), VerifyError::Entry);
+    // More bits than the entry has.
+    let more = Child {
+        bitfield: &entries[2].statement.bitfield,
+        ..bundle.child(&entries, 0)
+    };
+    assert_eq!(refusal(&bundle.parts[2], more), VerifyError::Entry);
+    // An entry that the bundle does not have.
+    let mut moved = bundle.parts[0].statement.clone();
+    moved.slot += 2;
+    let mut others = bundle.entries();
+    others[0].statement = &moved;
+    let (_, proof) = bundle.parts[0].split(3, bundle.child(&others, 0));
+    assert!(
+        matches!(proof, Err(ProveError::Child { child: 0, .. })),
+        "{proof:?}"
+    );
+    // Entries of which the one that is not kept is another.
+    let mut others = bundle.entries();
+    others[1].statement = &moved;
+    let (_, proof) = bundle.parts[0].split(3, bundle.child(&others, 0));
+    assert!(
+        matches!(proof, Err(ProveError::Child { child: 0, .. })),
+        "{proof:?}"
+    );
+    // No entry, and a level that is not above the bundle's.
+    let (_, proof) = bundle.parts[0].split(
+        3,
+        Child {
+            bitfield: &entries[0].statement.bitfield,
+            proof: ChildProof::Bundle {
+                proof: &bundle.proof,
+                entries: &entries,
+                kept: 3,
+            },
+        },
+    );
+    assert!(
+        matches!(proof, Err(ProveError::Capacity { got: 3, .. })),
+        "{proof:?}"
+    );
+    let (_, proof) = bundle.parts[0].split(2, bundle.child(&entries, 0));
+    assert_eq!(proof, Err(ProveError::Statement(VerifyError::Level)));
+    // A bundle in a bundle.
+    let refused = prove(3, &entries[..1], &[bundle.child(&entries, 0).proof]);
+    assert!(
+        matches!(refused, Err(ProveError::Capacity { .. })),
+        "{refused:?}"
+    );
+    // A bundle as the proof of a merge, and a merge as a bundle: the transcripts begin differently.
+    let preset = &Preset::MERGE;
+    let bytes = setup.merges.bundle_to_bytes(preset, &bundle.proof);
+    assert!(setup.merges.from_bytes(preset, &bytes).is_err());
+    let bytes = setup.merges.to_bytes(preset, &setup.merge);
+    assert!(setup.merges.bundle_from_bytes(preset, &bytes).is_err());
+}
+
+/// An attacker's key in the place of a member's: the circuits accept the proof, as they do not see the
+/// registry, and what is left of it is false, in the bundle and in what keeps the entry. It spoils no
+/// other entry, and no other entry repairs it.
+#[test]
+fn a_false_registry_is_seen_in_the_entry_that_is_kept() {
+    let bundle = &*BUNDLE;
+    let honest = &bundle.parts[0];
+    let mut openings = SETUP.example.openings.clone();
+    openings[5].index = 6;
+    let mut forged = Example::of(SETUP.example.chains.clone(), SLOT, openings);
+    forged.statement.registry = honest.statement.registry;
+    forged.statement.bitfield.fill(false);
+    forged.statement.bitfield[6] = true;
+    let witness = forged
+        .chains
+        .witness(exec(), SLOT, &MESSAGE, &forged.openings[5..])
+        .unwrap();
+    let public = forged.chains.public(&forged.statement, &forged.registry);
+    let relation = forged.chains.relation();
+    let proof = prove_succinct(exec(), relation, &Preset::FAST, &public, &witness).unwrap();
+    let false_part = Part {
+        statement: forged.statement.clone(),
+        publics: honest.publics.clone(),
+        registry: honest.registry.clone(),
+    };
+    let true_part = Part {
+        statement: bundle.parts[1].statement.clone(),
+        publics: bundle.parts[1].publics.clone(),
+        registry: bundle.parts[1].registry.clone(),
+    };
+    let parts = [false_part, true_part];
+    let entries = entries(&parts);
+    let children = [ChildProof::Leaf(&proof), ChildProof::Leaf(&bundle.second.0)];
+    let made = prove(1, &entries, &children).unwrap();
+    assert_eq!(verify_on(&parts, &made), Err(VerifyError::Registry));
+    // A prover that reduces with the false registry, and one that takes the true one.
+    let own = Part {
+        statement: parts[0].statement.clone(),
+        publics: honest.publics.clone(),
+        registry: forged.registry.clone(),
+    };
+    let wants = [
+        (&own, 0, Err(VerifyError::Registry)),
+        (&parts[0], 0, Err(VerifyError::RegistryClaims)),
+        (&parts[1], 1, Ok(())),
+    ];
+    for (prover, kept, want) in wants {
+        let child = child_of(&made, &entries, kept);
+        let (statement, split) = prover.split(2, child);
+        assert_eq!(parts[kept].verify(&statement, &split.unwrap()), want);
+    }
+}
+
+/// A bundle that says bits of its own, and one whose children's bits are no bits.
+#[test]
+fn a_bundle_has_no_bits_of_its_own() {
+    let bundle = &*BUNDLE;
+    let setup = &*SETUP;
+    let entries = bundle.entries();
+    let known = setup
+        .merges
+        .known_bundle(2, &entries[..2], &[false, false])
+        .unwrap();
+    let inputs = |entry: &Entry<'_>| setup.merges.inputs(entry.statement, entry.publics, 2);
+    let leaves = [&setup.leaves[0], &bundle.second];
+    let told: Vec<Verified> = entries[..2]
+        .iter()
+        .zip(leaves)
+        .map(|(entry, leaf)| setup.merges.told_one(inputs(entry), &leaf_child(leaf)))
+        .collect();
+    let prover = setup.merges.prover(exec(), None, known);
+    let lied = |told: &[Verified], bits: &[bool]| {
+        let witness = prover.witnesses(told).unwrap();
+        let proved = prover.prove_witness(&Preset::MERGE, witness, told, bits);
+        let proof = BundleProof {
+            level: 2,
+            merged: vec![false, false],
+            elements: proved.unwrap(),
+        };
+        verify_on(&bundle.parts[..2], &proof)
+    };
+    let none = vec![false; 1 << REGISTRY_LOG2];
+    assert_eq!(lied(&told, &none), Ok(()));
+    let own = &bundle.parts[0].statement.bitfield;
+    assert_eq!(lied(&told, own), Err(VerifyError::Bundle));
+    let mut other = told.clone();
+    other[0].bits[0] ^= true;
+    assert_eq!(lied(&other, &none), Err(VerifyError::Weights));
+    // The inputs of a child are those of its own entry.
+    let mut other = told.clone();
+    other.swap(0, 1);
+    assert_eq!(lied(&other, &none), Err(VerifyError::Weights));
+}
+
+#[test]
+fn bundles_have_one_form_as_bytes() {
+    let (setup, bundle) = (&*SETUP, &*BUNDLE);
+    let preset = &Preset::MERGE;
+    let merges = &setup.merges;
+    let bytes = merges.bundle_to_bytes(preset, &bundle.proof);
+    assert!(is_bundle(&bytes) && !is_merge(&bytes));
+    assert!(bytes.len() <= bytes_max(preset));
+    let decoded = merges.bundle_from_bytes(preset, &bytes);
+    assert_eq!(decoded, Ok(bundle.proof.clone()));
+    let mut changed = 0;
+    for at in (0..40).chain((40..bytes.len()).step_by(bytes.len() / 60)) {
+        let mut other = bytes.clone();
+        other[at] ^= 1 << (at % 8);
+        let Ok(proof) = merges.bundle_from_bytes(preset, &other) else {
+            continue;
+        };
+        changed += 1;
+        assert!(bundle.verify(&proof).is_err(), "byte {at}");
+    }
+    assert!(changed > 50);
+    for len in [0, 8, 12, bytes.len() - 1] {
+        assert!(merges.bundle_from_bytes(preset, &bytes[..len]).is_err());
+    }
+    // A merge of a bundle says so in its header, once.
+    let entries = bundle.entries();
+    let (_, split) = bundle.parts[1].split(3, bundle.child(&entries, 1));
+    let split = split.unwrap();
+    let bytes = merges.to_bytes(preset, &split);
+    assert_eq!(merges.from_bytes(preset, &bytes), Ok(split));
+    let mut both = bytes.clone();
+    both[11] |= 1;
+    assert!(merges.from_bytes(preset, &both).is_err());
+}
