@@ -7,5 +7,6 @@ mod griefing;
 mod interleavings;
 mod late;
 mod net;
+mod overlap;
 mod random;
 mod slots;

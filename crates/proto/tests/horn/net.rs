@@ -37,6 +37,10 @@ pub const PROOFS: Kind = Kind {
     overlap: [scheme::Overlap::None; 2],
     unique: false,
 };
+pub const MERGED_PROOFS: Kind = Kind {
+    overlap: [scheme::Overlap::Union; 2],
+    ..PROOFS
+};
 
 pub fn model(kind: Kind) -> Model {
     let mut table = CostTable::example();
