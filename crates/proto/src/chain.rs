@@ -25,6 +25,7 @@ use crate::wire::{Checkpoint, Entry, Header, Reject, Root, Vote, digest};
 mod fork_choice;
 mod room;
 
+pub(crate) use fork_choice::VOTED_SLOTS;
 pub use fork_choice::{VOTES_PER_SLOT_MAX, VoteCount};
 
 pub use room::{EQUIVOCATION_BYTES_MAX, UNFINALISED_BYTES_MAX};

@@ -13,6 +13,7 @@
 //! | `proposer` | which collections become a block |
 //! | `gate` | which messages are taken |
 //! | `machine` | [`Horn`]: all of it at one machine, under the contract |
+//! | `held` | how many bytes a machine holds, and how many they can become |
 //! | `duties` | what local validators had to do in a slot, and did |
 //! | [`config`], [`view`] | what the network agrees on, and what a machine shows |
 
@@ -27,6 +28,7 @@ mod duties;
 mod effects;
 mod epochs;
 mod gate;
+mod held;
 mod machine;
 mod pool;
 mod proposer;
@@ -43,5 +45,6 @@ pub mod view;
 pub use config::{Config, ConfigError, Local, Publish, SchemeInfo, Selection, SubsetRule};
 pub use cover::Rule as Cover;
 pub use duties::{Done, Duties, Seat};
+pub use held::Held;
 pub use machine::Horn;
 pub use view::{BlockView, CollectionView, Counters, SlotView};

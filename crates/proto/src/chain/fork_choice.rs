@@ -15,6 +15,9 @@ use crate::wire::{Reject, Root, Vote};
 /// Most distinct votes of a slot that count.
 pub const VOTES_PER_SLOT_MAX: usize = 16;
 
+/// Slots whose votes are counted at one time: the last one that was set and its neighbours.
+pub(crate) const VOTED_SLOTS: u64 = 3;
+
 /// Validators seen to cast one vote.
 #[derive(Clone, Debug)]
 struct Ballot {
@@ -105,6 +108,14 @@ impl Chain {
         let before = seen.count_range(range.clone());
         seen.write_range(range.start, signers);
         Ok((seen.count_range(range) - before) as u32)
+    }
+
+    /// Bytes of the sets of validators that were seen to cast a vote.
+    pub(crate) fn voters_bytes(&self) -> u64 {
+        let ballots = self.latest.by_slot.values().flatten();
+        ballots
+            .map(|ballot| size_of_val(ballot.signers.words()) as u64)
+            .sum()
     }
 
     /// The vote of a slot that most validators were seen to cast; of equal ones the greater.

@@ -172,6 +172,11 @@ impl<M: Waits> Batch<M> {
         !self.waiting.is_empty() && self.become_due()
     }
 
+    /// Bytes of all messages that wait.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether nothing waits and nothing runs.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.running

@@ -8,7 +8,6 @@ use thiserror::Error;
 use super::cover::Rule as Cover;
 use super::selection::Post;
 use super::state::Serving;
-use crate::chain::INCLUSION_SLOTS;
 use crate::slot::Timing;
 use crate::wire::{BLOCK_ENTRIES_MAX, Context, FormatError, Kind, NetworkDigest, WireFormat};
 
@@ -26,8 +25,6 @@ pub const VOTE_DATA_MAX: u16 = 64;
 pub const STAGE_MS_MAX: u64 = 60_000;
 /// The whole of a committee, in the unit of [`Config::stage_gain_ppm`].
 pub const PPM: u32 = 1_000_000;
-/// Bytes of an accepted vote besides its signature: its place, and the header of shared bytes.
-const VOTE_RECORD_BYTES: usize = 48;
 /// Aggregators of a cell by default where aggregates are proofs: with 16 of them a collector would
 /// verify a thousand proofs.
 const PROOF_AGGREGATORS: u16 = 4;
@@ -359,28 +356,6 @@ impl Config {
         check("filler_bytes", self.filler_bytes as u64, 0, bytes / 2)?;
         let votes = self.vote_data_per_slot_max.into();
         check("vote_data_per_slot_max", votes, 1, VOTE_DATA_MAX.into())
-    }
-
-    /// Most bytes that a machine keeps of the network's messages, besides those that wait: the
-    /// collections of two slots and the best two of a committee for the window of inclusion (at
-    /// most [`Config::collections_bytes_max`]), who voted for what in two slots, and, for each
-    /// local validator's cell, its votes and aggregates.
-    pub fn state_bytes_max(&self, info: &SchemeInfo, local: &Local) -> u64 {
-        let format = self.format(info);
-        let (layout, slots) = (&self.layout, 2);
-        let collection = format.bytes_max(Kind::Collection) as u64;
-        let committees = u64::from(layout.committees());
-        let of_slot = committees * u64::from(self.collections_per_committee_max) * collection;
-        let older = committees * 2 * (INCLUSION_SLOTS - slots) * collection;
-        let collections = (slots * of_slot + older).min(self.collections_bytes_max);
-        let validators = u64::from(layout.validators());
-        let voted = slots * u64::from(self.vote_data_per_slot_max) * validators.div_ceil(8);
-        let cells = (local.validators.count_ones() as u64).min(layout.cells_count().into());
-        let vote = (info.sizes.signature_bytes + VOTE_RECORD_BYTES) as u64;
-        let votes = u64::from(layout.cell_len_max()) * vote;
-        let aggregates =
-            u64::from(self.aggregates_per_cell_max) * format.bytes_max(Kind::Aggregate) as u64;
-        collections + voted + slots * cells * (votes + aggregates)
     }
 
     fn check_cover(&self, overlap: Overlap) -> Result<(), ConfigError> {

@@ -78,6 +78,11 @@ impl Effects {
         });
     }
 
+    /// What the jobs are for that have not ended.
+    pub(super) fn purposes(&self) -> impl Iterator<Item = &Purpose> {
+        self.jobs.values()
+    }
+
     /// What a job was for, at its end.
     pub(super) fn finish(&mut self, job: JobId) -> Option<Purpose> {
         self.jobs.remove(&job)

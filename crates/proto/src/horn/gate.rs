@@ -40,13 +40,15 @@ use super::state::SlotState;
 use crate::job::Product;
 use crate::wire::{Kind, Reject, Root, Topic, Vote};
 
+pub(super) use aggregates::ROOM as AGGREGATES_ROOM;
 pub(super) use blocks::{BlockJob, Blocks};
-pub(super) use collections::statement;
+pub(super) use collections::{ROOM as COLLECTIONS_ROOM, statement};
+pub(super) use votes::room as votes_room;
 
 /// How far clocks may be apart.
 pub(super) const TOLERANCE_NS: u64 = 500_000_000;
 /// Most messages of one verification job.
-const ITEMS_PER_JOB_MAX: usize = 4_096;
+pub(super) const ITEMS_PER_JOB_MAX: usize = 4_096;
 /// How long a message waits for a block.
 const PARKED_NS: u64 = 2_000_000_000;
 /// Most messages that wait for one block.
@@ -54,7 +56,7 @@ const PARKED_PER_BLOCK_MAX: usize = 64;
 /// Most blocks and committees that are waited for.
 const PARKED_BLOCKS_MAX: usize = 64;
 /// Most bytes of waiting messages.
-const PARKED_BYTES_MAX: usize = 64 << 20;
+pub(super) const PARKED_BYTES_MAX: usize = 64 << 20;
 /// Digests of verified evidence that are remembered.
 const VERIFIED_MAX: usize = 2_048;
 /// For how many slots they are remembered.
@@ -117,6 +119,11 @@ impl Lot {
         self.bytes += bytes;
         self.rows.entry(awaited).or_default().push_back(message);
         Ok(())
+    }
+
+    /// Bytes of all messages that wait.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether a message waits for a block.

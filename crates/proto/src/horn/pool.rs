@@ -80,6 +80,11 @@ impl Pool {
         self.bytes = self.iter().map(Kept::bytes).sum();
     }
 
+    /// Bytes of all that is kept.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Kept> {
         self.by_group.values().flatten()
     }

@@ -17,6 +17,11 @@ use crate::contract::Peer;
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Collection, Reject};
 
+/// Header of shared bytes.
+pub(super) const SHARED_BYTES: usize = 16;
+/// Place of an accepted message besides its bytes: its sender, what was signed, where it stands.
+pub(super) const MESSAGE_BYTES: usize = 256;
+
 /// A vote that waits for its verification.
 pub(super) struct WaitingVote {
     pub(super) origin: Origin,
@@ -32,7 +37,7 @@ impl Waits for WaitingVote {
     }
 
     fn held_bytes(&self) -> usize {
-        self.signature.len()
+        size_of::<Self>() + SHARED_BYTES + self.signature.len()
     }
 }
 
@@ -130,6 +135,13 @@ impl Senders {
             equivocated: false,
         };
         self.by_sender.entry(sender).or_insert(sent);
+    }
+
+    /// Bytes of all messages, with their places.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let sent = self.by_sender.values();
+        sent.map(|sent| (MESSAGE_BYTES + sent.data.len()) as u64)
+            .sum()
     }
 
     pub(super) fn mark_equivocated(&mut self, sender: Validator) {
@@ -285,6 +297,11 @@ impl SlotState {
     pub(super) fn is_untouched(&self) -> bool {
         let waits = self.votes_seen > 0 || self.selecting > 0 || self.own.is_some();
         self.phase <= Some(Phase::Propose) && !waits
+    }
+
+    /// The votes of all cells of which any came.
+    pub(super) fn filled_cells(&self) -> impl Iterator<Item = &CellVotes> {
+        self.cells.iter().flatten().map(|votes| &**votes)
     }
 
     /// The votes of a cell, if any came.

@@ -281,6 +281,19 @@ impl Net {
         Token(self.token_next - 1)
     }
 
+    /// Takes the verdicts that were given at a machine, so that a long run does not keep them.
+    pub fn settled(&mut self, node: usize) -> Vec<(Token, Verdict)> {
+        let verdicts = std::mem::take(&mut self.nodes[node].verdicts);
+        let (given, open): (BTreeMap<_, _>, _) = verdicts
+            .into_iter()
+            .partition(|(_, verdict)| verdict.is_some());
+        self.nodes[node].verdicts = open;
+        let given = given.into_iter();
+        given
+            .filter_map(|(token, verdict)| Some((token, verdict?)))
+            .collect()
+    }
+
     pub fn verdict(&self, node: usize, token: Token) -> Option<Verdict> {
         self.nodes[node].verdicts[&token]
     }

@@ -19,7 +19,7 @@ use crate::slot::Phase;
 use crate::wire::{Aggregate, Kind, Reject, digest};
 
 /// Aggregates of a committee that wait at most.
-const ROOM: Room = Room {
+pub(in crate::horn) const ROOM: Room = Room {
     items: 4_096,
     bytes: 512 << 20,
 };

@@ -20,7 +20,7 @@ use crate::slot::Phase;
 use crate::wire::{Collection, Entry, Kind, Reject, digest};
 
 /// Collections of all committees that wait at most.
-const ROOM: Room = Room {
+pub(in crate::horn) const ROOM: Room = Room {
     items: 4_096,
     bytes: 1 << 30,
 };

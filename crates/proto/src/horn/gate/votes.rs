@@ -21,6 +21,14 @@ use crate::wire::{Kind, Reject, VoteMsg};
 const WAITING_PER_POSITION: usize = 4;
 const WAITING_BESIDES: usize = 64;
 
+/// What the batch of a cell of so many positions may hold.
+pub(in crate::horn) fn room(positions: usize) -> Room {
+    Room {
+        items: WAITING_PER_POSITION * positions + WAITING_BESIDES,
+        bytes: usize::MAX,
+    }
+}
+
 impl Horn {
     pub(super) fn admit_vote(
         &mut self,
@@ -43,10 +51,7 @@ impl Horn {
         let choice = state.ballots.index(&ballot);
         let votes = state.cell_mut(cell);
         check_first(&votes.records[position as usize], choice)?;
-        let room = Room {
-            items: WAITING_PER_POSITION * votes.records.len() + WAITING_BESIDES,
-            bytes: usize::MAX,
-        };
+        let room = room(votes.records.len());
         let signature = message.signature;
         let waiting = WaitingVote {
             origin,

@@ -1,0 +1,188 @@
+//! How many bytes a machine holds of the network's messages, and how many they can become.
+//!
+//! Counted is what grows with what others send: signatures of votes, who voted for what, aggregates
+//! and collections (each as it came, because it can prove an equivocation, and decoded), and what
+//! waits for a verification or runs in one. Blocks are the chain's and have room of their own; own
+//! work in progress is bounded by the duties.
+
+use alphorn_scheme::Evidence;
+
+use super::batch::Waits;
+use super::config::{Config, Local, SchemeInfo};
+use super::gate::{
+    AGGREGATES_ROOM, COLLECTIONS_ROOM, ITEMS_PER_JOB_MAX, PARKED_BYTES_MAX, TOLERANCE_NS,
+    votes_room,
+};
+use super::machine::Horn;
+use super::state::{MESSAGE_BYTES, Record, SHARED_BYTES, SlotState, WaitingVote};
+use super::task::Purpose;
+use crate::chain::{INCLUSION_SLOTS, VOTED_SLOTS, VOTES_PER_SLOT_MAX};
+use crate::wire::{Kind, WireFormat};
+
+/// Bytes of the network's messages at a machine: those that it holds, or the most that it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Single votes, with their signatures until the aggregates are made.
+    pub votes: u64,
+    /// Who voted for what, as the fork choice counts it.
+    pub voters: u64,
+    /// Accepted aggregates.
+    pub aggregates: u64,
+    /// Accepted collections: of slots whose messages are taken, and those that a block may include.
+    pub collections: u64,
+    /// Messages that wait for a verification, run in one, or wait for a block.
+    pub waiting: u64,
+}
+
+impl Held {
+    /// All but what waits: bounded by [`Config::state_bytes_max`].
+    pub fn kept(&self) -> u64 {
+        self.votes + self.voters + self.aggregates + self.collections
+    }
+}
+
+impl Config {
+    /// Slots whose messages are taken at one time: the current and the previous one, and where the
+    /// tolerances of two slots overlap those too.
+    fn slots_open(&self) -> u64 {
+        let slot_ns = self.timing.slot_ms().saturating_mul(1_000_000).max(1);
+        2 + (2 * TOLERANCE_NS).div_ceil(slot_ns)
+    }
+
+    /// Cells and committees that have a local member in an epoch, at most.
+    fn local_cells(&self, local: &Local) -> (u64, u64) {
+        let own = local.validators.count_ones() as u64;
+        let layout = &self.layout;
+        (
+            own.min(layout.cells_count().into()),
+            own.min(layout.committees().into()),
+        )
+    }
+
+    /// Most bytes that a machine keeps of the network's messages, besides those that wait.
+    pub fn state_bytes_max(&self, info: &SchemeInfo, local: &Local) -> u64 {
+        self.held_max(info, local).kept()
+    }
+
+    /// The most that a machine holds of the network's messages: the accepted collections of the slots
+    /// whose messages are taken, and those that blocks may include (at most
+    /// [`Config::collections_bytes_max`]); who voted for what; the votes of local validators' cells, and
+    /// the aggregates of their committees; for each of these a full batch that waits, and one in
+    /// verification. It holds where the driver hands in what it subscribed to ([`Horn::topics`]).
+    pub fn held_max(&self, info: &SchemeInfo, local: &Local) -> Held {
+        let format = self.format(info);
+        let (layout, slots) = (&self.layout, self.slots_open());
+        let (cells, local_committees) = self.local_cells(local);
+        let signature = SHARED_BYTES + info.sizes.signature_bytes;
+        let vote = (size_of::<Record>() + signature) as u64;
+        let positions = layout.cell_len_max();
+        let votes = slots * cells * u64::from(positions) * vote;
+        let aggregates = u64::from(layout.subcommittees())
+            * u64::from(self.aggregates_per_cell_max)
+            * accepted_max(&format, Kind::Aggregate);
+        let committees = u64::from(layout.committees());
+        let collections = u64::from(self.collections_per_committee_max);
+        let open = slots * committees * collections * accepted_max(&format, Kind::Collection);
+        let for_blocks = committees
+            * (slots * collections + 2 * INCLUSION_SLOTS)
+            * decoded_max(&format, Kind::Collection);
+        let waiting_vote = (size_of::<WaitingVote>() + signature) as u64;
+        let room = votes_room(positions as usize).items;
+        let waiting_votes = (room + room.min(ITEMS_PER_JOB_MAX)) as u64 * waiting_vote;
+        let waiting = slots * cells * waiting_votes
+            + 2 * slots * local_committees * AGGREGATES_ROOM.bytes as u64
+            + 2 * COLLECTIONS_ROOM.bytes as u64
+            + PARKED_BYTES_MAX as u64;
+        Held {
+            votes,
+            voters: VOTED_SLOTS * VOTES_PER_SLOT_MAX as u64 * bits_bytes(layout.validators()),
+            aggregates: slots * local_committees * aggregates,
+            collections: open + for_blocks.min(self.collections_bytes_max),
+            waiting,
+        }
+    }
+}
+
+impl Horn {
+    /// What this machine holds of the network's messages now.
+    pub fn held(&self) -> Held {
+        let mut held = Held {
+            voters: self.chain.voters_bytes(),
+            collections: self.pool.bytes(),
+            waiting: (self.batch.bytes() + self.lot.bytes()) as u64,
+            ..Held::default()
+        };
+        for state in self.slots.values() {
+            state.add_held(&mut held);
+        }
+        held.waiting += self.fx.purposes().map(in_verification).sum::<u64>();
+        held
+    }
+}
+
+impl SlotState {
+    fn add_held(&self, held: &mut Held) {
+        for votes in self.filled_cells() {
+            held.votes += (votes.records.len() * size_of::<Record>()) as u64;
+            let firsts = votes.records.iter().filter_map(|one| one.first.as_ref());
+            let signatures = firsts.filter_map(|(_, signature)| signature.as_ref());
+            let bytes = signatures.map(|bytes| (SHARED_BYTES + bytes.len()) as u64);
+            held.votes += bytes.sum::<u64>();
+            held.waiting += votes.batch.bytes() as u64;
+        }
+        for committee in &self.aggregates {
+            let decoded = committee.kept.iter().map(|kept| decoded(&kept.evidence));
+            held.aggregates += committee.senders.held_bytes() + decoded.sum::<u64>();
+            held.waiting += committee.batch.bytes() as u64;
+        }
+        for committee in &self.collections {
+            let decoded = committee.kept.iter().map(|kept| decoded(&kept.evidence));
+            held.collections += committee.senders.held_bytes() + decoded.sum::<u64>();
+        }
+    }
+}
+
+/// Bytes of messages in a job that verifies them.
+fn in_verification(purpose: &Purpose) -> u64 {
+    fn sum<M: Waits>(messages: &[M]) -> u64 {
+        messages
+            .iter()
+            .map(|message| message.held_bytes() as u64)
+            .sum()
+    }
+    match purpose {
+        Purpose::VerifyVotes { votes, .. } => sum(votes),
+        Purpose::VerifyAggregates { aggregates, .. } => sum(aggregates),
+        Purpose::VerifyCollections { collections, .. } => sum(collections),
+        _ => 0,
+    }
+}
+
+/// Bytes of evidence that was decoded.
+fn decoded(evidence: &Evidence) -> u64 {
+    let support = &evidence.support;
+    let planes = support.planes_count() as u64;
+    planes * bits_bytes(support.len() as u32) + evidence.bytes.len() as u64
+}
+
+/// Most bytes of the decoded evidence of a message, with the head of a block's entry.
+fn decoded_max(format: &WireFormat, kind: Kind) -> u64 {
+    let (positions, planes) = match kind {
+        Kind::Collection => (
+            format.layout.committee_len_max(),
+            (format.multiplicity_max.max(1)).ilog2() + 1,
+        ),
+        _ => (format.layout.cell_len_max(), 1),
+    };
+    u64::from(planes) * bits_bytes(positions) + format.bytes_max(kind) as u64
+}
+
+/// Most bytes of an accepted message: as it came, and decoded.
+fn accepted_max(format: &WireFormat, kind: Kind) -> u64 {
+    (MESSAGE_BYTES + format.bytes_max(kind)) as u64 + decoded_max(format, kind)
+}
+
+/// Bytes of a set of positions.
+fn bits_bytes(positions: u32) -> u64 {
+    u64::from(positions).div_ceil(64) * 8
+}
