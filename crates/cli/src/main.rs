@@ -12,6 +12,7 @@ mod doctor;
 mod error;
 mod explore;
 mod files;
+mod genesis;
 mod horn;
 mod keycache;
 mod lattice;
@@ -74,6 +75,8 @@ enum Command {
     Bench(bench::Args),
     /// A network of real processes on this machine: are all duties done, and how fast
     Devnet(devnet::Args),
+    /// The files of a network: what its nodes agree on, who they are, and a key for each
+    Genesis(genesis::Args),
     /// One node of a network, in this process
     Node(node::Args),
     /// Gives the recorded inputs of a node to its state machines again: does the same follow?
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Proof(args) => proof::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Devnet(args) => devnet::run(&args),
+        Command::Genesis(args) => genesis::run(&args),
         Command::Node(args) => node::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Lane(args) => node::lane::run(&args),

@@ -2,10 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::node::files::{NetworkFile, NodeEntry};
-use crate::node::scheme::{Layers, falcon_scheme, xmss_scheme};
+use crate::node::scheme::info;
 use crate::options::Common;
 use crate::report::{Report, table};
-use alphorn_bls::{Bls, Costs};
 use alphorn_node::engine::Settings;
 use alphorn_node::genesis::{Genesis, network_id};
 use alphorn_node::record::{Record, Replayed, replay};
@@ -55,30 +54,15 @@ pub(crate) struct Header {
 impl Header {
     /// The machines of the node, before their first input.
     fn horn(&self, common: &Common) -> Result<Horn> {
-        let layout = self.network.layout()?;
-        let layers = self.network.alphorn_layers;
-        let info = match self.network.alphorn_scheme.as_str() {
-            "bls" => {
-                let kernel = common.bls_kernel()?;
-                SchemeInfo::of(&Bls::new(kernel, Costs::measure(kernel)), &layout)
-            }
-            "falcon" => falcon_info(layers, common, &layout)?,
-            "xmss" => SchemeInfo::of(&xmss_scheme(layers, common.stark_kernel()?), &layout),
-            other => return Err(anyhow!("the record is of the scheme {other:?}").into()),
-        };
         let mut keys = [0; 32];
         hex::decode_to_slice(&self.keys, &mut keys).context("the digest of the keys")?;
-        machines(&self.network, &self.node, keys, info)
+        machines(
+            &self.network,
+            &self.node,
+            keys,
+            info(&self.network, common)?,
+        )
     }
-}
-
-fn falcon_info(
-    layers: Layers,
-    common: &Common,
-    layout: &alphorn_types::Layout,
-) -> Result<SchemeInfo> {
-    let kernel = common.labrador_kernel()?;
-    Ok(SchemeInfo::of(&falcon_scheme(layers, kernel), layout))
 }
 
 /// The machines of a node, as `alphorn node` and a replay of its record make them.

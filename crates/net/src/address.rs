@@ -60,6 +60,12 @@ impl Address {
         transport.bases(address).map(with_name).collect()
     }
 
+    /// Its IP address and port.
+    pub fn socket(&self) -> SocketAddr {
+        let (socket, _) = socket_of(&self.multiaddr).expect("every constructor checks the form");
+        socket
+    }
+
     /// Whose address it is.
     pub fn id(&self) -> NodeId {
         self.id

@@ -6,14 +6,13 @@ mod judge;
 mod process;
 
 use crate::error::{Error, Result};
-use crate::node::files::{NetworkFile, NodeEntry, write};
+use crate::node::files::{NetworkFile, NodeEntry, read_nodes};
 use crate::node::key_time;
-use crate::node::scheme::Layers;
+use crate::node::network::{NetworkOptions, Place, write_network};
 use crate::options::Common;
-use crate::report::{Report, write_whole};
-use alphorn_net::{Address, NodeId, NodeKey, Transport};
+use crate::report::Report;
+use alphorn_net::{Address, NodeId, NodeKey};
 use alphorn_proto::slot::Timing;
-use alphorn_types::Layout;
 use anyhow::{Context, anyhow};
 use process::Running;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -43,6 +42,7 @@ const SLOTS_MAX: u64 = 100_000;
   alphorn devnet --preset custom:1000:0,200,400,600,800 --slots 60
   alphorn devnet --scheme falcon --layers list/proof --faults prover --slots 20
   alphorn devnet --faults kill,pause,partition --slots 60 --seed 7
+  alphorn genesis --out net --delay 30 && alphorn devnet --genesis net
 
 Starts `alphorn node` processes with interop keys that speak QUIC over loopback, lets them run for
 some slots, and prints what became of every duty. A vote is done if a block of the next two slots
@@ -61,36 +61,18 @@ pub(crate) struct Args {
     /// Processes
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
     nodes: u16,
-    /// Signature scheme
-    #[arg(long, default_value = "bls", value_parser = ["bls", "falcon", "xmss"])]
-    scheme: String,
-    /// What collections are; with list/proof they are made in processes of their own
-    #[arg(long, value_enum, default_value_t = Layers::ListList)]
-    layers: Layers,
+    #[command(flatten)]
+    network: NetworkOptions,
+    /// Run the network of a folder that `alphorn genesis` made, instead of a new one
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["nodes", "scheme", "layers", "preset",
+          "validators", "committees", "subcommittees", "aggregators", "collectors", "dir"])]
+    genesis: Option<PathBuf>,
     /// Slots that are judged, after those to warm up
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=SLOTS_MAX))]
     slots: u64,
     /// Slots that are not judged
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=100))]
     warmup_slots: u64,
-    /// Length of the slot and its phases; lean, and slow with xmss, by default
-    #[arg(long)]
-    preset: Option<Timing>,
-    /// Validators in all; 256, with falcon 64, with xmss 32 by default
-    #[arg(long)]
-    validators: Option<u32>,
-    /// Committees
-    #[arg(long)]
-    committees: Option<u16>,
-    /// Cells of a committee
-    #[arg(long, default_value_t = 2)]
-    subcommittees: u16,
-    /// Aggregators of a cell
-    #[arg(long, default_value_t = 2)]
-    aggregators: u16,
-    /// Collectors of a committee
-    #[arg(long, default_value_t = 2)]
-    collectors: u16,
     /// Duties that may be missed
     #[arg(long, default_value_t = 0)]
     allow_missed: u64,
@@ -123,49 +105,50 @@ struct Plan {
 }
 
 impl Plan {
+    /// A network that begins as soon as its nodes can be there, or that of `--genesis`.
     fn new(args: &Args) -> Result<Self> {
-        let xmss = args.scheme == "xmss";
-        let timing = args
-            .preset
-            .unwrap_or(if xmss { Timing::SLOW } else { Timing::LEAN });
-        let validators = args.validators.unwrap_or(match args.scheme.as_str() {
-            "bls" => 256,
-            "falcon" => 64,
-            _ => 32,
-        });
-        let committees = args.committees.unwrap_or(if xmss { 1 } else { 2 });
-        Layout::new(validators, committees, args.subcommittees)?;
-        if args.scheme == "bls" && args.layers != Layers::ListList {
-            return Err(anyhow!("--layers {}: with bls list/list", args.layers.name()).into());
-        }
-        if validators < u32::from(args.nodes) {
-            let nodes = args.nodes;
-            return Err(
-                anyhow!("--validators {validators}: each of {nodes} nodes hosts one").into(),
-            );
-        }
         let all = args.warmup_slots + args.slots + TAIL_SLOTS;
         let key_slots = (all + 8).next_power_of_two().max(64);
+        let (mut network, nodes) = match &args.genesis {
+            None => {
+                let network = args.network.file(args.nodes, key_slots, &args.common)?;
+                (network, usize::from(args.nodes))
+            }
+            Some(folder) => {
+                let network = NetworkFile::read(folder)?;
+                if let Some(name) = &network.alphorn_keys {
+                    let what = "config.yaml: ALPHORN_KEYS";
+                    return Err(anyhow!("{what} {name}: a devnet has interop keys").into());
+                }
+                let nodes = read_nodes(folder, &network)?.len();
+                (network, nodes)
+            }
+        };
+        let (scheme, slots) = (&network.alphorn_scheme, network.alphorn_key_slots);
+        if scheme == "xmss" && slots < all {
+            return Err(
+                anyhow!("--slots: {all} slots in all, ALPHORN_KEY_SLOTS is {slots}").into(),
+            );
+        }
         // Every node makes all keys, and all nodes do so at once on the cores of this machine.
-        let each_s = key_time(&args.scheme, key_slots, &args.common)?.as_secs_f64();
-        let keys = f64::from(validators) * f64::from(args.nodes);
+        let each_s = key_time(scheme, slots, &args.common)?.as_secs_f64();
+        let keys = f64::from(network.validator_count) * nodes as f64;
         let keys_s = keys * each_s * KEYS_MARGIN / args.common.threads()? as f64;
-        let start_s = START_S + u64::from(args.nodes) / 2 + keys_s.ceil() as u64;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let start_s = START_S + nodes as u64 / 2 + keys_s.ceil() as u64;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        if args.genesis.is_none() {
+            network.genesis_time = now + start_s;
+        } else if network.genesis_time < now + start_s {
+            let time = network.genesis_time;
+            return Err(anyhow!(
+                "--genesis: GENESIS_TIME {time}, must be at least {} for {nodes} nodes to start",
+                now + start_s
+            )
+            .into());
+        }
         Ok(Plan {
-            network: NetworkFile {
-                genesis_time: now.as_secs() + start_s,
-                validator_count: validators,
-                attestation_committee_count: committees,
-                subcommittees_per_committee: args.subcommittees,
-                aggregators_per_subcommittee: args.aggregators,
-                collectors_per_committee: args.collectors,
-                alphorn_scheme: args.scheme.clone(),
-                alphorn_layers: args.layers,
-                alphorn_preset: timing.to_string(),
-                alphorn_key_slots: key_slots,
-            },
-            timing,
+            timing: network.timing()?,
+            network,
             slots: args.slots,
             warmup: args.warmup_slots,
         })
@@ -194,15 +177,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let plan = Plan::new(args)?;
     let seed = args.common.seed;
     let (kinds, every) = (&args.faults, args.fault_every);
-    let faults = faults::draw(kinds, every, plan.judged(), &plan.timing, args.nodes, seed)?;
-    let folder = Folder::new(args)?;
-    let nodes = prepare(&folder.path, args.nodes, &plan.network)?;
+    let (folder, nodes) = match &args.genesis {
+        None => {
+            let folder = Folder::new(args)?;
+            let nodes = prepare(&folder.path, args.nodes, &plan.network)?;
+            (folder, nodes)
+        }
+        Some(path) => (Folder::given(path), adopt(path, &plan.network)?),
+    };
+    let count = u16::try_from(nodes.len())?;
+    let faults = faults::draw(kinds, every, plan.judged(), &plan.timing, count, seed)?;
     let sink = args.common.sink();
     sink.say(&format!(
         "{} nodes, {} validators, {}, slots of {} ms, in {}",
-        args.nodes,
+        nodes.len(),
         plan.network.validator_count,
-        args.scheme,
+        plan.network.alphorn_scheme,
         plan.timing.slot_ms(),
         folder.path.display()
     ));
@@ -224,7 +214,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.say(&verdict.table());
     let machine = crate::machine::Machine::here(args.common.threads()?, Default::default());
     let config = serde_json::json!({
-        "nodes": args.nodes, "scheme": args.scheme, "slots": args.slots,
+        "nodes": nodes.len(), "scheme": plan.network.alphorn_scheme, "slots": args.slots,
         "warmup_slots": args.warmup_slots, "network": plan.network,
         "faults": kinds.iter().map(|kind| kind.name()).collect::<Vec<&str>>(),
         "fault_every": every, "saturate": args.saturate,
@@ -244,6 +234,14 @@ struct Folder {
 }
 
 impl Folder {
+    /// One that is there, and stays.
+    fn given(path: &Path) -> Self {
+        Folder {
+            path: path.to_owned(),
+            temporary: None,
+        }
+    }
+
     fn new(args: &Args) -> Result<Self> {
         match &args.dir {
             Some(path) => {
@@ -294,46 +292,52 @@ struct Member {
 
 /// Writes keys and files, and gives the nodes.
 fn prepare(folder: &Path, count: u16, network: &NetworkFile) -> Result<Vec<Member>> {
-    let ports = free_ports(usize::from(count))?;
-    let mut nodes = Vec::new();
-    for (index, (port, api_port)) in (0u32..).zip(ports) {
-        let name = format!("node-{index}");
-        let home = folder.join(&name);
-        std::fs::create_dir(&home)?;
-        let key = NodeKey::generate();
-        key.write_new(&home.join("node.key"))?;
-        let socket = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let addresses = Address::new(socket, Transport::Quic, key.id());
-        let address = addresses
-            .first()
-            .ok_or_else(|| anyhow!("{name}: no address"))?;
-        // Validators take turns to propose; so do the nodes, if they take turns to host.
-        let node = NodeEntry {
-            name,
-            address: address.to_string(),
-            first_validator: index,
-            validators: (network.validator_count - index).div_ceil(u32::from(count)),
-            validator_step: u32::from(count),
-        };
-        nodes.push(Member {
-            node,
-            id: key.id(),
-            api_port,
-        });
-    }
-    write(&folder.join("config.yaml"), network)?;
-    let entries: Vec<&NodeEntry> = nodes.iter().map(|member| &member.node).collect();
-    write(&folder.join("nodes.yaml"), &entries)?;
-    // For the file discovery of Prometheus.
-    let targets = nodes.iter().map(|member| {
-        serde_json::json!({
-            "targets": [format!("127.0.0.1:{}", member.api_port)],
-            "labels": {"network": "devnet", "node": member.node.name},
+    let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let places = free_ports(usize::from(count))?.into_iter();
+    let places: Vec<Place> = places
+        .map(|(peers, api)| Place {
+            peers: local(peers),
+            api: local(api),
         })
+        .collect();
+    let made = write_network(folder, network, "devnet", &places)?;
+    let members = made.into_iter().zip(places).map(|(made, place)| Member {
+        node: made.node,
+        id: made.id,
+        api_port: place.api.port(),
     });
-    let targets = serde_json::Value::from_iter(targets).to_string();
-    write_whole(&folder.join("prometheus-targets.json"), targets.as_bytes())?;
-    Ok(nodes)
+    Ok(members.collect())
+}
+
+/// The nodes of a folder that `alphorn genesis` made: all of them on this machine, none of them
+/// started before.
+fn adopt(folder: &Path, network: &NetworkFile) -> Result<Vec<Member>> {
+    let entries = read_nodes(folder, network)?;
+    if entries.len() > usize::from(NODES_MAX) {
+        let (count, folder) = (entries.len(), folder.display());
+        return Err(anyhow!("--genesis {folder}: {count} nodes, at most {NODES_MAX}").into());
+    }
+    let ports = free_ports(entries.len())?;
+    let member = |(node, (_, api_port)): (NodeEntry, (u16, u16))| {
+        let (name, home) = (&node.name, folder.join(&node.name));
+        let address: Address = node.address.parse()?;
+        let key = home.join("node.key");
+        let id = NodeKey::read(&key, false)?.id();
+        if address.id() != id {
+            let (key, theirs) = (key.display(), address.id());
+            return Err(anyhow!("nodes.yaml: {name} is {theirs}, {key} is that of {id}").into());
+        }
+        if !address.socket().ip().is_loopback() {
+            let address = &node.address;
+            return Err(anyhow!("nodes.yaml: {name} is at {address}, must be loopback").into());
+        }
+        if home.join("data").exists() {
+            let home = home.display();
+            return Err(anyhow!("{home}: has run before, its `data` must not be there").into());
+        }
+        Ok(Member { node, id, api_port })
+    };
+    entries.into_iter().zip(ports).map(member).collect()
 }
 
 /// Ports that are free now, of UDP and TCP. Another process may take one meanwhile; then a node

@@ -31,6 +31,17 @@ pub(super) struct Bls {
 }
 
 impl Bls {
+    /// The scheme on so many threads.
+    pub(super) fn with_threads(threads: usize) -> Result<Self> {
+        let mut secret = Zeroizing::new([0; 32]);
+        fill_random(&mut *secret)?;
+        Ok(Bls {
+            pool: pool(threads)?,
+            kernel: Backend::portable(),
+            rlc: Rlc::new(*secret, RlcBits::Bits64),
+        })
+    }
+
     fn exec(&self) -> Exec<'_> {
         Exec::new(Some(&self.pool))
     }
@@ -120,13 +131,7 @@ impl FileScheme for Bls {
     type SecretKey = SecretKey;
 
     fn open(options: &FileOptions) -> Result<Self> {
-        let mut secret = Zeroizing::new([0; 32]);
-        fill_random(&mut *secret)?;
-        Ok(Bls {
-            pool: pool(options.threads())?,
-            kernel: Backend::portable(),
-            rlc: Rlc::new(*secret, RlcBits::Bits64),
-        })
+        Bls::with_threads(options.threads())
     }
 
     fn kernels(&self) -> BTreeMap<&'static str, String> {

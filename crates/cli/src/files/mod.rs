@@ -8,6 +8,7 @@
 //! | [`combine`] | what making an aggregate and merging have in common |
 //! | [`document`], [`keystore`] | the formats of the files |
 //! | [`keyfile`] | a secret key from any file that holds one |
+//! | [`validators`] | the public keys of a network, the keystores of a node |
 //! | [`secret`], [`input`], [`output`] | secrets in memory; reading with bounds; writing whole files |
 
 pub(crate) mod aggregate;
@@ -25,6 +26,7 @@ mod output;
 pub(crate) mod scheme;
 mod secret;
 pub(crate) mod sign;
+pub(crate) mod validators;
 pub(crate) mod verify;
 mod xmss;
 pub(crate) mod xmss_proof;

@@ -38,6 +38,10 @@ pub(crate) struct NetworkFile {
     pub(crate) alphorn_preset: String,
     /// Slots for which keys with one-time indices are made.
     pub(crate) alphorn_key_slots: u64,
+    /// The file beside this one with the public keys of the validators; none if they have interop
+    /// keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) alphorn_keys: Option<String>,
 }
 
 /// A node of `nodes.yaml`.
@@ -69,13 +73,30 @@ impl NetworkFile {
     /// Reads `config.yaml` of a folder.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let network: Self = read(&folder.join("config.yaml"))?;
-        network.timing()?;
-        network.layout()?;
-        if network.alphorn_scheme == "bls" && network.alphorn_layers != Layers::ListList {
-            let layers = network.alphorn_layers.name();
+        network.check()?;
+        Ok(network)
+    }
+
+    /// Refuses what no node can run, as far as that needs no scheme.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.timing()?;
+        self.layout()?;
+        if self.alphorn_scheme == "bls" && self.alphorn_layers != Layers::ListList {
+            let layers = self.alphorn_layers.name();
             return Err(anyhow!("config.yaml: ALPHORN_LAYERS {layers}, with bls list/list").into());
         }
-        Ok(network)
+        if let Some(name) = &self.alphorn_keys {
+            let scheme = &self.alphorn_scheme;
+            if scheme != "bls" {
+                let what = "config.yaml: ALPHORN_KEYS";
+                return Err(anyhow!("{what}: validators of {scheme} have interop keys").into());
+            }
+            if Path::new(name).file_name() != Some(name.as_ref()) {
+                let what = "config.yaml: ALPHORN_KEYS";
+                return Err(anyhow!("{what} {name}, must be a file beside config.yaml").into());
+            }
+        }
+        Ok(())
     }
 
     /// The scheme as the network's identity names it.

@@ -2,10 +2,12 @@
 
 pub(crate) mod files;
 pub(crate) mod lane;
+pub(crate) mod network;
 pub(crate) mod scheme;
 mod start;
 
 use crate::error::Result;
+use crate::files::validators::KeystoreOptions;
 use crate::options::Common;
 use alphorn_xmss::Set;
 use anyhow::anyhow;
@@ -21,7 +23,9 @@ use std::time::{Duration, Instant};
   alphorn node --genesis net --node-id node-0 --data-dir net/node-0/data --node-key net/node-0/node.key
 
 The folder of --genesis has config.yaml (what all nodes agree on) and nodes.yaml (who they are).
-Validators have interop keys, which everybody can make: this runs test networks, it protects nothing.
+Its validators have interop keys, which everybody can make and which protect nothing; or, with BLS,
+keys of their own: ALPHORN_KEYS of config.yaml names the file of their public keys, --keystores the
+folder with the secret ones of the validators that this node hosts.
 The node listens on loopback unless told otherwise, and ends on Ctrl-C, on SIGTERM, and with
 --exit-on-stdin-eof when its parent is gone. Its last figures are then in summary.json."
 )]
@@ -40,6 +44,8 @@ pub(crate) struct Args {
     /// File with the node's key: 64 hexadecimal digits
     #[arg(long, value_name = "FILE")]
     node_key: PathBuf,
+    #[command(flatten)]
+    keys: KeystoreOptions,
     /// Address to listen on for peers
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     listen: IpAddr,
@@ -93,6 +99,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .collect::<Vec<&str>>()
             .join(", ")
     };
+    if args.keys.keystores.is_some() && network.alphorn_keys.is_none() {
+        let what = "--keystores: config.yaml has no ALPHORN_KEYS";
+        return Err(anyhow!("{what}, validators have interop keys").into());
+    }
     let own =
         own.ok_or_else(|| anyhow!("--node-id {}: nodes.yaml has {}", args.node_id, names()))?;
     match network.alphorn_scheme.as_str() {
@@ -108,9 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let parts = scheme::xmss(args, &network)?;
             start::run(args, &network, &nodes, own, parts)
         }
-        other => {
-            Err(anyhow!("config.yaml: ALPHORN_SCHEME {other}, must be bls, falcon or xmss").into())
-        }
+        other => Err(scheme::unknown(other)),
     }
 }
 

@@ -5,14 +5,18 @@ use super::lane;
 use super::start::Parts;
 use super::{Args, Isolation};
 use crate::calibration;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::files::validators::PublicKeys;
+use crate::options::Common;
 use crate::proof::{PresetName, proofs};
-use alphorn_bls::{Bls, Costs, Exec, Signers};
+use alphorn_bls::{Bls, Costs, Exec, Registry, Signers};
 use alphorn_falcon::{Collections, Falcon};
 use alphorn_node::safety::KeyId;
+use alphorn_proto::horn::SchemeInfo;
 use alphorn_types::Validator;
 use alphorn_worker::ChildCommand;
 use alphorn_xmss::{Purpose, Set, Xmss};
+use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -56,6 +60,33 @@ pub(crate) fn xmss_scheme(layers: Layers, kernel: alphorn_stark::Backend) -> Xms
     }
 }
 
+/// What the roles know of the scheme of a network.
+pub(crate) fn info(network: &NetworkFile, common: &Common) -> Result<SchemeInfo> {
+    let layout = network.layout()?;
+    let layers = network.alphorn_layers;
+    match network.alphorn_scheme.as_str() {
+        "bls" => {
+            let kernel = common.bls_kernel()?;
+            let scheme = Bls::new(kernel, Costs::measure(kernel));
+            Ok(SchemeInfo::of(&scheme, &layout))
+        }
+        "falcon" => {
+            let scheme = falcon_scheme(layers, common.labrador_kernel()?);
+            Ok(SchemeInfo::of(&scheme, &layout))
+        }
+        "xmss" => {
+            let scheme = xmss_scheme(layers, common.stark_kernel()?);
+            Ok(SchemeInfo::of(&scheme, &layout))
+        }
+        other => Err(unknown(other)),
+    }
+}
+
+/// The error of a scheme that there is not.
+pub(super) fn unknown(scheme: &str) -> Error {
+    anyhow!("config.yaml: ALPHORN_SCHEME {scheme}, must be bls, falcon or xmss").into()
+}
+
 fn id(key: &[u8]) -> KeyId {
     Sha256::digest(key).into()
 }
@@ -82,26 +113,62 @@ fn child(
 
 pub(super) fn bls(args: &Args, network: &NetworkFile, own: &NodeEntry) -> Result<Parts<Bls>> {
     let kernel = args.common.bls_kernel()?;
-    let mut bars = crate::progress::Bars::new();
-    let exec = Exec::serial();
-    let count = network.validator_count;
-    let registry = crate::keycache::interop_registry(count, kernel, exec, &mut bars)?.registry;
+    let (registry, signers) = match &network.alphorn_keys {
+        None => bls_interop(network.validator_count, kernel, own)?,
+        Some(name) => bls_keys(args, network, name, kernel, own)?,
+    };
     let keys = registry.keys();
     let ids = own
         .hosted()
         .map(|v| (v, id(&keys[v.0 as usize].to_bytes())));
-    // Keys of others in between are made as well: everybody can.
-    let first = own.first_validator;
-    let end = own.hosted().last().map_or(first, |last| last.0 + 1);
     Ok(Parts {
         ids: ids.collect::<BTreeMap<Validator, KeyId>>(),
         keys_digest: *registry.digest(),
         scheme: Arc::new(Bls::new(kernel, Costs::measure(kernel))),
         registry: Arc::new(registry),
-        signers: Arc::new(Signers::interop(first..end, exec)),
+        signers: Arc::new(signers),
         kernels: calibration::bls(&args.common)?,
         child: None,
     })
+}
+
+fn bls_interop(
+    count: u32,
+    kernel: alphorn_bls::Backend,
+    own: &NodeEntry,
+) -> Result<(Registry, Signers)> {
+    let mut bars = crate::progress::Bars::new();
+    let exec = Exec::serial();
+    let registry = crate::keycache::interop_registry(count, kernel, exec, &mut bars)?.registry;
+    // Keys of others in between are made as well: everybody can.
+    let first = own.first_validator;
+    let end = own.hosted().last().map_or(first, |last| last.0 + 1);
+    Ok((registry, Signers::interop(first..end, exec)))
+}
+
+/// Validators with keys of their own: the public ones beside `config.yaml`, the secret ones of this
+/// node in its keystores.
+fn bls_keys(
+    args: &Args,
+    network: &NetworkFile,
+    name: &str,
+    kernel: alphorn_bls::Backend,
+    own: &NodeEntry,
+) -> Result<(Registry, Signers)> {
+    let public = PublicKeys::read(&args.genesis.join(name))?;
+    let (found, count) = (public.len(), network.validator_count);
+    if found != count as usize {
+        let what = "config.yaml: VALIDATOR_COUNT";
+        return Err(anyhow!("{what} {count}, {name} has {found} public keys").into());
+    }
+    let Some(folder) = &args.keys.keystores else {
+        let what = "config.yaml: ALPHORN_KEYS: validators have keys of their own";
+        return Err(anyhow!("{what}: --keystores and --password-file").into());
+    };
+    let registry = public.registry(kernel, Exec::serial())?;
+    let hosted: Vec<Validator> = own.hosted().collect();
+    let keys = args.keys.unlock(folder, &registry, &own.name, &hosted)?;
+    Ok((registry, Signers::real(keys)))
 }
 
 pub(super) fn falcon(args: &Args, network: &NetworkFile) -> Result<Parts<Falcon>> {

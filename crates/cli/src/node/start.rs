@@ -130,7 +130,7 @@ async fn live<S: Scheme>(
     let page = router(TraceSource::Live(node.trace()));
     let api = serve(args, summary, control.clone(), page)?;
     println!("{}", calibration::line(&parts.kernels));
-    ready(args, own, api, &kernels)?;
+    ready(args, own, api, horn.network_id, &kernels)?;
     watch_signals(args, control);
     let last = node.run(commands).await;
     let text = serde_json::to_string_pretty(last.as_ref())?;
@@ -174,7 +174,7 @@ fn net_config(
     let mut config = alphorn_net::Config::new(key, network);
     let port = match args.gossipsub_port {
         Some(port) => port,
-        None => port_of(&own.address)?,
+        None => own.address.parse::<Address>()?.socket().port(),
     };
     config.listen = vec![Listen {
         address: SocketAddr::new(args.listen, port),
@@ -208,15 +208,6 @@ fn net_config(
     Ok(config)
 }
 
-/// The port in an address of `nodes.yaml`.
-fn port_of(address: &str) -> Result<u16> {
-    let mut parts = address
-        .split('/')
-        .skip_while(|part| *part != "udp" && *part != "tcp");
-    let port = parts.nth(1).and_then(|port| port.parse().ok());
-    Ok(port.ok_or_else(|| anyhow!("nodes.yaml: address {address} has no port"))?)
-}
-
 /// Serves the HTTP interface, and tells where.
 fn serve(
     args: &Args,
@@ -243,12 +234,19 @@ fn serve(
 }
 
 /// Says that the node runs, and where.
-fn ready(args: &Args, own: &NodeEntry, api: SocketAddr, kernels: &Chosen) -> Result<()> {
+fn ready(
+    args: &Args,
+    own: &NodeEntry,
+    api: SocketAddr,
+    network: [u8; 32],
+    kernels: &Chosen,
+) -> Result<()> {
     let ready = serde_json::json!({
         "name": own.name,
         "pid": std::process::id(),
         "address": own.address,
         "api": api.to_string(),
+        "network": hex::encode(network),
         "kernels": kernels,
     });
     write_whole(

@@ -1,0 +1,168 @@
+//! `alphorn genesis`: the files of a network that begins later.
+
+use crate::error::Result;
+use crate::files::validators::PublicKeys;
+use crate::node::network::{NetworkOptions, Place, write_network};
+use crate::options::Common;
+use crate::report::{Report, table};
+use alphorn_bls::Exec;
+use anyhow::{Context, anyhow};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Most nodes whose files are written.
+const NODES_MAX: u16 = 4_096;
+/// The file with public keys, beside `config.yaml`.
+const KEYS: &str = "public-keys.json";
+/// Latest genesis: the year 2286, so that nanoseconds since 1970 fit 64 bits.
+const GENESIS_TIME_MAX: u64 = 9_999_999_999;
+
+/// The files of a network: what its nodes agree on, who they are, and a key for each
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn genesis --out net
+  alphorn genesis --out net --nodes 8 --validators 1024 --committees 4 --delay 120
+  alphorn genesis --out net --nodes 3 --ips 192.0.2.1,192.0.2.2,192.0.2.3 --genesis-time 1900000000
+  alphorn node --genesis net --node-id node-0 --data-dir data --node-key net/node-0/node.key
+  alphorn devnet --genesis net
+  alphorn keys new --count 64 --out keys --password-file password.txt
+  alphorn genesis --out net --nodes 1 --keys keys/public-keys.json
+
+Writes config.yaml, nodes.yaml, prometheus-targets.json and NODE/node.key into a new folder. A node
+takes the folder with --genesis; of the keys it needs its own alone. Without --ips all nodes are on
+loopback, at ports that count up. `alphorn devnet --genesis` starts them all on this machine.
+
+Validators have interop keys, which everybody can make. With --keys they are those of a file of public
+keys, in its order, and each node needs the keystores of the validators that nodes.yaml gives it.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    network: NetworkOptions,
+    /// The folder, which is not there yet
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Nodes
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
+    nodes: u16,
+    /// Seconds since 1970 at which slot 0 begins
+    #[arg(long, value_name = "SECONDS", conflicts_with = "delay",
+          value_parser = clap::value_parser!(u64).range(1..=GENESIS_TIME_MAX))]
+    genesis_time: Option<u64>,
+    /// Seconds from now until slot 0 begins
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(0..=31_536_000))]
+    delay: u64,
+    /// Public keys of validators with keys of their own, as `alphorn keys new` lists them; validators
+    /// have interop keys without it
+    #[arg(long, value_name = "FILE", conflicts_with = "validators")]
+    keys: Option<PathBuf>,
+    /// Slots for which keys with one-time indices are made
+    #[arg(long, value_name = "SLOTS", default_value_t = 256,
+          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    key_slots: u64,
+    /// Address of each node, in their order; loopback by default
+    #[arg(long, value_name = "IPS", value_delimiter = ',')]
+    ips: Vec<IpAddr>,
+    /// Port for peers of the first node; where nodes share an address, one more for each next one
+    #[arg(long, value_name = "PORT", default_value_t = 9000, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+    /// Port of the first node's HTTP interface, counted in the same way
+    #[arg(long, value_name = "PORT", default_value_t = 5052, value_parser = clap::value_parser!(u16).range(1..))]
+    api_port: u16,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("genesis", args.common.seed);
+    let mut options = args.network.clone();
+    let keys = match &args.keys {
+        Some(path) => Some(public_keys(args, path)?),
+        None => None,
+    };
+    if let Some(keys) = &keys {
+        options.validators = Some(u32::try_from(keys.len())?);
+    }
+    let mut network = options.file(args.nodes, args.key_slots, &args.common)?;
+    network.alphorn_keys = keys.is_some().then(|| KEYS.to_owned());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    network.genesis_time = args.genesis_time.unwrap_or(now + args.delay);
+    let places = places(args)?;
+    let out = args.out.display();
+    std::fs::create_dir(&args.out)
+        .with_context(|| format!("--out {out}: must be a folder that is not there yet"))?;
+    if let Some(keys) = &keys {
+        keys.write(&args.out.join(KEYS))?;
+    }
+    let made = write_network(&args.out, &network, "alphorn", &places)?;
+    let rows: Vec<Vec<String>> = made
+        .iter()
+        .zip(&places)
+        .map(|(made, place)| {
+            let node = &made.node;
+            vec![
+                node.name.clone(),
+                node.validators.to_string(),
+                node.address.clone(),
+                place.api.port().to_string(),
+            ]
+        })
+        .collect();
+    let sink = args.common.sink();
+    let from_now = i128::from(network.genesis_time) - i128::from(now);
+    sink.say(&format!(
+        "{out}: {} validators of {} on {} nodes, slot 0 at {} ({from_now} s from now)\n{}",
+        network.validator_count,
+        network.scheme(),
+        args.nodes,
+        network.genesis_time,
+        table(&["node", "validators", "address", "api port"], &rows)
+    ));
+    let machine = crate::machine::Machine::here(args.common.threads()?, Default::default());
+    let fields = serde_json::json!({
+        "folder": args.out,
+        "network": network,
+        "nodes": made.iter().map(|made| &made.node).collect::<Vec<_>>(),
+    });
+    let fields = fields.as_object().cloned().unwrap_or_default();
+    let config = serde_json::json!({ "nodes": args.nodes, "out": args.out });
+    sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
+
+/// The public keys of the validators, whose proofs of possession hold.
+fn public_keys(args: &Args, path: &Path) -> Result<PublicKeys> {
+    let scheme = &args.network.scheme;
+    if scheme != "bls" {
+        return Err(anyhow!("--keys: validators of {scheme} have interop keys").into());
+    }
+    let keys = PublicKeys::read(path)?;
+    keys.registry(args.common.bls_kernel()?, Exec::serial())?;
+    Ok(keys)
+}
+
+/// Where each node is. Ports count up among the nodes of one address.
+fn places(args: &Args) -> Result<Vec<Place>> {
+    let nodes = usize::from(args.nodes);
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let ips = match args.ips.len() {
+        0 => vec![loopback; nodes],
+        given if given == nodes => args.ips.clone(),
+        given => {
+            return Err(anyhow!("--ips: {given} addresses, --nodes has {nodes}").into());
+        }
+    };
+    let place = |index: usize| {
+        let before = ips[..index].iter().filter(|ip| **ip == ips[index]).count();
+        let port = |option: &str, first: u16| {
+            let port = usize::from(first) + before;
+            u16::try_from(port).map_err(|_| {
+                anyhow!("{option} {first}: node {index} would have port {port}, at most 65535")
+            })
+        };
+        Ok(Place {
+            peers: SocketAddr::new(ips[index], port("--port", args.port)?),
+            api: SocketAddr::new(ips[index], port("--api-port", args.api_port)?),
+        })
+    };
+    (0..nodes).map(place).collect()
+}

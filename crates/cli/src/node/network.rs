@@ -1,0 +1,146 @@
+//! The options that say what a network is, and the files that follow from them.
+
+use super::files::{NetworkFile, NodeEntry, write};
+use super::scheme::{Layers, info};
+use crate::error::Result;
+use crate::options::Common;
+use crate::report::write_whole;
+use alphorn_net::{Address, NodeId, NodeKey, Transport};
+use alphorn_proto::slot::Timing;
+use anyhow::{Context, anyhow};
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// What a network is: its scheme, its validators and how they sit, its slots.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct NetworkOptions {
+    /// Signature scheme
+    #[arg(long, default_value = "bls", value_parser = ["bls", "falcon", "xmss"])]
+    pub(crate) scheme: String,
+    /// What collections are; with list/proof they are made in processes of their own
+    #[arg(long, value_enum, default_value_t = Layers::ListList)]
+    pub(crate) layers: Layers,
+    /// Length of the slot and its phases; lean, and slow with xmss, by default
+    #[arg(long)]
+    pub(crate) preset: Option<Timing>,
+    /// Validators in all; 256, with falcon 64, with xmss 32 by default
+    #[arg(long)]
+    pub(crate) validators: Option<u32>,
+    /// Committees; 2, with xmss 1 by default
+    #[arg(long)]
+    pub(crate) committees: Option<u16>,
+    /// Cells of a committee
+    #[arg(long, default_value_t = 2)]
+    pub(crate) subcommittees: u16,
+    /// Aggregators of a cell
+    #[arg(long, default_value_t = 2)]
+    pub(crate) aggregators: u16,
+    /// Collectors of a committee
+    #[arg(long, default_value_t = 2)]
+    pub(crate) collectors: u16,
+}
+
+impl NetworkOptions {
+    /// Length of the slot and its phases.
+    pub(crate) fn timing(&self) -> Timing {
+        let slow = self.scheme == "xmss";
+        let default = if slow { Timing::SLOW } else { Timing::LEAN };
+        self.preset.unwrap_or(default)
+    }
+
+    /// Validators in all.
+    pub(crate) fn validators(&self) -> u32 {
+        let default = match self.scheme.as_str() {
+            "bls" => 256,
+            "falcon" => 64,
+            _ => 32,
+        };
+        self.validators.unwrap_or(default)
+    }
+
+    /// `config.yaml` of the network, checked as each of `nodes` nodes will.
+    pub(crate) fn file(&self, nodes: u16, key_slots: u64, common: &Common) -> Result<NetworkFile> {
+        let validators = self.validators();
+        if validators < u32::from(nodes) {
+            return Err(
+                anyhow!("--validators {validators}: each of {nodes} nodes hosts one").into(),
+            );
+        }
+        let committees = if self.scheme == "xmss" { 1 } else { 2 };
+        let network = NetworkFile {
+            genesis_time: 0,
+            validator_count: validators,
+            attestation_committee_count: self.committees.unwrap_or(committees),
+            subcommittees_per_committee: self.subcommittees,
+            aggregators_per_subcommittee: self.aggregators,
+            collectors_per_committee: self.collectors,
+            alphorn_scheme: self.scheme.clone(),
+            alphorn_layers: self.layers,
+            alphorn_preset: self.timing().to_string(),
+            alphorn_key_slots: key_slots,
+            alphorn_keys: None,
+        };
+        network.check()?;
+        network.horn(&info(&network, common)?)?;
+        Ok(network)
+    }
+}
+
+/// A node whose files are written.
+pub(crate) struct Made {
+    pub(crate) node: NodeEntry,
+    pub(crate) id: NodeId,
+}
+
+/// Where a node listens for peers, and where its interface will be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) peers: SocketAddr,
+    pub(crate) api: SocketAddr,
+}
+
+/// Writes the files of a network into an empty folder: `config.yaml`, `nodes.yaml`, the key of each
+/// node, and the list of what Prometheus is to read. Validators take turns to propose, and the nodes
+/// take turns to host them.
+pub(crate) fn write_network(
+    folder: &Path,
+    network: &NetworkFile,
+    label: &str,
+    places: &[Place],
+) -> Result<Vec<Made>> {
+    let count = u32::try_from(places.len())?;
+    let mut made = Vec::with_capacity(places.len());
+    for (index, place) in (0..count).zip(places) {
+        let name = format!("node-{index}");
+        let home = folder.join(&name);
+        std::fs::create_dir(&home).with_context(|| home.display().to_string())?;
+        let key = NodeKey::generate();
+        key.write_new(&home.join("node.key"))?;
+        let addresses = Address::new(place.peers, Transport::Quic, key.id());
+        let address = addresses
+            .first()
+            .ok_or_else(|| anyhow!("{name}: no address"))?;
+        let node = NodeEntry {
+            name,
+            address: address.to_string(),
+            first_validator: index,
+            validators: (network.validator_count - index).div_ceil(count),
+            validator_step: count,
+        };
+        let id = key.id();
+        made.push(Made { node, id });
+    }
+    write(&folder.join("config.yaml"), network)?;
+    let entries: Vec<&NodeEntry> = made.iter().map(|made| &made.node).collect();
+    write(&folder.join("nodes.yaml"), &entries)?;
+    // For the file discovery of Prometheus.
+    let targets = made.iter().zip(places).map(|(made, place)| {
+        serde_json::json!({
+            "targets": [place.api.to_string()],
+            "labels": {"network": label, "node": made.node.name},
+        })
+    });
+    let targets = serde_json::Value::from_iter(targets).to_string();
+    write_whole(&folder.join("prometheus-targets.json"), targets.as_bytes())?;
+    Ok(made)
+}
