@@ -160,7 +160,7 @@ impl Host for Ports {
 }
 
 /// What misbehaviour costs its sender; at 100 it is banned.
-fn points(reason: Reject) -> u32 {
+pub(crate) fn points(reason: Reject) -> u32 {
     match reason {
         Reject::Malformed(_) => 10,
         Reject::BadSelection | Reject::BadEnvelope => 20,

@@ -1,6 +1,7 @@
 //! Nodes of the scheme without cryptography, in virtual time.
 
 mod faults;
+mod flood;
 mod replay;
 
 use super::*;
@@ -17,11 +18,13 @@ use std::collections::VecDeque;
 const NODES: u32 = 3;
 const VALIDATORS: u32 = 48;
 const LATENCY_NS: u64 = 30_000_000;
+/// Whom messages of nodes come from.
+const NODE: Peer = Peer(9);
 const GENESIS: Time = Time::from_millis(10_000);
 
 /// What happens to a node in virtual time.
 enum Event {
-    Message(Topic, Token, Bytes),
+    Message(Peer, Topic, Token, Bytes),
     Finished(JobId, Outcome<Product>),
 }
 
@@ -37,6 +40,10 @@ struct Node {
     blocks: BTreeMap<Slot, Bytes>,
     judged: Vec<Judged>,
     verdicts: BTreeMap<&'static str, u64>,
+    /// What was held against those who are no nodes.
+    points: BTreeMap<Peer, u32>,
+    /// When its one lane is free, and how long it takes for a vote, if it has only one.
+    lane: Option<(Time, u64)>,
     now: Time,
     /// Jobs take this much longer than their price says.
     slow_ns: u64,
@@ -72,7 +79,8 @@ impl Host for Node {
     }
 
     fn report(&mut self, peer: Peer, reason: Reject) {
-        panic!("an honest {peer} is reported: {reason}");
+        assert_ne!(peer, NODE, "an honest {peer} is reported: {reason}");
+        *self.points.entry(peer).or_default() += crate::ports::points(reason);
     }
 
     fn spawn(&mut self, spawn: Spawn) {
@@ -100,7 +108,13 @@ impl Host for Node {
                 other => panic!("{}", matches!(other, Outcome::Crashed)),
             },
         };
-        let at = self.now.saturating_add_ns(features.prior_ns + self.slow_ns);
+        let mut at = self.now.saturating_add_ns(features.prior_ns + self.slow_ns);
+        if let Some((free, vote_ns)) = &mut self.lane {
+            // Where a batch has bad inputs, each of its inputs is tested by itself.
+            let inputs_ns = u64::from(features.inputs) * *vote_ns;
+            at = self.now.max(*free).saturating_add_ns(inputs_ns);
+            *free = at;
+        }
         self.finished.push_back((at, spawn.job, outcome));
     }
 
@@ -183,6 +197,8 @@ fn node(index: u32, nodes: u32, epoch_slots: u64) -> Node {
         blocks: BTreeMap::new(),
         judged: Vec::new(),
         verdicts: BTreeMap::new(),
+        points: BTreeMap::new(),
+        lane: None,
         now: Time::ZERO,
         slow_ns: 0,
         broken_disk: false,
@@ -239,7 +255,11 @@ impl World {
                 let is_cut = self.parted && other % 2 != index % 2;
                 if !is_cut && self.nodes[other].topics.contains(&topic) {
                     let token = Token(self.sequence);
-                    self.push(arrival, other, Event::Message(topic, token, data.clone()));
+                    self.push(
+                        arrival,
+                        other,
+                        Event::Message(NODE, topic, token, data.clone()),
+                    );
                 }
             }
         }
@@ -269,8 +289,8 @@ impl World {
                         break;
                     };
                     let input = match event {
-                        Event::Message(topic, token, data) => Input::Message {
-                            from: Peer(9),
+                        Event::Message(from, topic, token, data) => Input::Message {
+                            from,
                             topic,
                             token,
                             data,

@@ -17,7 +17,7 @@ impl World {
             lacked.sort_by_key(|(slot, _)| **slot);
             for (_, data) in lacked {
                 let token = Token((1 << 63) | self.sequence);
-                let event = Event::Message(Topic::Block, token, data.clone());
+                let event = Event::Message(NODE, Topic::Block, token, data.clone());
                 self.push(self.now, index, event);
             }
         }
