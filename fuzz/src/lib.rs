@@ -18,6 +18,7 @@ mod mutate;
 mod net;
 mod proofs;
 mod proto;
+mod record;
 mod sums;
 mod trace;
 mod types;
@@ -36,6 +37,7 @@ pub use mutate::Mutator;
 pub use net::{broadcast_frame, reqresp_frame, topic_parse};
 pub use proofs::{stark_proof, xmss_evidence, xmss_proof};
 pub use proto::{proto_message, topic_name};
+pub use record::node_inputs;
 pub use sums::sum_methods;
 pub use trace::trace_line;
 pub use types::{codec_reader, support_code};
@@ -140,6 +142,12 @@ pub const TARGETS: &[Target] = &[
         run: lattice_proof,
         seeds: lattice::lattice_proof_seeds,
         mutations: 60,
+    },
+    Target {
+        name: "node_inputs",
+        run: node_inputs,
+        seeds: record::node_inputs_seeds,
+        mutations: 1_000,
     },
     Target {
         name: "plan_ops",

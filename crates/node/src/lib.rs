@@ -18,27 +18,46 @@
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "live")]
 pub mod api;
+#[cfg(feature = "live")]
 pub mod archive;
+#[cfg(feature = "live")]
 pub mod blocks;
+#[cfg(feature = "live")]
 pub mod clock;
 mod committees;
+#[cfg(feature = "live")]
 pub mod desk;
 pub mod engine;
+#[cfg(feature = "live")]
 mod file;
 pub mod genesis;
+#[cfg(feature = "live")]
 pub mod host;
+#[cfg(feature = "live")]
 pub mod http;
+#[cfg(feature = "live")]
 pub mod lanes;
+#[cfg(feature = "live")]
 pub mod metrics;
+#[cfg(feature = "live")]
 mod ports;
 pub mod record;
+#[cfg(feature = "live")]
 pub mod run;
+#[cfg(feature = "live")]
 pub mod safety;
+#[cfg(feature = "live")]
 pub mod sign_log;
+#[cfg(feature = "live")]
 pub mod stats;
+#[cfg(feature = "live")]
 pub mod summary;
+#[cfg(feature = "live")]
 pub mod sync;
+#[cfg(feature = "live")]
 mod trace;
 
+#[cfg(feature = "live")]
 pub use ports::topic_bytes;

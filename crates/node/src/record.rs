@@ -133,18 +133,12 @@ impl Recorder {
     }
 
     /// A block of an earlier run, before the first input.
-    pub(crate) fn restored(&mut self, block: &[u8]) {
+    pub fn restored(&mut self, block: &[u8]) {
         self.put(Some(Entry::encode_restored(block)));
     }
 
     /// Hands an input to an engine, and writes both down.
-    pub(crate) fn handle(
-        &mut self,
-        engine: &mut Engine,
-        now: Time,
-        input: Input,
-        host: &mut dyn Host,
-    ) {
+    pub fn handle(&mut self, engine: &mut Engine, now: Time, input: Input, host: &mut dyn Host) {
         self.put(Entry::encode_input(now, &input));
         let mut watch = Watch {
             host: Some(host),
@@ -165,7 +159,7 @@ impl Recorder {
     }
 
     /// Closes the file, and waits until it is written.
-    pub(crate) fn finish(mut self) -> Recorded {
+    pub fn finish(mut self) -> Recorded {
         let mark = self.mark();
         // The writer adds the digest of the file.
         self.put(Some(Entry::encode_mark(&mark, Some(&[0; 32]))));

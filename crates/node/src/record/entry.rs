@@ -118,7 +118,7 @@ impl Entry {
         let mut r = Reader::new(bytes);
         let entry = match r.u8()? {
             0 => Entry::Restored(shared(&mut r)?),
-            1 => Entry::Input(Time::from_nanos(r.u64()?), input(&mut r)?),
+            1 => Entry::Input(time(&mut r)?, input(&mut r)?),
             2 => Entry::Mark(mark(&mut r)?),
             3 => Entry::End(mark(&mut r)?, r.array()?),
             value => return Err(unknown("entry", value)),
@@ -131,6 +131,18 @@ impl Entry {
 fn unknown(what: &'static str, value: u8) -> EntryError {
     let value = u64::from(value);
     DecodeError::UnknownTag { what, value }.into()
+}
+
+/// A time of an input. None is later than the year 2262: at the end of time slots have no end, and the
+/// machines would walk on for ever.
+fn time(r: &mut Reader<'_>) -> Result<Time, EntryError> {
+    const NANOS_MAX: u64 = u64::MAX / 2;
+    let value = r.u64()?;
+    if value > NANOS_MAX {
+        let (what, max) = ("time of an input in ns", NANOS_MAX);
+        return Err(DecodeError::OutOfRange { what, value, max }.into());
+    }
+    Ok(Time::from_nanos(value))
 }
 
 fn shared(r: &mut Reader<'_>) -> Result<Bytes, EntryError> {
