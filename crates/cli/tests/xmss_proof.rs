@@ -347,4 +347,18 @@ fn the_bench_measures_and_writes_a_cost_table() {
     let op = |name| move |row: &&Value| row["op"] == name;
     let ops = costs["ops"].as_array().unwrap();
     assert!(ops.iter().any(|row| op("collect")(&row)));
+    // Merges are measured, of two and of seven; a merge is no proof of all signatures again.
+    let merges: Vec<&Value> = ops.iter().filter(op("merge")).collect();
+    let sizes = merges
+        .iter()
+        .map(|row| (row["n"].as_u64(), row["m"].as_u64()));
+    assert!(sizes.eq([(Some(2), Some(0)), (Some(7), Some(0))]));
+    let ns = |row: &Value| row["ns"].as_u64().unwrap();
+    assert!(0 < ns(merges[0]) && ns(merges[0]) < ns(merges[1]));
+    let merged = &costs["merged"];
+    assert!(merged["verify_ns"].as_u64() > Some(0) && merged["bytes"].as_u64() > Some(33));
+    let line = "bench proof --children 2 --n 900";
+    bench
+        .run(line)
+        .expect(2, "a proof to merge of the set compact takes at most 768");
 }

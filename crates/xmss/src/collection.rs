@@ -23,6 +23,17 @@ const VERIFY_NS: u64 = 11_000_000;
 /// and 1,472 signatures of the compact set there.
 const PROVE_BYTES: (u64, u64) = (70 << 20, 6 << 20);
 
+/// Nanoseconds of a core to merge: some for any merge, some for each child. Priors: twice what two threads
+/// took for two, four and seven children of 512 signatures, which `alphorn bench proof --children 2,4,7
+/// --threads 2` measured on a Sapphire Rapids core (`docs/stark.md`), and no less than that for any of them.
+const MERGE_NS: (u64, u64) = (1_700_000_000, 300_000_000);
+
+/// Nanoseconds to verify a merge: the most that was measured in the same place, on one thread.
+const MERGE_VERIFY_NS: u64 = 70_000_000;
+
+/// Bytes of memory to merge, in the same parts: at least the peaks measured there.
+const MERGE_BYTES: (u64, u64) = (330 << 20, 75 << 20);
+
 /// Memory of a verification: weights of the registry's rows, and the proof's elements.
 const VERIFY_BYTES: u64 = 8 << 20;
 
@@ -177,6 +188,28 @@ pub(crate) fn prove_cost(proofs: &Proofs, signers: u64) -> (u64, u64) {
     // Proofs of one piece of evidence are made one after the other.
     let at_once = slices.min(most / group * of_group);
     (ns, PROVE_BYTES.0 + PROVE_BYTES.1 * at_once)
+}
+
+/// Nanoseconds of merging so many pieces, each of them one proof, and bytes of memory: as
+/// [`Proofs::merge`] does it, level by level where one merge does not take all.
+pub(crate) fn merge_cost(proofs: &Proofs, pieces: u64) -> (u64, u64) {
+    let most = proofs.children_max() as u64;
+    let (mut ns, mut left) = (0_u64, pieces.max(1));
+    loop {
+        let merges = left.div_ceil(most);
+        let level_ns = MERGE_NS.0.saturating_mul(merges);
+        ns = ns.saturating_add(level_ns.saturating_add(MERGE_NS.1.saturating_mul(left)));
+        left = merges;
+        if left == 1 {
+            break;
+        }
+    }
+    (ns, MERGE_BYTES.0 + MERGE_BYTES.1 * pieces.clamp(1, most))
+}
+
+/// Nanoseconds of verifying a merge, and bytes of memory.
+pub(crate) fn merge_verify_cost() -> (u64, u64) {
+    (MERGE_VERIFY_NS, VERIFY_BYTES)
 }
 
 /// Nanoseconds of verifying pieces with so many signers in all, and bytes of memory.

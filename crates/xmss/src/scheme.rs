@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use alphorn_scheme::model::Merged;
 use alphorn_scheme::watermark::check_permits;
 use alphorn_scheme::{
     Abilities, Bytes, Claim, Cost, Ctx, Evidence, EvidenceLength, Form, Layer, Op, Overlap, Part,
@@ -81,6 +82,20 @@ impl Xmss {
         Some(match op {
             // Three signatures stand in a collection's message beside the proof.
             Op::VerifyCollections => beside(0, collection::verify_cost(proofs, n, m)),
+            // Signatures among the pieces are proved first, and that proof is one piece more.
+            Op::Merge if proofs.mergeable() => {
+                let pieces = n.saturating_add(u64::from(m > 0));
+                let (merge_ns, bytes) = collection::merge_cost(proofs, pieces);
+                let (check_ns, _) = collection::merge_verify_cost();
+                let raw = match m {
+                    0 => Cost::default(),
+                    m => self.cost(Op::Collect, 0, m),
+                };
+                Cost {
+                    ns: merge_ns.saturating_add(check_ns).saturating_add(raw.ns),
+                    memory_bytes: bytes.max(raw.memory_bytes),
+                }
+            }
             // The signatures are verified before they are proved, and the proof afterwards.
             Op::Collect | Op::Merge => {
                 let (prove_ns, bytes) = collection::prove_cost(proofs, m);
@@ -93,6 +108,19 @@ impl Xmss {
                 beside(m, (hashes.saturating_mul(HASH_NS), 0))
             }
             _ => return None,
+        })
+    }
+
+    /// What merged collections are; none for sets whose proofs do not merge, and for lists.
+    pub fn merged(&self) -> Option<Merged> {
+        let proofs = self.proofs.as_ref().filter(|proofs| proofs.mergeable())?;
+        let (merge_ns, _) = collection::merge_verify_cost();
+        // Three signatures stand in a message beside the merge.
+        let lists = Xmss::new(self.set, self.backend);
+        let beside = lists.cost(Op::VerifyCollections, 1, 0).ns;
+        Some(Merged {
+            bytes: 1 + proofs.merge_bytes_max() as u64,
+            verify_ns: beside.saturating_add(merge_ns),
         })
     }
 
@@ -682,6 +710,18 @@ mod tests {
         assert_eq!(collect(1), collect(63));
         assert!(collect(65) > collect(64) + 50_000_000, "a group");
         assert!(collect(1473) > collect(1472) + 500_000_000, "a proof");
+        // What is merged has its own cost, whatever was proved before; signatures beside are proved first.
+        let merge = |n, m| proofs.cost(Op::Merge, n, m).ns;
+        assert!(merge(2, 0) < merge(4, 0) && merge(4, 0) < merge(7, 0));
+        let second_level = merge(8, 0) - merge(7, 0);
+        assert!(
+            second_level > merge(2, 0),
+            "eight are two merges and one of both"
+        );
+        assert!(merge(2, 500) > merge(3, 0) + collect(500), "raw signatures");
+        let merged = proofs.merged().unwrap();
+        assert!(merged.verify_ns > proofs.cost(Op::VerifyCollections, 1, 700).ns);
+        assert!(merged.bytes < 250_000 && lists.merged().is_none());
         let verify = |n, m| proofs.cost(Op::VerifyCollections, n, m).ns;
         assert!(verify(1, 20_000) > 10 * verify(1, 1000));
         assert!(verify(1, 1000) < lists.cost(Op::VerifyCollections, 1, 1000).ns);

@@ -5,6 +5,7 @@
 mod costs;
 mod merges;
 mod peers;
+mod runs;
 mod sizes;
 mod steps;
 mod world;
@@ -17,14 +18,14 @@ use crate::proof::{PresetName, REGIME, proofs};
 use crate::report::{Report, Sink, json_target, table, write_whole};
 use crate::text;
 use alphorn_stark::Backend;
-use alphorn_xmss::{Claimed, Exec, Proofs, Set, Signed, verify_batch};
+use alphorn_xmss::{Exec, Proofs, Set, Signed, verify_batch};
 use anyhow::anyhow;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use runs::{Runs, Target};
 use serde_json::{Map, Value, json};
 use sizes::{Evenness, Sizes, evenness};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Instant;
 use steps::{Clock, Steps};
 use world::World;
 
@@ -53,7 +54,8 @@ as well, are merged to one proof of the union, beside one proof of all the signa
 verification of the children one by one; more than 7 are merged level by level.
 
 With --emit-costs the figures become the cost table of XMSS with collections as proofs, for the
-simulator: one thread, the first preset and the last kernel.
+simulator: one thread, the first preset and the last kernel. Proofs that merge are merged for it,
+two and seven of at most 512 signatures, --runs times.
 
 Lines `cited` are figures that others published or that were measured elsewhere; see docs/xmss.md.")]
 pub(crate) struct Args {
@@ -118,15 +120,11 @@ struct Point {
 /// The figures of a point, in seconds.
 struct Figures {
     point: Point,
-    cold_s: f64,
-    /// Warm runs, ascending.
-    prove_s: Vec<f64>,
-    /// Where the time of the fastest of them went.
-    steps: Steps,
+    /// With where the time of the fastest one went.
+    prove: Runs<Steps>,
     /// The list of the same signatures: verified before it is proved, or instead.
     list_verify_s: f64,
     verify_s: f64,
-    bytes: usize,
     peak_rss_bytes: u64,
 }
 
@@ -143,8 +141,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !args.children.is_empty() {
         return merges::run(args, &report, &sink, (&kernels, first), &machine);
     }
-    let sizes = args.sizes(first.signatures_max() as u32)?;
-    let most = sizes.iter().copied().max().unwrap_or(1);
+    let sizes = args.sizes(first.signatures_max() as u32, "a proof")?;
+    let mut most = sizes.iter().copied().max().unwrap_or(1);
+    if let (Some(_), Some(kernel)) = (&args.emit_costs, kernels.last()) {
+        most = most.max(costs::validators(first, *kernel, &sizes) as u32);
+    }
     let world = {
         let pool = options::pool(usize::from(threads_max))?;
         World::new(args.set, most, Backend::measured(), &pool)?
@@ -168,7 +169,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     sink.say(&format!("\n{}", printed(&cases)));
     for case in cases.iter().filter(|_| args.steps) {
-        sink.say(&format!("\n{}", case.steps.printed(&case.title())));
+        sink.say(&format!("\n{}", case.prove.fastest.printed(&case.title())));
     }
     let even = evenness(&cases);
     for even in &even {
@@ -176,7 +177,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     sink.say(&format!("\n{}", peers::printed()));
     if let (Some(path), Some(kernel)) = (&args.emit_costs, kernels.last()) {
-        let table = costs::table(&world, first, *kernel, &sizes, &machine)?;
+        let measured = (&sizes[..], usize::from(args.runs));
+        let table = costs::table(&world, first, *kernel, measured, &machine)?;
         write_whole(path, table.as_bytes())?;
     }
     let config = json!({
@@ -210,8 +212,8 @@ impl Args {
         }
     }
 
-    /// The numbers of signatures, none more than a proof takes.
-    fn sizes(&self, max: u32) -> Result<Vec<u32>> {
+    /// The numbers of signatures, none more than such a proof takes.
+    fn sizes(&self, max: u32, what: &str) -> Result<Vec<u32>> {
         if self.n.is_empty() {
             return Ok(match self.wide {
                 true => vec![8192],
@@ -223,7 +225,7 @@ impl Args {
             None => Ok(sizes),
             Some(size) => {
                 let set = self.set;
-                Err(anyhow!("--n {size}: a proof of the set {set} takes at most {max}").into())
+                Err(anyhow!("--n {size}: {what} of the set {set} takes at most {max}").into())
             }
         }
     }
@@ -236,41 +238,16 @@ fn measure(world: &World, point: Point, runs: usize) -> Result<Figures> {
     let registry = point.proofs.registry(exec, world.keys.clone(), 0)?;
     let signed: Vec<Signed<'_>> = world.signed(point.signatures);
     let (slot, message) = (world::SLOT, &world::MESSAGE);
-    let prove = || -> Result<(f64, Steps, Vec<u8>)> {
-        let (begun, clock) = (Instant::now(), Clock::default());
+    let prove = Runs::of(runs, || {
+        let clock = Clock::default();
         let exec = exec.with_watch(&clock);
         let bytes = point
             .proofs
             .prove(exec, &registry, slot, message, &signed)?;
-        Ok((begun.elapsed().as_secs_f64(), clock.end(), bytes))
-    };
-    let (cold_s, _, bytes) = prove()?;
-    let mut prove_s = Vec::with_capacity(runs);
-    let mut steps = Steps::default();
-    for _ in 0..runs {
-        let (seconds, of_run, again) = prove()?;
-        if again != bytes {
-            return Err(Error::Check("two runs made different proofs".into()));
-        }
-        if prove_s.iter().all(|other| seconds < *other) {
-            steps = of_run;
-        }
-        prove_s.push(seconds);
-    }
-    prove_s.sort_by(f64::total_cmp);
+        Ok((bytes, clock.end()))
+    })?;
     let signers = world.signers(point.signatures);
-    let claimed = Claimed {
-        slot,
-        message,
-        signers: &signers,
-    };
-    let verify = || {
-        point
-            .proofs
-            .verify(point.kernel, &registry, &claimed, &bytes)
-    };
-    verify().map_err(|refused| Error::Check(format!("a proof of this run: {refused}")))?;
-    let (verify_s, _) = super::least(runs.max(3), verify);
+    let verify_s = runs::verified(&point, &registry, (&signers, &prove.bytes), runs)?;
     let items = world.items(point.signatures);
     let (list_verify_s, verdicts) = super::least(runs.max(3), || {
         verify_batch(point.proofs.set(), &items, exec)
@@ -280,31 +257,17 @@ fn measure(world: &World, point: Point, runs: usize) -> Result<Figures> {
     }
     Ok(Figures {
         point,
-        cold_s,
-        prove_s,
-        steps,
+        prove,
         list_verify_s,
         verify_s,
-        bytes: bytes.len(),
         peak_rss_bytes: peak_rss_bytes(),
     })
 }
 
 impl Figures {
-    /// The value below which a share of the warm runs lies.
-    fn quantile(&self, share: f64) -> f64 {
-        let last = self.prove_s.len().saturating_sub(1);
-        let at = (share * last as f64).ceil() as usize;
-        self.prove_s.get(at).copied().unwrap_or(self.cold_s)
-    }
-
-    fn median_s(&self) -> f64 {
-        self.quantile(0.5)
-    }
-
     /// Seconds of one signature.
     fn each_s(&self) -> f64 {
-        self.median_s() / self.point.signatures as f64
+        self.prove.median_s() / self.point.signatures as f64
     }
 
     /// What was measured.
@@ -316,28 +279,28 @@ impl Figures {
     }
 
     fn signatures_per_s(&self) -> f64 {
-        self.point.signatures as f64 / self.median_s()
+        self.point.signatures as f64 / self.prove.median_s()
     }
 
     /// What the specification asks of this point: its name, the limit, whether it is kept.
-    fn targets(&self) -> Vec<(&'static str, f64, bool)> {
+    fn targets(&self) -> Vec<Target> {
         let Point {
             threads,
             signatures,
             proofs,
             ..
         } = self.point;
-        let mut targets = vec![("verify_ms", 25.0, self.verify_s <= 25e-3)];
+        let mut targets = vec![Target::new("verify_ms", 25.0, self.verify_s <= 25e-3)];
         if threads == 2 && (512..=1472).contains(&signatures) {
             let rate = match proofs.set() {
                 Set::Prod => 350.0,
                 Set::Compact | Set::Test => 640.0,
             };
             let reached = self.signatures_per_s() >= rate;
-            targets.push(("signatures_per_s", rate, reached));
+            targets.push(Target::new("signatures_per_s", rate, reached));
         }
         if threads == 2 && signatures == 1 {
-            targets.push(("prove_ms", 300.0, self.median_s() <= 0.3));
+            targets.push(Target::new("prove_ms", 300.0, self.prove.median_s() <= 0.3));
         }
         if signatures == 1000 && proofs.set() == Set::Compact {
             let max = if proofs.preset().name == "fast" {
@@ -345,7 +308,8 @@ impl Figures {
             } else {
                 150e3
             };
-            targets.push(("proof_bytes", max, self.bytes as f64 <= max));
+            let bytes = self.prove.bytes.len() as f64;
+            targets.push(Target::new("proof_bytes", max, bytes <= max));
         }
         targets
     }
@@ -362,28 +326,19 @@ fn printed(cases: &[Figures]) -> String {
                 signatures,
             } = case.point;
             let list = signatures * proofs.set().params().signature_bytes;
-            let missed: Vec<&str> = case
-                .targets()
-                .into_iter()
-                .filter(|(_, _, reached)| !reached)
-                .map(|(name, ..)| name)
-                .collect();
             vec![
                 format!("{signatures}, {}", proofs.preset().name),
                 kernel.to_string(),
                 threads.to_string(),
-                text::seconds(case.median_s()),
+                text::seconds(case.prove.median_s()),
                 format!("{:.0}/s", case.signatures_per_s()),
-                text::seconds(case.cold_s),
-                text::bytes(case.bytes as u64),
+                text::seconds(case.prove.cold_s),
+                text::bytes(case.prove.bytes.len() as u64),
                 text::bytes(list as u64),
                 text::seconds(case.verify_s),
                 text::seconds(case.list_verify_s),
                 text::bytes(case.peak_rss_bytes),
-                match missed.is_empty() {
-                    true => "-".into(),
-                    false => missed.join(", "),
-                },
+                runs::missed(&case.targets()),
             ]
         })
         .collect();
@@ -423,9 +378,6 @@ fn case(figures: &Figures) -> Value {
             )
         })
         .collect();
-    let target =
-        |(name, limit, reached)| json!({ "name": name, "limit": limit, "reached": reached });
-    let targets: Vec<Value> = figures.targets().into_iter().map(target).collect();
     json!({
         "bench": "proof",
         "set": proofs.set().name(),
@@ -439,16 +391,16 @@ fn case(figures: &Figures) -> Value {
         "threads": threads,
         "kernel": kernel.name(),
         "warm": true,
-        "reps": figures.prove_s.len(),
+        "reps": figures.prove.warm_s.len(),
         "prove_ms": {
-            "p50": figures.median_s() * 1e3,
-            "p90": figures.quantile(0.9) * 1e3,
-            "min": figures.quantile(0.0) * 1e3,
-            "cold": figures.cold_s * 1e3,
+            "p50": figures.prove.median_s() * 1e3,
+            "p90": figures.prove.quantile_s(0.9) * 1e3,
+            "min": figures.prove.quantile_s(0.0) * 1e3,
+            "cold": figures.prove.cold_s * 1e3,
         },
-        "phases_ms": figures.steps.json(),
+        "phases_ms": figures.prove.fastest.json(),
         "signatures_per_s": figures.signatures_per_s(),
-        "proof_bytes": figures.bytes,
+        "proof_bytes": figures.prove.bytes.len(),
         "proof_bytes_by_part": parts,
         "header_bytes": sizes.header_bytes,
         "verify_ms": figures.verify_s * 1e3,
@@ -460,7 +412,7 @@ fn case(figures: &Figures) -> Value {
         "cells": sizes.cells,
         "permutations": sizes.permutations,
         "fractions": sizes.fractions,
-        "targets": targets,
+        "targets": runs::json(&figures.targets()),
         "kind": "measured",
     })
 }

@@ -6,7 +6,9 @@ use crate::proof::{PresetName, proofs};
 use crate::sim::source::read;
 use alphorn_bls::{Bls, Costs};
 use alphorn_falcon::{Collections, Falcon};
-use alphorn_scheme::model::{CostTable, EvidenceBytes, FigureKind, OpCost, SCHEMA, TableSizes};
+use alphorn_scheme::model::{
+    CostTable, EvidenceBytes, FigureKind, Merged, OpCost, SCHEMA, TableSizes,
+};
 use alphorn_scheme::{Layer, Op, Scheme};
 use alphorn_xmss::{Set, Xmss};
 use anyhow::{Context, anyhow};
@@ -17,6 +19,9 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Items of a row.
 const ITEMS: [u64; 4] = [1, 16, 256, 4096];
+
+/// Pieces of a merge.
+const MERGED: [u64; 6] = [1, 2, 7, 8, 16, 64];
 
 /// Longest evidence that a table may name. Longer lists follow the line of the shorter ones.
 const EVIDENCE_BYTES_MAX: u64 = 16 << 20;
@@ -35,16 +40,19 @@ pub(super) fn own(name: &str, common: &Common) -> Result<CostTable> {
     let table = match name {
         "bls" => {
             let kernel = common.bls_kernel()?;
-            of(&Bls::new(kernel, Costs::measure(kernel)), kernel.name())
+            let scheme = Bls::new(kernel, Costs::measure(kernel));
+            of(&scheme, kernel.name(), None)
         }
         "falcon" => {
             let kernel = common.labrador_kernel()?;
-            of(&Falcon::new(Collections::Proofs, kernel), kernel.name())
+            let scheme = Falcon::new(Collections::Proofs, kernel);
+            of(&scheme, kernel.name(), None)
         }
         "xmss" => {
             let kernel = common.stark_kernel()?;
             let proofs = proofs(Set::Compact, PresetName::Fast);
-            of(&Xmss::with_proofs(proofs, kernel), kernel.name())
+            let scheme = Xmss::with_proofs(proofs, kernel);
+            of(&scheme, kernel.name(), scheme.merged())
         }
         other => {
             let known = "bls, falcon and xmss have formulas, others need --costs FILE";
@@ -55,8 +63,9 @@ pub(super) fn own(name: &str, common: &Common) -> Result<CostTable> {
     Ok(table)
 }
 
-/// The formula of a scheme at the sizes that a network meets; straight lines between them.
-fn of<S: Scheme>(scheme: &S, kernel: &str) -> CostTable {
+/// The formula of a scheme at the sizes that a network meets, straight lines between them; and what its
+/// merges are where they are not like other collections.
+fn of<S: Scheme>(scheme: &S, kernel: &str, merged: Option<Merged>) -> CostTable {
     let sizes = scheme.sizes();
     let evidence = |layer| {
         let point = move |n| EvidenceBytes {
@@ -69,9 +78,16 @@ fn of<S: Scheme>(scheme: &S, kernel: &str) -> CostTable {
     };
     let mut ops = Vec::new();
     for op in Op::ALL {
-        for n in ITEMS {
+        let items = match op {
+            // Both sides of the first step: one merge takes seven pieces.
+            Op::Merge => &MERGED[..],
+            _ => &ITEMS,
+        };
+        for n in items.iter().copied() {
             let seconds: Vec<u64> = match op {
-                Op::Collect | Op::Merge => SIGNERS.to_vec(),
+                Op::Collect => SIGNERS.to_vec(),
+                // Pieces alone, and raw signatures among them.
+                Op::Merge => [&[0], &SIGNERS[..]].concat(),
                 Op::VerifyAggregates | Op::VerifyCollections => SIGNERS.map(|m| n * m).to_vec(),
                 _ => vec![0],
             };
@@ -103,6 +119,7 @@ fn of<S: Scheme>(scheme: &S, kernel: &str) -> CostTable {
                 .flat_map(evidence)
                 .collect(),
         },
+        merged,
         ops,
     }
 }
@@ -115,14 +132,16 @@ mod tests {
     fn formulas_are_tables_that_say_what_the_schemes_say() {
         let stark = alphorn_stark::Backend::portable();
         for set in [Set::Compact, Set::Prod] {
-            of(&Xmss::new(set, stark), "portable").check().unwrap();
+            of(&Xmss::new(set, stark), "portable", None)
+                .check()
+                .unwrap();
         }
         let bls = alphorn_bls::Backend::portable();
         let bls = Bls::new(bls, Costs::measure(bls));
-        of(&bls, "portable").check().unwrap();
+        of(&bls, "portable", None).check().unwrap();
         let kernel = alphorn_labrador::Backend::portable();
         let scheme = Falcon::new(Collections::Proofs, kernel);
-        let table = of(&scheme, "portable");
+        let table = of(&scheme, "portable", None);
         table.check().unwrap();
         for (op, n, m) in [
             (Op::Sign, 256, 0),
@@ -131,6 +150,18 @@ mod tests {
         ] {
             assert_eq!(table.cost(op, n, m).ns, scheme.cost(op, n, m).ns, "{op}");
         }
+        let scheme = Xmss::with_proofs(proofs(Set::Compact, PresetName::Fast), stark);
+        let merges = of(&scheme, "portable", scheme.merged());
+        merges.check().unwrap();
+        for pieces in [2, 7, 8] {
+            let ns = merges.cost(Op::Merge, pieces, 0).ns;
+            assert_eq!(ns, scheme.cost(Op::Merge, pieces, 0).ns);
+        }
+        let one_proof = merges.evidence_bytes(Layer::Collection, 1024);
+        assert!(
+            merges.merged_bytes(16_384) <= one_proof,
+            "a merge does not grow"
+        );
         let text = serde_json::to_string(&table).unwrap();
         assert_eq!(CostTable::from_json(&text).unwrap(), table);
     }

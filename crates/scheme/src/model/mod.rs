@@ -7,5 +7,5 @@ mod table;
 pub use codes::{CodeCost, CodeOp, CodeTable};
 pub use scheme::{Model, ModelKeys, ModelRegistry, ModelSigners};
 pub use table::{
-    CostTable, EvidenceBytes, FigureKind, OpCost, ROWS_MAX, SCHEMA, TableError, TableSizes,
+    CostTable, EvidenceBytes, FigureKind, Merged, OpCost, ROWS_MAX, SCHEMA, TableError, TableSizes,
 };

@@ -63,6 +63,16 @@ pub struct TableSizes {
     pub evidence: Vec<EvidenceBytes>,
 }
 
+/// Evidence of merged collections, where its cost is not that of a collection with as many signers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Merged {
+    /// Bytes of the evidence at most, whatever was merged.
+    pub bytes: u64,
+    /// Nanoseconds of one core to verify it, with the signatures that stand in its message.
+    pub verify_ns: u64,
+}
+
 /// Costs and sizes of a scheme on a machine: what the simulator charges and `explore` sweeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -79,6 +89,9 @@ pub struct CostTable {
     pub abilities: Abilities,
     /// Sizes on the wire.
     pub sizes: TableSizes,
+    /// What merged collections are; absent if they are like others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<Merged>,
     /// Times, ascending in (op, n, m).
     pub ops: Vec<OpCost>,
 }
@@ -170,6 +183,7 @@ impl CostTable {
                 duty_signature: 96,
                 evidence: vec![evidence(Layer::Aggregate), evidence(Layer::Collection)],
             },
+            merged: None,
             ops: Op::ALL.into_iter().flat_map(row).collect(),
         }
     }
@@ -221,6 +235,9 @@ impl CostTable {
         within("public_key", self.sizes.public_key, 1)?;
         size("signature", self.sizes.signature)?;
         size("duty_signature", self.sizes.duty_signature)?;
+        if let Some(merged) = self.merged {
+            size("merged", merged.bytes)?;
+        }
         for layer in [Layer::Aggregate, Layer::Collection] {
             if let Overlap::Counted { max } = self.abilities.overlap(layer)
                 && !(1..=MULTIPLICITY_LIMIT).contains(&max)
@@ -254,6 +271,22 @@ impl CostTable {
             })
             .collect();
         bilinear(&points, n, m)
+    }
+
+    /// Bytes of a merge of collections with `n` signers in all.
+    pub fn merged_bytes(&self, n: u64) -> u64 {
+        match self.merged {
+            Some(merged) => merged.bytes,
+            None => self.evidence_bytes(Layer::Collection, n),
+        }
+    }
+
+    /// Nanoseconds of one core to verify such a merge.
+    pub fn merged_verify_ns(&self, n: u64) -> u64 {
+        match self.merged {
+            Some(merged) => merged.verify_ns,
+            None => self.cost(Op::VerifyCollections, 1, n).ns,
+        }
     }
 
     /// Bytes of evidence over `n` signers.
@@ -344,8 +377,30 @@ mod tests {
             let error = table.check().unwrap_err().to_string();
             assert!(error.contains(&format!("Collection counts up to {max}")));
         }
+        let merged = |bytes| {
+            Some(Merged {
+                bytes,
+                verify_ns: 7,
+            })
+        };
+        let mut own = CostTable::example();
+        assert_eq!(
+            own.merged_bytes(9),
+            own.evidence_bytes(Layer::Collection, 9)
+        );
+        let verify_ns = own.cost(Op::VerifyCollections, 1, 9).ns;
+        assert_eq!(own.merged_verify_ns(9), verify_ns);
+        own.merged = merged(150_000);
+        own.check().unwrap();
+        assert_eq!((own.merged_bytes(9), own.merged_verify_ns(9)), (150_000, 7));
+        let text = serde_json::to_string(&own).unwrap();
+        assert_eq!(CostTable::from_json(&text).unwrap(), own);
+        own.merged = merged(32);
+        let error = own.check().unwrap_err().to_string();
+        assert!(error.contains("merged = 32 bytes, allowed 33"), "{error}");
         assert!(bad(|t| t.ops.resize(5000, t.ops[0])).contains("at most 4096"));
         assert!(CostTable::from_json("{}").is_err());
+        let text = serde_json::to_string(&good).unwrap();
         assert!(CostTable::from_json(&text.replacen("\"schema\"", "\"other\"", 1)).is_err());
     }
 

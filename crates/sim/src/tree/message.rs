@@ -17,6 +17,8 @@ pub struct Piece {
     pub count: u32,
     /// Proofs or sums in it that were not merged; 1 where all are.
     pub parts: u32,
+    /// How many of them are merges.
+    pub merges: u32,
     /// Bytes of its evidence.
     pub evidence_bytes: u64,
     /// Bytes on the wire.

@@ -129,7 +129,13 @@ impl Plan {
             0 => Op::VerifyAggregates,
             _ => Op::VerifyCollections,
         };
-        self.cost_ns(op, piece.parts.into(), piece.count.into())
+        let each = u64::from(piece.count / piece.parts);
+        let merges_ns = u64::from(piece.merges) * self.table.merged_verify_ns(each);
+        match u64::from(piece.parts - piece.merges) {
+            0 => merges_ns,
+            rest if piece.merges == 0 => self.cost_ns(op, rest, piece.count.into()),
+            rest => merges_ns.saturating_add(self.cost_ns(op, rest, rest * each)),
+        }
     }
 
     /// What a leaf makes of verified votes, and its cost.
@@ -137,10 +143,8 @@ impl Plan {
         let count = signers.count_ones() as u64;
         let evidence_bytes = self.table.evidence_bytes(Layer::Aggregate, count);
         let cost_ns = self.cost_ns(Op::Aggregate, count, 0);
-        (
-            self.piece((0, position), signers, 1, evidence_bytes),
-            cost_ns,
-        )
+        let place = (0, position);
+        (self.piece(place, signers, (1, 0), evidence_bytes), cost_ns)
     }
 
     /// What a position makes of the verified pieces of its children, and its cost.
@@ -159,23 +163,33 @@ impl Plan {
             .is_none_or(|max| count <= u64::from(max));
         let merges = level == 1 || abilities.overlap(Layer::Collection) != Overlap::None;
         let place = (level, position);
-        if !(fits && merges) {
+        // One piece alone is carried on.
+        if !(fits && merges) || (level > 1 && parts == 1) {
             let bytes = pieces.iter().map(|piece| piece.evidence_bytes).sum();
-            return (self.piece(place, signers, parts, bytes), 0);
+            let merges = pieces.iter().map(|piece| piece.merges).sum();
+            return (self.piece(place, signers, (parts, merges), bytes), 0);
         }
-        let cost_ns = match level {
-            1 => self.cost_ns(Op::Collect, parts.into(), count),
-            _ => self.cost_ns(Op::Merge, parts.into(), 0),
+        let (cost_ns, bytes) = match level {
+            1 => (
+                self.cost_ns(Op::Collect, parts.into(), count),
+                self.table.evidence_bytes(Layer::Collection, count),
+            ),
+            _ => (
+                self.cost_ns(Op::Merge, parts.into(), 0),
+                self.table.merged_bytes(count),
+            ),
         };
-        let bytes = self.table.evidence_bytes(Layer::Collection, count);
-        (self.piece(place, signers, 1, bytes), cost_ns)
+        (
+            self.piece(place, signers, (1, u32::from(level > 1)), bytes),
+            cost_ns,
+        )
     }
 
     fn piece(
         &self,
         (level, position): (u32, u32),
         signers: Bitfield,
-        parts: u32,
+        (parts, merges): (u32, u32),
         evidence_bytes: u64,
     ) -> Piece {
         let support = Support::from_bits(signers.clone());
@@ -187,6 +201,7 @@ impl Plan {
             count: signers.count_ones() as u32,
             signers,
             parts: parts.max(1),
+            merges,
             evidence_bytes,
             bytes: around + code + evidence_bytes,
         }

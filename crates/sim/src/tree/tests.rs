@@ -2,8 +2,8 @@
 
 use super::{TreeRun, run};
 use crate::scenario::{Override, Protocol, Scenario, parse_override};
-use alphorn_scheme::Overlap;
-use alphorn_scheme::model::CostTable;
+use alphorn_scheme::model::{CostTable, Merged, OpCost};
+use alphorn_scheme::{Op, Overlap};
 
 const TEXT: &str = r#"
     name = "tree-test"
@@ -93,6 +93,41 @@ fn what_does_not_merge_is_a_list() {
     // A collection of each position of the middle level.
     assert_eq!((listed.parts, listed.count), (4, 1000));
     assert!(listed.evidence_bytes > merged.evidence_bytes);
+}
+
+/// Scheme tables say what a merge costs; nothing else is charged for it.
+#[test]
+fn merges_have_their_own_time_and_bytes() {
+    let table = CostTable::example();
+    let plain = tree_of(&[], &table).root.unwrap();
+    let mut dear = table.clone();
+    let is_merge = |row: &&mut OpCost| row.op == Op::Merge;
+    for row in dear.ops.iter_mut().filter(is_merge) {
+        row.ns += 2_000_000_000;
+    }
+    let (ns, piece) = tree_of(&[], &dear).root.unwrap();
+    // The root alone merges; the level below it collects. Four cores share the work at most.
+    let later = ns - plain.0;
+    assert!((500_000_000..2_100_000_000).contains(&later), "{later}");
+    assert_eq!((piece.parts, piece.merges), (1, 1));
+    assert_eq!(piece.evidence_bytes, 96);
+    let mut large = table.clone();
+    large.merged = Some(Merged {
+        bytes: 150_000,
+        verify_ns: 300_000_000,
+    });
+    let root = tree_of(&[], &large).root.unwrap();
+    assert_eq!(root.1.evidence_bytes, 150_000);
+    // Four levels: that above the collections merges, and the root verifies what it made.
+    let deep = |table: &CostTable| tree_of(&["protocol.leaf=16"], table).root.unwrap();
+    let ((few_ns, few), (ns, piece)) = (deep(&table), deep(&large));
+    assert_eq!((few.level, piece.level, piece.count), (3, 3, 1000));
+    assert!(ns >= few_ns + 75_000_000, "{ns} after {few_ns}");
+    // A committee that ends below the root: its merges are a list.
+    large.abilities.committee_max = Some(300);
+    let listed = deep(&large).1;
+    assert_eq!((listed.parts, listed.merges), (4, 4));
+    assert_eq!(listed.evidence_bytes, 4 * 150_000);
 }
 
 #[test]

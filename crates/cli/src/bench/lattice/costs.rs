@@ -64,6 +64,7 @@ pub(super) fn table(
             duty_signature: own.duty_signature_bytes as u64,
             evidence: evidence(&scheme, &points),
         },
+        merged: None,
         ops,
     };
     table.check().context("this program's own cost table")?;

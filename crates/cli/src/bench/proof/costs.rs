@@ -1,9 +1,12 @@
 //! The cost table of XMSS with collections as proofs.
 
+use super::merges::{Case, measure as merge, mergeable};
 use super::world::{MESSAGE, SLOT, World};
 use super::{Point, measure};
 use crate::machine::Machine;
-use alphorn_scheme::model::{CostTable, EvidenceBytes, FigureKind, OpCost, SCHEMA, TableSizes};
+use alphorn_scheme::model::{
+    CostTable, EvidenceBytes, FigureKind, Merged, OpCost, SCHEMA, TableSizes,
+};
 use alphorn_scheme::{Layer, MemoryWatermark, Op, Role, Scheme, Watermark};
 use alphorn_stark::Backend;
 use alphorn_types::{Slot, Validator};
@@ -19,16 +22,43 @@ const MANY: u64 = 100;
 /// Runs of each proof; the median counts.
 const RUNS: usize = 3;
 
+/// Proofs of a merge: the fewest, and as many as one takes. Between them its time is a line.
+const MERGES: [usize; 2] = [2, 7];
+/// Signatures of each of them at most.
+const CHILD: usize = 512;
+
+/// Validators that merges of proofs need; none where proofs do not merge.
+pub(super) fn validators(proofs: Proofs, kernel: Backend, sizes: &[u32]) -> usize {
+    let cases = merges(proofs, kernel, sizes).into_iter();
+    cases.map(|case| case.validators()).max().unwrap_or(0)
+}
+
+fn merges(proofs: Proofs, kernel: Backend, sizes: &[u32]) -> Vec<Case> {
+    let largest = sizes.iter().map(|n| *n as usize).max();
+    let child = Point {
+        proofs,
+        kernel,
+        threads: 1,
+        signatures: largest.unwrap_or(1).min(CHILD),
+    };
+    let case = |children| Case { child, children };
+    match mergeable(&proofs) {
+        true => MERGES.map(case).into(),
+        false => Vec::new(),
+    }
+}
+
 /// Measures on one thread and writes the table as JSON. Proofs have points on both sides of the
 /// steps: of the first group, and of the first proof, of which two are made one after the other.
 pub(super) fn table(
     world: &World,
     proofs: Proofs,
     kernel: Backend,
-    sizes: &[u32],
+    (sizes, runs): (&[u32], usize),
     machine: &Machine,
 ) -> crate::error::Result<String> {
     let scheme = Xmss::with_proofs(proofs, kernel);
+    let merges = merges(proofs, kernel, sizes);
     let mut sizes: Vec<usize> = sizes.iter().map(|n| *n as usize).collect();
     sizes.extend([1, proofs.group(), proofs.group() + 1]);
     sizes.retain(|n| *n <= world.keys.len());
@@ -45,13 +75,32 @@ pub(super) fn table(
         let figures = measure(world, point, RUNS)?;
         points.push(Proved {
             signatures: signatures as u64,
-            prove_ns: nanoseconds(figures.median_s()),
+            prove_ns: nanoseconds(figures.prove.median_s()),
             verify_ns: nanoseconds(figures.verify_s),
         });
     }
     let lists = Lists::measure(world, proofs, kernel)?;
     let mut ops = lists.rows(&scheme);
     ops.extend(collections(&scheme, &proofs, &points, &lists));
+    let mut merged: Option<Merged> = None;
+    for case in merges {
+        let figures = merge(world, case, runs)?;
+        let verify_ns = nanoseconds(figures.verify_s);
+        let slowest = merged.map_or(0, |merged| merged.verify_ns);
+        merged = Some(Merged {
+            bytes: 1 + proofs.merge_bytes_max() as u64,
+            verify_ns: slowest.max(lists.verify(3) + verify_ns),
+        });
+        let n = case.children as u64;
+        ops.push(OpCost {
+            op: Op::Merge,
+            n,
+            m: 0,
+            // A merge is verified by whoever made it.
+            ns: nanoseconds(figures.merge.median_s()) + verify_ns,
+            memory_bytes: scheme.cost(Op::Merge, n, 0).memory_bytes,
+        });
+    }
     ops.sort_by_key(|row| (row.op, row.n, row.m));
     let own = scheme.sizes();
     let table = CostTable {
@@ -66,6 +115,7 @@ pub(super) fn table(
             duty_signature: own.duty_signature_bytes as u64,
             evidence: evidence(&scheme, &proofs),
         },
+        merged,
         ops,
     };
     table.check().context("this program's own cost table")?;

@@ -1,0 +1,145 @@
+//! What cases of proofs and of merges share: runs that are repeated, verification, and limits.
+
+use super::Point;
+use super::world;
+use crate::error::{Error, Result};
+use alphorn_types::Bitfield;
+use alphorn_xmss::{Claimed, ProofRegistry};
+use serde_json::{Value, json};
+use std::time::Instant;
+
+/// Runs that all made the same bytes.
+pub(super) struct Runs<T> {
+    /// Seconds of the first one.
+    pub(super) cold_s: f64,
+    /// Seconds of the others, ascending.
+    pub(super) warm_s: Vec<f64>,
+    pub(super) bytes: Vec<u8>,
+    /// What the fastest of the others came with; of the first one if it is alone.
+    pub(super) fastest: T,
+}
+
+impl<T> Runs<T> {
+    /// Makes something once, and so many times more.
+    pub(super) fn of(runs: usize, mut make: impl FnMut() -> Result<(Vec<u8>, T)>) -> Result<Self> {
+        let mut timed = || -> Result<(f64, Vec<u8>, T)> {
+            let begun = Instant::now();
+            let (bytes, beside) = make()?;
+            Ok((begun.elapsed().as_secs_f64(), bytes, beside))
+        };
+        let (cold_s, bytes, mut fastest) = timed()?;
+        let mut warm_s: Vec<f64> = Vec::with_capacity(runs);
+        for _ in 0..runs {
+            let (seconds, again, beside) = timed()?;
+            if again != bytes {
+                return Err(Error::Check("two runs made different proofs".into()));
+            }
+            if warm_s.iter().all(|other| seconds < *other) {
+                fastest = beside;
+            }
+            warm_s.push(seconds);
+        }
+        warm_s.sort_by(f64::total_cmp);
+        Ok(Runs {
+            cold_s,
+            warm_s,
+            bytes,
+            fastest,
+        })
+    }
+
+    /// The value below which a share of the warm runs lies.
+    pub(super) fn quantile_s(&self, share: f64) -> f64 {
+        let last = self.warm_s.len().saturating_sub(1);
+        let at = (share * last as f64).ceil() as usize;
+        self.warm_s.get(at).copied().unwrap_or(self.cold_s)
+    }
+
+    pub(super) fn median_s(&self) -> f64 {
+        self.quantile_s(0.5)
+    }
+}
+
+/// Seconds of a verification on one thread, the least of some.
+pub(super) fn verified(
+    point: &Point,
+    registry: &ProofRegistry,
+    (signers, bytes): (&Bitfield, &[u8]),
+    runs: usize,
+) -> Result<f64> {
+    let claimed = Claimed {
+        slot: world::SLOT,
+        message: &world::MESSAGE,
+        signers,
+    };
+    let verify = || point.proofs.verify(point.kernel, registry, &claimed, bytes);
+    verify().map_err(|refused| Error::Check(format!("a proof of this run: {refused}")))?;
+    Ok(super::super::least(runs.max(3), verify).0)
+}
+
+/// A limit that a figure should keep, and whether it does.
+pub(super) struct Target {
+    pub(super) name: &'static str,
+    pub(super) limit: f64,
+    pub(super) reached: bool,
+}
+
+impl Target {
+    pub(super) fn new(name: &'static str, limit: f64, reached: bool) -> Self {
+        Target {
+            name,
+            limit,
+            reached,
+        }
+    }
+}
+
+/// The names of those that are missed.
+pub(super) fn missed(targets: &[Target]) -> String {
+    let missed = targets.iter().filter(|target| !target.reached);
+    let names: Vec<&str> = missed.map(|target| target.name).collect();
+    match names.is_empty() {
+        true => "-".into(),
+        false => names.join(", "),
+    }
+}
+
+pub(super) fn json(targets: &[Target]) -> Value {
+    let target = |target: &Target| json!({ "name": target.name, "limit": target.limit, "reached": target.reached });
+    targets.iter().map(target).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_agree_and_the_fastest_is_known() {
+        let mut at = 0;
+        let runs = Runs::of(3, || {
+            at += 1;
+            std::thread::sleep(std::time::Duration::from_millis([9, 30, 2, 15][at - 1]));
+            Ok((vec![7], at))
+        });
+        let runs = runs.unwrap_or_else(|_| panic!("the same bytes"));
+        assert_eq!((runs.fastest, &runs.bytes[..]), (3, &[7][..]));
+        assert_eq!(runs.warm_s.len(), 3);
+        assert!(runs.quantile_s(0.0) <= runs.median_s());
+        assert!(runs.quantile_s(1.0) >= 0.03);
+        let mut at = 0;
+        let differ = Runs::of(1, || {
+            at += 1;
+            Ok((vec![at], ()))
+        });
+        assert!(differ.is_err());
+    }
+
+    #[test]
+    fn missed_targets_are_named() {
+        let target = |name, reached| Target::new(name, 1.0, reached);
+        assert_eq!(missed(&[target("a", true)]), "-");
+        let targets = [target("a", false), target("b", true), target("c", false)];
+        assert_eq!(missed(&targets), "a, c");
+        assert_eq!(json(&targets)[1]["reached"], true);
+    }
+}
