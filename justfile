@@ -131,7 +131,7 @@ horn-figures *ARGS:
 # `just figures-sim`, for those of the answers `just answers`.
 figures: figures-bls figures-proofs figures-sim
     target/release/alphorn compare --json target/figures/compare.json --csv target/figures/compare.csv --html target/figures/compare.html
-    target/release/alphorn explore --json target/figures/explore.json --csv target/figures/explore.csv --html target/figures/explore.html
+    target/release/alphorn explore --full --json target/figures/explore.json --csv target/figures/explore.csv --html target/figures/explore.html
 
 # Sums, verification and a slot of BLS.
 figures-bls:

@@ -56,4 +56,4 @@ chart "$work/answer-tree/points.csv" --x protocol.replicas --y t99_ms_mean --by 
     --x-label "nodes at a position" --y-label "ms until the root has finished" \
     --title "A tree in place of two layers, by percent of silent nodes (modelled)" --out "$pictures/tree-time.svg"
 
-"$program" explore --csv "$work/explore.csv" --html "$work/explore.html" --json "$work/explore.json"
+"$program" explore --full --csv "$work/explore.csv" --html "$work/explore.html" --json "$work/explore.json"

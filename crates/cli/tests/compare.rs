@@ -58,12 +58,7 @@ fn every_form_signs_the_same_votes() {
     let list = of("falcon list");
     let signatures = 12 * list["signature_bytes"].as_u64().unwrap();
     assert!(list["collection_bytes"].as_u64() >= Some(signatures));
-    // What cannot be merged has no merged bytes, and says so.
-    for case in cases {
-        assert_eq!(case["overlap"] == "none", case["merged_bytes"].is_null());
-    }
-    assert!(of("falcon proof")["merged_bytes"].is_null());
-    assert_eq!(of("bls sum")["merged_bytes"], 96);
+    merges(cases);
     let million = object["million"].as_array().unwrap();
     assert_eq!(million.len(), FORMS.len());
     for line in million {
@@ -71,6 +66,40 @@ fn every_form_signs_the_same_votes() {
         assert_eq!(line["kind"], "modelled");
     }
     files(folder.path());
+}
+
+/// What can be merged is: two collections and four, on one thread and on all, with the same bytes.
+fn merges(cases: &[Value]) {
+    for case in cases {
+        let none = case["overlap"] == "none";
+        let [one, all] = [0, 1].map(|at| case["times"][at]["merges"].as_array().unwrap());
+        assert_eq!(one.len(), if none { 0 } else { 2 }, "{case}");
+        for (one, all) in one.iter().zip(all) {
+            for field in ["collections", "votes", "bytes", "support_bytes"] {
+                assert_eq!(one[field], all[field], "{field} of {case}");
+            }
+            assert_eq!(one["votes"], 12);
+            for field in ["merge_ms", "verify_ms", "parts_verify_ms"] {
+                assert!(one[field].as_f64() > Some(0.0), "{field} of {case}");
+            }
+        }
+    }
+    let of = |form: &str| cases.iter().find(|case| case["form"] == form).unwrap();
+    let bytes = |form: &str, at: usize| of(form)["times"][0]["merges"][at]["bytes"].as_u64();
+    assert_eq!(
+        (bytes("bls sum", 0), bytes("bls sum", 1)),
+        (Some(96), Some(96))
+    );
+    // Proofs merge to a proof, lists to a list of all.
+    assert_eq!(of("xmss compact proof")["mergeable_max"], 768);
+    assert!(bytes("xmss compact proof", 1) > Some(100_000));
+    assert_eq!(
+        bytes("xmss prod list", 0),
+        of("xmss prod list")["collection_bytes"].as_u64()
+    );
+    for form in ["falcon proof", "xmss prod proof"] {
+        assert_eq!(of(form)["overlap"], "none");
+    }
 }
 
 /// The table and the report hold every form.
@@ -84,8 +113,11 @@ fn files(folder: &Path) {
         assert!(line.starts_with(form), "{line}");
         assert_eq!(line.split(',').count(), columns);
     }
+    // The votes of four merged collections; empty where proofs do not merge.
+    let merged = |line: usize| lines[line].split(',').nth(columns - 4);
+    assert_eq!((merged(8), merged(4)), (Some("12"), Some("")));
     let html = std::fs::read_to_string(folder.join("a.html")).unwrap();
-    assert!(html.contains("modelled") && html.matches("<svg").count() == 4);
+    assert!(html.contains("modelled") && html.matches("<svg").count() == 5);
     assert!(FORMS.iter().all(|form| html.contains(form)));
     assert!(!html.contains("http") && !html.contains("<script"));
 }

@@ -49,11 +49,97 @@ fn every_point_is_a_slot() {
     for transport in ["gossip", "rlnc", "rs"] {
         assert!(travel[transport].as_f64() > Some(0.0), "{travel}");
     }
-    assert_eq!(object["verdict"].as_array().map(Vec::len), Some(3));
+    // A line for each scheme, and one for the frontier.
+    let verdict = object["verdict"].as_array().unwrap();
+    assert_eq!(verdict.len(), 4, "{verdict:?}");
     let csv = std::fs::read_to_string(folder.path().join("a.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + cases.len());
     let html = std::fs::read_to_string(folder.path().join("a.html")).unwrap();
-    assert!(html.contains("frontier") && html.contains("<svg") && !html.contains("http"));
+    assert!(html.contains("<svg") && !html.contains("http"));
+    for line in verdict {
+        let text = line.as_str().unwrap().replace('\'', "&#39;");
+        assert!(html.contains(&text), "{line}");
+    }
+    page_of(&html, cases);
+}
+
+/// The page draws every point that has a slot, filled if it does its work, and has the figures of all.
+fn page_of(html: &str, cases: &[Value]) {
+    let count = |case: &dyn Fn(&&Value) -> bool| cases.iter().filter(case).count();
+    let slots = count(&|case| !case["slot"].is_null());
+    let fit = count(&|case| case["fits"] == true);
+    assert_eq!(html.matches("<path class=\"full g").count(), fit);
+    assert_eq!(html.matches("<path class=\"ring g").count(), slots - fit);
+    for topology in ["today", "one-layer", "horn", "grid", "tree"] {
+        let row = format!("<th scope=\"row\">{topology}</th>");
+        assert!(html.contains(&row), "a row of {topology}");
+        let key = format!(">{topology}</text>");
+        assert!(html.contains(&key), "the shape of {topology}");
+    }
+    let edge: Vec<&Value> = cases
+        .iter()
+        .filter(|case| case["on_frontier"] == true)
+        .collect();
+    assert!(!edge.is_empty() && edge.iter().all(|case| case["fits"] == true));
+    let yes = |holds: &Value| if holds == true { "yes" } else { "no" };
+    for case in cases.iter().filter(|case| !case["slot"].is_null()) {
+        let slot = &case["slot"];
+        let seconds = slot["everywhere_s"].as_f64();
+        let row = format!(
+            "<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            seconds.map_or("never".into(), |seconds| format!("{seconds:.3}")),
+            slot["sent_p99_bytes"],
+            yes(&case["fits"]),
+            yes(&case["on_frontier"]),
+        );
+        assert!(html.contains(&row), "{row} of {case}");
+        // Nothing that fits is faster and cheaper than a point of the frontier.
+        let beats = |other: &&Value| {
+            let figures = |case: &Value| {
+                let slot = &case["slot"];
+                Some((
+                    slot["everywhere_s"].as_f64()?,
+                    slot["sent_p99_bytes"].as_u64()?,
+                ))
+            };
+            let (Some(a), Some(b)) = (figures(other), figures(case)) else {
+                return false;
+            };
+            other["fits"] == true && a.0 <= b.0 && a.1 <= b.1 && (a.0 < b.0 || a.1 < b.1)
+        };
+        let is_beaten = cases.iter().any(|other| beats(&other));
+        let is_edge = case["fits"] == true && !is_beaten;
+        assert_eq!(case["on_frontier"], is_edge, "{case}");
+    }
+}
+
+/// What is merged costs what the table says of merges, and nothing else does.
+#[test]
+fn merges_are_charged_by_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let published = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scenarios/costs/bls-formula.json"
+    );
+    let text = std::fs::read_to_string(published).unwrap();
+    let mut table: Value = serde_json::from_str(&text).unwrap();
+    let seconds = |table: &Value, topology: &str| {
+        std::fs::write(folder.path().join("costs.json"), table.to_string()).unwrap();
+        let line =
+            format!("{SMALL} --topology {topology} --profile attester --costs costs.json --json -");
+        let object = json(folder.path(), &line);
+        object["cases"][0]["slot"]["two_thirds_s"].as_f64().unwrap()
+    };
+    let [tree, horn] = ["tree", "horn"].map(|topology| seconds(&table, topology));
+    for row in table["ops"].as_array_mut().unwrap() {
+        if row["op"] == "merge" {
+            row["ns"] = (row["ns"].as_u64().unwrap() + 7_000_000_000).into();
+        }
+    }
+    assert_eq!(seconds(&table, "horn"), horn);
+    // Eleven leaves, two positions above them, and the root, which merges once on eight cores at most.
+    let later = seconds(&table, "tree") - tree;
+    assert!((0.85..7.1).contains(&later), "{later}");
 }
 
 #[test]
@@ -119,6 +205,7 @@ fn what_no_network_can_be_is_a_result_with_its_reason() {
         ("explore --scheme rsa", "rsa"),
         ("explore --slot soon", "soon"),
         ("explore --committees 513", "--committees"),
+        ("explore --validators 0 --full", "--validators"),
     ] {
         let output = run(folder.path(), line);
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -10,6 +10,7 @@ use alphorn_scheme::{
 use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Support, Validator};
 use anyhow::{Context, Result, anyhow, ensure};
 use rayon::ThreadPool;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The slot of the votes. Interop keys of one-time schemes have it.
@@ -19,11 +20,16 @@ const EPOCH: Epoch = Epoch(0);
 /// Runs of what verifies; the least time counts. What proves is run once: it takes seconds.
 const RUNS: usize = 3;
 
+/// Numbers of overlapping collections that are merged.
+pub(super) const MERGES: [usize; 2] = [2, 4];
+
 /// A scheme, and keys of all validators of the committee.
 pub(super) struct Inputs<S: Scheme> {
     pub(super) scheme: S,
     pub(super) registry: Arc<S::Registry>,
     pub(super) signers: Arc<S::Signers>,
+    /// Votes of a collection at most that can be merged, where there is a bound.
+    pub(super) mergeable_max: Option<usize>,
 }
 
 /// Seconds of each step on so many threads, for all votes of the committee.
@@ -41,10 +47,29 @@ pub(super) struct Times {
     pub(super) collect_s: f64,
     /// The collection verified.
     pub(super) verify_s: f64,
-    /// Two overlapping collections merged, if the scheme can.
-    pub(super) merge_s: Option<f64>,
+    /// Overlapping collections merged; none if the scheme cannot.
+    pub(super) merges: Vec<Merge>,
     /// Greatest memory of the process in these steps; none where the system cannot tell.
     pub(super) peak_rss_bytes: Option<u64>,
+}
+
+/// Collections that overlap, merged to one of the union of their votes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Merge {
+    pub(super) collections: usize,
+    /// Votes of each but the last, which may have fewer.
+    pub(super) votes_each: u32,
+    /// Votes of the union.
+    pub(super) votes: u32,
+    /// The result, without its support. Bytes do not depend on threads.
+    pub(super) bytes: u64,
+    /// Its raw support: a bit a validator, or two where votes are counted.
+    pub(super) support_bytes: u64,
+    pub(super) merge_s: f64,
+    /// The result verified.
+    pub(super) verify_s: f64,
+    /// The collections verified one by one, which the merge spares.
+    pub(super) parts_verify_s: f64,
 }
 
 /// A scheme at a number of votes.
@@ -58,8 +83,8 @@ pub(super) struct Case {
     pub(super) aggregate_bytes: u64,
     /// The collection, without its support.
     pub(super) collection_bytes: u64,
-    /// Two merged collections; none if the scheme cannot merge what overlaps.
-    pub(super) merged_bytes: Option<u64>,
+    /// Votes of a collection at most that can be merged, where there is a bound.
+    pub(super) mergeable_max: Option<usize>,
     pub(super) times: Vec<Times>,
 }
 
@@ -104,7 +129,7 @@ pub(super) fn measure<S: Scheme>(
         sizes: inputs.scheme.sizes(),
         aggregate_bytes: 0,
         collection_bytes: 0,
-        merged_bytes: None,
+        mergeable_max: inputs.mergeable_max,
         times: Vec::new(),
     };
     for pool in pools {
@@ -154,14 +179,13 @@ impl<'a, S: Scheme> Lane<'a, S> {
     fn times(&mut self, case: &mut Case) -> Result<Times> {
         let (sign_s, votes) = self.sign()?;
         let plain_s = self.plain(&votes)?;
-        let (aggregate_s, aggregates) = self.aggregates(&votes)?;
+        let (aggregate_s, aggregates) = self.aggregates(&votes, 0..votes.len())?;
         let largest = aggregates.iter().map(|part| part.evidence.bytes.len());
         case.aggregate_bytes = largest.max().unwrap_or(0) as u64;
         let (collect_s, collection) = self.combine(&aggregates, 1)?;
         case.collection_bytes = collection.bytes.len() as u64;
         let verify_s = self.verify(&collection)?;
-        let merged = self.merge(&aggregates)?;
-        case.merged_bytes = merged.map(|(_, bytes)| bytes);
+        let merges = self.merges(&votes, case.times.is_empty())?;
         Ok(Times {
             threads: self.pool.current_num_threads(),
             prepare_s: self.prepare_s,
@@ -170,7 +194,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
             aggregate_s,
             collect_s,
             verify_s,
-            merge_s: merged.map(|(seconds, _)| seconds),
+            merges,
             peak_rss_bytes: Some(machine::peak_rss_bytes()).filter(|bytes| *bytes > 0),
         })
     }
@@ -226,17 +250,21 @@ impl<'a, S: Scheme> Lane<'a, S> {
         scheme.check(&self.keys, &prepared, 0..claims.len())
     }
 
-    /// An aggregate for each cell.
-    fn aggregates(&mut self, votes: &[Bytes]) -> Result<(f64, Vec<Part>)> {
+    /// An aggregate for each cell that has some of the votes at these positions.
+    fn aggregates(&mut self, votes: &[Bytes], window: Range<usize>) -> Result<(f64, Vec<Part>)> {
         let cells: Vec<Cell> = self.assignment.layout().cells().collect();
         let (mut seconds, mut parts) = (0.0, Vec::new());
         for cell in cells {
             let range = self.assignment.layout().cell_range(cell);
             let statement = self.statement(Layer::Aggregate, range.start, range.end - range.start);
             let signed: Vec<(u32, Bytes)> = (0..statement.len)
-                .zip(&votes[range.start as usize..range.end as usize])
-                .map(|(position, vote)| (position, vote.clone()))
+                .zip(range.start as usize..range.end as usize)
+                .filter(|(_, at)| window.contains(at))
+                .map(|(position, at)| (position, votes[at].clone()))
                 .collect();
+            if signed.is_empty() {
+                continue;
+            }
             let scheme = &self.inputs.scheme;
             let mut ctx = context(self.pool, &mut self.scratch);
             let (cell_s, evidence) = least(1, || {
@@ -302,7 +330,10 @@ impl<'a, S: Scheme> Lane<'a, S> {
             "a collection verifies for a message that nobody signed"
         );
         let mut bits = collection.support.signers();
-        bits.clear(0);
+        let first = bits.iter_ones().next();
+        if let Some(first) = first {
+            bits.clear(first);
+        }
         let less = Evidence {
             support: Arc::new(Support::from_bits(bits)),
             bytes: collection.bytes.clone(),
@@ -314,38 +345,96 @@ impl<'a, S: Scheme> Lane<'a, S> {
         Ok(seconds)
     }
 
-    /// Merges the collection of all cells but the last with that of all but the first: seconds of
-    /// the merge alone and bytes of its result; none if the scheme cannot. Of two cells there is
-    /// nothing in the middle, so the first collection has both.
-    fn merge(&mut self, aggregates: &[Part]) -> Result<Option<(f64, u64)>> {
+    /// Merges collections each of which has half of its votes in the next as well; none if the scheme
+    /// cannot. The first merge of a process is not timed: it may make what all others find made.
+    fn merges(&mut self, votes: &[Bytes], is_first: bool) -> Result<Vec<Merge>> {
         let most = match self.inputs.scheme.abilities().overlap(Layer::Collection) {
-            Overlap::None => return Ok(None),
+            Overlap::None => return Ok(Vec::new()),
             Overlap::Union => 1,
             Overlap::Counted { max } => max,
         };
-        let head = &aggregates[..(aggregates.len() - 1).max(2).min(aggregates.len())];
-        let mut parts = Vec::new();
-        for cells in [head, &aggregates[1..]] {
-            parts.push(Part {
-                offset: 0,
-                layer: Layer::Collection,
-                evidence: self.combine(cells, most)?.1,
+        let mut merges = Vec::new();
+        for collections in MERGES {
+            let windows = windows(votes.len(), collections, self.inputs.mergeable_max);
+            let (Some(first), Some(last)) = (windows.first(), windows.last()) else {
+                continue;
+            };
+            let (votes_each, union) = (first.len(), last.end);
+            let (mut parts, mut parts_verify_s) = (Vec::new(), 0.0);
+            for window in windows {
+                let (_, aggregates) = self.aggregates(votes, window)?;
+                let evidence = self.combine(&aggregates, most)?.1;
+                parts_verify_s += self.verify(&evidence)?;
+                parts.push(Part {
+                    offset: 0,
+                    layer: Layer::Collection,
+                    evidence,
+                });
+            }
+            if is_first && merges.is_empty() {
+                self.combine(&parts, most)?;
+            }
+            let (merge_s, merged) = self.combine(&parts, most)?;
+            ensure!(
+                merged.support.signer_count() == union,
+                "a merge of {collections} has {} signers of {union}",
+                merged.support.signer_count()
+            );
+            merges.push(Merge {
+                collections,
+                votes_each: votes_each as u32,
+                votes: union as u32,
+                bytes: merged.bytes.len() as u64,
+                support_bytes: (merged.support.planes_count() * votes.len().div_ceil(8)) as u64,
+                merge_s,
+                verify_s: self.verify(&merged)?,
+                parts_verify_s,
             });
         }
-        let (seconds, merged) = self.combine(&parts, most)?;
-        ensure!(
-            merged.support.signer_count() == self.assignment.members().len(),
-            "a merge lost signers"
-        );
-        let claim = Claim::Group {
-            statement: self.whole(),
-            evidence: merged.clone(),
-        };
-        ensure!(self.holds(&[claim]), "a merged collection does not verify");
-        Ok(Some((seconds, merged.bytes.len() as u64)))
+        Ok(merges)
     }
+}
+
+/// The positions of so many collections, each of which has half of its votes in the next as well, which
+/// together have all votes, or as many as collections of `most` have. None if there are too few votes.
+fn windows(votes: usize, collections: usize, most: Option<usize>) -> Vec<Range<usize>> {
+    if 2 * votes < collections * collections {
+        return Vec::new();
+    }
+    let each = (2 * votes).div_ceil(collections + 1);
+    let each = each.min(most.unwrap_or(each));
+    let step = each.div_ceil(2);
+    let begins = (0..collections).map(|i| i * step);
+    begins.map(|i| i..votes.min(i + each)).collect()
 }
 
 fn context<'a, W>(pool: &'a ThreadPool, scratch: &'a mut W) -> Ctx<'a, W> {
     Ctx::pooled(pool, Stop::default(), Arc::default(), scratch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::windows;
+
+    #[test]
+    fn collections_overlap_and_have_all_votes() {
+        for votes in 2..200 {
+            for collections in [2, 4] {
+                let windows = windows(votes, collections, None);
+                if windows.is_empty() {
+                    assert!(votes < 8 && collections == 4, "{votes} votes");
+                    continue;
+                }
+                assert_eq!(windows.len(), collections);
+                assert_eq!((windows[0].start, windows[collections - 1].end), (0, votes));
+                for pair in windows.windows(2) {
+                    let overlap = pair[0].start < pair[1].start && pair[1].start < pair[0].end;
+                    assert!(overlap && !pair[1].is_empty(), "{votes} votes: {pair:?}");
+                }
+            }
+        }
+        let short = windows(4096, 4, Some(768));
+        assert!(short.iter().all(|window| window.len() == 768));
+        assert_eq!(short[3].end, 3 * 384 + 768);
+    }
 }

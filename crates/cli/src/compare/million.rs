@@ -110,7 +110,7 @@ mod tests {
             aggregate_s: 0.0,
             collect_s: 1.0 / threads as f64,
             verify_s,
-            merge_s: None,
+            merges: Vec::new(),
             peak_rss_bytes: None,
         };
         Row {
@@ -122,7 +122,7 @@ mod tests {
                 sizes,
                 aggregate_bytes: 96,
                 collection_bytes: 96,
-                merged_bytes: None,
+                mergeable_max: None,
                 times: vec![times(1), times(2)],
             },
         }

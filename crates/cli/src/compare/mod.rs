@@ -42,10 +42,11 @@ const SUMS: u32 = 1 << 15;
   alphorn compare --scheme falcon,xmss --validators 512 --threads 1 --json -
 
 All validators of one committee sign one message. Each scheme signs, verifies the votes plainly in one
-batch, aggregates each cell, makes the collection of the committee, verifies it, and merges two that
-overlap, if it can; on one thread and on all. A row for each form: sums (BLS), lists of signatures, and
-proofs. Each collection must verify, and must not verify for another message or without one of its
-signers. The default runs sums with a committee of 32,768 too, the size that Horn gives to 2^20
+batch, aggregates each cell, makes the collection of the committee and verifies it; on one thread and on all.
+A row for each form: sums (BLS), lists of signatures, and proofs. Then two and four collections, each with
+half of its votes in the next one too, are merged to one of all votes, where the scheme can; a proof to merge
+has at most 768 votes, so with larger committees the union has fewer than all. Each collection and each
+merge must verify, and must not verify for another message or without one of its signers. The default runs sums with a committee of 32,768 too, the size that Horn gives to 2^20
 validators.
 
 The last table puts 2^20 votes together from committees of the largest size that was measured, a
@@ -223,6 +224,7 @@ impl Bench<'_> {
             scheme: Bls::new(kernel, Costs::measure(kernel)),
             registry: Arc::new(registry),
             signers: Arc::new(signers),
+            mergeable_max: None,
         };
         self.case("bls sum", votes, &inputs)
     }
@@ -239,6 +241,7 @@ impl Bench<'_> {
                 scheme: Falcon::new(form, self.kernels.labrador),
                 registry: registry.clone(),
                 signers: signers.clone(),
+                mergeable_max: None,
             };
             self.case(name, votes, &inputs)?;
         }
@@ -251,13 +254,16 @@ impl Bench<'_> {
         let (signers, registry) = alphorn_xmss::Signers::interop(set, votes, SLOTS, exec)?;
         let (signers, registry) = (Arc::new(signers), Arc::new(registry));
         for (name, proven) in forms {
+            let proofs = proven.then(|| proofs(set, PresetName::Fast));
+            let merging = proofs.filter(|proofs| proofs.mergeable());
             let inputs = Inputs {
-                scheme: match proven {
-                    true => Xmss::with_proofs(proofs(set, PresetName::Fast), kernel),
-                    false => Xmss::new(set, kernel),
+                scheme: match proofs {
+                    Some(proofs) => Xmss::with_proofs(proofs, kernel),
+                    None => Xmss::new(set, kernel),
                 },
                 registry: registry.clone(),
                 signers: signers.clone(),
+                mergeable_max: merging.map(|proofs| proofs.mergeable_max()),
             };
             self.case(name, votes, &inputs)?;
         }

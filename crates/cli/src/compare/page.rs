@@ -52,6 +52,7 @@ pub(super) fn page(
         over_votes(&mut page, rows, title, unit, value);
     }
     bytes_and_time(&mut page, rows);
+    merges(&mut page, rows);
     page.heading("A million votes");
     page.table(&html(tables::together(million, network)));
     page.text(
@@ -112,8 +113,43 @@ fn over_votes(
         y: Axis::log(unit),
         layers,
         marks: Vec::new(),
+        shapes: Vec::new(),
     };
     page.plot(&plot, Origin::Measured, &table);
+}
+
+/// What merging takes, and a line over the number of collections for each form at its largest committee.
+fn merges(page: &mut Page, rows: &[Row]) {
+    let mut layers = Vec::new();
+    for form in forms(rows) {
+        let cases = rows.iter().filter(|row| row.name == form.name);
+        let times = cases.max_by_key(|row| row.case.votes);
+        let merges = times
+            .and_then(|row| row.case.fast())
+            .map(|times| &times.merges[..]);
+        let points: Vec<(f64, f64)> = merges
+            .unwrap_or_default()
+            .iter()
+            .map(|merge| (merge.collections as f64, merge.merge_s))
+            .collect();
+        if !points.is_empty() {
+            let name = form.name.to_owned();
+            layers.push(Layer::Line { name, points });
+        }
+    }
+    page.heading("Merging");
+    let plot = Plot {
+        title: "Merging collections that overlap, on all threads".into(),
+        about:
+            "Each form at its largest committee; forms that are missing merge disjoint sets alone."
+                .into(),
+        x: Axis::from_zero("collections"),
+        y: Axis::log("seconds"),
+        layers,
+        marks: Vec::new(),
+        shapes: Vec::new(),
+    };
+    page.plot(&plot, Origin::Measured, &html(tables::merged(rows)));
 }
 
 /// Where each form stands: bytes to the right, verification upwards, a vote of the largest committee.
@@ -153,6 +189,7 @@ fn bytes_and_time(page: &mut Page, rows: &[Row]) {
         y: Axis::log("µs of one core a vote"),
         layers,
         marks: Vec::new(),
+        shapes: Vec::new(),
     };
     page.plot(&plot, Origin::Measured, &table);
 }

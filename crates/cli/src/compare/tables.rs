@@ -1,7 +1,7 @@
 //! The figures as tables, as CSV, as JSON, and in words.
 
 use super::Row;
-use super::measure::{Case, Times};
+use super::measure::{Case, MERGES, Merge, Times};
 use super::million::{Million, Network, VALIDATORS};
 use crate::report::table;
 use crate::text;
@@ -16,7 +16,10 @@ pub(super) fn merges(case: &Case) -> String {
     match case.abilities.overlap(Layer::Collection) {
         Overlap::None => "disjoint only".into(),
         Overlap::Counted { max } => format!("counted to {max}"),
-        Overlap::Union => "union".into(),
+        Overlap::Union => match case.mergeable_max {
+            None => "union".into(),
+            Some(most) => format!("union of proofs of up to {most} votes"),
+        },
     }
 }
 
@@ -40,10 +43,15 @@ pub(super) struct Figures {
 
 /// All tables for a terminal, with their titles.
 pub(super) fn all(rows: &[Row], million: &[Million], network: Network) -> Vec<(String, String)> {
-    [schemes(rows), steps(rows), together(million, network)]
-        .into_iter()
-        .map(|figures| (figures.title, table(&figures.head, &figures.rows)))
-        .collect()
+    [
+        schemes(rows),
+        steps(rows),
+        merged(rows),
+        together(million, network),
+    ]
+    .into_iter()
+    .map(|figures| (figures.title, table(&figures.head, &figures.rows)))
+    .collect()
 }
 
 /// What the forms are.
@@ -82,7 +90,6 @@ pub(super) fn steps(rows: &[Row]) -> Figures {
     let line = |row: &Row| {
         let case = &row.case;
         let votes = f64::from(case.votes);
-        let merge = case.fast().and_then(|times| times.merge_s);
         let memory = case.times.iter().filter_map(|times| times.peak_rss_bytes);
         vec![
             row.name.to_owned(),
@@ -93,7 +100,6 @@ pub(super) fn steps(rows: &[Row]) -> Figures {
             both(case, |times| times.aggregate_s),
             both(case, |times| times.collect_s),
             both(case, |times| times.verify_s),
-            merge.map_or("-".into(), text::seconds),
             text::bytes(case.collection_bytes + case.support_bytes()),
             text::bytes(case.votes as u64 * case.sizes.signature_bytes as u64),
             memory.max().map_or("-".into(), text::bytes),
@@ -110,12 +116,52 @@ pub(super) fn steps(rows: &[Row]) -> Figures {
             "aggregate",
             "collect",
             "verify collection",
-            "merge two",
             "collection",
             "signatures",
             "peak memory",
         ],
         rows: rows.iter().map(line).collect(),
+    }
+}
+
+/// Overlapping collections merged: times on one thread and on all.
+pub(super) fn merged(rows: &[Row]) -> Figures {
+    let mut lines = Vec::new();
+    for Row { name, case } in rows {
+        for (at, merge) in case
+            .fast()
+            .into_iter()
+            .flat_map(|t| t.merges.iter().enumerate())
+        {
+            let both = |step: fn(&Merge) -> f64| both(case, |times| step(&times.merges[at]));
+            lines.push(vec![
+                (*name).to_owned(),
+                format!(
+                    "{} of {}",
+                    merge.collections,
+                    text::count(merge.votes_each.into())
+                ),
+                text::count(merge.votes.into()),
+                both(|merge| merge.merge_s),
+                text::bytes(merge.bytes + merge.support_bytes),
+                both(|merge| merge.verify_s),
+                both(|merge| merge.parts_verify_s),
+            ]);
+        }
+    }
+    Figures {
+        title: "Collections that overlap by half, merged to one (measured, one thread / all)"
+            .into(),
+        head: vec![
+            "form",
+            "collections, votes",
+            "votes of all",
+            "merge",
+            "result",
+            "verify it",
+            "verify them one by one",
+        ],
+        rows: lines,
     }
 }
 
@@ -221,8 +267,9 @@ fn verify_s(row: &Row) -> f64 {
 }
 
 const CSV_HEAD: &str = "form,votes,cells,threads,public_key_bytes,signature_bytes,aggregate_bytes,\
-collection_bytes,support_bytes,merged_bytes,classical_bits,quantum_bits,prepare_s,sign_s,plain_s,\
-aggregate_s,collect_s,verify_s,merge_s,peak_rss_bytes";
+collection_bytes,support_bytes,classical_bits,quantum_bits,prepare_s,sign_s,plain_s,\
+aggregate_s,collect_s,verify_s,peak_rss_bytes,merge2_votes,merge2_bytes,merge2_s,merge2_verify_s,\
+merge4_votes,merge4_bytes,merge4_s,merge4_verify_s";
 
 /// A line for each case and number of threads; what does not exist is empty.
 pub(super) fn csv(rows: &[Row]) -> String {
@@ -230,7 +277,7 @@ pub(super) fn csv(rows: &[Row]) -> String {
     for Row { name, case } in rows {
         for times in &case.times {
             let security = &case.abilities.security;
-            let fields = [
+            let mut fields = vec![
                 name.to_string(),
                 case.votes.to_string(),
                 case.cells.to_string(),
@@ -240,7 +287,6 @@ pub(super) fn csv(rows: &[Row]) -> String {
                 case.aggregate_bytes.to_string(),
                 case.collection_bytes.to_string(),
                 case.support_bytes().to_string(),
-                or_empty(case.merged_bytes),
                 security.classical_bits.to_string(),
                 security.quantum_bits.to_string(),
                 times.prepare_s.to_string(),
@@ -249,9 +295,22 @@ pub(super) fn csv(rows: &[Row]) -> String {
                 times.aggregate_s.to_string(),
                 times.collect_s.to_string(),
                 times.verify_s.to_string(),
-                or_empty(times.merge_s),
-                or_empty(times.peak_rss_bytes),
+                times
+                    .peak_rss_bytes
+                    .map_or(String::new(), |bytes| bytes.to_string()),
             ];
+            for collections in MERGES {
+                let merge = times.merges.iter().find(|m| m.collections == collections);
+                fields.extend(match merge {
+                    None => [const { String::new() }; 4],
+                    Some(merge) => [
+                        merge.votes.to_string(),
+                        merge.bytes.to_string(),
+                        merge.merge_s.to_string(),
+                        merge.verify_s.to_string(),
+                    ],
+                });
+            }
             text.push_str(&fields.join(","));
             text.push('\n');
         }
@@ -259,12 +318,20 @@ pub(super) fn csv(rows: &[Row]) -> String {
     text
 }
 
-fn or_empty(value: Option<impl ToString>) -> String {
-    value.map_or(String::new(), |value| value.to_string())
-}
-
 /// Every case with all its times.
 pub(super) fn cases_json(rows: &[Row]) -> Value {
+    let merge = |merge: &Merge| {
+        json!({
+            "collections": merge.collections,
+            "votes_each": merge.votes_each,
+            "votes": merge.votes,
+            "bytes": merge.bytes,
+            "support_bytes": merge.support_bytes,
+            "merge_ms": merge.merge_s * 1e3,
+            "verify_ms": merge.verify_s * 1e3,
+            "parts_verify_ms": merge.parts_verify_s * 1e3,
+        })
+    };
     let case = |row: &Row| {
         let case = &row.case;
         let times = |times: &Times| {
@@ -276,8 +343,8 @@ pub(super) fn cases_json(rows: &[Row]) -> Value {
                 "aggregate_ms": times.aggregate_s * 1e3,
                 "collect_ms": times.collect_s * 1e3,
                 "verify_ms": times.verify_s * 1e3,
-                "merge_ms": times.merge_s.map(|seconds| seconds * 1e3),
                 "peak_rss_bytes": times.peak_rss_bytes,
+                "merges": times.merges.iter().map(merge).collect::<Vec<_>>(),
             })
         };
         json!({
@@ -289,7 +356,7 @@ pub(super) fn cases_json(rows: &[Row]) -> Value {
             "aggregate_bytes": case.aggregate_bytes,
             "collection_bytes": case.collection_bytes,
             "support_bytes": case.support_bytes(),
-            "merged_bytes": case.merged_bytes,
+            "mergeable_max": case.mergeable_max,
             "security": case.abilities.security,
             "overlap": case.abilities.overlap(Layer::Collection),
             "times": case.times.iter().map(times).collect::<Vec<_>>(),

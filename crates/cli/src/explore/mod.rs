@@ -4,6 +4,7 @@ mod costs;
 mod output;
 mod page;
 mod point;
+mod verdict;
 
 use crate::error::Result;
 use crate::machine::Machine;
@@ -11,7 +12,7 @@ use crate::options::{self, Common};
 use crate::progress::Bars;
 use crate::report::{Report, json_target, write_whole};
 use crate::text;
-use alphorn_proto::slot::Timing;
+use alphorn_proto::slot::{Phase, Timing};
 use alphorn_scheme::model::CostTable;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use point::{Ground, Outcome, Point, Profile, Topology, Transport, travel};
@@ -24,10 +25,16 @@ use std::sync::Mutex;
 /// Points of a sweep at most.
 const POINTS_MAX: usize = 10_000;
 
+/// Validators and nodes of the default sweep, which a visitor waits for.
+const QUICK: (u32, u32) = (1 << 14, 500);
+/// The same of `--full`, whose figures the book has.
+const FULL: (u32, u32) = (1 << 16, 1000);
+
 /// Which scheme and topology carry the votes of a slot, on which network: a sweep in the simulator
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn explore
+  alphorn explore --full --html explore.html
   alphorn explore --committees 8,32,128 --collectors 4,16 --profile mixed,full --html explore.html
   alphorn explore --scheme bls --validators 2^20 --nodes 10000 --committees 32
   alphorn explore --costs falcon.json --topology horn --adversary 0,20,33
@@ -44,10 +51,16 @@ carried to the root as a list, and --collectors are the nodes of a position. The
 nothing, and what they do not send is not counted as lost. Then the block of each point travels by each
 transport, alone.
 
-A point runs on one thread, as many at a time as there are --threads. The default takes several minutes on two
-cores; each further value of --committees, --collectors, --profile or --adversary multiplies it, and more
-committees take longer each: 32 with --topology horn twelve times as long as two. With sums and 32
-committees, 2^20 validators on 10,000 nodes take about two minutes and 3 GB.")]
+The default is every scheme under every topology once: 16,384 validators on 500 nodes of the profile mixed,
+committees as the scheme needs them, 16 collectors, nobody silent, and blocks by all three transports. --full
+is the same with 65,536 validators on 1,000 nodes, which is some ten times the work; --validators and
+--nodes stand above both. What fits a small network may not fit a large one: every node of a committee relays
+what its aggregators and collectors send, and there are more of them.
+
+A point runs on one thread, as many at a time as there are --threads. Each further value of --committees,
+--collectors, --profile or --adversary multiplies the points, and more committees take longer each: 32 with
+--topology horn twelve times as long as two. With sums and 32 committees, 2^20 validators on 10,000 nodes
+take about two minutes and 3 GB.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -106,12 +119,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0",
           value_parser = clap::value_parser!(u32).range(..=50))]
     adversary: Vec<u32>,
-    /// Number of validators, as 65536 or 2^16
-    #[arg(long, default_value = "2^16", value_parser = options::validators)]
-    validators: u32,
-    /// Nodes of the network
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
-    nodes: u32,
+    /// A larger network by default: 2^16 validators on 1,000 nodes
+    #[arg(long)]
+    full: bool,
+    /// Number of validators, as 65536 or 2^16; 2^14 by default
+    #[arg(long, value_parser = options::validators)]
+    validators: Option<u32>,
+    /// Nodes of the network; 500 by default
+    #[arg(long, value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
+    nodes: Option<u32>,
     /// Validators that vote
     #[arg(long, default_value = "99%", value_name = "SHARE", value_parser = options::share)]
     participation: f64,
@@ -138,20 +154,31 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("explore", args.common.seed);
     let tables = tables(args)?;
     let points = points(args, &tables)?;
+    let (validators, nodes) = if args.full { FULL } else { QUICK };
+    let at = |phase: Phase| args.slot.offsets_ms()[phase as usize];
     let ground = Ground {
-        validators: args.validators,
-        nodes: args.nodes,
+        validators: args.validators.unwrap_or(validators),
+        nodes: args.nodes.unwrap_or(nodes),
         slot: args.slot.to_string(),
+        phase_ms: at(Phase::Collect) - at(Phase::Aggregate),
         participation_ppm: (args.participation * 1e6).round() as u32,
         seed: args.common.seed,
     };
-    let machine = Machine::here(args.common.threads()?, BTreeMap::new());
+    let threads = args.common.threads()?;
+    let machine = Machine::here(threads, BTreeMap::new());
     let sink = args.common.sink();
-    let rows = rows(args, &ground, points)?;
     sink.say(&output::head(&ground, &tables));
+    let count = points.len();
+    sink.say(&format!(
+        "{count} points, {} at a time, and the block of each by {} transports",
+        threads.min(count),
+        args.transport.len()
+    ));
+    let rows = rows(args, &ground, points)?;
     sink.say(&output::table(&rows, &args.transport));
-    let verdict = output::verdict(&rows, &args.transport);
-    sink.say(&format!("\n{}", verdict.join("\n")));
+    let verdict = verdict::verdict(&rows, &args.transport);
+    let words: Vec<&str> = verdict.iter().map(|line| line.text.as_str()).collect();
+    sink.say(&format!("\n{}", words.join("\n")));
     if let Some(path) = &args.csv {
         write_whole(path, output::csv(&rows, &args.transport).as_bytes())?;
     }
@@ -162,11 +189,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.say(&format!("{} in all", text::seconds(report.elapsed_s())));
     let fields = Map::from_iter([
         ("cases".to_owned(), output::json(&rows, &args.transport)),
-        ("verdict".to_owned(), json!(verdict)),
+        ("verdict".to_owned(), json!(words)),
     ]);
     let config = json!({
-        "validators": args.validators,
-        "nodes": args.nodes,
+        "validators": ground.validators,
+        "nodes": ground.nodes,
         "participation_ppm": ground.participation_ppm,
         "slot": ground.slot,
         "costs": tables.iter().map(|table| json!({
@@ -220,36 +247,49 @@ fn points<'a>(args: &Args, tables: &'a [CostTable]) -> Result<Vec<Point<'a>>> {
     Ok(points)
 }
 
-/// Runs all points, as many at a time as there are threads.
+/// Runs all points, as many at a time as there are threads: those with the longest signatures first, which
+/// take longest, so that no thread is left with them and the time that is left is not guessed too short.
 fn rows<'a>(args: &Args, ground: &Ground, points: Vec<Point<'a>>) -> Result<Vec<Row<'a>>> {
     let pool = args.common.pool()?;
     let total = points.len() as u64;
-    let bars = Mutex::new((Bars::new(), 0));
-    let one = |point: Point<'a>| -> Result<Row<'a>> {
-        let outcome = point.slot(ground)?;
-        let mut travel_s = Vec::new();
-        for &transport in &args.transport {
-            travel_s.push(match &outcome {
-                Ok(slot) if slot.block_bytes > 0 => {
-                    travel(ground, point.profile, transport, slot.block_bytes)?.t99_s
-                }
-                _ => None,
-            });
-        }
+    let mut bars = Bars::new();
+    bars.show("points", 0, total);
+    let bars = Mutex::new((bars, 0));
+    let one = |(at, point): (usize, Point<'a>)| -> Result<(usize, Row<'a>)> {
+        let row = row(args, ground, point)?;
         if let Ok(mut bars) = bars.lock() {
             bars.1 += 1;
             let done = bars.1;
-            bars.0.show("points", done, total);
+            bars.0.show_left("points", done, total);
         }
-        Ok(Row {
-            point,
-            outcome,
-            travel_s,
-        })
+        Ok((at, row))
     };
-    let rows = pool.install(|| points.into_par_iter().map(one).collect());
+    let mut order: Vec<(usize, Point<'a>)> = points.into_iter().enumerate().collect();
+    order.sort_by_key(|(_, point)| std::cmp::Reverse(point.costs.sizes.signature));
+    let rows: Result<Vec<_>> = pool.install(|| order.into_iter().par_bridge().map(one).collect());
     if let Ok(bars) = bars.lock() {
         bars.0.clear();
     }
-    rows
+    let mut rows = rows?;
+    rows.sort_by_key(|(at, _)| *at);
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// The slot of a point, and its block by each transport.
+fn row<'a>(args: &Args, ground: &Ground, point: Point<'a>) -> Result<Row<'a>> {
+    let outcome = point.slot(ground)?;
+    let mut travel_s = Vec::new();
+    for &transport in &args.transport {
+        travel_s.push(match &outcome {
+            Ok(slot) if slot.block_bytes > 0 => {
+                travel(ground, point.profile, transport, slot.block_bytes)?.t99_s
+            }
+            _ => None,
+        });
+    }
+    Ok(Row {
+        point,
+        outcome,
+        travel_s,
+    })
 }

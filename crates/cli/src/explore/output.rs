@@ -1,7 +1,8 @@
-//! The figures of a sweep as a table, as CSV, as JSON, and in words.
+//! The figures of a sweep as a table, as CSV and as JSON.
 
 use super::Row;
-use super::point::{Ground, Slot, Transport};
+use super::point::{Ground, Transport};
+use super::verdict::is_on_frontier;
 use crate::report;
 use crate::text;
 use alphorn_scheme::model::{CostTable, FigureKind};
@@ -75,7 +76,7 @@ pub(super) fn cells(row: &Row<'_>) -> Vec<String> {
         Ok(slot) => cells.extend([
             time(slot.two_thirds_s),
             time(slot.everywhere_s),
-            format!("{:.2} %", counted_pct(slot)),
+            format!("{:.2} %", slot.counted_pct()),
             format!(
                 "{} / {}",
                 text::bytes(slot.sent_p50),
@@ -92,10 +93,6 @@ pub(super) fn cells(row: &Row<'_>) -> Vec<String> {
     cells
 }
 
-fn counted_pct(slot: &Slot) -> f64 {
-    100.0 * slot.counted as f64 / slot.votes.max(1) as f64
-}
-
 /// Why a row does not do its work.
 pub(super) fn objection(row: &Row<'_>) -> Option<String> {
     match &row.outcome {
@@ -110,74 +107,6 @@ pub(super) fn table(rows: &[Row<'_>], transports: &[Transport]) -> String {
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
     report::table(&head, &rows)
-}
-
-/// Rows that do their work and that no other row of this list beats in both: bytes of the busiest nodes,
-/// and the time until everyone has the votes.
-pub(super) fn frontier<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
-    let figures = |row: &Row<'_>| match (&row.outcome, objection(row)) {
-        (Ok(slot), None) => Some((slot.sent_p99, slot.everywhere_s?)),
-        _ => None,
-    };
-    let beaten = |(bytes, seconds): (u64, f64)| {
-        rows.iter()
-            .filter_map(figures)
-            .any(|(b, s)| b <= bytes && s <= seconds && (b < bytes || s < seconds))
-    };
-    rows.iter()
-        .filter(|row| figures(row).is_some_and(|own| !beaten(own)))
-        .collect()
-}
-
-/// What follows, in words: each scheme's best point, or what stops its nearest.
-pub(super) fn verdict(rows: &[Row<'_>], transports: &[Transport]) -> Vec<String> {
-    let mut schemes: Vec<&str> = Vec::new();
-    for row in rows {
-        let name = row.point.costs.scheme.as_str();
-        if !schemes.contains(&name) {
-            schemes.push(name);
-        }
-    }
-    let line = |scheme: &&str| {
-        let own = || rows.iter().filter(|row| row.point.costs.scheme == *scheme);
-        let time = |row: &&Row<'_>| match &row.outcome {
-            Ok(slot) => slot.everywhere_s.unwrap_or(f64::INFINITY),
-            Err(_) => f64::INFINITY,
-        };
-        let fitting = own().filter(|row| objection(row).is_none());
-        match fitting.min_by(|a, b| time(a).total_cmp(&time(b))) {
-            Some(row) => format!(
-                "{scheme}: fits. Fastest: {}, 99 % of the votes at 99 % of the nodes {} after the slot's \
-                 begin{}.",
-                shape(row),
-                text::seconds(time(&row)),
-                fastest(row, transports)
-            ),
-            None => {
-                let share = |row: &&Row<'_>| row.outcome.as_ref().map_or(-1.0, counted_pct);
-                let nearest = own().max_by(|a, b| share(a).total_cmp(&share(b)));
-                nearest.map_or(String::new(), |row| {
-                    let why = objection(row).unwrap_or_default();
-                    format!("{scheme}: no point fits. Nearest: {}; {why}.", shape(row))
-                })
-            }
-        }
-    };
-    schemes.iter().map(line).collect()
-}
-
-fn fastest(row: &Row<'_>, transports: &[Transport]) -> String {
-    let times = transports.iter().zip(&row.travel_s);
-    let known = times.filter_map(|(transport, seconds)| Some((transport, (*seconds)?)));
-    known
-        .min_by(|a, b| a.1.total_cmp(&b.1))
-        .map_or(String::new(), |(transport, seconds)| {
-            format!(
-                "; its block is at 99 % of the nodes {} after it is published, by {}",
-                text::seconds(seconds),
-                transport.name()
-            )
-        })
 }
 
 /// A line for each point; what does not exist is empty.
@@ -260,6 +189,7 @@ pub(super) fn json(rows: &[Row<'_>], transports: &[Transport]) -> Value {
             "slot": slot,
             "block_travel_s": travel,
             "fits": objection(row).is_none(),
+            "on_frontier": is_on_frontier(row, rows),
             "why": objection(row),
         })
     };

@@ -1,11 +1,16 @@
-//! The report of a sweep: one file with its table and its frontier.
+//! The report of a sweep: one file with its verdict, its frontier and its table.
 
 use super::Row;
-use super::output::{cells, columns, frontier, head, objection, shape};
-use super::point::{Ground, Transport};
+use super::output::{cells, columns, head, objection, shape};
+use super::point::{Ground, Slot, Topology, Transport};
+use super::verdict::{Line, best, is_on_frontier, place, schemes, topologies};
+use crate::text;
 use alphorn_scheme::model::CostTable;
 use alphorn_sim::report::html::{Origin, Page, Table};
-use alphorn_sim::report::plot::{Axis, Layer, Plot};
+use alphorn_sim::report::plot::{Axis, Glyph, Layer, Mark, Plot, Shape};
+
+/// Bytes in a unit of the plot.
+const MB: f64 = 1e6;
 
 /// The report as HTML.
 pub(super) fn page(
@@ -13,7 +18,7 @@ pub(super) fn page(
     transports: &[Transport],
     ground: &Ground,
     tables: &[CostTable],
-    verdict: &[String],
+    verdict: &[Line],
 ) -> String {
     let mut page = Page::new(
         "Which scheme and topology carry the votes",
@@ -23,53 +28,125 @@ pub(super) fn page(
         page.text(line);
     }
     for line in verdict {
-        page.verdict(line, !line.contains("no point fits"));
+        page.verdict(&line.text, line.holds);
     }
-    plot(&mut page, rows, tables);
+    page.table(&matrix(rows));
+    plot(&mut page, rows);
     let columns = columns(transports);
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut table = Table::new("All points", &columns);
     for row in rows {
-        table.row(cells(row));
+        let mut cells = cells(row);
+        // Why not is a sentence, which has no place in a cell.
+        if let Some(fits) = cells.last_mut().filter(|_| objection(row).is_some()) {
+            *fits = "no".into();
+        }
+        table.row(cells);
     }
     page.table(&table);
+    if rows.iter().any(|row| objection(row).is_some()) {
+        page.heading("What stops the others");
+    }
+    for row in rows {
+        if let Some(why) = objection(row) {
+            page.text(&format!("{}: {why}.", name(row)));
+        }
+    }
     page.finish()
 }
 
-/// Points that do their work, and the line of those that nothing beats.
-fn plot(page: &mut Page, rows: &[Row<'_>], tables: &[CostTable]) {
-    let title = "Bytes of the busiest nodes, and when everyone has the votes";
-    let mut figures = Table::new(title, &["point", "bytes sent, p99", "s", "on the frontier"]);
-    let place = |row: &Row<'_>| match (&row.outcome, objection(row)) {
-        (Ok(slot), None) => Some((slot.sent_p99 as f64, slot.everywhere_s?)),
-        _ => None,
-    };
-    let edge = frontier(rows);
-    let mut layers = Vec::new();
-    for table in tables {
-        let own = rows
-            .iter()
-            .filter(|row| row.point.costs.scheme == table.scheme);
-        let mut points = Vec::new();
-        for row in own {
-            let Some((bytes, seconds)) = place(row) else {
-                continue;
-            };
-            let on_edge = edge.iter().any(|other| std::ptr::eq(*other, row));
-            points.push((bytes, seconds, String::new()));
-            figures.row(vec![
-                format!("{} {}", table.scheme, shape(row)),
-                format!("{bytes:.0}"),
-                format!("{seconds:.3}"),
-                if on_edge { "yes" } else { "no" }.into(),
-            ]);
-        }
-        layers.push(Layer::Points {
-            name: table.scheme.clone(),
-            points,
-        });
+fn name(row: &Row<'_>) -> String {
+    format!("{} {}", row.point.costs.scheme, shape(row))
+}
+
+/// The best point of each scheme under each topology.
+fn matrix(rows: &[Row<'_>]) -> Table {
+    let schemes = schemes(rows);
+    let head: Vec<&str> = ["topology"].into_iter().chain(schemes.clone()).collect();
+    let mut table = Table::new(
+        "The fastest point of each that fits: until 99 % of the nodes have 99 % of the votes, bytes that the \
+         busiest nodes send",
+        &head,
+    );
+    for topology in topologies(rows) {
+        let cell = |scheme: &&str| {
+            let row = best(rows, scheme, topology);
+            row.and_then(place).map_or("no".into(), |(seconds, bytes)| {
+                format!("{}, {}", text::seconds(seconds), text::bytes(bytes))
+            })
+        };
+        let cells = schemes.iter().map(cell);
+        table.row(
+            [topology.name().to_owned()]
+                .into_iter()
+                .chain(cells)
+                .collect(),
+        );
     }
-    let mut line: Vec<(f64, f64)> = edge.into_iter().filter_map(place).collect();
+    table
+}
+
+fn outline(topology: Topology) -> Shape {
+    match topology {
+        Topology::Today => Shape::Square,
+        Topology::OneLayer => Shape::Up,
+        Topology::Horn => Shape::Circle,
+        Topology::Grid => Shape::Diamond,
+        Topology::Tree => Shape::Down,
+    }
+}
+
+/// A layer for each scheme: its points that have a slot, those without a time at the right.
+fn glyphs(rows: &[Row<'_>], never_s: f64) -> Vec<Layer> {
+    let glyph = |row: &Row<'_>, slot: &Slot| Glyph {
+        x: slot.everywhere_s.unwrap_or(never_s),
+        y: slot.sent_p99 as f64 / MB,
+        label: name(row),
+        shape: outline(row.point.topology),
+        is_filled: objection(row).is_none(),
+    };
+    let layer = |scheme: &str| {
+        let own = rows.iter().filter(|row| row.point.costs.scheme == scheme);
+        let points = own.filter_map(|row| Some(glyph(row, row.outcome.as_ref().ok()?)));
+        Layer::Glyphs {
+            name: scheme.to_owned(),
+            points: points.collect(),
+        }
+    };
+    schemes(rows).into_iter().map(layer).collect()
+}
+
+/// All points that have a slot, and the line of those that nothing beats.
+fn plot(page: &mut Page, rows: &[Row<'_>]) {
+    let title = "When everyone has the votes, and what the busiest nodes send";
+    let head = ["point", "s", "bytes sent, p99", "fits", "on the frontier"];
+    let mut figures = Table::new(title, &head);
+    let slots = || {
+        rows.iter()
+            .filter_map(|row| Some((row, row.outcome.as_ref().ok()?)))
+    };
+    let end_s = slots().map(|(_, slot)| slot.slot_s).fold(0.0, f64::max);
+    let times = slots().filter_map(|(_, slot)| slot.everywhere_s);
+    // Points without a time stand apart, to the right of all others.
+    let never_s = 1.08 * times.fold(end_s, f64::max);
+    let yes = |holds: bool| if holds { "yes" } else { "no" }.to_owned();
+    for row in rows {
+        let slot = row.outcome.as_ref().ok();
+        let seconds = slot.and_then(|slot| slot.everywhere_s);
+        figures.row(vec![
+            name(row),
+            seconds.map_or("never".into(), |seconds| format!("{seconds:.3}")),
+            slot.map_or("-".into(), |slot| slot.sent_p99.to_string()),
+            yes(objection(row).is_none()),
+            yes(is_on_frontier(row, rows)),
+        ]);
+    }
+    let mut layers = glyphs(rows, never_s);
+    let edge = rows.iter().filter(|row| is_on_frontier(row, rows));
+    let mut line: Vec<(f64, f64)> = edge
+        .filter_map(place)
+        .map(|(seconds, bytes)| (seconds, bytes as f64 / MB))
+        .collect();
     line.sort_by(|a, b| a.0.total_cmp(&b.0));
     if !line.is_empty() {
         layers.push(Layer::Steps {
@@ -77,13 +154,27 @@ fn plot(page: &mut Page, rows: &[Row<'_>], tables: &[CostTable]) {
             points: line,
         });
     }
+    let mark = |at, name: &str, bound| Mark {
+        at,
+        name: name.into(),
+        bound,
+    };
+    let mut marks = vec![mark(end_s, "the slot ends", true)];
+    if slots().any(|(_, slot)| slot.everywhere_s.is_none()) {
+        marks.push(mark(never_s, "never", false));
+    }
+    let shapes = topologies(rows).into_iter();
     let plot = Plot {
         title: title.into(),
-        about: "Nearer to the lower left is better; only points that do their work.".into(),
-        x: Axis::log("bytes that the busiest 1 % of the nodes send"),
-        y: Axis::log("seconds from the begin of the slot"),
+        about: "Nearer to the lower left is better. Filled points do their work: 99 % of the votes are counted, \
+                and 99 % of the nodes have 99 % of them before the slot ends. Points without a slot at all are \
+                in the table alone."
+            .into(),
+        x: Axis::from_zero("seconds from the begin of the slot until 99 % have 99 % of the votes"),
+        y: Axis::log("MB that the busiest 1 % of the nodes send"),
         layers,
-        marks: Vec::new(),
+        marks,
+        shapes: shapes.map(|topology| (outline(topology), topology.name().into())).collect(),
     };
     page.plot(&plot, Origin::Modelled, &figures);
 }

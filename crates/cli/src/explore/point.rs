@@ -20,9 +20,10 @@ const COSTS: &str = "costs.json";
 const EPOCH_SLOTS: u32 = 32;
 /// Committees of a slot of today's chain.
 const TODAY_COMMITTEES: u16 = 64;
-/// Children of a position of the tree: with leaves of 512, 4,096 votes at the first position where proofs
-/// are made, which each scheme can prove.
-const TREE_FANOUT: u32 = 8;
+/// Validators of a leaf of the tree, and children of a position: 672 votes at the first position where proofs
+/// are made, as few as proofs of hashes must have to be merged, and no more children than one merge takes.
+const TREE_LEAF: u32 = 96;
+const TREE_FANOUT: u32 = 7;
 
 /// Who aggregates for whom.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(super) enum Topology {
     Horn,
     /// The same two levels, each along rows and columns of a grid: votes, aggregates and collections
     Grid,
-    /// Votes up a tree of eight children a position, and its root's aggregate to everybody by a mesh
+    /// Votes up a tree of seven children a position, and its root's aggregate to everybody by a mesh
     Tree,
     /// One layer: aggregators take the votes of a whole committee, as Horn's strawman
     OneLayer,
@@ -127,6 +128,8 @@ pub(super) struct Ground {
     pub(super) nodes: u32,
     /// Name of the slot's preset.
     pub(super) slot: String,
+    /// Length of its phase of aggregation: so long a position of the tree waits for a child.
+    pub(super) phase_ms: u64,
     pub(super) participation_ppm: u32,
     pub(super) seed: u64,
 }
@@ -173,16 +176,22 @@ pub(super) type Outcome = std::result::Result<Slot, String>;
 const COUNTED_PCT: u64 = 99;
 
 impl Slot {
+    /// Votes that are counted, in percent of those cast.
+    pub(super) fn counted_pct(&self) -> f64 {
+        100.0 * self.counted as f64 / self.votes.max(1) as f64
+    }
+
     /// Why the point does not do its work; none if it does.
     pub(super) fn objection(&self) -> Option<String> {
-        let lost = self.votes - self.counted.min(self.votes);
         if self.counted * 100 < self.votes * COUNTED_PCT {
-            let share = 100.0 * lost as f64 / self.votes.max(1) as f64;
+            let lost_pct = 100.0 - self.counted_pct();
             let why = match self.unfinished {
                 0 => "messages come late".to_owned(),
                 n => format!("{n} duties are not done in time"),
             };
-            return Some(format!("{share:.1} % of the votes are not counted: {why}"));
+            return Some(format!(
+                "{lost_pct:.1} % of the votes are not counted: {why}"
+            ));
         }
         match self.everywhere_s {
             None => Some("99 % of the nodes never have 99 % of the votes".into()),
@@ -211,8 +220,9 @@ impl Point<'_> {
             // As many nodes at a position as a committee has collectors.
             return format!(
                 "[protocol]\nkind = \"tree\"\nvalidators = {validators}\n\
-                 participation_ppm = {participation_ppm}\nfanout = {TREE_FANOUT}\nreplicas = {}\n",
-                self.collectors
+                 participation_ppm = {participation_ppm}\nleaf = {TREE_LEAF}\n\
+                 fanout = {TREE_FANOUT}\nreplicas = {}\nwait_ms = {}\n",
+                self.collectors, ground.phase_ms
             );
         }
         let mut protocol = format!(

@@ -142,6 +142,7 @@ fn lines(args: &Args, dots: &[Dot<'_>]) -> anyhow::Result<String> {
         },
         layers: names.into_iter().map(layer).collect(),
         marks: Vec::new(),
+        shapes: Vec::new(),
     };
     Ok(plot.titled_svg())
 }

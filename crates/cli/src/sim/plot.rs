@@ -68,6 +68,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
         },
         layers,
         marks: Vec::new(),
+        shapes: Vec::new(),
     };
     write_whole(&args.out, sheet(&plot.titled_svg()).as_bytes())?;
     println!("{}\n{}", args.out.display(), words.join("\n"));

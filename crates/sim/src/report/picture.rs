@@ -123,6 +123,7 @@ fn delays(outcome: &Outcome) -> Picture {
             points,
         }],
         marks,
+        shapes: Vec::new(),
     };
     Picture::of("cdf", &plot, table)
 }
@@ -221,6 +222,7 @@ fn duplicates(outcome: &Outcome) -> Picture {
         },
         layers: vec![Layer::Steps { name: "nodes".into(), points }],
         marks: Vec::new(),
+        shapes: Vec::new(),
     };
     Picture::of("duplicates", &plot, table)
 }
@@ -275,6 +277,7 @@ fn timeline(outcome: &Outcome) -> Option<Picture> {
         y: Axis::from_zero("Gbit/s of all nodes"),
         layers,
         marks: Vec::new(),
+        shapes: Vec::new(),
     };
     Some(Picture::of("series", &plot, table))
 }

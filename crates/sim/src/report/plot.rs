@@ -4,9 +4,11 @@
 //! [`super::html::Page`] colours, for light and for dark. Lines differ by dashes too, so that no
 //! reader depends on colours, and every plot has a title and a description for those who cannot see it.
 
+mod glyph;
 mod scale;
 mod sheet;
 
+pub use glyph::{Glyph, Shape};
 pub use scale::{Axis, Scale, number};
 pub use sheet::sheet;
 
@@ -47,6 +49,8 @@ pub struct Plot {
     pub layers: Vec<Layer>,
     /// Values of the horizontal axis that have a name.
     pub marks: Vec<Mark>,
+    /// What shapes of points stand for, below the names of the layers.
+    pub shapes: Vec<(Shape, String)>,
 }
 
 /// Something drawn, with a name for the legend.
@@ -72,6 +76,13 @@ pub enum Layer {
         name: String,
         /// Place and label of each.
         points: Vec<(f64, f64, String)>,
+    },
+    /// Single points of several shapes, filled or not.
+    Glyphs {
+        /// Their name.
+        name: String,
+        /// The points.
+        points: Vec<Glyph>,
     },
 }
 
@@ -101,9 +112,10 @@ impl Layer {
     /// Its name.
     pub fn name(&self) -> &str {
         match self {
-            Layer::Line { name, .. } | Layer::Steps { name, .. } | Layer::Points { name, .. } => {
-                name
-            }
+            Layer::Line { name, .. }
+            | Layer::Steps { name, .. }
+            | Layer::Points { name, .. }
+            | Layer::Glyphs { name, .. } => name,
         }
     }
 
@@ -111,6 +123,7 @@ impl Layer {
         match self {
             Layer::Line { points, .. } | Layer::Steps { points, .. } => points.clone(),
             Layer::Points { points, .. } => points.iter().map(|(x, y, _)| (*x, *y)).collect(),
+            Layer::Glyphs { points, .. } => points.iter().map(|point| (point.x, point.y)).collect(),
         }
     }
 }
@@ -190,7 +203,7 @@ impl Plot {
 
     /// The names of the layers above the plot, below so many lines, and how many lines they take.
     fn legend(&self, above: usize) -> (String, usize) {
-        if self.layers.len() < 2 {
+        if self.layers.len() < 2 && self.shapes.is_empty() {
             return (String::new(), 0);
         }
         let (mut svg, mut x, mut line) = (String::new(), LEFT, 0);
@@ -201,7 +214,7 @@ impl Plot {
             }
             let y = 12.0 + LINE * (above + line) as f64 + 4.0 * above as f64;
             match layer {
-                Layer::Points { .. } => {
+                Layer::Points { .. } | Layer::Glyphs { .. } => {
                     put!(
                         svg,
                         "<circle class=\"p{}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"/>",
@@ -224,6 +237,21 @@ impl Plot {
                 "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
                 x + 22.0,
                 escape(layer.name())
+            );
+            x += width;
+        }
+        for (at, (shape, name)) in self.shapes.iter().enumerate() {
+            let width = 34.0 + LETTER * name.chars().count() as f64;
+            if at == 0 || x + width > WIDTH {
+                (x, line) = (LEFT, line + 1);
+            }
+            let y = 12.0 + LINE * (above + line) as f64 + 4.0 * above as f64;
+            put!(
+                svg,
+                "<path class=\"ring key\" d=\"{}\"/><text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
+                shape.path(x + 9.0, y - 4.0),
+                x + 22.0,
+                escape(name)
             );
             x += width;
         }
@@ -345,6 +373,7 @@ fn draw(svg: &mut String, frame: &Frame, layer: &Layer, style: usize) {
             }
             put!(svg, "<path class=\"s{style}\" d=\"{path}\"/>");
         }
+        Layer::Glyphs { points, .. } => glyph::draw(svg, frame, points, style),
         Layer::Points { points, .. } => {
             for (x, y, label) in points {
                 let (x, y) = (frame.at_x(*x), frame.at_y(*y));

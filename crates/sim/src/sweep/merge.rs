@@ -338,6 +338,7 @@ fn frontier(merged: &Merged) -> Option<Plot> {
         y: Axis::log("ms until 99 % have it"),
         layers: layers.collect(),
         marks: Vec::new(),
+        shapes: Vec::new(),
     };
     Some(plot)
 }

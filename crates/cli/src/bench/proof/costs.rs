@@ -82,25 +82,8 @@ pub(super) fn table(
     let lists = Lists::measure(world, proofs, kernel)?;
     let mut ops = lists.rows(&scheme);
     ops.extend(collections(&scheme, &proofs, &points, &lists));
-    let mut merged: Option<Merged> = None;
-    for case in merges {
-        let figures = merge(world, case, runs)?;
-        let verify_ns = nanoseconds(figures.verify_s);
-        let slowest = merged.map_or(0, |merged| merged.verify_ns);
-        merged = Some(Merged {
-            bytes: 1 + proofs.merge_bytes_max() as u64,
-            verify_ns: slowest.max(lists.verify(3) + verify_ns),
-        });
-        let n = case.children as u64;
-        ops.push(OpCost {
-            op: Op::Merge,
-            n,
-            m: 0,
-            // A merge is verified by whoever made it.
-            ns: nanoseconds(figures.merge.median_s()) + verify_ns,
-            memory_bytes: scheme.cost(Op::Merge, n, 0).memory_bytes,
-        });
-    }
+    let (merged, rows) = measure_merges(world, (&scheme, &merges), &lists, runs)?;
+    ops.extend(rows);
     ops.sort_by_key(|row| (row.op, row.n, row.m));
     let own = scheme.sizes();
     let table = CostTable {
@@ -120,6 +103,36 @@ pub(super) fn table(
     };
     table.check().context("this program's own cost table")?;
     Ok(serde_json::to_string_pretty(&table)? + "\n")
+}
+
+/// Rows of merges, and what merged evidence takes: its most bytes, and its slowest verification.
+fn measure_merges(
+    world: &World,
+    (scheme, merges): (&Xmss, &[Case]),
+    lists: &Lists,
+    runs: usize,
+) -> crate::error::Result<(Option<Merged>, Vec<OpCost>)> {
+    let (mut merged, mut rows): (Option<Merged>, _) = (None, Vec::new());
+    for case in merges {
+        let figures = merge(world, *case, runs)?;
+        let verify_ns = nanoseconds(figures.verify_s);
+        let slowest = merged.map_or(0, |merged| merged.verify_ns);
+        merged = Some(Merged {
+            bytes: 1 + case.child.proofs.merge_bytes_max() as u64,
+            // Three signatures stand in a message beside the merge.
+            verify_ns: slowest.max(lists.verify(3) + verify_ns),
+        });
+        let n = case.children as u64;
+        rows.push(OpCost {
+            op: Op::Merge,
+            n,
+            m: 0,
+            // A merge is verified by whoever made it.
+            ns: nanoseconds(figures.merge.median_s()) + verify_ns,
+            memory_bytes: scheme.cost(Op::Merge, n, 0).memory_bytes,
+        });
+    }
+    Ok((merged, rows))
 }
 
 /// A proof of so many signatures on one thread.

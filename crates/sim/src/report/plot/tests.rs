@@ -32,6 +32,7 @@ fn plot() -> Plot {
             mark(2010.0, "p90", false),
             mark(4900.0, "LB1", true),
         ],
+        shapes: Vec::new(),
     }
 }
 
@@ -71,6 +72,53 @@ fn a_plot_is_well_formed_and_escapes_its_texts() {
         svg.len()
     );
     well_formed(&Plot::default().svg());
+}
+
+#[test]
+fn shapes_have_names_and_points_that_do_not_count_are_empty() {
+    let shapes = [
+        Shape::Circle,
+        Shape::Square,
+        Shape::Up,
+        Shape::Down,
+        Shape::Diamond,
+    ];
+    let glyph = |(i, shape): (usize, &Shape)| Glyph {
+        x: i as f64,
+        y: 10.0,
+        label: format!("point <{i}>"),
+        shape: *shape,
+        is_filled: i < 2,
+    };
+    let plot = Plot {
+        x: Axis::from_zero("s"),
+        y: Axis::from_zero("B"),
+        layers: vec![Layer::Glyphs {
+            name: "scheme".into(),
+            points: shapes.iter().enumerate().map(glyph).collect(),
+        }],
+        shapes: shapes
+            .iter()
+            .map(|shape| (*shape, format!("{shape:?}")))
+            .collect(),
+        ..Plot::default()
+    };
+    let svg = plot.svg();
+    well_formed(&svg);
+    assert_eq!(svg.matches("class=\"full g0\"").count(), 2);
+    assert_eq!(svg.matches("class=\"ring g0\"").count(), 3);
+    assert_eq!(svg.matches("class=\"ring key\"").count(), 5);
+    assert!(svg.contains("<title>point &lt;4&gt;</title>"));
+    assert!(svg.contains(">scheme</text>") && svg.contains(">Diamond</text>"));
+    // The line of shapes is below that of the layers, and the plot below both.
+    let bare = Plot {
+        shapes: Vec::new(),
+        ..plot
+    };
+    assert!(
+        !bare.svg().contains(">scheme</text>"),
+        "one layer needs no name"
+    );
 }
 
 #[test]

@@ -1,0 +1,158 @@
+//! What follows from a sweep: the points that nothing beats, and in words what each scheme can do.
+
+use super::Row;
+use super::output::{objection, shape};
+use super::point::{Slot, Topology, Transport};
+use crate::text;
+
+/// A line of the verdict.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    /// Whether something fits.
+    pub(super) holds: bool,
+    pub(super) text: String,
+}
+
+/// Where a row stands in time and bytes, if it does its work: seconds until everyone has the votes, and
+/// bytes of the busiest nodes.
+pub(super) fn place(row: &Row<'_>) -> Option<(f64, u64)> {
+    match (&row.outcome, objection(row)) {
+        (Ok(slot), None) => Some((slot.everywhere_s?, slot.sent_p99)),
+        _ => None,
+    }
+}
+
+/// Whether a row does its work and no other beats it in both.
+pub(super) fn is_on_frontier(row: &Row<'_>, rows: &[Row<'_>]) -> bool {
+    let Some((seconds, bytes)) = place(row) else {
+        return false;
+    };
+    let beats = |(s, b): (f64, u64)| b <= bytes && s <= seconds && (b < bytes || s < seconds);
+    !rows.iter().filter_map(place).any(beats)
+}
+
+/// The names of schemes in their order.
+pub(super) fn schemes<'r>(rows: &'r [Row<'_>]) -> Vec<&'r str> {
+    distinct(rows.iter().map(|row| row.point.costs.scheme.as_str()))
+}
+
+/// Topologies in their order.
+pub(super) fn topologies(rows: &[Row<'_>]) -> Vec<Topology> {
+    distinct(rows.iter().map(|row| row.point.topology))
+}
+
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// The row of a scheme under a topology that does its work first, or comes nearest to it.
+pub(super) fn best<'r, 'a>(
+    rows: &'r [Row<'a>],
+    scheme: &str,
+    topology: Topology,
+) -> Option<&'r Row<'a>> {
+    let own = |row: &&Row<'_>| row.point.costs.scheme == scheme && row.point.topology == topology;
+    let own = || rows.iter().filter(own);
+    fastest(own()).or_else(|| nearest(own()))
+}
+
+fn fastest<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Row<'a>> {
+    let placed = rows.filter_map(|row| Some((row, place(row)?)));
+    let least = placed.min_by(|a, b| a.1.0.total_cmp(&b.1.0).then(a.1.1.cmp(&b.1.1)));
+    least.map(|(row, _)| row)
+}
+
+/// What counts most votes; the first of equals.
+fn nearest<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Row<'a>> {
+    let share = |row: &Row<'_>| row.outcome.as_ref().map_or(-1.0, Slot::counted_pct);
+    rows.fold(None, |most: Option<&Row<'_>>, row| match most {
+        Some(most) if share(most) >= share(row) => Some(most),
+        _ => Some(row),
+    })
+}
+
+/// What follows, in words: what each scheme can do and what stops it, and what nothing beats.
+pub(super) fn verdict(rows: &[Row<'_>], transports: &[Transport]) -> Vec<Line> {
+    let schemes = schemes(rows).into_iter();
+    let mut lines: Vec<Line> = schemes
+        .map(|scheme| of_scheme(scheme, rows, transports))
+        .collect();
+    let edge = rows.iter().filter(|row| is_on_frontier(row, rows));
+    let names: Vec<String> = edge
+        .map(|row| format!("{} {}", row.point.costs.scheme, shape(row)))
+        .collect();
+    if !names.is_empty() {
+        lines.push(Line {
+            holds: true,
+            text: format!(
+                "On the frontier of time and bytes, beaten by no other point in both: {}.",
+                names.join("; ")
+            ),
+        });
+    }
+    lines
+}
+
+fn of_scheme(scheme: &str, rows: &[Row<'_>], transports: &[Transport]) -> Line {
+    let own = || rows.iter().filter(|row| row.point.costs.scheme == scheme);
+    let Some(first) = fastest(own()) else {
+        let text = nearest(own()).map_or(String::new(), |row| {
+            let why = objection(row).unwrap_or_default();
+            format!("{scheme}: no point fits. Nearest: {}; {why}.", shape(row))
+        });
+        return Line { holds: false, text };
+    };
+    let (mut fits, mut stopped) = (Vec::new(), Vec::new());
+    for topology in topologies(rows) {
+        let Some(row) = best(rows, scheme, topology) else {
+            continue;
+        };
+        match objection(row) {
+            None if topology == Topology::Today => fits.push("today (a 32nd of the votes)"),
+            None => fits.push(topology.name()),
+            Some(why) => stopped.push(format!(" Not under {}: {why}.", topology.name())),
+        }
+    }
+    let seconds = place(first).map_or(0.0, |(seconds, _)| seconds);
+    let fewest = own().filter_map(|row| Some((row, place(row)?.1)));
+    let fewest = fewest.min_by_key(|(_, bytes)| *bytes);
+    let fewest = fewest.map_or(String::new(), |(row, bytes)| {
+        format!(
+            " Fewest bytes: {}, {} from the busiest nodes.",
+            shape(row),
+            text::bytes(bytes)
+        )
+    });
+    Line {
+        holds: true,
+        text: format!(
+            "{scheme}: fits under {}. Fastest: {}, 99 % of the votes at 99 % of the nodes {} after the \
+             slot's begin{}.{fewest}{}",
+            fits.join(", "),
+            shape(first),
+            text::seconds(seconds),
+            by_transport(first, transports),
+            stopped.concat(),
+        ),
+    }
+}
+
+fn by_transport(row: &Row<'_>, transports: &[Transport]) -> String {
+    let times = transports.iter().zip(&row.travel_s);
+    let known = times.filter_map(|(transport, seconds)| Some((transport, (*seconds)?)));
+    known
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .map_or(String::new(), |(transport, seconds)| {
+            format!(
+                "; its block is at 99 % of the nodes {} after it is published, by {}",
+                text::seconds(seconds),
+                transport.name()
+            )
+        })
+}

@@ -1,0 +1,71 @@
+//! Points that say two things more than where they are: what they are by their shape, and whether they
+//! count by being filled.
+
+use super::{Frame, escape};
+use std::fmt::Write;
+
+/// The outline of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A circle.
+    Circle,
+    /// A square.
+    Square,
+    /// A triangle that points up.
+    Up,
+    /// A triangle that points down.
+    Down,
+    /// A square on its corner.
+    Diamond,
+}
+
+/// A point of [`super::Layer::Glyphs`].
+#[derive(Clone, Debug)]
+pub struct Glyph {
+    /// Its place on the horizontal axis.
+    pub x: f64,
+    /// Its place on the vertical axis.
+    pub y: f64,
+    /// What a reader who points at it is told.
+    pub label: String,
+    /// Its outline.
+    pub shape: Shape,
+    /// Whether it is filled; an empty outline otherwise.
+    pub is_filled: bool,
+}
+
+impl Shape {
+    /// The outline around a place.
+    pub(super) fn path(self, x: f64, y: f64) -> String {
+        let corners: &[(f64, f64)] = match self {
+            Shape::Circle => {
+                return format!("M{:.1} {y:.1}a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z", x - 5.0);
+            }
+            Shape::Square => &[(-4.5, -4.5), (4.5, -4.5), (4.5, 4.5), (-4.5, 4.5)],
+            Shape::Up => &[(0.0, -6.0), (5.5, 4.5), (-5.5, 4.5)],
+            Shape::Down => &[(0.0, 6.0), (5.5, -4.5), (-5.5, -4.5)],
+            Shape::Diamond => &[(0.0, -6.5), (6.5, 0.0), (0.0, 6.5), (-6.5, 0.0)],
+        };
+        let mut path = String::new();
+        for (i, (dx, dy)) in corners.iter().enumerate() {
+            let step = if i == 0 { 'M' } else { 'L' };
+            // Writing to a string does not fail.
+            let _ = write!(path, "{step}{:.1} {:.1}", x + dx, y + dy);
+        }
+        path + "Z"
+    }
+}
+
+/// The points of a layer.
+pub(super) fn draw(svg: &mut String, frame: &Frame, points: &[Glyph], style: usize) {
+    for point in points {
+        let path = point.shape.path(frame.at_x(point.x), frame.at_y(point.y));
+        let class = if point.is_filled { "full" } else { "ring" };
+        // Writing to a string does not fail.
+        let _ = write!(
+            svg,
+            "<path class=\"{class} g{style}\" d=\"{path}\"><title>{}</title></path>",
+            escape(&point.label)
+        );
+    }
+}
