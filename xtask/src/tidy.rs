@@ -5,6 +5,7 @@
 
 mod arrows;
 mod conformance;
+mod links;
 mod manifests;
 mod profiles;
 mod purity;
@@ -55,6 +56,7 @@ pub(crate) fn run(tree: &Tree) -> anyhow::Result<Report> {
     unsafe_rooms::check(tree, &mut report);
     sizes::check(tree, &mut report);
     words::check(tree, &mut report);
+    links::check(tree, &mut report);
     scheme_names::check(tree, &mut report);
     purity::check(tree, &mut report);
     conformance::check(tree, &mut report)?;

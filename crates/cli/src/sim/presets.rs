@@ -1,4 +1,5 @@
-//! The scenarios that come with the program; their files are in `scenarios/`.
+//! The scenarios that come with the program; their files are in `scenarios/`, which the crate has as a link, so
+//! that its package takes them along.
 
 /// A scenario with a name.
 pub(crate) struct Preset {
@@ -11,7 +12,7 @@ macro_rules! presets {
     ($($name:literal),* $(,)?) => {
         &[$(Preset {
             name: $name,
-            text: include_str!(concat!("../../../../scenarios/", $name, ".toml")),
+            text: include_str!(concat!("../../scenarios/", $name, ".toml")),
         }),*]
     };
 }
@@ -54,11 +55,11 @@ pub(crate) const PRESETS: &[Preset] = presets![
 const FILES: &[(&str, &str)] = &[
     (
         "costs/bls-formula.json",
-        include_str!("../../../../scenarios/costs/bls-formula.json"),
+        include_str!("../../scenarios/costs/bls-formula.json"),
     ),
     (
         "costs/codes-sapphire-rapids.json",
-        include_str!("../../../../scenarios/costs/codes-sapphire-rapids.json"),
+        include_str!("../../scenarios/costs/codes-sapphire-rapids.json"),
     ),
 ];
 
