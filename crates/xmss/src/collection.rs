@@ -1,13 +1,17 @@
-//! Collections as proofs: from the lists of a committee's cells to evidence, and back to a verdict.
+//! Collections and aggregates as proofs: from lists or proofs to evidence, and back to a verdict.
+//!
+//! Both are proofs over the registry of the committee: an aggregate has its signers in one cell of it, so
+//! that proofs of cells merge to one of the committee.
 
-use alphorn_scheme::{Evidence, Part, Role, SchemeError, Statement, list};
+use alphorn_scheme::{Evidence, Layer, Part, Role, SchemeError, Statement, list};
 use alphorn_types::{Bitfield, Support};
 
 use crate::key::one_time_index;
-use crate::proof::{Claimed, ProofError, ProofRegistry, Proofs, ProveError, Signed};
+use crate::proof::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, Signed};
 use crate::registry::EpochKeys;
 use crate::signature::Signature;
 use alphorn_stark::Exec;
+use alphorn_stark::merge::is_merge;
 
 /// Nanoseconds of a core to prove: some for any proof, some for each slice that a group commits to.
 /// Priors: with the compact set's five slices they give 2.2 s for 1,000 signatures, which `alphorn
@@ -37,16 +41,51 @@ const MERGE_BYTES: (u64, u64) = (330 << 20, 75 << 20);
 /// Memory of a verification: weights of the registry's rows, and the proof's elements.
 const VERIFY_BYTES: u64 = 8 << 20;
 
-/// What is to be proved or verified of a statement: its committee's registry and the index.
-fn place<'k>(keys: &'k EpochKeys, statement: &Statement) -> Option<(&'k ProofRegistry, u32)> {
-    let layout = keys.assignment.layout();
-    let is_statement = |committee: &u16| {
-        let range = layout.committee_range(*committee);
-        range.start == statement.first && range.end - range.start == statement.len
-    };
-    let committee = (0..layout.committees()).find(is_statement)?;
-    let registry = keys.committees.get(usize::from(committee))?;
-    Some((registry, one_time_index(Role::Vote, statement.slot.0)?))
+/// Whether proofs of cells merge to collections.
+pub(crate) fn merges_cells(proofs: &Proofs) -> bool {
+    proofs.mergeable() && proofs.preset().id == Preset::FAST.id
+}
+
+/// Where a statement stands: the registry of its committee, the first position there, the index.
+struct Place<'k> {
+    registry: &'k ProofRegistry,
+    offset: usize,
+    slot: u32,
+}
+
+impl Place<'_> {
+    fn of<'k>(keys: &'k EpochKeys, statement: &Statement) -> Option<Place<'k>> {
+        let layout = keys.assignment.layout();
+        let (first, end) = (statement.first, statement.first.checked_add(statement.len)?);
+        let has = |committee: &u16| {
+            let range = layout.committee_range(*committee);
+            match statement.layer {
+                Layer::Aggregate => range.start <= first && first < end && end <= range.end,
+                Layer::Collection => (range.start, range.end) == (first, end),
+            }
+        };
+        let committee = (0..layout.committees()).find(has)?;
+        Some(Place {
+            registry: keys.committees.get(usize::from(committee))?,
+            offset: (first - layout.committee_range(committee).start) as usize,
+            slot: one_time_index(Role::Vote, statement.slot.0)?,
+        })
+    }
+
+    /// The signers of a support over a part of the committee, over all of it; none if they are counted or
+    /// the part ends beyond it.
+    fn signers(&self, offset: usize, support: &Support) -> Option<Bitfield> {
+        let size = self.registry.len();
+        let fits = offset.checked_add(support.len())? <= size && support.max_multiplicity() <= 1;
+        fits.then(|| support.place(size, offset).signers())
+    }
+}
+
+fn unsupported(what: &'static str) -> SchemeError {
+    SchemeError::Unsupported {
+        scheme: "xmss",
+        what,
+    }
 }
 
 /// Whether evidence proves that exactly its support signed.
@@ -57,61 +96,85 @@ pub(crate) fn holds(
     statement: &Statement,
     evidence: &Evidence,
 ) -> bool {
-    let Some((registry, slot)) = place(keys, statement) else {
+    let Some(place) = Place::of(keys, statement) else {
         return false;
     };
-    if evidence.support.max_multiplicity() > 1 {
+    let support = &evidence.support;
+    if support.len() != statement.len as usize || !is_tagged(statement.layer, &evidence.bytes) {
         return false;
     }
-    let signers: Bitfield = evidence.support.signers();
+    let Some(signers) = place.signers(place.offset, support) else {
+        return false;
+    };
     let claimed = Claimed {
-        slot,
+        slot: place.slot,
         message: &statement.message,
         signers: &signers,
     };
-    let verified = proofs.verify_evidence(exec, registry, &claimed, &evidence.bytes);
+    let verified = proofs.verify_evidence(exec, place.registry, &claimed, &evidence.bytes);
     verified.is_ok()
 }
 
-/// The proof of a union of lists, whose parts are asked for what is wrong with it.
+/// Whether evidence of a layer says in its tag what its proof is, and may be that. An aggregate is a single
+/// proof of signatures: one that is a merge already could be of the last level, and nothing that a collector
+/// makes of it would have a circuit.
+fn is_tagged(layer: Layer, evidence: &[u8]) -> bool {
+    let Some((tag, proof)) = evidence.split_first() else {
+        return false;
+    };
+    match *tag {
+        list::TAG_PROOF => !is_merge(proof),
+        list::TAG_PROOFS => layer == Layer::Collection,
+        list::TAG_MERGE => layer == Layer::Collection && is_merge(proof),
+        _ => false,
+    }
+}
+
+/// The first of the lists that has a position: the one that gave their union its signature.
+pub(crate) fn part_with(lists: &[Part], position: u32) -> usize {
+    let has = |part: &Part| {
+        let inside = position.checked_sub(part.offset).map(|p| p as usize);
+        inside.is_some_and(|p| p < part.evidence.support.len() && part.evidence.support.contains(p))
+    };
+    lists.iter().position(has).unwrap_or_default()
+}
+
+/// The proof of a list. `source` numbers what gave a position its signature, to name what is wrong.
 pub(crate) fn prove(
     proofs: &Proofs,
     exec: Exec<'_>,
     keys: &EpochKeys,
     statement: &Statement,
-    (union, parts): (&Evidence, &[Part]),
+    union: &Evidence,
+    source: &dyn Fn(u32) -> usize,
 ) -> Result<Evidence, SchemeError> {
-    let unsupported = |what| SchemeError::Unsupported {
-        scheme: "xmss",
-        what,
-    };
-    let (registry, slot) = place(keys, statement)
+    let Place {
+        registry,
+        offset,
+        slot,
+    } = Place::of(keys, statement)
         .ok_or_else(|| unsupported("prove the votes of a range that is no committee"))?;
-    // The first part that has a position gave the union its signature.
-    let part_of = |position: u32| {
-        let has = |part: &Part| {
-            let inside = position.checked_sub(part.offset).map(|p| p as usize);
-            inside.is_some_and(|p| {
-                p < part.evidence.support.len() && part.evidence.support.contains(p)
-            })
-        };
-        SchemeError::Malformed(parts.iter().position(has).unwrap_or_default())
-    };
+    let malformed = |position| SchemeError::Malformed(source(position));
     let each = proofs.set().params().signature_bytes;
     let count = union.support.signer_count();
+    if statement.layer == Layer::Aggregate && count > proofs.mergeable_max() {
+        return Err(unsupported(
+            "prove more votes of a cell than a merged proof may have",
+        ));
+    }
     let list = list::split(&union.bytes, count, each).map_err(|_| SchemeError::Malformed(0))?;
     let positions = union.support.iter().map(|(position, _)| position as u32);
     let decoded = positions.zip(list).map(|(position, bytes)| {
         let signature = Signature::from_bytes(proofs.set(), bytes);
         signature
             .map(|signature| (position, signature))
-            .map_err(|_| part_of(position))
+            .map_err(|_| malformed(position))
     });
     let decoded: Vec<(u32, Signature)> = decoded.collect::<Result<_, _>>()?;
     let signed: Vec<Signed<'_>> = decoded
         .iter()
         .map(|(position, signature)| Signed {
-            position: *position,
+            position: offset as u32 + position,
             signature,
         })
         .collect();
@@ -121,7 +184,8 @@ pub(crate) fn prove(
         ProveError::Stopped => SchemeError::Stopped,
         ProveError::Empty => SchemeError::Empty,
         ProveError::InvalidSignatures { positions } => {
-            part_of(positions.first().copied().unwrap_or_default())
+            let first = positions.first().copied().unwrap_or_default();
+            malformed(first.saturating_sub(offset as u32))
         }
         _ => unsupported("prove these votes: its prover refuses them"),
     })?;
@@ -131,49 +195,101 @@ pub(crate) fn prove(
     })
 }
 
-/// The merge of proofs of the statement, and of what is proved beside them.
+/// The merge of proofs of the statement, numbered, and of what is proved beside them. A single proof is
+/// verified and stays as it is.
 pub(crate) fn merge(
     proofs: &Proofs,
     exec: Exec<'_>,
     keys: &EpochKeys,
     statement: &Statement,
-    (proved, listed): (&[&Part], Option<Evidence>),
+    (proved, listed): (&[(usize, &Part)], Option<Evidence>),
 ) -> Result<Evidence, SchemeError> {
-    let unsupported = |what| SchemeError::Unsupported {
-        scheme: "xmss",
-        what,
-    };
-    let (registry, slot) = place(keys, statement)
+    if statement.layer == Layer::Aggregate {
+        return Err(unsupported("merge proofs to an aggregate"));
+    }
+    let place = Place::of(keys, statement)
         .ok_or_else(|| unsupported("merge proofs over a range that is no committee"))?;
     let mut pieces: Vec<(Bitfield, &[u8])> = Vec::with_capacity(proved.len() + 1);
-    for (i, part) in proved.iter().enumerate() {
-        if part.offset != 0 || part.evidence.support.len() != registry.len() {
-            return Err(SchemeError::Malformed(i));
-        }
-        pieces.push((part.evidence.support.signers(), &part.evidence.bytes));
+    for (i, part) in proved {
+        let signers = place.signers(part.offset as usize, &part.evidence.support);
+        pieces.push((
+            signers.ok_or(SchemeError::Malformed(*i))?,
+            &part.evidence.bytes,
+        ));
     }
     if let Some(listed) = &listed {
         pieces.push((listed.support.signers(), &listed.bytes));
     }
-    let mut signers = Bitfield::new(registry.len());
+    let mut signers = Bitfield::new(place.registry.len());
     for (more, _) in &pieces {
-        more.iter_ones().for_each(|i| signers.set(i));
+        signers.union_with(more);
     }
-    let pieces: Vec<(&Bitfield, &[u8])> = pieces.iter().map(|(s, bytes)| (s, *bytes)).collect();
-    let message = &statement.message;
-    let merged = proofs.merge_evidence(exec, registry, slot, message, &pieces);
-    let bytes = merged.map_err(|error| match error {
-        ProveError::Stopped => SchemeError::Stopped,
-        ProveError::Empty => SchemeError::Empty,
-        ProveError::Evidence { piece, .. } => SchemeError::Malformed(piece),
-        ProveError::Part { part, error } if !matches!(error, ProofError::TooLarge { .. }) => {
-            SchemeError::Malformed(part.min(proved.len() - 1))
-        }
-        _ => unsupported("merge these proofs: their set, size or level has no circuit"),
+    let bytes = match pieces.as_slice() {
+        [(signers, bytes)] => single(proofs, exec, &place, statement, (signers, *bytes)),
+        _ => merged(proofs, exec, &place, statement, &pieces),
+    };
+    let bytes = bytes.map_err(|error| match error {
+        // What was proved of lists comes last, and is ours.
+        SchemeError::Malformed(i) => proved.get(i).map_or(
+            unsupported("merge its own proof of these lists"),
+            |(i, _)| SchemeError::Malformed(*i),
+        ),
+        error => error,
     })?;
     Ok(Evidence {
         support: Support::from_bits(signers).into(),
         bytes: bytes.into(),
+    })
+}
+
+/// A piece that needs no merge, if it holds.
+fn single(
+    proofs: &Proofs,
+    exec: Exec<'_>,
+    place: &Place<'_>,
+    statement: &Statement,
+    (signers, bytes): (&Bitfield, &[u8]),
+) -> Result<Vec<u8>, SchemeError> {
+    let claimed = Claimed {
+        slot: place.slot,
+        message: &statement.message,
+        signers,
+    };
+    match proofs.verify_evidence(exec, place.registry, &claimed, bytes) {
+        Ok(()) => Ok(bytes.to_vec()),
+        Err(_) => Err(SchemeError::Malformed(0)),
+    }
+}
+
+/// The merge of pieces; [`SchemeError::Malformed`] has the number of the piece.
+fn merged(
+    proofs: &Proofs,
+    exec: Exec<'_>,
+    place: &Place<'_>,
+    statement: &Statement,
+    pieces: &[(Bitfield, &[u8])],
+) -> Result<Vec<u8>, SchemeError> {
+    // Evidence of many signers is several proofs, each of which is a part of the merge.
+    let parts_of = |(signers, bytes): &(Bitfield, &[u8])| {
+        let parts = proofs.evidence_parts(signers, bytes);
+        parts.map_or(1, |parts| parts.len())
+    };
+    let counts = pieces.iter().map(parts_of);
+    let piece_of: Vec<usize> = (0..)
+        .zip(counts)
+        .flat_map(|(i, count)| std::iter::repeat_n(i, count))
+        .collect();
+    let pieces: Vec<(&Bitfield, &[u8])> = pieces.iter().map(|(s, bytes)| (s, *bytes)).collect();
+    let (registry, message) = (place.registry, &statement.message);
+    let merged = proofs.merge_evidence(exec, registry, place.slot, message, &pieces);
+    merged.map_err(|error| match error {
+        ProveError::Stopped => SchemeError::Stopped,
+        ProveError::Empty => SchemeError::Empty,
+        ProveError::Evidence { piece, .. } => SchemeError::Malformed(piece),
+        ProveError::Part { part, error } if !matches!(error, ProofError::TooLarge { .. }) => {
+            SchemeError::Malformed(piece_of.get(part).copied().unwrap_or_default())
+        }
+        _ => unsupported("merge these proofs: their set, size or level has no circuit"),
     })
 }
 

@@ -8,7 +8,7 @@
 //! | `signature`, `verify` | bytes, and verification of many at once |
 //! | `watermark`, `durable` | no slot twice, also after a crash |
 //! | `proof` | proofs that many signed, and several of them as evidence |
-//! | `registry`, `claims`, `collection`, `scheme` | the scheme of the protocol: lists, and collections as proofs |
+//! | `registry`, `claims`, `collection`, `scheme` | the scheme of the protocol: lists, and aggregates and collections as proofs |
 //!
 //! The lecture: why it holds, and what is claimed.
 //!

@@ -1,4 +1,9 @@
-//! XMSS as a scheme of the protocol: aggregates are lists of signatures, collections lists or proofs.
+//! XMSS as a scheme of the protocol: aggregates and collections are lists of signatures, or collections
+//! are proofs, or both are.
+
+mod cost;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,20 +31,15 @@ pub const COMMITTEE_MAX: u32 = 1 << 15;
 /// Signatures that one thread decodes and verifies at a time: some milliseconds.
 const CHUNK: usize = 64;
 
-/// Nanoseconds of one hash on the AVX-512 kernel, building of its input included: measured by
-/// `alphorn bench xmss`; the worker learns the factor of the machine at hand.
-const HASH_NS: u64 = 300;
-
-/// Tries of a signature on average: 913 in the production set, 834 in the compact one.
-const TRIES: usize = 900;
-
 /// XMSS signatures of one set.
 #[derive(Clone, Copy, Debug)]
 pub struct Xmss {
     set: Set,
     backend: Backend,
-    /// What collections are proved by; lists if there is none.
+    /// What evidence is proved by; lists if there is none.
     proofs: Option<Proofs>,
+    /// The first layer that is proved.
+    proved_from: Layer,
 }
 
 /// Whether each claim holds.
@@ -52,6 +52,7 @@ impl Xmss {
             set,
             backend,
             proofs: None,
+            proved_from: Layer::Collection,
         }
     }
 
@@ -61,54 +62,31 @@ impl Xmss {
             set: proofs.set(),
             backend,
             proofs: Some(proofs),
+            proved_from: Layer::Collection,
+        }
+    }
+
+    /// The scheme with aggregates as proofs, which collections merge: a collector verifies no signature of
+    /// a vote. A cell has at most [`Proofs::mergeable_max`] validators.
+    ///
+    /// # Panics
+    /// If proofs of this set and preset do not merge: only the set `compact` under the preset `fast` does.
+    pub fn with_proofs_of_cells(proofs: Proofs, backend: Backend) -> Xmss {
+        assert!(
+            collection::merges_cells(&proofs),
+            "proofs of the set {} under the preset {} do not merge",
+            proofs.set(),
+            proofs.preset().name
+        );
+        Xmss {
+            proved_from: Layer::Aggregate,
+            ..Xmss::with_proofs(proofs, backend)
         }
     }
 
     /// The proofs of evidence of a layer, if it is proofs.
     fn proofs_of(&self, layer: Layer) -> Option<&Proofs> {
-        self.proofs.as_ref().filter(|_| layer == Layer::Collection)
-    }
-
-    /// The cost of what proofs change.
-    fn cost_of_proofs(&self, proofs: &Proofs, op: Op, n: u64, m: u64) -> Option<Cost> {
-        let lists = Xmss::new(self.set, self.backend);
-        let beside = |m, (ns, memory_bytes): (u64, u64)| {
-            let list = lists.cost(op, n, m);
-            Cost {
-                ns: list.ns.saturating_add(ns),
-                memory_bytes: list.memory_bytes.max(memory_bytes),
-            }
-        };
-        Some(match op {
-            // Three signatures stand in a collection's message beside the proof.
-            Op::VerifyCollections => beside(0, collection::verify_cost(proofs, n, m)),
-            // Signatures among the pieces are proved first, and that proof is one piece more.
-            Op::Merge if proofs.mergeable() => {
-                let pieces = n.saturating_add(u64::from(m > 0));
-                let (merge_ns, bytes) = collection::merge_cost(proofs, pieces);
-                let (check_ns, _) = collection::merge_verify_cost();
-                let raw = match m {
-                    0 => Cost::default(),
-                    m => self.cost(Op::Collect, 0, m),
-                };
-                Cost {
-                    ns: merge_ns.saturating_add(check_ns).saturating_add(raw.ns),
-                    memory_bytes: bytes.max(raw.memory_bytes),
-                }
-            }
-            // The signatures are verified before they are proved, and the proof afterwards.
-            Op::Collect | Op::Merge => {
-                let (prove_ns, bytes) = collection::prove_cost(proofs, m);
-                let (check_ns, _) = collection::verify_cost(proofs, 1, m);
-                beside(m, (prove_ns.saturating_add(check_ns), bytes))
-            }
-            Op::Prepare => {
-                let committees = n.div_ceil(u64::from(COMMITTEE_MAX));
-                let hashes = committees.saturating_mul(2 * u64::from(COMMITTEE_MAX));
-                beside(m, (hashes.saturating_mul(HASH_NS), 0))
-            }
-            _ => return None,
-        })
+        self.proofs.as_ref().filter(|_| layer >= self.proved_from)
     }
 
     /// What merged collections are; none for sets whose proofs do not merge, and for lists.
@@ -170,21 +148,6 @@ impl Xmss {
     pub fn set(&self) -> Set {
         self.set
     }
-
-    /// Hashes of one verification, about.
-    fn verify_ns(&self) -> u64 {
-        let params = self.set.params();
-        let levels = usize::from(params.log2_lifetime);
-        // Permutations of the code, of the leaf and of the path cost about two of a chain.
-        (params.steps() + 2 * (1 + params.chains / 2 + levels)) as u64 * HASH_NS
-    }
-
-    /// Tries, chain starts and chains of one signature, about.
-    fn sign_ns(&self) -> u64 {
-        let params = self.set.params();
-        // A try is a hash of the seed and one of the message, about three of a chain together.
-        (3 * TRIES + params.chains * 4) as u64 * HASH_NS
-    }
 }
 
 impl Scheme for Xmss {
@@ -199,16 +162,18 @@ impl Scheme for Xmss {
     }
 
     fn abilities(&self) -> Abilities {
-        let (form, overlap) = match self.proofs {
-            None => (Form::List, Overlap::Union),
-            Some(proofs) if proofs.mergeable() => (Form::Proof, Overlap::Union),
-            Some(_) => (Form::Proof, Overlap::None),
-        };
+        let proofs = [Layer::Aggregate, Layer::Collection].map(|layer| self.proofs_of(layer));
         Abilities {
             unique: false,
             one_time: true,
-            overlap: [Overlap::Union, overlap],
-            layers: [Form::List, form],
+            overlap: proofs.map(|proofs| match proofs {
+                Some(proofs) if !proofs.mergeable() => Overlap::None,
+                _ => Overlap::Union,
+            }),
+            layers: proofs.map(|proofs| match proofs {
+                Some(_) => Form::Proof,
+                None => Form::List,
+            }),
             committee_max: Some(COMMITTEE_MAX),
             security: self.security(),
         }
@@ -233,34 +198,7 @@ impl Scheme for Xmss {
     }
 
     fn cost(&self, op: Op, n: u64, m: u64) -> Cost {
-        let each = self.set.params().signature_bytes as u64;
-        let verify = |count: u64| count.saturating_mul(self.verify_ns());
-        let copy = |count: u64| count.saturating_mul(each / 4);
-        if let Some(proofs) = &self.proofs
-            && let Some(cost) = self.cost_of_proofs(proofs, op, n, m)
-        {
-            return cost;
-        }
-        let (ns, signatures) = match op {
-            Op::Sign | Op::DutySign => (n.saturating_mul(self.sign_ns()), n),
-            Op::VerifyVotes | Op::DutyVerify => (verify(n), n),
-            // Three signatures stand in an aggregate's or a collection's message beside the list.
-            Op::VerifyAggregates | Op::VerifyCollections => {
-                let all = n.saturating_mul(3).saturating_add(m);
-                (verify(all), all)
-            }
-            // The job verifies what it made.
-            Op::Aggregate => (copy(n) + verify(n), n),
-            Op::Collect | Op::Merge => {
-                let all = n.saturating_add(m);
-                (copy(all) + verify(all), all)
-            }
-            Op::Prepare => (1_000 + n, 0),
-        };
-        Cost {
-            ns,
-            memory_bytes: signatures.saturating_mul(2 * each) + (1 << 20),
-        }
+        self.cost_of(op, n, m)
     }
 
     fn portable(&self) -> Xmss {
@@ -290,6 +228,14 @@ impl Scheme for Xmss {
         if size > COMMITTEE_MAX {
             let max = COMMITTEE_MAX;
             return Err(SchemeError::CommitteeSize { size, max });
+        }
+        if let Some(proofs) = self.proofs_of(Layer::Aggregate)
+            && layout.cell_len_max() as usize > proofs.mergeable_max()
+        {
+            return Err(SchemeError::Unsupported {
+                scheme: "xmss",
+                what: "prove cells of more validators than a merged proof may have: use more cells",
+            });
         }
         let pulse = Watched(ctx.pulse());
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
@@ -423,12 +369,19 @@ impl Scheme for Xmss {
 
     fn aggregate(
         &self,
-        _keys: &EpochKeys,
+        keys: &EpochKeys,
         statement: &Statement,
         votes: &[(u32, Bytes)],
-        _ctx: &mut Ctx<'_, ()>,
+        ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
-        list::aggregate(statement, votes, self.set.params().signature_bytes)
+        let list = list::aggregate(statement, votes, self.set.params().signature_bytes)?;
+        let Some(proofs) = self.proofs_of(statement.layer) else {
+            return Ok(list);
+        };
+        let pulse = Watched(ctx.pulse());
+        let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
+        let vote_of = |position| votes.partition_point(|(before, _)| *before < position);
+        collection::prove(proofs, exec, keys, statement, &list, &vote_of)
     }
 
     /// The union of lists, as a list or as a proof; proofs, with a proof of the lists among them, merge to
@@ -441,30 +394,61 @@ impl Scheme for Xmss {
         _multiplicity_max: u8,
         ctx: &mut Ctx<'_, ()>,
     ) -> Result<Evidence, SchemeError> {
-        let is_proof = |part: &Part| self.proofs_of(part.layer).is_some();
         let pulse = Watched(ctx.pulse());
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
-        if let Some(proofs) = &self.proofs
-            && parts.iter().any(is_proof)
-        {
-            let (proved, lists): (Vec<_>, Vec<_>) = parts.iter().partition(|part| is_proof(part));
-            let lists: Vec<Part> = lists.into_iter().cloned().collect();
-            let listed = match lists.is_empty() {
-                true => None,
-                false => {
-                    let each = self.set.params().signature_bytes;
-                    let union = list::union(statement, &lists, each)?;
-                    let all = (&union, &lists[..]);
-                    Some(collection::prove(proofs, exec, keys, statement, all)?)
-                }
-            };
-            return collection::merge(proofs, exec, keys, statement, (&proved, listed));
+        match &self.proofs {
+            Some(proofs) if parts.iter().any(|part| self.is_proof(part)) => {
+                self.merge(proofs, exec, keys, statement, parts)
+            }
+            _ => self.unite(exec, keys, statement, parts),
         }
-        let union = list::union(statement, parts, self.set.params().signature_bytes)?;
+    }
+}
+
+impl Xmss {
+    fn is_proof(&self, part: &Part) -> bool {
+        self.proofs_of(part.layer).is_some()
+    }
+
+    /// The union of lists, proved if the statement's layer is.
+    fn unite(
+        &self,
+        exec: Exec<'_>,
+        keys: &EpochKeys,
+        statement: &Statement,
+        lists: &[Part],
+    ) -> Result<Evidence, SchemeError> {
+        let union = list::union(statement, lists, self.set.params().signature_bytes)?;
+        let list_of = |position| collection::part_with(lists, position);
         match self.proofs_of(statement.layer) {
             None => Ok(union),
-            Some(proofs) => collection::prove(proofs, exec, keys, statement, (&union, parts)),
+            Some(proofs) => collection::prove(proofs, exec, keys, statement, &union, &list_of),
         }
+    }
+
+    /// The merge of proofs, and of a proof of the lists among them.
+    fn merge(
+        &self,
+        proofs: &Proofs,
+        exec: Exec<'_>,
+        keys: &EpochKeys,
+        statement: &Statement,
+        parts: &[Part],
+    ) -> Result<Evidence, SchemeError> {
+        let (proved, listed): (Vec<_>, Vec<_>) =
+            (0..).zip(parts).partition(|(_, part)| self.is_proof(part));
+        let listed = match listed.is_empty() {
+            true => None,
+            false => {
+                let lists: Vec<Part> = listed.iter().map(|(_, part)| (*part).clone()).collect();
+                let united = self.unite(exec, keys, statement, &lists);
+                Some(united.map_err(|error| match error {
+                    SchemeError::Malformed(i) => SchemeError::Malformed(listed[i].0),
+                    error => error,
+                })?)
+            }
+        };
+        collection::merge(proofs, exec, keys, statement, (&proved, listed))
     }
 }
 
@@ -493,240 +477,4 @@ fn committees(
         })
     };
     (0..layout.committees()).map(of_committee).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::proof::Preset;
-    use std::sync::LazyLock;
-
-    /// Slots of the battery's small world.
-    const SLOTS: Range<u64> = 0..8;
-    /// Most validators that it asks for.
-    const VALIDATORS: u32 = 32;
-
-    static PUBLIC: LazyLock<Registry> = LazyLock::new(|| keys(VALIDATORS).1);
-
-    fn keys(validators: u32) -> (Signers, Registry) {
-        let exec = Exec::new(Backend::measured(), None);
-        Signers::interop(Set::Compact, validators, SLOTS, exec).unwrap()
-    }
-
-    /// The compact set, with or without proofs.
-    struct Compact {
-        proofs: bool,
-    }
-
-    fn scheme(proofs: bool) -> Xmss {
-        let backend = Backend::measured();
-        match proofs {
-            false => Xmss::new(Set::Compact, backend),
-            true => Xmss::with_proofs(Proofs::new(Set::Compact, Preset::FAST), backend),
-        }
-    }
-
-    impl alphorn_scheme::battery::Fixture for Compact {
-        type S = Xmss;
-
-        fn scheme(&self) -> Xmss {
-            scheme(self.proofs)
-        }
-
-        fn registry(&self, validators: u32) -> Registry {
-            assert!(validators <= VALIDATORS, "the fixture has fewer keys");
-            let n = validators as usize;
-            let keys = |purpose| {
-                let key = |i| *PUBLIC.key(purpose, Validator(i as u32)).unwrap();
-                (0..n).map(key).collect()
-            };
-            Registry::new(keys(Purpose::Vote), keys(Purpose::Duty))
-        }
-
-        fn signers(&self, validators: u32) -> Signers {
-            keys(validators).0
-        }
-    }
-
-    alphorn_scheme::battery!(compact_lists, Compact { proofs: false });
-    alphorn_scheme::battery!(compact_proofs, Compact { proofs: true });
-
-    #[test]
-    fn committees_above_the_maximum_are_refused() {
-        let validators = COMMITTEE_MAX + 1;
-        let layout = alphorn_types::Layout::new(validators, 1, 1).unwrap();
-        let members = (0..validators).collect();
-        let assignment = Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap();
-        let keys = vec![*PUBLIC.key(Purpose::Vote, Validator(0)).unwrap(); validators as usize];
-        let registry = Arc::new(Registry::new(keys.clone(), keys));
-        let scheme = Xmss::new(Set::Compact, Backend::portable());
-        let refused = scheme.keys(&registry, &Arc::new(assignment), &mut Ctx::single(&mut ()));
-        let expected = SchemeError::CommitteeSize {
-            size: COMMITTEE_MAX + 1,
-            max: COMMITTEE_MAX,
-        };
-        assert_eq!(refused.err(), Some(expected));
-    }
-
-    /// The keys of a layout with members in order, and lists of votes of its cells at slot 3.
-    struct Small {
-        scheme: Xmss,
-        keys: EpochKeys,
-        parts: Vec<Part>,
-        statement: Statement,
-    }
-
-    const MESSAGE: [u8; 32] = [4; 32];
-
-    fn small() -> Small {
-        let scheme = scheme(true);
-        let layout = alphorn_types::Layout::new(12, 1, 3).unwrap();
-        let members = (0..12).collect();
-        let assignment =
-            Arc::new(Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap());
-        let (signers, registry) = keys(12);
-        let mut scratch = ();
-        let mut ctx = Ctx::single(&mut scratch);
-        let keys = scheme
-            .keys(&Arc::new(registry), &assignment, &mut ctx)
-            .unwrap();
-        let exec = Exec::new(Backend::measured(), None);
-        let vote = |validator: u32| -> Bytes {
-            let key = signers.key(Validator(validator), Purpose::Vote).unwrap();
-            key.sign_index(3, &MESSAGE, exec).unwrap().to_bytes().into()
-        };
-        let statement = Statement {
-            layer: Layer::Collection,
-            first: 0,
-            len: 12,
-            slot: Slot(3),
-            message: MESSAGE,
-        };
-        let parts = (0..3u32).map(|cell| {
-            let offset = 4 * cell;
-            let cell = Statement {
-                layer: Layer::Aggregate,
-                first: offset,
-                len: 4,
-                ..statement
-            };
-            let votes: Vec<_> = (1..4).map(|i| (i, vote(offset + i))).collect();
-            let evidence = scheme.aggregate(&keys, &cell, &votes, &mut Ctx::single(&mut ()));
-            Part {
-                offset,
-                layer: Layer::Aggregate,
-                evidence: evidence.unwrap(),
-            }
-        });
-        let parts = parts.collect();
-        Small {
-            scheme,
-            keys,
-            parts,
-            statement,
-        }
-    }
-
-    #[test]
-    fn a_list_that_does_not_hold_is_named_before_anything_is_proved() {
-        let Small {
-            scheme,
-            keys,
-            mut parts,
-            statement,
-        } = small();
-        let combine = |parts: &[Part], statement: &Statement| {
-            scheme.combine(&keys, statement, parts, 1, &mut Ctx::single(&mut ()))
-        };
-        let honest = parts[2].evidence.bytes.to_vec();
-        for (at, change) in [(honest.len() / 2, 1), (honest.len() - 1, 0xff)] {
-            let mut bytes = honest.clone();
-            bytes[at] ^= change;
-            parts[2].evidence.bytes = bytes.into();
-            let refused = combine(&parts, &statement);
-            assert_eq!(refused, Err(SchemeError::Malformed(2)), "byte {at}");
-        }
-        let elsewhere = Statement {
-            len: 13,
-            ..statement
-        };
-        let refused = combine(&parts[..1], &elsewhere).unwrap_err();
-        assert!(refused.to_string().contains("no committee"), "{refused}");
-    }
-
-    #[test]
-    fn proofs_merge_to_the_union_and_a_stop_is_obeyed() {
-        let Small {
-            scheme,
-            keys,
-            parts,
-            statement,
-        } = small();
-        let combine =
-            |parts: &[Part]| scheme.combine(&keys, &statement, parts, 1, &mut Ctx::single(&mut ()));
-        let proved = |evidence: Evidence| Part {
-            offset: 0,
-            layer: Layer::Collection,
-            evidence,
-        };
-        // Two proofs that overlap in a cell, and the list of the third cell.
-        let first = proved(combine(&parts[..2]).unwrap());
-        let second = proved(combine(&parts[1..2]).unwrap());
-        let merged = combine(&[first.clone(), second, parts[2].clone()]).unwrap();
-        assert_eq!(merged.support.signer_count(), 9);
-        assert_eq!(merged.bytes[0], list::TAG_MERGE);
-        let holds = |evidence: &Evidence| {
-            let claim = Claim::Group {
-                statement,
-                evidence: evidence.clone(),
-            };
-            let prepared = scheme.prepare(&keys, &[claim], &[0; 32], &mut Ctx::single(&mut ()));
-            scheme.check(&keys, &prepared, 0..1)
-        };
-        assert!(holds(&merged));
-        let mut fewer = merged.clone();
-        fewer.support = first.evidence.support.clone();
-        assert!(!holds(&fewer));
-        let mut broken = first;
-        let mut bytes = broken.evidence.bytes.to_vec();
-        bytes[90_000] ^= 1;
-        broken.evidence.bytes = bytes.into();
-        let refused = combine(&[proved(merged), broken]);
-        assert_eq!(refused, Err(SchemeError::Malformed(1)));
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-        let stop = alphorn_scheme::Stop::default();
-        stop.stop();
-        let pool = pool.unwrap();
-        let mut scratch = ();
-        let mut ctx = Ctx::pooled(&pool, stop, Arc::default(), &mut scratch);
-        let stopped = scheme.combine(&keys, &statement, &parts, 1, &mut ctx);
-        assert_eq!(stopped, Err(SchemeError::Stopped));
-    }
-
-    #[test]
-    fn costs_of_proofs_have_the_steps_of_their_filling() {
-        let (lists, proofs) = (scheme(false), scheme(true));
-        let collect = |m| proofs.cost(Op::Collect, 1, m).ns - lists.cost(Op::Collect, 1, m).ns;
-        assert_eq!(collect(1), collect(63));
-        assert!(collect(65) > collect(64) + 50_000_000, "a group");
-        assert!(collect(1473) > collect(1472) + 500_000_000, "a proof");
-        // What is merged has its own cost, whatever was proved before; signatures beside are proved first.
-        let merge = |n, m| proofs.cost(Op::Merge, n, m).ns;
-        assert!(merge(2, 0) < merge(4, 0) && merge(4, 0) < merge(7, 0));
-        let second_level = merge(8, 0) - merge(7, 0);
-        assert!(
-            second_level > merge(2, 0),
-            "eight are two merges and one of both"
-        );
-        assert!(merge(2, 500) > merge(3, 0) + collect(500), "raw signatures");
-        let merged = proofs.merged().unwrap();
-        assert!(merged.verify_ns > proofs.cost(Op::VerifyCollections, 1, 700).ns);
-        assert!(merged.bytes < 250_000 && lists.merged().is_none());
-        let verify = |n, m| proofs.cost(Op::VerifyCollections, n, m).ns;
-        assert!(verify(1, 20_000) > 10 * verify(1, 1000));
-        assert!(verify(1, 1000) < lists.cost(Op::VerifyCollections, 1, 1000).ns);
-        let abilities = proofs.abilities();
-        assert_eq!(abilities.overlap, [Overlap::Union, Overlap::Union]);
-        assert_eq!(abilities.security.classical_bits, 120);
-    }
 }

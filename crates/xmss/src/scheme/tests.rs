@@ -1,0 +1,307 @@
+use super::*;
+use crate::proof::Preset;
+use std::sync::LazyLock;
+
+/// Slots of the battery's small world.
+const SLOTS: Range<u64> = 0..8;
+/// Most validators that it asks for.
+const VALIDATORS: u32 = 32;
+
+static PUBLIC: LazyLock<Registry> = LazyLock::new(|| keys(VALIDATORS).1);
+
+fn keys(validators: u32) -> (Signers, Registry) {
+    let exec = Exec::new(Backend::measured(), None);
+    Signers::interop(Set::Compact, validators, SLOTS, exec).unwrap()
+}
+
+/// The compact set; the first layer that is proved, if one is.
+struct Compact(Option<Layer>);
+
+fn scheme(proved_from: Option<Layer>) -> Xmss {
+    let backend = Backend::measured();
+    let proofs = Proofs::new(Set::Compact, Preset::FAST);
+    match proved_from {
+        None => Xmss::new(Set::Compact, backend),
+        Some(Layer::Aggregate) => Xmss::with_proofs_of_cells(proofs, backend),
+        Some(Layer::Collection) => Xmss::with_proofs(proofs, backend),
+    }
+}
+
+impl alphorn_scheme::battery::Fixture for Compact {
+    type S = Xmss;
+
+    fn scheme(&self) -> Xmss {
+        scheme(self.0)
+    }
+
+    fn registry(&self, validators: u32) -> Registry {
+        assert!(validators <= VALIDATORS, "the fixture has fewer keys");
+        let n = validators as usize;
+        let keys = |purpose| {
+            let key = |i| *PUBLIC.key(purpose, Validator(i as u32)).unwrap();
+            (0..n).map(key).collect()
+        };
+        Registry::new(keys(Purpose::Vote), keys(Purpose::Duty))
+    }
+
+    fn signers(&self, validators: u32) -> Signers {
+        keys(validators).0
+    }
+}
+
+alphorn_scheme::battery!(compact_lists, Compact(None));
+alphorn_scheme::battery!(compact_proofs, Compact(Some(Layer::Collection)));
+alphorn_scheme::battery!(compact_proofs_of_cells, Compact(Some(Layer::Aggregate)));
+
+#[test]
+fn committees_above_the_maximum_are_refused() {
+    let validators = COMMITTEE_MAX + 1;
+    let layout = alphorn_types::Layout::new(validators, 1, 1).unwrap();
+    let members = (0..validators).collect();
+    let assignment = Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap();
+    let keys = vec![*PUBLIC.key(Purpose::Vote, Validator(0)).unwrap(); validators as usize];
+    let registry = Arc::new(Registry::new(keys.clone(), keys));
+    let scheme = Xmss::new(Set::Compact, Backend::portable());
+    let refused = scheme.keys(&registry, &Arc::new(assignment), &mut Ctx::single(&mut ()));
+    let expected = SchemeError::CommitteeSize {
+        size: COMMITTEE_MAX + 1,
+        max: COMMITTEE_MAX,
+    };
+    assert_eq!(refused.err(), Some(expected));
+}
+
+/// The keys of a layout with members in order, and lists of votes of its cells at slot 3.
+struct Small {
+    scheme: Xmss,
+    keys: EpochKeys,
+    parts: Vec<Part>,
+    statement: Statement,
+}
+
+const MESSAGE: [u8; 32] = [4; 32];
+
+fn small(proved_from: Layer) -> Small {
+    let scheme = scheme(Some(proved_from));
+    let layout = alphorn_types::Layout::new(12, 1, 3).unwrap();
+    let members = (0..12).collect();
+    let assignment = Arc::new(Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap());
+    let (signers, registry) = keys(12);
+    let mut scratch = ();
+    let mut ctx = Ctx::single(&mut scratch);
+    let keys = scheme
+        .keys(&Arc::new(registry), &assignment, &mut ctx)
+        .unwrap();
+    let exec = Exec::new(Backend::measured(), None);
+    let vote = |validator: u32| -> Bytes {
+        let key = signers.key(Validator(validator), Purpose::Vote).unwrap();
+        key.sign_index(3, &MESSAGE, exec).unwrap().to_bytes().into()
+    };
+    let statement = Statement {
+        layer: Layer::Collection,
+        first: 0,
+        len: 12,
+        slot: Slot(3),
+        message: MESSAGE,
+    };
+    let parts = (0..3u32).map(|cell| {
+        let offset = 4 * cell;
+        let cell = Statement {
+            layer: Layer::Aggregate,
+            first: offset,
+            len: 4,
+            ..statement
+        };
+        let votes: Vec<_> = (1..4).map(|i| (i, vote(offset + i))).collect();
+        let evidence = scheme.aggregate(&keys, &cell, &votes, &mut Ctx::single(&mut ()));
+        Part {
+            offset,
+            layer: Layer::Aggregate,
+            evidence: evidence.unwrap(),
+        }
+    });
+    let parts = parts.collect();
+    Small {
+        scheme,
+        keys,
+        parts,
+        statement,
+    }
+}
+
+#[test]
+fn a_list_that_does_not_hold_is_named_before_anything_is_proved() {
+    let Small {
+        scheme,
+        keys,
+        mut parts,
+        statement,
+    } = small(Layer::Collection);
+    let combine = |parts: &[Part], statement: &Statement| {
+        scheme.combine(&keys, statement, parts, 1, &mut Ctx::single(&mut ()))
+    };
+    let honest = parts[2].evidence.bytes.to_vec();
+    for (at, change) in [(honest.len() / 2, 1), (honest.len() - 1, 0xff)] {
+        let mut bytes = honest.clone();
+        bytes[at] ^= change;
+        parts[2].evidence.bytes = bytes.into();
+        let refused = combine(&parts, &statement);
+        assert_eq!(refused, Err(SchemeError::Malformed(2)), "byte {at}");
+    }
+    let elsewhere = Statement {
+        len: 13,
+        ..statement
+    };
+    let refused = combine(&parts[..1], &elsewhere).unwrap_err();
+    assert!(refused.to_string().contains("no committee"), "{refused}");
+}
+
+#[test]
+fn proofs_merge_to_the_union_and_a_stop_is_obeyed() {
+    let Small {
+        scheme,
+        keys,
+        parts,
+        statement,
+    } = small(Layer::Collection);
+    let combine =
+        |parts: &[Part]| scheme.combine(&keys, &statement, parts, 1, &mut Ctx::single(&mut ()));
+    let proved = |evidence: Evidence| Part {
+        offset: 0,
+        layer: Layer::Collection,
+        evidence,
+    };
+    // Two proofs that overlap in a cell, and the list of the third cell.
+    let first = proved(combine(&parts[..2]).unwrap());
+    let second = proved(combine(&parts[1..2]).unwrap());
+    let merged = combine(&[first.clone(), second, parts[2].clone()]).unwrap();
+    assert_eq!(merged.support.signer_count(), 9);
+    assert_eq!(merged.bytes[0], list::TAG_MERGE);
+    let holds = |evidence: &Evidence| {
+        let claim = Claim::Group {
+            statement,
+            evidence: evidence.clone(),
+        };
+        let prepared = scheme.prepare(&keys, &[claim], &[0; 32], &mut Ctx::single(&mut ()));
+        scheme.check(&keys, &prepared, 0..1)
+    };
+    assert!(holds(&merged));
+    let mut fewer = merged.clone();
+    fewer.support = first.evidence.support.clone();
+    assert!(!holds(&fewer));
+    let mut broken = first;
+    let mut bytes = broken.evidence.bytes.to_vec();
+    bytes[90_000] ^= 1;
+    broken.evidence.bytes = bytes.into();
+    let refused = combine(&[proved(merged), broken]);
+    assert_eq!(refused, Err(SchemeError::Malformed(1)));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let stop = alphorn_scheme::Stop::default();
+    stop.stop();
+    let pool = pool.unwrap();
+    let mut scratch = ();
+    let mut ctx = Ctx::pooled(&pool, stop, Arc::default(), &mut scratch);
+    let stopped = scheme.combine(&keys, &statement, &parts, 1, &mut ctx);
+    assert_eq!(stopped, Err(SchemeError::Stopped));
+}
+
+#[test]
+fn proofs_of_cells_merge_and_a_merge_is_no_aggregate() {
+    let Small {
+        scheme,
+        keys,
+        parts,
+        statement,
+    } = small(Layer::Aggregate);
+    assert!(parts.iter().all(|p| p.evidence.bytes[0] == list::TAG_PROOF));
+    let combine =
+        |parts: &[Part]| scheme.combine(&keys, &statement, parts, 1, &mut Ctx::single(&mut ()));
+    let holds = |statement: Statement, evidence: &Evidence| {
+        let claim = Claim::Group {
+            statement,
+            evidence: evidence.clone(),
+        };
+        let prepared = scheme.prepare(&keys, &[claim], &[0; 32], &mut Ctx::single(&mut ()));
+        scheme.check(&keys, &prepared, 0..1)
+    };
+    // One proof is what the committee needs, and stays as it is.
+    let alone = combine(&parts[1..2]).unwrap();
+    assert_eq!(alone.bytes, parts[1].evidence.bytes);
+    assert_eq!(
+        alone.support.signers().iter_ones().collect::<Vec<_>>(),
+        [5, 6, 7]
+    );
+    assert!(holds(statement, &alone));
+    // Two proofs of the same cell, as rivals send them.
+    let merged = combine(&[parts[1].clone(), parts[1].clone()]).unwrap();
+    assert_eq!(merged.bytes[0], list::TAG_MERGE);
+    assert!(holds(statement, &merged));
+    let cell = Statement {
+        layer: Layer::Aggregate,
+        first: 4,
+        len: 4,
+        ..statement
+    };
+    assert!(holds(cell, &parts[1].evidence));
+    for tag in [list::TAG_MERGE, list::TAG_PROOF] {
+        let mut bytes = merged.bytes.to_vec();
+        bytes[0] = tag;
+        let bytes: Bytes = bytes.into();
+        let as_tagged = |support| Evidence {
+            support,
+            bytes: bytes.clone(),
+        };
+        let of_cell = as_tagged(parts[1].evidence.support.clone());
+        assert!(!holds(cell, &of_cell), "tag {tag}");
+        // Of the committee it has one tag.
+        let of_all = as_tagged(merged.support.clone());
+        assert_eq!(holds(statement, &of_all), tag == list::TAG_MERGE);
+    }
+    let elsewhere = Part {
+        offset: 9,
+        ..parts[1].clone()
+    };
+    let refused = combine(&[parts[0].clone(), elsewhere]);
+    assert_eq!(refused, Err(SchemeError::Malformed(1)));
+    let list = combine(&[]);
+    assert_eq!(list, Err(SchemeError::Empty));
+}
+
+#[test]
+#[should_panic(expected = "do not merge")]
+fn proofs_that_do_not_merge_prove_no_cells() {
+    let proofs = Proofs::new(Set::Compact, Preset::SMALL);
+    Xmss::with_proofs_of_cells(proofs, Backend::portable());
+}
+
+#[test]
+fn costs_of_proofs_have_the_steps_of_their_filling() {
+    let [lists, proofs, cells] =
+        [None, Some(Layer::Collection), Some(Layer::Aggregate)].map(scheme);
+    let collect = |m| proofs.cost(Op::Collect, 1, m).ns - lists.cost(Op::Collect, 1, m).ns;
+    assert_eq!(collect(1), collect(63));
+    assert!(collect(65) > collect(64) + 50_000_000, "a group");
+    assert!(collect(1473) > collect(1472) + 500_000_000, "a proof");
+    // What is merged has its own cost, whatever was proved before; signatures beside are proved first.
+    let merge = |n, m| proofs.cost(Op::Merge, n, m).ns;
+    assert!(merge(2, 0) < merge(4, 0) && merge(4, 0) < merge(7, 0));
+    let second_level = merge(8, 0) - merge(7, 0);
+    assert!(
+        second_level > merge(2, 0),
+        "eight are two merges and one of both"
+    );
+    assert!(merge(2, 500) > merge(3, 0) + collect(500), "raw signatures");
+    let merged = proofs.merged().unwrap();
+    assert!(merged.verify_ns > proofs.cost(Op::VerifyCollections, 1, 700).ns);
+    assert!(merged.bytes < 250_000 && lists.merged().is_none());
+    let verify = |n, m| proofs.cost(Op::VerifyCollections, n, m).ns;
+    assert!(verify(1, 20_000) > 10 * verify(1, 1000));
+    assert!(verify(1, 1000) < lists.cost(Op::VerifyCollections, 1, 1000).ns);
+    let abilities = proofs.abilities();
+    assert_eq!(abilities.overlap, [Overlap::Union, Overlap::Union]);
+    assert_eq!(abilities.security.classical_bits, 120);
+    assert_eq!(cells.abilities().layers, [Form::Proof; 2]);
+    let cell = |n| cells.cost(Op::Aggregate, n, 0).ns;
+    assert!(cell(65) > cell(64) + 50_000_000, "a group");
+    let merge = |n| cells.cost(Op::Collect, n, 0).ns;
+    assert!(merge(8) > merge(7) + 3_000_000_000, "two more merges");
+}
