@@ -108,6 +108,8 @@ struct Subscriber {
 pub struct Network {
     latency_ns: u64,
     nodes: Vec<Subscriber>,
+    /// Messages of a kind from a node that do not reach another.
+    withheld: Vec<(Kind, u32, u32)>,
     /// One entry a message, however many receive it.
     messages: Vec<Option<Stored>>,
     free: Vec<u32>,
@@ -135,12 +137,19 @@ impl Network {
         Network {
             latency_ns,
             nodes: subscriptions.iter().map(node).collect(),
+            withheld: Vec::new(),
             messages: Vec::new(),
             free: Vec::new(),
             tokens: 0,
             kinds: Default::default(),
             last_block: None,
         }
+    }
+
+    /// From now on, messages of a kind from one node do not reach another: an adversary keeps hers to
+    /// herself, or does not listen.
+    pub fn withhold(&mut self, kind: Kind, from: u32, to: u32) {
+        self.withheld.push((kind, from, to));
     }
 
     /// Number of nodes.
@@ -188,8 +197,11 @@ impl Network {
         if topic == Topic::Block {
             self.last_block = Some(data.clone());
         }
-        let takes =
-            |&node: &u32| node != from && self.nodes[node as usize].subscription.takes(topic);
+        let takes = |&node: &u32| {
+            node != from
+                && self.nodes[node as usize].subscription.takes(topic)
+                && !self.withheld.contains(&(topic.kind(), from, node))
+        };
         let receivers: Vec<u32> = (0..self.nodes.len() as u32).filter(takes).collect();
         if receivers.is_empty() {
             return None;
@@ -320,6 +332,19 @@ mod tests {
         );
         let blocks = network.traffic(Kind::Block);
         assert_eq!((blocks.published.bytes, blocks.delivered.bytes), (10, 20));
+    }
+
+    #[test]
+    fn what_is_withheld_does_not_arrive() {
+        let mut network = network();
+        network.withhold(Kind::Vote, 0, 2);
+        assert!(network.publish(0, VOTE, [0; 1].into()).is_none());
+        let others = |network: &mut Network, from, topic| {
+            let (_, receivers) = network.publish(from, topic, [0; 1].into()).unwrap();
+            receivers
+        };
+        assert_eq!(others(&mut network, 2, VOTE), [0]);
+        assert_eq!(others(&mut network, 0, Topic::Block), [1, 2]);
     }
 
     #[test]

@@ -6,7 +6,11 @@
 //! what every node of a network receives: collections and blocks. Both follow the protocol's own
 //! code, over the ideal network and the compute model of this crate. The run ends before the second
 //! slot's votes, so the lottery of that slot is not drawn.
+//!
+//! Under [`Griefing`] the validators live on three nodes: those of an adversary, those of her victims, and
+//! all others.
 
+mod griefing;
 mod outcome;
 mod participation;
 mod run;
@@ -19,6 +23,7 @@ use alphorn_proto::horn::{Config, ConfigError};
 use alphorn_scheme::{Scheme, Watermark};
 use std::sync::Arc;
 
+pub use griefing::{Griefing, GriefingError};
 pub use outcome::{
     BlockOutcome, CommitteeCoverage, Failure, SlotOutcome, StageTraffic, Step, Votes,
 };
@@ -35,6 +40,9 @@ pub struct SlotConfig {
     pub horn: Config,
     /// Who votes.
     pub participation: Participation,
+    /// An attack on honest voters, if there is one. The slot is no honest one then, and
+    /// [`SlotOutcome::failures`] says how it differs.
+    pub griefing: Option<Griefing>,
     /// Everything random: the network id and with it the committees, who votes, the weights of
     /// batch verification.
     pub seed: u64,
@@ -56,6 +64,7 @@ impl SlotConfig {
         SlotConfig {
             horn,
             participation: Participation::Rate { ppm: PPM },
+            griefing: None,
             seed,
             observer: true,
             compute: ComputeConfig::new(threads),
@@ -89,6 +98,9 @@ pub enum SlotError {
     /// The participation does not fit the layout.
     #[error(transparent)]
     Participation(#[from] ParticipationError),
+    /// The attack does not fit the layout.
+    #[error(transparent)]
+    Griefing(#[from] GriefingError),
     /// No threads.
     #[error(transparent)]
     Pool(#[from] PoolError),

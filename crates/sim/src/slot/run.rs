@@ -2,7 +2,7 @@
 
 use super::outcome::{BlockOutcome, CommitteeCoverage, SlotOutcome, StageTraffic, Step, Votes};
 use super::participation::by_validator;
-use super::{SlotConfig, SlotError, SlotInputs};
+use super::{Griefing, SlotConfig, SlotError, SlotInputs};
 use crate::Progress;
 use crate::compute::{Compute, Stage};
 use crate::core::Driver;
@@ -15,7 +15,7 @@ use alphorn_proto::wire::{Block, Kind, Vote, WireFormat};
 use alphorn_scheme::{Env, Op, Scheme};
 use alphorn_types::{Assignment, Bitfield, Layout, Slot, Time};
 
-/// The node that hosts all validators.
+/// The node that hosts all validators, or all that have no part in an attack.
 pub const HOST: u32 = 0;
 
 /// The node that hosts none.
@@ -118,26 +118,45 @@ impl<S: Scheme> Run<S> {
         let info = SchemeInfo::of(inputs.scheme.as_ref(), &layout);
         config.horn.validate(&info)?;
         config.participation.check(&layout)?;
-        let voters = config.participation.by_position(&layout, seed);
-        let host = Local {
-            validators: Bitfield::ones(layout.validators() as usize),
-            voters: by_validator(&voters, &first_assignment(&config)),
-            trust_own: false,
-        };
-        let mut nodes = vec![Horn::new(config.horn.clone(), info.clone(), host)?];
-        let mut subscriptions = vec![Subscription::All];
-        if config.observer {
-            let local = Local::observer(&layout);
-            nodes.push(Horn::new(config.horn.clone(), info.clone(), local)?);
-            subscriptions.push(Subscription::Global);
+        if let Some(griefing) = &config.griefing {
+            griefing.check(&layout)?;
         }
+        let voters = config.participation.by_position(&layout, seed);
+        let by_validator = by_validator(&voters, &first_assignment(&config));
+        let hosting = |validators: Bitfield| {
+            let mut voters = by_validator.clone();
+            voters.intersect_with(&validators);
+            let local = Local {
+                validators,
+                voters,
+                trust_own: false,
+            };
+            (local, Subscription::All)
+        };
+        let mut rest = Bitfield::ones(layout.validators() as usize);
+        let apart = config.griefing.iter().flat_map(Griefing::apart);
+        apart.clone().for_each(|set| rest.subtract(set));
+        let mut places = vec![hosting(rest)];
+        if config.observer {
+            places.push((Local::observer(&layout), Subscription::Global));
+        }
+        let first_apart = places.len() as u32;
+        places.extend(apart.cloned().map(hosting));
+        let subscriptions: Vec<Subscription> = places.iter().map(|place| place.1).collect();
+        let nodes = places
+            .into_iter()
+            .map(|(local, _)| Horn::new(config.horn.clone(), info.clone(), local));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         let secret = random::bytes(seed, "weights", 0);
         let env = Env::new(inputs.scheme, inputs.registry, secret).with_signers(inputs.signers);
         let mut compute = Compute::new(env, inputs.watermark, config.compute)?;
         if let Some(check) = inputs.cross_check {
             compute.cross_check(check);
         }
-        let network = Network::new(&subscriptions, config.latency_ns);
+        let mut network = Network::new(&subscriptions, config.latency_ns);
+        if config.griefing.is_some() {
+            Griefing::withhold(&mut network, first_apart);
+        }
         Ok(Run {
             format: config.horn.format(&info),
             clock: SlotClock::new(config.horn.genesis, config.horn.timing),
@@ -187,8 +206,16 @@ impl<S: Scheme> Run<S> {
         Kind::ALL.map(|kind| self.driver.network().traffic(kind).published)
     }
 
-    fn nodes(&self) -> std::ops::RangeInclusive<u32> {
-        HOST..=if self.config.observer { OBSERVER } else { HOST }
+    fn nodes(&self) -> std::ops::Range<u32> {
+        0..self.driver.network().nodes_count() as u32
+    }
+
+    /// The node whose view of the slot counts.
+    fn witness(&self) -> u32 {
+        match self.config.observer {
+            true => OBSERVER,
+            false => HOST,
+        }
     }
 
     fn view(&self, node: u32, slot: Slot) -> Result<SlotView, SlotError> {
@@ -199,7 +226,7 @@ impl<S: Scheme> Run<S> {
     fn outcome(mut self) -> Result<SlotOutcome, SlotError> {
         let layout = self.config.horn.layout;
         let host = self.view(HOST, SLOT)?;
-        let witness = self.view(*self.nodes().end(), SLOT)?;
+        let witness = self.view(self.witness(), SLOT)?;
         let (block, in_block) = self.block()?;
         let expected = |c| {
             let range = layout.committee_range(c);
@@ -261,7 +288,7 @@ impl<S: Scheme> Run<S> {
             events: self.driver.events_count(),
             events_peak: self.driver.events_peak(),
             jobs_peak: compute.meters().tickets_peak,
-            nodes: *self.nodes().end() + 1,
+            nodes: self.nodes().end,
             traffic: self.traffic,
         })
     }

@@ -264,6 +264,59 @@ fn costs_decide_what_is_in_time() {
     );
 }
 
+/// Eve has a quarter of the validators, and her victims are one less than her voters in a cell.
+#[test]
+fn a_griefer_takes_votes_from_the_best_aggregate_and_none_from_a_union() {
+    let validators = 64;
+    let layout = Layout::new(validators, 1, 1).unwrap();
+    let set = |range: std::ops::Range<usize>| {
+        let mut set = Bitfield::new(validators as usize);
+        set.set_range(range);
+        set
+    };
+    let griefing = Griefing {
+        eve: set(0..16),
+        victims: set(16..31),
+    };
+    let lost = |scheme: Model, cover, multiplicity_max| {
+        let mut config = config_of(&scheme, layout, 4);
+        config.horn.selection = Selection::Rank;
+        config.horn.cover = cover;
+        config.horn.multiplicity_max = multiplicity_max;
+        config.griefing = Some(griefing.clone());
+        let outcome = run_slot(config, inputs(scheme, validators), &mut ()).unwrap();
+        assert_eq!(outcome.nodes, 4);
+        assert_eq!(outcome.votes.cast, 64);
+        // Her votes do not reach the host.
+        assert_eq!(outcome.votes.verified, 48);
+        assert_eq!(outcome.block.accepted_nodes, 4);
+        assert_eq!(outcome.votes.in_block, outcome.votes.in_collections);
+        64 - outcome.votes.in_collections
+    };
+    assert_eq!(lost(model(), Cover::Best1, 1), 15, "the victims");
+    assert_eq!(lost(model(), Cover::Union, 15), 0);
+    for form in [Form::List, Form::Proof] {
+        let scheme = model_of(form, Overlap::Union);
+        assert_eq!(lost(scheme, Cover::Union, 1), 0, "{form:?}");
+    }
+    let alone = model_of(Form::Proof, Overlap::None);
+    assert_eq!(lost(alone, Cover::Best1, 1), 15);
+}
+
+#[test]
+fn an_attack_that_does_not_fit_is_refused() {
+    let refusal = |eve: Bitfield, victims: Bitfield| {
+        let mut config = config(300, 1);
+        config.griefing = Some(Griefing { eve, victims });
+        let failed = run_slot(config, inputs(model(), 300), &mut ());
+        failed.unwrap_err().to_string()
+    };
+    let short = refusal(Bitfield::new(299), Bitfield::new(300));
+    assert!(short.contains("eve: 299 bits for 300"), "{short}");
+    let both = refusal(Bitfield::ones(300), Bitfield::ones(300));
+    assert!(both.contains("validator 0"), "{both}");
+}
+
 /// Without an observer the host runs the same slot.
 #[test]
 fn the_observer_changes_nothing_for_the_host() {

@@ -1,0 +1,71 @@
+//! Reward griefing, played by the roles themselves.
+
+use super::HOST;
+use crate::network::Network;
+use alphorn_proto::wire::Kind;
+use alphorn_types::{Bitfield, Layout};
+
+/// An adversary who keeps her votes from honest nodes and does not listen to her victims. Everything else
+/// follows: her aggregators have her votes and not the victims', honest aggregators all honest votes, and
+/// every collector, hers or not, covers a cell with both by the protocol's own code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Griefing {
+    /// Whose validators are hers, by index.
+    pub eve: Bitfield,
+    /// Honest validators whose votes do not reach hers, by index.
+    pub victims: Bitfield,
+}
+
+/// An attack that does not fit the layout.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GriefingError {
+    /// A set of another network.
+    #[error("{what}: {value} bits for {validators} validators")]
+    Length {
+        /// The set.
+        what: &'static str,
+        /// Its length.
+        value: usize,
+        /// Validators of the layout.
+        validators: u32,
+    },
+    /// A victim that is the adversary's own.
+    #[error("validator {0} is the adversary's and a victim")]
+    Both(usize),
+}
+
+impl Griefing {
+    /// Refuses what does not fit the layout.
+    ///
+    /// # Errors
+    /// [`GriefingError`].
+    pub fn check(&self, layout: &Layout) -> Result<(), GriefingError> {
+        let validators = layout.validators();
+        for (what, set) in [("eve", &self.eve), ("victims", &self.victims)] {
+            if set.len() != validators as usize {
+                return Err(GriefingError::Length {
+                    what,
+                    value: set.len(),
+                    validators,
+                });
+            }
+        }
+        match self.eve.iter_ones().find(|i| self.victims.get(*i)) {
+            Some(both) => Err(GriefingError::Both(both)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whose validators live on a node of their own, in the order of those nodes.
+    pub(super) fn apart(&self) -> [&Bitfield; 2] {
+        [&self.eve, &self.victims]
+    }
+
+    /// Lets votes reach whom they reach under the attack, where the first of the two nodes is `eve`.
+    pub(super) fn withhold(network: &mut Network, eve: u32) {
+        let victims = eve + 1;
+        network.withhold(Kind::Vote, eve, HOST);
+        network.withhold(Kind::Vote, eve, victims);
+        network.withhold(Kind::Vote, victims, eve);
+    }
+}
