@@ -38,10 +38,12 @@ use std::time::Instant;
   alphorn slot --participation 0.95 --seed 7 --json slot.json
   alphorn slot --scheme xmss --validators 512
   alphorn slot --scheme xmss --set prod --validators 512
+  alphorn slot --scheme xmss --layers proof/proof --validators 64 --subcommittees 2
   alphorn slot --scheme falcon --validators 128
   alphorn slot --scheme falcon --layers list/list --validators 2000
   alphorn slot --participation vectors/goerli-epoch-148260
   alphorn slot --griefing --validators 32768 --cover best1,quorum3 --split 1,3
+  alphorn slot --griefing --scheme xmss --validators 128 --subcommittees 2
 
 One node hosts every validator and verifies every message as it would a stranger's, so that each is
 verified once; a second node receives what every node of the network receives, and its verification
@@ -51,11 +53,13 @@ real signatures of interop keys. Network and clock are simulated; times are meas
 With --griefing every cell is attacked instead: Eve's aggregators withhold the votes of her voters
 and drop victims, as `horn griefing` explains. Aggregates and collections carry real signatures and
 are really verified, picks are those of the collector's own rule; there is no network. A rule and a
-play each make a row.
+play each make a row: votes that were cast, votes that the collections count, honest votes that are
+lost. With XMSS every aggregate is a proof and what the collector picked is merged, at most 4096
+validators in cells of at most 768; with --layers list/proof it is a list.
 
 Exit code 1 if a vote is lost, a message of an honest sender is rejected, the block is not accepted
 by all, or a second implementation disagrees with a sample of the verdicts; with --griefing if a
-signature does not verify.")]
+signature does not verify, or the rule union loses an honest vote.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -70,11 +74,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     proof: ProofOptions,
     /// What aggregates and collections are: list/list, or list/proof, the default of Falcon and of
-    /// the compact set of XMSS
+    /// the compact set of XMSS, or proof/proof, which only that has: the default under attack
     #[arg(long, value_enum)]
     layers: Option<Layers>,
-    /// Number of validators, as 1048576 or 2^20; 2^20 with BLS, 128 with Falcon and 1000 with XMSS
-    /// by default; a record brings its own
+    /// Number of validators, as 1048576 or 2^20; 2^20 with BLS, 128 with Falcon and where cells are
+    /// proved, 1000 with XMSS otherwise by default; a record brings its own
     #[arg(long, value_parser = options::validators)]
     validators: Option<u32>,
     /// Committees; as many as the number of validators needs by default
@@ -131,6 +135,9 @@ enum Layers {
     /// Aggregates are lists, collections proofs
     #[value(name = "list/proof")]
     ListProof,
+    /// Both are proofs, collections merges of those of cells
+    #[value(name = "proof/proof")]
+    ProofProof,
 }
 
 impl Args {
@@ -144,6 +151,7 @@ impl Args {
         let default = match self.scheme.as_str() {
             BLS => return None,
             XMSS if self.set() != Set::Compact => Layers::ListList,
+            XMSS if self.griefing.griefing => Layers::ProofProof,
             _ => Layers::ListProof,
         };
         Some(self.layers.unwrap_or(default))
@@ -240,13 +248,6 @@ pub(crate) fn run_as(args: &Args, command: &'static str) -> Result<()> {
     let report = Report::begin(command, args.common.seed);
     check_scheme(args)?;
     if args.griefing.griefing {
-        if args.scheme != BLS {
-            return Err(anyhow::anyhow!(
-                "--griefing --scheme {}: the attack is on sums, only {BLS} has them",
-                args.scheme
-            )
-            .into());
-        }
         return griefing::run(args, &report);
     }
     let executed = execute(args)?;
@@ -327,7 +328,13 @@ pub(crate) fn execute(args: &Args) -> Result<Executed> {
 fn plan(args: &Args) -> Result<Plan> {
     let (default_validators, committee_max) = match args.scheme.as_str() {
         FALCON => (128, Some(alphorn_falcon::COMMITTEE_MAX)),
-        XMSS => (1000, Some(alphorn_xmss::COMMITTEE_MAX)),
+        XMSS => {
+            let proved = args.layers() == Some(Layers::ProofProof);
+            (
+                if proved { 128 } else { 1000 },
+                Some(alphorn_xmss::COMMITTEE_MAX),
+            )
+        }
         _ => (1 << 20, None),
     };
     let (share, record) = match &args.participation {

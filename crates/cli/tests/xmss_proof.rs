@@ -333,6 +333,44 @@ fn a_slot_with_proofs_is_accepted_and_says_its_form() {
     assert_eq!(bench.json("lists.json")["config"]["layers"], "list/list");
 }
 
+/// Draws and rules are the same for each scheme, so the counts are; only times and bytes differ.
+#[test]
+fn an_attack_takes_as_much_from_each_scheme() {
+    let bench = Bench::new();
+    let counts = |scheme: &str| -> Vec<Value> {
+        bench
+            .run(&format!(
+                "slot --griefing --scheme {scheme} --validators 24 --aggregators 6 --eve 0.25 \
+                 --malicious 0.5 --misses 0 --threads 2 --json attack.json --cover best1,union"
+            ))
+            .expect(0, "All signatures verify");
+        let report = bench.json("attack.json");
+        let mut cases = report["cases"].as_array().unwrap().clone();
+        for case in &mut cases {
+            let case = case.as_object_mut().unwrap();
+            case.retain(|name, _| !name.ends_with("_s"));
+        }
+        cases
+    };
+    let sums = counts("bls");
+    assert_eq!(sums.len(), 4, "two plays, two rules");
+    assert!(sums[0]["votes_lost"].as_u64().unwrap() > 0, "{}", sums[0]);
+    for case in &sums {
+        let of = |name: &str| case[name].as_u64().unwrap();
+        assert_eq!((of("votes_cast"), of("votes_honest")), (24, 18));
+        assert_eq!(of("votes_counted") < 24, of("votes_lost") > 0);
+        assert!(case["cover"] != "union" || of("votes_lost") == 0, "{case}");
+    }
+    assert_eq!(counts("xmss --layers list/list"), sums);
+    assert_eq!(counts("falcon --layers list/list"), sums);
+    bench
+        .run(
+            "slot --griefing --scheme xmss --layers list/list --validators 24 --malicious 1 \
+             --cover union",
+        )
+        .expect(1, "honest votes are lost under union");
+}
+
 #[test]
 fn the_bench_measures_and_writes_a_cost_table() {
     let bench = Bench::new();

@@ -5,7 +5,7 @@
 //! drop the same victims. Her voters are split into groups; each aggregate of hers contains one
 //! group, so that each further pick of hers adds more than the honest one that has the victims.
 
-use super::draw::{Aggregates, Draw, missing, picked};
+use super::draw::{Aggregates, Draw, covered, missing, picked};
 use alphorn_proto::horn::Cover;
 use alphorn_proto::horn::cover::Picks;
 use alphorn_scheme::Overlap;
@@ -110,6 +110,20 @@ impl AttackedCell {
         self.honest.count_ones() as u64
     }
 
+    /// All votes that were cast: honest ones and Eve's.
+    pub(crate) fn votes(&self) -> u64 {
+        self.honest_votes() + self.eve.len() as u64
+    }
+
+    /// Honest votes that no honest aggregator has.
+    pub(crate) fn unseen_votes(&self) -> u64 {
+        let mut unseen = self.honest.clone();
+        for (_, signers) in &self.witnesses {
+            unseen.subtract(signers);
+        }
+        unseen.count_ones() as u64
+    }
+
     /// Honest votes that a collector's support of the cell lacks.
     pub(crate) fn lost(&self, support: &Support) -> u64 {
         self.honest.count_and_not(&support.signers()) as u64
@@ -126,13 +140,29 @@ pub(crate) struct Covering {
 impl Covering {
     /// What the collector sums of a cell, and how many aggregates it picked.
     pub(crate) fn apply(self, aggregates: &Aggregates) -> (Support, usize) {
-        let (picks, support) = self.picks(aggregates);
-        (support, picks.chosen.len())
+        covered(aggregates, self.rule, self.picks)
     }
 
-    /// Which aggregates of a cell the collector picks, and what they sum to.
-    pub(crate) fn picks(self, aggregates: &Aggregates) -> (Picks, Support) {
+    /// Which aggregates of a cell the collector picks.
+    pub(crate) fn picks(self, aggregates: &Aggregates) -> Picks {
         picked(aggregates, self.rule, self.picks)
+    }
+
+    /// Whether the rule takes whatever brings something new.
+    pub(crate) fn is_union(self) -> bool {
+        self.rule == Cover::Union
+    }
+
+    /// The rule for aggregates that overlap so: where nothing is counted, a union has no end but that
+    /// nothing is new.
+    pub(crate) fn under(self, overlap: Overlap) -> Self {
+        match (self.rule, overlap) {
+            (Cover::Union, Overlap::Union) => {
+                let (rule, picks) = self.rule.under(overlap, 1);
+                Covering { rule, picks }
+            }
+            _ => self,
+        }
     }
 }
 
@@ -270,6 +300,34 @@ mod tests {
         setting.malicious = 0.0;
         let honest = self::cell(&setting);
         assert_eq!(honest.aggregates(Play { split: 1, drop: 50 }).len(), 16);
+    }
+
+    #[test]
+    fn a_union_that_counts_nothing_takes_all_that_is_new() {
+        let union: Covering = "union".parse().unwrap();
+        // Forty aggregates, each with a vote of its own.
+        let own = |i: u32| {
+            let mut signers = Bitfield::new(40);
+            signers.set(i as usize);
+            (Validator(i), signers)
+        };
+        let aggregates: Aggregates = (0..40).map(own).collect();
+        let picks = |overlap| union.under(overlap).picks(&aggregates).chosen.len();
+        assert_eq!(picks(Overlap::Counted { max: 15 }), 15);
+        assert_eq!(picks(Overlap::Union), 40);
+        let best: Covering = "best1".parse().unwrap();
+        assert_eq!(best.under(Overlap::Union), best);
+        assert!(union.is_union() && !best.is_union());
+    }
+
+    #[test]
+    fn votes_that_no_honest_aggregator_has_are_unseen() {
+        let mut setting = SETTING;
+        assert_eq!(cell(&setting).unseen_votes(), 0);
+        setting.malicious = 1.0;
+        let hers = cell(&setting);
+        assert_eq!(hers.unseen_votes(), hers.honest_votes());
+        assert_eq!(hers.votes(), hers.honest_votes() + 51);
     }
 
     #[test]

@@ -197,24 +197,24 @@ pub(crate) fn aggregates(
         .collect()
 }
 
-/// What a collector makes of a cell: the sum of its picks, and how many there are.
-pub(crate) fn covered(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> (Support, usize) {
-    let (picks, support) = picked(aggregates, rule, picks_max);
-    (support, picks.chosen.len())
+fn candidates(aggregates: &Aggregates) -> Vec<Candidate<'_>> {
+    let candidate = |(sender, signers)| Candidate { sender, signers };
+    let pairs = aggregates
+        .iter()
+        .map(|(sender, signers)| (*sender, signers));
+    pairs.map(candidate).collect()
 }
 
-/// A collector's picks of a cell, and their sum.
-pub(crate) fn picked(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> (Picks, Support) {
-    let candidates: Vec<Candidate<'_>> = aggregates
-        .iter()
-        .map(|(sender, signers)| Candidate {
-            sender: *sender,
-            signers,
-        })
-        .collect();
-    let picks = cover(&candidates, None, rule, picks_max);
-    let support = picks.multiplicities(&candidates);
-    (picks, support)
+/// A collector's picks of a cell.
+pub(crate) fn picked(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> Picks {
+    cover(&candidates(aggregates), None, rule, picks_max)
+}
+
+/// What a collector makes of a cell: the sum of its picks, and how many there are.
+pub(crate) fn covered(aggregates: &Aggregates, rule: Cover, picks_max: usize) -> (Support, usize) {
+    let picks = picked(aggregates, rule, picks_max);
+    let support = picks.multiplicities(&candidates(aggregates));
+    (support, picks.chosen.len())
 }
 
 /// The support of a committee out of those of its cells, in order.

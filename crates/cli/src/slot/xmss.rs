@@ -1,13 +1,14 @@
-//! The slot with XMSS signatures: aggregates are lists, collections lists or proofs.
+//! The slot with XMSS signatures: lists, or proofs of collections, or of cells too.
 
-use super::{Args, Executed, Layers, horn_config, plan};
+use super::{Args, Executed, Layers, Plan, horn_config, plan};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
-use crate::proof::proofs;
+use crate::proof::{PresetName, proofs};
 use alphorn_scheme::MemoryWatermark;
 use alphorn_sim::slot::{SlotConfig, SlotInputs, run_slot};
-use alphorn_xmss::{Exec, Signers, Xmss};
+use alphorn_xmss::{Exec, Registry, Set, Signers, Xmss};
+use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,35 +18,83 @@ use std::time::Instant;
 /// on either side.
 const SLOTS: Range<u64> = 0..4;
 
-/// Runs the slot of the options.
-pub(super) fn execute(args: &Args) -> Result<Executed> {
+/// The scheme of the options, and the machine with its kernel.
+pub(super) fn scheme(args: &Args, plan: &Plan) -> Result<(Machine, Xmss)> {
     let kernel = args.common.stark_kernel()?;
     let names = BTreeMap::from([("stark", kernel.name().to_owned())]);
     let machine = Machine::here(args.common.threads()?, names);
-    let plan = plan(args)?;
     let set = args.set();
-    let scheme = Arc::new(match args.layers() {
-        Some(Layers::ListProof) => Xmss::with_proofs(proofs(set, args.proof.preset()), kernel),
-        _ => Xmss::new(set, kernel),
-    });
-    let horn = horn_config(args, &plan, scheme.as_ref())?;
+    let proofs = proofs(set, args.proof.preset());
+    let scheme = match args.layers() {
+        Some(Layers::ProofProof) => {
+            check_merges(args, plan, proofs.mergeable_max())?;
+            Xmss::with_proofs_of_cells(proofs, kernel)
+        }
+        Some(Layers::ListProof) => Xmss::with_proofs(proofs, kernel),
+        Some(Layers::ListList) | None => Xmss::new(set, kernel),
+    };
+    Ok((machine, scheme))
+}
+
+/// Refuses proofs of cells that no circuit merges.
+fn check_merges(args: &Args, plan: &Plan, signatures_max: usize) -> Result<()> {
+    let (set, preset) = (args.set(), args.proof.preset());
+    if set != Set::Compact {
+        let message = format!("--layers proof/proof --set {set}: only proofs of compact merge");
+        return Err(anyhow!(message).into());
+    }
+    if preset != PresetName::Fast {
+        let name = preset.preset().name;
+        let message = format!("--layers proof/proof --preset {name}: only proofs of fast merge");
+        return Err(anyhow!(message).into());
+    }
+    let layout = &plan.layout;
+    let cell = layout.cell_len_max();
+    if cell as usize > signatures_max {
+        let committee = layout.committee_len_max() as usize;
+        return Err(anyhow!(
+            "cells of {cell} validators: a proof that merges has at most {signatures_max} signatures, \
+             use --subcommittees {} or more",
+            committee.div_ceil(signatures_max)
+        )
+        .into());
+    }
+    Ok(())
+}
+
+/// The interop keys of all validators.
+pub(super) fn keys(
+    args: &Args,
+    plan: &Plan,
+    pool: &rayon::ThreadPool,
+) -> Result<(Signers, Registry)> {
+    let exec = Exec::new(args.common.stark_kernel()?, Some(pool));
+    Ok(Signers::interop(
+        args.set(),
+        plan.layout.validators(),
+        SLOTS,
+        exec,
+    )?)
+}
+
+/// Runs the slot of the options.
+pub(super) fn execute(args: &Args) -> Result<Executed> {
+    let plan = plan(args)?;
+    let (machine, scheme) = scheme(args, &plan)?;
+    let horn = horn_config(args, &plan, &scheme)?;
     let mut bars = Bars::new();
     let clock = Instant::now();
-    let validators = plan.layout.validators();
-    let (signers, registry) = {
-        let pool = args.common.pool()?;
-        Signers::interop(set, validators, SLOTS, Exec::new(kernel, Some(&pool)))?
-    };
+    let (signers, registry) = keys(args, &plan, &args.common.pool()?)?;
     let keys_s = clock.elapsed().as_secs_f64();
     let config = SlotConfig {
         participation: plan.participation.clone(),
         ..SlotConfig::new(horn, args.common.seed, args.common.threads()?)
     };
     let inputs = SlotInputs {
-        scheme,
+        scheme: Arc::new(scheme),
         registry: Arc::new(registry),
         signers: Arc::new(signers),
-        watermark: Arc::new(MemoryWatermark::new(validators)),
+        watermark: Arc::new(MemoryWatermark::new(plan.layout.validators())),
         cross_check: None,
     };
     let outcome = run_slot(config, inputs, &mut bars)?;
