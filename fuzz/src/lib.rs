@@ -35,7 +35,7 @@ pub use lattice::lattice_proof;
 pub use locate::bad_items;
 pub use mutate::Mutator;
 pub use net::{broadcast_frame, reqresp_frame, topic_parse};
-pub use proofs::{stark_proof, xmss_evidence, xmss_proof};
+pub use proofs::{stark_proof, xmss_evidence, xmss_merge, xmss_proof};
 pub use proto::{proto_message, topic_name};
 pub use record::node_inputs;
 pub use sums::sum_methods;
@@ -220,6 +220,12 @@ pub const TARGETS: &[Target] = &[
         run: xmss_files,
         seeds: xmss::xmss_files_seeds,
         mutations: 5_000,
+    },
+    Target {
+        name: "xmss_merge",
+        run: xmss_merge,
+        seeds: proofs::xmss_merge_seeds,
+        mutations: 60,
     },
     Target {
         name: "xmss_proof",

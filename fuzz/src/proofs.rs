@@ -1,5 +1,6 @@
 //! Hash-based proofs: their bytes, the evidence around them, and the verifier.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use alphorn_scheme::list::{TAG_PROOF, TAG_PROOFS};
@@ -8,8 +9,8 @@ use alphorn_stark::proof::{SuccinctProof, succinct_elements};
 use alphorn_stark::{Backend, Fp};
 use alphorn_types::{Bitfield, Coding, Support, support_code};
 use alphorn_xmss::{
-    Claimed, Exec, PRESETS, Preset, ProofRegistry, Proofs, PublicKey, Purpose, SecretKey, Set,
-    Signed, preset_of_evidence,
+    Claimed, Exec, PRESETS, Preset, ProofPart, ProofRegistry, Proofs, PublicKey, Purpose,
+    SecretKey, Set, Signature, Signed, preset_of_evidence,
 };
 
 /// Members of the registry of evidence: more than one proof takes.
@@ -20,6 +21,9 @@ const SIGNERS: usize = 1500;
 const FEW: usize = 5;
 /// An edit of a proof: where, and what is changed.
 const EDIT_BYTES: usize = 5;
+
+/// Where the header of a merge has the number of its children, and behind it the level.
+const CHILDREN_AT: usize = 9;
 
 const SLOT: u32 = 3;
 const MESSAGE: [u8; 32] = [1; 32];
@@ -148,15 +152,15 @@ pub(crate) fn xmss_evidence_seeds() -> Vec<Vec<u8>> {
     [0, 1, 128, 129].map(|selector| vec![selector]).to_vec()
 }
 
-/// A proof with what it proves.
-struct Proved {
+/// Members of a registry who signed.
+struct Voters {
     registry: ProofRegistry,
-    evidence: Vec<u8>,
+    signatures: Vec<Signature>,
 }
 
-fn proved() -> &'static Proved {
-    static PROVED: OnceLock<Proved> = OnceLock::new();
-    PROVED.get_or_init(|| {
+fn voters() -> &'static Voters {
+    static VOTERS: OnceLock<Voters> = OnceLock::new();
+    VOTERS.get_or_init(|| {
         let exec = Exec::new(Backend::measured(), None);
         let slots = u64::from(SLOT)..u64::from(SLOT) + 1;
         let key = |i| {
@@ -164,24 +168,63 @@ fn proved() -> &'static Proved {
                 .expect("a legal range")
         };
         let secrets: Vec<SecretKey> = (0..3).map(key).collect();
-        let signatures: Vec<_> = secrets
-            .iter()
-            .map(|key| crate::xmss::vote(key, SLOT))
-            .collect();
         let keys: Vec<PublicKey> = secrets.iter().map(|key| *key.public_key()).collect();
-        let proofs = proofs(Preset::FAST);
-        let registry = proofs.registry(exec, keys, 0).expect("three keys");
-        let signed = (0u32..).zip(&signatures).take(2);
-        let signed: Vec<Signed<'_>> = signed
-            .map(|(position, signature)| Signed {
-                position,
-                signature,
+        let registry = proofs(Preset::FAST).registry(exec, keys, 0);
+        Voters {
+            registry: registry.expect("three keys"),
+            signatures: secrets
+                .iter()
+                .map(|key| crate::xmss::vote(key, SLOT))
+                .collect(),
+        }
+    })
+}
+
+impl Voters {
+    fn bits(&self, range: Range<usize>) -> Bitfield {
+        let mut bits = Bitfield::new(self.registry.len());
+        bits.set_range(range);
+        bits
+    }
+
+    /// Evidence that a range of them signed: a tag and a proof.
+    fn evidence(&self, range: Range<usize>) -> Vec<u8> {
+        let signed: Vec<Signed<'_>> = range
+            .map(|i| Signed {
+                position: i as u32,
+                signature: &self.signatures[i],
             })
             .collect();
-        let evidence = proofs
-            .prove_evidence(exec, &registry, SLOT, &MESSAGE, &signed)
-            .expect("valid signatures");
-        Proved { registry, evidence }
+        let exec = Exec::new(Backend::measured(), None);
+        proofs(Preset::FAST)
+            .prove_evidence(exec, &self.registry, SLOT, &MESSAGE, &signed)
+            .expect("valid signatures")
+    }
+}
+
+/// Evidence of the first two.
+fn proved() -> &'static [u8] {
+    static PROVED: OnceLock<Vec<u8>> = OnceLock::new();
+    PROVED.get_or_init(|| voters().evidence(0..2))
+}
+
+/// The merge of proofs of the first two and of the last two.
+fn merged() -> &'static [u8] {
+    static MERGED: OnceLock<Vec<u8>> = OnceLock::new();
+    MERGED.get_or_init(|| {
+        let voters = voters();
+        let (first, last) = (voters.bits(0..2), voters.bits(1..3));
+        let other = voters.evidence(1..3);
+        // Evidence of one proof is a tag and the proof.
+        let parts = [(&first, proved()), (&last, &other[..])];
+        let parts = parts.map(|(signers, evidence)| ProofPart {
+            signers,
+            proof: &evidence[1..],
+        });
+        let exec = Exec::new(Backend::measured(), None);
+        proofs(Preset::FAST)
+            .merge(exec, &voters.registry, SLOT, &MESSAGE, &parts)
+            .expect("two proofs of the statement")
     })
 }
 
@@ -193,17 +236,16 @@ fn proved() -> &'static Proved {
 ///
 /// If an edited proof is accepted, or the untouched one refused.
 pub fn xmss_proof(data: &[u8]) -> bool {
-    let Proved { registry, evidence } = proved();
+    let (voters, evidence) = (voters(), proved());
     let bytes = edited(evidence, data);
-    let mut signers = Bitfield::new(registry.len());
-    signers.set_range(0..2);
+    let signers = voters.bits(0..2);
     let claimed = Claimed {
         slot: SLOT,
         message: &MESSAGE,
         signers: &signers,
     };
     let exec = Exec::new(Backend::measured(), None);
-    let verdict = proofs(Preset::FAST).verify_evidence(exec, registry, &claimed, &bytes);
+    let verdict = proofs(Preset::FAST).verify_evidence(exec, &voters.registry, &claimed, &bytes);
     assert_eq!(verdict.is_ok(), bytes == *evidence, "{verdict:?}");
     verdict.is_ok()
 }
@@ -212,4 +254,45 @@ pub fn xmss_proof(data: &[u8]) -> bool {
 pub(crate) fn xmss_proof_seeds() -> Vec<Vec<u8>> {
     let edit = [0x10, 0x27, 0, 0, 0x41];
     vec![Vec::new(), [edit, edit].concat()]
+}
+
+/// Decodes and verifies a merge after edits, for what it proves or for something else: it holds if and only
+/// if nothing is changed.
+///
+/// Input: `claim u8 | edits`, where the claim is the honest one, of one signer less, or of another slot or
+/// message.
+///
+/// # Panics
+///
+/// If an edited merge or another claim is accepted, or the untouched one refused; or if a merge is decoded
+/// of another length, or not to what its header says.
+pub fn xmss_merge(data: &[u8]) -> bool {
+    let Some((&claim, edits)) = data.split_first() else {
+        return false;
+    };
+    let (voters, merge) = (voters(), merged());
+    let bytes = edited(merge, edits);
+    let proofs = proofs(Preset::FAST);
+    if let Ok(Some(shape)) = proofs.merge_shape(&bytes) {
+        assert_eq!(bytes.len(), merge.len(), "{shape:?}");
+        let header = [shape.merged.len() as u8, shape.level as u8];
+        assert_eq!(header, bytes[CHILDREN_AT..CHILDREN_AT + 2], "{shape:?}");
+    }
+    let claim = claim % 4;
+    let signers = voters.bits(usize::from(claim == 1)..3);
+    let claimed = Claimed {
+        slot: SLOT + u32::from(claim == 2),
+        message: &[MESSAGE[0] + u8::from(claim == 3); 32],
+        signers: &signers,
+    };
+    let verdict = proofs.verify(Backend::measured(), &voters.registry, &claimed, &bytes);
+    let honest = claim == 0 && bytes == merge;
+    assert_eq!(verdict.is_ok(), honest, "claim {claim}: {verdict:?}");
+    honest
+}
+
+/// The honest claim, without an edit and with two that cancel.
+pub(crate) fn xmss_merge_seeds() -> Vec<Vec<u8>> {
+    let edit = [0x10, 0x27, 0, 0, 0x41];
+    vec![vec![0], [&[0], &edit[..], &edit].concat()]
 }
