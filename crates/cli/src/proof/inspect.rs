@@ -56,7 +56,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
             cases.push(merge_case(&shape, signers, part.proof.len()));
             continue;
         }
-        proofs.decode(part.proof).map_err(own)?;
+        let (got, want) = (
+            proofs.decode(part.proof).map_err(own)?.groups,
+            signers.div_ceil(proofs.group()),
+        );
+        if got != want {
+            let what = format!("a proof of {got} groups, its {signers} signers need {want}");
+            return Err(anyhow!("{path}: part {number}: {what}").into());
+        }
         sink.say(&format!(
             "\nproof {} of {}\n{}",
             number + 1,
