@@ -132,16 +132,16 @@ fn merges(page: &mut Page, rows: &[Row]) {
             .iter()
             .map(|merge| (merge.collections as f64, merge.merge_s))
             .collect();
-        if !points.is_empty() {
-            let name = form.name.to_owned();
-            layers.push(Layer::Line { name, points });
-        }
+        // A form that does not merge has a line without points, so that colours are those of all plots.
+        let name = form.name.to_owned();
+        layers.push(Layer::Line { name, points });
     }
     page.heading("Merging");
+    page.table(&html(tables::merged(rows)));
     let plot = Plot {
         title: "Merging collections that overlap, on all threads".into(),
         about:
-            "Each form at its largest committee; forms that are missing merge disjoint sets alone."
+            "Each form at its largest committee; forms without a line merge disjoint sets alone."
                 .into(),
         x: Axis::from_zero("collections"),
         y: Axis::log("seconds"),

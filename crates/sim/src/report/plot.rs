@@ -30,7 +30,7 @@ const BOTTOM: f64 = 46.0;
 const LINE: f64 = 15.0;
 const LETTER: f64 = 6.3;
 /// Different lines of a plot at most; more share colours.
-const STYLES: usize = 6;
+const STYLES: usize = 7;
 /// Points of one line at most: more are not seen, and make the page heavy.
 const POINTS_MAX: usize = 600;
 
