@@ -66,6 +66,14 @@ pub(super) struct Case {
     pub(super) tally: Tally,
 }
 
+/// Where the rule `union` lost most, if it was tried.
+fn worst_union(cases: &[Case]) -> Option<&Tally> {
+    let unions = cases.iter().filter(|case| case.rule.is_union());
+    unions
+        .map(|case| &case.tally)
+        .max_by_key(|tally| tally.lost)
+}
+
 /// Why the slot failed, if it did: a signature does not verify, or the union lost a vote.
 pub(super) fn failure(cases: &[Case]) -> Option<String> {
     let refused: u64 = cases.iter().map(|case| case.tally.refused).sum();
@@ -74,8 +82,7 @@ pub(super) fn failure(cases: &[Case]) -> Option<String> {
             "{refused} aggregates and collections do not verify"
         ));
     }
-    let unions = cases.iter().filter(|case| case.rule.is_union());
-    let worst = unions.map(|case| &case.tally).max_by_key(|t| t.lost)?;
+    let worst = worst_union(cases)?;
     (worst.lost > 0).then(|| {
         format!(
             "{} honest votes are lost under union; {} are in the aggregate of no honest aggregator",
@@ -120,8 +127,13 @@ pub(super) fn print(setting: &Setting, cases: &[Case]) -> String {
     };
     let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
     let refused: u64 = cases.iter().map(|case| case.tally.refused).sum();
+    let union = match worst_union(cases).map(|tally| tally.lost) {
+        None => String::new(),
+        Some(0) => " The union loses no honest vote.".to_owned(),
+        Some(lost) => format!(" THE UNION LOSES {lost} HONEST VOTES."),
+    };
     format!(
-        "{:.0} % of {} aggregators a cell and {:.0} % of the voters are Eve's, honest aggregators miss {:.1} %; times of one core\n{}\n\n{}",
+        "{:.0} % of {} aggregators a cell and {:.0} % of the voters are Eve's, honest aggregators miss {:.1} %; times of one core\n{}\n\n{}{union}",
         setting.malicious * 100.0,
         setting.aggregators,
         setting.eve * 100.0,
