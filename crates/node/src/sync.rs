@@ -3,7 +3,9 @@
 //! Gossip carries the blocks of the present. After a start, a partition or a pause some are
 //! missing, and nothing that builds on them is understood. So once a slot, and when a peer comes,
 //! a node asks one peer for its status; if that names a head that is not known here, it asks for
-//! all blocks after its own finalised one. They pass the same checks as any block.
+//! the blocks after its own finalised one. They pass the same checks as any block. Where an answer
+//! brought blocks that are in the chain by now, the next question begins after them, so that a gap
+//! of any length is filled piece by piece.
 //!
 //! One question is open at a time, and an answer is taken only from whom it was asked.
 
@@ -143,6 +145,8 @@ pub struct Sync {
     last: u64,
     /// The last slot in which a peer was asked for its status.
     asked_slot: Option<Slot>,
+    /// What the last answer brought: slots and roots in its order.
+    brought: Vec<(Slot, Root)>,
 }
 
 /// What an answer comes to.
@@ -215,7 +219,8 @@ impl Sync {
     }
 
     /// The answer to a question: its chunks, or none if there was no answer. `knows` tells whether
-    /// a block is in the chain here. A follow-up question comes beside what the answer comes to.
+    /// a block is in the chain here, `read` what the slot and the root of a chunk's block are. A
+    /// follow-up question comes beside what the answer comes to.
     pub fn answer(
         &mut self,
         id: u64,
@@ -223,6 +228,7 @@ impl Sync {
         network: [u8; 4],
         standing: Standing,
         knows: impl Fn(&Root) -> bool,
+        read: impl Fn(&[u8]) -> Option<(Slot, Root)>,
     ) -> (Answer, Option<Question>) {
         let Some((_, peer, asked)) = self.open.filter(|(open, ..)| *open == id) else {
             return (Answer::Nothing, None);
@@ -232,7 +238,11 @@ impl Sync {
             return (Answer::Nothing, None);
         };
         match asked {
-            Asked::Blocks => (Answer::Blocks(chunks), None),
+            Asked::Blocks => {
+                let blocks = chunks.iter().take(usize::from(BLOCKS_ASKED));
+                self.brought = blocks.map_while(|chunk| read(chunk)).collect();
+                (Answer::Blocks(chunks), None)
+            }
             Asked::Status => {
                 let status = match chunks.as_slice() {
                     [chunk] => Status::decode(chunk),
@@ -243,13 +253,29 @@ impl Sync {
                 };
                 let behind = !knows(&status.head) && status.head_slot > standing.finalised_slot;
                 let question = behind.then(|| {
-                    let from = standing.finalised_slot.next();
+                    let from = self.first_lacking(standing, &knows);
                     let range = encode_range(from, BLOCKS_ASKED).to_vec();
                     self.ask(peer, Asked::Blocks, range)
                 });
                 (Answer::Nothing, question)
             }
         }
+    }
+}
+
+impl Sync {
+    /// The slot from which blocks are asked for: after those of the last answer that are in the chain
+    /// by now. If its first one is not, that answer led nowhere, and the next question begins anew
+    /// after the finalised block.
+    fn first_lacking(&mut self, standing: Standing, knows: impl Fn(&Root) -> bool) -> Slot {
+        let finalised = standing.finalised_slot;
+        let brought = std::mem::take(&mut self.brought).into_iter();
+        let taken = brought
+            .skip_while(|(slot, _)| *slot <= finalised)
+            .take_while(|(_, root)| knows(root));
+        taken
+            .fold(finalised, |last, (slot, _)| last.max(slot))
+            .next()
     }
 }
 
@@ -282,6 +308,12 @@ mod tests {
         root[0] < 10
     }
 
+    /// A block of these tests is its slot; its root begins with a tenth of it.
+    fn read(block: &[u8]) -> Option<(Slot, Root)> {
+        let slot = u64::from_le_bytes(block.try_into().ok()?);
+        Some((Slot(slot), [(slot / 10) as u8; 32]))
+    }
+
     #[test]
     fn what_is_encoded_comes_back() {
         let one = status(3, 8);
@@ -302,15 +334,58 @@ mod tests {
         let asked = sync.poll(HERE).unwrap();
         assert_eq!((asked.peer, asked.name), (Peer(3), STATUS));
         assert_eq!(sync.poll(HERE), None, "one question at a time");
-        let (answer, more) = sync.answer(asked.id, chunk(status(20, 8)), NETWORK, HERE, knows);
+        let (answer, more) =
+            sync.answer(asked.id, chunk(status(20, 8)), NETWORK, HERE, knows, read);
         let more = more.unwrap();
         assert_eq!((answer, more.name), (Answer::Nothing, BLOCKS_BY_RANGE));
         assert_eq!(decode_range(&more.data), Some((Slot(6), BLOCKS_ASKED)));
         let blocks = vec![Arc::from([1u8].as_slice())];
-        let late = sync.answer(asked.id, Some(blocks.clone()), NETWORK, HERE, knows);
+        let late = sync.answer(asked.id, Some(blocks.clone()), NETWORK, HERE, knows, read);
         assert_eq!(late, (Answer::Nothing, None), "an answer is taken once");
-        let (answer, none) = sync.answer(more.id, Some(blocks.clone()), NETWORK, HERE, knows);
+        let (answer, none) = sync.answer(more.id, Some(blocks.clone()), NETWORK, HERE, knows, read);
         assert_eq!((answer, none), (Answer::Blocks(blocks), None));
+    }
+
+    /// Where the next question begins after an answer with the blocks of some slots.
+    fn next_from(sync: &mut Sync, standing: Standing, slots: &[u64]) -> Slot {
+        let ask = |sync: &mut Sync| {
+            let asked = sync.poll(standing).unwrap();
+            let answer = chunk(status(20, 900));
+            let (_, more) = sync.answer(asked.id, answer, NETWORK, standing, knows, read);
+            more.unwrap()
+        };
+        sync.peer_up(Peer(1));
+        let more = ask(sync);
+        let blocks = slots
+            .iter()
+            .map(|slot| Arc::from(slot.to_le_bytes().as_slice()));
+        let blocks = Some(blocks.collect());
+        sync.answer(more.id, blocks, NETWORK, standing, knows, read);
+        sync.peer_up(Peer(1));
+        let (from, count) = decode_range(&ask(sync).data).unwrap();
+        assert_eq!(count, BLOCKS_ASKED);
+        from
+    }
+
+    #[test]
+    fn a_long_gap_is_filled_piece_by_piece() {
+        // Blocks of slots below 100 are in the chain.
+        let mut sync = Sync::default();
+        assert_eq!(next_from(&mut sync, HERE, &[6, 8, 40, 90]), Slot(91));
+        let mut sync = Sync::default();
+        assert_eq!(next_from(&mut sync, HERE, &[50, 98, 101, 120]), Slot(99));
+        // Of another branch, or nothing, or no block at all: from the beginning.
+        for slots in [&[200, 201][..], &[]] {
+            let mut sync = Sync::default();
+            assert_eq!(next_from(&mut sync, HERE, slots), Slot(6));
+        }
+        // What is final meanwhile is not asked for.
+        let mut sync = Sync::default();
+        let later = Standing {
+            finalised_slot: Slot(95),
+            ..HERE
+        };
+        assert_eq!(next_from(&mut sync, later, &[40, 50]), Slot(96));
     }
 
     #[test]
@@ -325,7 +400,8 @@ mod tests {
             };
             let asked = sync.poll(here).unwrap();
             assert_eq!(asked.peer, Peer(peer), "slot {slot}");
-            let (answer, more) = sync.answer(asked.id, chunk(status(2, 8)), NETWORK, here, knows);
+            let (answer, more) =
+                sync.answer(asked.id, chunk(status(2, 8)), NETWORK, here, knows, read);
             assert_eq!((answer, more), (Answer::Nothing, None));
         }
         assert_eq!(
@@ -347,12 +423,12 @@ mod tests {
             network: [9; 4],
             ..status(20, 8)
         };
-        let answer = sync.answer(id, chunk(other), NETWORK, HERE, knows);
+        let answer = sync.answer(id, chunk(other), NETWORK, HERE, knows, read);
         assert_eq!(answer, (Answer::Malformed, None));
         sync.peer_up(Peer(2));
         let id = sync.poll(HERE).unwrap().id;
         assert_eq!(
-            sync.answer(id, None, NETWORK, HERE, knows),
+            sync.answer(id, None, NETWORK, HERE, knows, read),
             (Answer::Nothing, None)
         );
         sync.peer_up(Peer(4));

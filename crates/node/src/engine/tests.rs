@@ -2,6 +2,7 @@
 
 mod faults;
 mod flood;
+mod gap;
 mod replay;
 
 use super::*;

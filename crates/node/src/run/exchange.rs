@@ -4,7 +4,7 @@ use super::Node;
 use crate::blocks::Stored;
 use crate::clock::Source;
 use crate::sync::{self, Answer, BLOCKS_BY_RANGE, Question, STATUS, Status};
-use alphorn_proto::wire::{Root, Topic};
+use alphorn_proto::wire::{Header, Root, Topic};
 use alphorn_proto::{Input, Peer, Token};
 use alphorn_scheme::Bytes;
 use alphorn_types::{Slot, Time};
@@ -77,7 +77,12 @@ impl<C: Source> Node<C> {
         let network = self.ports.network.0;
         let chain = self.engine.horn().chain();
         let knows = |root: &Root| chain.header(root).is_some();
-        let (answer, question) = self.sync.answer(id, chunks, network, standing, knows);
+        let format = self.engine.horn().format();
+        let read = |data: &[u8]| {
+            let header = Header::peek(data, format).ok()?;
+            Some((header.slot, header.root()))
+        };
+        let (answer, question) = self.sync.answer(id, chunks, network, standing, knows, read);
         match answer {
             Answer::Nothing => {}
             Answer::Malformed => {

@@ -78,3 +78,20 @@ fn a_record_that_was_cut_replays_as_far_as_it_goes_and_a_changed_one_is_found_ou
     more.extend([1, 0, 0, 0, 9]);
     assert!(matches!(replayed(&more, 0), Err(RecordError::Entry { .. })));
 }
+
+/// At the end of time slots have no end: the machines would walk through them for ever.
+#[test]
+fn an_input_at_the_end_of_time_is_refused() {
+    let mut bytes = crate::record::MAGIC.to_vec();
+    let input = [[1].as_slice(), &u64::MAX.to_le_bytes(), &[2]].concat();
+    for part in [b"header".as_slice(), &input] {
+        bytes.extend((part.len() as u32).to_le_bytes());
+        bytes.extend(part);
+    }
+    let refused = replayed(&bytes, 0).unwrap_err().to_string();
+    let bound = (u64::MAX / 2).to_string();
+    assert!(refused.contains(&bound), "{refused}");
+    let last = bytes.len() - 2;
+    bytes[last] = 0x7f;
+    assert_eq!(replayed(&bytes, 0).unwrap().mark.inputs, 1);
+}
