@@ -26,7 +26,7 @@ const GENESIS_TIME_MAX: u64 = 9_999_999_999;
   alphorn genesis --out net --nodes 3 --ips 192.0.2.1,192.0.2.2,192.0.2.3 --genesis-time 1900000000
   alphorn node --genesis net --node-id node-0 --data-dir data --node-key net/node-0/node.key
   alphorn devnet --genesis net
-  alphorn keys new --count 64 --out keys --password-file password.txt
+  alphorn keys new --count 8 --out keys --password-file password.txt
   alphorn genesis --out net --nodes 1 --keys keys/public-keys.json
 
 Writes config.yaml, nodes.yaml, prometheus-targets.json and NODE/node.key into a new folder. A node
@@ -151,6 +151,10 @@ fn places(args: &Args) -> Result<Vec<Place>> {
             return Err(anyhow!("--ips: {given} addresses, --nodes has {nodes}").into());
         }
     };
+    let nowhere = |ip: &&IpAddr| ip.is_unspecified() || ip.is_multicast();
+    if let Some(ip) = ips.iter().find(nowhere) {
+        return Err(anyhow!("--ips: {ip}, must be an address that other nodes can dial").into());
+    }
     let place = |index: usize| {
         let before = ips[..index].iter().filter(|ip| **ip == ips[index]).count();
         let port = |option: &str, first: u16| {

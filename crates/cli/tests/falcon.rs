@@ -1,9 +1,11 @@
 //! Falcon as a file tool, from outside: the built binary, lists and proofs, and whatever is changed in
 //! a file.
 
+mod bench;
 mod file_tool;
 
-use file_tool::{Bench, ROOT, changed, vote, votes};
+use bench::Bench;
+use file_tool::{ROOT, changed, vote, votes};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

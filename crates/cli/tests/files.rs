@@ -1,8 +1,10 @@
 //! The file tool from outside: the built binary, from new keys to a verdict, and what it refuses.
 
+mod bench;
 mod file_tool;
 
-use file_tool::{Bench, changed, vote, votes};
+use bench::Bench;
+use file_tool::{changed, vote, votes};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -2,6 +2,8 @@
 //! the sender is sent away however often it comes back under a new name.
 #![cfg(feature = "soak")]
 
+mod ports;
+
 use alphorn_bls::{Backend, Bls, Costs};
 use alphorn_net::{
     Address, Config, Event, Handle, Listen, Message, NetworkDigest, NodeKey, Priority, Topic,
@@ -10,8 +12,9 @@ use alphorn_net::{
 use alphorn_proto::horn::{Config as HornConfig, SchemeInfo, Selection};
 use alphorn_proto::wire::{Checkpoint, Vote, VoteMsg, WireFormat};
 use alphorn_types::Layout;
+use ports::two_ports;
 use serde_json::Value;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -131,18 +134,6 @@ impl Flooded {
             let data = forged.encode(format).into();
             let sent = handle.publish(&message.topic, data, Priority::Normal);
             self.forged += u64::from(sent.is_ok());
-        }
-    }
-}
-
-/// The first of two ports of UDP that are free now, one after the other.
-fn two_ports() -> u16 {
-    let bind = |port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port));
-    loop {
-        let first = bind(0).unwrap();
-        let port = first.local_addr().unwrap().port();
-        if port.checked_add(1).is_some_and(|next| bind(next).is_ok()) {
-            return port;
         }
     }
 }

@@ -1,30 +1,18 @@
 //! Networks made by `alphorn genesis`: their files, a devnet and a node with keystores that run them,
 //! and what is refused.
 
-#[expect(dead_code, reason = "votes in files are for the file tool")]
-mod file_tool;
+mod bench;
+mod ports;
 
-use file_tool::Bench;
+use bench::Bench;
+use ports::two_ports;
 use serde_json::Value;
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Slots of a second, so that a few of them fit into a test.
 const SECONDS: &str = "--preset custom:1000:0,200,400,600,800";
-
-/// The first of two ports of UDP that are free now, one after the other.
-fn two_ports() -> u16 {
-    let bind = |port| UdpSocket::bind((Ipv4Addr::LOCALHOST, port));
-    loop {
-        let first = bind(0).unwrap();
-        let port = first.local_addr().unwrap().port();
-        if port.checked_add(1).is_some_and(|next| bind(next).is_ok()) {
-            return port;
-        }
-    }
-}
 
 #[test]
 fn the_files_say_what_was_asked_for() {
@@ -81,6 +69,10 @@ fn what_no_node_can_run_is_refused_and_nothing_is_written() {
         ("--preset fast", "unknown slot timing"),
         ("--layers list/proof", "with bls list/list"),
         ("--ips 127.0.0.1", "--ips: 1 addresses, --nodes has 4"),
+        (
+            "--nodes 1 --ips 0.0.0.0",
+            "--ips: 0.0.0.0, must be an address",
+        ),
         (
             "--port 65534",
             "node 2 would have port 65536, at most 65535",

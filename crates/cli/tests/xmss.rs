@@ -1,8 +1,10 @@
 //! XMSS as a file tool, from outside: the built binary, and slots that are never signed twice.
 
+mod bench;
 mod file_tool;
 
-use file_tool::{Bench, ROOT, changed, vote, votes};
+use bench::Bench;
+use file_tool::{ROOT, changed, vote, votes};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

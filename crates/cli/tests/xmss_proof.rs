@@ -1,8 +1,10 @@
 //! Proofs of XMSS signatures, from outside: the built binary, files in, files out.
 
+mod bench;
 mod file_tool;
 
-use file_tool::{Bench, changed, vote, votes};
+use bench::Bench;
+use file_tool::{changed, vote, votes};
 use serde_json::{Value, json};
 use std::fs;
 
