@@ -1,9 +1,11 @@
 //! Files that lie about proofs of XMSS: each is refused in words, by every command that reads it.
 
+mod bench;
 mod file_tool;
 
 use alphorn_types::{Bitfield, Coding, Support, support_code};
-use file_tool::{Bench, changed, votes};
+use bench::Bench;
+use file_tool::{changed, votes};
 use serde_json::{Value, json};
 use std::fs;
 
