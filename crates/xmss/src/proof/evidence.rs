@@ -15,6 +15,7 @@ use super::{
     Claimed, Preset, ProofError, ProofPart, ProofRegistry, Proofs, ProveError, Signed, preset_of,
 };
 use alphorn_stark::Exec;
+use alphorn_stark::merge::is_merge;
 
 /// Bytes of evidence of a whole registry, at most, whatever the set and the preset.
 pub const EVIDENCE_BYTES_MAX: usize = 8 << 20;
@@ -49,6 +50,12 @@ pub enum EvidenceError {
         want: u8,
         /// How many signers are claimed.
         signers: usize,
+    },
+    /// A merge behind the tag of proofs, or another proof behind the tag of merges.
+    #[error("part {part} is of another kind than its tag says")]
+    Kind {
+        /// The part.
+        part: usize,
     },
     /// The bytes do not come to parts.
     #[error("part {part}: {error}")]
@@ -212,13 +219,18 @@ impl Proofs {
         signers: &Bitfield,
         bytes: &'a [u8],
     ) -> Result<Vec<EvidencePart<'a>>, EvidenceError> {
+        let count = signers.count_ones();
+        // A proof has one tag: a merge behind that of proofs, or a proof behind that of merges, would be the
+        // same claim in other bytes.
         if let Some((&TAG_MERGE, proof)) = bytes.split_first() {
+            if !is_merge(proof) {
+                return Err(EvidenceError::Kind { part: 0 });
+            }
             return Ok(vec![EvidencePart {
                 signers: signers.clone(),
                 proof,
             }]);
         }
-        let count = signers.count_ones();
         let want = match count <= self.signatures_max() {
             true => TAG_PROOF,
             false => TAG_PROOFS,
@@ -231,6 +243,9 @@ impl Proofs {
             });
         };
         if want == TAG_PROOF {
+            if is_merge(rest) {
+                return Err(EvidenceError::Kind { part: 0 });
+            }
             return Ok(vec![EvidencePart {
                 signers: signers.clone(),
                 proof: rest,
@@ -253,9 +268,13 @@ impl Proofs {
             }
             left.subtract(&own);
             let bytes = self.sizes(own.count_ones()).bytes;
+            let proof = reader.bytes(bytes).map_err(at)?;
+            if is_merge(proof) {
+                return Err(EvidenceError::Kind { part });
+            }
             parts.push(EvidencePart {
                 signers: own,
-                proof: reader.bytes(bytes).map_err(at)?,
+                proof,
             });
         }
         let last = parts.len().saturating_sub(1);

@@ -543,6 +543,15 @@ fn evidence_merges_with_its_tag() {
     assert_eq!(verified, Ok(()));
     assert!(merged.len() <= WORLD.proofs.evidence_bytes_max(4));
     assert_eq!(preset_of_evidence(72, &merged), Some(Preset::FAST));
+    // Under the other tag neither is evidence: a claim has one form.
+    let other_tags = [
+        ([&[1], &UNION[..]].concat(), &all),
+        ([&[3], &TWO[..]].concat(), &s2),
+    ];
+    for (bytes, signers) in &other_tags {
+        let parts = WORLD.proofs.evidence_parts(signers, bytes);
+        assert_eq!(parts, Err(EvidenceError::Kind { part: 0 }));
+    }
     let wrong = [(&s3, &three[..]), (&s2, &[9][..])];
     let error = WORLD
         .proofs
