@@ -99,7 +99,8 @@ fn config() -> WorkerConfig {
             ..Config::default()
         },
         child: Some(child(&[])),
-        hang_after_ms: 300,
+        // Long enough for a child that waits for a processor.
+        hang_after_ms: 1_000,
         stop_grace_ms: 200,
         beat_ms: 20,
         ..WorkerConfig::default()

@@ -4,6 +4,7 @@ use alphorn_scheme::{Ctx, Features, Group, SessionId, Task, TaskError};
 use alphorn_types::{Bitfield, DecodeError, Reader, Slot, Time, Writer};
 use alphorn_worker::{Class, Request};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What an input does to whoever runs it.
@@ -26,6 +27,9 @@ pub(crate) const WRONG_EVERYWHERE: u8 = 7;
 pub(crate) const WRONG_BYTES: u8 = 8;
 /// Work that beats and does not listen.
 pub(crate) const DEAF: u8 = 9;
+
+/// How often jobs of this process that hear nothing have beaten.
+pub(crate) static DEAF_BEATS: AtomicU64 = AtomicU64::new(0);
 
 /// Adds its inputs, after a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +110,7 @@ impl Task for Toy {
                     ctx.checkpoint()?;
                 },
                 DEAF => loop {
+                    DEAF_BEATS.fetch_add(1, Ordering::Relaxed);
                     ctx.beat();
                     std::thread::sleep(Duration::from_millis(1));
                 },
