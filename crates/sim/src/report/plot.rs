@@ -23,7 +23,7 @@ use std::fmt::Write;
 /// Size of a plot, in its own units; a page scales it.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 72.0;
 const RIGHT: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 /// Height of a line of text, and the width of a letter: an estimate that spares a font.
