@@ -152,6 +152,11 @@ fn proofs_are_bundled_and_split() {
     let report = bench.json("report.json");
     assert_eq!(report["entries"][1]["slot"], 9);
     assert_eq!(report["entries"][1]["signers"], 3);
+    bench
+        .run("proof inspect bundle.json --json inspect.json")
+        .expect(0, "a bundle of level 1 of 2 entries")
+        .expect(0, "in slot 9, 3 of 8 keys");
+    assert_eq!(bench.json("inspect.json")["proof_kind"], "bundle");
     let verify = |file: &str| bench.run(&format!("proof verify {file} {keys}"));
     verify("bundle.json").expect(0, "all 2 entries hold");
     for (entry, slot) in [(0, 7), (1, 9)] {

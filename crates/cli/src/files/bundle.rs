@@ -6,6 +6,7 @@ use super::document::{
     AggregateFile, Document, Hex, RegistryEntry, Schema, Signed, Signers, check_message,
     check_slot, registry_digest, to_json,
 };
+use super::input::{LIST_BYTES_MAX, Opened};
 use super::output::{Access, Staged, check_report_place};
 use super::scheme::FileScheme;
 use super::xmss::{CompactSet, SetType, Xmss};
@@ -127,6 +128,30 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
+/// Where the new file goes.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Place {
+    /// The file that is written
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+impl Place {
+    /// Fails early if the place is taken.
+    fn check(&self) -> Result<()> {
+        Staged::new(self.force).check(&self.out)
+    }
+
+    fn write(&self, file: &impl Serialize) -> Result<()> {
+        let mut staged = Staged::new(self.force);
+        staged.add(&self.out, Access::Public, &to_json(file)?)?;
+        staged.commit()
+    }
+}
+
 /// Bundle proofs of votes over several messages into one proof
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
@@ -143,12 +168,8 @@ pub(crate) struct BundleArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     options: Options,
-    /// The bundle
-    #[arg(long, value_name = "FILE")]
-    out: PathBuf,
-    /// Replace the file if it exists
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Take one entry out of a bundle, as an aggregate of its own
@@ -167,12 +188,8 @@ pub(crate) struct SplitArgs {
     entry: usize,
     #[command(flatten)]
     options: Options,
-    /// The aggregate
-    #[arg(long, value_name = "FILE")]
-    out: PathBuf,
-    /// Replace the file if it exists
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Verify a bundle: all of its entries by one proof
@@ -286,13 +303,6 @@ impl Session {
     }
 }
 
-/// Writes one file.
-fn write(out: &Path, force: bool, file: &impl Serialize) -> Result<()> {
-    let mut staged = Staged::new(force);
-    staged.add(out, Access::Public, &to_json(file)?)?;
-    staged.commit()
-}
-
 /// A proof that does not hold is a failed check, not a wrong use.
 fn refused(error: ProveError, path: impl Fn(usize) -> String) -> Error {
     match error {
@@ -348,7 +358,7 @@ fn read_entry(path: &Path) -> Result<(Entry, Vec<u8>)> {
 /// `alphorn proof bundle`.
 pub(crate) fn bundle(args: &BundleArgs) -> Result<()> {
     let session = Session::begin("proof bundle", &args.options)?;
-    Staged::new(args.force).check(&args.out)?;
+    args.place.check()?;
     let paths = super::input::expand(&args.files)?;
     let (got, max) = (paths.len(), session.proofs.children_max());
     if got > max {
@@ -372,10 +382,11 @@ pub(crate) fn bundle(args: &BundleArgs) -> Result<()> {
         bundled.map_err(|error| refused(error, path))
     })?;
     let bytes = proof.len();
-    write(&args.out, args.force, &BundleFile::new(&entries, proof))?;
-    let said = format!("{}: {got} entries in {bytes} bytes", args.out.display());
+    args.place.write(&BundleFile::new(&entries, proof))?;
+    let out = &args.place.out;
+    let said = format!("{}: {got} entries in {bytes} bytes", out.display());
     let config = json!({ "files": paths, "keys": args.options.keys });
-    let fields = json!({ "entries": about(&entries), "proof_bytes": bytes, "file": args.out });
+    let fields = json!({ "entries": about(&entries), "proof_bytes": bytes, "file": out });
     session.finish(&said, &config, fields)
 }
 
@@ -388,10 +399,54 @@ fn read_bundle(path: &Path) -> Result<(Vec<Entry>, Vec<u8>)> {
     Ok((file.entries::<Compact>()?, file.proof.0))
 }
 
+/// What a file says of its schema.
+#[derive(Deserialize)]
+struct Named {
+    schema: Option<Schema>,
+}
+
+/// What a file holds if it is a bundle, in words and as fields of a report; none if it is something else. The
+/// form of the proof is checked, not whether it holds.
+pub(crate) fn described(path: &Path) -> Result<Option<(String, Value)>> {
+    let opened = Opened::read(path, LIST_BYTES_MAX)?;
+    // What is no file of ours is refused by who reads it as another.
+    let named = serde_json::from_slice::<Named>(&opened.bytes).ok();
+    if named.and_then(|named| named.schema) != Some(Schema::Bundle) {
+        return Ok(None);
+    }
+    let (entries, proof) = read_bundle(path)?;
+    let named = path.display();
+    let shape = proofs()
+        .bundle_shape(&proof)
+        .map_err(|error| anyhow!("{named}: {error}"))?
+        .ok_or_else(|| anyhow!("{named}: its proof is no bundle"))?;
+    let (merges, bytes) = (shape.merged.iter().filter(|m| **m).count(), proof.len());
+    let mut said = format!(
+        "a bundle of level {} of {} entries, {merges} of them merges: {} elements, {bytes} bytes",
+        shape.level,
+        entries.len(),
+        shape.elements
+    );
+    for (i, entry) in entries.iter().enumerate() {
+        let signers = entry.support.signer_count();
+        let keys = entry.support.len();
+        said += &format!("\n{i}: {}, {signers} of {keys} keys", entry.signed);
+    }
+    let fields = json!({
+        "proof_kind": "bundle",
+        "level": shape.level,
+        "children_merged": shape.merged,
+        "elements": shape.elements,
+        "proof_bytes": bytes,
+        "entries": about(&entries),
+    });
+    Ok(Some((said, fields)))
+}
+
 /// `alphorn proof split`.
 pub(crate) fn split(args: &SplitArgs) -> Result<()> {
     let session = Session::begin("proof split", &args.options)?;
-    Staged::new(args.force).check(&args.out)?;
+    args.place.check()?;
     let (entries, bundle) = read_bundle(&args.file)?;
     let kept = entries.get(args.entry).ok_or_else(|| {
         let count = entries.len();
@@ -411,14 +466,15 @@ pub(crate) fn split(args: &SplitArgs) -> Result<()> {
         support: kept.support.clone(),
     };
     let aggregate = AggregateFile::new::<Compact>(kept.signed.clone(), &signers, evidence);
-    write(&args.out, args.force, &aggregate)?;
+    args.place.write(&aggregate)?;
+    let out = &args.place.out;
     let count = kept.support.signer_count();
-    let said = format!("{}: {count} signers in {bytes} bytes", args.out.display());
+    let said = format!("{}: {count} signers in {bytes} bytes", out.display());
     let config = json!({ "file": args.file, "entry": args.entry, "keys": args.options.keys });
     let fields = json!({
         "entries": about(std::slice::from_ref(kept)),
         "proof_bytes": bytes,
-        "file": args.out,
+        "file": out,
     });
     session.finish(&said, &config, fields)
 }

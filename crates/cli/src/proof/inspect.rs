@@ -1,6 +1,7 @@
 //! `alphorn proof inspect`: what stands in a proof, without verifying it.
 
 use crate::error::Result;
+use crate::files::bundle;
 use crate::files::xmss_proof::{ProofFile, read};
 use crate::machine::Machine;
 use crate::report::{Report, Sink, json_target, table};
@@ -18,7 +19,7 @@ use std::path::PathBuf;
   alphorn proof inspect aggregate.json
   alphorn proof inspect aggregate.json --json -
 
-Reads an aggregate that `aggregate --scheme xmss --form proof` wrote. The form of the proof is
+Reads an aggregate that `aggregate --scheme xmss --form proof` wrote, a merge or a bundle. The form of the proof is
 checked: header, lengths, elements below the modulus. Whether it holds is asked of `verify`.
 
 Elements have 31 bits. Sizes of parts follow from the header; all proofs of as many groups of 64
@@ -38,6 +39,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("proof inspect", 0);
     let sink = Sink::new(args.json.clone());
     let path = args.file.display();
+    let machine = Machine::here(1, BTreeMap::new());
+    let config = json!({ "file": args.file });
+    if let Some((said, fields)) = bundle::described(&args.file)? {
+        sink.say(&said);
+        let fields = fields.as_object().cloned().unwrap_or_default();
+        return sink.write(&report.object(&machine, "measured", &config, fields)?);
+    }
     let file = read(&args.file)?;
     let set = file.set;
     let preset = preset_of_evidence(file.signers.len(), &file.evidence)
@@ -86,8 +94,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
         ("evidence_bytes".to_owned(), json!(file.evidence.len())),
         ("cases".to_owned(), Value::Array(cases)),
     ]);
-    let machine = Machine::here(1, BTreeMap::new());
-    let config = json!({ "file": args.file });
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 
