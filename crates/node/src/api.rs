@@ -7,6 +7,7 @@
 //! | `GET /alphorn/v0/summary` | every figure, as [`Summary`] |
 //! | `GET /alphorn/v0/status` | slot, head, justified and finalised |
 //! | `GET /metrics` | the same for Prometheus |
+//! | `POST /alphorn/v0/votes` | takes a vote, as `{"vote": "0x…"}`; 200 once it is accepted and durable |
 //! | `POST /alphorn/v0/admin/shutdown` | ends the node |
 //! | `POST /alphorn/v0/admin/peers` | `{"block": ID}`, `{"unblock": ID}` or `{"dial": ADDRESS}` |
 //!
@@ -15,6 +16,7 @@
 
 use crate::metrics;
 use crate::run::Control;
+use crate::submit;
 use crate::summary::Summary;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -58,7 +60,7 @@ struct Problem {
     message: String,
 }
 
-fn problem(code: StatusCode, message: impl Into<String>) -> Response {
+pub(crate) fn problem(code: StatusCode, message: impl Into<String>) -> Response {
     let body = Problem {
         code: code.as_u16(),
         message: message.into(),
@@ -76,6 +78,7 @@ impl Api {
             .route("/alphorn/v0/status", get(status))
             .route("/alphorn/v0/summary", get(summary))
             .route("/metrics", get(metrics_text))
+            .route("/alphorn/v0/votes", post(submit::votes))
             .route("/alphorn/v0/admin/shutdown", post(shutdown))
             .route("/alphorn/v0/admin/peers", post(peers))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -87,7 +90,7 @@ impl Api {
     }
 
     /// Whether a request bears the token, compared in constant time.
-    fn admits(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
         let value = headers.get(header::AUTHORIZATION);
         let given = value.and_then(|value| value.to_str().ok());
         let given = given.and_then(|value| value.strip_prefix("Bearer "));

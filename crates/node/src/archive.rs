@@ -1,24 +1,35 @@
-//! The thread that keeps blocks and serves them, so that the loop never waits for the disk.
+//! The thread that keeps blocks and messages and serves blocks, so that the loop never waits for the
+//! disk.
 
 use crate::blocks::{Blocks, RANGE_MAX, Stored};
+use crate::engine::Kept;
 use alphorn_types::Slot;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Requests that wait for the thread.
-pub const QUEUE_MAX: usize = 1_024;
+/// Requests that wait for the thread, and most blocks and messages of one commit.
+pub const QUEUE_MAX: usize = 4_096;
 
-/// Least time between two commits; four times the last commit if that is longer.
+/// Most bytes that wait to be durable.
+pub const QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// Least time between two commits.
 const COMMIT_EVERY: Duration = Duration::from_millis(100);
+/// The same in multiples of the last commit, so that a slow disk has time for the marks of keys.
+const COMMIT_REST: u32 = 4;
 
 /// Where an answer goes: the blocks, or none if they cannot be read.
 pub type Answer = Box<dyn FnOnce(Option<Vec<Stored>>) + Send>;
 
+/// Who is told whether a message is durable.
+pub type Told = Box<dyn FnOnce(bool) + Send>;
+
 enum Request {
     Keep(Stored),
+    Message(Kept, Option<Told>),
     Serve {
         from: Slot,
         count: u16,
@@ -36,6 +47,26 @@ pub struct ArchiveCounters {
     pub failed: AtomicU64,
     /// Longest commit, in nanoseconds.
     pub commit_ns_max: AtomicU64,
+    /// Votes and aggregates that are durable.
+    pub messages: AtomicU64,
+    /// Bytes that wait to be durable.
+    waiting: AtomicUsize,
+}
+
+impl ArchiveCounters {
+    /// Takes room for bytes, if there is any.
+    fn admit(&self, bytes: usize) -> bool {
+        let more = |waiting: usize| {
+            let sum = waiting.checked_add(bytes)?;
+            (sum <= QUEUE_BYTES_MAX).then_some(sum)
+        };
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.waiting.fetch_update(set, fetch, more).is_ok()
+    }
+
+    fn release(&self, bytes: usize) {
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 /// The loop's side.
@@ -56,8 +87,9 @@ impl Archive {
         let mut keeper = Keeper {
             blocks,
             counters: counters.clone(),
-            batch: Vec::new(),
+            batch: Batch::default(),
             due: None,
+            rest: COMMIT_EVERY,
         };
         let thread = std::thread::Builder::new()
             .name("alphorn-blocks".into())
@@ -69,9 +101,21 @@ impl Archive {
         })
     }
 
-    /// Keeps a block.
+    /// Keeps a block, unless too much waits: then peers have it.
     pub fn keep(&self, block: Stored) {
-        self.send(Request::Keep(block));
+        let bytes = block.data.len();
+        self.admit(bytes, Request::Keep(block));
+    }
+
+    /// Keeps a vote or an aggregate, unless too much waits: then it is not acknowledged. `told`
+    /// hears on the archive's thread, or at once on this one, whether it is durable.
+    pub fn keep_message(&self, message: Kept, told: Option<Told>) {
+        let bytes = message.data.len();
+        if let Some(Request::Message(_, Some(told))) =
+            self.admit(bytes, Request::Message(message, told))
+        {
+            told(false);
+        }
     }
 
     /// Reads blocks for a peer; the answer is called on the archive's thread, or never if the
@@ -84,9 +128,26 @@ impl Archive {
         });
     }
 
-    fn send(&self, request: Request) {
-        if self.requests.try_send(request).is_err() {
+    /// Sends what is to be written; gives back what finds no room.
+    fn admit(&self, bytes: usize, request: Request) -> Option<Request> {
+        if !self.counters.admit(bytes) {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+            return Some(request);
+        }
+        let back = self.send(request);
+        if back.is_some() {
+            self.counters.release(bytes);
+        }
+        back
+    }
+
+    fn send(&self, request: Request) -> Option<Request> {
+        match self.requests.try_send(request) {
+            Ok(()) => None,
+            Err(TrySendError::Full(request) | TrySendError::Disconnected(request)) => {
+                self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+                Some(request)
+            }
         }
     }
 
@@ -104,12 +165,33 @@ impl Archive {
     }
 }
 
+/// What is not durable yet; the queue bounds it.
+#[derive(Default)]
+struct Batch {
+    blocks: Vec<Stored>,
+    messages: Vec<Kept>,
+    told: Vec<Told>,
+}
+
+impl Batch {
+    fn len(&self) -> usize {
+        self.blocks.len() + self.messages.len()
+    }
+
+    fn bytes(&self) -> usize {
+        let blocks = self.blocks.iter().map(|block| block.data.len());
+        let messages = self.messages.iter().map(|message| message.data.len());
+        blocks.chain(messages).sum()
+    }
+}
+
 struct Keeper {
     blocks: Blocks,
     counters: Arc<ArchiveCounters>,
-    /// Blocks that are not durable yet; the queue bounds them.
-    batch: Vec<Stored>,
+    batch: Batch,
     due: Option<Instant>,
+    /// How long the next batch gathers.
+    rest: Duration,
 }
 
 impl Keeper {
@@ -121,12 +203,13 @@ impl Keeper {
             };
             match request {
                 Ok(Request::Keep(block)) => {
-                    self.batch.push(block);
-                    self.due
-                        .get_or_insert_with(|| Instant::now() + COMMIT_EVERY);
-                    if self.batch.len() >= QUEUE_MAX {
-                        self.commit();
-                    }
+                    self.batch.blocks.push(block);
+                    self.gather();
+                }
+                Ok(Request::Message(message, told)) => {
+                    self.batch.messages.push(message);
+                    self.batch.told.extend(told);
+                    self.gather();
                 }
                 Ok(Request::Serve {
                     from,
@@ -147,22 +230,36 @@ impl Keeper {
         }
     }
 
+    fn gather(&mut self) {
+        self.due.get_or_insert_with(|| Instant::now() + self.rest);
+        if self.batch.len() >= QUEUE_MAX {
+            self.commit();
+        }
+    }
+
     fn commit(&mut self) {
         self.due = None;
-        if self.batch.is_empty() {
+        let batch = std::mem::take(&mut self.batch);
+        if batch.len() == 0 {
             return;
         }
         let began = Instant::now();
-        let written = self.blocks.put(&self.batch);
+        let written = self.blocks.put(&batch.blocks, &batch.messages);
         let took = began.elapsed();
+        self.rest = COMMIT_EVERY.max(took.saturating_mul(COMMIT_REST));
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.counters
             .commit_ns_max
             .fetch_max(nanos, Ordering::Relaxed);
-        if written.is_err() {
-            self.counters.failed.fetch_add(1, Ordering::Relaxed);
+        let (count, add) = match written.is_ok() {
+            true => (&self.counters.messages, batch.messages.len() as u64),
+            false => (&self.counters.failed, 1),
+        };
+        count.fetch_add(add, Ordering::Relaxed);
+        self.counters.release(batch.bytes());
+        for told in batch.told {
+            told(written.is_ok());
         }
-        self.batch.clear();
     }
 }
 

@@ -1,9 +1,12 @@
-//! Blocks on disk: for peers that ask, and for the next start.
+//! The file `node.redb`: blocks for peers that ask and for the next start, and the [messages](crate::kept)
+//! of the last slots.
 //!
 //! A block is durable some tenths of a second after it was accepted: several share a commit. What
 //! a crash loses is asked of peers again.
 
+use crate::engine::Kept;
 use crate::file::DataFile;
+use crate::kept;
 use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
 use alphorn_types::Slot;
@@ -73,27 +76,20 @@ impl Blocks {
         let blocks = Blocks { file };
         blocks.write("opening", |txn| {
             txn.open_table(BLOCKS)?;
-            Ok(())
+            kept::open(txn)
         })?;
         Ok(blocks)
     }
 
-    /// Adds blocks, drops those that are too old for the newest, and returns when that is durable.
+    /// Adds blocks and messages, drops those that are too old for the newest, and returns when that
+    /// is durable.
     ///
     /// # Errors
     /// [`BlocksError`]; then nothing has changed.
-    pub fn put(&self, batch: &[Stored]) -> Result<(), BlocksError> {
-        let Some(newest) = batch.iter().map(|block| block.slot.0).max() else {
-            return Ok(());
-        };
+    pub fn put(&self, batch: &[Stored], messages: &[Kept]) -> Result<(), BlocksError> {
         self.write("writing", |txn| {
-            let mut table = txn.open_table(BLOCKS)?;
-            for block in batch {
-                table.insert((block.slot.0, &block.root), block.data.as_ref())?;
-            }
-            let oldest = newest.saturating_sub(SLOTS_KEPT);
-            table.retain_in((0, &[0; 32])..(oldest, &[0; 32]), |_, _| false)?;
-            Ok(())
+            put_blocks(txn, batch)?;
+            kept::put(txn, messages)
         })
     }
 
@@ -103,7 +99,7 @@ impl Blocks {
     /// # Errors
     /// [`BlocksError`].
     pub fn range(&self, from: Slot, count_max: usize) -> Result<Vec<Stored>, BlocksError> {
-        let read = |database: &Database, _| -> Result<Vec<Stored>, redb::Error> {
+        self.read(|database: &Database| {
             let txn = database.begin_read()?;
             let table = txn.open_table(BLOCKS)?;
             let (mut blocks, mut bytes) = (Vec::new(), 0);
@@ -122,8 +118,15 @@ impl Blocks {
                 });
             }
             Ok(blocks)
-        };
-        let read = self.file.run(read);
+        })
+    }
+
+    /// Reads from the file.
+    pub(crate) fn read<T>(
+        &self,
+        act: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<T, BlocksError> {
+        let read = self.file.run(|database, _| act(database));
         read.map_err(|error| failed("reading", error))
     }
 
@@ -143,6 +146,19 @@ impl Blocks {
         let written = self.file.run(write);
         written.map_err(|error| failed(what, error))
     }
+}
+
+fn put_blocks(txn: &redb::WriteTransaction, batch: &[Stored]) -> Result<(), redb::Error> {
+    let Some(newest) = batch.iter().map(|block| block.slot.0).max() else {
+        return Ok(());
+    };
+    let mut table = txn.open_table(BLOCKS)?;
+    for block in batch {
+        table.insert((block.slot.0, &block.root), block.data.as_ref())?;
+    }
+    let oldest = newest.saturating_sub(SLOTS_KEPT);
+    table.retain_in((0, &[0; 32])..(oldest, &[0; 32]), |_, _| false)?;
+    Ok(())
 }
 
 fn failed(what: &'static str, source: impl Into<redb::Error>) -> BlocksError {
@@ -174,7 +190,7 @@ mod tests {
             block(7, 1, 10),
             block(5, 4, 0),
         ];
-        blocks.put(&all).unwrap();
+        blocks.put(&all, &[]).unwrap();
         let slots = |from, count| -> Vec<(u64, u8)> {
             let found = blocks.range(Slot(from), count).unwrap();
             found
@@ -193,19 +209,21 @@ mod tests {
         let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
         let half = RANGE_BYTES_MAX / 2 + 1;
         blocks
-            .put(&[block(1, 1, half), block(2, 2, half), block(3, 3, 1)])
+            .put(&[block(1, 1, half), block(2, 2, half), block(3, 3, 1)], &[])
             .unwrap();
         assert_eq!(blocks.range(Slot(0), 10).unwrap().len(), 1);
         assert_eq!(blocks.range(Slot(2), 10).unwrap().len(), 2);
-        blocks.put(&[block(4, 4, RANGE_BYTES_MAX + 1)]).unwrap();
+        blocks
+            .put(&[block(4, 4, RANGE_BYTES_MAX + 1)], &[])
+            .unwrap();
         assert_eq!(blocks.range(Slot(4), 10).unwrap().len(), 1);
     }
 
     #[test]
     fn old_blocks_are_dropped() {
         let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
-        blocks.put(&[block(1, 1, 1), block(9, 2, 1)]).unwrap();
-        blocks.put(&[block(SLOTS_KEPT + 5, 3, 1)]).unwrap();
+        blocks.put(&[block(1, 1, 1), block(9, 2, 1)], &[]).unwrap();
+        blocks.put(&[block(SLOTS_KEPT + 5, 3, 1)], &[]).unwrap();
         let left = blocks.range(Slot(0), 10).unwrap();
         let slots: Vec<u64> = left.iter().map(|block| block.slot.0).collect();
         assert_eq!(slots, [9, SLOTS_KEPT + 5]);

@@ -11,7 +11,7 @@ mod tests;
 
 use alphorn_proto::horn::Horn;
 use alphorn_proto::slot::{Phase, SlotClock};
-use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic};
+use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic, Vote};
 use alphorn_proto::{Class, Evidence, Input, JobId, Output, Peer, Protocol, Token, Verdict, Work};
 use alphorn_scheme::{Bytes, Group, SessionId};
 use alphorn_types::{Assignment, Epoch, Slot, Time};
@@ -26,6 +26,23 @@ pub const RESERVE_AHEAD_NS: u64 = 500_000_000;
 
 /// Most blocks whose verdict is awaited; those beyond are not kept for others.
 const BLOCKS_AWAITED_MAX: usize = 64;
+
+/// Most votes and aggregates whose verdict is awaited; those beyond are not kept. As many as the
+/// network waits for.
+const MESSAGES_AWAITED_MAX: usize = 8_192;
+
+/// A vote or an aggregate, to be there again after a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The slot of its vote.
+    pub slot: Slot,
+    /// The topic of a vote or of an aggregate.
+    pub topic: Topic,
+    /// Its bytes on the wire.
+    pub data: Bytes,
+    /// Whether this node made it.
+    pub own: bool,
+}
 
 /// A job as the protocol asks for it.
 #[derive(Debug)]
@@ -67,6 +84,9 @@ pub trait Host {
     fn evidence(&mut self, evidence: Evidence);
     /// A block was accepted: keep it for peers that ask, and for the next start.
     fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes);
+    /// A vote or an aggregate was published, or accepted: keep it for the next start. The token is
+    /// that of the message, none for an own one.
+    fn keep_message(&mut self, token: Option<Token>, kept: Kept);
     /// The duties of a slot are judged.
     fn judged(&mut self, judged: Judged);
 }
@@ -89,6 +109,8 @@ pub struct Engine {
     subscribed: BTreeMap<Epoch, (Arc<Assignment>, BTreeSet<Topic>)>,
     /// Blocks that wait for their verdict.
     awaited: BTreeMap<Token, (Slot, Root, Bytes)>,
+    /// Votes and aggregates that wait for theirs.
+    messages: BTreeMap<Token, Kept>,
     judge: Judge,
 }
 
@@ -104,6 +126,7 @@ impl Engine {
             horn,
             subscribed: BTreeMap::new(),
             awaited: BTreeMap::new(),
+            messages: BTreeMap::new(),
         }
     }
 
@@ -120,13 +143,14 @@ impl Engine {
     /// Takes an input, and has the host carry out what follows.
     pub fn handle(&mut self, now: Time, input: Input, host: &mut dyn Host) {
         if let Input::Message {
-            topic: Topic::Block,
-            token,
-            data,
-            ..
+            topic, token, data, ..
         } = &input
         {
-            self.await_block(*token, data);
+            match topic.kind() {
+                Kind::Block => self.await_block(*token, data),
+                Kind::Vote | Kind::Aggregate => self.await_message(*token, *topic, data),
+                Kind::Collection => {}
+            }
         }
         self.keep_marks(now, host);
         self.judge.walk(now, &self.clock, &self.horn, host);
@@ -198,6 +222,14 @@ impl Engine {
         }
     }
 
+    fn await_message(&mut self, token: Token, topic: Topic, data: &Bytes) {
+        if self.messages.len() < MESSAGES_AWAITED_MAX
+            && let Some(kept) = kept(topic, data, false)
+        {
+            self.messages.insert(token, kept);
+        }
+    }
+
     fn drain(&mut self, host: &mut dyn Host) {
         while let Some(output) = self.horn.poll_output() {
             match output {
@@ -207,6 +239,9 @@ impl Engine {
                     {
                         host.keep_block(header.slot, header.root(), data.clone());
                     }
+                    if let Some(own) = kept(topic, &data, true) {
+                        host.keep_message(None, own);
+                    }
                     host.publish(topic, data);
                 }
                 Output::Verdict { token, verdict } => {
@@ -214,6 +249,11 @@ impl Engine {
                         && verdict == Verdict::Accept
                     {
                         host.keep_block(slot, root, data);
+                    }
+                    if let Some(kept) = self.messages.remove(&token)
+                        && verdict == Verdict::Accept
+                    {
+                        host.keep_message(Some(token), kept);
                     }
                     host.verdict(token, verdict);
                 }
@@ -240,6 +280,22 @@ impl Engine {
             }
         }
     }
+}
+
+/// What is kept of a message: votes and aggregates. Blocks have a place of their own, and
+/// collections stand in them.
+fn kept(topic: Topic, data: &Bytes, own: bool) -> Option<Kept> {
+    let kind = topic.kind();
+    if !matches!(kind, Kind::Vote | Kind::Aggregate) {
+        return None;
+    }
+    let slot = Vote::peek(data, kind).ok()?.slot;
+    Some(Kept {
+        slot,
+        topic,
+        data: data.clone(),
+        own,
+    })
 }
 
 /// The start of the phase at which the duties of a slot are read, while its messages are taken.

@@ -4,7 +4,9 @@
 //! is closed then, and opened again at the next use: what was durable is there, what was not is gone,
 //! as after a crash. A disk that was full needs no restart of the node.
 
-use redb::{Database, DatabaseError};
+use redb::{Database, DatabaseError, StorageError};
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -25,7 +27,10 @@ struct State {
 impl DataFile {
     /// Opens or makes a file; later it is only opened, so that one that vanished is an error.
     pub(crate) fn create(path: &Path) -> Result<Self, DatabaseError> {
-        let database = Database::create(path)?;
+        if !path.exists() {
+            make(path)?;
+        }
+        let database = Database::open(path)?;
         let path = path.to_owned();
         Ok(Self::with(database, move || Database::open(&path)))
     }
@@ -68,5 +73,50 @@ impl DataFile {
             Err(_) => state.database = None,
         }
         done
+    }
+}
+
+/// Makes an empty file, which takes its name when it is whole: what is left where the power fails
+/// while redb writes its first pages does not open any more.
+fn make(path: &Path) -> Result<(), DatabaseError> {
+    let new = path.with_extension("new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    drop(Database::create(&new)?);
+    let sync = |path: &Path| File::open(path)?.sync_all();
+    sync(&new).map_err(failed)?;
+    fs::rename(&new, path).map_err(failed)?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    sync(folder.unwrap_or(Path::new("."))).map_err(failed)
+}
+
+fn failed(error: io::Error) -> DatabaseError {
+    StorageError::Io(error).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_takes_its_name_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.redb");
+        // As an earlier start left it that lost power.
+        fs::write(folder.path().join("a.new"), [0; 4_096]).unwrap();
+        drop(DataFile::create(&path).unwrap());
+        let names = fs::read_dir(folder.path()).unwrap();
+        let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["a.redb"]);
+        drop(DataFile::create(&path).unwrap());
+        fs::write(&path, [0; 4_096]).unwrap();
+        assert!(
+            DataFile::create(&path).is_err(),
+            "no file of ours is replaced"
+        );
     }
 }

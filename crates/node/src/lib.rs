@@ -10,10 +10,11 @@
 //! | [`clock`] | what time it is for the protocol |
 //! | [`safety`], [`desk`] | what may be signed, and never twice |
 //! | [`sign_log`] | a list of what could be signed, to be checked afterwards |
-//! | [`blocks`], [`archive`], [`sync`] | what is kept of the chain, and asked of peers |
+//! | [`blocks`], [`kept`], [`archive`], [`sync`] | what is kept of the chain and its votes, and asked of peers |
 //! | [`lanes`] | who runs the jobs |
 //! | [`record`] | what came, to be replayed |
 //! | [`stats`], [`summary`] | what a node measures of itself |
+//! | [`local`] | messages that came neither by gossip nor from a peer |
 //! | [`api`], [`http`], [`host`], [`metrics`], `trace` | what it tells others |
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
@@ -27,8 +28,12 @@ pub mod blocks;
 #[cfg(feature = "live")]
 pub mod clock;
 mod committees;
+#[cfg(all(test, feature = "live"))]
+mod crash;
 #[cfg(feature = "live")]
 pub mod desk;
+#[cfg(all(test, feature = "live"))]
+mod disk;
 pub mod engine;
 #[cfg(feature = "live")]
 mod file;
@@ -38,7 +43,11 @@ pub mod host;
 #[cfg(feature = "live")]
 pub mod http;
 #[cfg(feature = "live")]
+pub mod kept;
+#[cfg(feature = "live")]
 pub mod lanes;
+#[cfg(feature = "live")]
+pub mod local;
 #[cfg(feature = "live")]
 pub mod metrics;
 #[cfg(feature = "live")]
@@ -52,6 +61,8 @@ pub mod safety;
 pub mod sign_log;
 #[cfg(feature = "live")]
 pub mod stats;
+#[cfg(feature = "live")]
+mod submit;
 #[cfg(feature = "live")]
 pub mod summary;
 #[cfg(feature = "live")]

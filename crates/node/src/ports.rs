@@ -3,8 +3,9 @@
 use crate::archive::Archive;
 use crate::blocks::Stored;
 use crate::desk::Desk;
-use crate::engine::{Host, Judged, Spawn};
+use crate::engine::{Host, Judged, Kept, Spawn};
 use crate::lanes::{Ended, Lanes};
+use crate::local::{LOCAL, Locals};
 use crate::stats::Stats;
 use crate::trace::Tracer;
 use alphorn_net::{Handle, Priority};
@@ -15,7 +16,7 @@ use alphorn_types::{Cell, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Tokens from here on name messages that came by request, which gossip knows nothing of.
+/// Tokens from here on name messages that did not come by gossip, which knows nothing of them.
 pub(crate) const REQUESTED: u64 = 1 << 63;
 
 /// Pairs of contradicting statements that are kept to be looked at; all are counted.
@@ -36,6 +37,8 @@ pub(crate) struct Ports {
     refused: VecDeque<Ended>,
     /// Who sent what by request, so that a bad block falls back on them.
     pub(crate) requested: BTreeMap<Token, Peer>,
+    /// Messages of the last run and of the interface that wait for a verdict.
+    pub(crate) locals: Locals,
 }
 
 impl Ports {
@@ -59,6 +62,7 @@ impl Ports {
             subscribed: BTreeSet::new(),
             refused: VecDeque::new(),
             requested: BTreeMap::new(),
+            locals: Locals::default(),
         }
     }
 
@@ -97,6 +101,7 @@ impl Host for Ports {
     fn verdict(&mut self, token: Token, verdict: Verdict) {
         if token.0 >= REQUESTED {
             self.requested.remove(&token);
+            self.locals.verdict(token, verdict);
             return;
         }
         let verdict = match verdict {
@@ -109,6 +114,10 @@ impl Host for Ports {
     }
 
     fn report(&mut self, peer: Peer, reason: Reject) {
+        if peer == LOCAL {
+            self.locals.explain(reason.name());
+            return;
+        }
         *self.stats.reports.entry(reason.name()).or_default() += 1;
         self.trace
             .fault("report", format!("{peer}: {}", reason.name()));
@@ -151,6 +160,12 @@ impl Host for Ports {
 
     fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes) {
         self.archive.keep(Stored { slot, root, data });
+    }
+
+    fn keep_message(&mut self, token: Option<Token>, kept: Kept) {
+        if let Some(kept) = self.locals.keep(token, kept, &self.archive) {
+            self.publish(kept.topic, kept.data);
+        }
     }
 
     fn judged(&mut self, judged: Judged) {

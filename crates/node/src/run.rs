@@ -6,13 +6,15 @@
 //! delay a duty.
 
 mod exchange;
+mod locals;
 
 use crate::archive::Archive;
 use crate::blocks::{Blocks, BlocksError};
 use crate::clock::{Clock, Source};
 use crate::desk::Desk;
-use crate::engine::{Engine, Settings};
+use crate::engine::{Engine, Kept, Settings};
 use crate::lanes::{Ended, Lanes};
+use crate::local::Reply;
 use crate::ports::{Ports, REQUESTED, topic_of};
 use crate::record::Recorder;
 use crate::safety::SafetyStore;
@@ -25,7 +27,7 @@ use alphorn_net::{Event, Events, Handle, NodeId};
 use alphorn_proto::horn::Horn;
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::{Input, Peer, Token};
-use alphorn_scheme::Outcome;
+use alphorn_scheme::{Bytes, Outcome};
 use alphorn_types::trace::Ring;
 use alphorn_types::{Slot, Time};
 use std::collections::BTreeMap;
@@ -43,12 +45,14 @@ const SUMMARY_NS: u64 = 250_000_000;
 const TURN_MAX: usize = 64;
 
 /// What an operator may ask of a running node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Control {
     /// Cut a machine off, or let it in again.
     Block(NodeId, bool),
     /// Connect to a machine.
     Dial(alphorn_net::Address),
+    /// Take a vote, as on its topic.
+    Vote(Bytes, Reply),
     /// End.
     Shutdown,
 }
@@ -113,6 +117,9 @@ pub struct Node<C: Source> {
     two_thirds: Slot,
     /// Blocks of earlier runs that were taken.
     restored: u64,
+    /// Messages of earlier runs that are not taken yet, and how many there were.
+    returning: std::vec::IntoIter<Kept>,
+    returning_all: u64,
     recorder: Option<Recorder>,
     kernels: BTreeMap<&'static str, String>,
 }
@@ -126,6 +133,7 @@ impl<C: Source> Node<C> {
         let mut horn = parts.horn;
         let mut recorder = parts.recorder;
         let restored = restore(&mut horn, &parts.blocks, recorder.as_mut())?;
+        let returning = parts.blocks.messages()?;
         let network = horn.config().network();
         let slots = *horn.clock();
         let wake = parts.wake.clone();
@@ -155,6 +163,8 @@ impl<C: Source> Node<C> {
             snapshot,
             two_thirds: Slot(0),
             restored,
+            returning_all: returning.len() as u64,
+            returning: returning.into_iter(),
             recorder,
             kernels: parts.kernels,
         })
@@ -179,6 +189,9 @@ impl<C: Source> Node<C> {
                     }
                     Some(Control::Dial(address)) => {
                         let _ = self.ports.net.dial(address);
+                    }
+                    Some(Control::Vote(data, reply)) => {
+                        self.turn(|node, now| node.take_vote(now, data, reply));
                     }
                     Some(Control::Shutdown) | None => break,
                 },
@@ -246,6 +259,7 @@ impl<C: Source> Node<C> {
                     .record_ns(now.since_ns(node.probe_at));
                 node.probe_at = now.saturating_add_ns(PROBE_NS);
                 node.observe(now);
+                node.take_returning(now);
             }
             if node.summary_at <= now {
                 node.summary_at = now.saturating_add_ns(SUMMARY_NS);
@@ -376,6 +390,7 @@ impl<C: Source> Node<C> {
         summary.name.clone_from(&self.name);
         summary.scheme.clone_from(&self.scheme);
         summary.restored_blocks = self.restored;
+        summary.restored_messages = self.returning_all;
         let kernels = self.kernels.iter();
         let named = |(krate, level): (&&str, &String)| ((*krate).to_owned(), level.clone());
         summary.kernels = kernels.map(named).collect();

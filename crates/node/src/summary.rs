@@ -176,6 +176,10 @@ pub struct Summary {
     pub peers: u64,
     /// Blocks of earlier runs.
     pub restored_blocks: u64,
+    /// Votes and aggregates of earlier runs that it found.
+    pub restored_messages: u64,
+    /// Votes and aggregates that would survive a crash by now.
+    pub kept_messages: u64,
     /// Blocks that were asked of peers.
     pub fetched_blocks: u64,
     /// Signing jobs that the store of marks refused.
@@ -219,10 +223,10 @@ impl Summary {
             slot: standing.slot.0,
             first_slot: engine.first_slot().0,
             head_slot: chain.header(&head).map_or(0, |header| header.slot.0),
-            head: hex(&head),
+            head: hex::encode(head),
             justified_slot: chain.justified().slot.0,
             finalised_slot: chain.finalised().slot.0,
-            finalised: hex(&chain.finalised().root),
+            finalised: hex::encode(chain.finalised().root),
             judged_slots: duties.slots,
             unprepared_slots: duties.unprepared,
             duties: kinds.into_iter().map(named).collect(),
@@ -291,6 +295,7 @@ impl Summary {
         let (desk, archive) = (ports.desk.counters(), ports.archive.counters());
         let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         self.signing_refused = load(&desk.refused);
+        self.kept_messages = load(&archive.messages);
         self.commits_failed = [load(&desk.failed), load(&archive.failed)];
         let longest = [load(&desk.commit_ns_max), load(&archive.commit_ns_max)];
         self.commit_ms_max = longest.map(|ns| ns as f64 / 1e6);
@@ -305,8 +310,4 @@ impl Summary {
 
 fn ones(bits: &Bitfield) -> u32 {
     u32::try_from(bits.count_ones()).unwrap_or(u32::MAX)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

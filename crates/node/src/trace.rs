@@ -290,7 +290,7 @@ impl Tracer {
             self.push(Event::Slot {
                 slot: slot.0,
                 proposer: chain.proposer(slot).0,
-                root: hex(&block.root),
+                root: hex::encode(block.root),
             });
         }
         for one in view.collections.iter().skip(self.collections) {
@@ -404,10 +404,6 @@ fn name(outcome: &Outcome<Product>) -> &'static str {
         Outcome::Crashed => "crashed",
         Outcome::SelfVerifyFailed => "self_verify_failed",
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

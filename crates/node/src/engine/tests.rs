@@ -40,6 +40,7 @@ struct Node {
     topics: BTreeSet<Topic>,
     blocks: BTreeMap<Slot, Bytes>,
     judged: Vec<Judged>,
+    kept: Vec<Kept>,
     verdicts: BTreeMap<&'static str, u64>,
     /// What was held against those who are no nodes.
     points: BTreeMap<Peer, u32>,
@@ -135,6 +136,10 @@ impl Host for Node {
         self.blocks.insert(slot, data);
     }
 
+    fn keep_message(&mut self, _: Option<Token>, kept: Kept) {
+        self.kept.push(kept);
+    }
+
     fn judged(&mut self, judged: Judged) {
         self.judged.push(judged);
     }
@@ -197,6 +202,7 @@ fn node(index: u32, nodes: u32, epoch_slots: u64) -> Node {
         topics: BTreeSet::new(),
         blocks: BTreeMap::new(),
         judged: Vec::new(),
+        kept: Vec::new(),
         verdicts: BTreeMap::new(),
         points: BTreeMap::new(),
         lane: None,
@@ -347,6 +353,31 @@ fn every_duty_is_done_and_the_chain_finalises() {
     }
     assert_eq!(duties.done, 12 * u64::from(VALIDATORS));
     assert_eq!(duties.late, 0);
+}
+
+#[test]
+fn votes_and_aggregates_are_kept_once_each() {
+    let mut world = World::new();
+    world.run_until(slot_start(6));
+    for node in &world.nodes {
+        let mut kept = node.kept.clone();
+        let count = |kind, own| {
+            let of = |kept: &&Kept| kept.topic.kind() == kind && kept.own == own;
+            kept.iter().filter(of).count() as u64
+        };
+        let counters = node.engine.as_ref().unwrap().horn().counters();
+        let own: usize = node.votes.values().map(Vec::len).sum();
+        let own = own as u64;
+        assert_eq!(count(Kind::Vote, true), own);
+        let accepted = counters.accepted[Kind::Vote as usize - 1];
+        assert_eq!(count(Kind::Vote, false), accepted - own);
+        assert!(count(Kind::Aggregate, true) > 0 && count(Kind::Aggregate, false) > 0);
+        assert_eq!(count(Kind::Block, true) + count(Kind::Collection, true), 0);
+        let all = kept.len();
+        kept.sort_by_key(|kept| (kept.slot, kept.topic, kept.data.clone()));
+        kept.dedup();
+        assert_eq!(kept.len(), all, "nothing twice");
+    }
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn input(r: &mut Reader<'_>) -> Result<Input, EntryError> {
     Ok(match r.u8()? {
         0 => Input::Message {
             from: Peer(r.u64()?),
-            topic: topic(r)?,
+            topic: take_topic(r)?,
             token: Token(r.u64()?),
             data: shared(r)?,
         },
@@ -179,7 +179,7 @@ fn input(r: &mut Reader<'_>) -> Result<Input, EntryError> {
     })
 }
 
-pub(super) fn put_topic(w: &mut Writer, topic: Topic) {
+pub(crate) fn put_topic(w: &mut Writer, topic: Topic) {
     let (kind, committee, subcommittee) = match topic {
         Topic::Block => (0, 0, 0),
         Topic::Collection => (1, 0, 0),
@@ -191,7 +191,7 @@ pub(super) fn put_topic(w: &mut Writer, topic: Topic) {
     w.u16(subcommittee);
 }
 
-fn topic(r: &mut Reader<'_>) -> Result<Topic, EntryError> {
+pub(crate) fn take_topic(r: &mut Reader<'_>) -> Result<Topic, EntryError> {
     let (kind, committee, subcommittee) = (r.u8()?, r.u16()?, r.u16()?);
     Ok(match kind {
         0 => Topic::Block,

@@ -1,7 +1,7 @@
 //! A host that digests what is wanted done, on its way to the one that does it.
 
 use super::entry::put_topic;
-use crate::engine::{Host, Judged, Spawn};
+use crate::engine::{Host, Judged, Kept, Spawn};
 use alphorn_proto::wire::{Reject, Root, Topic};
 use alphorn_proto::{Evidence, Peer, Token, Verdict, Work};
 use alphorn_scheme::{self as scheme, Bytes, SessionId};
@@ -152,6 +152,18 @@ impl Host for Watch<'_> {
         });
         if let Some(host) = &mut self.host {
             host.keep_block(slot, root, data);
+        }
+    }
+
+    fn keep_message(&mut self, token: Option<Token>, kept: Kept) {
+        self.note(10, |w| {
+            w.u64(kept.slot.0);
+            put_topic(w, kept.topic);
+            w.u8(kept.own.into());
+            w.bytes(&kept.data);
+        });
+        if let Some(host) = &mut self.host {
+            host.keep_message(token, kept);
         }
     }
 

@@ -1,99 +1,8 @@
-//! What a crash leaves: never a slot that can be signed twice.
+//! What may be signed, and when; crashes at any moment are in `crate::crash`.
 
 use super::*;
-use proptest::prelude::*;
-use std::io;
+use crate::disk::Disk;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-const SECTOR: usize = 512;
-
-/// A disk that loses what was not synced: it keeps any subset of the sectors written since.
-#[derive(Clone, Debug, Default)]
-struct Disk {
-    state: Arc<Mutex<DiskState>>,
-    /// Fails every write and sync from here on.
-    broken: Arc<AtomicBool>,
-}
-
-#[derive(Debug, Default)]
-struct DiskState {
-    seen: Vec<u8>,
-    synced: Vec<u8>,
-}
-
-impl Disk {
-    /// The disk after power was lost: of each sector that differs, `keep` says whether it arrived.
-    fn crashed(&self, mut keep: impl FnMut() -> bool) -> Disk {
-        let state = self.state.lock().unwrap();
-        let mut left = state.synced.clone();
-        // The length is metadata, which may have arrived alone.
-        if state.seen.len() > left.len() && keep() {
-            left.resize(state.seen.len(), 0);
-        }
-        for (i, sector) in state.seen.chunks(SECTOR).enumerate() {
-            let at = i * SECTOR;
-            let differs = left.get(at..at + sector.len()) != Some(sector);
-            if differs && at + sector.len() <= left.len() && keep() {
-                left[at..at + sector.len()].copy_from_slice(sector);
-            }
-        }
-        let seen = left.clone();
-        Disk {
-            state: Arc::new(Mutex::new(DiskState { seen, synced: left })),
-            broken: Arc::default(),
-        }
-    }
-
-    fn opener(&self) -> impl Fn() -> Disk + Send + Sync + 'static {
-        let disk = self.clone();
-        move || disk.clone()
-    }
-
-    fn check(&self) -> io::Result<()> {
-        match self.broken.load(Ordering::Relaxed) {
-            true => Err(io::Error::new(
-                io::ErrorKind::StorageFull,
-                "the disk is full",
-            )),
-            false => Ok(()),
-        }
-    }
-}
-
-impl StorageBackend for Disk {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.state.lock().unwrap().seen.len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let state = self.state.lock().unwrap();
-        let at = offset as usize;
-        let bytes = state.seen.get(at..at + out.len());
-        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check()?;
-        self.state.lock().unwrap().seen.resize(len as usize, 0);
-        Ok(())
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.check()?;
-        let mut state = self.state.lock().unwrap();
-        state.synced = state.seen.clone();
-        Ok(())
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.check()?;
-        let mut state = self.state.lock().unwrap();
-        let at = offset as usize;
-        state.seen[at..at + data.len()].copy_from_slice(data);
-        Ok(())
-    }
-}
 
 fn keys(count: u32) -> BTreeMap<Validator, KeyId> {
     (0..count)
@@ -236,7 +145,7 @@ fn a_full_disk_signs_nothing_but_what_was_durable_before() {
     let disk = Disk::default();
     let store = SafetyStore::open_backend(disk.opener(), keys(1), opening(0, true)).unwrap();
     store.reserve_slot(Slot(0), 0).unwrap();
-    disk.broken.store(true, Ordering::Relaxed);
+    disk.fill(true);
     assert!(store.reserve_slot(Slot(1), 0).is_err());
     assert!(!signs(&store, 0, Role::Vote, 1));
     let moved = [item(0, Role::Vote, Some((1, 1)))];
@@ -253,10 +162,10 @@ fn a_store_goes_on_when_there_is_room_again_and_not_with_a_file_that_has_less() 
     let disk = Disk::default();
     let store = SafetyStore::open_backend(disk.opener(), keys(1), opening(0, true)).unwrap();
     store.reserve_slot(Slot(3), 0).unwrap();
-    disk.broken.store(true, Ordering::Relaxed);
+    disk.fill(true);
     assert!(store.reserve_slot(Slot(4), 0).is_err());
     assert!(store.reserve_slot(Slot(4), 0).is_err(), "still full");
-    disk.broken.store(false, Ordering::Relaxed);
+    disk.fill(false);
     store.reserve_slot(Slot(4), 0).unwrap();
     assert!(signs(&store, 0, Role::Vote, 4));
     assert!(!signs(&store, 0, Role::Vote, 4), "once");
@@ -270,7 +179,7 @@ fn a_store_goes_on_when_there_is_room_again_and_not_with_a_file_that_has_less() 
     };
     let store = SafetyStore::open_backend(open, keys(1), opening(0, true)).unwrap();
     store.reserve_slot(Slot(3), 0).unwrap();
-    disk.broken.store(true, Ordering::Relaxed);
+    disk.fill(true);
     assert!(store.reserve_slot(Slot(4), 0).is_err());
     is_gone.store(true, Ordering::Relaxed);
     // Another file lies there now.
@@ -302,40 +211,4 @@ fn what_cannot_be_a_set_of_keys_is_refused() {
             second: 4
         })
     ));
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
-
-    /// Whatever of the unsynced sectors arrives, nothing that was signed is signed again, and the
-    /// file opens.
-    #[test]
-    fn no_crash_gives_a_slot_twice(
-        slots in 1u64..6, crash_after in 0u64..6, bits in any::<u64>(), source in 0u64..3,
-    ) {
-        let disk = Disk::default();
-        let store = SafetyStore::open_backend(disk.opener(), keys(2), opening(0, true)).unwrap();
-        let mut signed = BTreeSet::new();
-        for slot in 0..slots.min(crash_after) {
-            store.reserve_slot(Slot(slot), slot * 1_000).unwrap();
-            let vote = [item(0, Role::Vote, Some((source.min(slot), slot)))];
-            if store.grant(Slot(slot), &vote, slot * 1_000).is_ok() {
-                signed.insert(slot);
-            }
-        }
-        let mut state = bits | 1;
-        let left = disk.crashed(|| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state & 1 == 1
-        });
-        drop(store);
-        let now = signed.last().copied().unwrap_or(0);
-        let again = SafetyStore::open_backend(left.opener(), keys(2), opening(now, true)).unwrap();
-        for slot in 0..slots + START_SLOTS + 1 {
-            again.reserve_slot(Slot(slot), now * 1_000).unwrap();
-            prop_assert!(!(signs(&again, 0, Role::Vote, slot) && signed.contains(&slot)));
-        }
-    }
 }
