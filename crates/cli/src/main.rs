@@ -30,6 +30,9 @@ mod slot;
 mod text;
 
 use clap::{Parser, Subcommand};
+use error::Result;
+use node::settings::Settings;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Every validator votes in every slot: aggregation of a million votes, and what it costs.
@@ -90,7 +93,27 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    match words().and_then(|words| run(Cli::parse_from(words).command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("alphorn: {error}");
+            error.exit_code()
+        }
+    }
+}
+
+/// The command line, for a node with what its environment and its file add.
+fn words() -> Result<Vec<OsString>> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if words.get(1).is_some_and(|command| command == "node") {
+        let settings = Settings::find(&words[2..], |name| std::env::var_os(name))?;
+        words.extend(settings.words());
+    }
+    Ok(words)
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Slot(args) => slot::run(&args),
         Command::Horn(args) => horn::run(&args),
         Command::Compare(args) => compare::run(&args),
@@ -111,12 +134,5 @@ fn main() -> ExitCode {
         Command::Lane(args) => node::lane::run(&args),
         Command::Dashboard(args) => dashboard::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("alphorn: {error}");
-            error.exit_code()
-        }
     }
 }

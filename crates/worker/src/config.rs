@@ -109,6 +109,11 @@ impl WorkerConfig {
     /// mode if that is less than 4 GiB.
     pub fn for_this_machine() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        Self::for_cores(cores)
+    }
+
+    /// The same with the lanes of so many cores.
+    pub fn for_cores(cores: usize) -> Self {
         let mut plan = plan::Config::for_cores(u16::try_from(cores).unwrap_or(u16::MAX));
         if let Some(bytes) = memory::budget_bytes() {
             plan.memory_budget_bytes = bytes;

@@ -4,6 +4,7 @@ pub(crate) mod files;
 pub(crate) mod lane;
 pub(crate) mod network;
 pub(crate) mod scheme;
+pub(crate) mod settings;
 mod start;
 
 use crate::error::Result;
@@ -26,12 +27,21 @@ The folder of --genesis has config.yaml (what all nodes agree on) and nodes.yaml
 Its validators have interop keys, which everybody can make and which protect nothing; or, with BLS,
 keys of their own: ALPHORN_KEYS of config.yaml names the file of their public keys, --keystores the
 folder with the secret ones of the validators that this node hosts.
+Each option can come from elsewhere: --api-port from ALPHORN_API_PORT in the environment, or from
+`api-port: 5052` in the YAML file of --config; the command line comes first, then the environment,
+then the file. --dry-run shows what comes from where.
 The node listens on loopback unless told otherwise, and ends on Ctrl-C, on SIGTERM, and with
 --exit-on-stdin-eof when its parent is gone. Its last figures are then in summary.json."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
+    /// YAML file with options, as `api-port: 5052`
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Check options and files, show each option with where it comes from, and end
+    #[arg(long)]
+    dry_run: bool,
     /// Folder with config.yaml and nodes.yaml
     #[arg(long, value_name = "DIR")]
     genesis: PathBuf,
@@ -52,6 +62,9 @@ pub(crate) struct Args {
     /// Port for peers; that of nodes.yaml by default
     #[arg(long, value_name = "PORT")]
     gossipsub_port: Option<u16>,
+    /// What the node listens with for peers; it dials them as nodes.yaml says
+    #[arg(long, value_enum, default_value_t = Transports::Quic)]
+    transport: Transports,
     /// Address of the HTTP interface
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     http_address: IpAddr,
@@ -70,6 +83,19 @@ pub(crate) struct Args {
     /// Keep the prove lanes busy with work of no value, to see what duties suffer
     #[arg(long)]
     saturate: bool,
+    /// Threads of the lane for long jobs; by the number of cores by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    prove_threads: Option<u16>,
+    /// Lanes for short jobs, one thread each; by the number of cores by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    fast_threads: Option<u16>,
+    /// Most memory of running jobs in MiB; 60 % of this machine's by default
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
+    memory_budget: Option<u64>,
+    /// One prove lane, a process for each job, a short queue; the default where the budget is below
+    /// 4096 MiB
+    #[arg(long)]
+    low_memory: bool,
     /// Where jobs that make proofs run: in a process, which is killed and replaced if it hangs or
     /// takes too much memory, or in a thread of the node
     #[arg(long, value_enum, default_value_t = Isolation::Process)]
@@ -77,6 +103,17 @@ pub(crate) struct Args {
     /// End when standard input ends
     #[arg(long)]
     exit_on_stdin_eof: bool,
+}
+
+/// What a node listens with.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transports {
+    /// QUIC over UDP
+    Quic,
+    /// TCP with Noise
+    Tcp,
+    /// Both, on ports of the same number
+    Both,
 }
 
 /// Where jobs that make proofs run.
@@ -105,6 +142,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let own =
         own.ok_or_else(|| anyhow!("--node-id {}: nodes.yaml has {}", args.node_id, names()))?;
+    if args.dry_run {
+        return start::rehearse(args, &network, own);
+    }
     match network.alphorn_scheme.as_str() {
         "bls" => {
             let parts = scheme::bls(args, &network, own)?;

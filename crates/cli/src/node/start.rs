@@ -1,11 +1,13 @@
 //! Puts a node together and runs it to its end.
 
-use super::Args;
 use super::files::{NetworkFile, NodeEntry};
+use super::settings::Settings;
+use super::{Args, Transports};
 use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
 use crate::replay::{Header, machines};
 use crate::report::write_whole;
+use crate::text;
 use alphorn_dashboard::{Source as TraceSource, router};
 use alphorn_net::{Address, Listen, NodeKey, RequestProtocol, Transport};
 use alphorn_node::api::Api;
@@ -23,10 +25,12 @@ use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
 use alphorn_scheme::{Env, Scheme};
 use alphorn_types::{Slot, Time, Validator};
+use alphorn_worker::memory::LOW_MEMORY_BYTES;
 use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 use anyhow::{Context, anyhow};
 use axum::Router;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -97,11 +101,7 @@ async fn live<S: Scheme>(
     let env = Env::new(parts.scheme, parts.registry, secret()?).with_signers(parts.signers);
     let wake = Arc::new(Notify::new());
     let waker = wake.clone();
-    let lanes = WorkerConfig {
-        child: parts.child,
-        faults: Some(FaultFiles::new(args.data_dir.join("faults"))),
-        ..WorkerConfig::for_this_machine()
-    };
+    let lanes = lanes(args, parts.child)?;
     let pool = Pool::start(env, lanes, move || waker.notify_one())?;
     if args.saturate {
         pool.saturate()?;
@@ -134,7 +134,48 @@ async fn live<S: Scheme>(
     watch_signals(args, control);
     let last = node.run(commands).await;
     let text = serde_json::to_string_pretty(last.as_ref())?;
-    write_whole(&args.data_dir.join("summary.json"), text.as_bytes())
+    write_whole(&args.data_dir.join("summary.json"), text.as_bytes())?;
+    args.common
+        .sink()
+        .write(&serde_json::to_value(last.as_ref())?)
+}
+
+/// Shows where each option comes from and what follows, and opens nothing that a node would write.
+pub(super) fn rehearse(args: &Args, network: &NetworkFile, own: &NodeEntry) -> Result<()> {
+    NodeKey::read(&args.node_key, false)?;
+    let plan = lanes(args, None)?.plan;
+    let words: Vec<OsString> = std::env::args_os().skip(2).collect();
+    let settings = Settings::find(&words, |name| std::env::var_os(name))?;
+    let sink = args.common.sink();
+    sink.say(&settings.table());
+    sink.say(&format!(
+        "{}: {} of {} validators of {}; {} fast lanes, {} prove lane of {} threads, {} for jobs",
+        own.name,
+        own.validators,
+        network.validator_count,
+        network.scheme(),
+        plan.fast_lanes,
+        plan.prove_lanes,
+        plan.prove_threads,
+        text::bytes(plan.memory_budget_bytes),
+    ));
+    sink.write(&settings.json())
+}
+
+/// The lanes that jobs run on.
+fn lanes(args: &Args, child: Option<ChildCommand>) -> Result<WorkerConfig> {
+    let mut lanes = WorkerConfig::for_cores(args.common.threads()?);
+    let plan = &mut lanes.plan;
+    plan.prove_threads = args.prove_threads.unwrap_or(plan.prove_threads);
+    plan.fast_lanes = args.fast_threads.unwrap_or(plan.fast_lanes);
+    if let Some(mib) = args.memory_budget {
+        plan.memory_budget_bytes = mib << 20;
+        lanes.low_memory = plan.memory_budget_bytes < LOW_MEMORY_BYTES;
+    }
+    lanes.low_memory |= args.low_memory;
+    lanes.child = child;
+    lanes.faults = Some(FaultFiles::new(args.data_dir.join("faults")));
+    Ok(lanes)
 }
 
 /// Begins the record of a node.
@@ -176,10 +217,16 @@ fn net_config(
         Some(port) => port,
         None => own.address.parse::<Address>()?.socket().port(),
     };
-    config.listen = vec![Listen {
+    let transports: &[Transport] = match args.transport {
+        Transports::Quic => &[Transport::Quic],
+        Transports::Tcp => &[Transport::Tcp],
+        Transports::Both => &[Transport::Quic, Transport::Tcp],
+    };
+    let listen = transports.iter().map(|transport| Listen {
         address: SocketAddr::new(args.listen, port),
-        transport: Transport::Quic,
-    }];
+        transport: *transport,
+    });
+    config.listen = listen.collect();
     let peers = nodes.iter().filter(|node| node.name != own.name);
     config.peers = peers
         .map(|node| Ok(node.address.parse::<Address>()?))
