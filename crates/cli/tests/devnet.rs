@@ -315,6 +315,45 @@ fn provers_are_killed_and_replaced_and_a_node_is_replayed() {
     }
 }
 
+/// Aggregates are proofs and collectors merge them, in processes of their own. How many come in time
+/// depends on the machine's other work.
+#[test]
+fn collectors_of_a_network_merge_proofs() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("devnet.json").display().to_string();
+    let output = alphorn(&[
+        "devnet",
+        "--nodes=2",
+        "--scheme=xmss",
+        "--layers=proof/proof",
+        "--validators=16",
+        "--preset=custom:6000:0,1000,2500,4500,6000",
+        "--warmup-slots=0",
+        "--slots=4",
+        "--allow-missed=1000000",
+        "--json",
+        &json,
+    ]);
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 5)), "{code:?} {}", stderr(&output));
+    let told: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(told["agreement"], true);
+    assert_eq!(told["config"]["network"]["ALPHORN_LAYERS"], "proof/proof");
+    let nodes = told["nodes"].as_array().unwrap();
+    let all = |of: &dyn Fn(&Value) -> u64| nodes.iter().map(of).sum::<u64>();
+    let merged = all(&|node| node["jobs"]["collect"]["run_ms"]["count"].as_u64().unwrap());
+    assert!(merged > 0, "{told}");
+    assert_eq!(
+        all(&|node| node["rejects"]["bad_evidence"].as_u64().unwrap_or(0)),
+        0
+    );
+    let credited = |node: &Value| {
+        let slots = node["credited"].as_object().unwrap().values();
+        slots.filter_map(Value::as_u64).sum()
+    };
+    assert!(all(&credited) > 0, "no vote came into a block: {told}");
+}
+
 #[test]
 fn what_is_no_record_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -68,6 +68,14 @@ fn what_no_node_can_run_is_refused_and_nothing_is_written() {
         ("--committees 513", "513"),
         ("--preset fast", "unknown slot timing"),
         ("--layers list/proof", "with bls list/list"),
+        (
+            "--scheme falcon --layers proof/proof",
+            "with falcon list/list or list/proof",
+        ),
+        (
+            "--scheme xmss --layers proof/proof --validators 2000",
+            "cells of 1000 validators, with proof/proof at most 768",
+        ),
         ("--ips 127.0.0.1", "--ips: 1 addresses, --nodes has 4"),
         (
             "--nodes 1 --ips 0.0.0.0",

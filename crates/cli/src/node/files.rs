@@ -5,10 +5,12 @@
 
 use super::scheme::Layers;
 use crate::error::Result;
+use crate::proof::{PresetName, proofs};
 use alphorn_net::Address;
 use alphorn_proto::horn::{Config, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
 use alphorn_types::{Bitfield, Layout, Time, Validator};
+use alphorn_xmss::Set;
 use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -31,7 +33,7 @@ pub(crate) struct NetworkFile {
     pub(crate) collectors_per_committee: u16,
     /// `bls`, `falcon` or `xmss`.
     pub(crate) alphorn_scheme: String,
-    /// What collections are: `list/list` or `list/proof`.
+    /// What aggregates and collections are: `list/list`, `list/proof` or `proof/proof`.
     #[serde(default)]
     pub(crate) alphorn_layers: Layers,
     /// A preset of slot times, or `custom:SLOT_MS:OFFSETS`.
@@ -81,10 +83,7 @@ impl NetworkFile {
     pub(crate) fn check(&self) -> Result<()> {
         self.timing()?;
         self.layout()?;
-        if self.alphorn_scheme == "bls" && self.alphorn_layers != Layers::ListList {
-            let layers = self.alphorn_layers.name();
-            return Err(anyhow!("config.yaml: ALPHORN_LAYERS {layers}, with bls list/list").into());
-        }
+        self.check_layers()?;
         if let Some(name) = &self.alphorn_keys {
             let scheme = &self.alphorn_scheme;
             if scheme != "bls" {
@@ -99,11 +98,34 @@ impl NetworkFile {
         Ok(())
     }
 
+    /// Refuses forms of aggregates and collections that the scheme does not have.
+    fn check_layers(&self) -> Result<()> {
+        let layers = self.alphorn_layers;
+        let known: &[Layers] = match self.alphorn_scheme.as_str() {
+            "bls" => &[Layers::ListList],
+            "falcon" => &[Layers::ListList, Layers::ListProof],
+            _ => &[Layers::ListList, Layers::ListProof, Layers::ProofProof],
+        };
+        if !known.contains(&layers) {
+            let known: Vec<&str> = known.iter().map(|layers| layers.name()).collect();
+            let (scheme, known) = (&self.alphorn_scheme, known.join(" or "));
+            let what = format!("config.yaml: ALPHORN_LAYERS {}", layers.name());
+            return Err(anyhow!("{what}, with {scheme} {known}").into());
+        }
+        let cell = self.layout()?.cell_len_max();
+        let max = proofs(Set::Compact, PresetName::Fast).mergeable_max();
+        if layers == Layers::ProofProof && cell as usize > max {
+            let what = format!("config.yaml: cells of {cell} validators");
+            return Err(anyhow!("{what}, with proof/proof at most {max}").into());
+        }
+        Ok(())
+    }
+
     /// The scheme as the network's identity names it.
     pub(crate) fn scheme(&self) -> String {
         match self.alphorn_layers {
             Layers::ListList => self.alphorn_scheme.clone(),
-            Layers::ListProof => format!("{} {}", self.alphorn_scheme, Layers::ListProof.name()),
+            layers => format!("{} {}", self.alphorn_scheme, layers.name()),
         }
     }
 

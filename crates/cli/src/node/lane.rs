@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Signature scheme
     #[arg(long, value_parser = ["falcon", "xmss"])]
     scheme: String,
-    /// What collections are
+    /// What aggregates and collections are
     #[arg(long, value_enum)]
     layers: Layers,
 }

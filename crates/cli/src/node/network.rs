@@ -17,7 +17,7 @@ pub(crate) struct NetworkOptions {
     /// Signature scheme
     #[arg(long, default_value = "bls", value_parser = ["bls", "falcon", "xmss"])]
     pub(crate) scheme: String,
-    /// What collections are; with list/proof they are made in processes of their own
+    /// What aggregates and collections are; proofs are made in processes of their own
     #[arg(long, value_enum, default_value_t = Layers::ListList)]
     pub(crate) layers: Layers,
     /// Length of the slot and its phases; lean, and slow with xmss, by default

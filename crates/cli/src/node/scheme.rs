@@ -34,6 +34,10 @@ pub(crate) enum Layers {
     #[value(name = "list/proof")]
     #[serde(rename = "list/proof")]
     ListProof,
+    /// Aggregates are proofs, which collectors merge; XMSS only
+    #[value(name = "proof/proof")]
+    #[serde(rename = "proof/proof")]
+    ProofProof,
 }
 
 impl Layers {
@@ -41,6 +45,7 @@ impl Layers {
         match self {
             Layers::ListList => "list/list",
             Layers::ListProof => "list/proof",
+            Layers::ProofProof => "proof/proof",
         }
     }
 }
@@ -48,15 +53,18 @@ impl Layers {
 pub(crate) fn falcon_scheme(layers: Layers, kernel: alphorn_labrador::Backend) -> Falcon {
     let collections = match layers {
         Layers::ListList => Collections::Lists,
-        Layers::ListProof => Collections::Proofs,
+        // A network of Falcon has no aggregates as proofs (`NetworkFile::check`).
+        Layers::ListProof | Layers::ProofProof => Collections::Proofs,
     };
     Falcon::new(collections, kernel)
 }
 
 pub(crate) fn xmss_scheme(layers: Layers, kernel: alphorn_stark::Backend) -> Xmss {
+    let proofs = || proofs(Set::Compact, PresetName::Fast);
     match layers {
         Layers::ListList => Xmss::new(Set::Compact, kernel),
-        Layers::ListProof => Xmss::with_proofs(proofs(Set::Compact, PresetName::Fast), kernel),
+        Layers::ListProof => Xmss::with_proofs(proofs(), kernel),
+        Layers::ProofProof => Xmss::with_proofs_of_cells(proofs(), kernel),
     }
 }
 
@@ -99,7 +107,7 @@ fn child(
     kernel: &str,
     keys: Vec<u8>,
 ) -> Result<Option<ChildCommand>> {
-    let proofs = network.alphorn_layers == Layers::ListProof;
+    let proofs = network.alphorn_layers != Layers::ListList;
     if !proofs || args.isolation == Isolation::Thread {
         return Ok(None);
     }
