@@ -1,24 +1,32 @@
 //! `alphorn doctor`: what this machine offers, and what it means for a duty.
 
+mod disk;
+
 use crate::calibration::{self, Kernel};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keycache;
 use crate::machine::Machine;
 use crate::options::Common;
 use crate::report::{Report, table};
 use crate::{machine, text};
+use alphorn_node::engine::RESERVE_AHEAD_NS;
+use disk::DiskLag;
 use serde::Serialize;
 use serde_json::{Map, json};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  alphorn doctor\n  alphorn doctor --json -\n  alphorn doctor --kernel bls=portable"
+    after_help = "Examples:\n  alphorn doctor\n  alphorn doctor --json -\n  alphorn doctor --kernel bls=portable\n  alphorn doctor --data-dir /var/lib/alphorn"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
+    /// Folder of a node: how long its disk takes to remember a mark, without which nothing is signed
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
 }
 
 /// How long a timer thread sleeps between two wake-ups.
@@ -39,6 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let kernels = calibration::all(&args.common)?;
     let machine = Machine::here(args.common.threads()?, calibration::chosen(&kernels));
     let lag = timer_lag();
+    let disk = args.data_dir.as_deref().map(DiskLag::measure).transpose()?;
     let cache = keycache::folder()?;
 
     let sink = args.common.sink();
@@ -54,9 +63,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 lag.p50_us, lag.p99_us, lag.max_us
             ),
         ],
+        vec!["open files at most".into(), open_files()],
         vec!["key cache".into(), cache.display().to_string()],
         vec!["commit".into(), machine::COMMIT.into()],
     ];
+    rows.extend(disk.iter().map(DiskLag::row));
     for kernel in &kernels {
         let mark = if kernel.chosen { ", chosen" } else { "" };
         rows.push(vec![
@@ -67,15 +78,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.say(&table(&["", "this machine"], &rows));
     sink.say(&format!("\n{}", verdict(&kernels)));
 
-    let fields =
-        json!({ "kernels": kernels, "timer_lag": lag, "key_cache": cache.display().to_string() });
+    let fields = json!({ "kernels": kernels, "timer_lag": lag, "disk_lag": disk, "key_cache": cache.display().to_string() });
     let fields = fields.as_object().cloned().unwrap_or_else(Map::new);
     sink.write(&report.object(
         &machine,
         "measured",
         &json!({ "kernels": machine.kernels }),
         fields,
-    )?)
+    )?)?;
+    match disk.and_then(|disk| disk.complaint(RESERVE_AHEAD_NS)) {
+        Some(complaint) => Err(Error::Check(complaint)),
+        None => Ok(()),
+    }
+}
+
+/// How many files and connections this process may have open.
+fn open_files() -> String {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or_else(|| "any number".into(), |limit| limit.to_string())
 }
 
 fn verdict(kernels: &[Kernel]) -> String {
