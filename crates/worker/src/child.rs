@@ -22,7 +22,7 @@ use std::io::{self, Read, Write};
 use twox_hash::XxHash3_64;
 
 pub use crew::ChildCommand;
-pub(crate) use crew::{Crew, Killer, Limits, Told};
+pub(crate) use crew::{AtWork, Crew, Limits, Told};
 pub use message::{Answer, Init, JobFrame, Message};
 pub use serve::{ServeError, serve, serve_child};
 

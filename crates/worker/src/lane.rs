@@ -1,18 +1,17 @@
 //! What a lane's thread does with an order: in this thread behind a panic guard, or in a child.
 
-use crate::child::{Answer, ChildCommand, Crew, JobFrame, Killer, Told};
+use super::sync::{Instant, nice_thread, thread_cpu_ns};
+use crate::child::{Answer, AtWork, ChildCommand, Crew, JobFrame, Told};
 use crate::config::{FaultFiles, WorkerConfig};
 use crate::desk::{Ended, Order, Report};
-use crate::os;
 use crate::perform::{Made, perform};
 use crate::plan::LaneKind;
 use alphorn_scheme::{Ctx, Task};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use sha2::{Digest, Sha256};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 /// Stack of a lane's threads, in bytes: reserved, not touched.
 pub(crate) const STACK_BYTES: usize = 64 << 20;
@@ -48,7 +47,7 @@ impl<T: Task> Bench<T> {
     pub(crate) fn new(
         config: &WorkerConfig,
         kind: LaneKind,
-        at_work: Arc<Mutex<Option<Killer>>>,
+        at_work: AtWork,
         stale_frames: Arc<AtomicU64>,
     ) -> Self {
         let plan = &config.plan;
@@ -56,7 +55,7 @@ impl<T: Task> Bench<T> {
             LaneKind::Fast => (1, config.fast_nice),
             LaneKind::Prove => (plan.prove_threads, config.prove_nice),
         };
-        os::nice_thread(nice);
+        nice_thread(nice);
         let budget = plan.memory_budget_bytes / u64::from(plan.prove_lanes.max(1));
         let stacks = (u64::from(threads) + 3).saturating_mul(STACK_BYTES as u64);
         let limits = crate::child::Limits {
@@ -91,7 +90,7 @@ impl<T: Task> Bench<T> {
         ThreadPoolBuilder::new()
             .num_threads(self.threads)
             .stack_size(STACK_BYTES)
-            .start_handler(move |_| os::nice_thread(nice))
+            .start_handler(move |_| nice_thread(nice))
             .build()
             .ok()
     }
@@ -224,9 +223,9 @@ impl<T: Task> Bench<T> {
     /// Processor time of the lane's threads so far.
     fn cpu_ns(&self) -> u64 {
         let pool = self.pool.as_ref();
-        let of_pool = pool.map(|pool| pool.broadcast(|_| os::thread_cpu_ns()));
+        let of_pool = pool.map(|pool| pool.broadcast(|_| thread_cpu_ns()));
         let of_pool: u64 = of_pool.into_iter().flatten().sum();
-        of_pool + os::thread_cpu_ns()
+        of_pool + thread_cpu_ns()
     }
 
     fn keep_fault(&self, order: &Order<T>) {

@@ -26,10 +26,17 @@ mod desk;
 mod faults;
 mod lane;
 pub mod memory;
+#[cfg(test)]
+mod model;
 mod os;
 mod perform;
 pub mod plan;
+mod sync;
 mod worker;
+// Not inside the module, which the model compiles a second time.
+#[cfg(test)]
+#[path = "worker/tests.rs"]
+mod worker_tests;
 
 // The toy task of the tests names this crate as a foreign one does.
 #[cfg(test)]

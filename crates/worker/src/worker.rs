@@ -1,21 +1,18 @@
 //! The threads around the desk: lanes that work, and a keeper that watches deadlines and lanes.
 
-#[cfg(test)]
-mod tests;
-
-use crate::child::Killer;
+use super::lane::{Bench, STACK_BYTES, name_of};
+use super::sync::{Builder, Condvar, Instant, JoinHandle, Mutex, MutexGuard, wall_ns};
+use crate::child::AtWork;
 use crate::config::WorkerConfig;
 use crate::cost::{CostModel, Prediction};
 use crate::desk::{At, Desk, Environment, Finished, Hung, Load, Status, SubmitError, Turn};
-use crate::lane::{Bench, STACK_BYTES, name_of};
 use crate::plan::{JobId, LaneKind, Refused, Request, Session};
 use alphorn_scheme::{Features, Group, SessionId, Task};
 use alphorn_types::{Bitfield, Slot, Time};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// The keeper looks at the lanes at least this often.
 const TICK_MAX: Duration = Duration::from_millis(250);
@@ -25,9 +22,6 @@ const TICK_MIN: Duration = Duration::from_millis(5);
 
 /// How long a killed child's lane may take to say so at the end.
 const LAST_WORD: Duration = Duration::from_millis(200);
-
-/// Where the keeper finds the child that works for a lane.
-type AtWork = Arc<Mutex<Option<Killer>>>;
 
 /// Runs tasks on lanes of their own, so that whoever drives a protocol never waits for them.
 ///
@@ -248,7 +242,7 @@ impl<T: Task> Worker<T> {
                 killed = true;
                 let at_work = hall.at_work.iter();
                 at_work
-                    .filter_map(|at| lock(at).clone())
+                    .filter_map(AtWork::killer)
                     .for_each(|killer| killer.kill());
                 continue;
             }
@@ -286,11 +280,7 @@ impl<T: Task> Shared<T> {
 
     /// The time, which never goes back.
     fn at(&self, hall: &mut Hall<T>) -> At {
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let wall_ns = wall.map_or(0, |since| since.as_nanos());
-        hall.last = hall
-            .last
-            .max(Time::from_nanos(u64::try_from(wall_ns).unwrap_or(u64::MAX)));
+        hall.last = hall.last.max(Time::from_nanos(wall_ns()));
         At {
             now: hall.last,
             mono_ns: u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX),
@@ -411,8 +401,7 @@ impl<T: Task> Shared<T> {
     /// Kills the child of a job that hangs or does not stop, or gives up the thread of one that
     /// hangs in this process.
     fn end_hung(self: Arc<Self>, hung: &Hung<T>) {
-        let at_work = self.lock().at_work[hung.lane].clone();
-        let killer = lock(&at_work).clone();
+        let killer = self.lock().at_work[hung.lane].killer();
         if let Some(killer) = killer {
             self.lock().desk.killed(hung);
             killer.kill();
@@ -420,7 +409,15 @@ impl<T: Task> Shared<T> {
             let name = name_of(&*hung.task);
             let mut hall = self.lock();
             let at = self.at(&mut hall);
+            if !hall.desk.still_runs(hung) {
+                return;
+            }
             let thread = hall.desk.abandon(at, hung, name);
+            // Nobody waits for it at the end; under the lock, so that an end finds either the job or
+            // no thread of it.
+            if let Some(given_up) = lock(&self.threads).get_mut(hung.lane) {
+                *given_up = None;
+            }
             self.release(hall);
             if let Some(thread) = thread {
                 // Without a thread to be had the lane stays empty; its jobs end at their `hard`.

@@ -48,6 +48,22 @@ impl Killer {
     }
 }
 
+/// Where the keeper finds the child that works for a lane. Locked only to copy or replace what it
+/// names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AtWork(Arc<Mutex<Option<Killer>>>);
+
+impl AtWork {
+    /// What ends the child that is at work, if one is.
+    pub(crate) fn killer(&self) -> Option<Killer> {
+        lock(&self.0).clone()
+    }
+
+    fn name(&self, killer: Option<Killer>) {
+        *lock(&self.0) = killer;
+    }
+}
+
 /// A child and the pipe to it.
 pub(super) struct Link {
     pub(super) generation: u32,
@@ -104,8 +120,7 @@ pub(crate) struct Limits {
 /// The children of one process lane.
 pub(crate) struct Crew {
     limits: Limits,
-    /// Where the keeper finds whom to kill: the child that works.
-    at_work: Arc<Mutex<Option<Killer>>>,
+    at_work: AtWork,
     generation: u32,
     active: Option<Link>,
     standby: Option<Link>,
@@ -115,11 +130,7 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    pub(crate) fn new(
-        limits: Limits,
-        at_work: Arc<Mutex<Option<Killer>>>,
-        stale_frames: Arc<AtomicU64>,
-    ) -> Self {
+    pub(crate) fn new(limits: Limits, at_work: AtWork, stale_frames: Arc<AtomicU64>) -> Self {
         let (tell, heard) = sync_channel(EVENTS_MAX);
         Self {
             limits,
@@ -155,7 +166,7 @@ impl Crew {
         let told = self.work(job, &Message::Job(frame), stop, beats, |crew| {
             crew.stand_by(command, env);
         });
-        *lock(&self.at_work) = None;
+        self.at_work.name(None);
         if self.limits.recycle || !matches!(told, Told::Answered { .. }) {
             self.active = None;
         }
@@ -168,7 +179,9 @@ impl Crew {
         if self.limits.standby && !fit {
             // Without one the lane starts a child when it needs it.
             self.standby = self.start(command, env).ok();
-            *lock(&self.at_work) = self.active.as_ref().and_then(|link| link.killer.clone());
+            let active = self.active.as_ref();
+            self.at_work
+                .name(active.and_then(|link| link.killer.clone()));
         }
     }
 
@@ -181,7 +194,7 @@ impl Crew {
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let killer = Killer(Arc::new(Mutex::new(child)));
         // A child that does not read its set-up can be killed, too.
-        *lock(&self.at_work) = Some(killer.clone());
+        self.at_work.name(Some(killer.clone()));
         let (Some(input), Some(output)) = (input, output) else {
             killer.end();
             return Err(io::Error::other("no pipes to the child"));
@@ -248,7 +261,7 @@ impl Crew {
             return Told::Died;
         };
         let generation = link.generation;
-        *lock(&self.at_work) = link.killer.clone();
+        self.at_work.name(link.killer.clone());
         if message
             .frame(generation, job)
             .write_to(&mut link.input)

@@ -21,7 +21,7 @@ fn limits() -> Limits {
 
 fn crew() -> (Crew, Arc<AtomicU64>) {
     let stale = Arc::<AtomicU64>::default();
-    (Crew::new(limits(), Arc::default(), stale.clone()), stale)
+    (Crew::new(limits(), AtWork::default(), stale.clone()), stale)
 }
 
 fn init() -> Message {

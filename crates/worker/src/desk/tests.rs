@@ -196,8 +196,8 @@ impl Schedule {
 
 /// W1 and R20: every order of submissions, runs, crashes, hangs, late threads, cancellations and the
 /// end yields exactly one end for each accepted job. All that threads share is the desk under one
-/// lock, so the orders of its calls are the orders of the threads; a model checker that replaces
-/// the lock's type would see no others.
+/// lock, so the orders of its calls are the orders of the threads; whether each thread that waits is
+/// woken is what `model.rs` asks.
 #[test]
 fn every_accepted_job_ends_exactly_once_in_every_order() {
     for seed in 0..1500 {

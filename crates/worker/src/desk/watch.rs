@@ -62,6 +62,12 @@ impl<T: Task> Desk<T> {
         }
     }
 
+    /// Whether the thread of a job that was found to hang has not reported since.
+    pub(crate) fn still_runs(&self, hung: &Hung<T>) -> bool {
+        let post = &self.posts[hung.lane];
+        post.thread == hung.thread && post.on.is_some()
+    }
+
     /// Gives up the thread of a lane whose job hangs in this process. The number of the thread that
     /// replaces it; none if it has reported after all, or if too many hang already.
     pub(crate) fn abandon(
@@ -70,7 +76,7 @@ impl<T: Task> Desk<T> {
         hung: &Hung<T>,
         name: Option<[u8; 32]>,
     ) -> Option<u64> {
-        if self.posts[hung.lane].thread != hung.thread || self.posts[hung.lane].on.is_none() {
+        if !self.still_runs(hung) {
             return None;
         }
         self.counts.hangs += 1;

@@ -1,16 +1,18 @@
 //! Real threads, real time.
 
-use super::*;
-use crate::config::FaultFiles;
 use crate::plan::{Class, Config};
 use crate::toy::{
     ABORT, BAD, DEAF, DEAF_BEATS, GOOD, HANG, OOM, PANIC, Toy, ToyEnv, WRONG, WRONG_BYTES,
     WRONG_EVERYWHERE, group, request,
 };
-use alphorn_scheme::Outcome;
+use crate::{FaultFiles, Finished, JobId, Request, Session, SubmitError, Worker, WorkerConfig};
+use alphorn_scheme::{Outcome, Task};
+use alphorn_types::{Bitfield, Slot, Time};
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, SystemTime};
 
 fn config() -> WorkerConfig {
     WorkerConfig {
@@ -182,6 +184,29 @@ fn a_lane_that_hangs_is_replaced() {
         receive(&worker, &woken).outcome,
         Outcome::Refused(_)
     ));
+}
+
+/// The end of the worker waits for no thread that hangs, replaced or not.
+#[test]
+fn a_worker_ends_beside_a_lane_that_hangs() {
+    let (worker, woken) = worker(WorkerConfig {
+        hang_after_ms: 150,
+        lanes_abandoned_max: 0,
+        ..config()
+    });
+    let long = Toy {
+        prior_ns: 400_000_000,
+        ..Toy::new(&[HANG])
+    };
+    for work in [Toy::new(&[HANG]), long] {
+        let hangs = request(Class::Verdict, 0, work, far(), far());
+        worker.submit(hangs).expect("there is room");
+    }
+    for _ in 0..2 {
+        assert_eq!(receive(&worker, &woken).outcome, Outcome::Crashed);
+    }
+    assert!(worker.status().degraded);
+    assert!(worker.shutdown(Duration::from_secs(5)));
 }
 
 #[test]

@@ -1,0 +1,174 @@
+//! `crate::sync` under the checker: its locks and threads, and a clock that stands still unless a
+//! scenario lets it go on.
+
+pub(super) use shuttle::sync::{Mutex, MutexGuard};
+pub(super) use shuttle::thread::JoinHandle;
+
+use std::cell::RefCell;
+use std::io;
+use std::ops::Add;
+use std::sync::{Arc, LockResult, PoisonError};
+use std::time::Duration;
+
+/// Wall time at which every run begins, in nanoseconds.
+const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
+
+/// The clock of a run, and who waits for which time.
+#[derive(Default)]
+struct Clock {
+    now_ns: u64,
+    /// Numbers the waits.
+    waits: u64,
+    timers: Vec<Timer>,
+}
+
+struct Timer {
+    until_ns: u64,
+    wait: u64,
+    bell: Arc<shuttle::sync::Condvar>,
+}
+
+thread_local! {
+    // The checker runs the threads of a run in turns on one thread of the system.
+    static CLOCK: RefCell<Clock> = RefCell::default();
+}
+
+/// Begins the time of a run.
+pub(super) fn begin() {
+    CLOCK.with(|clock| *clock.borrow_mut() = Clock::default());
+}
+
+/// The time in nanoseconds since the begin of the run.
+pub(super) fn now_ns() -> u64 {
+    CLOCK.with(|clock| clock.borrow().now_ns)
+}
+
+/// Lets so much time go by, in which nobody is woken.
+pub(super) fn pass(time: Duration) {
+    CLOCK.with(|clock| clock.borrow_mut().now_ns += time.as_nanos() as u64);
+}
+
+/// Goes to the earliest time that somebody waits for, and wakes whoever waits there.
+pub(super) fn advance() {
+    let bell = CLOCK.with(|clock| {
+        let mut clock = clock.borrow_mut();
+        let timers = clock.timers.iter().enumerate();
+        let (first, _) = timers.min_by_key(|(_, timer)| (timer.until_ns, timer.wait))?;
+        let timer = clock.timers.swap_remove(first);
+        clock.now_ns = clock.now_ns.max(timer.until_ns);
+        Some(timer.bell)
+    });
+    match bell {
+        Some(bell) => bell.notify_all(),
+        None => pass(Duration::from_millis(1)),
+    }
+}
+
+/// The checker's condition variable, whose waits end in time if the clock goes on.
+#[derive(Default)]
+pub(super) struct Condvar(Arc<shuttle::sync::Condvar>);
+
+impl Condvar {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(super) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    pub(super) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        self.0.wait(guard)
+    }
+
+    /// Nobody reads whether the time was up, so that is not told.
+    pub(super) fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        time: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, ())> {
+        let wait = CLOCK.with(|clock| {
+            let mut clock = clock.borrow_mut();
+            clock.waits += 1;
+            let timer = Timer {
+                until_ns: clock.now_ns.saturating_add(time.as_nanos() as u64),
+                wait: clock.waits,
+                bell: self.0.clone(),
+            };
+            clock.timers.push(timer);
+            clock.waits
+        });
+        // From the timer to the wait no other thread runs, so that none is woken too early.
+        let guard = self.0.wait(guard);
+        CLOCK.with(|clock| clock.borrow_mut().timers.retain(|timer| timer.wait != wait));
+        match guard {
+            Ok(guard) => Ok((guard, ())),
+            Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), ()))),
+        }
+    }
+}
+
+/// Starts threads of the checker; their stacks have the size that its configuration says.
+pub(super) struct Builder(shuttle::thread::Builder);
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Self(shuttle::thread::Builder::new())
+    }
+
+    pub(super) fn name(self, name: String) -> Self {
+        Self(self.0.name(name))
+    }
+
+    pub(super) fn stack_size(self, _: usize) -> Self {
+        self
+    }
+
+    pub(super) fn spawn<T: Send + 'static>(
+        self,
+        run: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        self.0.spawn(run)
+    }
+}
+
+/// A moment on the clock of the run.
+#[derive(Clone, Copy)]
+pub(super) struct Instant(u64);
+
+impl Instant {
+    pub(super) fn now() -> Self {
+        Self(now_ns())
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        Self::now().saturating_duration_since(*self)
+    }
+
+    pub(super) fn saturating_duration_since(&self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(time.as_nanos() as u64))
+    }
+}
+
+pub(super) fn wall_ns() -> u64 {
+    BEGIN_NS + now_ns()
+}
+
+/// All threads of a run are one thread of the system, whose priority is not theirs to change.
+pub(super) fn nice_thread(_: u8) {}
+
+pub(super) fn thread_cpu_ns() -> u64 {
+    0
+}
