@@ -28,13 +28,17 @@ const GENESIS_TIME_MAX: u64 = 9_999_999_999;
   alphorn devnet --genesis net
   alphorn keys new --count 8 --out keys --password-file password.txt
   alphorn genesis --out net --nodes 1 --keys keys/public-keys.json
+  alphorn keys new --scheme xmss --count 8 --slots 4096 --duties --out keys \
+      --password-file password.txt
+  alphorn genesis --scheme xmss --out net --nodes 1 --keys keys/public-keys.json
 
 Writes config.yaml, nodes.yaml, prometheus-targets.json and NODE/node.key into a new folder. A node
 takes the folder with --genesis; of the keys it needs its own alone. Without --ips all nodes are on
 loopback, at ports that count up. `alphorn devnet --genesis` starts them all on this machine.
 
 Validators have interop keys, which everybody can make. With --keys they are those of a file of public
-keys, in its order, and each node needs the keystores of the validators that nodes.yaml gives it.")]
+keys, in its order, and each node needs the keystores of the validators that nodes.yaml gives it. A
+validator of XMSS has two, one for votes and one for duties: `keys new --duties` makes both.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -58,7 +62,7 @@ pub(crate) struct Args {
     /// have interop keys without it
     #[arg(long, value_name = "FILE", conflicts_with = "validators")]
     keys: Option<PathBuf>,
-    /// Slots for which keys with one-time indices are made
+    /// Slots for which interop keys with one-time indices are made
     #[arg(long, value_name = "SLOTS", default_value_t = 256,
           value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     key_slots: u64,
@@ -129,14 +133,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(&machine, "measured", &config, fields)?)
 }
 
-/// The public keys of the validators, whose proofs of possession hold.
+/// The public keys of the validators, each of which is one; proofs of possession hold.
 fn public_keys(args: &Args, path: &Path) -> Result<PublicKeys> {
-    let scheme = &args.network.scheme;
-    if scheme != "bls" {
-        return Err(anyhow!("--keys: validators of {scheme} have interop keys").into());
+    let scheme = args.network.scheme.as_str();
+    let keys = PublicKeys::read(scheme, path)?;
+    match scheme {
+        "bls" => drop(keys.bls(args.common.bls_kernel()?, Exec::serial())?),
+        "falcon" => drop(keys.falcon(args.common.labrador_kernel()?)?),
+        _ => drop(keys.xmss(args.common.stark_kernel()?)?),
     }
-    let keys = PublicKeys::read(path)?;
-    keys.registry(args.common.bls_kernel()?, Exec::serial())?;
     Ok(keys)
 }
 

@@ -1,8 +1,9 @@
 //! A network of real processes, and what its command refuses.
 
+mod api;
+
+use api::get;
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -16,22 +17,6 @@ fn alphorn(args: &[&str]) -> Output {
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// What a node that runs answers to a path, without the head of the answer.
-fn get(home: &Path, path: &str) -> String {
-    let ready = std::fs::read_to_string(home.join("data/ready.json")).unwrap();
-    let ready: Value = serde_json::from_str(&ready).unwrap();
-    let mut stream = TcpStream::connect(ready["api"].as_str().unwrap()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.0 200"), "{path}: {head}");
-    body.to_owned()
 }
 
 /// Counts of a summary, and the same counted from the records of the page's trace.

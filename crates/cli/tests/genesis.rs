@@ -1,14 +1,16 @@
 //! Networks made by `alphorn genesis`: their files, a devnet and a node with keystores that run them,
 //! and what is refused.
 
+mod api;
 mod bench;
 mod ports;
 
+use api::get;
 use bench::Bench;
 use ports::two_ports;
 use serde_json::Value;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Slots of a second, so that a few of them fit into a test.
@@ -87,10 +89,6 @@ fn what_no_node_can_run_is_refused_and_nothing_is_written() {
         ),
         ("--nodes 0", "0 is not in 1..=4096"),
         ("--genesis-time 0", "0 is not in"),
-        (
-            "--scheme falcon --keys keys.json",
-            "--keys: validators of falcon",
-        ),
         ("--keys none.json", "none.json"),
     ] {
         bench
@@ -133,16 +131,28 @@ fn a_devnet_runs_the_network_of_a_folder() {
     assert!(nodes.iter().all(|node| node["local_validators"] == 8));
 }
 
-/// A network of four validators with keys of their own on one node, their keystores in `keys`.
-fn with_keystores(bench: &Bench, options: &str) {
+/// Options of `keys new` for validators of a scheme.
+fn new_keys(scheme: &str) -> String {
+    let own = match scheme {
+        "xmss" => " --slots 256 --duties",
+        _ => "",
+    };
+    format!("--scheme {scheme}{own} --password-file password --kdf pbkdf2 --kdf-cost 10")
+}
+
+/// A network of four validators with keys of their own, their keystores in `keys`.
+fn with_keystores(bench: &Bench, scheme: &str, options: &str) {
     bench
-        .run("keys new --out keys --count 4 --password-file password --kdf pbkdf2 --kdf-cost 10")
+        .run(&format!(
+            "keys new --out keys --count 4 {}",
+            new_keys(scheme)
+        ))
         .expect(0, "4 keys");
     bench
         .run(&format!(
-            "genesis --out net --keys keys/public-keys.json --committees 1 {options}"
+            "genesis --scheme {scheme} --out net --keys keys/public-keys.json --committees 1 {options}"
         ))
-        .expect(0, "4 validators of bls");
+        .expect(0, &format!("4 validators of {scheme}"));
 }
 
 /// The options of a node of the network.
@@ -154,53 +164,283 @@ fn node(name: &str, keys: &str) -> String {
     line.trim_end().to_owned()
 }
 
-#[test]
-fn a_node_signs_with_keystores() {
+/// A node that runs.
+struct Running<'a> {
+    bench: &'a Bench,
+    child: Child,
+}
+
+impl<'a> Running<'a> {
+    /// Starts a node with the keystores of a folder, and waits until it runs.
+    fn start(bench: &'a Bench, keys: &str) -> Self {
+        let keys = format!("--keystores {keys} --password-file password --exit-on-stdin-eof");
+        let _ = fs::remove_file(bench.path("data/ready.json"));
+        let child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
+            .args(node("node-0", &keys).split(' '))
+            .current_dir(bench.path("."))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut running = Running { bench, child };
+        running.wait("the node starts", || {
+            bench.path("data/ready.json").exists().then_some(())
+        });
+        running
+    }
+
+    /// Waits until something holds of the node.
+    fn wait<T>(&mut self, what: &str, holds: impl Fn() -> Option<T>) -> T {
+        let until = Instant::now() + Duration::from_secs(120);
+        loop {
+            if let Some(found) = holds() {
+                return found;
+            }
+            assert!(Instant::now() < until, "in vain: {what}");
+            assert!(self.child.try_wait().unwrap().is_none(), "it has ended");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Its first slot, once it has said anything of itself.
+    fn first_slot(&mut self) -> u64 {
+        let home = self.bench.path(".");
+        self.wait("a summary", || {
+            let summary: Value = serde_json::from_str(&get(&home, "/alphorn/v0/summary")).unwrap();
+            (summary["name"] == "node-0").then(|| summary["first_slot"].as_u64().unwrap())
+        })
+    }
+
+    /// Ends it as its parent's end does.
+    fn end(mut self) -> Value {
+        drop(self.child.stdin.take());
+        let output = self.child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        self.bench.json("data/summary.json")
+    }
+}
+
+/// A node whose keys come from keystores votes, and its votes come into blocks.
+fn signs_with_keystores(scheme: &str) {
     let bench = Bench::new();
-    with_keystores(
-        &bench,
-        &format!("--nodes 1 --delay 6 {SECONDS} --port {}", two_ports()),
-    );
+    let options = format!("--nodes 1 --delay 6 {SECONDS} --port {}", two_ports());
+    with_keystores(&bench, scheme, &options);
     let config = fs::read_to_string(bench.path("net/config.yaml")).unwrap();
     assert!(
         config.contains("ALPHORN_KEYS: public-keys.json"),
         "{config}"
     );
-    let line = node(
-        "node-0",
-        "--keystores keys --password-file password --exit-on-stdin-eof",
-    );
-    let mut child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
-        .args(line.split(' '))
-        .current_dir(bench.path("."))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
-    while !bench.path("data/ready.json").exists() {
-        assert!(Instant::now() < until, "the node does not start");
-        assert!(child.try_wait().unwrap().is_none(), "the node has ended");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    std::thread::sleep(Duration::from_secs(14));
-    drop(child.stdin.take());
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
-    let summary: Value = bench.json("data/summary.json");
+    // The network's files have public keys only.
+    assert!(!bench.path("net/keystore-0.json").exists());
+    let mut running = Running::start(&bench, "keys");
+    let here = bench.path(".");
+    running.wait("a vote comes into a block", || {
+        let summary: Value = serde_json::from_str(&get(&here, "/alphorn/v0/summary")).unwrap();
+        let credited = summary["credited"].as_object().unwrap();
+        let votes: u64 = credited.values().filter_map(Value::as_u64).sum();
+        (votes > 0).then_some(())
+    });
+    let summary = running.end();
     assert_eq!(summary["validators"], 4);
-    let credited = summary["credited"].as_object().unwrap();
-    let votes: u64 = credited.values().filter_map(Value::as_u64).sum();
-    assert!(votes > 0, "no vote came into a block: {summary}");
     assert!(bench.path("data/safety.redb").exists());
+}
+
+#[test]
+fn a_node_signs_with_keystores() {
+    signs_with_keystores("bls");
+}
+
+#[test]
+fn a_node_signs_with_keystores_of_falcon() {
+    signs_with_keystores("falcon");
+}
+
+#[test]
+fn a_node_signs_with_keystores_of_xmss() {
+    signs_with_keystores("xmss");
+}
+
+/// An index that is used twice gives the key away: its mark goes from the keystore into the node's
+/// folder, once, and nowhere else.
+#[test]
+fn an_xmss_key_moves_into_one_data_folder() {
+    let bench = Bench::new();
+    with_keystores(&bench, "xmss", "--nodes 1 --genesis-time 4000000000");
+    let refused = |named: &str| {
+        let line = node("node-0", "--keystores keys --password-file password");
+        bench.run(&line).expect(2, named);
+    };
+    let inspect = |name: &str, said: &str| {
+        let line = format!("keys inspect keys/{name}.json --scheme xmss");
+        bench.run(&line).expect(0, said);
+    };
+    // Of one key nobody knows where it has signed.
+    let mark = bench.path("keys/keystore-1-duty.mark");
+    let saved = fs::read(&mark).unwrap();
+    fs::remove_file(&mark).unwrap();
+    refused("keystore-1-duty.mark: there is no mark of the slots that are signed");
+    inspect("keystore-0", "slot next       0");
+    fs::write(&mark, saved).unwrap();
+    // One has signed as a file before, and holds the first slot of the node back.
+    let message = "ab".repeat(32);
+    bench
+        .run(&format!(
+            "sign --scheme xmss --key keys/keystore-2.json --password-file password \
+             --message 0x{message} --slot 40 --out vote.json"
+        ))
+        .expect(0, "vote.json");
+    let mut running = Running::start(&bench, "keys");
+    assert_eq!(running.first_slot(), 41);
+    running.end();
+    for name in ["keystore-0", "keystore-1-duty", "keystore-2"] {
+        inspect(name, "none: the key moved elsewhere");
+    }
+    bench
+        .run(&format!(
+            "sign --scheme xmss --key keys/keystore-0.json --password-file password \
+             --message 0x{message} --slot 60 --out vote-0.json"
+        ))
+        .expect(1, "the key moved elsewhere");
+    bench
+        .run(&format!(
+            "sign --scheme xmss --key keys/keystore-0-duty.json --password-file password \
+             --message 0x{message} --slot 60 --out vote-0.json"
+        ))
+        .expect(2, "a key for duties, not for votes");
+    // The same folder knows it, whatever lies beside the keystore; another one does not.
+    fs::remove_file(&mark).unwrap();
+    let mut running = Running::start(&bench, "keys");
+    assert_eq!(running.first_slot(), 41);
+    running.end();
+    fs::rename(bench.path("data"), bench.path("first")).unwrap();
+    refused("keystore-0.mark: the key moved elsewhere");
+    // A mark that comes back raises the first slot, and never lowers it.
+    fs::remove_dir_all(bench.path("data")).unwrap();
+    fs::rename(bench.path("first"), bench.path("data")).unwrap();
+    for (name, floor, first) in [("keystore-3", 7, 41), ("keystore-3-duty", 90, 90)] {
+        let import = format!(
+            "keys import --scheme xmss keys/{name}.json --out back/{name}.json \
+             --password-file password --kdf pbkdf2 --kdf-cost 10 --floor {floor}"
+        );
+        fs::create_dir(bench.path("back")).unwrap();
+        bench.run(&import).expect(0, &format!("back/{name}.json"));
+        for file in fs::read_dir(bench.path("back")).unwrap() {
+            let file = file.unwrap();
+            fs::rename(file.path(), bench.path("keys").join(file.file_name())).unwrap();
+        }
+        fs::remove_dir(bench.path("back")).unwrap();
+        let mut running = Running::start(&bench, "keys");
+        assert_eq!(running.first_slot(), first);
+        running.end();
+    }
+}
+
+#[test]
+fn keystores_of_falcon_and_xmss_that_are_not_the_nodes_are_refused() {
+    for (scheme, first, lacking) in [
+        ("falcon", "keystore-0", "that of validator 2 is not there"),
+        (
+            "xmss",
+            "keystore-0-duty",
+            "that of validator 0 is not there",
+        ),
+    ] {
+        let bench = Bench::new();
+        with_keystores(&bench, scheme, "--nodes 2 --genesis-time 4000000000");
+        fs::create_dir(bench.path("own")).unwrap();
+        let copy = |from: &str, to: &str| {
+            fs::copy(bench.path(from), bench.path(to)).unwrap();
+        };
+        let run = |keys: &str| bench.run(&node("node-0", keys));
+        let both = "--keystores own --password-file password";
+        run("").expect(2, "--keystores and --password-file");
+        copy(&format!("keys/{first}.json"), "own/a.json");
+        run(both).expect(2, lacking);
+        copy(&format!("keys/{first}.json"), "own/b.json");
+        run(both).expect(2, "b.json: the key of validator 0");
+        copy("keys/keystore-1.json", "own/b.json");
+        run(both).expect(2, "b.json: validator 1, which node-0 does not host");
+        bench
+            .run(&format!("keys new --out other {}", new_keys(scheme)))
+            .expect(0, "1 key in other");
+        copy("other/keystore-0.json", "own/b.json");
+        run(both).expect(2, "b.json: the network has no validator with the key 0x");
+        fs::remove_file(bench.path("own/b.json")).unwrap();
+        bench.write_secret("wrong", "battery staple\n");
+        run("--keystores own --password-file wrong").expect(2, "wrong password");
+        assert!(!bench.path("data").exists(), "nothing is begun");
+    }
+}
+
+/// Lists that no network can be made of.
+#[test]
+fn public_keys_of_another_kind_are_refused() {
+    let bench = Bench::new();
+    let new = "--password-file password --kdf pbkdf2 --kdf-cost 10 --count 2";
+    bench
+        .run(&format!(
+            "keys new --scheme xmss --slots 8 --out votes {new}"
+        ))
+        .expect(0, "2 keys");
+    bench
+        .run(&format!(
+            "keys new --scheme xmss --slots 8 --duties --out both {new}"
+        ))
+        .expect(0, "each with one for duties");
+    bench
+        .run(&format!("keys new --duties --out bls {new}"))
+        .expect(2, "--duties: bls signs duties with the key of votes");
+    let genesis = |scheme: &str, keys: &str| {
+        bench.run(&format!(
+            "genesis --nodes 1 --out net --scheme {scheme} --keys {keys}"
+        ))
+    };
+    let lists = "votes/public-keys.json";
+    genesis("xmss", lists).expect(2, "public-keys.json: no keys for duties");
+    genesis("falcon", lists).expect(2, "of scheme \"xmss-compact\"");
+    genesis("xmss", "both/keystore-0.json").expect(2, "no list of public keys");
+    let list = fs::read_to_string(bench.path("both/public-keys.json")).unwrap();
+    let parsed: Value = serde_json::from_str(&list).unwrap();
+    let key = |i: usize, name: &str| parsed["keys"][i][name].as_str().unwrap().to_owned();
+    let duty = key(1, "duty_key");
+    for (from, to, named) in [
+        (
+            duty.clone(),
+            key(0, "public_key"),
+            "the key for duties 1 repeats a key of entry 0",
+        ),
+        (
+            duty.clone(),
+            duty[..20].to_owned(),
+            "the key for duties 1 has 9 bytes: must have 32",
+        ),
+        (
+            duty.clone(),
+            format!("0x{}", "ff".repeat(32)),
+            "public-keys.json: key 1",
+        ),
+        (
+            duty,
+            String::from("0x"),
+            "1 keys for duties, must be 0 or 2",
+        ),
+    ] {
+        fs::write(
+            bench.path("both/public-keys.json"),
+            list.replace(&from, &to),
+        )
+        .unwrap();
+        genesis("xmss", "both/public-keys.json").expect(2, named);
+    }
+    assert!(!bench.path("net").exists());
 }
 
 #[test]
 fn keystores_that_are_not_the_nodes_are_refused() {
     let bench = Bench::new();
-    with_keystores(&bench, "--nodes 2 --genesis-time 4000000000");
+    with_keystores(&bench, "bls", "--nodes 2 --genesis-time 4000000000");
     let both = "--keystores own --password-file password";
     fs::create_dir(bench.path("own")).unwrap();
     let copy = |from: &str, to: &str| {

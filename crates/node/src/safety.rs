@@ -207,6 +207,50 @@ impl SafetyStore {
         Slot(self.first_slot)
     }
 
+    /// Whether it has marks of a validator's key, which signed with this file or was taken over by it.
+    ///
+    /// # Errors
+    /// [`SafetyError`] if a thread died while it held the marks.
+    pub fn knows(&self, validator: Validator) -> Result<bool, SafetyError> {
+        let inner = self.lock()?;
+        let roles = (validator.0, 0)..=(validator.0, u8::MAX);
+        Ok(inner.marks.range(roles).next().is_some())
+    }
+
+    /// Takes over keys that come with marks of their own: in no role does one sign below its floor,
+    /// and marks never go back. The first slot of the node is behind all of them. Durable when it
+    /// returns; after that the marks elsewhere can be spent.
+    ///
+    /// # Errors
+    /// [`SafetyError`]; the file has all marks or none of them then.
+    ///
+    /// # Panics
+    /// If a floor is that of a validator whose key is not here.
+    pub fn take_over(
+        &mut self,
+        floors: &BTreeMap<Validator, Slot>,
+        now_ms: u64,
+    ) -> Result<(), SafetyError> {
+        let mut inner = self.lock()?;
+        let mut marks = inner.marks.clone();
+        for (validator, floor) in floors {
+            let v = validator.0;
+            assert!(self.keys.contains_key(&v), "a floor of validator {v}");
+            for role in Role::ALL {
+                let mark = marks.entry((v, role as u8)).or_default();
+                mark.slot_next = mark.slot_next.max(floor.0);
+            }
+        }
+        self.disk.write(&self.keys, &inner.marks, &marks, now_ms)?;
+        inner.marks = marks;
+        let floor = floors.values().map(|floor| floor.0).max();
+        let first_slot = self.first_slot.max(floor.unwrap_or(0));
+        inner.reserved_next = inner.reserved_next.max(first_slot);
+        drop(inner);
+        self.first_slot = first_slot;
+        Ok(())
+    }
+
     /// Makes the marks of every local key and role durable behind `slot`, and keeps the rights for
     /// it. Slots that were passed over are burnt. Does nothing for a slot that is reserved already.
     ///

@@ -43,6 +43,14 @@ impl Purpose {
         }
     }
 
+    /// One-time indices that a slot has.
+    pub fn indices_per_slot(self) -> u64 {
+        match self {
+            Purpose::Vote => 1,
+            Purpose::Duty => DUTY_INDICES,
+        }
+    }
+
     /// The purpose with a number, none if there is no such purpose.
     pub fn from_u8(value: u8) -> Option<Purpose> {
         [Purpose::Vote, Purpose::Duty]
@@ -51,11 +59,16 @@ impl Purpose {
     }
 }
 
+/// Indices of a slot for duties: some are spare.
+const DUTY_INDICES: u64 = 8;
+
 /// The one-time index of a role in a slot; none above 2^32 − 1.
 pub fn one_time_index(role: Role, slot: u64) -> Option<u32> {
     let index = match role.duty() {
         None => slot,
-        Some(duty) => slot.checked_mul(8)?.checked_add(u64::from(duty))?,
+        Some(duty) => slot
+            .checked_mul(DUTY_INDICES)?
+            .checked_add(u64::from(duty))?,
     };
     u32::try_from(index).ok()
 }
@@ -226,6 +239,12 @@ impl SecretKey {
     /// The indices that it can sign with.
     pub fn active(&self) -> Range<u64> {
         self.source.active.clone()
+    }
+
+    /// The slots in which it can sign whatever its purpose asks for.
+    pub fn slots(&self) -> Range<u64> {
+        let (per, active) = (self.purpose.indices_per_slot(), &self.source.active);
+        active.start.div_ceil(per)..active.end / per
     }
 
     pub(crate) fn source(&self) -> &Source {

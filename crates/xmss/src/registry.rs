@@ -80,7 +80,8 @@ impl Signers {
         exec: Exec<'_>,
     ) -> Result<(Signers, Registry), KeyError> {
         let one_thread = Exec::new(exec.backend(), None);
-        let duties = slots.start.saturating_mul(8)..slots.end.saturating_mul(8);
+        let per = Purpose::Duty.indices_per_slot();
+        let duties = slots.start.saturating_mul(per)..slots.end.saturating_mul(per);
         let pairs = exec.map(validators as usize, |i| {
             if exec.stopped() {
                 return Err(KeyError::Stopped);

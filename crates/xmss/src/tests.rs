@@ -250,6 +250,11 @@ fn a_permit_names_role_and_slot() {
     );
     assert_eq!(one_time_index(Role::Block, 1 << 29), None);
     assert_eq!(one_time_index(Role::Vote, 1 << 32), None);
+    // A slot counts if all of its indices are active.
+    let duties = |active| SecretKey::interop(Set::Compact, Purpose::Duty, 0, active, exec());
+    assert_eq!(duties(16..32).unwrap().slots(), 2..4);
+    assert_eq!(duties(17..31).unwrap().slots(), 3..3);
+    assert_eq!(compact_key(3..5).slots(), 3..5);
 }
 
 #[test]

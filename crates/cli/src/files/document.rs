@@ -128,6 +128,10 @@ pub(super) struct PublicKeyEntry {
     /// Not there if keys of the scheme need none.
     #[serde(default, skip_serializing_if = "Hex::is_empty")]
     pub(super) proof_of_possession: Hex<true>,
+    /// The validator's key for duties, where its scheme has one beside that of votes: only a network
+    /// needs it.
+    #[serde(default, skip_serializing_if = "Hex::is_empty")]
+    pub(super) duty_key: Hex<true>,
 }
 
 /// One signature of one key.
@@ -453,6 +457,33 @@ fn check_public_keys<S: FileScheme>(keys: &[PublicKeyEntry]) -> anyhow::Result<(
         )?;
         if let Some(first) = firsts.insert(&entry.public_key, i) {
             bail!("public key {i} repeats public key {first}");
+        }
+    }
+    check_duty_keys::<S>(keys, firsts)
+}
+
+/// All validators of a list have a key for duties or none, and no key is there twice.
+fn check_duty_keys<'k, S: FileScheme>(
+    keys: &'k [PublicKeyEntry],
+    mut firsts: BTreeMap<&'k Hex<true>, usize>,
+) -> anyhow::Result<()> {
+    let with = keys.iter().filter(|entry| !entry.duty_key.is_empty());
+    let with = with.count();
+    ensure!(
+        with == 0 || S::DUTY_KEYS,
+        "a key for duties: {} signs them with the key of votes",
+        S::NAME
+    );
+    ensure!(
+        with == 0 || with == keys.len(),
+        "{with} keys for duties, must be 0 or {}",
+        keys.len()
+    );
+    for (i, entry) in keys.iter().enumerate().filter(|_| with > 0) {
+        let (key, bytes) = (&entry.duty_key, S::PUBLIC_KEY_BYTES);
+        check_length(&format!("the key for duties {i}"), &key.0, bytes)?;
+        if let Some(first) = firsts.insert(key, i) {
+            bail!("the key for duties {i} repeats a key of entry {first}");
         }
     }
     Ok(())

@@ -137,6 +137,16 @@ enum Plan {
 }
 
 impl<F: FlavourType> Falcon<F> {
+    /// The scheme on so many threads, for keys.
+    pub(super) fn with_threads(threads: usize, kernel: Backend) -> Result<Self> {
+        Ok(Falcon {
+            pool: pool(threads)?,
+            kernel,
+            profile: Profile::Core128,
+            flavour: PhantomData,
+        })
+    }
+
     /// Whether each signature holds, by all threads.
     fn verify_items(&self, items: &[Item<'_>]) -> Vec<bool> {
         let held = |chunk: &[Item<'_>]| -> Vec<bool> {

@@ -8,7 +8,7 @@
 //! | [`combine`] | what making an aggregate and merging have in common |
 //! | [`document`], [`keystore`] | the formats of the files |
 //! | [`keyfile`] | a secret key from any file that holds one |
-//! | [`validators`] | the public keys of a network, the keystores of a node |
+//! | [`validators`], [`marks`] | the public keys of a network, the keystores of a node; the marks that move into it |
 //! | [`secret`], [`input`], [`output`] | secrets in memory; reading with bounds; writing whole files |
 
 pub(crate) mod aggregate;
@@ -21,6 +21,7 @@ mod input;
 mod keyfile;
 pub(crate) mod keys;
 mod keystore;
+pub(crate) mod marks;
 pub(crate) mod merge;
 mod output;
 pub(crate) mod scheme;

@@ -205,6 +205,8 @@ pub(super) trait FileScheme: Sized {
     const PROOFS: Option<ProofLimits> = None;
     /// Whether proofs merge.
     const MERGES: bool = false;
+    /// Whether a validator has a second key, which signs its duties.
+    const DUTY_KEYS: bool = false;
     /// How keystores name the scheme, if they do.
     const DECLARED: Option<Declared> = None;
     /// What keystores hold.
@@ -230,6 +232,15 @@ pub(super) trait FileScheme: Sized {
         slots: Option<Range<u64>>,
         bars: &mut Bars,
     ) -> Result<(Secret, Self::SecretKey)>;
+
+    /// As [`FileScheme::generate`], the key for duties in these slots.
+    fn generate_duty(
+        &self,
+        _slots: Option<Range<u64>>,
+        _bars: &mut Bars,
+    ) -> Result<(Secret, Self::SecretKey)> {
+        Err(anyhow!("{} signs duties with the key of votes", Self::NAME).into())
+    }
 
     /// The key of an interop validator, which everyone can compute.
     fn interop(&self, index: u32, slots: Option<Range<u64>>) -> Result<(Secret, Self::SecretKey)>;

@@ -1,26 +1,34 @@
-//! Validators with BLS keys of their own: the public keys of a network, and the keystores of a node.
+//! Validators with keys of their own: the public keys of a network, and the keystores of a node.
 
 use super::bls::Bls;
-use super::document::{Document, Hex, PublicKeysFile, to_json};
+use super::document::{Document, Hex, PublicKeyEntry, PublicKeysFile, to_json};
+use super::falcon::{Falcon, FnDsa04};
 use super::input::{Permissions, check_count, json_files};
 use super::keyfile::Located;
-use super::scheme::FileScheme;
+use super::marks::{KeyMark, KeyMarks, open_mark};
+use super::scheme::{FileScheme, Refusal};
 use super::secret::{Password, fill_random};
+use super::xmss::{CompactSet, Xmss};
 use crate::error::Result;
 use crate::progress::Bars;
 use crate::report::write_whole;
-use alphorn_bls::{Backend, Exec, Registration, Registry, Rlc, RlcBits, SecretKey};
+use alphorn_bls::{Registration, Rlc, RlcBits};
 use alphorn_types::Validator;
+use alphorn_xmss::Purpose;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
+
+/// Threads that keystores are opened with: a tree that was lost is made again.
+const THREADS: usize = 1;
 
 /// Where the keys of a node lie.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct KeystoreOptions {
-    /// Folder with a keystore for each validator that the node hosts, for a network whose validators
-    /// have keys of their own (ALPHORN_KEYS)
+    /// Folder with a keystore for each validator that the node hosts, with XMSS two, for a network
+    /// whose validators have keys of their own (ALPHORN_KEYS)
     #[arg(long, value_name = "DIR", requires = "password_file")]
     pub(crate) keystores: Option<PathBuf>,
     /// File with the password of the keystores (- for standard input)
@@ -31,28 +39,46 @@ pub(crate) struct KeystoreOptions {
     insecure_key_permissions: bool,
 }
 
-/// A file of public keys, each with a proof of possession that is still to be verified.
+/// A file of public keys. Those of BLS have proofs of possession, which are still to be verified.
 pub(crate) struct PublicKeys {
     file: PublicKeysFile,
     path: PathBuf,
 }
 
 impl PublicKeys {
-    /// Reads a file as `alphorn keys new` writes it.
-    pub(crate) fn read(path: &Path) -> Result<Self> {
-        match Document::read::<Bls>(path)? {
-            Document::PublicKeys(file) => Ok(PublicKeys {
-                file,
-                path: path.to_owned(),
-            }),
-            other => {
-                let (path, kind) = (path.display(), other.kind());
-                Err(anyhow!("{path}: no list of public keys, but a file of kind {kind}").into())
-            }
+    /// Reads a file as `alphorn keys new` writes it, of a scheme that networks have.
+    pub(crate) fn read(scheme: &str, path: &Path) -> Result<Self> {
+        match scheme {
+            "bls" => Self::read_of::<Bls>(path),
+            "falcon" => Self::read_of::<Falcon<FnDsa04>>(path),
+            _ => Self::read_of::<Xmss<CompactSet>>(path),
         }
     }
 
-    /// How many.
+    fn read_of<S: FileScheme>(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let file = match Document::read::<S>(path)? {
+            Document::PublicKeys(file) => file,
+            other => {
+                let kind = other.kind();
+                return Err(
+                    anyhow!("{shown}: no list of public keys, but a file of kind {kind}").into(),
+                );
+            }
+        };
+        // All entries have one or none.
+        if S::DUTY_KEYS && file.keys.iter().any(|entry| entry.duty_key.0.is_empty()) {
+            let name = S::NAME;
+            return Err(anyhow!(
+                "{shown}: no keys for duties, a validator of {name} has one: `keys new --duties`"
+            )
+            .into());
+        }
+        let path = path.to_owned();
+        Ok(PublicKeys { file, path })
+    }
+
+    /// How many validators.
     pub(crate) fn len(&self) -> usize {
         self.file.keys.len()
     }
@@ -62,8 +88,12 @@ impl PublicKeys {
         write_whole(path, &to_json(&self.file)?)
     }
 
-    /// The registry of the keys, all of whose proofs hold.
-    pub(crate) fn registry(&self, kernel: Backend, exec: Exec<'_>) -> Result<Registry> {
+    /// The registry of keys of BLS, all of whose proofs hold.
+    pub(crate) fn bls(
+        &self,
+        kernel: alphorn_bls::Backend,
+        exec: alphorn_bls::Exec<'_>,
+    ) -> Result<alphorn_bls::Registry> {
         let named = || self.path.display().to_string();
         let keys = self.file.keys.iter();
         let registrations: Option<Vec<Registration>> = keys
@@ -80,21 +110,144 @@ impl PublicKeys {
         let mut secret = Zeroizing::new([0; 32]);
         fill_random(&mut *secret)?;
         let rlc = Rlc::new(*secret, RlcBits::Bits64);
-        let registry = Registry::new(&registrations, kernel, &rlc, exec);
+        let registry = alphorn_bls::Registry::new(&registrations, kernel, &rlc, exec);
         Ok(registry.with_context(named)?)
+    }
+
+    /// The registry of keys of Falcon.
+    pub(crate) fn falcon(
+        &self,
+        kernel: alphorn_labrador::Backend,
+    ) -> Result<alphorn_falcon::Registry> {
+        let scheme = Falcon::<FnDsa04>::with_threads(THREADS, kernel)?;
+        let keys = self.decode(&scheme, Purpose::Vote)?;
+        Ok(alphorn_falcon::Registry::new(keys))
+    }
+
+    /// The registry of keys of XMSS, two of each validator.
+    pub(crate) fn xmss(&self, kernel: alphorn_stark::Backend) -> Result<alphorn_xmss::Registry> {
+        let scheme = Xmss::<CompactSet>::with_threads(THREADS, kernel)?;
+        let votes = self.decode(&scheme, Purpose::Vote)?;
+        let duties = self.decode(&scheme, Purpose::Duty)?;
+        Ok(alphorn_xmss::Registry::new(votes, duties))
+    }
+
+    fn decode<S: FileScheme>(&self, scheme: &S, purpose: Purpose) -> Result<Vec<S::Key>> {
+        let encoded = |entry: &PublicKeyEntry| match purpose {
+            Purpose::Vote => entry.public_key.clone(),
+            Purpose::Duty => entry.duty_key.clone(),
+        };
+        let encoded: Vec<Hex<true>> = self.file.keys.iter().map(encoded).collect();
+        let encoded: Vec<&[u8]> = encoded.iter().map(|key| key.0.as_slice()).collect();
+        let path = self.path.display();
+        let keys = scheme
+            .decode_keys(&encoded)
+            .map_err(|refusal| match refusal {
+                Refusal::Malformed { index, reason } => anyhow!("{path}: key {index}: {reason}"),
+                Refusal::Possession { index } => {
+                    anyhow!("{path}: key {index}: the proof of possession does not hold")
+                }
+            });
+        Ok(keys?)
     }
 }
 
+/// Which key of a network: whose, and for what. Schemes with one key a validator have it for votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    validator: Validator,
+    purpose: Purpose,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "validator {}", self.validator.0)?;
+        match self.purpose {
+            Purpose::Vote => Ok(()),
+            Purpose::Duty => write!(f, " for duties"),
+        }
+    }
+}
+
+/// The validators whose secret keys a node has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hosted<'a> {
+    /// The node's name.
+    pub(crate) node: &'a str,
+    /// Ascending.
+    pub(crate) validators: &'a [Validator],
+}
+
+/// Secret keys with the file of each.
+type Unlocked<K> = BTreeMap<Place, (PathBuf, K)>;
+
 impl KeystoreOptions {
-    /// The secret keys of a node named `node` that hosts `hosted`: one keystore for each of them, and
-    /// none besides. A list of public keys may lie in the same folder.
-    pub(crate) fn unlock(
+    /// The secret keys of a node of a BLS network.
+    pub(crate) fn bls(
         &self,
         folder: &Path,
-        registry: &Registry,
-        node: &str,
-        hosted: &[Validator],
-    ) -> Result<BTreeMap<Validator, SecretKey>> {
+        public: &PublicKeys,
+        hosted: Hosted<'_>,
+    ) -> Result<BTreeMap<Validator, alphorn_bls::SecretKey>> {
+        let scheme = Bls::with_threads(THREADS)?;
+        let keys = self.unlock(&scheme, folder, public, hosted)?.into_iter();
+        Ok(keys
+            .map(|(place, (_, key))| (place.validator, key))
+            .collect())
+    }
+
+    /// The secret keys of a node of a Falcon network.
+    pub(crate) fn falcon(
+        &self,
+        folder: &Path,
+        public: &PublicKeys,
+        hosted: Hosted<'_>,
+        kernel: alphorn_labrador::Backend,
+    ) -> Result<alphorn_falcon::Signers> {
+        let scheme = Falcon::<FnDsa04>::with_threads(THREADS, kernel)?;
+        let mut signers = alphorn_falcon::Signers::new();
+        for (place, (_, key)) in self.unlock(&scheme, folder, public, hosted)? {
+            signers.insert(place.validator, key);
+        }
+        Ok(signers)
+    }
+
+    /// The secret keys of a node of an XMSS network, and the marks that lie beside them.
+    pub(crate) fn xmss(
+        &self,
+        folder: &Path,
+        public: &PublicKeys,
+        hosted: Hosted<'_>,
+        kernel: alphorn_stark::Backend,
+    ) -> Result<(alphorn_xmss::Signers, KeyMarks)> {
+        let scheme = Xmss::<CompactSet>::with_threads(THREADS, kernel)?;
+        let (mut signers, mut marks) = (alphorn_xmss::Signers::new(), Vec::new());
+        for (place, (path, key)) in self.unlock(&scheme, folder, public, hosted)? {
+            if key.purpose() != place.purpose {
+                let (file, found) = (path.display(), key.purpose());
+                return Err(anyhow!("{file}: a key of purpose {found:?}, that of {place}").into());
+            }
+            let (path, store) = open_mark(&key, &path)?;
+            marks.push(KeyMark {
+                validator: place.validator,
+                path,
+                slots: key.slots(),
+                store,
+            });
+            signers.insert(place.validator, key);
+        }
+        Ok((signers, KeyMarks::new(marks)))
+    }
+
+    /// The secret keys of a node: one keystore for each key of the validators that it hosts, and none
+    /// besides. A list of public keys may lie in the same folder.
+    fn unlock<S: FileScheme>(
+        &self,
+        scheme: &S,
+        folder: &Path,
+        public: &PublicKeys,
+        hosted: Hosted<'_>,
+    ) -> Result<Unlocked<S::SecretKey>> {
         let permissions = match self.insecure_key_permissions {
             true => Permissions::Any,
             false => Permissions::Private,
@@ -103,62 +256,75 @@ impl KeystoreOptions {
             Some(file) => Some(Password::read(file, permissions)?),
             None => None,
         };
-        let scheme = Bls::with_threads(1)?;
-        let of_key: BTreeMap<[u8; Bls::PUBLIC_KEY_BYTES], Validator> = registry
-            .keys()
-            .iter()
-            .zip(0..)
-            .map(|(key, v)| (key.to_bytes(), Validator(v)))
-            .collect();
+        let places = places(public);
         let files = json_files(folder)?;
         let mut bars = Bars::new();
-        let mut found: BTreeMap<Validator, (PathBuf, SecretKey)> = BTreeMap::new();
+        let mut found = Unlocked::<S::SecretKey>::new();
         for (i, path) in files.iter().enumerate() {
             bars.show("keystores", i as u64, files.len() as u64);
-            if let Document::PublicKeys(_) = Document::read::<Bls>(path)? {
+            if let Document::PublicKeys(_) = Document::read::<S>(path)? {
                 continue;
             }
-            let located = Located::read::<Bls>(path)?;
-            let pair = located.unlock(&scheme, password.as_ref(), permissions, &mut bars)?;
+            let located = Located::read::<S>(path)?;
+            let pair = located.unlock(scheme, password.as_ref(), permissions, &mut bars)?;
             let (key, file) = (Hex::<true>(pair.public.public_key), path.display());
-            let validator = <[u8; Bls::PUBLIC_KEY_BYTES]>::try_from(key.0.as_slice());
-            let validator = validator.ok().and_then(|key| of_key.get(&key).copied());
-            let validator = validator.ok_or_else(|| {
+            let place = places.get(key.0.as_slice()).copied().ok_or_else(|| {
                 anyhow!("{file}: the network has no validator with the key {key}")
             })?;
-            if hosted.binary_search(&validator).is_err() {
-                let v = validator.0;
-                return Err(anyhow!("{file}: validator {v}, which {node} does not host").into());
+            if hosted.validators.binary_search(&place.validator).is_err() {
+                let node = hosted.node;
+                return Err(anyhow!("{file}: {place}, which {node} does not host").into());
             }
-            if let Some((first, _)) = found.insert(validator, (path.clone(), pair.key)) {
-                let (v, first) = (validator.0, first.display());
-                return Err(anyhow!("{file}: the key of validator {v}, as {first}").into());
+            if let Some((first, _)) = found.insert(place, (path.clone(), pair.key)) {
+                let first = first.display();
+                return Err(anyhow!("{file}: the key of {place}, as {first}").into());
             }
         }
         bars.clear();
-        check_all(folder, node, hosted, &found)?;
-        let keys = found.into_iter();
-        Ok(keys.map(|(validator, (_, key))| (validator, key)).collect())
+        check_all::<S>(folder, hosted, &found)?;
+        Ok(found)
     }
 }
 
+/// Whose each public key is.
+fn places(public: &PublicKeys) -> BTreeMap<&[u8], Place> {
+    let mut places = BTreeMap::new();
+    for (entry, v) in public.file.keys.iter().zip(0..) {
+        let keys = [
+            (Purpose::Vote, &entry.public_key),
+            (Purpose::Duty, &entry.duty_key),
+        ];
+        for (purpose, key) in keys.into_iter().filter(|(_, key)| !key.0.is_empty()) {
+            let validator = Validator(v);
+            places.insert(key.0.as_slice(), Place { validator, purpose });
+        }
+    }
+    places
+}
+
 /// Refuses a folder that lacks keystores.
-fn check_all<T>(
+fn check_all<S: FileScheme>(
     folder: &Path,
-    node: &str,
-    hosted: &[Validator],
-    found: &BTreeMap<Validator, T>,
+    hosted: Hosted<'_>,
+    found: &Unlocked<S::SecretKey>,
 ) -> anyhow::Result<()> {
-    check_count("hosted validators", hosted.len())?;
-    let mut lacking = hosted.iter().filter(|v| !found.contains_key(v));
-    match lacking.next() {
+    let Hosted { node, validators } = hosted;
+    check_count("hosted validators", validators.len())?;
+    let purposes: &[Purpose] = match S::DUTY_KEYS {
+        true => &[Purpose::Vote, Purpose::Duty],
+        false => &[Purpose::Vote],
+    };
+    let wanted = validators.iter().flat_map(|&validator| {
+        let place = move |&purpose| Place { validator, purpose };
+        purposes.iter().map(place)
+    });
+    match { wanted }.find(|place| !found.contains_key(place)) {
         None => Ok(()),
         Some(first) => Err(anyhow!(
-            "{}: {} keystores, {node} hosts {} validators; that of validator {} is not there",
+            "{}: {} keystores, {node} hosts {} validators; that of {first} is not there",
             folder.display(),
             found.len(),
-            hosted.len(),
-            first.0
+            validators.len(),
         )),
     }
 }

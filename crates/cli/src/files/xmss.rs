@@ -7,6 +7,7 @@ use super::FileOptions;
 use super::document::in_slots;
 use super::input::Opened;
 use super::keystore::About;
+use super::marks::{beside, no_mark, open_mark};
 use super::output::{Access, Staged};
 use super::scheme::{
     Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToMerge, ToProve, ToSign,
@@ -19,18 +20,18 @@ use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
 use alphorn_scheme::{Refused, Role, list};
 use alphorn_stark::Backend;
-use alphorn_types::{Slot, Validator};
+use alphorn_types::Slot;
 use alphorn_xmss::{
     COMMITTEE_MAX, EVIDENCE_BYTES_MAX, Exec, FILE_INDICES_MAX, FileWatermark, Item, Marks, Params,
-    PublicKey, Purpose, SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX,
-    WatermarkError, verify, verify_batch,
+    PublicKey, Purpose, SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX, verify,
+    verify_batch,
 };
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 
 /// A parameter set as a type: sizes of files are constants of a scheme.
@@ -72,14 +73,6 @@ pub(super) struct Xmss<P> {
 /// Bytes of a mark file at most; it has some 300.
 const MARK_BYTES_MAX: usize = 4096;
 
-/// A file tool holds one key a store.
-const OWNER: Validator = Validator(0);
-
-/// The file beside a key.
-fn beside(path: &Path, extension: &str) -> PathBuf {
-    path.with_extension(extension)
-}
-
 impl<P: SetType> Xmss<P> {
     const PARAMS: &'static Params = P::SET.params();
 
@@ -87,30 +80,46 @@ impl<P: SetType> Xmss<P> {
         Exec::new(self.kernel, Some(&self.pool))
     }
 
+    /// The scheme on so many threads.
+    pub(super) fn with_threads(threads: usize, kernel: Backend) -> Result<Self> {
+        Ok(Xmss {
+            pool: pool(threads)?,
+            kernel,
+            preset: PresetName::Fast,
+            set: PhantomData,
+        })
+    }
+
+    /// A new key from the operating system's random generator, active in some indices.
+    fn new_key(
+        &self,
+        purpose: Purpose,
+        indices: Range<u64>,
+        bars: &mut Bars,
+    ) -> Result<(Secret, SecretKey)> {
+        let random = Secret::random(32)?;
+        let seed = random.bytes().try_into().context("a seed of 32 bytes")?;
+        let total = indices.end - indices.start;
+        let key = Self::shown(bars, total, |progress| {
+            SecretKey::generate(P::SET, purpose, seed, indices, self.exec(), progress)
+        })?;
+        Ok((secret_of(&key), key))
+    }
+
     /// Runs what makes a tree with its progress shown.
     fn shown<T>(bars: &mut Bars, total: u64, make: impl FnOnce(&(dyn Fn(u64) + Sync)) -> T) -> T {
         let bars = Mutex::new(bars);
         make(&|done| {
             if let Ok(mut bars) = bars.lock() {
-                bars.show("slots of the key", done, total);
+                bars.show("indices of the key", done, total);
             }
         })
     }
 
     /// The mark of a key, for this process alone.
     fn store(key: &SecretKey, path: &Path) -> Result<FileWatermark> {
-        let mark = beside(path, "mark");
-        let opened = FileWatermark::open(&mark, OWNER, key.public_key());
-        Ok(opened.map_err(|error| match error {
-            WatermarkError::Io { path, error } if error.kind() == std::io::ErrorKind::NotFound => {
-                anyhow!(
-                    "{}: there is no mark of the slots that are signed; if the key signs nowhere \
-                     else, `keys import --floor SLOT` makes one above every signed slot",
-                    path.display()
-                )
-            }
-            error => error.into(),
-        })?)
+        let (mark, store) = open_mark(key, path)?;
+        Ok(store.ok_or_else(|| no_mark(&mark))?)
     }
 
     /// The signatures that a claim needs, or why it does not hold.
@@ -203,6 +212,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
     });
 
     const MERGES: bool = true;
+    const DUTY_KEYS: bool = true;
 
     type Key = PublicKey;
     type SecretKey = SecretKey;
@@ -222,13 +232,22 @@ impl<P: SetType> FileScheme for Xmss<P> {
 
     fn generate(&self, slots: Option<Range<u64>>, bars: &mut Bars) -> Result<(Secret, SecretKey)> {
         let slots = slots.context("a key has slots")?;
-        let random = Secret::random(32)?;
-        let seed = random.bytes().try_into().context("a seed of 32 bytes")?;
-        let total = slots.end - slots.start;
-        let key = Self::shown(bars, total, |progress| {
-            SecretKey::generate(P::SET, Purpose::Vote, seed, slots, self.exec(), progress)
-        })?;
-        Ok((secret_of(&key), key))
+        self.new_key(Purpose::Vote, slots, bars)
+    }
+
+    fn generate_duty(
+        &self,
+        slots: Option<Range<u64>>,
+        bars: &mut Bars,
+    ) -> Result<(Secret, SecretKey)> {
+        let slots = slots.context("a key has slots")?;
+        let (per, max) = (Purpose::Duty.indices_per_slot(), FILE_INDICES_MAX);
+        let indices = slots.start * per..slots.end * per;
+        let (count, max) = (slots.end - slots.start, max / per);
+        if count > max {
+            return Err(anyhow!("--duties: --slots {count}: allowed are 1 to {max}").into());
+        }
+        self.new_key(Purpose::Duty, indices, bars)
     }
 
     fn interop(&self, index: u32, slots: Option<Range<u64>>) -> Result<(Secret, SecretKey)> {
@@ -249,8 +268,11 @@ impl<P: SetType> FileScheme for Xmss<P> {
             });
             key.context("not a secret key of XMSS")?
         };
-        check_kind::<P>(&key)?;
-        Ok(key)
+        let set = key.public_key().set();
+        match set == P::SET {
+            true => Ok(key),
+            false => Err(anyhow!("a key of the set {set}, --set is {}", P::SET).into()),
+        }
     }
 
     fn public_half(&self, key: &SecretKey) -> PublicHalf {
@@ -262,7 +284,15 @@ impl<P: SetType> FileScheme for Xmss<P> {
 
     fn about(key: &SecretKey) -> About {
         About {
-            description: Some(format!("{}, {}", P::NAME, in_slots(&key.active()))),
+            description: Some(format!(
+                "{}{}, {}",
+                P::NAME,
+                match key.purpose() {
+                    Purpose::Vote => "",
+                    Purpose::Duty => " for duties",
+                },
+                in_slots(&key.slots())
+            )),
             ..About::default()
         }
     }
@@ -279,7 +309,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
             .and_then(|opened| Marks::from_bytes(&opened.bytes).ok());
         // The mark of the same key is never put back, also not by --force.
         if !known.is_some_and(|marks| marks.belong_to(key.public_key())) {
-            let floor = floor.unwrap_or(key.active().start);
+            let floor = floor.unwrap_or(key.slots().start);
             let marks = Marks::new(key.public_key(), Slot(floor));
             staged.add(&mark, Access::Private, &marks.to_bytes())?;
         }
@@ -303,7 +333,14 @@ impl<P: SetType> FileScheme for Xmss<P> {
         let marks = Opened::read(&mark, MARK_BYTES_MAX)
             .ok()
             .and_then(|opened| Marks::from_bytes(&opened.bytes).ok());
-        let next = match marks.map(|marks| marks.slot_next(Role::Vote).0) {
+        // A key signs in roles of one purpose; in the others it stands at its floor.
+        let next = |marks: Marks| {
+            Role::ALL
+                .map(|role| marks.slot_next(role).0)
+                .into_iter()
+                .max()
+        };
+        let next = match marks.and_then(next) {
             None => json!("none: no mark is there, it cannot sign"),
             Some(u64::MAX) => json!("none: the key moved elsewhere"),
             Some(slot) => json!(slot),
@@ -314,6 +351,9 @@ impl<P: SetType> FileScheme for Xmss<P> {
     fn sign(&self, key: &SecretKey, what: &ToSign<'_>) -> Result<Vec<u8>> {
         let slot = what.slot.context("a signature has a slot")?;
         let path = what.path.display();
+        if key.purpose() != Purpose::Vote {
+            return Err(anyhow!("{path}: a key for duties, not for votes").into());
+        }
         let message = what.message.try_into().context("a message of 32 bytes")?;
         let active = key.active();
         if !active.contains(&slot) {
@@ -422,16 +462,6 @@ impl<P: SetType> FileScheme for Xmss<P> {
 
 fn secret_of(key: &SecretKey) -> Secret {
     Secret::new(std::mem::take(&mut *key.to_secret_file()))
-}
-
-fn check_kind<P: SetType>(key: &SecretKey) -> anyhow::Result<()> {
-    let set = key.public_key().set();
-    ensure!(set == P::SET, "a key of the set {set}, --set is {}", P::SET);
-    ensure!(
-        key.purpose() == Purpose::Vote,
-        "a key for duties, not for votes"
-    );
-    Ok(())
 }
 
 /// Why a slot is not signed.

@@ -38,7 +38,7 @@ pub(crate) struct NetworkFile {
     pub(crate) alphorn_layers: Layers,
     /// A preset of slot times, or `custom:SLOT_MS:OFFSETS`.
     pub(crate) alphorn_preset: String,
-    /// Slots for which keys with one-time indices are made.
+    /// Slots for which interop keys with one-time indices are made.
     pub(crate) alphorn_key_slots: u64,
     /// The file beside this one with the public keys of the validators; none if they have interop
     /// keys.
@@ -84,16 +84,11 @@ impl NetworkFile {
         self.timing()?;
         self.layout()?;
         self.check_layers()?;
-        if let Some(name) = &self.alphorn_keys {
-            let scheme = &self.alphorn_scheme;
-            if scheme != "bls" {
-                let what = "config.yaml: ALPHORN_KEYS";
-                return Err(anyhow!("{what}: validators of {scheme} have interop keys").into());
-            }
-            if Path::new(name).file_name() != Some(name.as_ref()) {
-                let what = "config.yaml: ALPHORN_KEYS";
-                return Err(anyhow!("{what} {name}, must be a file beside config.yaml").into());
-            }
+        if let Some(name) = &self.alphorn_keys
+            && Path::new(name).file_name() != Some(name.as_ref())
+        {
+            let what = "config.yaml: ALPHORN_KEYS";
+            return Err(anyhow!("{what} {name}, must be a file beside config.yaml").into());
         }
         Ok(())
     }

@@ -24,9 +24,10 @@ use std::time::{Duration, Instant};
   alphorn node --genesis net --node-id node-0 --data-dir net/node-0/data --node-key net/node-0/node.key
 
 The folder of --genesis has config.yaml (what all nodes agree on) and nodes.yaml (who they are).
-Its validators have interop keys, which everybody can make and which protect nothing; or, with BLS,
-keys of their own: ALPHORN_KEYS of config.yaml names the file of their public keys, --keystores the
-folder with the secret ones of the validators that this node hosts.
+Its validators have interop keys, which everybody can make and which protect nothing; or keys of their
+own: ALPHORN_KEYS of config.yaml names the file of their public keys, --keystores the folder with the
+secret ones of the validators that this node hosts. An XMSS key moves with its first start: its mark
+beside the keystore is spent, and from then on it signs with this --data-dir alone.
 Each option can come from elsewhere: --api-port from ALPHORN_API_PORT in the environment, or from
 `api-port: 5052` in the YAML file of --config; the command line comes first, then the environment,
 then the file. --dry-run shows what comes from where.
@@ -151,11 +152,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             start::run(args, &network, &nodes, own, parts)
         }
         "falcon" => {
-            let parts = scheme::falcon(args, &network)?;
+            let parts = scheme::falcon(args, &network, own)?;
             start::run(args, &network, &nodes, own, parts)
         }
         "xmss" => {
-            let parts = scheme::xmss(args, &network)?;
+            let parts = scheme::xmss(args, &network, own)?;
             start::run(args, &network, &nodes, own, parts)
         }
         other => Err(scheme::unknown(other)),

@@ -6,7 +6,8 @@ use super::start::Parts;
 use super::{Args, Isolation};
 use crate::calibration;
 use crate::error::{Error, Result};
-use crate::files::validators::PublicKeys;
+use crate::files::marks::KeyMarks;
+use crate::files::validators::{Hosted, KeystoreOptions, PublicKeys};
 use crate::options::Common;
 use crate::proof::{PresetName, proofs};
 use alphorn_bls::{Bls, Costs, Exec, Registry, Signers};
@@ -20,6 +21,7 @@ use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What aggregates and collections are.
@@ -119,14 +121,61 @@ fn child(
     }))
 }
 
-pub(super) fn bls(args: &Args, network: &NetworkFile, own: &NodeEntry) -> Result<Parts<Bls>> {
+/// The public keys of a network whose validators have keys of their own, and where those of this node
+/// lie.
+struct Own<'a> {
+    public: PublicKeys,
+    options: &'a KeystoreOptions,
+    folder: &'a Path,
+    node: &'a str,
+    validators: Vec<Validator>,
+}
+
+impl Own<'_> {
+    fn hosted(&self) -> Hosted<'_> {
+        Hosted {
+            node: self.node,
+            validators: &self.validators,
+        }
+    }
+}
+
+/// None if validators have interop keys.
+fn own<'a>(args: &'a Args, network: &NetworkFile, node: &'a NodeEntry) -> Result<Option<Own<'a>>> {
+    let Some(name) = &network.alphorn_keys else {
+        return Ok(None);
+    };
+    let public = PublicKeys::read(&network.alphorn_scheme, &args.genesis.join(name))?;
+    let (found, count) = (public.len(), network.validator_count);
+    if found != count as usize {
+        let what = "config.yaml: VALIDATOR_COUNT";
+        return Err(anyhow!("{what} {count}, {name} has {found} public keys").into());
+    }
+    let Some(folder) = &args.keys.keystores else {
+        let what = "config.yaml: ALPHORN_KEYS: validators have keys of their own";
+        return Err(anyhow!("{what}: --keystores and --password-file").into());
+    };
+    Ok(Some(Own {
+        public,
+        options: &args.keys,
+        folder,
+        node: &node.name,
+        validators: node.hosted().collect(),
+    }))
+}
+
+pub(super) fn bls(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts<Bls>> {
     let kernel = args.common.bls_kernel()?;
-    let (registry, signers) = match &network.alphorn_keys {
-        None => bls_interop(network.validator_count, kernel, own)?,
-        Some(name) => bls_keys(args, network, name, kernel, own)?,
+    let (registry, signers) = match own(args, network, node)? {
+        None => bls_interop(network.validator_count, kernel, node)?,
+        Some(own) => {
+            let registry = own.public.bls(kernel, Exec::serial())?;
+            let keys = own.options.bls(own.folder, &own.public, own.hosted())?;
+            (registry, Signers::real(keys))
+        }
     };
     let keys = registry.keys();
-    let ids = own
+    let ids = node
         .hosted()
         .map(|v| (v, id(&keys[v.0 as usize].to_bytes())));
     Ok(Parts {
@@ -135,6 +184,7 @@ pub(super) fn bls(args: &Args, network: &NetworkFile, own: &NodeEntry) -> Result
         scheme: Arc::new(Bls::new(kernel, Costs::measure(kernel))),
         registry: Arc::new(registry),
         signers: Arc::new(signers),
+        marks: KeyMarks::default(),
         kernels: calibration::bls(&args.common)?,
         child: None,
     })
@@ -154,35 +204,22 @@ fn bls_interop(
     Ok((registry, Signers::interop(first..end, exec)))
 }
 
-/// Validators with keys of their own: the public ones beside `config.yaml`, the secret ones of this
-/// node in its keystores.
-fn bls_keys(
+pub(super) fn falcon(
     args: &Args,
     network: &NetworkFile,
-    name: &str,
-    kernel: alphorn_bls::Backend,
-    own: &NodeEntry,
-) -> Result<(Registry, Signers)> {
-    let public = PublicKeys::read(&args.genesis.join(name))?;
-    let (found, count) = (public.len(), network.validator_count);
-    if found != count as usize {
-        let what = "config.yaml: VALIDATOR_COUNT";
-        return Err(anyhow!("{what} {count}, {name} has {found} public keys").into());
-    }
-    let Some(folder) = &args.keys.keystores else {
-        let what = "config.yaml: ALPHORN_KEYS: validators have keys of their own";
-        return Err(anyhow!("{what}: --keystores and --password-file").into());
-    };
-    let registry = public.registry(kernel, Exec::serial())?;
-    let hosted: Vec<Validator> = own.hosted().collect();
-    let keys = args.keys.unlock(folder, &registry, &own.name, &hosted)?;
-    Ok((registry, Signers::real(keys)))
-}
-
-pub(super) fn falcon(args: &Args, network: &NetworkFile) -> Result<Parts<Falcon>> {
+    node: &NodeEntry,
+) -> Result<Parts<Falcon>> {
     let kernel = args.common.labrador_kernel()?;
     let count = network.validator_count;
-    let (signers, registry) = alphorn_falcon::Signers::interop(count, None);
+    let (signers, registry) = match own(args, network, node)? {
+        None => alphorn_falcon::Signers::interop(count, None),
+        Some(own) => {
+            let registry = own.public.falcon(kernel)?;
+            let (options, folder) = (own.options, own.folder);
+            let signers = options.falcon(folder, &own.public, own.hosted(), kernel)?;
+            (signers, registry)
+        }
+    };
     let key = |v: u32| registry.key(Validator(v)).map(|key| key.bytes().to_vec());
     let all: Vec<Vec<u8>> = (0..count).filter_map(key).collect();
     let ids = (0..count).zip(&all).map(|(v, key)| (Validator(v), id(key)));
@@ -193,16 +230,28 @@ pub(super) fn falcon(args: &Args, network: &NetworkFile) -> Result<Parts<Falcon>
         child: child(args, network, kernel.name(), all.concat())?,
         registry: Arc::new(registry),
         signers: Arc::new(signers),
+        marks: KeyMarks::default(),
         kernels: calibration::labrador(&args.common)?,
     })
 }
 
-pub(super) fn xmss(args: &Args, network: &NetworkFile) -> Result<Parts<Xmss>> {
+pub(super) fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts<Xmss>> {
     let kernel = args.common.stark_kernel()?;
     let count = network.validator_count;
-    let slots = 0..network.alphorn_key_slots;
-    let exec = alphorn_xmss::Exec::new(kernel, None);
-    let (signers, registry) = alphorn_xmss::Signers::interop(Set::Compact, count, slots, exec)?;
+    let (signers, registry, marks) = match own(args, network, node)? {
+        None => {
+            let slots = 0..network.alphorn_key_slots;
+            let exec = alphorn_xmss::Exec::new(kernel, None);
+            let made = alphorn_xmss::Signers::interop(Set::Compact, count, slots, exec)?;
+            (made.0, made.1, KeyMarks::default())
+        }
+        Some(own) => {
+            let registry = own.public.xmss(kernel)?;
+            let (options, folder) = (own.options, own.folder);
+            let (signers, marks) = options.xmss(folder, &own.public, own.hosted(), kernel)?;
+            (signers, registry, marks)
+        }
+    };
     let keys = |purpose| -> Vec<Vec<u8>> {
         let key = |v| {
             registry
@@ -211,18 +260,20 @@ pub(super) fn xmss(args: &Args, network: &NetworkFile) -> Result<Parts<Xmss>> {
         };
         (0..count).filter_map(key).collect()
     };
-    let votes = keys(Purpose::Vote);
-    let ids = (0..count)
-        .zip(&votes)
-        .map(|(v, key)| (Validator(v), id(key)));
-    let both = [votes.concat(), keys(Purpose::Duty).concat()].concat();
+    let (votes, duties) = (keys(Purpose::Vote), keys(Purpose::Duty));
+    // A mark is one of both keys: beside another partner neither is known.
+    let pairs = (0..count).zip(votes.iter().zip(&duties));
+    let ids = pairs.map(|(v, (vote, duty))| (Validator(v), id(&[vote.as_slice(), duty].concat())));
+    let ids = ids.collect();
+    let both = [votes, duties].concat();
     Ok(Parts {
-        ids: ids.collect(),
-        keys_digest: alphorn_node::genesis::keys_digest(votes.iter().map(Vec::as_slice)),
+        ids,
+        keys_digest: alphorn_node::genesis::keys_digest(both.iter().map(Vec::as_slice)),
         scheme: Arc::new(xmss_scheme(network.alphorn_layers, kernel)),
-        child: child(args, network, kernel.name(), both)?,
+        child: child(args, network, kernel.name(), both.concat())?,
         registry: Arc::new(registry),
         signers: Arc::new(signers),
+        marks,
         kernels: calibration::stark(&args.common)?,
     })
 }

@@ -5,6 +5,7 @@ use super::settings::Settings;
 use super::{Args, Transports};
 use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
+use crate::files::marks::KeyMarks;
 use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
@@ -51,6 +52,8 @@ pub(super) struct Parts<S: Scheme> {
     pub(super) scheme: Arc<S>,
     pub(super) registry: Arc<S::Registry>,
     pub(super) signers: Arc<S::Signers>,
+    /// What lies beside keystores of keys that sign once in each slot.
+    pub(super) marks: KeyMarks,
     /// The kernels of the scheme's crate as they were measured, one of them chosen.
     pub(super) kernels: Vec<Kernel>,
     /// How the process of a prove lane is started, if proofs are made in one.
@@ -84,7 +87,9 @@ async fn live<S: Scheme>(
     let horn = machine.config().clone();
     let ids = own.hosted().filter_map(|v| Some((v, *parts.ids.get(&v)?)));
     let ids = ids.collect();
-    let safety = SafetyStore::open(&args.data_dir.join("safety.redb"), ids, opening(&horn))?;
+    let now = opening(&horn);
+    let mut safety = SafetyStore::open(&args.data_dir.join("safety.redb"), ids, now)?;
+    parts.marks.move_into(&mut safety, now.now_ms)?;
     let header = Header {
         commit: crate::machine::COMMIT.to_owned(),
         network: network.clone(),

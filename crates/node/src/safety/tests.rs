@@ -201,6 +201,40 @@ fn a_store_goes_on_when_there_is_room_again_and_not_with_a_file_that_has_less() 
 }
 
 #[test]
+fn keys_that_come_with_marks_sign_above_them_and_marks_never_go_back() {
+    let disk = Disk::default();
+    let open = |disk: &Disk, slot, before| {
+        SafetyStore::open_backend(disk.opener(), keys(2), opening(slot, before)).unwrap()
+    };
+    let mut store = open(&disk, 0, true);
+    assert!(!store.knows(Validator(0)).unwrap());
+    let floors = BTreeMap::from([(Validator(0), Slot(4)), (Validator(1), Slot(0))]);
+    store.take_over(&floors, 0).unwrap();
+    assert!((0..2).all(|v| store.knows(Validator(v)).unwrap()));
+    assert_eq!(store.first_slot(), Slot(4));
+    for slot in [3, 4] {
+        store.reserve_slot(Slot(slot), 0).unwrap();
+    }
+    assert!(!signs(&store, 0, Role::Vote, 3));
+    assert!(signs(&store, 0, Role::Vote, 4) && signs(&store, 1, Role::Block, 4));
+    drop(store);
+    // It was durable before the first right: a crash keeps it, and a lower floor lowers nothing.
+    let disk = disk.crashed(|| false);
+    let mut store = open(&disk, 4, false);
+    assert_eq!(store.first_slot(), Slot(6));
+    let lower = BTreeMap::from([(Validator(1), Slot(1))]);
+    store.take_over(&lower, 4_000).unwrap();
+    assert_eq!(store.first_slot(), Slot(6));
+    disk.broken.store(true, Ordering::Relaxed);
+    let higher = BTreeMap::from([(Validator(1), Slot(9))]);
+    assert!(store.take_over(&higher, 4_000).is_err());
+    drop(store);
+    let disk = disk.crashed(|| false);
+    let store = open(&disk, 4, false);
+    assert_eq!(store.first_slot(), Slot(6), "nothing of what failed");
+}
+
+#[test]
 fn what_cannot_be_a_set_of_keys_is_refused() {
     let shared = BTreeMap::from([(Validator(1), [1; 32]), (Validator(4), [1; 32])]);
     let opened = SafetyStore::open_backend(Disk::default, shared, opening(0, true));

@@ -1,6 +1,6 @@
 //! `alphorn keys inspect`: what a file says of its key, and its proof of possession.
 
-use super::public_keys_file;
+use super::{public_key_entry, public_keys_file};
 use crate::error::Result;
 use crate::files::document::{Document, Hex, INTEROP_WARNING, registry_digest, to_json};
 use crate::files::keyfile::Located;
@@ -69,7 +69,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
             );
         }
         if let Some(out) = &args.out {
-            let file = public_keys_file::<S>([public]);
+            let file = public_keys_file::<S>(vec![public_key_entry(public, None)]);
             let mut staged = Staged::new(args.force);
             staged.add(out, Access::Public, &to_json(&file)?)?;
             staged.commit()?;

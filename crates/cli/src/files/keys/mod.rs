@@ -87,14 +87,19 @@ impl KdfOptions {
 }
 
 /// The file of some public keys.
-fn public_keys_file<S: FileScheme>(keys: impl IntoIterator<Item = PublicHalf>) -> PublicKeysFile {
-    let entry = |key: PublicHalf| PublicKeyEntry {
-        public_key: Hex(key.public_key),
-        proof_of_possession: Hex(key.possession),
-    };
+fn public_keys_file<S: FileScheme>(keys: Vec<PublicKeyEntry>) -> PublicKeysFile {
     PublicKeysFile {
         schema: Schema::PublicKeys,
         scheme: S::NAME.to_owned(),
-        keys: keys.into_iter().map(entry).collect(),
+        keys,
+    }
+}
+
+/// The entry of a key, and of the one for duties beside it if there is one.
+fn public_key_entry(key: PublicHalf, duty: Option<PublicHalf>) -> PublicKeyEntry {
+    PublicKeyEntry {
+        public_key: Hex(key.public_key),
+        proof_of_possession: Hex(key.possession),
+        duty_key: Hex(duty.map(|duty| duty.public_key).unwrap_or_default()),
     }
 }

@@ -1,13 +1,13 @@
 //! `alphorn keys new`: new keys from the operating system's random generator, or interop keys.
 
-use super::{KdfOptions, public_keys_file};
+use super::{KdfOptions, public_key_entry, public_keys_file};
 use crate::error::Result;
-use crate::files::document::{Hex, INTEROP_WARNING, to_json};
+use crate::files::document::{Hex, INTEROP_WARNING, PublicKeyEntry, to_json};
 use crate::files::input::check_count;
 use crate::files::keyfile::{KeyPair, interop_file};
 use crate::files::keystore::Keystore;
 use crate::files::output::{Access, Staged, create_folder};
-use crate::files::scheme::{FileScheme, PublicHalf};
+use crate::files::scheme::FileScheme;
 use crate::files::secret::Password;
 use crate::files::{FileOptions, SecretOptions};
 use crate::progress::Bars;
@@ -28,6 +28,7 @@ const PUBLIC_KEYS: &str = "public-keys.json";
   pass show validators | alphorn keys new --out keys --count 4 --password-file -
   alphorn keys new --out test-keys --count 1000 --interop 0
   alphorn keys new --scheme xmss --out keys --password-file password.txt --slots 131072
+  alphorn keys new --scheme xmss --out keys --password-file password.txt --slots 4096 --duties
 
 Real keys come from the operating system's random generator; there is no seed. Each goes into
 DIR/keystore-<i>.json (EIP-2335, mode 0600). An interop key is computed from its index by everyone:
@@ -36,7 +37,9 @@ DIR/public-keys.json lists the public keys with their proofs of possession, for 
 
 An XMSS key signs once in each of its slots, and takes time in proportion to them. Beside KEY.json lie
 KEY.tree, which can be made again, and KEY.mark, without which it does not sign: the mark says which
-slots are used. Never put back an old copy of a mark; `keys import` moves a key.")]
+slots are used. Never put back an old copy of a mark; `keys import` moves a key. The validator of a
+network needs a second XMSS key for blocks, aggregates and collections: with --duties it is in
+DIR/keystore-<i>-duty.json, and public-keys.json names both.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
@@ -54,6 +57,9 @@ pub(super) struct Args {
     /// Slots of an XMSS key; 131072 by default, 64 of an interop key
     #[arg(long, value_name = "N")]
     slots: Option<u64>,
+    /// Beside each XMSS key one for the duties of a network's validator; takes eight times as long
+    #[arg(long, requires = "password_file")]
+    duties: bool,
     #[command(flatten)]
     kdf: KdfOptions,
     #[command(flatten)]
@@ -80,6 +86,7 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     check_count("keys", args.count)?;
     let names = names(args)?;
     let slots = slots::<S>(args)?;
+    ensure_duties::<S>(args)?;
     let password = match &args.origin.password_file {
         Some(file) => Some(Password::read_new(file, args.secret.permissions())?),
         None => None,
@@ -90,6 +97,9 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let public_path = args.out.join(PUBLIC_KEYS);
     for path in names.iter().chain([&public_path]) {
         staged.check(path)?;
+    }
+    for path in names.iter().filter(|_| args.duties) {
+        staged.check(&duty_path(path))?;
     }
     let mut bars = Bars::new();
     let mut public = Vec::with_capacity(args.count);
@@ -111,26 +121,14 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     bars.clear();
     let listed: Vec<Hex<true>> = public
         .iter()
-        .map(|key| Hex(key.public_key.clone()))
+        .map(|entry| entry.public_key.clone())
         .collect();
     let file = public_keys_file::<S>(public);
     staged.add(&public_path, Access::Public, &to_json(&file)?)?;
     staged.commit()?;
 
     let insecure = args.origin.interop.is_some();
-    sink.say(&format!(
-        "{} {} in {}: {} to {}, public keys{} in {PUBLIC_KEYS}",
-        args.count,
-        if args.count == 1 { "key" } else { "keys" },
-        args.out.display(),
-        file_name(&names[0]),
-        file_name(&names[names.len() - 1]),
-        if S::POSSESSION_BYTES > 0 {
-            " and proofs of possession"
-        } else {
-            ""
-        },
-    ));
+    sink.say(&made::<S>(args, &names));
     if insecure {
         sink.say(INTEROP_WARNING);
     }
@@ -142,6 +140,28 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
         "slots": slots.map(|slots| json!({ "first": slots.start, "end": slots.end })),
     });
     args.options.write(&scheme, &report, &sink, config, fields)
+}
+
+/// What was made, in words.
+fn made<S: FileScheme>(args: &Args, names: &[PathBuf]) -> String {
+    let duties = if args.duties {
+        ", each with one for duties"
+    } else {
+        ""
+    };
+    let possession = if S::POSSESSION_BYTES > 0 {
+        " and proofs of possession"
+    } else {
+        ""
+    };
+    format!(
+        "{} {} in {}: {} to {}{duties}, public keys{possession} in {PUBLIC_KEYS}",
+        args.count,
+        if args.count == 1 { "key" } else { "keys" },
+        args.out.display(),
+        file_name(&names[0]),
+        file_name(&names[names.len() - 1]),
+    )
 }
 
 /// The file of each key.
@@ -209,7 +229,8 @@ struct Place<'a> {
     slots: Option<Range<u64>>,
 }
 
-/// Makes key `i` and adds its files: what lies beside a key comes before it.
+/// Makes key `i`, and the one for duties if that is wanted, and adds their files: what lies beside a
+/// key comes before it.
 fn add_key<S: FileScheme>(
     scheme: &S,
     args: &Args,
@@ -218,7 +239,7 @@ fn add_key<S: FileScheme>(
     password: Option<&Password>,
     staged: &mut Staged,
     bars: &mut Bars,
-) -> Result<PublicHalf> {
+) -> Result<PublicKeyEntry> {
     let Place { path, slots } = place;
     let Some(password) = password else {
         let index = args.origin.interop.unwrap_or(0) + i as u32;
@@ -226,9 +247,29 @@ fn add_key<S: FileScheme>(
         S::add_beside(&pair.key, path, None, staged)?;
         let file = to_json(&interop_file::<S>(index, slots.as_ref(), &pair.public))?;
         staged.add(path, Access::Public, &file)?;
-        return Ok(pair.public);
+        return Ok(public_key_entry(pair.public, None));
     };
-    let pair = KeyPair::of(scheme, scheme.generate(slots, bars)?);
+    let pair = KeyPair::of(scheme, scheme.generate(slots.clone(), bars)?);
+    add_keystore(args, &pair, path, password, staged)?;
+    let duty = match args.duties {
+        true => {
+            let duty = KeyPair::of(scheme, scheme.generate_duty(slots, bars)?);
+            add_keystore(args, &duty, &duty_path(path), password, staged)?;
+            Some(duty.public)
+        }
+        false => None,
+    };
+    Ok(public_key_entry(pair.public, duty))
+}
+
+/// Adds a keystore and what lies beside it.
+fn add_keystore<S: FileScheme>(
+    args: &Args,
+    pair: &KeyPair<S>,
+    path: &Path,
+    password: &Password,
+    staged: &mut Staged,
+) -> Result<()> {
     S::add_beside(&pair.key, path, None, staged)?;
     let keystore = Keystore::seal(
         &pair.secret,
@@ -238,8 +279,23 @@ fn add_key<S: FileScheme>(
         S::about(&pair.key),
         S::KEYSTORE.declared,
     )?;
-    staged.add(path, Access::Private, &to_json(&keystore)?)?;
-    Ok(pair.public)
+    staged.add(path, Access::Private, &to_json(&keystore)?)
+}
+
+/// The file of the key for duties beside that of votes.
+fn duty_path(path: &Path) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push("-duty.json");
+    path.with_file_name(name)
+}
+
+fn ensure_duties<S: FileScheme>(args: &Args) -> anyhow::Result<()> {
+    ensure!(
+        !args.duties || S::DUTY_KEYS,
+        "--duties: {} signs duties with the key of votes",
+        S::NAME
+    );
+    Ok(())
 }
 
 fn file_name(path: &std::path::Path) -> String {
