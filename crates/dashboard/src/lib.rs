@@ -12,15 +12,16 @@
 //! | `/trace/snapshot` | of a live source, what rebuilds the state now, as JSON lines |
 //!
 //! A trace is a sequence of [`alphorn_types::trace::Record`]. A live source is anything that
-//! implements [`Live`]; a [`Mutex`](std::sync::Mutex) of a [`Ring`](alphorn_types::trace::Ring)
-//! does, so a node that pushes its records into such a ring needs no code for the page.
+//! implements [`alphorn_sse::Live`]; a [`Mutex`](std::sync::Mutex) of a
+//! [`Ring`](alphorn_types::trace::Ring) does, so a node that pushes its records into such a ring
+//! needs no code for the page.
 #![forbid(unsafe_code)]
 
 mod assets;
-mod clients;
 mod file;
 mod live;
 
+use alphorn_sse::{Clients, Live};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -28,9 +29,7 @@ use axum::routing::get;
 use std::sync::Arc;
 
 pub use assets::{ASSETS, Asset, CONTENT_SECURITY_POLICY};
-pub use clients::{CLIENTS_MAX, SEND_TIMEOUT};
 pub use file::{TRACE_BYTES_MAX, TraceFile, TraceFileError};
-pub use live::{BATCH_LINES_MAX, KEEP_ALIVE, Live, TICK, event_id, parse_event_id};
 
 /// Where the page gets its trace from.
 #[derive(Clone)]
@@ -55,14 +54,18 @@ impl std::fmt::Debug for Source {
 
 /// The page and its trace, to be nested under a path.
 pub fn router(source: Source) -> Router {
-    stream(source)
+    router_among(source, Clients::new())
+}
+
+/// The same, with readers that share their places with those of other sources.
+pub fn router_among(source: Source, clients: Clients) -> Router {
+    stream(source, clients)
         .route("/", get(assets::serve))
         .fallback(get(assets::serve))
 }
 
 /// The routes `/trace` and `/trace/snapshot` alone, for whoever serves traces without the page.
-pub fn stream(source: Source) -> Router {
-    let clients = clients::Clients::new();
+pub fn stream(source: Source, clients: Clients) -> Router {
     match source {
         Source::None => Router::new().route("/trace", get(nothing)),
         Source::File(file) => Router::new().route(

@@ -17,7 +17,7 @@ mod ring;
 
 pub use base64::Percents;
 pub use check::PHASES_MAX;
-pub use ring::{Batch, Line, Ring, RingLimits};
+pub use ring::{Batch, Line, Lines, Ring, RingLimits};
 
 /// Most bytes of a line, its line end included.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;

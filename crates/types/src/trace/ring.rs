@@ -56,6 +56,8 @@ pub struct Batch {
     pub lines: Vec<Line>,
     /// Lines before `position` that the reader did not have and that are gone.
     pub dropped: u64,
+    /// Whether lines of the low rate are among them.
+    pub dropped_low: bool,
     /// Where the reader is now: what it must give to get what follows.
     pub position: u64,
 }
@@ -65,6 +67,8 @@ pub struct Batch {
 struct Half {
     lines: VecDeque<Line>,
     bytes: usize,
+    /// Position of the newest line that made room.
+    gone: u64,
 }
 
 impl Half {
@@ -76,6 +80,7 @@ impl Half {
                 break;
             };
             self.bytes -= oldest.json.len();
+            self.gone = oldest.position;
         }
     }
 
@@ -90,21 +95,18 @@ impl Half {
     }
 }
 
-/// The newest records of a trace, in two bounded rings with one numbering.
+/// Lines of two rates in two bounded rings with one numbering.
 #[derive(Debug)]
-pub struct Ring {
+pub struct Lines {
     instance: u64,
     limits: RingLimits,
     newest: u64,
     high: Half,
     low: Half,
-    genesis: Option<Line>,
-    /// The newest line of cells by its first cell.
-    cells: BTreeMap<u32, Line>,
 }
 
-impl Ring {
-    /// An empty ring. `instance` tells the positions of this ring from those of another one, for
+impl Lines {
+    /// No lines yet. `instance` tells the positions of these lines from those of others, for
     /// instance of the same node before a restart: its start time will do.
     #[must_use]
     pub fn new(instance: u64, limits: RingLimits) -> Self {
@@ -114,12 +116,10 @@ impl Ring {
             newest: 0,
             high: Half::default(),
             low: Half::default(),
-            genesis: None,
-            cells: BTreeMap::new(),
         }
     }
 
-    /// What tells the positions of this ring from those of another one.
+    /// What tells the positions of these lines from those of others.
     #[must_use]
     pub const fn instance(&self) -> u64 {
         self.instance
@@ -137,39 +137,21 @@ impl Ring {
         (self.limits.high_lines_max + self.limits.low_lines_max) as u64
     }
 
-    /// Adds a record and gives its position. The oldest lines of its rate make room.
-    ///
-    /// # Errors
-    ///
-    /// As [`Record::to_line`]; the ring is as before.
-    pub fn push(&mut self, record: &Record) -> Result<u64, TraceError> {
-        let json = record.to_line()?;
+    /// Adds a text without line ends. The oldest lines of its rate make room.
+    pub fn push(&mut self, kind: &'static str, json: &str, is_high: bool) -> Line {
+        self.newest += 1;
         let line = Line {
-            position: self.newest + 1,
-            kind: record.event.kind(),
-            json: Arc::from(json.trim_end()),
+            position: self.newest,
+            kind,
+            json: Arc::from(json),
         };
-        self.newest = line.position;
-        match &record.event {
-            Event::Genesis { .. } => self.genesis = Some(line.clone()),
-            Event::Cells { from, .. } => {
-                // Cells cover a layout: a foreign start must not let the map grow.
-                self.cells.retain(|_, old| {
-                    line.position - old.position < self.limits.low_lines_max as u64
-                });
-                self.cells.insert(*from, line.clone());
-            }
-            _ => {}
-        }
         let limits = &self.limits;
-        if is_high_rate(&record.event) {
-            self.high
-                .push(line, limits.high_lines_max, limits.high_bytes_max);
-        } else {
-            self.low
-                .push(line, limits.low_lines_max, limits.low_bytes_max);
-        }
-        Ok(self.newest)
+        let (half, lines_max, bytes_max) = match is_high {
+            true => (&mut self.high, limits.high_lines_max, limits.high_bytes_max),
+            false => (&mut self.low, limits.low_lines_max, limits.low_bytes_max),
+        };
+        half.push(line.clone(), lines_max, bytes_max);
+        line
     }
 
     /// What came after a position, at most `lines_max` lines. A position of the future is taken
@@ -187,9 +169,79 @@ impl Ring {
         };
         Batch {
             dropped: end - position - lines.len() as u64,
+            dropped_low: self.low.gone > position,
             position: end,
             lines,
         }
+    }
+}
+
+/// The newest records of a trace, in two bounded rings with one numbering.
+#[derive(Debug)]
+pub struct Ring {
+    lines: Lines,
+    genesis: Option<Line>,
+    /// The newest line of cells by its first cell.
+    cells: BTreeMap<u32, Line>,
+}
+
+impl Ring {
+    /// An empty ring; for `instance` see [`Lines::new`].
+    #[must_use]
+    pub fn new(instance: u64, limits: RingLimits) -> Self {
+        Self {
+            lines: Lines::new(instance, limits),
+            genesis: None,
+            cells: BTreeMap::new(),
+        }
+    }
+
+    /// As [`Lines::instance`].
+    #[must_use]
+    pub const fn instance(&self) -> u64 {
+        self.lines.instance()
+    }
+
+    /// As [`Lines::newest`].
+    #[must_use]
+    pub const fn newest(&self) -> u64 {
+        self.lines.newest()
+    }
+
+    /// As [`Lines::lag_max`].
+    #[must_use]
+    pub const fn lag_max(&self) -> u64 {
+        self.lines.lag_max()
+    }
+
+    /// Adds a record and gives its position. The oldest lines of its rate make room.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::to_line`]; the ring is as before.
+    pub fn push(&mut self, record: &Record) -> Result<u64, TraceError> {
+        let json = record.to_line()?;
+        let (kind, is_high) = (record.event.kind(), is_high_rate(&record.event));
+        let line = self.lines.push(kind, json.trim_end(), is_high);
+        let position = line.position;
+        match &record.event {
+            Event::Genesis { .. } => self.genesis = Some(line),
+            Event::Cells { from, .. } => {
+                // Cells cover a layout: a foreign start must not let the map grow.
+                let lines_max = self.lines.limits.low_lines_max as u64;
+                self.cells
+                    .retain(|_, old| position - old.position < lines_max);
+                self.cells.insert(*from, line);
+            }
+            _ => {}
+        }
+        Ok(position)
+    }
+
+    /// As [`Lines::after`].
+    #[must_use]
+    pub fn after(&self, position: u64, lines_max: usize) -> Batch {
+        self.lines.after(position, lines_max)
     }
 
     /// What a reader needs who knows nothing: the genesis record, the newest cells, all lines of
@@ -202,13 +254,15 @@ impl Ring {
             .chain(self.cells.values())
             .cloned()
             .collect();
-        let high = self.high.newest(self.limits.snapshot_high_max);
-        lines.extend(merge(high, self.low.lines.iter()).cloned());
+        let (high, low) = (&self.lines.high, &self.lines.low);
+        let high = high.newest(self.lines.limits.snapshot_high_max);
+        lines.extend(merge(high, low.lines.iter()).cloned());
         lines.sort_by_key(|line| line.position);
         lines.dedup_by_key(|line| line.position);
         Batch {
-            dropped: self.newest - lines.len() as u64,
-            position: self.newest,
+            dropped: self.newest() - lines.len() as u64,
+            dropped_low: low.gone > 0,
+            position: self.newest(),
             lines,
         }
     }

@@ -1,9 +1,8 @@
 use super::*;
+use crate::clients::Body;
 use alphorn_types::trace::{Event, Record, RingLimits};
-use axum::body::Bytes;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
-use tokio_stream::wrappers::ReceiverStream;
 
 const LIMITS: RingLimits = RingLimits {
     high_lines_max: 8,
@@ -12,8 +11,6 @@ const LIMITS: RingLimits = RingLimits {
     low_bytes_max: 1 << 16,
     snapshot_high_max: 4,
 };
-
-type Body = ReceiverStream<Result<Bytes, std::io::Error>>;
 
 fn fault(detail: &str) -> Record {
     Record {
@@ -36,7 +33,7 @@ fn source(lines: u64) -> Arc<Mutex<Ring>> {
 
 fn follow_from(source: &Arc<Mutex<Ring>>, clients: &Clients, known: Option<u64>) -> Body {
     let (sink, body) = clients.admit().unwrap();
-    tokio::spawn(send(source.clone(), sink, known));
+    tokio::spawn(send(source.clone(), sink, known, Wanted::All));
     body
 }
 
@@ -61,7 +58,7 @@ async fn a_new_client_gets_a_snapshot_and_then_what_follows() {
         "{first}"
     );
     assert_eq!(ids(&first), ["1", "2", "3"]);
-    ring(&source).push(&fault("more")).unwrap();
+    lock(&source).push(&fault("more")).unwrap();
     let expected = "event: fault\nid: a-4\ndata: \
         {\"t\":0,\"n\":\"a\",\"k\":\"fault\",\"kind\":\"test\",\"detail\":\"more\"}\n\n";
     assert_eq!(next(&mut body).await, expected);
@@ -126,7 +123,7 @@ async fn a_client_that_does_not_read_loses_its_place() {
     assert!(clients.admit().is_none());
     // Two chunks wait for each; the third is not taken.
     for line in 0..3 {
-        ring(&source).push(&fault(&line.to_string())).unwrap();
+        lock(&source).push(&fault(&line.to_string())).unwrap();
         tokio::time::sleep(2 * TICK).await;
     }
     assert!(clients.admit().is_none());
@@ -155,17 +152,81 @@ async fn a_client_too_far_behind_is_closed() {
     next(&mut body).await;
     // Two chunks fill the way, the third waits there while the ring goes round.
     for line in 0..3 {
-        ring(&source).push(&fault(&line.to_string())).unwrap();
+        lock(&source).push(&fault(&line.to_string())).unwrap();
         tokio::time::sleep(2 * TICK).await;
     }
     for line in 0..20 {
-        ring(&source).push(&fault(&line.to_string())).unwrap();
+        lock(&source).push(&fault(&line.to_string())).unwrap();
     }
     let mut last = String::new();
     while let Some(chunk) = body.next().await {
         last = String::from_utf8(chunk.unwrap().to_vec()).unwrap();
     }
     assert_eq!(ids(&last), ["4"]);
+}
+
+/// Votes at the high rate, heads at the low one, through a ring of eight and four.
+fn news() -> Arc<Mutex<Lines>> {
+    Arc::new(Mutex::new(Lines::new(10, LIMITS)))
+}
+
+fn heads() -> Wanted {
+    Wanted::Kinds {
+        kinds: vec!["head"],
+        has_high: false,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_heads_gets_no_votes_and_misses_none_for_them() {
+    let source = news();
+    lock(&source).push("head", "{\"slot\":1}", false);
+    let clients = Clients::new();
+    let (sink, mut body) = clients.admit().unwrap();
+    tokio::spawn(send(source.clone(), sink, None, heads()));
+    assert_eq!(next(&mut body).await, "retry: 500\n\n", "only what follows");
+    lock(&source).push("vote", "{}", true);
+    lock(&source).push("head", "{\"slot\":2}", false);
+    assert_eq!(
+        next(&mut body).await,
+        "event: head\nid: a-3\ndata: {\"slot\":2}\n\n"
+    );
+    // Twenty votes go round their ring; the head among them stays.
+    for _ in 0..20 {
+        lock(&source).push("vote", "{}", true);
+    }
+    lock(&source).push("head", "{\"slot\":3}", false);
+    let (sink, mut again) = clients.admit().unwrap();
+    tokio::spawn(send(source.clone(), sink, Some(3), heads()));
+    next(&mut again).await;
+    assert_eq!(
+        next(&mut again).await,
+        "event: head\nid: a-24\ndata: {\"slot\":3}\n\n"
+    );
+    assert_eq!(clients.dropped(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_is_told_to_who_may_have_lost_something() {
+    let source = news();
+    for _ in 0..9 {
+        lock(&source).push("vote", "{}", true);
+        lock(&source).push("head", "{}", false);
+    }
+    let votes = Wanted::Kinds {
+        kinds: vec!["vote"],
+        has_high: true,
+    };
+    let clients = Clients::new();
+    for wanted in [heads(), votes] {
+        let (sink, mut body) = clients.admit().unwrap();
+        tokio::spawn(send(source.clone(), sink, Some(1), wanted));
+        next(&mut body).await;
+        let text = next(&mut body).await;
+        // Of the 17 lines after the first, eight votes and four heads are left.
+        assert!(text.starts_with(": dropped 5\n\nevent: "), "{text}");
+    }
+    assert_eq!(clients.dropped(), 10);
 }
 
 #[test]

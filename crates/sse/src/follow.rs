@@ -1,0 +1,262 @@
+//! A running source as server-sent events (WHATWG HTML, section 9.2).
+//!
+//! A client gets what follows, every [`TICK`]. If the source has snapshots, a client that knows
+//! nothing gets one first, announced by an event `snapshot` with the number of its lines. Each line
+//! is an event of its kind, whose id is the instance and the position: a client that comes back
+//! with its last id gets what it missed. A gap is a comment with the number of lines that are lost,
+//! and of a source with snapshots an event `gap` too. A client further behind than the ring reaches
+//! is closed, and so is one that does not read.
+
+use crate::clients::{CHUNK_BYTES, Clients, Sink};
+use alphorn_types::trace::{Batch, Line, Lines, Ring};
+use axum::http::HeaderMap;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often a client is sent what is new.
+pub const TICK: Duration = Duration::from_millis(50);
+
+/// After how much silence a client gets a comment that the connection is alive.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Most lines that are taken from a source at once.
+pub const BATCH_LINES_MAX: usize = 1_024;
+
+/// Milliseconds after which a client that lost its connection comes back.
+const RETRY_MS: u32 = 500;
+
+/// Lines that go on. What it gives is bounded, and it never waits.
+pub trait Live: Send + Sync + 'static {
+    /// What tells the positions of this source from those of the same node before a restart.
+    fn instance(&self) -> u64;
+
+    /// Most lines that lie between a client and the newest line before it is closed.
+    fn lag_max(&self) -> u64;
+
+    /// What rebuilds the state now, with the position after it; none if a new client only gets
+    /// what follows.
+    fn snapshot(&self) -> Option<Batch>;
+
+    /// What came after a position, at most `lines_max` lines.
+    fn after(&self, position: u64, lines_max: usize) -> Batch;
+}
+
+/// The writer locks for one `push`, readers for one batch of shared lines: no one waits long.
+impl Live for Mutex<Ring> {
+    fn instance(&self) -> u64 {
+        lock(self).instance()
+    }
+
+    fn lag_max(&self) -> u64 {
+        lock(self).lag_max()
+    }
+
+    fn snapshot(&self) -> Option<Batch> {
+        Some(lock(self).snapshot())
+    }
+
+    fn after(&self, position: u64, lines_max: usize) -> Batch {
+        lock(self).after(position, lines_max)
+    }
+}
+
+/// As of a ring.
+impl Live for Mutex<Lines> {
+    fn instance(&self) -> u64 {
+        lock(self).instance()
+    }
+
+    fn lag_max(&self) -> u64 {
+        lock(self).lag_max()
+    }
+
+    fn snapshot(&self) -> Option<Batch> {
+        None
+    }
+
+    fn after(&self, position: u64, lines_max: usize) -> Batch {
+        lock(self).after(position, lines_max)
+    }
+}
+
+/// A writer that panicked left whole lines: `push` changes them last.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Which lines of a source a client asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// All.
+    All,
+    /// Those of some kinds.
+    Kinds {
+        /// The kinds.
+        kinds: Vec<&'static str>,
+        /// Whether one of them is of the high rate. Who wants none of these is told of a gap only
+        /// if lines of the low rate are gone.
+        has_high: bool,
+    },
+}
+
+impl Wanted {
+    fn takes(&self, kind: &str) -> bool {
+        match self {
+            Wanted::All => true,
+            Wanted::Kinds { kinds, .. } => kinds.contains(&kind),
+        }
+    }
+
+    /// How many lines are lost, of all kinds, if lines that are wanted may be among them.
+    fn lost(&self, batch: &Batch) -> u64 {
+        match self {
+            Wanted::Kinds {
+                has_high: false, ..
+            } if !batch.dropped_low => 0,
+            _ => batch.dropped,
+        }
+    }
+}
+
+/// The id of an event: where a client is, and in which life of the source.
+#[must_use]
+pub fn event_id(instance: u64, position: u64) -> String {
+    format!("{instance:x}-{position}")
+}
+
+/// Instance and position of an id, as [`event_id`] writes it.
+#[must_use]
+pub fn parse_event_id(id: &str) -> Option<(u64, u64)> {
+    let (instance, position) = id.split_once('-')?;
+    let parsed = (
+        u64::from_str_radix(instance, 16).ok()?,
+        position.parse().ok()?,
+    );
+    // Only what we wrote: no signs, no zeros in front.
+    (event_id(parsed.0, parsed.1) == id).then_some(parsed)
+}
+
+/// The stream of a source for a client, from its `Last-Event-ID` on; none if all places are taken.
+pub fn follow(
+    source: Arc<dyn Live>,
+    clients: &Clients,
+    headers: &HeaderMap,
+    wanted: Wanted,
+) -> Option<Response> {
+    let known = headers
+        .get("last-event-id")
+        .and_then(|id| parse_event_id(id.to_str().ok()?))
+        .filter(|(instance, _)| *instance == source.instance())
+        .map(|(_, position)| position);
+    let (sink, body) = clients.admit()?;
+    tokio::spawn(send(source, sink, known, wanted));
+    let headers = [
+        (CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    Some((headers, axum::body::Body::from_stream(body)).into_response())
+}
+
+/// Sends what a client does not have, until it is gone, does not read, or fell too far behind.
+async fn send(source: Arc<dyn Live>, sink: Sink, known: Option<u64>, wanted: Wanted) {
+    let instance = source.instance();
+    let mut text = format!("retry: {RETRY_MS}\n\n");
+    let snapshot = source.snapshot();
+    let has_snapshots = snapshot.is_some();
+    let mut first = Batch::default();
+    let mut position = match (known, snapshot) {
+        (Some(known), _) => known,
+        (None, None) => source.after(u64::MAX, 1).position,
+        (None, Some(snapshot)) => {
+            first = snapshot;
+            // No formatting here fails: it goes to memory.
+            let lines = first.lines.len();
+            let _ = write!(text, "event: snapshot\ndata: {{\"lines\":{lines}}}\n\n");
+            first.position
+        }
+    };
+    let event = |text: &mut String, line: &Line| {
+        if wanted.takes(line.kind) {
+            write_event(text, instance, line);
+        }
+    };
+    if !sink_lines(&sink, text, &first.lines, event).await {
+        return;
+    }
+    drop(first);
+    let mut silent_for = Duration::ZERO;
+    loop {
+        let batch = source.after(position, BATCH_LINES_MAX);
+        let is_last = batch.lines.len() < BATCH_LINES_MAX;
+        let mut text = String::new();
+        let is_behind = batch.position > position;
+        position = batch.position;
+        let lost = wanted.lost(&batch);
+        if lost > 0 {
+            sink.missed(lost);
+            write_gap(&mut text, lost, has_snapshots);
+        }
+        let is_new = lost > 0 || batch.lines.iter().any(|line| wanted.takes(line.kind));
+        if !is_new && silent_for >= KEEP_ALIVE {
+            text.push_str(": alive\n\n");
+        }
+        if text.is_empty() && !is_new {
+            silent_for += TICK;
+        } else {
+            silent_for = Duration::ZERO;
+            if !sink_lines(&sink, text, &batch.lines, event).await {
+                return;
+            }
+        }
+        if is_behind {
+            // A client that took so long to read this that the rest is gone starts anew.
+            let newest = source.after(u64::MAX, 1).position;
+            if newest.saturating_sub(position) > source.lag_max() {
+                return;
+            }
+        }
+        if is_last {
+            tokio::select! {
+                () = sink.closed() => return,
+                () = tokio::time::sleep(TICK) => {}
+            }
+        }
+    }
+}
+
+/// Sends a text and lines after it in chunks, so that a slow client holds few bytes of ours; false
+/// if it is gone or does not read.
+pub async fn sink_lines(
+    sink: &Sink,
+    mut text: String,
+    lines: &[Line],
+    write: impl Fn(&mut String, &Line),
+) -> bool {
+    for line in lines {
+        write(&mut text, line);
+        if text.len() >= CHUNK_BYTES && !sink.send(Ok(std::mem::take(&mut text).into())).await {
+            return false;
+        }
+    }
+    text.is_empty() || sink.send(Ok(text.into())).await
+}
+
+fn write_gap(text: &mut String, dropped: u64, as_event: bool) {
+    let _ = writeln!(text, ": dropped {dropped}");
+    if as_event {
+        let _ = write!(text, "event: gap\ndata: {{\"dropped\":{dropped}}}\n");
+    }
+    text.push('\n');
+}
+
+fn write_event(text: &mut String, instance: u64, line: &Line) {
+    let id = event_id(instance, line.position);
+    let (kind, json) = (line.kind, &line.json);
+    let _ = write!(text, "event: {kind}\nid: {id}\ndata: {json}\n\n");
+}
+
+#[cfg(test)]
+mod tests;
