@@ -5,12 +5,13 @@
 //! What it cannot change is the name that the browser sends as `Host`. So only addresses, which no
 //! name server can turn, `localhost` and names that the operator lists are answered.
 
+use crate::api::problem;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -99,8 +100,8 @@ async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) ->
     if named.all(|host| hosts.admits(host)) {
         return next.run(request).await;
     }
-    let why = "this node does not answer to that name; see --http-allow-host\n";
-    (StatusCode::FORBIDDEN, why).into_response()
+    let why = "this node does not answer to that name; see --http-allow-host";
+    problem(StatusCode::FORBIDDEN, why)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 //! | [`blocks`], [`kept`], [`archive`], [`sync`] | what is kept of the chain and its votes, and asked of peers |
 //! | [`lanes`] | who runs the jobs |
 //! | [`record`] | what came, to be replayed |
-//! | [`stats`], [`summary`] | what a node measures of itself |
 //! | [`local`] | messages that came neither by gossip nor from a peer |
+//! | [`stats`], [`summary`], [`notes`] | what a node measures of itself |
 //! | [`api`], [`http`], [`host`], [`metrics`], `trace` | what it tells others |
 //! | [`genesis`] | which network it is |
 #![forbid(unsafe_code)]
@@ -50,6 +50,8 @@ pub mod lanes;
 pub mod local;
 #[cfg(feature = "live")]
 pub mod metrics;
+#[cfg(feature = "live")]
+pub mod notes;
 #[cfg(feature = "live")]
 mod ports;
 pub mod record;

@@ -6,6 +6,7 @@ use crate::desk::Desk;
 use crate::engine::{Host, Judged, Kept, Spawn};
 use crate::lanes::{Ended, Lanes};
 use crate::local::{LOCAL, Locals};
+use crate::notes::Notes;
 use crate::stats::Stats;
 use crate::trace::Tracer;
 use alphorn_net::{Handle, Priority};
@@ -31,6 +32,7 @@ pub(crate) struct Ports {
     pub(crate) archive: Archive,
     pub(crate) stats: Stats,
     pub(crate) trace: Tracer,
+    pub(crate) notes: Notes,
     pub(crate) evidence: VecDeque<Evidence>,
     subscribed: BTreeSet<Topic>,
     /// Jobs that were not taken and end refused at the next turn.
@@ -49,6 +51,7 @@ impl Ports {
         desk: Desk,
         archive: Archive,
         trace: Tracer,
+        notes: Notes,
     ) -> Self {
         Ports {
             net,
@@ -58,6 +61,7 @@ impl Ports {
             archive,
             stats: Stats::default(),
             trace,
+            notes,
             evidence: VecDeque::new(),
             subscribed: BTreeSet::new(),
             refused: VecDeque::new(),
@@ -84,6 +88,7 @@ impl Host for Ports {
         let published = self.net.publish(&self.name(topic), data, Priority::Duty);
         self.stats.publish_refused += u64::from(published.is_err());
         self.trace.message(topic);
+        self.notes.published(topic);
     }
 
     fn subscribe(&mut self, topics: &BTreeSet<Topic>) {
@@ -99,6 +104,7 @@ impl Host for Ports {
     }
 
     fn verdict(&mut self, token: Token, verdict: Verdict) {
+        self.notes.verdict(token, verdict);
         if token.0 >= REQUESTED {
             self.requested.remove(&token);
             self.locals.verdict(token, verdict);
@@ -127,6 +133,7 @@ impl Host for Ports {
     fn spawn(&mut self, spawn: Spawn) {
         let (job, op, group) = (spawn.job, spawn.work.name(), spawn.group);
         self.trace.spawn(&spawn);
+        self.notes.spawn(&spawn);
         let refused = match &spawn.work {
             Work::Scheme(scheme::Work::Sign(_)) => self
                 .desk
@@ -159,6 +166,7 @@ impl Host for Ports {
     }
 
     fn keep_block(&mut self, slot: Slot, root: Root, data: Bytes) {
+        self.notes.block(slot, &root);
         self.archive.keep(Stored { slot, root, data });
     }
 

@@ -15,6 +15,7 @@ use crate::desk::Desk;
 use crate::engine::{Engine, Kept, Settings};
 use crate::lanes::{Ended, Lanes};
 use crate::local::Reply;
+use crate::notes::{Facts, Notes, Turn, Window};
 use crate::ports::{Ports, REQUESTED, topic_of};
 use crate::record::Recorder;
 use crate::safety::SafetyStore;
@@ -122,6 +123,7 @@ pub struct Node<C: Source> {
     returning_all: u64,
     recorder: Option<Recorder>,
     kernels: BTreeMap<&'static str, String>,
+    window: Window,
 }
 
 impl<C: Source> Node<C> {
@@ -132,7 +134,7 @@ impl<C: Source> Node<C> {
     pub fn new(parts: Parts<C>, snapshot: watch::Sender<Arc<Summary>>) -> Result<Self, RunError> {
         let mut horn = parts.horn;
         let mut recorder = parts.recorder;
-        let restored = restore(&mut horn, &parts.blocks, recorder.as_mut())?;
+        let restored = locals::restore(&mut horn, &parts.blocks, recorder.as_mut())?;
         let returning = parts.blocks.messages()?;
         let network = horn.config().network();
         let slots = *horn.clock();
@@ -147,11 +149,15 @@ impl<C: Source> Node<C> {
         let archive = Archive::start(parts.blocks)?;
         let (now, _) = clock.now();
         let trace = Tracer::new(&parts.name, &parts.scheme, horn.config(), now);
+        let notes = Notes::new(&horn, now);
+        let (name, scheme, id) = (&parts.name, &parts.scheme, parts.net.id());
+        let facts = Facts::new(name, scheme, &horn, id, now, &parts.kernels);
+        let window = notes.window(facts);
         Ok(Node {
             name: parts.name,
             scheme: parts.scheme,
             engine: Engine::new(horn, settings),
-            ports: Ports::new(parts.net, network, parts.lanes, desk, archive, trace),
+            ports: Ports::new(parts.net, network, parts.lanes, desk, archive, trace, notes),
             clock,
             slots,
             events: parts.events,
@@ -167,6 +173,7 @@ impl<C: Source> Node<C> {
             returning: returning.into_iter(),
             recorder,
             kernels: parts.kernels,
+            window,
         })
     }
 
@@ -175,9 +182,14 @@ impl<C: Source> Node<C> {
         self.ports.trace.ring()
     }
 
+    /// What others may read of this node while it runs.
+    pub fn window(&self) -> Window {
+        self.window.clone()
+    }
+
     /// Runs until it is told to end, and gives the last summary.
     pub async fn run(mut self, mut control: mpsc::Receiver<Control>) -> Arc<Summary> {
-        self.turn(|node, now| node.feed(now, Input::Deadline));
+        self.turn(Turn::Deadline, |node, now| node.feed(now, Input::Deadline));
         loop {
             let wait = self.clock.until(self.next_deadline());
             tokio::select! {
@@ -191,13 +203,15 @@ impl<C: Source> Node<C> {
                         let _ = self.ports.net.dial(address);
                     }
                     Some(Control::Vote(data, reply)) => {
-                        self.turn(|node, now| node.take_vote(now, data, reply));
+                        self.turn(Turn::Command, |node, now| node.take_vote(now, data, reply));
                     }
                     Some(Control::Shutdown) | None => break,
                 },
-                () = self.wake.notified() => self.turn(Self::take_ended),
+                () = self.wake.notified() => self.turn(Turn::Finished, Self::take_ended),
                 event = self.events.recv() => match event {
-                    Some(event) => self.turn(|node, now| node.take_events(now, event)),
+                    Some(event) => {
+                        self.turn(Turn::Network, |node, now| node.take_events(now, event));
+                    }
                     None => break,
                 },
             }
@@ -206,18 +220,21 @@ impl<C: Source> Node<C> {
     }
 
     /// Runs what happens in a turn, and counts how long it took.
-    fn turn(&mut self, act: impl FnOnce(&mut Self, Time)) {
+    fn turn(&mut self, turn: Turn, act: impl FnOnce(&mut Self, Time)) {
         let began = std::time::Instant::now();
         let (now, step) = self.clock.now();
         self.ports.trace.at(now);
+        self.ports.notes.at(now, step);
         if let Some(step) = step {
             self.ports.stats.clock_steps += 1;
             self.ports.trace.fault("clock", format!("{step:?} ns"));
         }
         act(self, now);
+        self.ports.notes.look_at_head(self.engine.horn());
         self.ask(now);
         let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.ports.stats.turns.record_ns(took);
+        self.ports.notes.turn(turn, took);
         self.ports.stats.stalls += u64::from(took > STALL_NS);
     }
 
@@ -234,7 +251,7 @@ impl<C: Source> Node<C> {
     }
 
     fn on_deadline(&mut self) {
-        self.turn(|node, now| {
+        self.turn(Turn::Deadline, |node, now| {
             let due = node.engine.next_deadline();
             // A wall clock that stands behind protocol time wakes nobody.
             if let Some(due) = due.filter(|due| *due <= now) {
@@ -245,6 +262,7 @@ impl<C: Source> Node<C> {
                     let lag_ns = now.since_ns(due);
                     node.ports.stats.phase_lag.record_ns(lag_ns);
                     node.ports.trace.phase(boundary, lag_ns);
+                    node.ports.notes.phase(lag_ns);
                     if boundary.phase == Phase::Propose {
                         // Before the first votes of the slot, which are counted from here on.
                         node.tell(now);
@@ -253,10 +271,9 @@ impl<C: Source> Node<C> {
                 node.feed(now, Input::Deadline);
             }
             if node.probe_at <= now {
-                node.ports
-                    .stats
-                    .probe_lag
-                    .record_ns(now.since_ns(node.probe_at));
+                let lag_ns = now.since_ns(node.probe_at);
+                node.ports.stats.probe_lag.record_ns(lag_ns);
+                node.ports.notes.probe(lag_ns);
                 node.probe_at = now.saturating_add_ns(PROBE_NS);
                 node.observe(now);
                 node.take_returning(now);
@@ -266,6 +283,7 @@ impl<C: Source> Node<C> {
                 let summary = node.summary(now);
                 node.snapshot.send_replace(Arc::new(summary));
                 node.tell(now);
+                node.ports.notes.show(node.ports.net.status());
             }
         });
     }
@@ -277,6 +295,7 @@ impl<C: Source> Node<C> {
             };
             note_job(&mut self.ports.stats, &ended);
             self.ports.trace.ended(&ended);
+            self.ports.notes.ended(&ended);
             let input = Input::Finished {
                 job: ended.job,
                 outcome: ended.outcome,
@@ -309,22 +328,28 @@ impl<C: Source> Node<C> {
         match event {
             Event::Message(message) => {
                 let topic = topic_of(message.parsed);
+                let token = Token(message.token);
                 self.ports.trace.message(topic);
+                self.ports.notes.arrived(topic, token, message.data.len());
                 let input = Input::Message {
                     from: Peer(message.peer),
                     topic,
-                    token: Token(message.token),
+                    token,
                     data: message.data,
                 };
                 self.feed(now, input);
             }
-            Event::PeerUp { peer, id, .. } => {
+            Event::PeerUp {
+                peer, id, outbound, ..
+            } => {
                 self.ports.trace.peer_up(peer, &id.to_string());
+                self.ports.notes.peer_up(peer, outbound);
                 self.sync.peer_up(Peer(peer));
                 self.feed(now, Input::PeerUp { peer: Peer(peer) });
             }
             Event::PeerDown { peer, reason } => {
                 self.ports.trace.peer_down(peer, reason.name());
+                self.ports.notes.peer_down(peer, reason);
                 self.sync.peer_down(Peer(peer));
                 self.feed(now, Input::PeerDown { peer: Peer(peer) });
             }
@@ -337,10 +362,11 @@ impl<C: Source> Node<C> {
             Event::Response { peer, id, result } => {
                 self.take_answer(now, Peer(peer), id, result.ok());
             }
-            Event::Listening { .. }
-            | Event::Client { .. }
-            | Event::Frame { .. }
-            | Event::SendReady { .. } => {}
+            Event::Listening { address, transport } => {
+                let id = self.ports.net.id();
+                self.ports.notes.listening(address, transport, id);
+            }
+            Event::Client { .. } | Event::Frame { .. } | Event::SendReady { .. } => {}
         }
     }
 
@@ -373,13 +399,15 @@ impl<C: Source> Node<C> {
         }
     }
 
-    /// Tells the trace where cells, chain and traffic stand.
+    /// Tells the trace where cells, chain and traffic stand, and notes it.
     fn tell(&mut self, now: Time) {
         let horn = self.engine.horn();
         let trace = &mut self.ports.trace;
         if let Some(slot) = self.slots.slot_at(now) {
-            trace.slot(slot, horn.chain(), horn.view(slot).as_ref());
+            let view = horn.view(slot);
+            trace.slot(slot, horn.chain(), view.as_ref());
             trace.finality(horn.chain(), head_slot(horn), None);
+            self.ports.notes.look(horn, slot, view);
         }
         let net = &self.ports.net;
         trace.traffic(|| net.status());
@@ -428,32 +456,6 @@ async fn sleep(wait: Duration) {
 
 fn wall_ms() -> u64 {
     crate::clock::Machine::default().wall_ns() / 1_000_000
-}
-
-/// Hands the blocks of earlier runs to the protocol, oldest first, and tells how many it took. One
-/// that does not fit any more is of a branch that was given up.
-fn restore(
-    horn: &mut Horn,
-    blocks: &Blocks,
-    mut recorder: Option<&mut Recorder>,
-) -> Result<u64, BlocksError> {
-    let (mut taken, mut from) = (0, Slot(0));
-    loop {
-        let part = blocks.range(from, usize::MAX)?;
-        let Some(last) = part.last().map(|block| block.slot) else {
-            return Ok(taken);
-        };
-        // The last slot may have more blocks than the part, so the next one begins with it; blocks
-        // that come twice are refused.
-        let is_end = part.iter().all(|block| block.slot == last);
-        for block in part {
-            if let Some(recorder) = &mut recorder {
-                recorder.restored(&block.data);
-            }
-            taken += u64::from(horn.restore(&block.data).is_ok());
-        }
-        from = if is_end { last.next() } else { last };
-    }
 }
 
 fn note_job(stats: &mut Stats, ended: &Ended) {

@@ -1,13 +1,14 @@
 //! `POST /alphorn/v0/votes`: a vote of somebody else's key, answered with 200 once it would survive a
 //! crash.
 
-use crate::api::{Api, problem};
+use crate::api::{Api, busy, problem};
 use crate::local::Posted;
 use crate::run::Control;
 use alphorn_scheme::Bytes;
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::rejection::StringRejection;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::json;
@@ -25,10 +26,18 @@ struct Submission {
     vote: String,
 }
 
-pub(crate) async fn votes(State(api): State<Api>, headers: HeaderMap, body: String) -> Response {
+pub(crate) async fn votes(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    body: Result<String, StringRejection>,
+) -> Response {
     if !api.admits(&headers) {
         return problem(StatusCode::UNAUTHORIZED, "the token of api.token is needed");
     }
+    let body = match body {
+        Ok(body) => body,
+        Err(error) => return problem(error.status(), error.body_text()),
+    };
     let submission = match serde_json::from_str::<Submission>(&body) {
         Ok(submission) => submission,
         Err(error) => return problem(StatusCode::BAD_REQUEST, error.to_string()),
@@ -51,9 +60,4 @@ pub(crate) async fn votes(State(api): State<Api>, headers: HeaderMap, body: Stri
         Ok(Err(_)) => busy("the node ends"),
         Err(_) => busy("no verdict yet; it may still be accepted"),
     }
-}
-
-fn busy(message: &str) -> Response {
-    let busy = problem(StatusCode::SERVICE_UNAVAILABLE, message);
-    ([(header::RETRY_AFTER, "1")], busy).into_response()
 }

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+/// Slots by which a head may lie behind the clock before a node counts as catching up.
+const BEHIND_SLOTS: u64 = 3;
+
 /// What became of duties of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DutyCounts {
@@ -300,6 +303,11 @@ impl Summary {
         let longest = [load(&desk.commit_ns_max), load(&archive.commit_ns_max)];
         self.commit_ms_max = longest.map(|ns| ns as f64 / 1e6);
         self.can_sign = !desk.broken.load(Ordering::Relaxed);
+    }
+
+    /// Whether the head lies so far behind the clock that the node counts as catching up.
+    pub fn is_behind(&self) -> bool {
+        self.head_slot.saturating_add(BEHIND_SLOTS) < self.slot
     }
 
     /// Duties of all kinds that were missed.

@@ -5,6 +5,7 @@
 
 use crate::engine::{Judged, Spawn};
 use crate::lanes::Ended;
+use crate::notes::outcome;
 use alphorn_net::{PeerStatus, Status, TopicKind};
 use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::{Config, SlotView};
@@ -174,7 +175,7 @@ impl Tracer {
 
     /// A job ended.
     pub(crate) fn ended(&mut self, ended: &Ended) {
-        let outcome = name(&ended.outcome);
+        let outcome = outcome(&ended.outcome);
         let t_end = self.since_genesis(self.now);
         let ns = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         let t_start = t_end.saturating_sub(ns(ended.ran_ns));
@@ -391,18 +392,6 @@ impl Tracer {
                 score: rounded,
             });
         }
-    }
-}
-
-fn name(outcome: &Outcome<Product>) -> &'static str {
-    match outcome {
-        Outcome::Done(_) => "done",
-        Outcome::Invalid(_) => "invalid",
-        Outcome::Refused(_) => "refused",
-        Outcome::Superseded => "superseded",
-        Outcome::Cancelled => "cancelled",
-        Outcome::Crashed => "crashed",
-        Outcome::SelfVerifyFailed => "self_verify_failed",
     }
 }
 

@@ -9,7 +9,7 @@ use crate::files::marks::KeyMarks;
 use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
-use alphorn_dashboard::{Source as TraceSource, router};
+use alphorn_dashboard::{Source as TraceSource, router_among};
 use alphorn_net::{Address, Listen, NodeKey, RequestProtocol, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::blocks::Blocks;
@@ -25,11 +25,11 @@ use alphorn_node::{http, run, sync, topic_bytes};
 use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
 use alphorn_scheme::{Env, Scheme};
+use alphorn_sse::Clients;
 use alphorn_types::{Slot, Time, Validator};
 use alphorn_worker::memory::LOW_MEMORY_BYTES;
 use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 use anyhow::{Context, anyhow};
-use axum::Router;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -132,8 +132,17 @@ async fn live<S: Scheme>(
         snapshot,
     )?;
     let (control, commands) = mpsc::channel(CONTROL_MAX);
-    let page = router(TraceSource::Live(node.trace()));
-    let api = serve(args, summary, control.clone(), page)?;
+    let token = hex::encode(secret()?);
+    write_private(&args.data_dir.join("api.token"), token.as_bytes())?;
+    let api = Api {
+        summary,
+        window: node.window(),
+        control: control.clone(),
+        token: token.into(),
+        clients: Clients::new(),
+        doctor: Arc::new(doctor(&parts.kernels)),
+    };
+    let api = serve(args, api, TraceSource::Live(node.trace()))?;
     println!("{}", calibration::line(&parts.kernels));
     ready(args, own, api, horn.network_id, &kernels)?;
     watch_signals(args, control);
@@ -260,26 +269,24 @@ fn net_config(
     Ok(config)
 }
 
+/// What is known of this machine.
+fn doctor(kernels: &[Kernel]) -> serde_json::Value {
+    serde_json::json!({
+        "cores": crate::machine::cores(),
+        "commit": crate::machine::COMMIT,
+        "kernels": kernels,
+    })
+}
+
 /// Serves the HTTP interface, and tells where.
-fn serve(
-    args: &Args,
-    summary: watch::Receiver<Arc<Summary>>,
-    control: mpsc::Sender<Control>,
-    page: Router,
-) -> Result<SocketAddr> {
-    let token = hex::encode(secret()?);
-    write_private(&args.data_dir.join("api.token"), token.as_bytes())?;
-    let api = Api {
-        summary,
-        control,
-        token: token.into(),
-    };
+fn serve(args: &Args, api: Api, trace: TraceSource) -> Result<SocketAddr> {
     let address = SocketAddr::new(args.http_address, args.api_port);
     let listener = std::net::TcpListener::bind(address);
     let listener = listener.map_err(|error| Error::Exit(3, format!("{address}: {error}")))?;
     let bound = listener.local_addr()?;
     let hosts = Hosts::new(bound.ip(), args.http_allow_host.iter().cloned());
     let hosts = hosts.context("--http-allow-host")?;
+    let page = router_among(trace, api.clients.clone());
     let app = api.router().nest_service("/dashboard", page);
     http::serve(listener, guard(app, hosts), http::Limits::default())?;
     Ok(bound)

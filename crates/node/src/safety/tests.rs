@@ -225,7 +225,7 @@ fn keys_that_come_with_marks_sign_above_them_and_marks_never_go_back() {
     let lower = BTreeMap::from([(Validator(1), Slot(1))]);
     store.take_over(&lower, 4_000).unwrap();
     assert_eq!(store.first_slot(), Slot(6));
-    disk.broken.store(true, Ordering::Relaxed);
+    disk.fill(true);
     let higher = BTreeMap::from([(Validator(1), Slot(9))]);
     assert!(store.take_over(&higher, 4_000).is_err());
     drop(store);

@@ -1,0 +1,111 @@
+//! What changes something, and what says whether it can be changed.
+//!
+//! | path | body |
+//! |---|---|
+//! | `POST /alphorn/v0/admin/shutdown` | none |
+//! | `POST /alphorn/v0/admin/peers` | `{"block": ID}`, `{"unblock": ID}` or `{"dial": ADDRESS}` |
+//! | `GET`, `POST /lean/v0/admin/aggregator` | `{"enabled": BOOL}` |
+//!
+//! The roles of a node are those of its validators and do not change while it runs: to ask for the
+//! role that it has is answered with 200, to ask for another one with 501.
+
+use super::{Api, Problem, bad};
+use crate::run::Control;
+use alphorn_net::{Address, AddressError, KeyError};
+use axum::extract::State;
+use axum::extract::rejection::StringRejection;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/alphorn/v0/admin/shutdown", post(shutdown))
+        .route("/alphorn/v0/admin/peers", post(peers))
+        .route("/lean/v0/admin/aggregator", get(role).post(set_role))
+}
+
+/// An admin request about a peer.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+enum PeerCommand {
+    Block(String),
+    Unblock(String),
+    Dial(String),
+}
+
+/// A request to aggregate or not.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RoleCommand {
+    enabled: bool,
+}
+
+/// Whether a request bears the token.
+fn check(api: &Api, headers: &HeaderMap) -> Result<(), Problem> {
+    let why = || "the token of api.token is needed".to_owned();
+    let admits = api.admits(headers);
+    admits
+        .then_some(())
+        .ok_or_else(|| Problem(StatusCode::UNAUTHORIZED, why()))
+}
+
+/// What a request with the token says.
+fn read<T: for<'a> Deserialize<'a>>(
+    api: &Api,
+    headers: &HeaderMap,
+    body: Result<String, StringRejection>,
+) -> Result<T, Problem> {
+    check(api, headers)?;
+    let body = body.map_err(|error| Problem(error.status(), error.body_text()))?;
+    // Fields are told by name alone: a list of them is no request.
+    if !body.trim_start().starts_with('{') {
+        return Err(bad("the body must be an object in JSON"));
+    }
+    serde_json::from_str(&body).map_err(|error| bad(error.to_string()))
+}
+
+async fn shutdown(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Problem> {
+    check(&api, &headers)?;
+    Ok(api.send(Control::Shutdown))
+}
+
+async fn peers(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    body: Result<String, StringRejection>,
+) -> Result<Response, Problem> {
+    let id = |id: String| id.parse().map_err(|error: KeyError| bad(error.to_string()));
+    let command = match read(&api, &headers, body)? {
+        PeerCommand::Block(who) => Control::Block(id(who)?, true),
+        PeerCommand::Unblock(who) => Control::Block(id(who)?, false),
+        PeerCommand::Dial(address) => {
+            let address: Result<Address, AddressError> = address.parse();
+            Control::Dial(address.map_err(|error| bad(error.to_string()))?)
+        }
+    };
+    Ok(api.send(command))
+}
+
+async fn role(State(api): State<Api>) -> Json<Value> {
+    let enabled = api.window.facts.is_aggregator;
+    Json(json!({"enabled": enabled, "is_aggregator": enabled}))
+}
+
+async fn set_role(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    body: Result<String, StringRejection>,
+) -> Result<Json<Value>, Problem> {
+    let command: RoleCommand = read(&api, &headers, body)?;
+    let enabled = api.window.facts.is_aggregator;
+    if command.enabled != enabled {
+        let why = format!("enabled is {enabled} and does not change while the node runs");
+        return Err(Problem(StatusCode::NOT_IMPLEMENTED, why));
+    }
+    let body = json!({"enabled": enabled, "is_aggregator": enabled, "previous": enabled});
+    Ok(Json(body))
+}

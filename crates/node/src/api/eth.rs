@@ -1,0 +1,169 @@
+//! Names and shapes of the beacon API: numbers are text, answers stand under `data`.
+//!
+//! What it asks for and a node does not have is empty or zero: there is no ENR, no execution layer
+//! and no fork. The genesis' validators root is the network's identity, its fork version the first
+//! bytes of that.
+
+use super::{Api, Problem, VERSION, bad, distance, health_code};
+use crate::notes::hex;
+use alphorn_net::PeerStatus;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Map, Value, json};
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/eth/v1/node/health", get(health))
+        .route("/eth/v1/node/version", get(version))
+        .route("/eth/v1/node/identity", get(identity))
+        .route("/eth/v1/node/syncing", get(syncing))
+        .route("/eth/v1/node/peers", get(peers))
+        .route("/eth/v1/beacon/genesis", get(genesis))
+        .route("/eth/v1/config/spec", get(spec))
+        .route(
+            "/eth/v2/validator/aggregate_attestation",
+            get(no_beacon_encoding),
+        )
+}
+
+fn data(value: Value) -> Json<Value> {
+    Json(json!({ "data": value }))
+}
+
+async fn health(State(api): State<Api>) -> StatusCode {
+    health_code(&api.last())
+}
+
+async fn version() -> Json<Value> {
+    data(json!({"version": VERSION}))
+}
+
+async fn identity(State(api): State<Api>) -> Json<Value> {
+    data(json!({
+        "peer_id": api.window.facts.id.to_string(),
+        "enr": "",
+        "p2p_addresses": api.picture().addresses,
+        "discovery_addresses": [],
+        "metadata": {"seq_number": "0", "attnets": "0x0000000000000000", "syncnets": "0x00"},
+    }))
+}
+
+async fn syncing(State(api): State<Api>) -> Json<Value> {
+    let last = api.last();
+    data(json!({
+        "head_slot": last.head_slot.to_string(),
+        "sync_distance": distance(&last).to_string(),
+        "is_syncing": last.is_behind(),
+        "is_optimistic": false,
+        "el_offline": false,
+    }))
+}
+
+/// Which way a connection was made.
+pub(super) fn direction(peer: &PeerStatus) -> &'static str {
+    match peer.outbound {
+        true => "outbound",
+        false => "inbound",
+    }
+}
+
+/// Peers of a state and a direction, as the query wants them. All that are told are connected.
+async fn peers(
+    State(api): State<Api>,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Query(query) = query.map_err(|error| bad(error.body_text()))?;
+    let (mut states, mut directions) = (Vec::new(), Vec::new());
+    for (name, value) in &query {
+        let (known, wanted): (&[&str], _) = match name.as_str() {
+            "state" => (
+                &["disconnected", "connecting", "connected", "disconnecting"],
+                &mut states,
+            ),
+            "direction" => (&["inbound", "outbound"], &mut directions),
+            _ => continue,
+        };
+        for one in value.split(',') {
+            if !known.contains(&one) {
+                let why = format!("{name} = {one:?}, must be one of {}", known.join(", "));
+                return Err(bad(why));
+            }
+            wanted.push(one);
+        }
+    }
+    let is_wanted = |wanted: &[&str], value| wanted.is_empty() || wanted.contains(&value);
+    let picture = api.picture();
+    let connected =
+        picture.net.peers.iter().filter(|peer| {
+            is_wanted(&states, "connected") && is_wanted(&directions, direction(peer))
+        });
+    let told: Vec<Value> = connected
+        .map(|peer| {
+            json!({
+                "peer_id": peer.id.to_string(),
+                "enr": null,
+                "last_seen_p2p_address": peer.address.to_string(),
+                "state": "connected",
+                "direction": direction(peer),
+            })
+        })
+        .collect();
+    let count = told.len();
+    Ok(Json(json!({"data": told, "meta": {"count": count}})))
+}
+
+async fn genesis(State(api): State<Api>) -> Json<Value> {
+    let facts = &api.window.facts;
+    let seconds = facts.genesis.as_nanos() / 1_000_000_000;
+    data(json!({
+        "genesis_time": seconds.to_string(),
+        "genesis_validators_root": hex(&facts.network_id),
+        "genesis_fork_version": hex(&facts.network),
+    }))
+}
+
+async fn spec(State(api): State<Api>) -> Json<Value> {
+    let facts = &api.window.facts;
+    let (slot_ms, layout) = (facts.timing.slot_ms(), &facts.layout);
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: String| fields.insert(name.to_owned(), value.into());
+    put("CONFIG_NAME", "alphorn".to_owned());
+    let preset = facts.timing.preset_name().unwrap_or("custom");
+    put("PRESET_BASE", preset.to_owned());
+    put("SLOT_DURATION_MS", slot_ms.to_string());
+    // A slot that is no whole number of seconds has none.
+    if slot_ms.is_multiple_of(1_000) {
+        put("SECONDS_PER_SLOT", (slot_ms / 1_000).to_string());
+    }
+    put("SLOTS_PER_EPOCH", facts.epoch_slots.to_string());
+    put("GENESIS_FORK_VERSION", hex(&facts.network));
+    put("MAX_COMMITTEES_PER_SLOT", layout.committees().to_string());
+    put(
+        "TARGET_AGGREGATORS_PER_COMMITTEE",
+        facts.targets[0].to_string(),
+    );
+    put(
+        "MAX_ATTESTATIONS",
+        facts.collections_per_block_max.to_string(),
+    );
+    put("ALPHORN_SCHEME", facts.scheme.clone());
+    put("ALPHORN_VALIDATORS", layout.validators().to_string());
+    put(
+        "ALPHORN_SUBCOMMITTEES_PER_COMMITTEE",
+        layout.subcommittees().to_string(),
+    );
+    put(
+        "ALPHORN_COLLECTORS_PER_COMMITTEE",
+        facts.targets[1].to_string(),
+    );
+    data(Value::Object(fields))
+}
+
+async fn no_beacon_encoding() -> Problem {
+    let why = "collections of this network have no encoding of the beacon chain; what a committee \
+               collected is at /alphorn/v0/slots/{slot}/committees/{committee}";
+    Problem(StatusCode::NOT_IMPLEMENTED, why.to_owned())
+}

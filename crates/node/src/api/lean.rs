@@ -1,0 +1,82 @@
+//! Names and shapes of the lean clients: numbers are numbers, answers stand alone.
+
+use super::{Api, VERSION, distance, health_code};
+use crate::notes::hex;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Map, Value, json};
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/lean/v0/health", get(health))
+        .route("/lean/v0/config/spec", get(spec))
+        .route("/lean/v0/genesis", get(genesis))
+        .route("/lean/v0/checkpoints/justified", get(justified))
+        .route("/lean/v0/node/identity", get(identity))
+        .route("/lean/v0/node/syncing", get(syncing))
+}
+
+async fn health(State(api): State<Api>) -> Response {
+    let code = health_code(&api.last());
+    let status = match code {
+        StatusCode::OK => "healthy",
+        _ => "unhealthy",
+    };
+    let body = json!({"status": status, "service": "lean-rpc-api"});
+    (code, Json(body)).into_response()
+}
+
+async fn spec(State(api): State<Api>) -> Json<Value> {
+    let facts = &api.window.facts;
+    let (slot_ms, offsets_ms) = (facts.timing.slot_ms(), facts.timing.offsets_ms());
+    let intervals = offsets_ms.len() as u64;
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    put("MILLISECONDS_PER_SLOT", slot_ms.into());
+    put("INTERVALS_PER_SLOT", intervals.into());
+    // Phases of different lengths have no length in common.
+    let interval_ms = slot_ms / intervals;
+    let is_even = (0..).zip(offsets_ms).all(|(i, at)| *at == i * interval_ms);
+    if is_even && interval_ms * intervals == slot_ms {
+        put("MILLISECONDS_PER_INTERVAL", interval_ms.into());
+    }
+    put("PHASE_OFFSETS_MS", json!(offsets_ms));
+    put(
+        "ATTESTATION_COMMITTEE_COUNT",
+        facts.layout.committees().into(),
+    );
+    let digest = hex(&facts.network);
+    put("FORK_DIGEST", digest.trim_start_matches("0x").into());
+    Json(Value::Object(fields))
+}
+
+async fn genesis(State(api): State<Api>) -> Json<Value> {
+    let facts = &api.window.facts;
+    Json(json!({
+        "genesis_time": facts.genesis.as_nanos() / 1_000_000_000,
+        "validator_count": facts.layout.validators(),
+    }))
+}
+
+async fn justified(State(api): State<Api>) -> Json<Value> {
+    let justified = api.picture().justified;
+    Json(json!({"slot": justified.slot.0, "root": hex(&justified.root)}))
+}
+
+async fn identity(State(api): State<Api>) -> Json<Value> {
+    let id = api.window.facts.id.to_string();
+    Json(json!({"version": VERSION, "peer_id": id}))
+}
+
+async fn syncing(State(api): State<Api>) -> Json<Value> {
+    let last = api.last();
+    Json(json!({
+        "is_syncing": last.is_behind(),
+        "head_slot": last.head_slot,
+        "sync_distance": distance(&last),
+        "finalized_slot": last.finalised_slot,
+    }))
+}

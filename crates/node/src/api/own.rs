@@ -1,0 +1,309 @@
+//! What only this node knows: its summary, what it found out about its machine, jobs, costs, peers
+//! and the last slots. Times of jobs and sessions are milliseconds from the start of their slot.
+
+use super::{Api, Problem, VERSION, bad, eth, problem};
+use crate::metrics;
+use crate::notes::{Flight, Landed, Picture, SlotNote, bitlist, hex};
+use alphorn_proto::slot::SlotClock;
+use alphorn_types::{Slot, Time};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Map, Value, json};
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/alphorn/v0/status", get(status))
+        .route("/alphorn/v0/summary", get(summary))
+        .route("/alphorn/v0/doctor", get(doctor))
+        .route("/alphorn/v0/sessions", get(sessions))
+        .route("/alphorn/v0/jobs", get(jobs))
+        .route("/alphorn/v0/cost", get(cost))
+        .route("/alphorn/v0/peers", get(peers))
+        .route("/alphorn/v0/slots/{slot}", get(slot))
+        .route(
+            "/alphorn/v0/slots/{slot}/committees/{committee}",
+            get(committee),
+        )
+        .route("/metrics", get(metrics_text))
+}
+
+async fn status(State(api): State<Api>) -> Response {
+    let last = api.last();
+    Json(json!({
+        "name": last.name,
+        "scheme": last.scheme,
+        "slot": last.slot,
+        "head_slot": last.head_slot,
+        "head": last.head,
+        "justified_slot": last.justified_slot,
+        "finalised_slot": last.finalised_slot,
+        "finalised": last.finalised,
+        "peers": last.peers,
+    }))
+    .into_response()
+}
+
+async fn summary(State(api): State<Api>) -> Response {
+    Json(api.last().as_ref()).into_response()
+}
+
+async fn doctor(State(api): State<Api>) -> Json<Value> {
+    let facts = &api.window.facts;
+    Json(json!({
+        "version": VERSION,
+        "name": facts.name,
+        "scheme": facts.scheme,
+        "started_unix_ms": facts.started.as_nanos() / 1_000_000,
+        "chosen": facts.kernels,
+        "machine": api.doctor.as_ref(),
+    }))
+}
+
+/// The times of a slot.
+struct Times(SlotClock);
+
+impl Times {
+    fn of(api: &Api) -> Self {
+        let facts = &api.window.facts;
+        Times(SlotClock::new(facts.genesis, facts.timing))
+    }
+
+    /// Milliseconds from the start of a slot.
+    fn ms(&self, slot: Slot, at: Time) -> f64 {
+        let start = self.0.slot_start(slot);
+        (at.as_nanos() as f64 - start.as_nanos() as f64) / 1e6
+    }
+}
+
+async fn sessions(State(api): State<Api>) -> Json<Value> {
+    let times = Times::of(&api);
+    let picture = api.picture();
+    let told = picture.sessions.iter().rev().map(|one| {
+        let slot = one.id.slot;
+        json!({
+            "slot": slot.0,
+            "seq": one.id.seq,
+            "open_ms": times.ms(slot, one.open),
+            "soft_ms": times.ms(slot, one.soft),
+            "hard_ms": times.ms(slot, one.hard),
+            "jobs": one.jobs,
+        })
+    });
+    Json(json!({"sessions": told.collect::<Vec<Value>>()}))
+}
+
+fn flight(times: &Times, one: &Flight) -> Map<String, Value> {
+    let slot = one.group.slot;
+    let value = json!({
+        "id": one.job.0,
+        "kind": one.op,
+        "class": one.class,
+        "slot": slot.0,
+        "committee": one.group.committee,
+        "subcommittee": one.group.subcommittee,
+        "spawned_ms": times.ms(slot, one.spawned),
+        "soft_ms": times.ms(slot, one.soft),
+        "hard_ms": times.ms(slot, one.hard),
+    });
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+fn landed(times: &Times, one: &Landed) -> Value {
+    let mut fields = flight(times, &one.flight);
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let more = [
+        ("ended_ms", times.ms(one.flight.group.slot, one.at).into()),
+        ("outcome", one.outcome.into()),
+        ("queue_ms", ms(one.queued_ns).into()),
+        ("run_ms", ms(one.ran_ns).into()),
+        ("predicted_ms", json!(one.predicted_ns.map(ms))),
+        ("late", one.late.into()),
+    ];
+    fields.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    Value::Object(fields)
+}
+
+async fn jobs(State(api): State<Api>) -> Json<Value> {
+    let times = Times::of(&api);
+    let picture = api.picture();
+    let flying = picture.flying.iter();
+    let flying: Vec<Value> = flying.map(|one| flight(&times, one).into()).collect();
+    let ended = picture.landed.iter().rev();
+    let ended: Vec<Value> = ended.map(|one| landed(&times, one)).collect();
+    Json(json!({
+        "in_flight_count": picture.flying_count,
+        "in_flight": flying,
+        "ended": ended,
+    }))
+}
+
+/// How long jobs took, and how well that was predicted.
+async fn cost(State(api): State<Api>) -> Json<Value> {
+    let (last, picture) = (api.last(), api.picture());
+    let kinds = picture.measures.jobs.iter().map(|(kind, jobs)| {
+        let ratio = &jobs.ratio;
+        let mean = ratio.sum() / ratio.count().max(1) as f64;
+        let bucket = |(bound, count): (f64, u64)| {
+            let bound = bound.is_finite().then_some(bound);
+            json!({"up_to": bound, "count": count})
+        };
+        let buckets: Vec<Value> = ratio.buckets().into_iter().map(bucket).collect();
+        let value = json!({
+            "times": last.jobs.get(*kind),
+            "predicted_ratio": {"count": ratio.count(), "mean": mean, "buckets": buckets},
+        });
+        ((*kind).to_owned(), value)
+    });
+    let kinds: Map<String, Value> = kinds.collect();
+    let [[late_told, late_untold], [missed, met]] = picture.measures.fit;
+    Json(json!({
+        "kinds": kinds,
+        "fit": {
+            "predicted_and_met": met,
+            "predicted_and_missed": missed,
+            "not_predicted_and_met": late_untold,
+            "not_predicted_and_missed": late_told,
+        },
+    }))
+}
+
+async fn peers(State(api): State<Api>) -> Json<Value> {
+    let picture = api.picture();
+    let peer = |peer: &alphorn_net::PeerStatus| {
+        json!({
+            "id": peer.id.to_string(),
+            "address": peer.address.to_string(),
+            "direction": eth::direction(peer),
+            "client": peer.client.as_ref(),
+            "score": peer.score,
+            "bytes_in": peer.bytes_in,
+            "bytes_out": peer.bytes_out,
+        })
+    };
+    let peers: Vec<Value> = picture.net.peers.iter().map(peer).collect();
+    Json(json!({"peers": peers}))
+}
+
+/// The note of a slot that a path names.
+fn find<'a>(picture: &'a Picture, name: &str) -> Result<&'a SlotNote, Problem> {
+    let number = number(name, "slot")?;
+    let slots = &picture.slots;
+    slots.get(&number).map(AsRef::as_ref).ok_or_else(|| {
+        let range = match (slots.first_key_value(), slots.last_key_value()) {
+            (Some((first, _)), Some((last, _))) => format!("slots {first} to {last} are known"),
+            _ => "no slot is known yet".to_owned(),
+        };
+        Problem(StatusCode::NOT_FOUND, format!("slot = {number}, {range}"))
+    })
+}
+
+fn number(text: &str, what: &str) -> Result<u64, Problem> {
+    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| is_plain);
+    number.ok_or_else(|| bad(format!("{what} = {text:?}, must be a number below 2^64")))
+}
+
+async fn slot(
+    State(api): State<Api>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Path(name) = path.map_err(|error| bad(error.body_text()))?;
+    let picture = api.picture();
+    let note = find(&picture, &name)?;
+    let included = api.last().credited.get(&note.slot.0).copied();
+    Ok(Json(slot_value(note, included)))
+}
+
+/// `included`: votes that the chain credits, once the slot is judged.
+fn slot_value(note: &SlotNote, included: Option<u64>) -> Value {
+    let block = note.block.map(|(root, bytes, collections)| {
+        json!({"root": hex(&root), "bytes": bytes, "collections": collections})
+    });
+    let committees = note.committees.iter().map(|one| {
+        json!({
+            "validators": one.coverage.len(),
+            "covered": one.coverage.count_ones(),
+            "collections": one.collections.len(),
+        })
+    });
+    json!({
+        "slot": note.slot.0,
+        "proposer": note.proposer.0,
+        "block": block,
+        "head": note.vote.map(|vote| hex(&vote.head)),
+        "votes": {
+            "seen": note.votes_seen,
+            "verified": note.votes_verified,
+            "collected": note.covered(),
+            "included": included,
+        },
+        "aggregates": note.aggregates,
+        "collections": note.collections,
+        "committees": committees.collect::<Vec<Value>>(),
+    })
+}
+
+async fn committee(
+    State(api): State<Api>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Path((slot, committee)) = path.map_err(|error| bad(error.body_text()))?;
+    let picture = api.picture();
+    let note = find(&picture, &slot)?;
+    let number = number(&committee, "committee")?;
+    committee_value(&api, note, number).map(Json)
+}
+
+fn committee_value(api: &Api, note: &SlotNote, number: u64) -> Result<Value, Problem> {
+    let at = usize::try_from(number).unwrap_or(usize::MAX);
+    let one = note.committees.get(at).ok_or_else(|| {
+        let count = note.committees.len();
+        let why = format!("committee = {number}, must be below {count}");
+        Problem(StatusCode::NOT_FOUND, why)
+    })?;
+    let layout = api.window.facts.layout;
+    let cells = layout
+        .cells()
+        .filter(|cell| u64::from(cell.committee) == number);
+    let cells = cells.map(|cell| {
+        let range = layout.cell_in_committee(cell);
+        let (from, to) = (range.start as usize, range.end as usize);
+        json!({
+            "subcommittee": cell.subcommittee,
+            "validators": range.len(),
+            "covered": one.coverage.count_range(from..to),
+        })
+    });
+    let collections = one.collections.iter().map(|one| {
+        json!({
+            "sender": one.sender.0,
+            "head": hex(&one.head),
+            "signers": one.signers,
+            "bytes": one.bytes,
+        })
+    });
+    Ok(json!({
+        "slot": note.slot.0,
+        "committee": number,
+        "validators": one.coverage.len(),
+        "covered": one.coverage.count_ones(),
+        "coverage": hex(&bitlist(&one.coverage)),
+        "subcommittees": cells.collect::<Vec<Value>>(),
+        "collections": collections.collect::<Vec<Value>>(),
+    }))
+}
+
+async fn metrics_text(State(api): State<Api>) -> Response {
+    let text = metrics::text(&api.last(), &api.picture(), &api.window.facts, &api.clients);
+    match text {
+        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+    }
+}

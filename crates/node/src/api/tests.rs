@@ -1,0 +1,365 @@
+//! The interface over a socket, over pictures that are made up.
+
+use super::*;
+use crate::http::{Limits, serve};
+use crate::notes::{CommitteeNote, Facts, News, SlotNote};
+use alphorn_net::{NodeKey, PeerStatus, Status};
+use alphorn_proto::wire::Checkpoint;
+use alphorn_types::{Bitfield, Slot, Validator};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+/// An interface, and what would be the loop.
+struct Rig {
+    address: SocketAddr,
+    summary: watch::Sender<Arc<Summary>>,
+    news: News,
+    commands: mpsc::Receiver<Control>,
+    _pictures: watch::Sender<Arc<Picture>>,
+}
+
+fn slot_note() -> SlotNote {
+    let mut coverage = Bitfield::new(24);
+    coverage.set_range(0..13);
+    SlotNote {
+        slot: Slot(5),
+        proposer: Validator(5),
+        block: Some(([2; 32], 1_000, 2)),
+        votes_seen: 40,
+        votes_verified: 38,
+        aggregates: 4,
+        collections: 2,
+        vote: None,
+        committees: vec![CommitteeNote {
+            coverage,
+            collections: Vec::new(),
+        }],
+    }
+}
+
+fn rig() -> Rig {
+    let peer = |outbound| PeerStatus {
+        peer: 1,
+        id: NodeKey::from_bytes([7; 32]).unwrap().id(),
+        address: ([192, 0, 2, 1], 9000).into(),
+        outbound,
+        client: "alphorn/0.1.0".into(),
+        score: 1.5,
+        bytes_in: 10,
+        bytes_out: 20,
+    };
+    let picture = Picture {
+        justified: Checkpoint {
+            slot: Slot(4),
+            root: [3; 32],
+        },
+        slots: [(5, Arc::new(slot_note()))].into(),
+        net: Status {
+            peers: [peer(true), peer(false)].into(),
+            ..Status::default()
+        },
+        addresses: vec!["/ip4/127.0.0.1/udp/9000".into()],
+        ..Picture::default()
+    };
+    let summary = Summary {
+        slot: 6,
+        head_slot: 5,
+        finalised_slot: 3,
+        can_sign: true,
+        ..Summary::default()
+    };
+    let (pictures, picture) = watch::channel(Arc::new(picture));
+    let (summary, last) = watch::channel(Arc::new(summary));
+    let (control, commands) = mpsc::channel(1);
+    let news = News::new(10);
+    let api = Api {
+        summary: last,
+        window: Window {
+            facts: Arc::new(Facts::example()),
+            picture,
+            news: news.clone(),
+        },
+        control,
+        token: "secret".into(),
+        clients: Clients::new(),
+        doctor: Arc::new(json!({"cores": 2})),
+    };
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    serve(listener, api.router(), Limits::default()).unwrap();
+    Rig {
+        address,
+        summary,
+        news,
+        commands,
+        _pictures: pictures,
+    }
+}
+
+impl Rig {
+    fn open(&self, request: &str, headers: &str, body: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let wait = Duration::from_secs(60);
+        stream.set_read_timeout(Some(wait)).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{request} HTTP/1.0\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        )
+        .unwrap();
+        stream
+    }
+
+    fn ask(&self, request: &str, headers: &str, body: &str) -> (u16, Value) {
+        let mut text = String::new();
+        let mut stream = self.open(request, headers, body);
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let code = head[9..12].parse().unwrap();
+        (code, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    fn get(&self, path: &str) -> (u16, Value) {
+        self.ask(&format!("GET {path}"), "", "")
+    }
+
+    fn post(&self, path: &str, body: &str) -> (u16, Value) {
+        let token = "Authorization: Bearer secret\r\n";
+        self.ask(&format!("POST {path}"), token, body)
+    }
+}
+
+#[test]
+fn the_beacon_names_have_the_beacon_shapes() {
+    let rig = rig();
+    let data = |path: &str| {
+        let (code, value) = rig.get(path);
+        assert_eq!(code, 200, "{path}: {value}");
+        value["data"].clone()
+    };
+    let identity = data("/eth/v1/node/identity");
+    assert_eq!(identity["peer_id"], Facts::example().id.to_string());
+    assert_eq!(identity["p2p_addresses"][0], "/ip4/127.0.0.1/udp/9000");
+    let expected = json!({
+        "head_slot": "5", "sync_distance": "1", "is_syncing": false,
+        "is_optimistic": false, "el_offline": false,
+    });
+    assert_eq!(data("/eth/v1/node/syncing"), expected);
+    let genesis = data("/eth/v1/beacon/genesis");
+    assert_eq!(genesis["genesis_time"], "1770407233");
+    assert_eq!(genesis["genesis_fork_version"], "0x0a1bff00");
+    let spec = data("/eth/v1/config/spec");
+    assert_eq!(spec["SECONDS_PER_SLOT"], "4");
+    assert_eq!(spec["SLOTS_PER_EPOCH"], "4");
+    assert!(spec.as_object().unwrap().values().all(Value::is_string));
+    let (_, peers) = rig.get("/eth/v1/node/peers");
+    assert_eq!(peers["meta"]["count"], 2);
+    assert_eq!(peers["data"][0]["direction"], "outbound");
+    let count =
+        |query: &str| rig.get(&format!("/eth/v1/node/peers?{query}")).1["meta"]["count"].clone();
+    assert_eq!(count("direction=inbound"), 1);
+    assert_eq!(count("state=connected&direction=inbound,outbound"), 2);
+    assert_eq!(count("state=disconnected"), 0);
+    let (code, why) = rig.get("/eth/v1/node/peers?state=gone");
+    assert_eq!((code, &why["code"]), (400, &json!(400)));
+    let (code, why) = rig.get("/eth/v2/validator/aggregate_attestation");
+    assert_eq!((code, &why["code"]), (501, &json!(501)));
+}
+
+#[test]
+fn the_lean_names_have_the_lean_shapes() {
+    let rig = rig();
+    let ask = |path: &str| {
+        let (code, value) = rig.get(path);
+        assert_eq!(code, 200, "{path}: {value}");
+        value
+    };
+    let health = json!({"status": "healthy", "service": "lean-rpc-api"});
+    assert_eq!(ask("/lean/v0/health"), health);
+    let genesis = json!({"genesis_time": 1_770_407_233, "validator_count": 48});
+    assert_eq!(ask("/lean/v0/genesis"), genesis);
+    let root = format!("0x{}", "03".repeat(32));
+    let justified = json!({"slot": 4, "root": root});
+    assert_eq!(ask("/lean/v0/checkpoints/justified"), justified);
+    let syncing = json!({
+        "is_syncing": false, "head_slot": 5, "sync_distance": 1, "finalized_slot": 3,
+    });
+    assert_eq!(ask("/lean/v0/node/syncing"), syncing);
+    let spec = ask("/lean/v0/config/spec");
+    let figures = (&spec["MILLISECONDS_PER_SLOT"], &spec["INTERVALS_PER_SLOT"]);
+    assert_eq!(figures, (&json!(4_000), &json!(5)));
+    assert_eq!(spec["MILLISECONDS_PER_INTERVAL"], 800);
+    assert_eq!(spec["FORK_DIGEST"], "0a1bff00");
+    assert_eq!(ask("/lean/v0/node/identity")["version"], VERSION);
+    // Far behind the clock, and then unable to sign.
+    let state = |slot, can_sign| Summary {
+        slot,
+        head_slot: 5,
+        can_sign,
+        ..Summary::default()
+    };
+    rig.summary.send_replace(Arc::new(state(9, true)));
+    assert_eq!(rig.get("/lean/v0/health").0, 206);
+    assert_eq!(ask("/lean/v0/node/syncing")["is_syncing"], true);
+    assert_eq!(rig.get("/eth/v1/node/health").0, 206);
+    rig.summary.send_replace(Arc::new(state(6, false)));
+    assert_eq!(rig.get("/lean/v0/health").0, 503);
+}
+
+#[test]
+fn a_slot_and_its_committees_are_told_as_far_as_they_are_known() {
+    let rig = rig();
+    let (code, slot) = rig.get("/alphorn/v0/slots/5");
+    assert_eq!(code, 200, "{slot}");
+    let votes = json!({"seen": 40, "verified": 38, "collected": 13, "included": null});
+    assert_eq!(slot["votes"], votes);
+    assert_eq!(slot["block"]["collections"], 2);
+    let (_, committee) = rig.get("/alphorn/v0/slots/5/committees/0");
+    assert_eq!(committee["coverage"], "0xff1f0001");
+    let cells = json!([
+        {"subcommittee": 0, "validators": 12, "covered": 12},
+        {"subcommittee": 1, "validators": 12, "covered": 1},
+    ]);
+    assert_eq!(committee["subcommittees"], cells);
+    for (path, code) in [
+        ("slots/4", 404),
+        ("slots/18446744073709551616", 400),
+        ("slots/+5", 400),
+        ("slots/x", 400),
+        ("slots/%ff", 400),
+        ("slots/5/committees/1", 404),
+        ("slots/5/committees/-1", 400),
+        ("slots/5/committees", 404),
+    ] {
+        let (got, why) = rig.get(&format!("/alphorn/v0/{path}"));
+        assert_eq!((got, &why["code"]), (code, &json!(code)), "{path}: {why}");
+        assert!(why["message"].as_str().is_some_and(|why| !why.is_empty()));
+    }
+    for path in [
+        "status", "summary", "doctor", "sessions", "jobs", "cost", "peers",
+    ] {
+        let (code, value) = rig.get(&format!("/alphorn/v0/{path}"));
+        assert!(code == 200 && value.is_object(), "{path}: {value}");
+    }
+    assert_eq!(rig.get("/alphorn/v0/doctor").1["machine"]["cores"], 2);
+}
+
+#[test]
+fn what_cannot_be_answered_is_said_in_json() {
+    let mut rig = rig();
+    for (request, code) in [
+        ("GET /eth/v1/nothing", 404),
+        ("GET /", 404),
+        ("POST /alphorn/v0/status", 405),
+        ("DELETE /lean/v0/health", 405),
+        ("GET /alphorn/v0/admin/shutdown", 405),
+        ("GET /eth/v1/events", 400),
+        ("GET /eth/v1/events?topics=head,heads", 400),
+        ("GET /lean/v0/events?topics=attestation", 400),
+        ("POST /alphorn/v0/admin/shutdown", 401),
+        ("POST /lean/v0/admin/aggregator", 401),
+        ("POST /alphorn/v0/votes", 401),
+        ("GET /alphorn/v0/votes", 405),
+    ] {
+        let (got, why) = rig.ask(request, "", "");
+        assert_eq!(
+            (got, &why["code"]),
+            (code, &json!(code)),
+            "{request}: {why}"
+        );
+    }
+    for body in [
+        "",
+        "{}",
+        r#"{"enabled":1}"#,
+        r#"{"enabled":"true"}"#,
+        "[true]",
+    ] {
+        assert_eq!(rig.post("/lean/v0/admin/aggregator", body).0, 400, "{body}");
+    }
+    let (code, role) = rig.post("/lean/v0/admin/aggregator", r#"{"enabled":true}"#);
+    assert_eq!((code, &role["previous"]), (200, &json!(true)));
+    assert_eq!(rig.get("/lean/v0/admin/aggregator").1["enabled"], true);
+    let (code, _) = rig.post("/lean/v0/admin/aggregator", r#"{"enabled":false}"#);
+    assert_eq!(code, 501);
+    let (code, _) = rig.post("/alphorn/v0/admin/peers", &"x".repeat(BODY_BYTES_MAX + 1));
+    assert_eq!(code, 413);
+    assert_eq!(
+        rig.post("/alphorn/v0/admin/peers", r#"{"block":"x"}"#).0,
+        400
+    );
+    assert!(rig.commands.try_recv().is_err(), "nothing was let through");
+    assert_eq!(rig.post("/alphorn/v0/admin/shutdown", "").0, 200);
+    assert_eq!(
+        rig.post("/alphorn/v0/admin/shutdown", "").0,
+        503,
+        "one waits"
+    );
+    assert!(matches!(rig.commands.try_recv(), Ok(Control::Shutdown)));
+}
+
+#[test]
+fn a_body_that_does_not_come_is_given_up() {
+    let rig = rig();
+    let mut stream = TcpStream::connect(rig.address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let token = "Authorization: Bearer secret\r\n";
+    let head = format!("POST /alphorn/v0/admin/peers HTTP/1.0\r\n{token}Content-Length: 9\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.0 408"), "{text}");
+}
+
+/// What a stream gave until it has `end`.
+fn read_until(stream: &mut TcpStream, end: &str) -> String {
+    let mut text = String::new();
+    let mut part = [0; 4_096];
+    while !text.contains(end) {
+        let read = stream.read(&mut part).unwrap();
+        assert_ne!(read, 0, "the stream ended: {text}");
+        text.push_str(std::str::from_utf8(&part[..read]).unwrap());
+    }
+    text
+}
+
+#[test]
+fn events_are_of_the_topics_that_were_asked_for() {
+    let rig = rig();
+    let mut heads = rig.open("GET /eth/v1/events?topics=head", "", "");
+    let mut lean = rig.open("GET /lean/v0/events?topics=block&topics=head", "", "");
+    for stream in [&mut heads, &mut lean] {
+        let head = read_until(stream, "retry: ");
+        assert!(head.contains("content-type: text/event-stream"), "{head}");
+    }
+    rig.news.block(Slot(7), &[1; 32]);
+    rig.news.head(Slot(7), &[1; 32], false);
+    let text = read_until(&mut heads, "event: head\nid: a-2\ndata: {");
+    assert!(!text.contains("event: block"), "{text}");
+    read_until(&mut lean, "event: head\nid: a-2\ndata: {");
+    // Who comes back gets what it missed.
+    rig.news.head(Slot(8), &[2; 32], true);
+    let known = "Last-Event-ID: a-1\r\n";
+    let mut again = rig.open("GET /eth/v1/events?topics=head", known, "");
+    let text = read_until(&mut again, "id: a-3\n");
+    assert!(
+        text.contains("id: a-2\n") && !text.contains("dropped"),
+        "{text}"
+    );
+}
+
+#[test]
+fn readers_of_all_streams_share_their_places() {
+    let rig = rig();
+    let open = |_| {
+        let mut stream = rig.open("GET /eth/v1/events?topics=block", "", "");
+        read_until(&mut stream, "retry: ");
+        stream
+    };
+    let readers: Vec<TcpStream> = (0..alphorn_sse::CLIENTS_MAX).map(open).collect();
+    let (code, why) = rig.get("/lean/v0/events?topics=block");
+    assert_eq!((code, &why["code"]), (503, &json!(503)));
+    drop(readers);
+}

@@ -1,0 +1,225 @@
+//! What happens to the chain, as events of the two interfaces: the beacon API's and lean's.
+//!
+//! Each has lines of its own, since their shapes differ: the beacon API writes numbers as text and
+//! names an epoch where lean names a slot. Every slot is a checkpoint here, so that an epoch is the
+//! number of a slot. There is no state besides the chain: `state` is 32 zero bytes.
+
+use alphorn_proto::horn::CollectionView;
+use alphorn_proto::wire::{Checkpoint, Root};
+use alphorn_types::trace::{Lines, RingLimits};
+use alphorn_types::{Bitfield, Slot};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Topics of the beacon API that are sent.
+pub const BEACON_TOPICS: [&str; 4] = ["head", "block", ATTESTATION, "finalized_checkpoint"];
+/// Topics of lean that are sent.
+pub const LEAN_TOPICS: [&str; 4] = [
+    "head",
+    "block",
+    "justified_checkpoint",
+    "finalized_checkpoint",
+];
+/// The only topic of the high rate.
+pub const ATTESTATION: &str = "attestation";
+
+/// How much is kept for clients that come back.
+const LIMITS: RingLimits = RingLimits {
+    high_lines_max: 65_536,
+    high_bytes_max: 16 << 20,
+    low_lines_max: 4_096,
+    low_bytes_max: 4 << 20,
+    snapshot_high_max: 0,
+};
+
+/// Where a state would stand.
+const NO_STATE: &str = "0x0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The lines of both interfaces, shared with their readers.
+#[derive(Clone, Debug)]
+pub struct News {
+    /// Of the beacon API.
+    pub beacon: Arc<Mutex<Lines>>,
+    /// Of lean.
+    pub lean: Arc<Mutex<Lines>>,
+}
+
+impl News {
+    /// None yet; `instance` tells this life of the node from others.
+    pub fn new(instance: u64) -> Self {
+        let lines = || Arc::new(Mutex::new(Lines::new(instance, LIMITS)));
+        News {
+            beacon: lines(),
+            lean: lines(),
+        }
+    }
+
+    fn beacon(&self, topic: &'static str, value: &Value) {
+        push(&self.beacon, topic, value, topic == ATTESTATION);
+    }
+
+    fn lean(&self, topic: &'static str, value: &Value) {
+        push(&self.lean, topic, value, false);
+    }
+
+    /// A block was accepted.
+    pub(crate) fn block(&self, slot: Slot, root: &Root) {
+        let (slot, block) = (slot.0, hex(root));
+        let beacon =
+            json!({"slot": slot.to_string(), "block": block, "execution_optimistic": false});
+        self.beacon("block", &beacon);
+        self.lean("block", &json!({"slot": slot, "block": block}));
+    }
+
+    /// The head is another block; whether it is of another epoch than the one before.
+    pub(crate) fn head(&self, slot: Slot, root: &Root, epoch_transition: bool) {
+        let (slot, block) = (slot.0, hex(root));
+        let beacon = json!({
+            "slot": slot.to_string(), "block": block, "state": NO_STATE,
+            "epoch_transition": epoch_transition, "execution_optimistic": false,
+        });
+        self.beacon("head", &beacon);
+        let lean = json!({"slot": slot, "block": block, "state": NO_STATE});
+        self.lean("head", &lean);
+    }
+
+    /// Another checkpoint is justified.
+    pub(crate) fn justified(&self, checkpoint: &Checkpoint) {
+        self.lean("justified_checkpoint", &lean_checkpoint(checkpoint));
+    }
+
+    /// Another checkpoint is finalised.
+    pub(crate) fn finalised(&self, checkpoint: &Checkpoint) {
+        let beacon = json!({
+            "block": hex(&checkpoint.root), "state": NO_STATE,
+            "epoch": checkpoint.slot.0.to_string(), "execution_optimistic": false,
+        });
+        self.beacon("finalized_checkpoint", &beacon);
+        self.lean("finalized_checkpoint", &lean_checkpoint(checkpoint));
+    }
+
+    /// A collection was verified: the votes of a committee, as a block would carry them. Its
+    /// evidence is no signature of the beacon chain and is not told.
+    pub(crate) fn attestation(&self, one: &CollectionView, committees: u16) {
+        let checkpoint =
+            |at: &Checkpoint| json!({"epoch": at.slot.0.to_string(), "root": hex(&at.root)});
+        let mut committee_bits = Bitfield::new(usize::from(committees));
+        if one.committee < committees {
+            committee_bits.set(usize::from(one.committee));
+        }
+        let value = json!({
+            "aggregation_bits": hex(&bitlist(&one.support.signers())),
+            "committee_bits": hex(&committee_bits.to_bytes()),
+            "data": {
+                "slot": one.vote.slot.0.to_string(),
+                "index": "0",
+                "beacon_block_root": hex(&one.vote.head),
+                "source": checkpoint(&one.vote.source),
+                "target": checkpoint(&one.vote.target),
+            },
+        });
+        self.beacon(ATTESTATION, &value);
+    }
+}
+
+fn lean_checkpoint(checkpoint: &Checkpoint) -> Value {
+    json!({"slot": checkpoint.slot.0, "block": hex(&checkpoint.root), "state": NO_STATE})
+}
+
+/// The bits with a one after the last: a bit list as SSZ (consensus-specs, simple-serialize.md)
+/// writes it.
+pub(crate) fn bitlist(bits: &Bitfield) -> Vec<u8> {
+    let (mut bytes, len) = (bits.to_bytes(), bits.len());
+    bytes.resize(len / 8 + 1, 0);
+    bytes[len / 8] |= 1 << (len % 8);
+    bytes
+}
+
+/// Bytes as the interfaces write them, behind `0x`.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    format!("0x{}", hex::encode(bytes))
+}
+
+fn push(lines: &Mutex<Lines>, topic: &'static str, value: &Value, is_high: bool) {
+    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+    lines.push(topic, &value.to_string(), is_high);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_proto::wire::Vote;
+    use alphorn_types::{Support, Validator};
+
+    fn told(lines: &Mutex<Lines>) -> Vec<(&'static str, Value)> {
+        let batch = lines.lock().unwrap().after(0, 100);
+        let read = |line: &alphorn_types::trace::Line| {
+            (line.kind, serde_json::from_str(&line.json).unwrap())
+        };
+        batch.lines.iter().map(read).collect()
+    }
+
+    #[test]
+    fn a_bit_list_ends_with_a_one() {
+        let mut bits = Bitfield::new(9);
+        assert_eq!(bitlist(&bits), [0, 0b10]);
+        bits.set(0);
+        bits.set(8);
+        assert_eq!(bitlist(&bits), [1, 0b11]);
+        assert_eq!(bitlist(&Bitfield::new(8)), [0, 1]);
+        assert_eq!(bitlist(&Bitfield::new(0)), [1]);
+    }
+
+    #[test]
+    fn numbers_are_text_for_the_beacon_api_and_numbers_for_lean() {
+        let news = News::new(1);
+        let checkpoint = Checkpoint {
+            slot: Slot(7),
+            root: [0xab; 32],
+        };
+        news.block(Slot(9), &[1; 32]);
+        news.head(Slot(9), &[1; 32], true);
+        news.justified(&checkpoint);
+        news.finalised(&checkpoint);
+        let root = |byte: &str| format!("0x{}", byte.repeat(32));
+        let expected = json!({
+            "block": root("ab"), "state": NO_STATE, "epoch": "7", "execution_optimistic": false,
+        });
+        let beacon = told(&news.beacon);
+        assert_eq!(beacon[2], ("finalized_checkpoint", expected));
+        assert_eq!(beacon[0].1["slot"], "9");
+        assert_eq!(beacon[1].1["epoch_transition"], true);
+        let lean = told(&news.lean);
+        let expected = json!({"slot": 9, "block": root("01")});
+        assert_eq!(lean[0], ("block", expected));
+        let expected = json!({"slot": 7, "block": root("ab"), "state": NO_STATE});
+        assert_eq!(lean[2], ("justified_checkpoint", expected.clone()));
+        assert_eq!(lean[3], ("finalized_checkpoint", expected));
+    }
+
+    #[test]
+    fn a_collection_is_an_attestation_of_its_committee() {
+        let news = News::new(1);
+        let mut signers = Bitfield::new(12);
+        [0, 3, 11].into_iter().for_each(|at| signers.set(at));
+        let vote = Vote {
+            slot: Slot(4),
+            ..Vote::default()
+        };
+        let one = CollectionView {
+            committee: 1,
+            sender: Validator(0),
+            vote,
+            support: Arc::new(Support::from_bits(signers)),
+            bytes: 100,
+        };
+        news.attestation(&one, 2);
+        let (topic, value) = told(&news.beacon).remove(0);
+        assert_eq!(topic, ATTESTATION);
+        assert_eq!(value["aggregation_bits"], "0x0918");
+        assert_eq!(value["committee_bits"], "0x02");
+        assert_eq!(value["data"]["slot"], "4");
+        assert_eq!(value["data"]["source"]["epoch"], "0");
+        assert!(told(&news.lean).is_empty());
+    }
+}

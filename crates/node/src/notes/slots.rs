@@ -1,0 +1,117 @@
+//! The last slots as they stood when they were last looked at.
+
+use alphorn_proto::chain::Chain;
+use alphorn_proto::horn::SlotView;
+use alphorn_proto::wire::{Root, Vote};
+use alphorn_types::{Bitfield, Slot, Validator};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Slots that are remembered.
+pub const SLOTS_MAX: usize = 64;
+/// Collections of a committee that are told one by one.
+const COLLECTIONS_MAX: usize = 64;
+
+/// A collection of a committee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectionNote {
+    /// The collector.
+    pub sender: Validator,
+    /// The block that its signers vote for.
+    pub head: Root,
+    /// How many they are.
+    pub signers: usize,
+    /// Bytes of the message.
+    pub bytes: usize,
+}
+
+/// A committee in a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitteeNote {
+    /// Positions that verified collections cover, of the vote with most signers.
+    pub coverage: Bitfield,
+    /// Verified collections, at most 64.
+    pub collections: Vec<CollectionNote>,
+}
+
+/// A slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotNote {
+    /// Which.
+    pub slot: Slot,
+    /// Who proposes in it.
+    pub proposer: Validator,
+    /// Root, bytes and collections of its first accepted block.
+    pub block: Option<(Root, usize, usize)>,
+    /// Votes that came.
+    pub votes_seen: u64,
+    /// Votes that were verified.
+    pub votes_verified: u64,
+    /// Aggregates that were verified.
+    pub aggregates: u64,
+    /// Collections that were verified.
+    pub collections: u64,
+    /// The vote with most signers.
+    pub vote: Option<Vote>,
+    /// By number.
+    pub committees: Vec<CommitteeNote>,
+}
+
+impl SlotNote {
+    fn of(view: SlotView, chain: &Chain) -> Self {
+        let committee = |coverage| CommitteeNote {
+            coverage,
+            collections: Vec::new(),
+        };
+        let mut committees: Vec<CommitteeNote> = view.coverage.into_iter().map(committee).collect();
+        for one in &view.collections {
+            let note = committees.get_mut(usize::from(one.committee));
+            if let Some(note) = note.filter(|note| note.collections.len() < COLLECTIONS_MAX) {
+                note.collections.push(CollectionNote {
+                    sender: one.sender,
+                    head: one.vote.head,
+                    signers: one.support.signer_count(),
+                    bytes: one.bytes,
+                });
+            }
+        }
+        SlotNote {
+            slot: view.slot,
+            proposer: chain.proposer(view.slot),
+            block: view
+                .block
+                .map(|block| (block.root, block.bytes, block.entries)),
+            votes_seen: view.votes_seen,
+            votes_verified: view.votes_accepted,
+            aggregates: view.aggregates_accepted,
+            collections: view.collections_accepted,
+            vote: view.vote,
+            committees,
+        }
+    }
+
+    /// Validators in verified collections, of the vote with most signers.
+    pub fn covered(&self) -> u64 {
+        let committees = self.committees.iter();
+        committees.map(|one| one.coverage.count_ones() as u64).sum()
+    }
+}
+
+/// The last slots, by number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slots(BTreeMap<u64, Arc<SlotNote>>);
+
+impl Slots {
+    /// Remembers a slot as it stands. A slot older than all that are remembered is left out.
+    pub(super) fn put(&mut self, view: SlotView, chain: &Chain) {
+        self.0
+            .insert(view.slot.0, Arc::new(SlotNote::of(view, chain)));
+        while self.0.len() > SLOTS_MAX {
+            self.0.pop_first();
+        }
+    }
+
+    pub(super) fn all(&self) -> BTreeMap<u64, Arc<SlotNote>> {
+        self.0.clone()
+    }
+}

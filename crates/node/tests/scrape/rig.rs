@@ -1,0 +1,208 @@
+//! Two nodes of the scheme without cryptography in this process, over loopback and the wall clock.
+
+use alphorn_net::{Listen, NodeKey, RequestProtocol, Transport};
+use alphorn_node::blocks::Blocks;
+use alphorn_node::clock::Machine;
+use alphorn_node::lanes::Pool;
+use alphorn_node::notes::Window;
+use alphorn_node::run::{Control, Node, Parts};
+use alphorn_node::safety::{Opening, SafetyStore};
+use alphorn_node::summary::Summary;
+use alphorn_node::{metrics, sync, topic_bytes};
+use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
+use alphorn_proto::slot::Timing;
+use alphorn_scheme::Env;
+use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
+use alphorn_sse::Clients;
+use alphorn_types::{Bitfield, Layout, Slot, Time, Validator};
+use alphorn_worker::WorkerConfig;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{Notify, mpsc, watch};
+
+const NODES: u32 = 2;
+const VALIDATORS: u32 = 16;
+/// A machine that stands still for a while gets as many slots as it needs.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Where the chain must stand.
+const FINALISED: u64 = 3;
+
+/// A node that runs.
+struct Running {
+    window: Window,
+    summary: watch::Receiver<Arc<Summary>>,
+    control: mpsc::Sender<Control>,
+    thread: JoinHandle<()>,
+}
+
+/// What a node told when it had run some slots.
+pub(crate) struct Told {
+    /// The page of its metrics.
+    pub(crate) text: String,
+    /// Its summary.
+    pub(crate) summary: Arc<Summary>,
+    /// What else it shows.
+    pub(crate) window: Window,
+}
+
+fn horn(index: u32, genesis: Time) -> Horn {
+    let scheme = Model::new(CostTable::example()).unwrap();
+    let layout = Layout::new(VALIDATORS, 2, 1).unwrap();
+    let info = SchemeInfo::of(&scheme, &layout);
+    let mut config = Config::new(layout, &info);
+    config.genesis = genesis;
+    config.timing = Timing::custom(1_000, [0, 200, 400, 600, 800]).unwrap();
+    config.epoch_slots = 4;
+    let mut validators = Bitfield::new(VALIDATORS as usize);
+    let own = (0..VALIDATORS).filter(|v| v % NODES == index);
+    own.for_each(|v| validators.set(v as usize));
+    let local = Local {
+        voters: validators.clone(),
+        validators,
+        trust_own: true,
+    };
+    Horn::new(config, info, local).unwrap()
+}
+
+fn network(horn: &Horn) -> alphorn_net::Config {
+    let digest = alphorn_net::NetworkDigest(horn.config().network().0);
+    let mut config = alphorn_net::Config::new(NodeKey::generate(), digest);
+    config.listen = vec![Listen {
+        address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0),
+        transport: Transport::Quic,
+    }];
+    config.committees = horn.config().layout.committees();
+    config.subcommittees = horn.config().layout.subcommittees();
+    config.slot_ms = horn.config().timing.slot_ms();
+    config.topic_bytes_max = topic_bytes(horn.format());
+    let request = |name: &str, request_bytes_max, chunk_bytes_max, chunks_max| RequestProtocol {
+        name: name.to_owned(),
+        request_bytes_max,
+        chunk_bytes_max,
+        chunks_max,
+        response_bytes_max: chunk_bytes_max,
+    };
+    config.requests = vec![
+        request(sync::STATUS, sync::STATUS_BYTES, sync::STATUS_BYTES, 1),
+        request(sync::BLOCKS_BY_RANGE, sync::RANGE_BYTES, 1 << 24, 256),
+    ];
+    config
+}
+
+fn start(index: u32, genesis: Time, folder: &Path) -> Running {
+    let horn = horn(index, genesis);
+    let own = horn.local().validators.iter_ones();
+    let ids = own.map(|v| (Validator(v as u32), [v as u8; 32])).collect();
+    let opening = Opening {
+        now_ms: now().as_nanos() / 1_000_000,
+        slot: Slot(0),
+        before_genesis: true,
+    };
+    let safety = SafetyStore::open(&folder.join("safety.redb"), ids, opening).unwrap();
+    let blocks = Blocks::open(&folder.join("node.redb")).unwrap();
+    let (net, events) = alphorn_net::start(network(&horn)).unwrap();
+    let wake = Arc::new(Notify::new());
+    let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
+    let parts = Parts {
+        name: format!("node-{index}"),
+        scheme: "model".into(),
+        horn,
+        safety: Arc::new(safety),
+        sign_log: None,
+        blocks,
+        lanes: Arc::new(pool(wake.clone())),
+        net,
+        events,
+        wake,
+        source: Machine::default(),
+        recorder: None,
+        kernels: BTreeMap::from([("hash", "portable".to_owned())]),
+    };
+    let node = Node::new(parts, snapshot).unwrap();
+    let window = node.window();
+    let (control, commands) = mpsc::channel(4);
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    let thread = std::thread::spawn(move || {
+        runtime.block_on(node.run(commands));
+    });
+    Running {
+        window,
+        summary,
+        control,
+        thread,
+    }
+}
+
+fn pool(wake: Arc<Notify>) -> Pool<Model> {
+    let validators = VALIDATORS;
+    let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
+    let registry = Arc::new(ModelRegistry { validators });
+    let signers = Arc::new(ModelSigners { validators });
+    let env = Env::new(scheme, registry, [1; 32]).with_signers(signers);
+    Pool::start(env, WorkerConfig::default(), move || wake.notify_one()).unwrap()
+}
+
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Time::from_nanos(since.as_nanos() as u64)
+}
+
+/// Waits until something is there.
+fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Runs two nodes until the chain is finalised some slots, and gives what the first one tells.
+fn run() -> Told {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let genesis = now().saturating_add_ns(3_000_000_000);
+    let nodes: Vec<Running> = (0..NODES)
+        .zip(&folders)
+        .map(|(index, folder)| start(index, genesis, folder.path()))
+        .collect();
+    let first = &nodes[0];
+    let address = wait("an address", || {
+        let picture = first.window.picture.borrow().clone();
+        picture.addresses.first().cloned()
+    });
+    let dial = Control::Dial(address.parse().unwrap());
+    nodes[1].control.blocking_send(dial).unwrap();
+    let told = wait("finality", || {
+        let summary = first.summary.borrow().clone();
+        let picture = first.window.picture.borrow().clone();
+        let is_there = summary.finalised_slot >= FINALISED
+            && summary.judged_slots >= FINALISED
+            && picture.finalised.slot.0 >= FINALISED
+            && !picture.net.peers.is_empty();
+        let window = &first.window;
+        let text = || metrics::text(&summary, &picture, &window.facts, &Clients::new()).unwrap();
+        is_there.then(|| Told {
+            text: text(),
+            summary: summary.clone(),
+            window: window.clone(),
+        })
+    });
+    for node in nodes {
+        node.control.blocking_send(Control::Shutdown).unwrap();
+        node.thread.join().unwrap();
+    }
+    told
+}
+
+/// What a node told; it runs once for all tests.
+pub(crate) fn told() -> &'static Told {
+    static TOLD: OnceLock<Told> = OnceLock::new();
+    TOLD.get_or_init(run)
+}
