@@ -1,4 +1,5 @@
-//! The dashboard and the alerts of `deploy/` ask for nothing that a node does not tell.
+//! The dashboard and the alerts of `deploy/` ask for nothing that a node does not tell, and its files
+//! open nothing to other machines. No container is started here.
 
 use crate::page::Page;
 use crate::rig::told;
@@ -61,6 +62,22 @@ fn yaml(path: &str) -> Value {
     value.unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// Text of all fields of a name, wherever they stand.
+fn fields<'a>(value: &'a Value, name: &str, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(all) => {
+            for (key, field) in all {
+                if key == name {
+                    found.push(field);
+                }
+                fields(field, name, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| fields(item, name, found)),
+        _ => {}
+    }
+}
+
 #[test]
 fn every_alert_has_a_name_a_query_and_a_text() {
     let alerts = yaml("prometheus/alerts.yml");
@@ -103,5 +120,54 @@ fn panels_stand_apart_and_have_a_query_each() {
                 assert!(cells.insert((x, y)), "{title} covers another panel");
             }
         }
+    }
+}
+
+#[test]
+fn containers_open_nothing_to_other_machines() {
+    let devnet = yaml("compose/devnet.yml");
+    let services = devnet["services"].as_object().unwrap();
+    let nodes = services.keys().filter(|name| name.starts_with("node-"));
+    assert_eq!(nodes.count(), 4);
+    assert!(services.contains_key("prometheus") && services.contains_key("grafana"));
+    let mut ports = Vec::new();
+    fields(&devnet, "ports", &mut ports);
+    let ports: Vec<&Value> = ports
+        .iter()
+        .flat_map(|all| all.as_array().unwrap())
+        .collect();
+    assert_eq!(ports.len(), 6);
+    for port in ports {
+        let port = port.as_str().unwrap();
+        assert!(port.starts_with("127.0.0.1:"), "{port}");
+    }
+    let host = yaml("compose/metrics-host.yml");
+    let arguments = host["services"]["prometheus"]["command"]
+        .as_array()
+        .unwrap();
+    assert!(arguments.contains(&"--web.listen-address=127.0.0.1:9090".into()));
+    let grafana = &host["services"]["grafana"]["environment"];
+    assert_eq!(grafana["GF_SERVER_HTTP_ADDR"], "127.0.0.1");
+    for compose in [&devnet, &host] {
+        let grafana = &compose["services"]["grafana"]["environment"];
+        assert_eq!(grafana["GF_AUTH_ANONYMOUS_ORG_ROLE"], "Viewer");
+        let prometheus = grafana["ALPHORN_PROMETHEUS"].as_str().unwrap();
+        assert!(prometheus.ends_with(":9090"));
+    }
+    let source = &yaml("grafana/datasources.yml")["datasources"][0]["url"];
+    assert_eq!(source, "$ALPHORN_PROMETHEUS");
+}
+
+#[test]
+fn the_image_runs_as_nobody_and_on_every_processor() {
+    let file = read("Dockerfile");
+    let lines: Vec<&str> = file.lines().collect();
+    let stages = lines.iter().filter(|line| line.starts_with("FROM "));
+    assert_eq!(stages.count(), 2);
+    let user = lines.iter().rposition(|line| line.starts_with("USER "));
+    let copy = lines.iter().rposition(|line| line.starts_with("COPY "));
+    assert!(user > copy && !file.contains("USER root"));
+    for flag in ["target-cpu", "target-feature", "RUSTFLAGS"] {
+        assert!(!file.contains(flag), "{flag}");
     }
 }
