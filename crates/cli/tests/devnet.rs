@@ -146,6 +146,51 @@ fn nodes_vote_and_agree() {
     );
 }
 
+/// Collections and blocks that are too long for gossip, here above some kilobytes, go by coded
+/// broadcast: signed with duty keys, verified and coded on the lanes, over real connections.
+#[test]
+fn large_messages_are_broadcast_and_nobody_is_blamed() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("devnet.json").display().to_string();
+    let output = alphorn(&[
+        "devnet",
+        "--nodes=4",
+        "--scheme=falcon",
+        "--validators=48",
+        "--committees=1",
+        "--slots=6",
+        "--preset=custom:2000:0,400,800,1200,1600",
+        "--broadcast-above=4096",
+        "--allow-missed=1000000",
+        "--json",
+        &json,
+    ]);
+    // Where the machine does other work finality may lie behind; nothing else is forgiven.
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 5)), "{code:?} {}", stderr(&output));
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!(report["agreement"], true);
+    assert_eq!(report["rights_twice"], 0);
+    let nodes = report["nodes"].as_array().unwrap();
+    let count = |node: &Value, name: &str| node["broadcasts"][name].as_u64().unwrap();
+    let published: u64 = nodes.iter().map(|node| count(node, "published")).sum();
+    for node in nodes {
+        // Two collectors a slot, and proposers in turn.
+        assert!(count(node, "delivered") > 0, "{node}");
+        assert!(count(node, "delivered") < published, "{node}");
+        assert_eq!(count(node, "sources_blamed"), 0, "{node}");
+        assert_eq!(node["reports"], serde_json::json!({}), "{node}");
+        let payload_bytes = node["broadcasts"]["payload_bytes"][0].as_u64();
+        assert!(
+            payload_bytes > Some(4096 * count(node, "delivered")),
+            "{node}"
+        );
+        let credited = node["credited"].as_object().unwrap();
+        let votes: u64 = credited.values().filter_map(Value::as_u64).sum();
+        assert!(votes > 0, "no vote came into a block: {node}");
+    }
+}
+
 /// A node is killed and comes back: whatever else the machine does, it signs nothing twice, loses
 /// no vote that was in a block, and the nodes agree.
 #[test]
@@ -232,6 +277,7 @@ fn options_out_of_bounds_are_usage_errors() {
         &["devnet", "--nodes=8", "--validators=4"],
         &["devnet", "--scheme=dsa"],
         &["devnet", "--slots=0"],
+        &["devnet", "--broadcast-above=16777217"],
         &["devnet", "--slots=5", "--faults=kill"],
         &["devnet", "--nodes=1", "--faults=partition"],
         &["devnet", "--faults=flood"],

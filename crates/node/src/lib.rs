@@ -6,6 +6,7 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`engine`] | topics, marks, blocks to keep, and a verdict on each slot's duties |
+//! | [`cast`] | how blocks and collections that are too long for gossip get to peers |
 //! | [`run`] | what the loop does next |
 //! | [`clock`] | what time it is for the protocol |
 //! | [`safety`], [`desk`] | what may be signed, and never twice |
@@ -25,6 +26,7 @@ pub mod api;
 pub mod archive;
 #[cfg(feature = "live")]
 pub mod blocks;
+pub mod cast;
 #[cfg(feature = "live")]
 pub mod clock;
 mod committees;

@@ -61,6 +61,8 @@ mod tests {
             ..Summary::default()
         };
         summary.credited.insert(6, 5);
+        summary.broadcasts.published = 4;
+        summary.broadcasts.frame_bytes = [10, 20];
         summary.kernels.insert("hash".into(), "avx512".into());
         let vote = DutyCounts {
             due: 3,
@@ -86,6 +88,12 @@ mod tests {
             "{text}"
         );
         assert!(has("alphorn_coverage_ratio 0.5"), "{text}");
+        assert!(
+            has("alphorn_broadcasts_total{result=\"published\"} 4"),
+            "{text}"
+        );
+        let out = "alphorn_broadcast_bytes_total{what=\"frames\",direction=\"out\"} 20";
+        assert!(has(out), "{text}");
         assert!(
             has("alphorn_kernel_info{crate=\"hash\",kernel=\"avx512\"} 1.0"),
             "{text}"

@@ -1,7 +1,9 @@
-//! The host of an engine in a process: network, lanes, desk, archive and statistics.
+//! The host of an engine and the carrier of its broadcasts in a process: network, lanes, desk, archive
+//! and statistics.
 
 use crate::archive::Archive;
 use crate::blocks::Stored;
+use crate::cast::{self, Blamed, Carrier};
 use crate::desk::Desk;
 use crate::engine::{Host, Judged, Kept, Spawn};
 use crate::lanes::{Ended, Lanes};
@@ -11,7 +13,7 @@ use crate::stats::Stats;
 use crate::trace::Tracer;
 use alphorn_net::{Handle, Priority};
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
-use alphorn_proto::{Evidence, Peer, Token, Verdict, Work};
+use alphorn_proto::{Evidence, Input, Peer, Token, Verdict, Work, broadcast};
 use alphorn_scheme::{self as scheme, Bytes, SessionId};
 use alphorn_types::{Cell, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -41,6 +43,12 @@ pub(crate) struct Ports {
     pub(crate) requested: BTreeMap<Token, Peer>,
     /// Messages of the last run and of the interface that wait for a verdict.
     pub(crate) locals: Locals,
+    cast: cast::Settings,
+    /// Own messages to be broadcast, messages that came by broadcast, and verdicts on such: the loop
+    /// carries them over after each input, so there are as many as one input has effects.
+    pub(crate) large: VecDeque<(Topic, Bytes)>,
+    pub(crate) delivered: VecDeque<Input>,
+    pub(crate) verdicts: VecDeque<(Token, Verdict)>,
 }
 
 impl Ports {
@@ -52,6 +60,7 @@ impl Ports {
         archive: Archive,
         trace: Tracer,
         notes: Notes,
+        cast: cast::Settings,
     ) -> Self {
         Ports {
             net,
@@ -67,6 +76,10 @@ impl Ports {
             refused: VecDeque::new(),
             requested: BTreeMap::new(),
             locals: Locals::default(),
+            cast,
+            large: VecDeque::new(),
+            delivered: VecDeque::new(),
+            verdicts: VecDeque::new(),
         }
     }
 
@@ -85,10 +98,12 @@ impl Ports {
 
 impl Host for Ports {
     fn publish(&mut self, topic: Topic, data: Bytes) {
-        let published = self.net.publish(&self.name(topic), data, Priority::Duty);
-        self.stats.publish_refused += u64::from(published.is_err());
         self.trace.message(topic);
         self.notes.published(topic);
+        match self.cast.takes(topic, data.len()) {
+            true => self.large.push_back((topic, data)),
+            false => self.gossip(topic, data),
+        }
     }
 
     fn subscribe(&mut self, topics: &BTreeSet<Topic>) {
@@ -105,6 +120,9 @@ impl Host for Ports {
 
     fn verdict(&mut self, token: Token, verdict: Verdict) {
         self.notes.verdict(token, verdict);
+        if token.0 >= cast::TOKENS {
+            return self.verdicts.push_back((token, verdict));
+        }
         if token.0 >= REQUESTED {
             self.requested.remove(&token);
             self.locals.verdict(token, verdict);
@@ -122,6 +140,10 @@ impl Host for Ports {
     fn report(&mut self, peer: Peer, reason: Reject) {
         if peer == LOCAL {
             self.locals.explain(reason.name());
+            return;
+        }
+        // A source answers for what came by broadcast, by the verdict on it.
+        if peer.0 >= cast::SOURCES {
             return;
         }
         *self.stats.reports.entry(reason.name()).or_default() += 1;
@@ -182,6 +204,52 @@ impl Host for Ports {
     }
 }
 
+impl Carrier for Ports {
+    fn send_frame(&mut self, peer: Peer, id: u64, data: Bytes) -> bool {
+        self.net.send_frame(peer.0, data, id).is_ok()
+    }
+
+    fn cancel_frames(&mut self, peer: Peer, id: u64) {
+        self.net.cancel_frame(peer.0, id);
+    }
+
+    fn run(&mut self, spawn: Spawn) {
+        self.spawn(spawn);
+    }
+
+    fn gossip(&mut self, topic: Topic, data: Bytes) {
+        let published = self.net.publish(&self.name(topic), data, Priority::Duty);
+        self.stats.publish_refused += u64::from(published.is_err());
+    }
+
+    fn deliver(&mut self, from: Peer, topic: Topic, token: Token, data: Bytes) {
+        self.trace.message(topic);
+        self.delivered.push_back(Input::Message {
+            from,
+            topic,
+            token,
+            data,
+        });
+    }
+
+    fn blame_peer(&mut self, peer: Peer, reason: broadcast::Reject, points: u32) {
+        *self.stats.reports.entry(reason.name()).or_default() += 1;
+        self.trace
+            .fault("report", format!("{peer}: {}", reason.name()));
+        let _ = self.net.report(peer.0, points);
+    }
+
+    fn blame_source(&mut self, blamed: &Blamed) {
+        let (source, slot) = (blamed.subject.source, blamed.subject.slot);
+        let detail = format!("validator {source} broadcast no message in slot {slot}");
+        self.trace.fault("source", detail);
+    }
+
+    fn equivocated(&mut self, evidence: Evidence) {
+        self.evidence(evidence);
+    }
+}
+
 /// What misbehaviour costs its sender; at 100 it is banned.
 pub(crate) fn points(reason: Reject) -> u32 {
     match reason {
@@ -215,5 +283,14 @@ pub fn topic_bytes(format: &alphorn_proto::wire::WireFormat) -> alphorn_net::Per
         collection: format.bytes_max(Kind::Collection),
         aggregate: format.bytes_max(Kind::Aggregate),
         vote: format.bytes_max(Kind::Vote),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_network_carries_every_frame_of_a_broadcast() {
+        let frame_bytes_max = alphorn_net::Limits::default().frame_bytes_max;
+        assert!(frame_bytes_max >= alphorn_proto::broadcast::MESSAGE_BYTES_MAX);
     }
 }

@@ -5,11 +5,13 @@
 //! first, then commands, then jobs that ended, then messages, so that a flood of messages cannot
 //! delay a duty.
 
+mod broadcasts;
 mod exchange;
 mod locals;
 
 use crate::archive::Archive;
 use crate::blocks::{Blocks, BlocksError};
+use crate::cast::{self, Cast};
 use crate::clock::{Clock, Source};
 use crate::desk::Desk;
 use crate::engine::{Engine, Kept, Settings};
@@ -67,6 +69,9 @@ pub enum RunError {
     /// Kept blocks cannot be read.
     #[error(transparent)]
     Blocks(#[from] BlocksError),
+    /// The network's messages cannot be broadcast.
+    #[error("broadcasts: {0}")]
+    Cast(#[from] alphorn_proto::broadcast::ConfigError),
 }
 
 /// Everything that a node is made of.
@@ -93,6 +98,10 @@ pub struct Parts<C: Source> {
     pub wake: Arc<Notify>,
     /// Where the time comes from.
     pub source: C,
+    /// What is broadcast, and not gossiped.
+    pub cast: cast::Settings,
+    /// What keys the chance of broadcasts: nobody else may know it.
+    pub cast_secret: [u8; 32],
     /// Who writes down what comes.
     pub recorder: Option<Recorder>,
     /// The chosen kernel of each crate that has several, to be told.
@@ -104,6 +113,7 @@ pub struct Node<C: Source> {
     name: String,
     scheme: String,
     engine: Engine,
+    cast: Cast,
     ports: Ports,
     clock: Clock<C>,
     slots: SlotClock,
@@ -136,6 +146,7 @@ impl<C: Source> Node<C> {
         let mut recorder = parts.recorder;
         let restored = locals::restore(&mut horn, &parts.blocks, recorder.as_mut())?;
         let returning = parts.blocks.messages()?;
+        let cast = Cast::new(&horn, parts.cast_secret)?;
         let network = horn.config().network();
         let slots = *horn.clock();
         let wake = parts.wake.clone();
@@ -157,7 +168,17 @@ impl<C: Source> Node<C> {
             name: parts.name,
             scheme: parts.scheme,
             engine: Engine::new(horn, settings),
-            ports: Ports::new(parts.net, network, parts.lanes, desk, archive, trace, notes),
+            cast,
+            ports: Ports::new(
+                parts.net,
+                network,
+                parts.lanes,
+                desk,
+                archive,
+                trace,
+                notes,
+                parts.cast,
+            ),
             clock,
             slots,
             events: parts.events,
@@ -239,6 +260,11 @@ impl<C: Source> Node<C> {
     }
 
     fn feed(&mut self, now: Time, input: Input) {
+        self.hand_in(now, input);
+        self.settle(now);
+    }
+
+    fn hand_in(&mut self, now: Time, input: Input) {
         match &mut self.recorder {
             None => self.engine.handle(now, input, &mut self.ports),
             Some(recorder) => recorder.handle(&mut self.engine, now, input, &mut self.ports),
@@ -247,7 +273,8 @@ impl<C: Source> Node<C> {
 
     fn next_deadline(&self) -> Time {
         let engine = self.engine.next_deadline().unwrap_or(Time::MAX);
-        engine.min(self.probe_at).min(self.summary_at)
+        let cast = self.cast.next_deadline().unwrap_or(Time::MAX);
+        engine.min(cast).min(self.probe_at).min(self.summary_at)
     }
 
     fn on_deadline(&mut self) {
@@ -269,6 +296,9 @@ impl<C: Source> Node<C> {
                     }
                 }
                 node.feed(now, Input::Deadline);
+            }
+            if node.cast.next_deadline().is_some_and(|due| due <= now) {
+                node.cast(now, |cast, ports| cast.deadline(now, ports));
             }
             if node.probe_at <= now {
                 let lag_ns = now.since_ns(node.probe_at);
@@ -296,6 +326,11 @@ impl<C: Source> Node<C> {
             note_job(&mut self.ports.stats, &ended);
             self.ports.trace.ended(&ended);
             self.ports.notes.ended(&ended);
+            if ended.job.0 >= cast::JOBS {
+                let (job, outcome) = (ended.job, ended.outcome);
+                self.cast(now, |cast, ports| cast.finished(now, job, outcome, ports));
+                continue;
+            }
             let input = Input::Finished {
                 job: ended.job,
                 outcome: ended.outcome,
@@ -346,12 +381,14 @@ impl<C: Source> Node<C> {
                 self.ports.notes.peer_up(peer, outbound);
                 self.sync.peer_up(Peer(peer));
                 self.feed(now, Input::PeerUp { peer: Peer(peer) });
+                self.cast(now, |cast, ports| cast.peer_up(now, Peer(peer), ports));
             }
             Event::PeerDown { peer, reason } => {
                 self.ports.trace.peer_down(peer, reason.name());
                 self.ports.notes.peer_down(peer, reason);
                 self.sync.peer_down(Peer(peer));
                 self.feed(now, Input::PeerDown { peer: Peer(peer) });
+                self.cast(now, |cast, ports| cast.peer_down(now, Peer(peer), ports));
             }
             Event::Request {
                 channel,
@@ -366,7 +403,9 @@ impl<C: Source> Node<C> {
                 let id = self.ports.net.id();
                 self.ports.notes.listening(address, transport, id);
             }
-            Event::Client { .. } | Event::Frame { .. } | Event::SendReady { .. } => {}
+            Event::Frame { peer, data } => self.take_frame(now, Peer(peer), &data),
+            Event::SendReady { peer, frames } => self.frames_left(now, Peer(peer), frames),
+            Event::Client { .. } => {}
         }
     }
 
@@ -419,6 +458,7 @@ impl<C: Source> Node<C> {
         summary.scheme.clone_from(&self.scheme);
         summary.restored_blocks = self.restored;
         summary.restored_messages = self.returning_all;
+        summary.broadcasts = self.cast.counts();
         let kernels = self.kernels.iter();
         let named = |(krate, level): (&&str, &String)| ((*krate).to_owned(), level.clone());
         summary.kernels = kernels.map(named).collect();

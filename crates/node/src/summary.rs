@@ -1,5 +1,6 @@
 //! A node's figures, as its interface and the devnet read them.
 
+use crate::cast;
 use crate::engine::{Engine, Tally};
 use crate::lanes::Troubles;
 use crate::ports::Ports;
@@ -173,6 +174,8 @@ pub struct Summary {
     pub topics: BTreeMap<String, TopicCounts>,
     /// Bytes on all connections: in and out.
     pub link_bytes: [u64; 2],
+    /// Blocks and collections that are too long for gossip.
+    pub broadcasts: cast::Counts,
     /// What the network dropped, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Connected peers.

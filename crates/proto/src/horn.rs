@@ -15,6 +15,7 @@
 //! | `machine` | [`Horn`]: all of it at one machine, under the contract |
 //! | `held` | how many bytes a machine holds, and how many they can become |
 //! | `duties` | what local validators had to do in a slot, and did |
+//! | `sources` | who may send which message as a coded broadcast |
 //! | [`config`], [`view`] | what the network agrees on, and what a machine shows |
 
 mod aggregator;
@@ -37,6 +38,7 @@ mod salvage;
 mod select;
 pub mod selection;
 pub mod shuffle;
+mod sources;
 mod state;
 mod task;
 mod validator;
@@ -47,4 +49,5 @@ pub use cover::Rule as Cover;
 pub use duties::{Done, Duties, Seat};
 pub use held::Held;
 pub use machine::Horn;
+pub use sources::{KIND_BLOCK, KIND_COLLECTION, Sources};
 pub use view::{BlockView, CollectionView, Counters, SlotView};

@@ -6,6 +6,7 @@ mod judge;
 mod process;
 
 use crate::error::{Error, Result};
+use crate::node::BroadcastOptions;
 use crate::node::files::{NetworkFile, NodeEntry, read_nodes};
 use crate::node::key_time;
 use crate::node::network::{NetworkOptions, Place, write_network};
@@ -85,6 +86,8 @@ pub(crate) struct Args {
     /// Keep the prove lanes of all nodes busy with work of no value
     #[arg(long)]
     saturate: bool,
+    #[command(flatten)]
+    broadcast: BroadcastOptions,
     /// Every node records its inputs, for `alphorn replay`: NODE/inputs-LIFE.record in the folder
     #[arg(long)]
     record: bool,
@@ -196,11 +199,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         plan.timing.slot_ms(),
         folder.path.display()
     ));
-    let extra: Vec<String> = args
-        .saturate
-        .then(|| "--saturate".to_owned())
-        .into_iter()
-        .collect();
+    let above = args.broadcast.broadcast_above;
+    let saturate = args.saturate.then(|| "--saturate".to_owned());
+    let extra = [format!("--broadcast-above={above}")].into_iter();
+    let extra: Vec<String> = extra.chain(saturate).collect();
     let mut running = Running::start(&folder.path, &nodes, &extra, args.record)?;
     running.wait_ready(plan.at(READY_S * 1_000))?;
     let mut happened = Vec::new();
@@ -217,7 +219,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "nodes": nodes.len(), "scheme": plan.network.alphorn_scheme, "slots": args.slots,
         "warmup_slots": args.warmup_slots, "network": plan.network,
         "faults": kinds.iter().map(|kind| kind.name()).collect::<Vec<&str>>(),
-        "fault_every": every, "saturate": args.saturate,
+        "fault_every": every, "saturate": args.saturate, "broadcast_above": above,
     });
     sink.write(&report.object(&machine, "measured", &config, verdict.fields())?)?;
     if let Err(error) = verdict.check(args.allow_missed) {

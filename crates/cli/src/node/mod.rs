@@ -10,12 +10,18 @@ mod start;
 use crate::error::Result;
 use crate::files::validators::KeystoreOptions;
 use crate::options::Common;
+use alphorn_node::cast::Settings;
 use alphorn_xmss::Set;
 use anyhow::anyhow;
 use files::{NetworkFile, read_nodes};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+/// Above it no message is longer: nothing is broadcast.
+const ABOVE_BYTES_MAX: u32 = 16 << 20;
+/// The default.
+const ABOVE_BYTES: u32 = alphorn_node::cast::ABOVE_BYTES as u32;
 
 /// One node of a network: votes, aggregates, collects and proposes for the validators it hosts
 #[derive(clap::Args, Debug)]
@@ -101,6 +107,8 @@ pub(crate) struct Args {
     /// takes too much memory, or in a thread of the node
     #[arg(long, value_enum, default_value_t = Isolation::Process)]
     isolation: Isolation,
+    #[command(flatten)]
+    broadcast: BroadcastOptions,
     /// End when standard input ends
     #[arg(long)]
     exit_on_stdin_eof: bool,
@@ -115,6 +123,24 @@ pub(crate) enum Transports {
     Tcp,
     /// Both, on ports of the same number
     Both,
+}
+
+/// What is broadcast in coded pieces, and not gossiped.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct BroadcastOptions {
+    /// Blocks and collections above so many bytes are broadcast in coded pieces, not gossiped; each
+    /// node decides for its own
+    #[arg(long, value_name = "BYTES", default_value_t = ABOVE_BYTES,
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(ABOVE_BYTES_MAX)))]
+    pub(crate) broadcast_above: u32,
+}
+
+impl From<BroadcastOptions> for Settings {
+    fn from(options: BroadcastOptions) -> Self {
+        Settings {
+            above_bytes: options.broadcast_above as usize,
+        }
+    }
 }
 
 /// Where jobs that make proofs run.

@@ -126,6 +126,8 @@ async fn live<S: Scheme>(
             events,
             wake,
             source: Machine::default(),
+            cast: args.broadcast.into(),
+            cast_secret: secret()?,
             recorder: recorder.transpose()?,
             kernels: kernels.clone(),
         },
@@ -210,7 +212,7 @@ fn opening(horn: &Config) -> Opening {
     }
 }
 
-/// What seeds the weights of batch verification: nobody else may know it.
+/// What seeds the weights of batch verification, or the chance of broadcasts: nobody else may know it.
 pub(super) fn secret() -> Result<[u8; 32]> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(|error| anyhow!("the system's entropy: {error}"))?;

@@ -1,11 +1,13 @@
 //! Nodes of the scheme without cryptography, in virtual time.
 
+mod cast;
 mod faults;
 mod flood;
 mod gap;
 mod replay;
 
 use super::*;
+use crate::cast::{JOBS, SOURCES, TOKENS};
 use crate::record::Recorder;
 use alphorn_proto::horn::{Config, Local, SchemeInfo};
 use alphorn_proto::slot::Timing;
@@ -27,6 +29,8 @@ const GENESIS: Time = Time::from_millis(10_000);
 enum Event {
     Message(Peer, Topic, Token, Bytes),
     Finished(JobId, Outcome<Product>),
+    Frame(Peer, Bytes),
+    Left(Peer, u32),
 }
 
 /// One node and what it asked for.
@@ -56,10 +60,17 @@ struct Node {
     /// Own votes by slot, with the time by its own clock at which they were sent.
     votes: BTreeMap<Slot, Vec<Time>>,
     recorder: Option<Recorder>,
+    /// Its broadcasts, if it has any.
+    caster: Option<cast::Caster>,
 }
 
 impl Host for Node {
     fn publish(&mut self, topic: Topic, data: Bytes) {
+        if let Some(caster) = &mut self.caster
+            && caster.settings.takes(topic, data.len())
+        {
+            return caster.large.push_back((topic, data));
+        }
         if topic.kind() == Kind::Vote {
             let vote = Vote::peek(&data, Kind::Vote).unwrap();
             self.votes.entry(vote.slot).or_default().push(self.now);
@@ -71,7 +82,10 @@ impl Host for Node {
         self.topics = topics.clone();
     }
 
-    fn verdict(&mut self, _: Token, verdict: Verdict) {
+    fn verdict(&mut self, token: Token, verdict: Verdict) {
+        if let Some(caster) = self.caster.as_mut().filter(|_| token.0 >= TOKENS) {
+            caster.verdicts.push_back((token, verdict));
+        }
         let name = match verdict {
             Verdict::Accept => "accept",
             Verdict::Ignore => "ignore",
@@ -82,6 +96,9 @@ impl Host for Node {
 
     fn report(&mut self, peer: Peer, reason: Reject) {
         assert_ne!(peer, NODE, "an honest {peer} is reported: {reason}");
+        if peer.0 >= SOURCES {
+            return;
+        }
         *self.points.entry(peer).or_default() += crate::ports::points(reason);
     }
 
@@ -145,6 +162,18 @@ impl Host for Node {
     }
 }
 
+impl Node {
+    fn hand_in(&mut self, engine: &mut Engine, input: Input) {
+        match self.recorder.take() {
+            None => engine.handle(self.now, input, self),
+            Some(mut recorder) => {
+                recorder.handle(engine, self.now, input, self);
+                self.recorder = Some(recorder);
+            }
+        }
+    }
+}
+
 /// All nodes under one virtual clock.
 struct World {
     nodes: Vec<Node>,
@@ -169,6 +198,10 @@ fn config(scheme: &Model, epoch_slots: u64) -> (Config, SchemeInfo) {
 fn horn(index: u32, nodes: u32, epoch_slots: u64) -> Horn {
     let scheme = Model::new(CostTable::example()).unwrap();
     let (config, info) = config(&scheme, epoch_slots);
+    horn_of((config, info), index, nodes)
+}
+
+fn horn_of((config, info): (Config, SchemeInfo), index: u32, nodes: u32) -> Horn {
     let own = (0..VALIDATORS).filter(|v| v % nodes == index);
     let mut validators = Bitfield::new(VALIDATORS as usize);
     own.for_each(|v| validators.set(v as usize));
@@ -182,7 +215,10 @@ fn horn(index: u32, nodes: u32, epoch_slots: u64) -> Horn {
 
 fn node(index: u32, nodes: u32, epoch_slots: u64) -> Node {
     let scheme = Model::new(CostTable::example()).unwrap();
-    let horn = horn(index, nodes, epoch_slots);
+    node_of(scheme, horn(index, nodes, epoch_slots))
+}
+
+fn node_of(scheme: Model, horn: Horn) -> Node {
     let registry = Arc::new(ModelRegistry {
         validators: VALIDATORS,
     });
@@ -212,6 +248,7 @@ fn node(index: u32, nodes: u32, epoch_slots: u64) -> Node {
         skew_ns: 0,
         votes: BTreeMap::new(),
         recorder: None,
+        caster: None,
     }
 }
 
@@ -243,14 +280,14 @@ impl World {
         let Some(mut engine) = node.engine.take() else {
             return;
         };
-        match node.recorder.take() {
-            None => engine.handle(node.now, input, node),
-            Some(mut recorder) => {
-                recorder.handle(&mut engine, node.now, input, node);
-                node.recorder = Some(recorder);
-            }
-        }
+        node.hand_in(&mut engine, input);
+        node.settle(&mut engine);
         node.engine = Some(engine);
+        self.carry_out(index);
+    }
+
+    /// What a node wants done begins its way.
+    fn carry_out(&mut self, index: usize) {
         for (at, job, outcome) in std::mem::take(&mut self.nodes[index].finished) {
             let took_ns = at.since_ns(self.nodes[index].now);
             let at = self.now.saturating_add_ns(took_ns);
@@ -270,6 +307,7 @@ impl World {
                 }
             }
         }
+        self.carry_frames(index);
     }
 
     fn run_until(&mut self, end: Time) {
@@ -278,7 +316,8 @@ impl World {
         }
         loop {
             let deadlines = self.nodes.iter().enumerate().filter_map(|(index, node)| {
-                let at = node.engine.as_ref()?.next_deadline()?;
+                let engine = node.engine.as_ref()?.next_deadline();
+                let at = engine.into_iter().chain(node.cast_deadline()).min()?;
                 // By true time; one that its clock has passed is due now.
                 Some((shifted(at, -node.skew_ns).max(self.now), index))
             });
@@ -290,7 +329,10 @@ impl World {
             };
             self.now = self.now.max(at);
             match deadline.filter(|(at, _)| event.is_none_or(|event| *at < event)) {
-                Some((_, index)) => self.feed(index, Input::Deadline),
+                Some((_, index)) => {
+                    self.feed(index, Input::Deadline);
+                    self.cast(index, |cast, now, node| cast.deadline(now, node));
+                }
                 None => {
                     let Some((_, (index, event))) = self.queue.pop_first() else {
                         break;
@@ -302,7 +344,21 @@ impl World {
                             token,
                             data,
                         },
+                        Event::Finished(job, outcome) if job.0 >= JOBS => {
+                            self.cast(index, |cast, now, node| {
+                                cast.finished(now, job, outcome, node);
+                            });
+                            continue;
+                        }
                         Event::Finished(job, outcome) => Input::Finished { job, outcome },
+                        Event::Frame(from, data) => {
+                            self.cast(index, |cast, now, node| cast.frame(now, from, &data, node));
+                            continue;
+                        }
+                        Event::Left(peer, frames) => {
+                            self.cast(index, |cast, now, node| cast.left(now, peer, frames, node));
+                            continue;
+                        }
                     };
                     self.feed(index, input);
                 }

@@ -327,10 +327,49 @@ fn network(page: &mut Page, summary: &Summary, picture: &Picture) {
         "What waits between loop and network",
         channels.map(|(channel, depth)| (label("channel", channel), depth as f64)),
     );
+    broadcasts(page, summary);
     let drops = reasons(&summary.drops, DropReason::ALL.map(DropReason::name));
     page.counters("alphorn_net_drops", "What the network dropped", drops);
     let reports = reasons(&summary.reports, Reject::NAMES);
     page.counters("alphorn_peer_reports", "Misbehaviour of peers", reports);
     let rejects = reasons(&summary.rejects, Reject::NAMES);
     page.counters("alphorn_rejects", "Messages that were not taken", rejects);
+}
+
+fn broadcasts(page: &mut Page, summary: &Summary) {
+    let counts = &summary.broadcasts;
+    let results = [
+        ("published", counts.published),
+        ("gossiped", counts.gossiped),
+        ("delivered", counts.delivered),
+        ("withheld", counts.withheld),
+        ("blamed", counts.sources_blamed),
+    ];
+    let result = |(result, count): (&str, u64)| (vec![("result", result.to_owned())], count);
+    page.counters(
+        "alphorn_broadcasts",
+        "Blocks and collections that are too long for gossip",
+        results.into_iter().map(result),
+    );
+    let both = |what: &str, counts: [u64; 2]| {
+        let labels = |direction: &str| {
+            vec![
+                ("what", what.to_owned()),
+                ("direction", direction.to_owned()),
+            ]
+        };
+        [(labels("in"), counts[0]), (labels("out"), counts[1])]
+    };
+    let frames = both("frames", counts.frame_bytes);
+    let payloads = both("payloads", counts.payload_bytes);
+    page.counters(
+        "alphorn_broadcast_bytes",
+        "Bytes of broadcasts: of all frames, and of whole payloads",
+        frames.into_iter().chain(payloads),
+    );
+    page.counter(
+        "alphorn_broadcast_frames_dropped",
+        "Frames that found no room",
+        counts.frames_dropped,
+    );
 }

@@ -121,6 +121,8 @@ fn start(index: u32, genesis: Time, folder: &Path) -> Running {
         source: Machine::default(),
         recorder: None,
         kernels: BTreeMap::from([("hash", "portable".to_owned())]),
+        cast: alphorn_node::cast::Settings::default(),
+        cast_secret: [7; 32],
     };
     let node = Node::new(parts, snapshot).unwrap();
     let window = node.window();

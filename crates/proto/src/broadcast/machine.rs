@@ -18,6 +18,7 @@ use super::work::{Product, Work};
 use super::{Class, Input, Output, Step, Unpublished};
 use crate::JobId;
 use crate::rlnc::{Coding, Header, Id, Published, Subject};
+use alphorn_scheme::Bytes;
 use alphorn_types::Time;
 use gate::Gate;
 use rand_chacha::ChaCha20Rng;
@@ -273,6 +274,12 @@ impl<C: Coding> Broadcast<C> {
     /// Times and counts of a live broadcast.
     pub fn stats(&self, id: &Id) -> Option<&Stats> {
         self.find(id).map(|index| &self.live[index].stats)
+    }
+
+    /// The signed header of a live broadcast as it is on the wire: what its source answers for.
+    pub fn signed_header(&self, id: &Id) -> Option<Bytes> {
+        let index = self.find(id)?;
+        Some(self.live[index].announce.evidence())
     }
 
     /// The rank of each generation of a live broadcast.

@@ -304,6 +304,19 @@ impl Collection {
         Ok(writer.into_vec())
     }
 
+    /// Slot, committee and sender of an encoded collection, before anything else of it is read.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes do not begin as a collection, or an index is none of the layout.
+    pub fn peek(bytes: &[u8], format: &WireFormat) -> Result<(Slot, u16, Validator), DecodeError> {
+        let mut reader = open(bytes, Kind::Collection)?;
+        let vote = Vote::read(&mut reader)?;
+        let committee = read_committee(&mut reader, format)?;
+        let sender = read_validator(&mut reader, format)?;
+        Ok((vote.slot, committee, sender))
+    }
+
     /// The fields before the support.
     pub(super) fn write_head(&self, writer: &mut Writer, format: &WireFormat) {
         writer.u8(VERSION);

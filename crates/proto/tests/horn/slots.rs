@@ -1,9 +1,13 @@
 //! Whole slots among honest machines.
 
 use crate::net::{Kind, LISTS, LISTS_THEN_PROOF, Net, PROOFS, SUMS, config, range, share};
-use alphorn_proto::horn::{Config, Cover, Local, Publish, Selection, SubsetRule};
+use alphorn_proto::broadcast::Schedule;
+use alphorn_proto::horn::{
+    Config, Cover, KIND_BLOCK, KIND_COLLECTION, Local, Publish, Selection, SubsetRule,
+};
+use alphorn_proto::rlnc::Subject;
 use alphorn_proto::slot::{Phase, Timing};
-use alphorn_proto::wire::{Context, Kind as Message, Topic};
+use alphorn_proto::wire::{Collection, Context, Header, Kind as Message, Topic};
 use alphorn_types::{Layout, Slot};
 
 /// Runs `slots` slots of a layout's validators on `machines` machines and checks that each block
@@ -291,4 +295,85 @@ fn slow_jobs_delay_duties_but_lose_no_vote() {
         Some(calls * 7_919 % 600_000_000)
     });
     run(&mut net, layout, 4);
+}
+
+/// The table of duties admits every collection and block that was published, and of each duty so
+/// many sources as have it.
+#[test]
+fn sources_of_broadcasts_are_those_who_publish() {
+    let net = complete(SUMS, (80, 2, 2), 3, 4, |config| {
+        config.collectors_target = 5
+    });
+    let horn = &net.nodes[1].horn;
+    let sources = horn.sources();
+    let scheduled = |kind, slot, source, index| {
+        sources.is_scheduled(&Subject {
+            kind,
+            slot,
+            source,
+            index,
+        })
+    };
+    let mut seen = [0; 2];
+    for sent in &net.sent {
+        let (kind, slot, source, index) = match sent.topic {
+            Topic::Block => {
+                let header = Header::peek(&sent.data, horn.format()).unwrap();
+                (KIND_BLOCK, header.slot, header.proposer, 0)
+            }
+            Topic::Collection => {
+                let peeked = Collection::peek(&sent.data, horn.format()).unwrap();
+                (KIND_COLLECTION, peeked.0, peeked.2, u32::from(peeked.1))
+            }
+            _ => continue,
+        };
+        if slot > Slot(0) {
+            seen[usize::from(kind) - 1] += 1;
+            assert!(
+                scheduled(kind, slot.0, source.0, index),
+                "{slot:?} {source:?}"
+            );
+            assert!(
+                !scheduled(3, slot.0, source.0, index),
+                "filler is nobody's duty"
+            );
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+    let count = |kind, slot, index| {
+        let all = 0..100;
+        all.filter(|source| scheduled(kind, slot, *source, index))
+            .count()
+    };
+    // Slots 1 to 4 are around the present one, which is 3; of the block of genesis nobody is the source.
+    for slot in 1..=4 {
+        assert_eq!(count(KIND_BLOCK, slot, 0), 1);
+        assert_eq!(count(KIND_BLOCK, slot, 1), 0);
+        assert_eq!(
+            [0, 1, 2].map(|c| count(KIND_COLLECTION, slot, c)),
+            [5, 5, 0]
+        );
+        assert!(sources.key_table(Slot(slot)).is_some());
+    }
+    for slot in [0, 5, u64::MAX] {
+        assert_eq!(count(KIND_BLOCK, slot, 0), 0);
+        assert_eq!(count(KIND_COLLECTION, slot, 0), 0);
+    }
+    assert!(sources.is_same(&horn.sources()));
+    // Nobody knows the winners of a lottery before they show their tickets.
+    let lottery = complete(SUMS, (80, 2, 2), 3, 2, |config| {
+        config.selection = Selection::Lottery;
+    });
+    let sources = lottery.nodes[0].horn.sources();
+    let collections = (0..80).map(|source| Subject {
+        kind: KIND_COLLECTION,
+        slot: 1,
+        source,
+        index: 0,
+    });
+    assert!(
+        collections
+            .into_iter()
+            .all(|one| !sources.is_scheduled(&one))
+    );
 }

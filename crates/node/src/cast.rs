@@ -1,0 +1,449 @@
+//! Large messages: blocks and collections above a length go to peers as coded broadcasts, not as
+//! gossip.
+//!
+//! A cast drives [`Broadcast`] with Reed-Solomon shards under a Merkle root, the specification's default
+//! for a node: a shard is verified by a few hashes, and nothing depends on recoding. Like an engine it
+//! has no thread, no clock and no socket: time is an argument, and what it wants done goes to a
+//! [`Carrier`].
+//!
+//! A payload that is complete is a message for the protocol, on its topic and from its source: the
+//! source signed a header over just these bytes, so if the protocol rejects them, the source answers
+//! for it, and nobody who forwarded shards.
+
+mod config;
+mod job;
+mod peers;
+
+use crate::engine::Spawn;
+use alphorn_proto::broadcast::{
+    Blame, Broadcast, Class, ConfigError, Input, Message, Output, Reject, Schedule,
+};
+use alphorn_proto::horn::{Horn, KIND_BLOCK, KIND_COLLECTION, Sources};
+use alphorn_proto::rlnc::{Id, Rs, Subject};
+use alphorn_proto::slot::SlotClock;
+use alphorn_proto::wire::{Collection, Header, Kind, Topic, WireFormat};
+use alphorn_proto::{Evidence, JobId, Peer, Product, Token, Verdict};
+use alphorn_scheme::{Bytes, Outcome};
+use alphorn_types::{Slot, Time};
+pub use config::{ABOVE_BYTES, Settings};
+use job::Begun;
+use peers::Peers;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Jobs from here on are those of broadcasts.
+pub const JOBS: u64 = 1 << 63;
+/// Tokens from here on name messages that came by broadcast.
+pub const TOKENS: u64 = 3 << 62;
+/// Messages that came by broadcast are from peers from here on: from their source, as a number.
+pub const SOURCES: u64 = 1 << 63;
+
+/// Messages that came by broadcast and wait for the protocol's verdict, at most.
+const AWAITED_MAX: usize = 1_024;
+/// Headers of sources that are to blame, at most; all are counted.
+const BLAMED_MAX: usize = 64;
+/// Headers of one peer and slot that no duty of a source fits, at most; then no header of the peer
+/// is looked at until the next slot. Nobody is blamed: two halves of a network that come together
+/// know different duties for a while.
+const UNSCHEDULED_MAX: u32 = 64;
+/// What a peer earns that sent what no honest one does.
+const POINTS_BAN: u32 = 100;
+
+/// Whoever carries out what a cast wants done. Nothing here may block.
+pub trait Carrier {
+    /// Queue a frame to a peer; false if there is no room. When it has left, [`Cast::left`] is to be
+    /// told, and never twice.
+    fn send_frame(&mut self, peer: Peer, id: u64, data: Bytes) -> bool;
+    /// Drop the frames with this number that wait; [`Cast::left`] counts them as well.
+    fn cancel_frames(&mut self, peer: Peer, id: u64);
+    /// Run a job; its end goes to [`Cast::finished`]. One that signs is run only with the rights of
+    /// its slot.
+    fn run(&mut self, spawn: Spawn);
+    /// Give an own message to gossip after all.
+    fn gossip(&mut self, topic: Topic, data: Bytes);
+    /// Hand a message to the protocol; its verdict goes to [`Cast::verdict`].
+    fn deliver(&mut self, from: Peer, topic: Topic, token: Token, data: Bytes);
+    /// A peer misbehaved; at 100 points it is banned.
+    fn blame_peer(&mut self, peer: Peer, reason: Reject, points: u32);
+    /// A source signed what is no message.
+    fn blame_source(&mut self, blamed: &Blamed);
+    /// A source signed two headers for one duty.
+    fn equivocated(&mut self, evidence: Evidence);
+}
+
+/// A source that signed what is no message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blamed {
+    /// What it should have been; names the source.
+    pub subject: Subject,
+    /// The header with the source's signature, as it was on the wire.
+    pub header: Bytes,
+}
+
+/// What a cast counts since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Own messages that were broadcast.
+    pub published: u64,
+    /// Own messages that were given to gossip although they are large: as many broadcasts as may
+    /// were alive, the header could not be signed, or nobody could know the duty.
+    pub gossiped: u64,
+    /// Messages that came whole.
+    pub delivered: u64,
+    /// Broadcasts that ended incomplete.
+    pub withheld: u64,
+    /// Sources that signed what is no message.
+    pub sources_blamed: u64,
+    /// Payload bytes of the messages that came whole, and of own ones.
+    pub payload_bytes: [u64; 2],
+    /// Frames that came and went.
+    pub frames: [u64; 2],
+    /// Their bytes.
+    pub frame_bytes: [u64; 2],
+    /// Frames that found no room in the queue to a peer, or in the budget of one.
+    pub frames_dropped: u64,
+    /// What was refused, by reason.
+    pub refused: BTreeMap<String, u64>,
+}
+
+/// The broadcasts of a node.
+pub struct Cast {
+    machine: Broadcast<Rs>,
+    format: WireFormat,
+    clock: SlotClock,
+    sources: Sources,
+    peers: Peers,
+    /// Own messages whose broadcast has not begun: as many as the machine takes.
+    own: Vec<(Subject, Topic, Bytes)>,
+    /// What the protocol was given, and who answers for it.
+    awaited: BTreeMap<Token, Blamed>,
+    token_next: u64,
+    blamed: VecDeque<Blamed>,
+    slot: Slot,
+    counts: Counts,
+}
+
+impl Cast {
+    /// A cast without peers, for the network of a protocol. `secret` must be known to nobody else.
+    ///
+    /// # Errors
+    /// If a network's messages or signatures are longer than a broadcast carries.
+    pub fn new(horn: &Horn, secret: [u8; 32]) -> Result<Self, ConfigError> {
+        let config = config::of(horn);
+        config.validate()?;
+        let sources = horn.sources();
+        let code = Rs::new(config.payload_bytes_max);
+        let peers = Peers::new(config.peers_max);
+        let schedule = Arc::new(sources.clone());
+        Ok(Cast {
+            machine: Broadcast::new(code, Arc::new(config), schedule, secret),
+            format: horn.format().clone(),
+            clock: *horn.clock(),
+            sources,
+            peers,
+            own: Vec::new(),
+            awaited: BTreeMap::new(),
+            token_next: TOKENS,
+            blamed: VecDeque::new(),
+            slot: Slot(0),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Takes over who has which duty; to be called before anything else of a turn.
+    pub fn follow(&mut self, now: Time, horn: &Horn) {
+        let slot = self.clock.slot_at(now).unwrap_or(Slot(0));
+        if slot != self.slot {
+            self.slot = slot;
+            self.peers.begin_slot();
+        }
+        let sources = horn.sources();
+        if !sources.is_same(&self.sources) {
+            self.machine.set_schedule(Arc::new(sources.clone()));
+            self.sources = sources;
+        }
+    }
+
+    /// Broadcasts an own message. What cannot be broadcast goes to gossip.
+    pub fn publish(&mut self, now: Time, topic: Topic, data: Bytes, carrier: &mut dyn Carrier) {
+        let subject = subject(topic, &data, &self.format);
+        let can = |subject: &Subject| {
+            let begun = self.own.iter().any(|(other, ..)| other == subject);
+            !begun && self.sources.is_scheduled(subject)
+        };
+        let Some(subject) = subject.filter(can) else {
+            self.counts.gossiped += 1;
+            return carrier.gossip(topic, data);
+        };
+        self.own.push((subject, topic, data.clone()));
+        let payload = data;
+        self.handle(now, Input::Publish { subject, payload }, carrier);
+    }
+
+    /// A peer is connected. One beyond as many as a machine takes has no part in broadcasts.
+    pub fn peer_up(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier) {
+        if let Some(peer) = self.peers.up(peer) {
+            self.handle(now, Input::PeerUp { peer }, carrier);
+        }
+    }
+
+    /// A peer is gone.
+    pub fn peer_down(&mut self, now: Time, peer: Peer, carrier: &mut dyn Carrier) {
+        if let Some(peer) = self.peers.down(peer) {
+            self.handle(now, Input::PeerDown { peer }, carrier);
+        }
+    }
+
+    /// A frame of a peer.
+    pub fn frame(&mut self, now: Time, from: Peer, data: &[u8], carrier: &mut dyn Carrier) {
+        self.counts.frames[0] += 1;
+        self.counts.frame_bytes[0] += data.len() as u64;
+        let Some((from, link)) = self.peers.get_mut(from) else {
+            self.counts.frames_dropped += 1;
+            return;
+        };
+        let input = match self.machine.decode(data) {
+            Ok(Message::Header(_)) if link.unscheduled >= UNSCHEDULED_MAX => {
+                self.counts.frames_dropped += 1;
+                return;
+            }
+            Ok(message) => Input::Message { from, message },
+            Err(reason) => Input::Malformed { from, reason },
+        };
+        self.handle(now, input, carrier);
+    }
+
+    /// So many frames have left the queue to a peer.
+    pub fn left(&mut self, now: Time, peer: Peer, frames: u32, carrier: &mut dyn Carrier) {
+        let Some((peer, link)) = self.peers.get_mut(peer) else {
+            return;
+        };
+        for _ in 0..link.left(frames) {
+            self.handle(now, Input::SendReady { peer }, carrier);
+        }
+    }
+
+    /// A job ended.
+    pub fn finished(
+        &mut self,
+        now: Time,
+        job: JobId,
+        outcome: Outcome<Product>,
+        carrier: &mut dyn Carrier,
+    ) {
+        let input = Input::Finished {
+            job: JobId(job.0 & !JOBS),
+            product: job::product(outcome),
+        };
+        self.handle(now, input, carrier);
+    }
+
+    /// What the protocol found of a message that was delivered.
+    pub fn verdict(&mut self, token: Token, verdict: Verdict, carrier: &mut dyn Carrier) {
+        if let Some(blamed) = self.awaited.remove(&token)
+            && verdict == Verdict::Reject
+        {
+            self.blame(blamed, carrier);
+        }
+    }
+
+    /// The time given by [`next_deadline`](Self::next_deadline) has come.
+    pub fn deadline(&mut self, now: Time, carrier: &mut dyn Carrier) {
+        self.handle(now, Input::Deadline, carrier);
+    }
+
+    /// When [`deadline`](Self::deadline) is due.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.machine.next_deadline()
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        let refused = self.machine.refused().reasons();
+        let refused = refused.filter(|(_, count)| *count > 0);
+        let named = |(name, count): (&str, u32)| (name.to_owned(), u64::from(count));
+        Counts {
+            refused: refused.map(named).collect(),
+            ..self.counts.clone()
+        }
+    }
+
+    /// The last sources that signed what is no message.
+    pub fn blamed(&self) -> impl Iterator<Item = &Blamed> {
+        self.blamed.iter()
+    }
+
+    fn handle(&mut self, now: Time, input: Input<Rs>, carrier: &mut dyn Carrier) {
+        self.machine.handle(now, input);
+        while let Some(output) = self.machine.poll_output() {
+            self.carry_out(now, output, carrier);
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, output: Output<Rs>, carrier: &mut dyn Carrier) {
+        match output {
+            Output::Send {
+                peer,
+                message,
+                class,
+                ..
+            } => self.send(now, peer, &message, class, carrier),
+            Output::Cancel { peer, id } => {
+                if let Some(link) = self.peers.link(peer) {
+                    carrier.cancel_frames(link.peer, frame_id(&id, true));
+                }
+            }
+            Output::Spawn { job, expires, work } => {
+                let asked = job::Asked { job, expires, work };
+                match asked.begin(now, self) {
+                    Begun::Job(spawn) => carrier.run(spawn),
+                    Begun::Ended(product) => {
+                        self.machine.handle(now, Input::Finished { job, product });
+                    }
+                }
+            }
+            Output::Deliver {
+                id,
+                subject,
+                payload,
+            } => self.deliver(&id, subject, payload, carrier),
+            Output::Published { subject, .. } => {
+                if let Some((.., data)) = self.take_own(&subject) {
+                    self.counts.published += 1;
+                    self.counts.payload_bytes[1] += data.len() as u64;
+                }
+            }
+            // An own message that cannot be broadcast is not lost.
+            Output::Unpublished { subject, .. } => {
+                if let Some((_, topic, data)) = self.take_own(&subject) {
+                    self.counts.gossiped += 1;
+                    carrier.gossip(topic, data);
+                }
+            }
+            Output::Report { peer, reason } => self.report(peer, reason, carrier),
+            Output::InvalidSource(convicted) => {
+                let (subject, header) = (convicted.subject, convicted.header);
+                self.blame(Blamed { subject, header }, carrier);
+            }
+            Output::Withheld { .. } => self.counts.withheld += 1,
+            Output::Evidence { evidence, .. } => carrier.equivocated(evidence),
+            Output::Progress { .. } => {}
+        }
+    }
+
+    fn send(
+        &mut self,
+        now: Time,
+        to: Peer,
+        message: &Message<Rs>,
+        class: Class,
+        carrier: &mut dyn Carrier,
+    ) {
+        let is_piece = class.is_piece();
+        let Some(link) = self.peers.link_mut(to) else {
+            return;
+        };
+        let Some(data) = self.machine.encode(message) else {
+            // Its broadcast ended in the same instant.
+            if is_piece {
+                self.machine.handle(now, Input::SendReady { peer: to });
+            }
+            return;
+        };
+        let bytes = data.len() as u64;
+        let id = frame_id(&message.id(), is_piece);
+        if carrier.send_frame(link.peer, id, data.into()) {
+            link.sent(is_piece);
+            self.counts.frames[1] += 1;
+            self.counts.frame_bytes[1] += bytes;
+        } else {
+            link.dropped(is_piece);
+            self.counts.frames_dropped += 1;
+        }
+    }
+
+    fn take_own(&mut self, subject: &Subject) -> Option<(Subject, Topic, Bytes)> {
+        let at = self.own.iter().position(|(own, ..)| own == subject)?;
+        Some(self.own.swap_remove(at))
+    }
+
+    /// A payload is complete. What it says of itself must be what its header says.
+    fn deliver(&mut self, id: &Id, subject: Subject, payload: Bytes, carrier: &mut dyn Carrier) {
+        self.counts.delivered += 1;
+        self.counts.payload_bytes[0] += payload.len() as u64;
+        let header = self.machine.signed_header(id).unwrap_or_default();
+        let blamed = Blamed { subject, header };
+        let topic = match subject.kind {
+            KIND_BLOCK => Topic::Block,
+            KIND_COLLECTION => Topic::Collection,
+            // No such duty is scheduled.
+            _ => return,
+        };
+        if self::subject(topic, &payload, &self.format) != Some(subject) {
+            return self.blame(blamed, carrier);
+        }
+        let token = Token(self.token_next);
+        self.token_next += 1;
+        if self.awaited.len() >= AWAITED_MAX {
+            self.awaited.pop_first();
+        }
+        self.awaited.insert(token, blamed);
+        let from = Peer(SOURCES | u64::from(subject.source));
+        carrier.deliver(from, topic, token, payload);
+    }
+
+    fn blame(&mut self, blamed: Blamed, carrier: &mut dyn Carrier) {
+        self.counts.sources_blamed += 1;
+        carrier.blame_source(&blamed);
+        if self.blamed.len() >= BLAMED_MAX {
+            self.blamed.pop_front();
+        }
+        self.blamed.push_back(blamed);
+    }
+
+    fn report(&mut self, peer: Peer, reason: Reject, carrier: &mut dyn Carrier) {
+        let Some(link) = self.peers.link_mut(peer) else {
+            return;
+        };
+        if reason == Reject::NotScheduled {
+            link.unscheduled += 1;
+            return;
+        }
+        // What is beyond a budget is dropped and counted: a node that is slow drops what honest peers
+        // send, and has them send it again.
+        if reason.blame() == Blame::Ban {
+            carrier.blame_peer(link.peer, reason, POINTS_BAN);
+        }
+    }
+}
+
+/// The number under which frames can be cancelled: pieces by their broadcast, others not.
+fn frame_id(id: &Id, is_piece: bool) -> u64 {
+    let (head, _) = id.0.split_first_chunk::<8>().expect("an id has 16 bytes");
+    match is_piece {
+        true => u64::from_le_bytes(*head),
+        false => 0,
+    }
+}
+
+/// Which duty's message these bytes are, by what they say of themselves.
+fn subject(topic: Topic, data: &[u8], format: &WireFormat) -> Option<Subject> {
+    let kind = topic.kind().broadcast_kind()?;
+    let (slot, index, source) = match topic.kind() {
+        Kind::Block => {
+            let header = Header::peek(data, format).ok()?;
+            (header.slot, 0, header.proposer)
+        }
+        _ => {
+            let (slot, committee, sender) = Collection::peek(data, format).ok()?;
+            (slot, u32::from(committee), sender)
+        }
+    };
+    Some(Subject {
+        kind,
+        slot: slot.0,
+        source: source.0,
+        index,
+    })
+}

@@ -1,0 +1,137 @@
+//! What a machine asks for as jobs of lanes and desk, and their ends as its products.
+
+use super::{Cast, JOBS};
+use crate::engine::Spawn;
+use alphorn_proto::broadcast::{self, CodeJob, CodeProduct};
+use alphorn_proto::horn::KIND_BLOCK;
+use alphorn_proto::rlnc::{Rs, Subject};
+use alphorn_proto::{JobId, Product, Work};
+use alphorn_scheme::{
+    self as scheme, Claim, Group, Item, Op, Outcome, Role, SessionId, SignItem, SignJob, VerifyJob,
+};
+use alphorn_types::{Slot, Time, Validator};
+
+/// The session of a slot's broadcasts, beside those of the protocol.
+const SESSION: u32 = u32::MAX - 1;
+
+/// A job as the machine asks for it.
+pub(super) struct Asked {
+    pub(super) job: JobId,
+    pub(super) expires: Time,
+    pub(super) work: Box<broadcast::Work<Rs>>,
+}
+
+/// What becomes of it.
+pub(super) enum Begun {
+    /// A job for desk or lanes.
+    Job(Spawn),
+    /// None is needed: what comes of it.
+    Ended(Option<broadcast::Product<Rs>>),
+}
+
+impl Asked {
+    /// Makes it a job, if it needs one.
+    pub(super) fn begin(self, now: Time, cast: &Cast) -> Begun {
+        let Asked { job, expires, work } = self;
+        let (subject, class) = (subject(&work), work.class());
+        let work = match *work {
+            broadcast::Work::Sign { subject, root } => {
+                let item = SignItem {
+                    validator: Validator(subject.source),
+                    role: role(&subject),
+                    message: root,
+                    guard: None,
+                };
+                scheme::Work::Sign(SignJob::new(Slot(subject.slot), vec![item])).into()
+            }
+            broadcast::Work::VerifyHeader { announce, root } => {
+                if announce.auth.len() != cast.format.duty_signature_bytes {
+                    return Begun::Ended(Some(broadcast::Product::Header(false)));
+                }
+                // Not ready, or no longer: nothing can be said of the signature.
+                let Some(epoch) = cast.sources.key_table(Slot(subject.slot)) else {
+                    return Begun::Ended(None);
+                };
+                let claim = Claim::One {
+                    validator: Validator(subject.source),
+                    role: role(&subject),
+                    slot: Slot(subject.slot),
+                    message: root,
+                    signature: announce.auth.clone(),
+                };
+                let items = vec![Item {
+                    claims: vec![claim],
+                }];
+                scheme::Work::Verify(VerifyJob {
+                    op: Op::DutyVerify,
+                    epoch,
+                    items,
+                })
+                .into()
+            }
+            work => {
+                let code = *cast.machine.code();
+                Work::Code(Box::new(CodeJob::Rs { code, work }))
+            }
+        };
+        let slot = Slot(subject.slot);
+        let mut message = [0; 32];
+        message[..8].copy_from_slice(&job.0.to_le_bytes());
+        let clock = &cast.clock;
+        let phase = clock.phase_at(now).map(|phase| clock.start(phase.next()));
+        Begun::Job(Spawn {
+            job: JobId(JOBS | job.0),
+            session: SessionId { slot, seq: SESSION },
+            group: Group {
+                slot,
+                message,
+                committee: None,
+                subcommittee: None,
+            },
+            class,
+            soft: phase.unwrap_or(expires).min(expires),
+            hard: expires,
+            work,
+        })
+    }
+}
+
+/// What a job of the machine is about.
+fn subject(work: &broadcast::Work<Rs>) -> Subject {
+    match work {
+        broadcast::Work::Commit { subject, .. } | broadcast::Work::Sign { subject, .. } => *subject,
+        broadcast::Work::VerifyHeader { announce, .. } => announce.header.subject,
+        broadcast::Work::VerifyPieces { header, .. }
+        | broadcast::Work::Recode { header, .. }
+        | broadcast::Work::Decode { header, .. } => header.subject,
+    }
+}
+
+/// The role in which a source signs its header.
+fn role(subject: &Subject) -> Role {
+    match subject.kind {
+        KIND_BLOCK => Role::BlockHeader,
+        _ => Role::CollectionHeader,
+    }
+}
+
+/// What came of a job; none if it was not run or failed.
+pub(super) fn product(outcome: Outcome<Product>) -> Option<broadcast::Product<Rs>> {
+    match outcome {
+        Outcome::Done(Product::Coded(product)) => match *product {
+            CodeProduct::Rs(product) => Some(product),
+            CodeProduct::Rlnc(_) => None,
+        },
+        Outcome::Done(Product::Scheme(scheme::Product::Signed(signatures))) => {
+            let signature = signatures.iter().next()?;
+            Some(broadcast::Product::Signed(signature.into()))
+        }
+        Outcome::Done(Product::Scheme(scheme::Product::Verdicts(verdicts))) => {
+            let is_valid = verdicts.first()?.is_valid();
+            Some(broadcast::Product::Header(is_valid))
+        }
+        // Only a header is a job with inputs that can be bad.
+        Outcome::Invalid(bad) if !bad.is_empty() => Some(broadcast::Product::Header(false)),
+        _ => None,
+    }
+}

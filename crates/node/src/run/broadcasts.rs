@@ -1,0 +1,42 @@
+//! Broadcasts beside the protocol: what each has for the other.
+
+use super::Node;
+use crate::cast::Cast;
+use crate::clock::Source;
+use crate::ports::Ports;
+use alphorn_proto::Peer;
+use alphorn_types::Time;
+
+impl<C: Source> Node<C> {
+    /// Has the broadcasts take an input, and the protocol what came of it.
+    pub(super) fn cast(&mut self, now: Time, act: impl FnOnce(&mut Cast, &mut Ports)) {
+        self.cast.follow(now, self.engine.horn());
+        act(&mut self.cast, &mut self.ports);
+        self.settle(now);
+    }
+
+    /// Carries over what protocol and broadcasts have for each other. A record has what was handed
+    /// in to the protocol, so it can be replayed without broadcasts.
+    pub(super) fn settle(&mut self, now: Time) {
+        loop {
+            if let Some((token, verdict)) = self.ports.verdicts.pop_front() {
+                self.cast.verdict(token, verdict, &mut self.ports);
+            } else if let Some((topic, data)) = self.ports.large.pop_front() {
+                self.cast.follow(now, self.engine.horn());
+                self.cast.publish(now, topic, data, &mut self.ports);
+            } else if let Some(input) = self.ports.delivered.pop_front() {
+                self.hand_in(now, input);
+            } else {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn take_frame(&mut self, now: Time, from: Peer, data: &[u8]) {
+        self.cast(now, |cast, ports| cast.frame(now, from, data, ports));
+    }
+
+    pub(super) fn frames_left(&mut self, now: Time, peer: Peer, frames: u32) {
+        self.cast(now, |cast, ports| cast.left(now, peer, frames, ports));
+    }
+}

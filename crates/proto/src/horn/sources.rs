@@ -1,0 +1,125 @@
+//! Who may send which message as a coded broadcast: the table of duties that a driver hands to
+//! [`Broadcast`](crate::broadcast::Broadcast).
+
+use alphorn_types::{Epoch, Layout, Slot, Validator};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::config::Selection;
+use super::epochs::Committees;
+use super::machine::Horn;
+use super::selection::{self, Post};
+use crate::broadcast::Schedule;
+use crate::rlnc::Subject;
+use crate::wire::Kind;
+
+/// What [`Subject::kind`] is for a block; its index is 0.
+pub const KIND_BLOCK: u8 = 1;
+/// What [`Subject::kind`] is for a collection; its index is the committee.
+pub const KIND_COLLECTION: u8 = 2;
+
+/// Slots before and after the present one whose sources are known: late messages are taken for two
+/// slots, and clocks differ.
+const SLOTS_BEFORE: u64 = 2;
+const SLOTS_AFTER: u64 = 1;
+
+/// The sources of a slot.
+#[derive(Clone)]
+struct SlotSources {
+    proposer: Validator,
+    /// None while the epoch is not ready.
+    committees: Option<Arc<Committees>>,
+}
+
+/// The sources of the slots around the present: the proposer with its block, and by rank the
+/// collectors of each committee. Where selection is a lottery nobody knows the collectors before
+/// they show their tickets, so collections are not broadcast.
+#[derive(Clone)]
+pub struct Sources {
+    layout: Layout,
+    collectors: u32,
+    by_rank: bool,
+    slots: BTreeMap<Slot, SlotSources>,
+}
+
+impl Sources {
+    /// The name of the key table with which the signatures of a slot's sources are verified; none
+    /// if it is not ready.
+    pub fn key_table(&self, slot: Slot) -> Option<Epoch> {
+        let committees = self.slots.get(&slot)?.committees.as_ref()?;
+        Some(committees.assignment.epoch())
+    }
+
+    /// Whether both tables of one machine say the same of the same slots.
+    pub fn is_same(&self, other: &Sources) -> bool {
+        let same = |(a, b): (&SlotSources, &SlotSources)| match (&a.committees, &b.committees) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        self.slots.keys().eq(other.slots.keys())
+            && self.slots.values().zip(other.slots.values()).all(same)
+    }
+
+    fn is_collector(&self, slot: Slot, committee: u16, validator: Validator) -> bool {
+        let committees = self.slots.get(&slot).and_then(|of| of.committees.as_ref());
+        let Some(committees) = committees.filter(|_| committee < self.layout.committees()) else {
+            return false;
+        };
+        let post = Post::Collector(committee);
+        let rank = |position| selection::rank(&committees.seed, slot, post, &self.layout, position);
+        let position = committees.position_in_committee(validator, committee);
+        position.is_some_and(|position| rank(position) < self.collectors)
+    }
+}
+
+impl Schedule for Sources {
+    fn is_scheduled(&self, subject: &Subject) -> bool {
+        let (slot, source) = (Slot(subject.slot), Validator(subject.source));
+        match (subject.kind, u16::try_from(subject.index)) {
+            // The block of slot 0 is genesis.
+            (KIND_BLOCK, Ok(0)) if slot > Slot(0) => {
+                let sources = self.slots.get(&slot);
+                sources.is_some_and(|sources| sources.proposer == source)
+            }
+            (KIND_COLLECTION, Ok(committee)) if self.by_rank => {
+                self.is_collector(slot, committee, source)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Horn {
+    /// The sources of the slots around the present, by the committees that are in force.
+    pub fn sources(&self) -> Sources {
+        let present = self.clock.slot_at(self.now).unwrap_or(Slot(0)).0;
+        let slots = present.saturating_sub(SLOTS_BEFORE)..=present.saturating_add(SLOTS_AFTER);
+        let of = |slot: u64| {
+            let slot = Slot(slot);
+            let committees = self.epochs.ready(slot.epoch(self.config.epoch_slots));
+            let sources = SlotSources {
+                proposer: self.chain.proposer(slot),
+                committees: committees.cloned(),
+            };
+            (slot, sources)
+        };
+        Sources {
+            layout: self.config.layout,
+            collectors: u32::from(self.config.target(Post::Collector(0))),
+            by_rank: self.config.selection == Selection::Rank,
+            slots: slots.map(of).collect(),
+        }
+    }
+}
+
+impl Kind {
+    /// What [`Subject::kind`] is for messages of this kind; none for those that are never broadcast.
+    pub const fn broadcast_kind(self) -> Option<u8> {
+        match self {
+            Kind::Block => Some(KIND_BLOCK),
+            Kind::Collection => Some(KIND_COLLECTION),
+            Kind::Vote | Kind::Aggregate => None,
+        }
+    }
+}
