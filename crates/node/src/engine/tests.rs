@@ -30,7 +30,7 @@ enum Event {
     Message(Peer, Topic, Token, Bytes),
     Finished(JobId, Outcome<Product>),
     Frame(Peer, Bytes),
-    Left(Peer, u32),
+    Left(Peer),
 }
 
 /// One node and what it asked for.
@@ -355,8 +355,8 @@ impl World {
                             self.cast(index, |cast, now, node| cast.frame(now, from, &data, node));
                             continue;
                         }
-                        Event::Left(peer, frames) => {
-                            self.cast(index, |cast, now, node| cast.left(now, peer, frames, node));
+                        Event::Left(peer) => {
+                            self.frame_left(index, peer);
                             continue;
                         }
                     };

@@ -31,8 +31,12 @@ pub(super) struct Caster {
     /// How many that were.
     handed_on: u64,
     frames: Vec<(Peer, Bytes)>,
+    /// Frames that have not left, by peer, and how many may wait.
+    queued: BTreeMap<Peer, u32>,
+    queue_max: u32,
     gossiped: Vec<Topic>,
     blamed: Vec<Blamed>,
+    evidence: Vec<Evidence>,
     /// What peers were blamed for, and how much.
     peers: Vec<(Peer, &'static str, u32)>,
     /// It broadcasts collections whose evidence does not hold.
@@ -42,7 +46,13 @@ pub(super) struct Caster {
 
 impl Carrier for Node {
     fn send_frame(&mut self, peer: Peer, _: u64, data: Bytes) -> bool {
-        self.caster.as_mut().unwrap().frames.push((peer, data));
+        let caster = self.caster.as_mut().unwrap();
+        let queued = caster.queued.entry(peer).or_default();
+        if *queued >= caster.queue_max {
+            return false;
+        }
+        *queued += 1;
+        caster.frames.push((peer, data));
         true
     }
 
@@ -79,7 +89,7 @@ impl Carrier for Node {
     }
 
     fn equivocated(&mut self, evidence: Evidence) {
-        self.evidence(evidence);
+        self.caster.as_mut().unwrap().evidence.push(evidence);
     }
 }
 
@@ -160,8 +170,11 @@ impl World {
                 delivered: VecDeque::new(),
                 handed_on: 0,
                 frames: Vec::new(),
+                queued: BTreeMap::new(),
+                queue_max: 1_024,
                 gossiped: Vec::new(),
                 blamed: Vec::new(),
+                evidence: Vec::new(),
                 peers: Vec::new(),
                 is_bent: false,
                 draws: u64::from(index) + 1,
@@ -193,6 +206,13 @@ impl World {
         self.carry_out(index);
     }
 
+    /// A frame has left.
+    pub(super) fn frame_left(&mut self, index: usize, peer: Peer) {
+        let caster = self.nodes[index].caster.as_mut().unwrap();
+        *caster.queued.get_mut(&peer).unwrap() -= 1;
+        self.cast(index, |cast, now, node| cast.left(now, peer, 1, node));
+    }
+
     /// Frames leave; one of some is lost on the way.
     pub(super) fn carry_frames(&mut self, index: usize) {
         let Some(caster) = &mut self.nodes[index].caster else {
@@ -212,7 +232,7 @@ impl World {
         let left = self.now.saturating_add_ns(LEAVE_NS);
         let arrival = left.saturating_add_ns(LATENCY_NS);
         for (peer, data, is_lost) in sent {
-            self.push(left, index, Event::Left(peer, 1));
+            self.push(left, index, Event::Left(peer));
             let to = peer.0.checked_sub(FIRST_PEER);
             if let Some(to) = to.filter(|_| !is_lost) {
                 let from = Peer(FIRST_PEER + index as u64);
@@ -301,6 +321,8 @@ fn bad_content_is_the_fault_of_its_source_and_of_nobody_else() {
             // Tag, header and signature: what proves it to others.
             assert!(header.len() > 100, "{} bytes", header.len());
         }
+        let kept = caster.cast.as_ref().unwrap().blamed();
+        assert!(kept.eq(&caster.blamed), "the headers are kept");
         assert_eq!(caster.peers, [], "a forwarder is blamed");
         assert_eq!(node.points, BTreeMap::new(), "a forwarder is blamed");
         assert!(node.verdicts.get("reject") > Some(&0));
@@ -522,6 +544,61 @@ fn a_header_without_duty_is_dropped_and_so_are_more_than_some_of_them() {
     assert_eq!(world.nodes[0].caster().peers, []);
     assert_eq!(counts.refused["not_scheduled"], 64, "{counts:?}");
     assert_eq!(counts.frames_dropped, others.len() as u64 - 64);
+}
+
+/// Two signed headers for one duty are evidence; what came by the first is still of use.
+#[test]
+fn a_source_of_two_payloads_gives_evidence_against_itself() {
+    let mut world = World::with_mallory();
+    let duty = scheduled(&world.nodes[0], 2);
+    let payload = |byte: u8| {
+        let mut bytes = collection_like(&duty, &world.nodes[0]).to_vec();
+        bytes.resize(300_000 + usize::from(byte), byte);
+        frames_of(duty, bytes.into(), |root| {
+            sign(&world.nodes[0], &duty, root)
+        })
+    };
+    let (first, second) = (payload(1), payload(2));
+    let before = world.nodes[0].counts().delivered;
+    world.mallory_sends(&second[..1]);
+    world.mallory_sends(&first);
+    world.mallory_sends(&second);
+    let caster = world.nodes[0].caster();
+    let [
+        Evidence {
+            first: a,
+            second: b,
+        },
+    ] = &caster.evidence[..]
+    else {
+        panic!("{} pairs", caster.evidence.len());
+    };
+    // As headers are in frames, behind their tag.
+    assert_eq!(a[..], second[0][1..]);
+    assert_eq!(b[..], first[0][1..]);
+    assert_eq!(world.nodes[0].counts().delivered, before + 1);
+    assert_eq!(caster.peers, []);
+}
+
+/// Frames that find no room are lost, and pieces come another way.
+#[test]
+fn a_queue_without_room_costs_frames_and_no_message() {
+    let mut world = World::casting(crate::cast::ABOVE_BYTES);
+    for node in &mut world.nodes {
+        node.caster.as_mut().unwrap().queue_max = 2;
+    }
+    world.run_until(slot_start(5).saturating_sub_ns(1));
+    let counts: Vec<_> = world.nodes.iter().map(Node::counts).collect();
+    let published: u64 = counts.iter().map(|counts| counts.published).sum();
+    assert!(
+        counts.iter().any(|counts| counts.frames_dropped > 0),
+        "{counts:?}"
+    );
+    for (node, counts) in world.nodes.iter().zip(&counts) {
+        assert_eq!(counts.delivered, published - counts.published, "{counts:?}");
+        assert_eq!(counts.withheld, 0, "{counts:?}");
+        assert!(node.judged.iter().all(|judged| judged.all().missed == 0));
+    }
 }
 
 /// A source whose header is in order, and whose payload is something else.
