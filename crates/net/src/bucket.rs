@@ -30,6 +30,13 @@ impl Bucket {
         }
     }
 
+    /// Changes rate and burst. What a larger burst holds more is there at once, nothing else is new.
+    pub(crate) fn resize(&mut self, per_s: u64, burst: u64, now: Instant) {
+        let level = self.level(now) + burst.saturating_sub(self.burst);
+        self.level = level.min(burst);
+        (self.per_s, self.burst) = (per_s, burst);
+    }
+
     /// Units that may pass now.
     pub(crate) fn level(&mut self, now: Instant) -> u64 {
         let elapsed = now.saturating_duration_since(self.at).as_nanos();

@@ -26,6 +26,16 @@ pub struct PerKind<T> {
 }
 
 impl<T: Copy> PerKind<T> {
+    /// The same value for all kinds.
+    pub const fn all(value: T) -> Self {
+        Self {
+            block: value,
+            collection: value,
+            aggregate: value,
+            vote: value,
+        }
+    }
+
     /// The value of a kind.
     pub const fn get(&self, kind: TopicKind) -> T {
         match kind {
@@ -96,6 +106,8 @@ pub struct Limits {
     pub pending_in_max: u32,
     /// Outgoing connections that are not yet established.
     pub pending_out_max: u32,
+    /// Connections that others may begin in a second; four times as many at once.
+    pub knocks_per_s_max: u32,
     /// Memory of the whole process above which no connection is made, in bytes.
     pub process_bytes_max: usize,
     /// What is read from one peer in a second, in bytes; the rest waits in its own machine.
@@ -193,6 +205,7 @@ impl Default for Limits {
             peers_in_max: 40,
             pending_in_max: 16,
             pending_out_max: 16,
+            knocks_per_s_max: 16,
             process_bytes_max: 1024 * MIB,
             peer_bytes_per_s_max: 4 * MIB as u64,
             subscriptions_max: 4096,

@@ -13,6 +13,7 @@ use libp2p::gossipsub::{
 };
 use sha2::{Digest, Sha256};
 
+use crate::config::Config;
 use crate::handle::Shared;
 use crate::service::NetError;
 use crate::status::{DropReason, add};
@@ -46,6 +47,10 @@ const READ_AHEAD_BYTES: usize = 16 * 1024;
 
 /// Control messages of one packet, in bytes: 64 KiB hold the names of about 2,800 messages.
 const CONTROL_BYTES_MIN: usize = 64 * 1024;
+
+/// Names that are told to one peer, and asked of one peer, between two heartbeats. Gossipsub remembers
+/// each that it asked for until the message comes or is overdue.
+pub(crate) const CONTROL_NAMES_MAX: usize = 2048;
 
 /// Messages for one peer that may wait in its connection.
 const QUEUE_BYTES: usize = 32 * 1024 * 1024;
@@ -122,19 +127,27 @@ pub(crate) fn fade(interval: Duration) -> f64 {
 
 /// Messages for one peer that may wait in its connection: gossipsub bounds their number, not their
 /// bytes.
-pub(crate) fn queue_messages(shared: &Shared) -> usize {
-    (QUEUE_BYTES / shared.config.message_bytes_max()).clamp(16, 256)
+pub(crate) fn queue_messages(config: &Config) -> usize {
+    (QUEUE_BYTES / config.message_bytes_max()).clamp(16, 256)
+}
+
+/// Control messages of one packet, in bytes: what a peer subscribes to must fit.
+fn control_bytes(config: &Config) -> usize {
+    let layout = 2 + usize::from(config.committees) * (1 + usize::from(config.subcommittees));
+    let subscriptions = layout.min(config.limits.subscriptions_max) * (NAME_BYTES_MAX + 8);
+    CONTROL_BYTES_MIN.max(subscriptions)
+}
+
+/// The longest packet, in bytes.
+pub(crate) fn packet_bytes(config: &Config) -> usize {
+    let message = config.message_bytes_max() + NAME_BYTES_MAX + READ_AHEAD_BYTES;
+    message.max(control_bytes(config))
 }
 
 fn config(shared: &Shared) -> Result<gossipsub::Config, NetError> {
-    let (gossip, limits) = (&shared.config.gossip, &shared.config.limits);
-    let message_bytes = shared.config.message_bytes_max();
-    let packet_bytes = message_bytes + NAME_BYTES_MAX + READ_AHEAD_BYTES;
+    let gossip = &shared.config.gossip;
     let slot = Duration::from_millis(shared.config.slot_ms);
-    let layout =
-        2 + usize::from(shared.config.committees) * (1 + usize::from(shared.config.subcommittees));
-    let subscriptions = layout.min(limits.subscriptions_max) * (NAME_BYTES_MAX + 8);
-    let control_bytes = CONTROL_BYTES_MIN.max(subscriptions);
+    let control_bytes = control_bytes(&shared.config);
     gossipsub::ConfigBuilder::default()
         .mesh_n(gossip.mesh)
         .mesh_n_low(gossip.mesh_low)
@@ -151,9 +164,10 @@ fn config(shared: &Shared) -> Result<gossipsub::Config, NetError> {
         .idontwant_message_size_threshold(gossip.idontwant_bytes_min)
         .idontwant_on_publish(true)
         .flood_publish(false)
-        .max_transmit_size(packet_bytes.max(control_bytes))
+        .max_transmit_size(packet_bytes(&shared.config))
         .max_control_message_size(control_bytes)
-        .connection_handler_queue_len(queue_messages(shared))
+        .max_control_messages_sent(CONTROL_NAMES_MAX)
+        .connection_handler_queue_len(queue_messages(&shared.config))
         .publish_queue_duration(Duration::from_secs(2))
         .forward_queue_duration(Duration::from_secs(1))
         .build()
@@ -255,7 +269,6 @@ pub(crate) fn mesh_peers(behaviour: &Behaviour, topics: &[Topic]) -> [u64; Topic
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::key::NodeKey;
     use crate::topic::NetworkDigest;
 

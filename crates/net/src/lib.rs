@@ -23,6 +23,8 @@ mod config;
 #[cfg(feature = "swarm")]
 mod dialer;
 #[cfg(feature = "swarm")]
+mod door;
+#[cfg(feature = "swarm")]
 mod event;
 #[cfg(feature = "swarm")]
 mod exchange;
@@ -42,6 +44,8 @@ mod key;
 #[cfg(feature = "swarm")]
 mod link;
 #[cfg(feature = "swarm")]
+mod memory;
+#[cfg(feature = "swarm")]
 mod outbox;
 #[cfg(feature = "swarm")]
 mod requests;
@@ -49,6 +53,8 @@ mod requests;
 mod service;
 #[cfg(feature = "swarm")]
 mod status;
+#[cfg(feature = "swarm")]
+mod throttle;
 #[cfg(feature = "swarm")]
 mod tokens;
 pub mod topic;

@@ -35,7 +35,7 @@ const STREAMS_MAX: usize = 128;
 
 /// What a QUIC peer may send ahead of the reader on one stream, and on all, in bytes.
 const STREAM_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
-const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
+pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 
 /// Reads shorter than this wait until they are worth a wake-up.
 const READ_BYTES_MIN: u64 = 4096;

@@ -14,7 +14,7 @@ use crate::status::{Counters, DropReason};
 use crate::topic::Topic;
 
 /// Commands that are neither publications, verdicts nor frames.
-const CONTROL_MAX: usize = 8192;
+pub(crate) const CONTROL_MAX: usize = 8192;
 
 /// A message to publish.
 #[derive(Debug)]

@@ -21,16 +21,17 @@ use thiserror::Error;
 use tokio::runtime::Runtime;
 use tokio::time::MissedTickBehavior;
 
-use crate::bucket::Bucket;
 use crate::config::{Config, ConfigError};
 use crate::dialer::Dialer;
+use crate::door::Door;
 use crate::event::{DownReason, Peer};
 use crate::handle::{Events, Handle, Shared};
 use crate::judge::Judge;
 use crate::link::{Link, Links, transport};
 use crate::status::{DropReason, PeerStatus};
+use crate::throttle::Throttle;
 use crate::tokens::Tokens;
-use crate::topic::{Topic, TopicKind};
+use crate::topic::Topic;
 use crate::{exchange, gossip};
 
 /// Between two looks at clocks: dials, tokens, bans.
@@ -50,8 +51,8 @@ const SETTLED_TIME: Duration = Duration::from_secs(3);
 const FAREWELL_TIME: Duration = Duration::from_millis(200);
 /// Time for the packets that tell of them.
 const FLUSH_TIME: Duration = Duration::from_millis(30);
-/// A message of a kind costs so much of the peer's bucket, so that slow rates have whole numbers.
-const MESSAGE_UNITS: u64 = 1000;
+/// Packets of a connection that wait until the swarm has looked at the one before.
+pub(crate) const PACKETS_WAITING: usize = 1;
 
 /// Why a network did not start.
 #[derive(Debug, Error)]
@@ -83,11 +84,12 @@ pub enum NetError {
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
+    door: Door,
     memory: memory_connection_limits::Behaviour,
     blocked: allow_block_list::Behaviour<BlockedPeers>,
     identify: identify::Behaviour,
     ping: ping::Behaviour,
-    gossip: gossip::Behaviour,
+    gossip: Throttle,
     exchange: exchange::Behaviour,
 }
 
@@ -105,13 +107,14 @@ impl Behaviour {
             .with_cache_size(0);
         Ok(Self {
             limits: connection_limits::Behaviour::new(limits),
+            door: Door::new(&config.limits),
             memory: memory_connection_limits::Behaviour::with_max_bytes(
                 config.limits.process_bytes_max,
             ),
             blocked: allow_block_list::Behaviour::default(),
             identify: identify::Behaviour::new(identify),
             ping: ping::Behaviour::new(ping::Config::new().with_interval(PING_TIME)),
-            gossip: gossip::behaviour(shared)?,
+            gossip: Throttle::new(gossip::behaviour(shared)?, shared),
             exchange: exchange::Behaviour::new(shared),
         })
     }
@@ -132,8 +135,6 @@ struct Connected {
     since: Instant,
     client: Option<Arc<str>>,
     link: Option<Arc<Link>>,
-    /// Messages that it may bring, by kind of topic.
-    rates: [Bucket; TopicKind::ALL.len()],
     leaving: Option<DownReason>,
 }
 
@@ -229,7 +230,8 @@ impl Service {
         let links = Links::default();
         let id = config.key.id().0;
         let transport = transport(config.key.pair(), shared, &links)?;
-        let settings = libp2p::swarm::Config::with_tokio_executor();
+        let settings = libp2p::swarm::Config::with_tokio_executor()
+            .with_per_connection_event_buffer_size(PACKETS_WAITING);
         let mut dialer = Dialer::new(id);
         let now = Instant::now();
         for address in &config.peers {
@@ -265,7 +267,7 @@ impl Service {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let shared = Arc::clone(&self.shared);
-        let batch_max = BATCH_MAX.min(gossip::queue_messages(&shared) / 4);
+        let batch_max = BATCH_MAX.min(gossip::queue_messages(&shared.config) / 4);
         loop {
             tokio::select! {
                 event = self.swarm.select_next_some() => self.on_event(event),
@@ -301,23 +303,10 @@ impl Service {
         tokio::time::sleep(FLUSH_TIME).await;
     }
 
-    /// Gives every peer the rates of the topics that are subscribed now.
+    /// Lets messages of the topics pass that are subscribed now.
     fn renew_rates(&mut self) {
-        let rates = self.rates(Instant::now());
-        for connected in self.peers.values_mut() {
-            connected.rates = rates;
-        }
-    }
-
-    /// Full buckets: twice what is expected on the subscribed topics in a slot.
-    fn rates(&self, now: Instant) -> [Bucket; TopicKind::ALL.len()] {
-        let config = &self.shared.config;
-        TopicKind::ALL.map(|kind| {
-            let topics = self.topics.iter().filter(|topic| topic.kind == kind);
-            let expected = u64::from(config.topic_messages_per_slot.get(kind));
-            let burst = 2 * expected * MESSAGE_UNITS * (topics.count() as u64).max(1);
-            Bucket::new((burst * 1000 / config.slot_ms).max(1), burst, now)
-        })
+        let gossip = &mut self.swarm.behaviour_mut().gossip;
+        gossip.subscribed(self.topics.iter());
     }
 
     fn on_tick(&mut self) {

@@ -20,6 +20,8 @@ pub enum DropReason {
     Expired,
     /// The peer brought more than twice what is expected of a topic in a slot.
     Rate,
+    /// A message of a topic that this machine is not subscribed to.
+    Unsubscribed,
     /// Too many messages waited for a verdict.
     Tokens,
     /// A publication gave way to a more important one.
@@ -38,11 +40,12 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::PeerShare,
         Self::KindShare,
         Self::Expired,
         Self::Rate,
+        Self::Unsubscribed,
         Self::Tokens,
         Self::Displaced,
         Self::NoPeers,
@@ -59,6 +62,7 @@ impl DropReason {
             Self::KindShare => "kind_share",
             Self::Expired => "expired",
             Self::Rate => "rate",
+            Self::Unsubscribed => "unsubscribed",
             Self::Tokens => "tokens",
             Self::Displaced => "displaced",
             Self::NoPeers => "no_peers",

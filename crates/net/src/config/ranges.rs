@@ -79,6 +79,7 @@ impl Config {
             ("peers_in_max", limits.peers_in_max.into(), 0, peers),
             ("pending_in_max", limits.pending_in_max.into(), 1, 1024),
             ("pending_out_max", limits.pending_out_max.into(), 1, 1024),
+            ("knocks_per_s_max", limits.knocks_per_s_max.into(), 1, 1024),
             (
                 "process_bytes_max",
                 process_bytes,

@@ -9,7 +9,7 @@ use libp2p::swarm::{ConnectionId, SwarmEvent};
 use libp2p::{PeerId, identify, ping};
 use sha2::{Digest, Sha256};
 
-use super::{BehaviourEvent, Connected, MESSAGE_UNITS, SETTLED_TIME, Service, network_name};
+use super::{BehaviourEvent, Connected, SETTLED_TIME, Service, network_name};
 use crate::address::socket_of;
 use crate::config::AGENT_BYTES_MAX;
 use crate::event::{self, DownReason, Event};
@@ -98,7 +98,6 @@ impl Service {
             since: now,
             client: None,
             link: self.links.of(&id),
-            rates: self.rates(now),
             leaving: None,
         };
         self.peers.insert(id, connected);
@@ -201,11 +200,7 @@ impl Service {
     ) -> Result<(event::Peer, u64, Instant), DropReason> {
         let arrival = Instant::now();
         // A peer whose connection has just ended left this message behind.
-        let connected = self.peers.get_mut(&source).ok_or(DropReason::Expired)?;
-        let rate = &mut connected.rates[topic.kind as usize];
-        if !rate.try_take(MESSAGE_UNITS, arrival) {
-            return Err(DropReason::Rate);
-        }
+        let connected = self.peers.get(&source).ok_or(DropReason::Expired)?;
         let waiting = Waiting {
             id: id.clone(),
             source,

@@ -7,13 +7,14 @@
 
 use alphorn_scheme::Evidence;
 
-use super::batch::Waits;
+use super::batch::{Room, Waits};
 use super::config::{Config, Local, SchemeInfo};
 use super::gate::{
     AGGREGATES_ROOM, COLLECTIONS_ROOM, ITEMS_PER_JOB_MAX, PARKED_BYTES_MAX, TOLERANCE_NS,
     votes_room,
 };
 use super::machine::Horn;
+use super::proposer::BLOCK_FIXED_BYTES;
 use super::state::{MESSAGE_BYTES, Record, SHARED_BYTES, SlotState, WaitingVote};
 use super::task::Purpose;
 use crate::chain::{INCLUSION_SLOTS, VOTED_SLOTS, VOTES_PER_SLOT_MAX};
@@ -59,6 +60,16 @@ impl Config {
         )
     }
 
+    /// The longest block that an honest proposer makes, in bytes: every entry as long as one can be.
+    pub fn block_bytes_bound(&self, info: &SchemeInfo) -> usize {
+        let format = self.format(info);
+        let entries = usize::from(self.collections_per_block_max);
+        let around = BLOCK_FIXED_BYTES + format.duty_signature_bytes + self.filler_bytes;
+        around
+            .saturating_add(entries.saturating_mul(format.entry_bytes_max()))
+            .min(self.block_bytes_max)
+    }
+
     /// Most bytes that a machine keeps of the network's messages, besides those that wait.
     pub fn state_bytes_max(&self, info: &SchemeInfo, local: &Local) -> u64 {
         self.held_max(info, local).kept()
@@ -90,8 +101,8 @@ impl Config {
         let room = votes_room(positions as usize).items;
         let waiting_votes = (room + room.min(ITEMS_PER_JOB_MAX)) as u64 * waiting_vote;
         let waiting = slots * cells * waiting_votes
-            + 2 * slots * local_committees * AGGREGATES_ROOM.bytes as u64
-            + 2 * COLLECTIONS_ROOM.bytes as u64
+            + 2 * slots * local_committees * waiting_max(AGGREGATES_ROOM, &format, Kind::Aggregate)
+            + 2 * waiting_max(COLLECTIONS_ROOM, &format, Kind::Collection)
             + PARKED_BYTES_MAX as u64;
         Held {
             votes,
@@ -175,6 +186,12 @@ fn decoded_max(format: &WireFormat, kind: Kind) -> u64 {
         _ => (format.layout.cell_len_max(), 1),
     };
     u64::from(planes) * bits_bytes(positions) + format.bytes_max(kind) as u64
+}
+
+/// Most bytes of the messages that wait in a room, each as it came and decoded.
+fn waiting_max(room: Room, format: &WireFormat, kind: Kind) -> u64 {
+    let one = format.bytes_max(kind) as u64 + decoded_max(format, kind);
+    (room.bytes as u64).min((room.items as u64).saturating_mul(one))
 }
 
 /// Most bytes of an accepted message: as it came, and decoded.

@@ -18,7 +18,7 @@ use crate::wire::{
 
 /// Bytes of a block before, between and after its entries, but for signature and filler: version,
 /// kind, header, number of entries, length of the filler.
-const BLOCK_FIXED_BYTES: usize = 2 + HEADER_BYTES + 4 + 4;
+pub(super) const BLOCK_FIXED_BYTES: usize = 2 + HEADER_BYTES + 4 + 4;
 
 /// A collection in the proposer's queue: greatest gain first, then the newer slot, the lower
 /// committee, the lower digest.
