@@ -25,6 +25,12 @@ pub(crate) const REQUESTED: u64 = 1 << 63;
 /// Pairs of contradicting statements that are kept to be looked at; all are counted.
 const EVIDENCE_MAX: usize = 1_024;
 
+/// The threads that wait for a disk.
+pub(crate) struct Disks {
+    pub(crate) desk: Desk,
+    pub(crate) archive: Archive,
+}
+
 /// Carries out what an engine wants done.
 pub(crate) struct Ports {
     pub(crate) net: Handle,
@@ -56,12 +62,12 @@ impl Ports {
         net: Handle,
         network: NetworkDigest,
         lanes: Arc<dyn Lanes>,
-        desk: Desk,
-        archive: Archive,
+        disks: Disks,
         trace: Tracer,
         notes: Notes,
         cast: cast::Settings,
     ) -> Self {
+        let Disks { desk, archive } = disks;
         Ports {
             net,
             network,

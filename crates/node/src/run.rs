@@ -18,7 +18,7 @@ use crate::engine::{Engine, Kept, Settings};
 use crate::lanes::{Ended, Lanes};
 use crate::local::Reply;
 use crate::notes::{Facts, Notes, Turn, Window};
-use crate::ports::{Ports, REQUESTED, topic_of};
+use crate::ports::{Disks, Ports, REQUESTED, topic_of};
 use crate::record::Recorder;
 use crate::safety::SafetyStore;
 use crate::sign_log::SignLog;
@@ -156,8 +156,10 @@ impl<C: Source> Node<C> {
         let mut clock = Clock::new(parts.source);
         let waker = move || wake.notify_one();
         let (lanes, log) = (parts.lanes.clone(), parts.sign_log);
-        let desk = Desk::start(parts.safety, lanes, log, wall_ms, waker)?;
-        let archive = Archive::start(parts.blocks)?;
+        let disks = Disks {
+            desk: Desk::start(parts.safety, lanes, log, wall_ms, waker)?,
+            archive: Archive::start(parts.blocks)?,
+        };
         let (now, _) = clock.now();
         let trace = Tracer::new(&parts.name, &parts.scheme, horn.config(), now);
         let notes = Notes::new(&horn, now);
@@ -173,8 +175,7 @@ impl<C: Source> Node<C> {
                 parts.net,
                 network,
                 parts.lanes,
-                desk,
-                archive,
+                disks,
                 trace,
                 notes,
                 parts.cast,
