@@ -142,3 +142,75 @@ impl KeyMarks {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_node::safety::Opening;
+    use alphorn_xmss::{Exec, Purpose, Set};
+
+    const ME: Validator = Validator(3);
+
+    fn store(folder: &Path) -> SafetyStore {
+        let opening = Opening {
+            now_ms: 0,
+            slot: Slot(0),
+            before_genesis: true,
+        };
+        let path = folder.join("safety.redb");
+        SafetyStore::open(&path, BTreeMap::from([(ME, [7; 32])]), opening).unwrap()
+    }
+
+    /// Whatever a crash leaves of a move, the next start ends it, at the greater mark.
+    #[test]
+    fn a_move_that_was_cut_off_is_ended_by_the_next_start() {
+        let home = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
+        let exec = Exec::new(alphorn_stark::Backend::portable(), None);
+        let keys = [(Purpose::Vote, 0..64), (Purpose::Duty, 0..64)]
+            .map(|(purpose, active)| SecretKey::interop(Set::Test, purpose, 0, active, exec));
+        let keys = keys.map(|key| key.unwrap());
+        let path = |i: usize| home.path().join(format!("keystore-{i}.json"));
+        for (i, floor) in [5, 2].into_iter().enumerate() {
+            let mark = beside(&path(i), "mark");
+            FileWatermark::create(&mark, OWNER, keys[i].public_key(), Slot(floor)).unwrap();
+        }
+        let marks = || {
+            let mark = |i: usize| {
+                let (path, store) = open_mark(&keys[i], &path(i)).unwrap();
+                let slots = keys[i].slots();
+                KeyMark {
+                    validator: ME,
+                    path,
+                    slots,
+                    store,
+                }
+            };
+            KeyMarks::new(vec![mark(0), mark(1)])
+        };
+        let mut safety = store(home.path());
+        // Taken over, and only one of both spent; then the other signed as a file.
+        safety
+            .take_over(&BTreeMap::from([(ME, Slot(5))]), 0)
+            .unwrap();
+        drop(safety);
+        marks().0[0].spend().unwrap();
+        let signed = marks().0.remove(1).store.unwrap();
+        let reserved = signed.reserve_message(Role::Block, Slot(8), &[1; 32]);
+        assert!(reserved.is_ok());
+        drop(signed);
+        let mut safety = store(home.path());
+        marks().move_into(&mut safety, 0).unwrap();
+        assert_eq!(safety.first_slot(), Slot(9));
+        drop(safety);
+        let mut safety = store(home.path());
+        marks().move_into(&mut safety, 0).unwrap();
+        // Another folder has no part in it.
+        let refused = marks().move_into(&mut store(other.path()), 0).unwrap_err();
+        assert!(refused.to_string().contains("the key moved elsewhere"));
+        std::fs::remove_file(beside(&path(0), "mark")).unwrap();
+        let refused = marks().move_into(&mut store(other.path()), 0).unwrap_err();
+        assert!(refused.to_string().contains("there is no mark"));
+        assert!(!store(other.path()).knows(ME).unwrap());
+    }
+}
