@@ -17,8 +17,8 @@ const LIVE_NS_MAX: u64 = 3_600_000_000_000;
 /// room, and be asked for again. Each shard waits once, whoever sent it, so this costs no memory.
 const UNVERIFIED_PEER_MAX: u8 = 64;
 /// Pieces that wait for their header, which is verified meanwhile: of one peer and of all.
-const ORPHANS_PEER_MAX: u8 = 16;
-const ORPHANS_MAX: u16 = 128;
+const ORPHANS_PEER_MAX: u8 = 32;
+const ORPHANS_MAX: u16 = 256;
 
 /// What is told to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

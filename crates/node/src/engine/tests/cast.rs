@@ -21,6 +21,17 @@ const LOST_ONE_IN: u64 = 10;
 const FIRST_PEER: u64 = 100;
 const MALLORY: Peer = Peer(7);
 
+/// Frames that a node remembers to have sent.
+const LOG_MAX: usize = 300;
+
+/// The next number of a sequence: Marsaglia's xorshift.
+fn draw(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
 /// The broadcasts of a node, and what they want done.
 pub(super) struct Caster {
     cast: Option<Cast>,
@@ -31,6 +42,8 @@ pub(super) struct Caster {
     /// How many that were.
     handed_on: u64,
     frames: Vec<(Peer, Bytes)>,
+    /// The last that were sent.
+    log: VecDeque<Bytes>,
     /// Frames that have not left, by peer, and how many may wait.
     queued: BTreeMap<Peer, u32>,
     queue_max: u32,
@@ -170,6 +183,7 @@ impl World {
                 delivered: VecDeque::new(),
                 handed_on: 0,
                 frames: Vec::new(),
+                log: VecDeque::new(),
                 queued: BTreeMap::new(),
                 queue_max: 1_024,
                 gossiped: Vec::new(),
@@ -220,23 +234,23 @@ impl World {
         };
         let mut sent = Vec::new();
         for (peer, data) in std::mem::take(&mut caster.frames) {
-            // Marsaglia's xorshift.
-            for shift in [13i32, -7, 17] {
-                caster.draws ^= match shift > 0 {
-                    true => caster.draws << shift,
-                    false => caster.draws >> -shift,
-                };
+            if caster.log.len() >= LOG_MAX {
+                caster.log.pop_front();
             }
-            sent.push((peer, data, caster.draws.is_multiple_of(LOST_ONE_IN)));
+            caster.log.push_back(data.clone());
+            let is_lost = draw(&mut caster.draws).is_multiple_of(LOST_ONE_IN);
+            sent.push((peer, data, is_lost));
         }
         let left = self.now.saturating_add_ns(LEAVE_NS);
         let arrival = left.saturating_add_ns(LATENCY_NS);
         for (peer, data, is_lost) in sent {
             self.push(left, index, Event::Left(peer));
-            let to = peer.0.checked_sub(FIRST_PEER);
-            if let Some(to) = to.filter(|_| !is_lost) {
+            // Strangers hear nothing.
+            let nodes = FIRST_PEER..FIRST_PEER + self.nodes.len() as u64;
+            if nodes.contains(&peer.0) && !is_lost {
                 let from = Peer(FIRST_PEER + index as u64);
-                self.push(arrival, to as usize, Event::Frame(from, data));
+                let to = (peer.0 - FIRST_PEER) as usize;
+                self.push(arrival, to, Event::Frame(from, data));
             }
         }
     }
@@ -599,6 +613,60 @@ fn a_queue_without_room_costs_frames_and_no_message() {
         assert_eq!(counts.withheld, 0, "{counts:?}");
         assert!(node.judged.iter().all(|judged| judged.all().missed == 0));
     }
+}
+
+/// One of the frames as it was, or changed in one of five ways.
+fn mutated(log: &VecDeque<Bytes>, state: &mut u64) -> Vec<u8> {
+    let mut frame = log[draw(state) as usize % log.len()].to_vec();
+    let at = draw(state) as usize % frame.len();
+    let byte = draw(state) as u8;
+    match draw(state) % 6 {
+        0 => {}
+        1 => frame[at] ^= byte | 1,
+        2 => frame.truncate(at),
+        3 => frame.resize(frame.len() + at % 40 + 1, byte),
+        4 => frame[0] = byte % 10,
+        _ => frame.rotate_left(at),
+    }
+    frame
+}
+
+/// Strangers come one after the other, and send what honest nodes sent, as it was or changed.
+#[test]
+fn frames_of_strangers_change_nothing() {
+    const FIRST_STRANGER: u64 = 1_000;
+    let mut world = World::casting(crate::cast::ABOVE_BYTES);
+    world.run_until(slot_start(1));
+    let mut state = 1;
+    for round in 0..60 {
+        world.run_until(slot_start(1).saturating_add_ns(round * 200_000_000));
+        let peer = Peer(FIRST_STRANGER + round);
+        world.cast(0, |cast, now, node| cast.peer_up(now, peer, node));
+        for _ in 0..50 {
+            let log = &world.nodes[1 + round as usize % 4].caster().log;
+            let frame = mutated(log, &mut state);
+            world.cast(0, |cast, now, node| cast.frame(now, peer, &frame, node));
+        }
+        if round % 3 > 0 {
+            world.cast(0, |cast, now, node| cast.peer_down(now, peer, node));
+        }
+    }
+    world.run_until(slot_start(7).saturating_sub_ns(1));
+    let published = world.nodes.iter().map(|node| node.counts().published);
+    let published: u64 = published.sum();
+    let node = &world.nodes[0];
+    let counts = node.counts();
+    assert_eq!(counts.delivered, published - counts.published, "{counts:?}");
+    assert!(node.judged.iter().all(|judged| judged.all().missed == 0));
+    let caster = node.caster();
+    assert!(!caster.peers.is_empty(), "nobody is found out");
+    let honest = caster
+        .peers
+        .iter()
+        .find(|(peer, ..)| peer.0 < FIRST_STRANGER);
+    assert_eq!(honest, None);
+    assert_eq!(caster.blamed, []);
+    assert_eq!(caster.evidence, []);
 }
 
 /// A source whose header is in order, and whose payload is something else.
