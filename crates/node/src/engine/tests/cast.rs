@@ -361,21 +361,18 @@ fn without_the_right_to_sign_the_header_a_message_is_gossiped() {
     assert_eq!(node.caster().gossiped, [Topic::Collection]);
     assert_eq!(node.counts().gossiped, 1);
     // And one of a validator without that duty is not even tried.
-    let other = Subject {
-        source: (subject.source + 1) % VALIDATORS,
-        ..subject
-    };
-    let other = (0..VALIDATORS)
-        .map(|source| Subject { source, ..other })
-        .find(|subject| !world.nodes[0].sources().is_scheduled(subject))
-        .unwrap();
-    let data = collection_like(&other, &world.nodes[0]);
-    let jobs = world.queue.len();
+    let sources = node.sources();
+    let mut others = (0..VALIDATORS).map(|source| Subject { source, ..subject });
+    let other = others.find(|other| !sources.is_scheduled(other)).unwrap();
+    let data = collection_like(&other, node);
     world.cast(0, |cast, now, node| {
-        cast.publish(now, Topic::Collection, data, node)
+        cast.publish(now, Topic::Collection, data, node);
     });
-    assert_eq!(world.nodes[0].counts().gossiped, 2);
-    assert!(world.queue.len() >= jobs, "gossip has it");
+    let node = &world.nodes[0];
+    assert_eq!(node.caster().gossiped, [Topic::Collection; 2]);
+    let is_asked = |event: &Event| matches!(event, Event::Finished(job, _) if job.0 >= JOBS);
+    let mut jobs = world.queue.values().filter(|(index, _)| *index == 0);
+    assert!(!jobs.any(|(_, event)| is_asked(event)), "a job runs for it");
 }
 
 /// A collector of the first committee in a slot.
@@ -592,6 +589,27 @@ fn a_source_of_two_payloads_gives_evidence_against_itself() {
     assert_eq!(b[..], first[0][1..]);
     assert_eq!(world.nodes[0].counts().delivered, before + 1);
     assert_eq!(caster.peers, []);
+}
+
+/// A source that goes away before anybody has enough shards: nothing is delivered, nobody is blamed,
+/// and all of it is forgotten when its time is over.
+#[test]
+fn what_is_withheld_ends() {
+    let mut world = World::with_mallory();
+    let duty = scheduled(&world.nodes[0], 2);
+    let node = &world.nodes[0];
+    let payload = collection_like(&duty, node);
+    let frames = frames_of(duty, payload, |root| sign(node, &duty, root));
+    world.mallory_sends(&frames[..5]);
+    world.cast(0, |cast, now, node| cast.peer_down(now, MALLORY, node));
+    let before = world.nodes[0].counts();
+    assert_eq!(before.withheld, 0);
+    world.run_until(slot_start(5));
+    let node = &world.nodes[0];
+    assert_eq!(node.counts().withheld, 1, "{:?}", node.counts());
+    assert!(node.counts().delivered > before.delivered);
+    assert_eq!(node.caster().peers, []);
+    assert_eq!(node.caster().blamed, []);
 }
 
 /// Frames that find no room are lost, and pieces come another way.
