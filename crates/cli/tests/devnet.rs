@@ -82,6 +82,15 @@ fn page_agrees(home: &Path) {
         finalised.contains(&trace.finalised),
         "{before:?} {trace:?} {after:?}"
     );
+    let same = of_trace(&get(home, "/alphorn/v0/trace/snapshot"));
+    assert!(same.jobs >= trace.jobs, "{trace:?} {same:?}");
+    let identity = get(home, "/lean/v0/node/identity");
+    assert!(identity.contains("\"peer_id\":\"16Uiu2"), "{identity}");
+    let metrics = get(home, "/metrics");
+    assert!(
+        metrics.contains("lean_node_info{name=\"node-0\""),
+        "{metrics}"
+    );
     let page = get(home, "/dashboard/");
     assert!(
         page.contains("<!doctype html>") || page.contains("<!DOCTYPE html>"),

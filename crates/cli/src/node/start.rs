@@ -9,7 +9,7 @@ use crate::files::marks::KeyMarks;
 use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
-use alphorn_dashboard::{Source as TraceSource, router_among};
+use alphorn_dashboard::{Source as TraceSource, router_among, stream};
 use alphorn_net::{Address, Listen, NodeKey, RequestProtocol, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::blocks::Blocks;
@@ -288,8 +288,10 @@ fn serve(args: &Args, api: Api, trace: TraceSource) -> Result<SocketAddr> {
     let bound = listener.local_addr()?;
     let hosts = Hosts::new(bound.ip(), args.http_allow_host.iter().cloned());
     let hosts = hosts.context("--http-allow-host")?;
-    let page = router_among(trace, api.clients.clone());
-    let app = api.router().nest_service("/dashboard", page);
+    let clients = api.clients.clone();
+    let page = router_among(trace.clone(), clients.clone());
+    let app = api.router().nest("/alphorn/v0", stream(trace, clients));
+    let app = app.nest_service("/dashboard", page);
     http::serve(listener, guard(app, hosts), http::Limits::default())?;
     Ok(bound)
 }

@@ -58,12 +58,10 @@ fn node(page: &mut Page, summary: &Summary, facts: &Facts) {
     );
 }
 
-/// What was verified, as all, good and bad ones.
-fn split(page: &mut Page, name: &str, what: &str, split: Split) {
-    let valid = format!("{what} that were verified and are good");
-    page.counter(&format!("{name}_valid"), &valid, split.valid);
-    let invalid = format!("{what} that were verified and are bad");
-    page.counter(&format!("{name}_invalid"), &invalid, split.invalid);
+/// Good and bad ones, with what each are.
+fn split(page: &mut Page, name: &str, [valid, invalid]: [&str; 2], split: Split) {
+    page.counter(&format!("{name}_valid"), valid, split.valid);
+    page.counter(&format!("{name}_invalid"), invalid, split.invalid);
 }
 
 fn votes(page: &mut Page, measures: &Measures) {
@@ -75,13 +73,19 @@ fn votes(page: &mut Page, measures: &Measures) {
     split(
         page,
         "lean_pq_sig_attestation_signatures",
-        "Signatures of single votes",
+        [
+            "Signatures of single votes that were verified and are good",
+            "Signatures of single votes that were verified and are bad",
+        ],
         measures.vote_signatures,
     );
     split(
         page,
         "lean_attestations",
-        "Votes of gossip by their verdict: those",
+        [
+            "Votes of gossip that were accepted",
+            "Votes of gossip that were rejected",
+        ],
         measures.votes,
     );
     let times = [
@@ -125,7 +129,10 @@ fn aggregates(page: &mut Page, measures: &Measures) {
     split(
         page,
         "lean_pq_sig_aggregated_signatures",
-        "Aggregates and collections",
+        [
+            "Aggregates and collections that were verified and are good",
+            "Aggregates and collections that were verified and are bad",
+        ],
         measures.aggregate_signatures,
     );
     let times = [
