@@ -8,6 +8,7 @@
 mod broadcasts;
 mod exchange;
 mod locals;
+mod tell;
 
 use crate::archive::Archive;
 use crate::blocks::{Blocks, BlocksError};
@@ -15,14 +16,13 @@ use crate::cast::{self, Cast};
 use crate::clock::{Clock, Source};
 use crate::desk::Desk;
 use crate::engine::{Engine, Kept, Settings};
-use crate::lanes::{Ended, Lanes};
+use crate::lanes::Lanes;
 use crate::local::Reply;
 use crate::notes::{Facts, Notes, Turn, Window};
 use crate::ports::{Disks, Ports, REQUESTED, topic_of};
 use crate::record::Recorder;
 use crate::safety::SafetyStore;
 use crate::sign_log::SignLog;
-use crate::stats::Stats;
 use crate::summary::Summary;
 use crate::sync::{Standing, Sync};
 use crate::trace::Tracer;
@@ -30,7 +30,7 @@ use alphorn_net::{Event, Events, Handle, NodeId};
 use alphorn_proto::horn::Horn;
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::{Input, Peer, Token};
-use alphorn_scheme::{Bytes, Outcome};
+use alphorn_scheme::Bytes;
 use alphorn_types::trace::Ring;
 use alphorn_types::{Slot, Time};
 use std::collections::BTreeMap;
@@ -324,7 +324,7 @@ impl<C: Source> Node<C> {
             let Some(ended) = self.ports.ended() else {
                 return;
             };
-            note_job(&mut self.ports.stats, &ended);
+            tell::note_job(&mut self.ports.stats, &ended);
             self.ports.trace.ended(&ended);
             self.ports.notes.ended(&ended);
             if ended.job.0 >= cast::JOBS {
@@ -417,42 +417,6 @@ impl<C: Source> Node<C> {
         }
     }
 
-    /// Notes when two thirds of all votes of the slot stood in verified collections.
-    fn observe(&mut self, now: Time) {
-        let Some(slot) = self.slots.slot_at(now) else {
-            return;
-        };
-        let horn = self.engine.horn();
-        if self.two_thirds > slot || now < self.slots.phase_start(slot, Phase::Collect) {
-            return;
-        }
-        let validators = u64::from(horn.config().layout.validators());
-        let covered = horn.view(slot).map_or(0, |view| view.covered());
-        if 3 * covered >= 2 * validators {
-            let ms = now.since_ns(self.slots.slot_start(slot)) as f64 / 1e6;
-            self.ports.stats.reached_two_thirds(slot.0, ms);
-            let head = head_slot(self.engine.horn());
-            self.ports
-                .trace
-                .finality(self.engine.horn().chain(), head, Some(ms));
-            self.two_thirds = slot.next();
-        }
-    }
-
-    /// Tells the trace where cells, chain and traffic stand, and notes it.
-    fn tell(&mut self, now: Time) {
-        let horn = self.engine.horn();
-        let trace = &mut self.ports.trace;
-        if let Some(slot) = self.slots.slot_at(now) {
-            let view = horn.view(slot);
-            trace.slot(slot, horn.chain(), view.as_ref());
-            trace.finality(horn.chain(), head_slot(horn), None);
-            self.ports.notes.look(horn, slot, view);
-        }
-        let net = &self.ports.net;
-        trace.traffic(|| net.status());
-    }
-
     fn summary(&self, now: Time) -> Summary {
         let mut summary = Summary::new(&self.engine, &self.ports, self.standing(now));
         summary.name.clone_from(&self.name);
@@ -497,16 +461,4 @@ async fn sleep(wait: Duration) {
 
 fn wall_ms() -> u64 {
     crate::clock::Machine::default().wall_ns() / 1_000_000
-}
-
-fn note_job(stats: &mut Stats, ended: &Ended) {
-    let jobs = stats.jobs.entry(ended.op).or_default();
-    jobs.queued.record_ns(ended.queued_ns);
-    jobs.ran.record_ns(ended.ran_ns);
-    jobs.late += u64::from(ended.late);
-    let failed = !matches!(
-        ended.outcome,
-        Outcome::Done(_) | Outcome::Cancelled | Outcome::Superseded
-    );
-    jobs.failed += u64::from(failed);
 }

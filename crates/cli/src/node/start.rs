@@ -134,13 +134,12 @@ async fn live<S: Scheme>(
         snapshot,
     )?;
     let (control, commands) = mpsc::channel(CONTROL_MAX);
-    let token = hex::encode(secret()?);
-    write_private(&args.data_dir.join("api.token"), token.as_bytes())?;
+    let token = token(args)?;
     let api = Api {
         summary,
         window: node.window(),
         control: control.clone(),
-        token: token.into(),
+        token,
         clients: Clients::new(),
         doctor: Arc::new(doctor(&parts.kernels)),
     };
@@ -269,6 +268,13 @@ fn net_config(
         ),
     ];
     Ok(config)
+}
+
+/// A new token for admin requests, in a file that its owner alone can read.
+fn token(args: &Args) -> Result<Arc<str>> {
+    let token = hex::encode(secret()?);
+    write_private(&args.data_dir.join("api.token"), token.as_bytes())?;
+    Ok(token.into())
 }
 
 /// What is known of this machine.
