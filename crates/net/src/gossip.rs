@@ -201,6 +201,9 @@ fn score(colocation_allowed: &[IpAddr]) -> PeerScoreParams {
         // Broken promises: a few happen to everyone under load.
         behaviour_penalty_threshold: 6.0,
         behaviour_penalty_decay: fade(Duration::from_secs(10)),
+        // A queue that was full for a moment says nothing about the peer, and a score below zero
+        // takes it out of every mesh for a minute: then a busy slot parts a network.
+        slow_peer_weight: 0.0,
         decay_interval: Duration::from_secs(1),
         decay_to_zero: FADED,
         retain_score: FADE_TIME,

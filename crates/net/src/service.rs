@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use libp2p::allow_block_list::{self, BlockedPeers};
 use libp2p::connection_limits::{self, ConnectionLimits};
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
@@ -41,6 +41,9 @@ const SLOW_TICKS: u64 = 10;
 /// Commands of one sort that are done before the connections have their turn; a quarter of their
 /// queues at most, so that a burst of verdicts does not overflow them.
 const BATCH_MAX: usize = 64;
+/// Turns that the tasks of the connections get after it, and events of theirs in each.
+const TURNS_PER_BATCH: usize = 4;
+const EVENTS_PER_TURN: usize = 64;
 /// Time between two pings.
 const PING_TIME: Duration = Duration::from_secs(15);
 /// A peer that has not said by then which network it is of has to go.
@@ -277,10 +280,24 @@ impl Service {
                         return;
                     }
                     self.on_batch(batch);
-                    // The tasks of the connections send what the batch gave them.
-                    tokio::task::yield_now().await;
+                    self.let_go().await;
                 }
                 _ = tick.tick() => self.on_tick(),
+            }
+        }
+    }
+
+    /// Lets the tasks of the connections send what a batch gave them. A task that has an event to tell
+    /// sends nothing before it is told, and peers speak when this machine does: so what they have to
+    /// tell is taken as well, or queues fill beside connections that are free.
+    async fn let_go(&mut self) {
+        for _ in 0..TURNS_PER_BATCH {
+            tokio::task::yield_now().await;
+            for _ in 0..EVENTS_PER_TURN {
+                match self.swarm.next().now_or_never() {
+                    Some(Some(event)) => self.on_event(event),
+                    _ => break,
+                }
             }
         }
     }

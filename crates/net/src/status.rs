@@ -28,6 +28,8 @@ pub enum DropReason {
     Displaced,
     /// A publication found no peer with the topic, or all their queues full.
     NoPeers,
+    /// A message for one peer whose queue was full.
+    SlowPeer,
     /// A publication that gossip had seen before.
     Republished,
     /// A request above the number that may be in flight.
@@ -40,7 +42,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::PeerShare,
         Self::KindShare,
         Self::Expired,
@@ -49,6 +51,7 @@ impl DropReason {
         Self::Tokens,
         Self::Displaced,
         Self::NoPeers,
+        Self::SlowPeer,
         Self::Republished,
         Self::Requests,
         Self::Malformed,
@@ -66,6 +69,7 @@ impl DropReason {
             Self::Tokens => "tokens",
             Self::Displaced => "displaced",
             Self::NoPeers => "no_peers",
+            Self::SlowPeer => "slow_peer",
             Self::Republished => "republished",
             Self::Requests => "requests",
             Self::Malformed => "malformed",
@@ -189,7 +193,11 @@ fn get(counter: &AtomicU64) -> u64 {
 
 impl Counters {
     pub(crate) fn dropped(&self, reason: DropReason) {
-        add(&self.drops[reason as usize], 1);
+        self.lost(reason, 1);
+    }
+
+    pub(crate) fn lost(&self, reason: DropReason, count: u64) {
+        add(&self.drops[reason as usize], count);
     }
 
     pub(crate) fn set_peers(&self, peers: Arc<[PeerStatus]>) {

@@ -27,6 +27,14 @@ impl Service {
                 message_id,
                 message,
             })) => self.on_message(propagation_source, message_id, message),
+            SwarmEvent::Behaviour(BehaviourEvent::Gossip(gossipsub::Event::SlowPeer {
+                failed_messages,
+                ..
+            })) => {
+                let lost = failed_messages.priority + failed_messages.non_priority;
+                let counters = &self.shared.counters;
+                counters.lost(DropReason::SlowPeer, lost as u64);
+            }
             SwarmEvent::Behaviour(BehaviourEvent::Identify(identify::Event::Received {
                 peer_id,
                 info,
