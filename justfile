@@ -57,6 +57,24 @@ soak-faults COUNT="100" SEED="1":
         --faults kill,term,pause,slow,partition --fault-every 10 \
         --slots $((10 * {{COUNT}} + 9)) --seed {{SEED}} --json target/faults.json
 
+# Cut a devnet of four nodes into halves for so many slots of a second, and heal it: the two slots after
+# the end are the last that may miss anything.
+soak-partition SLOTS="32" SEED="1":
+    cargo build --release --package alphorn
+    target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 \
+        --faults partition --partition-slots {{SLOTS}} --fault-every $((2 * {{SLOTS}} + 10)) \
+        --slots $(({{SLOTS}} + 20)) --seed {{SEED}} --json target/partition.json
+
+# Flood a node of a devnet with forged votes for about so many seconds, with 64 and with 256 validators:
+# memory of all nodes against their bound, honest votes in blocks against those before the flood.
+soak-flood SECONDS="600" MACHINES="16":
+    cargo build --release --package alphorn
+    for validators in 64 256; do \
+        target/release/alphorn devnet --validators $validators --flood {{MACHINES}} \
+            --slots $(({{SECONDS}} / 4 + 8)) --allow-missed 1000000000 \
+            --json target/flood-$validators.json || exit 1; \
+    done
+
 # How late phases begin: the same devnet with idle lanes, then with prove lanes that are always busy.
 lag SLOTS="80":
     cargo build --release --package alphorn

@@ -231,6 +231,41 @@ fn a_killed_node_comes_back_and_signs_nothing_twice() {
     assert!(faults[0]["ready_ms"].as_f64() > Some(0.0), "{faults:?}");
 }
 
+/// Two halves for some slots, then one network: every node is connected to all others again, and none
+/// finalised what another did not. How fast votes come into blocks again depends on the machine's other
+/// work; `just soak-partition` judges it.
+#[test]
+fn two_halves_find_each_other_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("devnet.json").display().to_string();
+    let output = alphorn(&[
+        "devnet",
+        "--nodes=4",
+        "--validators=16",
+        "--committees=1",
+        "--slots=14",
+        "--preset=custom:1500:0,300,600,900,1200",
+        "--faults=partition",
+        "--partition-slots=6",
+        "--fault-every=20",
+        "--allow-missed=1000000",
+        "--json",
+        &json,
+    ]);
+    // Duties and finality are judged elsewhere.
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 1 | 5)), "{}", stderr(&output));
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!(report["agreement"], true);
+    assert_eq!(report["rights_twice"], 0);
+    let faults = report["faults"].as_array().unwrap();
+    assert_eq!(faults.len(), 1);
+    assert_eq!(faults[0]["for_ms"], 6 * 1_500);
+    for node in report["nodes"].as_array().unwrap() {
+        assert_eq!(node["peers"], 3, "{node}");
+    }
+}
+
 #[test]
 fn wrong_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -291,6 +326,10 @@ fn options_out_of_bounds_are_usage_errors() {
         &["devnet", "--slots=5", "--faults=kill"],
         &["devnet", "--nodes=1", "--faults=partition"],
         &["devnet", "--faults=flood"],
+        &["devnet", "--flood=0"],
+        &["devnet", "--flood=1", "--slots=9"],
+        &["devnet", "--flood=1", "--faults=kill"],
+        &["devnet", "--faults=partition", "--partition-slots=32"],
         &["dashboard", "--trace=/nonexistent/trace.jsonl"],
     ] {
         let output = alphorn(args);

@@ -30,6 +30,11 @@ impl Bucket {
         }
     }
 
+    /// Lets units flow in again from now on, and none for the time since it was last looked at.
+    pub(crate) fn resume(&mut self, now: Instant) {
+        self.at = self.at.max(now);
+    }
+
     /// Changes rate and burst. What a larger burst holds more is there at once, nothing else is new.
     pub(crate) fn resize(&mut self, per_s: u64, burst: u64, now: Instant) {
         let level = self.level(now) + burst.saturating_sub(self.burst);
@@ -99,6 +104,21 @@ mod tests {
         assert_eq!(bucket.level(later), 50);
         bucket.take(60);
         assert_eq!(bucket.level(start), 0);
+    }
+
+    #[test]
+    fn nothing_flows_in_while_nobody_wants_it_and_a_change_gives_no_more() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut bucket = Bucket::new(1000, 50, start);
+        bucket.take(50);
+        bucket.resume(at(20));
+        assert_eq!(bucket.level(at(30)), 10);
+        bucket.resize(10, 80, at(30));
+        assert_eq!(bucket.level(at(30)), 40);
+        assert_eq!(bucket.level(at(230)), 42);
+        bucket.resize(10, 7, at(230));
+        assert_eq!(bucket.level(at(230)), 7);
     }
 
     #[test]

@@ -6,10 +6,10 @@
 //! hashed, copied or remembered.
 //!
 //! Rates belong to places, of which there are as many as there may be peers. Whoever connects takes
-//! the place that was left longest ago, with what is left in its buckets: coming back under a new
-//! name brings nobody more.
+//! the place that was left last, with what is left in its buckets, which nothing flows into while it
+//! is free: coming back under a new name brings nobody more.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -52,8 +52,8 @@ impl Config {
 #[derive(Debug)]
 struct Places {
     taken: BTreeMap<PeerId, [Bucket; KINDS]>,
-    /// The one that was left longest ago first.
-    free: VecDeque<[Bucket; KINDS]>,
+    /// The one that was left last is the last one.
+    free: Vec<[Bucket; KINDS]>,
 }
 
 impl Places {
@@ -65,17 +65,22 @@ impl Places {
     }
 
     /// Gives a peer a place. There is one, since there are no more peers than places.
-    fn take(&mut self, peer: PeerId) {
+    fn take(&mut self, peer: PeerId, now: Instant) {
         if !self.taken.contains_key(&peer)
-            && let Some(place) = self.free.pop_front()
+            && let Some(mut place) = self.free.pop()
         {
+            place.iter_mut().for_each(|bucket| bucket.resume(now));
             self.taken.insert(peer, place);
         }
     }
 
-    fn leave(&mut self, peer: &PeerId) {
-        if let Some(place) = self.taken.remove(peer) {
-            self.free.push_back(place);
+    fn leave(&mut self, peer: &PeerId, now: Instant) {
+        if let Some(mut place) = self.taken.remove(peer) {
+            // Up to now it was filled.
+            for bucket in &mut place {
+                let _ = bucket.level(now);
+            }
+            self.free.push(place);
         }
     }
 
@@ -214,9 +219,9 @@ impl NetworkBehaviour for Throttle {
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match &event {
-            FromSwarm::ConnectionEstablished(new) => self.places.take(new.peer_id),
+            FromSwarm::ConnectionEstablished(new) => self.places.take(new.peer_id, Instant::now()),
             FromSwarm::ConnectionClosed(old) if old.remaining_established == 0 => {
-                self.places.leave(&old.peer_id);
+                self.places.leave(&old.peer_id, Instant::now());
             }
             _ => {}
         }
@@ -254,24 +259,27 @@ mod tests {
     #[test]
     fn who_comes_back_under_a_new_name_brings_no_more() {
         let start = Instant::now();
-        let bucket = Bucket::new(1, 10 * MESSAGE_UNITS, start);
+        let bucket = Bucket::new(10 * MESSAGE_UNITS, 10 * MESSAGE_UNITS, start);
         let mut places = Places::new(2, [bucket; KINDS]);
         let mut brought = 0;
-        for _ in 0..20 {
-            let peer = PeerId::random();
-            places.take(peer);
-            places.take(peer);
-            while places.admit(&peer, TopicKind::Vote, start) {
+        for second in 0..20 {
+            let (peer, now) = (PeerId::random(), start + Duration::from_secs(second));
+            places.take(peer, now);
+            places.take(peer, now);
+            while places.admit(&peer, TopicKind::Vote, now) {
                 brought += 1;
             }
-            places.leave(&peer);
+            places.leave(&peer, now);
         }
-        assert_eq!(brought, 20);
+        assert_eq!(
+            brought, 10,
+            "the other place was never free before this one"
+        );
         assert_eq!((places.free.len(), places.taken.len()), (2, 0));
         // Kinds have rates of their own, and whoever has no place brings nothing.
         let peer = PeerId::random();
         assert!(!places.admit(&peer, TopicKind::Block, start));
-        places.take(peer);
+        places.take(peer, start);
         assert!(places.admit(&peer, TopicKind::Block, start));
         // Larger buckets hold more by what they grew.
         let later = start + Duration::from_millis(1);

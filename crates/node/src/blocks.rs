@@ -19,6 +19,9 @@ const BLOCKS: TableDefinition<'_, (u64, &[u8; 32]), &[u8]> = TableDefinition::ne
 /// Slots for which blocks are kept: a node that was away longer cannot follow from genesis.
 pub const SLOTS_KEPT: u64 = 8_192;
 
+/// Bytes of the file that are kept in memory.
+pub const CACHE_BYTES: usize = 32 << 20;
+
 /// Most blocks of one answer.
 pub const RANGE_MAX: usize = 256;
 
@@ -56,7 +59,7 @@ impl Blocks {
     /// # Errors
     /// [`BlocksError`].
     pub fn open(path: &Path) -> Result<Self, BlocksError> {
-        let file = DataFile::create(path).map_err(|error| failed("opening", error))?;
+        let file = DataFile::create(path, CACHE_BYTES).map_err(|error| failed("opening", error))?;
         Self::with(file)
     }
 

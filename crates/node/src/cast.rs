@@ -25,7 +25,7 @@ use alphorn_proto::wire::{Collection, Header, Kind, Topic, WireFormat};
 use alphorn_proto::{Evidence, JobId, Peer, Product, Token, Verdict};
 use alphorn_scheme::{Bytes, Outcome};
 use alphorn_types::{Slot, Time};
-pub use config::{ABOVE_BYTES, Settings};
+pub use config::{ABOVE_BYTES, Settings, memory_max};
 use job::Begun;
 use peers::Peers;
 use serde::{Deserialize, Serialize};

@@ -25,14 +25,20 @@ struct State {
 }
 
 impl DataFile {
-    /// Opens or makes a file; later it is only opened, so that one that vanished is an error.
-    pub(crate) fn create(path: &Path) -> Result<Self, DatabaseError> {
+    /// Opens or makes a file; later it is only opened, so that one that vanished is an error. The
+    /// library keeps at most `cache_bytes` of it in memory.
+    pub(crate) fn create(path: &Path, cache_bytes: usize) -> Result<Self, DatabaseError> {
+        let builder = move || {
+            let mut builder = Database::builder();
+            builder.set_cache_size(cache_bytes);
+            builder
+        };
         if !path.exists() {
             make(path)?;
         }
-        let database = Database::open(path)?;
+        let database = builder().open(path)?;
         let path = path.to_owned();
-        Ok(Self::with(database, move || Database::open(&path)))
+        Ok(Self::with(database, move || builder().open(&path)))
     }
 
     /// The same over an opener.
@@ -108,14 +114,14 @@ mod tests {
         let path = folder.path().join("a.redb");
         // As an earlier start left it that lost power.
         fs::write(folder.path().join("a.new"), [0; 4_096]).unwrap();
-        drop(DataFile::create(&path).unwrap());
+        drop(DataFile::create(&path, 1 << 20).unwrap());
         let names = fs::read_dir(folder.path()).unwrap();
         let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["a.redb"]);
-        drop(DataFile::create(&path).unwrap());
+        drop(DataFile::create(&path, 1 << 20).unwrap());
         fs::write(&path, [0; 4_096]).unwrap();
         assert!(
-            DataFile::create(&path).is_err(),
+            DataFile::create(&path, 1 << 20).is_err(),
             "no file of ours is replaced"
         );
     }

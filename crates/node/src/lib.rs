@@ -51,6 +51,8 @@ pub mod lanes;
 #[cfg(feature = "live")]
 pub mod local;
 #[cfg(feature = "live")]
+pub mod memory;
+#[cfg(feature = "live")]
 pub mod metrics;
 #[cfg(feature = "live")]
 pub mod notes;

@@ -8,7 +8,7 @@ pub mod buckets_table;
 mod flights;
 mod histogram;
 mod measures;
-mod news;
+pub(crate) mod news;
 mod slots;
 
 use crate::clock::Step;

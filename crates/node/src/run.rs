@@ -18,6 +18,7 @@ use crate::desk::Desk;
 use crate::engine::{Engine, Kept, Settings};
 use crate::lanes::Lanes;
 use crate::local::Reply;
+use crate::memory;
 use crate::notes::{Facts, Notes, Turn, Window};
 use crate::ports::{Disks, Ports, REQUESTED, topic_of};
 use crate::record::Recorder;
@@ -106,6 +107,8 @@ pub struct Parts<C: Source> {
     pub recorder: Option<Recorder>,
     /// The chosen kernel of each crate that has several, to be told.
     pub kernels: BTreeMap<&'static str, String>,
+    /// The most bytes that each part takes ([`bound`](crate::memory::bound)), to be told.
+    pub memory: BTreeMap<String, u64>,
 }
 
 /// A node that runs.
@@ -134,6 +137,7 @@ pub struct Node<C: Source> {
     recorder: Option<Recorder>,
     kernels: BTreeMap<&'static str, String>,
     window: Window,
+    memory: BTreeMap<String, u64>,
 }
 
 impl<C: Source> Node<C> {
@@ -196,6 +200,7 @@ impl<C: Source> Node<C> {
             recorder,
             kernels: parts.kernels,
             window,
+            memory: parts.memory,
         })
     }
 
@@ -427,6 +432,10 @@ impl<C: Source> Node<C> {
         let kernels = self.kernels.iter();
         let named = |(krate, level): (&&str, &String)| ((*krate).to_owned(), level.clone());
         summary.kernels = kernels.map(named).collect();
+        summary.memory_bound_bytes = memory::total(self.memory.values().copied());
+        summary.memory_parts.clone_from(&self.memory);
+        summary.memory_bound_bytes = memory::total(self.memory.values().copied());
+        summary.memory_parts.clone_from(&self.memory);
         summary
     }
 

@@ -136,6 +136,9 @@ pub struct Opening {
     pub before_genesis: bool,
 }
 
+/// Bytes of the file that are kept in memory.
+pub const CACHE_BYTES: usize = 8 << 20;
+
 impl SafetyStore {
     /// Opens or makes the file.
     ///
@@ -146,7 +149,8 @@ impl SafetyStore {
         keys: BTreeMap<Validator, KeyId>,
         opening: Opening,
     ) -> Result<Self, SafetyError> {
-        let file = DataFile::create(path).map_err(|error| storage("opening", error))?;
+        let file =
+            DataFile::create(path, CACHE_BYTES).map_err(|error| storage("opening", error))?;
         Self::with_file(file, keys, opening)
     }
 

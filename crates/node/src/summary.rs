@@ -3,6 +3,7 @@
 use crate::cast;
 use crate::engine::{Engine, Tally};
 use crate::lanes::Troubles;
+use crate::memory;
 use crate::ports::Ports;
 use crate::record::Recorded;
 use crate::stats::{Jobs, Times};
@@ -204,6 +205,12 @@ pub struct Summary {
     pub publish_refused: u64,
     /// Records that the trace could not hold.
     pub trace_refused: u64,
+    /// Memory of the process that is resident, in bytes; 0 where the system does not say.
+    pub rss_bytes: u64,
+    /// The most that it can become, in bytes: the sum of what follows.
+    pub memory_bound_bytes: u64,
+    /// The most bytes that each part of the node takes.
+    pub memory_parts: BTreeMap<String, u64>,
     /// Of a node that recorded its inputs, at its end.
     pub recorded: Option<Recorded>,
 }
@@ -311,6 +318,14 @@ impl Summary {
     /// Whether the head lies so far behind the clock that the node counts as catching up.
     pub fn is_behind(&self) -> bool {
         self.head_slot.saturating_add(BEHIND_SLOTS) < self.slot
+    }
+
+    /// The same figures with the memory of this process now. Not for the loop: the system is asked.
+    pub fn with_memory(&self) -> Summary {
+        Summary {
+            rss_bytes: memory::resident_bytes(),
+            ..self.clone()
+        }
     }
 
     /// Duties of all kinds that were missed.

@@ -47,6 +47,7 @@ pub mod view;
 pub use config::{Config, ConfigError, Local, Publish, SchemeInfo, Selection, SubsetRule};
 pub use cover::Rule as Cover;
 pub use duties::{Done, Duties, Seat};
+pub use gate::ITEMS_PER_JOB_MAX;
 pub use held::Held;
 pub use machine::Horn;
 pub use sources::{KIND_BLOCK, KIND_COLLECTION, Sources};

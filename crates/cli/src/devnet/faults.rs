@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Pause,
     /// It runs half of the time for two slots
     Slow,
-    /// Half of the nodes lose the other half for three slots
+    /// Half of the nodes lose the other half for --partition-slots
     Partition,
     /// The process of its prove lane gets SIGKILL whenever there is one, for two slots
     Prover,
@@ -77,31 +77,58 @@ impl Fault {
     }
 }
 
+/// Which faults a run has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) kinds: &'a [Kind],
+    /// Slots from one to the next.
+    pub(super) every_slots: u64,
+    /// Slots that a partition lasts.
+    pub(super) partition_slots: u64,
+}
+
+impl Wanted<'_> {
+    /// Slots that the longest fault lasts.
+    fn longest(&self) -> u64 {
+        let partition = self.kinds.contains(&Kind::Partition);
+        if partition {
+            self.partition_slots.max(2)
+        } else {
+            2
+        }
+    }
+}
+
 /// Faults of a run: one every so many slots, of the given kinds, at drawn instants of drawn nodes.
 ///
 /// # Errors
-/// If the run has no room for one, or a partition has nobody on one side.
+/// If the run has no room for one, one has none before the next, or a partition has nobody on one
+/// side.
 pub(super) fn draw(
-    kinds: &[Kind],
-    every_slots: u64,
+    wanted: Wanted<'_>,
     judged: Range<u64>,
     timing: &Timing,
     nodes: u16,
     seed: u64,
 ) -> Result<Vec<Fault>> {
+    let (kinds, every_slots) = (wanted.kinds, wanted.every_slots);
     if kinds.is_empty() {
         return Ok(Vec::new());
     }
     if kinds.contains(&Kind::Partition) && nodes < 2 {
         return Err(anyhow!("--faults partition: {nodes} node, must be at least 2").into());
     }
+    let least = wanted.longest() + SETTLE_SLOTS + 1;
+    if every_slots < least {
+        let slots = wanted.partition_slots;
+        let what = format!("--fault-every {every_slots}: with --partition-slots {slots}");
+        return Err(anyhow!("{what} at least {least}").into());
+    }
+    let after = AFTER_SLOTS.max(wanted.longest() + SETTLE_SLOTS + 1);
     let first = judged.start + VOTES_WAIT_SLOTS + 1;
-    let end = judged.end.saturating_sub(AFTER_SLOTS);
+    let end = judged.end.saturating_sub(after);
     if first >= end {
-        let (slots, least) = (
-            judged.end - judged.start,
-            VOTES_WAIT_SLOTS + AFTER_SLOTS + 2,
-        );
+        let (slots, least) = (judged.end - judged.start, VOTES_WAIT_SLOTS + after + 2);
         return Err(anyhow!("--slots {slots}: with --faults at least {least}").into());
     }
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
@@ -118,7 +145,7 @@ pub(super) fn draw(
                 Kind::Kill | Kind::Term => 0,
                 Kind::Pause => slot_ms / 4 + below(slot_ms * 7 / 4),
                 Kind::Slow | Kind::Prover => 2 * slot_ms,
-                Kind::Partition => 3 * slot_ms,
+                Kind::Partition => wanted.partition_slots * slot_ms,
             },
         }
     });
@@ -138,10 +165,18 @@ mod tests {
         Kind::Prover,
     ];
 
+    fn wanted(kinds: &[Kind], every_slots: u64, partition_slots: u64) -> Wanted<'_> {
+        Wanted {
+            kinds,
+            every_slots,
+            partition_slots,
+        }
+    }
+
     #[test]
     fn a_seed_draws_faults_that_leave_slots_to_judge() {
         let timing = Timing::LEAN;
-        let drawn = |seed| draw(&ALL, 8, 2..402, &timing, 4, seed).unwrap();
+        let drawn = |seed| draw(wanted(&ALL, 8, 3), 2..402, &timing, 4, seed).unwrap();
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));
         let faults = drawn(1);
@@ -174,8 +209,27 @@ mod tests {
         assert_eq!(fault.side(5), BTreeSet::from([3, 4]));
         assert_eq!(fault.disturbs(4_000, None), 0..8);
         assert_eq!(fault.disturbs(4_000, Some(11)), 0..11);
-        assert!(draw(&[Kind::Kill], 8, 2..11, &timing, 4, 1).is_err());
-        assert!(draw(&[Kind::Partition], 8, 2..40, &timing, 1, 1).is_err());
-        assert!(draw(&[], 8, 2..3, &timing, 1, 1).unwrap().is_empty());
+        let drawn = |wanted, judged, nodes| draw(wanted, judged, &timing, nodes, 1);
+        assert!(drawn(wanted(&[Kind::Kill], 8, 3), 2..11, 4).is_err());
+        assert!(drawn(wanted(&[Kind::Partition], 8, 3), 2..40, 1).is_err());
+        assert!(drawn(wanted(&[], 8, 3), 2..3, 1).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_long_partition_has_its_end_within_the_run() {
+        let timing = Timing::LEAN;
+        let drawn = |every, slots, end| {
+            let wanted = wanted(&[Kind::Partition], every, slots);
+            draw(wanted, 2..end, &timing, 4, 1)
+        };
+        assert!(drawn(34, 32, 100).is_err());
+        assert!(drawn(40, 32, 39).is_err());
+        let one = drawn(40, 32, 41).unwrap();
+        assert_eq!(one.len(), 1);
+        assert_eq!(one[0].for_ms, 32 * timing.slot_ms());
+        assert!(one[0].disturbs(timing.slot_ms(), None).end <= 41, "{one:?}");
+        // Who is not parted is not asked for room.
+        let kill = wanted(&[Kind::Kill], 8, 32);
+        assert!(draw(kill, 2..12, &timing, 4, 1).is_ok());
     }
 }

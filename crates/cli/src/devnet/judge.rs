@@ -272,6 +272,14 @@ impl Verdict {
     }
 }
 
+/// Mean share of all votes that a node's chain credits in some slots; a slot that it did not judge
+/// has none.
+pub(super) fn share(node: &Summary, slots: Range<u64>) -> f64 {
+    let count = slots.end - slots.start;
+    let credited: u64 = slots.filter_map(|slot| node.credited.get(&slot)).sum();
+    credited as f64 / (count.max(1) * u64::from(node.validators.max(1))) as f64
+}
+
 /// The judged slots that a fault disturbs.
 fn disturbed(plan: &Plan, told: &Told, faults: &[Happened]) -> BTreeSet<u64> {
     let slots = faults.iter().flat_map(|one| {

@@ -2,20 +2,25 @@
 
 mod api;
 mod faults;
+mod flood;
 mod judge;
 mod process;
+mod resident;
 
 use crate::error::{Error, Result};
 use crate::node::BroadcastOptions;
 use crate::node::files::{NetworkFile, NodeEntry, read_nodes};
 use crate::node::key_time;
 use crate::node::network::{NetworkOptions, Place, write_network};
+use crate::node::scheme;
 use crate::options::Common;
-use crate::report::Report;
+use crate::report::{Report, Sink};
 use alphorn_net::{Address, NodeId, NodeKey};
 use alphorn_proto::slot::Timing;
+use alphorn_proto::wire::WireFormat;
 use anyhow::{Context, anyhow};
 use process::Running;
+use resident::{Resident, watch_until};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -43,6 +48,8 @@ const SLOTS_MAX: u64 = 100_000;
   alphorn devnet --preset custom:1000:0,200,400,600,800 --slots 60
   alphorn devnet --scheme falcon --layers list/proof --faults prover --slots 20
   alphorn devnet --faults kill,pause,partition --slots 60 --seed 7
+  alphorn devnet --faults partition --partition-slots 32 --fault-every 40 --slots 60
+  alphorn devnet --validators 64 --flood 16 --slots 40 --allow-missed 1000
   alphorn genesis --out net --delay 30 && alphorn devnet --genesis net
 
 Starts `alphorn node` processes with interop keys that speak QUIC over loopback, lets them run for
@@ -54,7 +61,12 @@ disturbs, from two before it until two after its end or until the node signs aga
 not judged; all others are. Every right to sign is listed by its node before it is used, and none may
 be there twice, whatever was killed; no vote may be lost that a block carried before.
 
-Exit codes: 0 all duties done, 1 duties missed, or something signed twice or lost, 2 usage, 3 a node
+With --flood machines send the first node forged votes as fast as it reads them, each under a new name
+whenever it is banned. The memory of each node may then be 5 % above its own bound (memory_bound_bytes
+of its summary), and of the honest votes at least 90 % of those before the flood must be in blocks.
+
+Exit codes: 0 all duties done, 1 duties missed, or something signed twice or lost, or a flood that cost
+too much, 2 usage, 3 a node
 did not start, 5 nodes disagree on a finalised block or finality stands still, 6 a node did not end.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -83,6 +95,12 @@ pub(crate) struct Args {
     /// Slots from one fault to the next
     #[arg(long, value_name = "SLOTS", default_value_t = 8, value_parser = clap::value_parser!(u64).range(6..=1_000))]
     fault_every: u64,
+    /// Slots that a partition lasts
+    #[arg(long, value_name = "SLOTS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=256))]
+    partition_slots: u64,
+    /// Machines that flood the first node with forged votes, from the eighth judged slot on
+    #[arg(long, value_name = "MACHINES", conflicts_with = "faults", value_parser = clap::value_parser!(u16).range(1..=64))]
+    flood: Option<u16>,
     /// Keep the prove lanes of all nodes busy with work of no value
     #[arg(long)]
     saturate: bool,
@@ -157,6 +175,12 @@ impl Plan {
         })
     }
 
+    /// The lengths of all fields of the network's messages.
+    fn format(&self, common: &Common) -> Result<WireFormat> {
+        let info = scheme::info(&self.network, common)?;
+        Ok(self.network.horn(&info)?.format(&info))
+    }
+
     /// A time so many milliseconds after genesis.
     fn at(&self, ms: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.network.genesis_time * 1_000 + ms)
@@ -180,6 +204,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let plan = Plan::new(args)?;
     let seed = args.common.seed;
     let (kinds, every) = (&args.faults, args.fault_every);
+    let wanted = faults::Wanted {
+        kinds,
+        every_slots: every,
+        partition_slots: args.partition_slots,
+    };
+    let flood = args.flood.map(|_| flood::Schedule::new(plan.judged()));
+    let flood = flood.transpose()?;
     let (folder, nodes) = match &args.genesis {
         None => {
             let folder = Folder::new(args)?;
@@ -189,7 +220,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(path) => (Folder::given(path), adopt(path, &plan.network)?),
     };
     let count = u16::try_from(nodes.len())?;
-    let faults = faults::draw(kinds, every, plan.judged(), &plan.timing, count, seed)?;
+    let faults = faults::draw(wanted, plan.judged(), &plan.timing, count, seed)?;
     let sink = args.common.sink();
     sink.say(&format!(
         "{} nodes, {} validators, {}, slots of {} ms, in {}",
@@ -199,34 +230,94 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         plan.timing.slot_ms(),
         folder.path.display()
     ));
-    let above = args.broadcast.broadcast_above;
-    let saturate = args.saturate.then(|| "--saturate".to_owned());
-    let extra = [format!("--broadcast-above={above}")].into_iter();
-    let extra: Vec<String> = extra.chain(saturate).collect();
-    let mut running = Running::start(&folder.path, &nodes, &extra, args.record)?;
+    let mut running = Running::start(&folder.path, &nodes, &extra(args, count), args.record)?;
     running.wait_ready(plan.at(READY_S * 1_000))?;
     let mut happened = Vec::new();
     for fault in faults {
         running.wait_until(plan.at(fault.at_ms), &plan, &sink)?;
         happened.push(running.suffer(fault)?);
     }
+    let flooded = match &flood {
+        None => None,
+        Some(schedule) => Some(suffer_flood(
+            args,
+            schedule,
+            &plan,
+            &nodes,
+            &mut running,
+            &sink,
+        )?),
+    };
     running.wait_until(plan.end(), &plan, &sink)?;
     let told = running.end()?;
+    let cost = |(schedule, (ended, resident))| flood::Cost::new(ended, schedule, resident, &told);
+    let flooded = flood.as_ref().zip(flooded).map(cost);
     let verdict = judge::Verdict::new(&plan, &told, happened);
     sink.say(&verdict.table());
+    if let Some(cost) = &flooded {
+        sink.say(&cost.table());
+    }
     let machine = crate::machine::Machine::here(args.common.threads()?, Default::default());
     let config = serde_json::json!({
         "nodes": nodes.len(), "scheme": plan.network.alphorn_scheme, "slots": args.slots,
         "warmup_slots": args.warmup_slots, "network": plan.network,
         "faults": kinds.iter().map(|kind| kind.name()).collect::<Vec<&str>>(),
-        "fault_every": every, "saturate": args.saturate, "broadcast_above": above,
+        "fault_every": every, "partition_slots": args.partition_slots, "flood": args.flood,
+        "saturate": args.saturate, "broadcast_above": args.broadcast.broadcast_above,
     });
-    sink.write(&report.object(&machine, "measured", &config, verdict.fields())?)?;
-    if let Err(error) = verdict.check(args.allow_missed) {
+    let mut fields = verdict.fields();
+    fields.extend(
+        flooded
+            .iter()
+            .map(|cost| ("flood".to_owned(), cost.fields())),
+    );
+    sink.write(&report.object(&machine, "measured", &config, fields)?)?;
+    let checked = verdict.check(args.allow_missed);
+    let checked = checked.and_then(|()| flooded.as_ref().map_or(Ok(()), flood::Cost::check));
+    if let Err(error) = checked {
         eprintln!("logs and files are kept in {}", folder.keep().display());
         return Err(error);
     }
     Ok(())
+}
+
+/// What all nodes are told beside what each is told.
+fn extra(args: &Args, nodes: u16) -> Vec<String> {
+    let mut extra = vec![format!(
+        "--broadcast-above={}",
+        args.broadcast.broadcast_above
+    )];
+    if args.saturate {
+        extra.push("--saturate".to_owned());
+    }
+    if let Some(machines) = args.flood {
+        // Five of eight places are for machines that dial.
+        let peers = u32::from(machines + nodes) * 8 / 5 + 1;
+        extra.push(format!("--peers-max={peers}"));
+    }
+    extra
+}
+
+/// Floods the first node until the run is over, and watches the memory of all.
+fn suffer_flood(
+    args: &Args,
+    schedule: &flood::Schedule,
+    plan: &Plan,
+    nodes: &[Member],
+    running: &mut Running,
+    sink: &Sink,
+) -> Result<(flood::Ended, Vec<Resident>)> {
+    let begin = schedule.begin * plan.timing.slot_ms();
+    running.wait_until(plan.at(begin), plan, sink)?;
+    let first = nodes.first().context("no node")?;
+    let target = flood::Target {
+        address: first.node.address.parse()?,
+        network: running.network()?,
+        format: plan.format(&args.common)?,
+    };
+    let flood = flood::Flood::start(&target, args.flood.unwrap_or(1))?;
+    let resident = watch_until(running, plan.end(), plan, sink)?;
+    Ok((flood.end(), resident))
 }
 
 /// The folder of a devnet, removed at the end unless it is to be kept.

@@ -6,7 +6,7 @@ use super::faults::{Fault, Kind};
 use super::{Member, Plan, end};
 use crate::error::Result;
 use crate::report::Sink;
-use alphorn_net::NodeId;
+use alphorn_net::{NetworkDigest, NodeId};
 use alphorn_node::sign_log::{self, Signed};
 use alphorn_node::summary::Summary;
 use anyhow::{Context, anyhow};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often the parent looks after its children.
@@ -68,6 +68,8 @@ pub(super) struct Told {
 /// The processes that run. Dropping it kills them.
 pub(super) struct Running {
     processes: Vec<Process>,
+    /// The slot that was said last.
+    said: Option<u128>,
 }
 
 impl Drop for Running {
@@ -174,14 +176,26 @@ impl Process {
     }
 
     /// Waits until it has ended.
-    fn wait_end(&mut self) -> Result<()> {
+    fn wait_end(&mut self) -> Result<ExitStatus> {
         let until = Instant::now() + END;
-        while self.child.try_wait()?.is_none() {
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
             if Instant::now() >= until {
                 let (name, seconds) = (&self.name, END.as_secs());
                 return Err(end(6, format!("{name} does not end in {seconds} s")));
             }
             std::thread::sleep(LOOK_CLOSELY);
+        }
+    }
+
+    /// Waits until it has ended as it should: by itself, with exit code 0.
+    fn wait_orderly_end(&mut self) -> Result<()> {
+        let status = self.wait_end()?;
+        if !status.success() {
+            let (name, words) = (&self.name, self.last_words());
+            return Err(end(6, format!("{name} ended with {status}:\n{words}")));
         }
         Ok(())
     }
@@ -209,14 +223,14 @@ impl Process {
         let summary = self.running_summary()?;
         self.past.push(summary);
         self.child.kill()?;
-        self.wait_end()
+        self.wait_end().map(drop)
     }
 
     /// Asks it to end, and gives the milliseconds that it took.
     fn terminate(&mut self) -> Result<f64> {
         let began = Instant::now();
         signal(&self.child, Signal::Terminate)?;
-        self.wait_end()?;
+        self.wait_orderly_end()?;
         let took_ms = began.elapsed().as_secs_f64() * 1e3;
         let summary = self.last_summary()?;
         self.past.push(summary);
@@ -316,6 +330,7 @@ impl Running {
     ) -> Result<Self> {
         let mut running = Running {
             processes: Vec::new(),
+            said: None,
         };
         for member in members {
             let process = Process::start(folder, member, extra, record)?;
@@ -355,11 +370,26 @@ impl Running {
         }
     }
 
+    /// The name of the network that the nodes are in.
+    pub(super) fn network(&self) -> Result<NetworkDigest> {
+        let ready = self.processes.first().and_then(Process::ready);
+        let ready = ready.context("no node is ready")?;
+        let bytes = hex::decode(ready["network"].as_str().unwrap_or_default());
+        let bytes = bytes.context("ready.json: network")?;
+        let first: Option<&[u8; 4]> = bytes.first_chunk();
+        Ok(NetworkDigest(*first.context("ready.json: network")?))
+    }
+
+    /// The processes of the nodes, by their numbers.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        let processes = self.processes.iter();
+        processes.map(|process| process.child.id()).collect()
+    }
+
     /// Waits for an instant, and says which slot it is.
     pub(super) fn wait_until(&mut self, at: SystemTime, plan: &Plan, sink: &Sink) -> Result<()> {
         let genesis = UNIX_EPOCH + Duration::from_secs(plan.network.genesis_time);
         let slot = Duration::from_millis(plan.timing.slot_ms());
-        let mut said = None;
         loop {
             self.check()?;
             let now = SystemTime::now();
@@ -368,11 +398,11 @@ impl Running {
             };
             let since = now.duration_since(genesis).ok();
             let current = since.map(|since| since.as_nanos() / slot.as_nanos());
-            if current != said && current.is_some_and(|current| current % 10 == 0) {
+            if current != self.said && current.is_some_and(|current| current % 10 == 0) {
                 let last = plan.warmup + plan.slots;
                 sink.say(&format!("slot {} of {last}", current.unwrap_or(0)));
             }
-            said = current;
+            self.said = current;
             std::thread::sleep(left.min(LOOK));
         }
     }
@@ -439,7 +469,7 @@ impl Running {
             rights: BTreeMap::new(),
         };
         for process in &mut self.processes {
-            process.wait_end()?;
+            process.wait_orderly_end()?;
             for life in 0..=process.past.len() {
                 let path = signed(&process.home, life);
                 let counted = sign_log::count(&path, &mut told.rights);

@@ -72,6 +72,9 @@ pub(crate) struct Args {
     /// What the node listens with for peers; it dials them as nodes.yaml says
     #[arg(long, value_enum, default_value_t = Transports::Quic)]
     transport: Transports,
+    /// Connections to peers at most; what they may send bounds the memory of the node
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    peers_max: u32,
     /// Address of the HTTP interface
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     http_address: IpAddr,

@@ -10,12 +10,13 @@ use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
 use alphorn_dashboard::{Source as TraceSource, router_among, stream};
-use alphorn_net::{Address, Listen, NodeKey, RequestProtocol, Transport};
+use alphorn_net::{Address, Listen, NodeKey, PerKind, RequestProtocol, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::blocks::Blocks;
 use alphorn_node::clock::{Machine, Source};
 use alphorn_node::host::{Hosts, guard};
 use alphorn_node::lanes::Pool;
+use alphorn_node::memory::{self, Sources};
 use alphorn_node::record::Recorder;
 use alphorn_node::run::{Control, Node};
 use alphorn_node::safety::{KeyId, Opening, SafetyStore};
@@ -41,6 +42,9 @@ use tokio::sync::{Notify, mpsc, watch};
 const CONTROL_MAX: usize = 64;
 /// Longest answer with blocks, in bytes, and its chunks.
 const BLOCK_BYTES_MAX: usize = (16 << 20) + (64 << 10);
+
+/// Such answers at one time, asked or given.
+const ANSWERS_MAX: usize = 4;
 
 /// The chosen kernel of each crate.
 type Chosen = BTreeMap<&'static str, String>;
@@ -83,7 +87,7 @@ async fn live<S: Scheme>(
     parts: Parts<S>,
 ) -> Result<()> {
     let info = SchemeInfo::of(parts.scheme.as_ref(), &network.layout()?);
-    let machine = machines(network, own, parts.keys_digest, info)?;
+    let machine = machines(network, own, parts.keys_digest, info.clone())?;
     let horn = machine.config().clone();
     let ids = own.hosted().filter_map(|v| Some((v, *parts.ids.get(&v)?)));
     let ids = ids.collect();
@@ -102,16 +106,25 @@ async fn live<S: Scheme>(
         SignLog::create(path).with_context(|| format!("--sign-log {}", path.display()))
     });
     let blocks = Blocks::open(&args.data_dir.join("node.redb"))?;
-    let (net, events) = alphorn_net::start(net_config(args, &horn, &machine, nodes, own)?)?;
-    let env = Env::new(parts.scheme, parts.registry, secret()?).with_signers(parts.signers);
+    let net_config = net_config(args, &horn, &machine, &info, nodes, own)?;
+    let (net, events) = alphorn_net::start(net_config.clone())?;
+    let env = Env::new(parts.scheme.clone(), parts.registry, secret()?).with_signers(parts.signers);
     let wake = Arc::new(Notify::new());
     let waker = wake.clone();
     let lanes = lanes(args, parts.child)?;
-    let pool = Pool::start(env, lanes, move || waker.notify_one())?;
+    let pool = Pool::start(env, lanes.clone(), move || waker.notify_one())?;
     if args.saturate {
         pool.saturate()?;
     }
     let kernels = calibration::chosen(&parts.kernels);
+    let sources = Sources {
+        horn: &machine,
+        info: &info,
+        net: &net_config,
+        lanes: &lanes,
+        resident_bytes: memory::resident_bytes(),
+    };
+    let memory = memory::bound(parts.scheme.as_ref(), &sources);
     let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
     let node = Node::new(
         run::Parts {
@@ -130,6 +143,7 @@ async fn live<S: Scheme>(
             cast_secret: secret()?,
             recorder: recorder.transpose()?,
             kernels: kernels.clone(),
+            memory,
         },
         snapshot,
     )?;
@@ -148,11 +162,11 @@ async fn live<S: Scheme>(
     ready(args, own, api, horn.network_id, &kernels)?;
     watch_signals(args, control);
     let last = node.run(commands).await;
-    let text = serde_json::to_string_pretty(last.as_ref())?;
+    let text = serde_json::to_string_pretty(&last.with_memory())?;
     write_whole(&args.data_dir.join("summary.json"), text.as_bytes())?;
     args.common
         .sink()
-        .write(&serde_json::to_value(last.as_ref())?)
+        .write(&serde_json::to_value(last.with_memory())?)
 }
 
 /// Shows where each option comes from and what follows, and opens nothing that a node would write.
@@ -222,6 +236,7 @@ fn net_config(
     args: &Args,
     horn: &Config,
     machine: &Horn,
+    info: &SchemeInfo,
     nodes: &[NodeEntry],
     own: &NodeEntry,
 ) -> Result<alphorn_net::Config> {
@@ -250,7 +265,14 @@ fn net_config(
     config.subcommittees = horn.layout.subcommittees();
     config.slot_ms = horn.timing.slot_ms();
     config.topic_bytes_max = topic_bytes(machine.format());
-    config.topic_messages_per_slot.vote = horn.layout.cell_len_max().max(16);
+    // Nobody carries for others what no honest proposer makes.
+    config.topic_bytes_max.block = horn.block_bytes_bound(info);
+    config.topic_messages_per_slot = messages_per_slot(horn);
+    config.limits.peers_max = args.peers_max;
+    // Whoever fills the places for others leaves some for those that this node dials.
+    config.limits.peers_in_max = (args.peers_max * 5 / 8).max(1);
+    // Blocks are asked of one peer after the other.
+    config.limits.responses_bytes_max = ANSWERS_MAX * BLOCK_BYTES_MAX;
     let request = |name: &str, request_bytes_max, chunk_bytes_max, chunks_max| RequestProtocol {
         name: name.to_owned(),
         request_bytes_max,
@@ -268,6 +290,19 @@ fn net_config(
         ),
     ];
     Ok(config)
+}
+
+/// Messages that are expected on one topic in a slot. A peer may bring twice as many: of aggregates
+/// and collections those are all that are taken.
+fn messages_per_slot(horn: &Config) -> PerKind<u32> {
+    let layout = &horn.layout;
+    let half = |cells: u16, each: u16| (u32::from(cells) * u32::from(each)).div_ceil(2);
+    PerKind {
+        block: 4,
+        collection: half(layout.committees(), horn.collections_per_committee_max),
+        aggregate: half(layout.subcommittees(), horn.aggregates_per_cell_max),
+        vote: layout.cell_len_max().max(16),
+    }
 }
 
 /// A new token for admin requests, in a file that its owner alone can read.

@@ -43,12 +43,13 @@ async fn status(State(api): State<Api>) -> Response {
         "finalised_slot": last.finalised_slot,
         "finalised": last.finalised,
         "peers": last.peers,
+        "memory_bound_bytes": last.memory_bound_bytes,
     }))
     .into_response()
 }
 
 async fn summary(State(api): State<Api>) -> Response {
-    Json(api.last().as_ref()).into_response()
+    Json(api.last().with_memory()).into_response()
 }
 
 async fn doctor(State(api): State<Api>) -> Json<Value> {
@@ -301,7 +302,8 @@ fn committee_value(api: &Api, note: &SlotNote, number: u64) -> Result<Value, Pro
 }
 
 async fn metrics_text(State(api): State<Api>) -> Response {
-    let text = metrics::text(&api.last(), &api.picture(), &api.window.facts, &api.clients);
+    let last = api.last().with_memory();
+    let text = metrics::text(&last, &api.picture(), &api.window.facts, &api.clients);
     match text {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),

@@ -19,6 +19,8 @@ const UNVERIFIED_PEER_MAX: u8 = 64;
 /// Pieces that wait for their header, which is verified meanwhile: of one peer and of all.
 const ORPHANS_PEER_MAX: u8 = 32;
 const ORPHANS_MAX: u16 = 256;
+/// The longest frame.
+const FRAME_BYTES: u64 = 320 << 10;
 
 /// What is told to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,4 +64,12 @@ pub(super) fn of(horn: &Horn) -> Config {
         broadcast_ttl_ns: life_ns.min(LIVE_NS_MAX),
         ..Config::default()
     }
+}
+
+/// Most bytes that broadcasts hold: those alive, pieces that wait for their header, and a payload on
+/// its way in and out.
+pub fn memory_max(horn: &Horn) -> u64 {
+    let config = of(horn);
+    let orphans = u64::from(config.orphans_max) * FRAME_BYTES;
+    config.memory_bytes() + orphans + 2 * u64::from(config.payload_bytes_max)
 }

@@ -111,6 +111,16 @@ fn duties(page: &mut Page, summary: &Summary) {
 }
 
 fn machine(page: &mut Page, summary: &Summary, measures: &Measures) {
+    page.gauge(
+        "alphorn_rss_bytes",
+        "Resident memory of the process",
+        summary.rss_bytes as f64,
+    );
+    page.gauge(
+        "alphorn_memory_bound_bytes",
+        "The most memory that the process can take",
+        summary.memory_bound_bytes as f64,
+    );
     page.histogram(
         "alphorn_tick_lag_seconds",
         "How late phases began",

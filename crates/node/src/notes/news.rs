@@ -24,7 +24,7 @@ pub const LEAN_TOPICS: [&str; 4] = [
 pub const ATTESTATION: &str = "attestation";
 
 /// How much is kept for clients that come back.
-const LIMITS: RingLimits = RingLimits {
+pub(crate) const LIMITS: RingLimits = RingLimits {
     high_lines_max: 65_536,
     high_bytes_max: 16 << 20,
     low_lines_max: 4_096,

@@ -123,6 +123,7 @@ fn start(index: u32, genesis: Time, folder: &Path) -> Running {
         kernels: BTreeMap::from([("hash", "portable".to_owned())]),
         cast: alphorn_node::cast::Settings::default(),
         cast_secret: [7; 32],
+        memory: BTreeMap::from([("all".to_owned(), 1 << 30)]),
     };
     let node = Node::new(parts, snapshot).unwrap();
     let window = node.window();

@@ -48,7 +48,7 @@ pub(super) use votes::room as votes_room;
 /// How far clocks may be apart.
 pub(super) const TOLERANCE_NS: u64 = 500_000_000;
 /// Most messages of one verification job.
-pub(super) const ITEMS_PER_JOB_MAX: usize = 4_096;
+pub const ITEMS_PER_JOB_MAX: usize = 4_096;
 /// How long a message waits for a block.
 const PARKED_NS: u64 = 2_000_000_000;
 /// Most messages that wait for one block.

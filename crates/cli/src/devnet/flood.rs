@@ -1,0 +1,541 @@
+//! Machines that send one node of a devnet forged votes as fast as it takes them, and what that costs.
+//!
+//! A forged vote has the fields of an honest one that the flooder saw, and a signature of its own.
+//! Half of the flooders name the block before, so their votes have to be verified to be refused; they
+//! are banned for it and come back under a new name. The others name blocks that nobody knows, whose
+//! votes wait, and stay.
+
+use super::judge::share;
+use super::process::Told;
+use super::resident::Resident;
+use crate::error::{Error, Result};
+use alphorn_net::{
+    Address, Config, Event, Handle, Listen, Message, NetworkDigest, NodeKey, Priority, Topic,
+    TopicKind, Transport, Verdict, start,
+};
+use alphorn_proto::wire::{Checkpoint, Vote, VoteMsg, WireFormat};
+use anyhow::anyhow;
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Judged slots before the flood begins, to compare with.
+const QUIET_SLOTS: u64 = 6;
+/// Slots around the beginning that belong to neither side.
+const BETWEEN_SLOTS: u64 = 2;
+/// Flooded slots at least.
+const FLOODED_SLOTS_MIN: u64 = 2;
+/// Forged votes between two looks at what came.
+const BURST: usize = 256;
+/// How long a flooder rests when its queue is full, or when it knows nothing to forge.
+const REST: Duration = Duration::from_millis(2);
+/// Added to the niceness of flooders.
+#[cfg(unix)]
+const NICENESS: i32 = 19;
+/// Honest votes that a flooder has ready.
+const SEEDS_MAX: usize = 1_024;
+/// Honest votes of flooded slots in blocks, at least, in percent of those of the quiet ones.
+const HONEST_PERCENT: f64 = 90.0;
+/// By how much memory may be above its bound, in percent.
+const ABOVE_PERCENT: u64 = 5;
+
+/// When a devnet is flooded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Schedule {
+    /// Slots without a flood.
+    pub(super) quiet: Range<u64>,
+    /// The slot with which it begins.
+    pub(super) begin: u64,
+    /// Slots with it.
+    pub(super) flooded: Range<u64>,
+}
+
+impl Schedule {
+    /// The flood of a run.
+    ///
+    /// # Errors
+    /// If the run has no room for it.
+    pub(super) fn new(judged: Range<u64>) -> Result<Self> {
+        let quiet = judged.start..judged.start + QUIET_SLOTS;
+        let flooded = quiet.end + BETWEEN_SLOTS..judged.end;
+        if flooded.start + FLOODED_SLOTS_MIN > flooded.end {
+            let slots = judged.end - judged.start;
+            let least = QUIET_SLOTS + BETWEEN_SLOTS + FLOODED_SLOTS_MIN;
+            return Err(anyhow!("--slots {slots}: with --flood at least {least}").into());
+        }
+        Ok(Schedule {
+            begin: quiet.end + BETWEEN_SLOTS / 2,
+            quiet,
+            flooded,
+        })
+    }
+}
+
+/// What the flooders need to know of their victim.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) address: Address,
+    pub(super) network: NetworkDigest,
+    pub(super) format: WireFormat,
+}
+
+/// What flooders did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    votes: u64,
+    bytes: u64,
+    /// Times that one was sent away.
+    ended: u64,
+}
+
+/// A flood that runs.
+pub(super) struct Flood {
+    stop: Arc<AtomicBool>,
+    flooders: Vec<JoinHandle<Sent>>,
+    began: Instant,
+}
+
+impl Flood {
+    /// Starts so many flooders.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub(super) fn start(target: &Target, count: u16) -> Result<Self> {
+        let mut flood = Flood {
+            stop: Arc::default(),
+            flooders: Vec::new(),
+            began: Instant::now(),
+        };
+        for number in 0..count {
+            let (target, stop) = (target.clone(), flood.stop.clone());
+            let lie = if number % 2 == 0 {
+                Lie::Signature
+            } else {
+                Lie::Block
+            };
+            let thread = std::thread::Builder::new().name("flooder".into());
+            let flooder = thread.spawn(move || run(&target, lie, &stop))?;
+            flood.flooders.push(flooder);
+        }
+        Ok(flood)
+    }
+
+    /// Ends the flood.
+    pub(super) fn end(mut self) -> Ended {
+        self.stop.store(true, Ordering::Relaxed);
+        let count = self.flooders.len();
+        let mut all = Sent::default();
+        for flooder in self.flooders.drain(..) {
+            // One that panicked has sent nothing that is known of.
+            let sent = flooder.join().unwrap_or_default();
+            all.votes += sent.votes;
+            all.bytes += sent.bytes;
+            all.ended += sent.ended;
+        }
+        Ended {
+            flooders: count,
+            sent: all,
+            seconds: self.began.elapsed().as_secs_f64(),
+        }
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Lets the calling thread, and those that it starts, have what the nodes leave of the processors:
+/// flooders stand for other machines. A refusal costs order, not results.
+fn yield_to_nodes() {
+    #[cfg(unix)]
+    let _ = rustix::process::nice(NICENESS);
+}
+
+/// A flooder, under one name after the other.
+fn run(target: &Target, lie: Lie, stop: &AtomicBool) -> Sent {
+    yield_to_nodes();
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let Ok(runtime) = { runtime }.enable_all().build() else {
+        return Sent::default();
+    };
+    let (mut forger, mut sent) = (Forger::new(lie), Sent::default());
+    while !stop.load(Ordering::Relaxed) {
+        // A machine without a socket or thread to spare tries again.
+        if runtime
+            .block_on(life(target, stop, &mut forger, &mut sent))
+            .is_none()
+        {
+            std::thread::sleep(REST);
+        }
+    }
+    sent
+}
+
+/// What a flooder does under one name; none if it cannot begin.
+async fn life(
+    target: &Target,
+    stop: &AtomicBool,
+    forger: &mut Forger,
+    sent: &mut Sent,
+) -> Option<()> {
+    let layout = &target.format.layout;
+    let mut config = Config::new(NodeKey::generate(), target.network);
+    config.committees = layout.committees();
+    config.subcommittees = layout.subcommittees();
+    // It remembers as little as it can.
+    config.slot_ms = 1_000;
+    config.gossip.seen_slots = 1;
+    (config.gossip.history, config.gossip.history_gossip) = (1, 1);
+    config.listen = vec![Listen {
+        address: (Ipv4Addr::LOCALHOST, 0).into(),
+        transport: Transport::Quic,
+    }];
+    let (handle, mut events) = start(config).ok()?;
+    let _ = handle.dial(target.address.clone());
+    for committee in 0..layout.committees() {
+        for subcommittee in 0..layout.subcommittees() {
+            let kind = TopicKind::Vote;
+            let network = target.network;
+            let topic = Topic {
+                network,
+                kind,
+                committee,
+                subcommittee,
+            };
+            let _ = handle.subscribe(&topic.to_string());
+        }
+    }
+    let mut is_here = true;
+    while is_here && !stop.load(Ordering::Relaxed) {
+        while let Some(event) = events.try_recv() {
+            match event {
+                Event::Message(message) => forger.see(&handle, &message, &target.format),
+                Event::PeerDown { .. } => is_here = false,
+                _ => {}
+            }
+        }
+        if !forger.send(&handle, &target.format) {
+            tokio::time::sleep(REST).await;
+        }
+        // The network has a thread of its own, the clock of this one wants a turn.
+        tokio::task::yield_now().await;
+    }
+    let votes = handle.status().kind(TopicKind::Vote);
+    sent.votes += votes.messages_out;
+    sent.bytes += votes.bytes_out;
+    sent.ended += u64::from(!is_here);
+    handle.shutdown();
+    Some(())
+}
+
+/// What is wrong with a forged vote, beside its signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    /// Nothing.
+    Signature,
+    /// Nobody has its block.
+    Block,
+}
+
+/// Makes forged votes of honest ones.
+struct Forger {
+    lie: Lie,
+    /// Votes of the newest slot that was seen, with their topics.
+    seeds: Vec<(String, VoteMsg)>,
+    /// One of the newest slot, and one of a slot before.
+    last: Option<Vote>,
+    before: Option<Vote>,
+    /// Makes each signature another one.
+    count: u64,
+}
+
+impl Forger {
+    fn new(lie: Lie) -> Self {
+        Forger {
+            lie,
+            seeds: Vec::new(),
+            last: None,
+            before: None,
+            count: 0,
+        }
+    }
+
+    fn see(&mut self, handle: &Handle, message: &Message, format: &WireFormat) {
+        let _ = handle.verdict(message.token, Verdict::Ignore);
+        let Ok(honest) = VoteMsg::decode(&message.data, format) else {
+            return;
+        };
+        let newer = self.last.is_none_or(|last| honest.vote.slot > last.slot);
+        if newer {
+            self.before = self.last;
+            self.last = Some(honest.vote);
+            self.seeds.clear();
+        }
+        let current = self.last.is_some_and(|last| last.slot == honest.vote.slot);
+        if current && self.seeds.len() < SEEDS_MAX {
+            self.seeds.push((message.topic.to_string(), honest));
+        }
+    }
+
+    /// Sends some; false if nothing more is taken now, or nothing can be forged yet.
+    fn send(&mut self, handle: &Handle, format: &WireFormat) -> bool {
+        let Some(mut before) = self.before else {
+            return false;
+        };
+        for _ in 0..BURST {
+            let seeds = self.seeds.len().max(1) as u64;
+            let Some((topic, honest)) = self.seeds.get((self.count % seeds) as usize) else {
+                return false;
+            };
+            if self.lie == Lie::Block {
+                before.head[..8].copy_from_slice(&self.count.to_le_bytes());
+            }
+            let data = forged(honest, &before, self.count).encode(format).into();
+            self.count += 1;
+            if handle.publish(topic, data, Priority::Normal).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// A vote of the same voter for the block before: consistent, not yet refused as a duplicate.
+fn forged(honest: &VoteMsg, before: &Vote, count: u64) -> VoteMsg {
+    let mut signature = honest.signature.to_vec();
+    for (byte, other) in signature.iter_mut().rev().zip(count.to_le_bytes()) {
+        *byte ^= other;
+    }
+    // Never the honest one.
+    if let Some(first) = signature.get_mut(8) {
+        *first ^= 1;
+    }
+    VoteMsg {
+        vote: Vote {
+            slot: honest.vote.slot,
+            target: Checkpoint {
+                slot: honest.vote.slot,
+                root: before.head,
+            },
+            ..*before
+        },
+        validator: honest.validator,
+        signature: signature.into(),
+    }
+}
+
+/// A flood that is over.
+pub(super) struct Ended {
+    flooders: usize,
+    sent: Sent,
+    seconds: f64,
+}
+
+/// What a flood cost.
+pub(super) struct Cost {
+    ended: Ended,
+    /// By node: memory while it lasted, and the bound.
+    nodes: Vec<(String, Resident, u64)>,
+    /// Mean share of honest votes in blocks, before it and during it.
+    quiet: f64,
+    flooded: f64,
+}
+
+impl Cost {
+    pub(super) fn new(
+        ended: Ended,
+        schedule: &Schedule,
+        resident: Vec<Resident>,
+        told: &Told,
+    ) -> Self {
+        let last = || told.lives.iter().filter_map(|lives| lives.last());
+        let mean = |slots: &Range<u64>| {
+            let shares: Vec<f64> = last().map(|node| share(node, slots.clone())).collect();
+            shares.iter().sum::<f64>() / shares.len().max(1) as f64
+        };
+        let nodes = last().zip(resident);
+        let nodes = nodes.map(|(node, one)| (node.name.clone(), one, node.memory_bound_bytes));
+        Cost {
+            ended,
+            nodes: nodes.collect(),
+            quiet: mean(&schedule.quiet),
+            flooded: mean(&schedule.flooded),
+        }
+    }
+
+    fn per_s(&self) -> f64 {
+        self.ended.sent.votes as f64 / self.ended.seconds.max(1e-9)
+    }
+
+    /// For the terminal.
+    pub(super) fn table(&self) -> String {
+        let mib = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
+        let rows: Vec<Vec<String>> = self
+            .nodes
+            .iter()
+            .map(|(name, one, bound)| {
+                let of = [one.first, one.most[0], one.most[1], *bound];
+                [name.clone()].into_iter().chain(of.map(mib)).collect()
+            })
+            .collect();
+        let header = [
+            "node",
+            "MiB before",
+            "most, first half",
+            "most, second half",
+            "bound",
+        ];
+        format!(
+            "{}\n{} flooders, {} forged votes in {:.0} s ({:.0} a second, {:.2} MB), sent away {} times; \
+             honest votes in blocks: {:.2} % before, {:.2} % during it",
+            crate::report::table(&header, &rows),
+            self.ended.flooders,
+            self.ended.sent.votes,
+            self.ended.seconds,
+            self.per_s(),
+            self.ended.sent.bytes as f64 / 1e6,
+            self.ended.sent.ended,
+            100.0 * self.quiet,
+            100.0 * self.flooded,
+        )
+    }
+
+    pub(super) fn fields(&self) -> Value {
+        let nodes = self.nodes.iter().map(|(name, one, bound)| {
+            json!({
+                "name": name, "rss_bytes_before": one.first, "rss_bytes_max": one.most,
+                "memory_bound_bytes": bound,
+            })
+        });
+        json!({
+            "flooders": self.ended.flooders,
+            "seconds": self.ended.seconds,
+            "votes": self.ended.sent.votes,
+            "votes_per_s": self.per_s(),
+            "bytes": self.ended.sent.bytes,
+            "sent_away": self.ended.sent.ended,
+            "coverage_quiet": self.quiet,
+            "coverage_flooded": self.flooded,
+            "nodes": nodes.collect::<Vec<Value>>(),
+        })
+    }
+
+    /// An error if memory passed its bound, or honest votes were lost.
+    pub(super) fn check(&self) -> Result<()> {
+        for (name, one, bound) in &self.nodes {
+            let (most, max) = (
+                one.most[0].max(one.most[1]),
+                bound / 100 * (100 + ABOVE_PERCENT),
+            );
+            if most == 0 || most > max {
+                let why = format!("{name}: {most} bytes of memory, must be 1 to {max}");
+                return Err(Error::Check(why));
+            }
+        }
+        if self.ended.sent.votes == 0 {
+            return Err(Error::Check("no forged vote was sent".into()));
+        }
+        if 100.0 * self.flooded < HONEST_PERCENT * self.quiet || self.quiet == 0.0 {
+            let (quiet, flooded) = (100.0 * self.quiet, 100.0 * self.flooded);
+            let why = format!(
+                "{flooded:.2} % of the honest votes in blocks, {quiet:.2} % before the flood"
+            );
+            return Err(Error::Check(why));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_node::summary::Summary;
+    use alphorn_types::{Slot, Validator};
+
+    #[test]
+    fn a_run_has_quiet_slots_and_flooded_ones() {
+        let schedule = Schedule::new(2..12).unwrap();
+        assert_eq!(
+            (schedule.quiet, schedule.begin, schedule.flooded),
+            (2..8, 9, 10..12)
+        );
+        assert!(Schedule::new(2..11).is_err());
+    }
+
+    #[test]
+    fn every_forged_vote_is_another_one_and_none_is_honest() {
+        let vote = |slot, head| Vote {
+            slot: Slot(slot),
+            head: [head; 32],
+            source: Checkpoint {
+                slot: Slot(0),
+                root: [0; 32],
+            },
+            target: Checkpoint {
+                slot: Slot(slot),
+                root: [head; 32],
+            },
+        };
+        let honest = VoteMsg {
+            vote: vote(5, 5),
+            validator: Validator(3),
+            signature: vec![7; 96].into(),
+        };
+        let made: Vec<VoteMsg> = (0..1_000)
+            .map(|count| forged(&honest, &vote(4, 4), count))
+            .collect();
+        let signatures: std::collections::BTreeSet<&[u8]> =
+            made.iter().map(|one| &one.signature[..]).collect();
+        assert_eq!(signatures.len(), made.len());
+        for one in &made {
+            assert_ne!(one.signature, honest.signature);
+            assert_eq!((one.vote.slot, one.vote.head), (Slot(5), [4; 32]));
+            assert_eq!(one.vote.target.root, one.vote.head);
+        }
+    }
+
+    #[test]
+    fn memory_above_the_bound_and_lost_votes_are_failures() {
+        let cost = |most: u64, flooded: u64, votes: u64| {
+            let node = Summary {
+                name: "node-0".into(),
+                validators: 10,
+                credited: (0..20)
+                    .map(|slot| (slot, if slot < 8 { 10 } else { flooded }))
+                    .collect(),
+                memory_bound_bytes: 1_000,
+                ..Summary::default()
+            };
+            let told = Told {
+                lives: vec![vec![node]],
+                rights: Default::default(),
+            };
+            let resident = Resident {
+                first: 10,
+                most: [10, most],
+            };
+            let ended = Ended {
+                flooders: 1,
+                sent: Sent {
+                    votes,
+                    ..Sent::default()
+                },
+                seconds: 2.0,
+            };
+            let schedule = Schedule::new(2..20).unwrap();
+            Cost::new(ended, &schedule, vec![resident], &told)
+        };
+        assert!(cost(1_050, 9, 1).check().is_ok());
+        assert!(cost(1_051, 9, 1).check().is_err());
+        assert!(cost(0, 9, 1).check().is_ok());
+        assert!(cost(20, 8, 1).check().is_err());
+        assert!(cost(20, 9, 0).check().is_err());
+        assert_eq!(cost(20, 9, 4).fields()["votes_per_s"], 2.0);
+    }
+}

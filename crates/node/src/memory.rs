@@ -1,0 +1,221 @@
+//! How much memory a node can take: what each of its parts may hold, from the configuration.
+//!
+//! The sum is what a machine must have for the node, and what an alert compares its memory with. It
+//! is larger than what a node takes on any day: it lets every peer that there may be send all that
+//! it may send, and leave unread all that it is sent.
+
+use crate::archive;
+use crate::blocks::{self, RANGE_BYTES_MAX};
+use crate::cast;
+use crate::http;
+use crate::kept::RESTORED_BYTES_MAX;
+use crate::notes::news;
+use crate::safety;
+use alphorn_net::PerKind;
+use alphorn_proto::chain::{BLOCKS_PER_SLOT_MAX, UNFINALISED_BLOCKS_MAX, UNFINALISED_BYTES_MAX};
+use alphorn_proto::horn::{Horn, ITEMS_PER_JOB_MAX, SchemeInfo};
+use alphorn_scheme::{BRANCHES_MAX, EPOCHS_MAX, Op, Scheme};
+use alphorn_types::trace::RingLimits;
+use alphorn_worker::WorkerConfig;
+use std::collections::BTreeMap;
+
+/// Slots whose accepted blocks gossip may still forward.
+const SLOTS_FORWARDED: u64 = 3;
+/// A line of the trace besides its text.
+const LINE_BYTES: u64 = 64;
+/// What a connection of the HTTP interface may hold: what was read of a request, and an answer with
+/// every slot that is remembered.
+const HTTP_BYTES: u64 = 2 << 20;
+/// Distributions of times by operation, slots one by one, the last summaries.
+const STATISTICS_BYTES: u64 = 32 << 20;
+/// What allocators keep beside what they gave out, as a part of it: an assumption.
+const ALLOCATOR_PART: u64 = 4;
+
+/// What a bound is computed from.
+pub struct Sources<'a> {
+    /// The protocol, before its first input.
+    pub horn: &'a Horn,
+    /// What the roles know of the scheme.
+    pub info: &'a SchemeInfo,
+    /// The network.
+    pub net: &'a alphorn_net::Config,
+    /// The lanes.
+    pub lanes: &'a WorkerConfig,
+    /// What is resident when everything is open: code, keys, stacks.
+    pub resident_bytes: u64,
+}
+
+/// The most bytes that a node takes, by what takes them.
+pub fn bound<S: Scheme>(scheme: &S, sources: &Sources<'_>) -> BTreeMap<String, u64> {
+    let Sources { horn, info, .. } = sources;
+    let (config, local) = (horn.config(), horn.local());
+    let held = config.held_max(info, local);
+    let block = config.block_bytes_bound(info) as u64;
+    let forwarded = SLOTS_FORWARDED * BLOCKS_PER_SLOT_MAX as u64 * block;
+    let messages = held.kept() + held.waiting;
+    let mut parts = sources.net.memory_max(topics(horn), messages + forwarded);
+    let unfinal = (2 * UNFINALISED_BLOCKS_MAX as u64).saturating_mul(block);
+    let validators = u64::from(config.layout.validators());
+    let keys = scheme.cost(Op::Prepare, validators, 0).memory_bytes;
+    let places = http::Limits::default().connections_max as u64;
+    let (jobs, queued) = jobs(scheme, config, sources.lanes);
+    parts.extend([
+        ("the process when it is ready", sources.resident_bytes),
+        ("messages in the protocol", messages),
+        (
+            "blocks that are not final",
+            unfinal.min(UNFINALISED_BYTES_MAX as u64),
+        ),
+        (
+            "key tables",
+            keys.saturating_mul((EPOCHS_MAX + BRANCHES_MAX) as u64),
+        ),
+        ("jobs that run", jobs),
+        ("inputs of jobs that wait", queued),
+        (
+            "what is on its way to the disk and back",
+            (archive::QUEUE_BYTES_MAX + RANGE_BYTES_MAX + RESTORED_BYTES_MAX) as u64,
+        ),
+        (
+            "caches of files",
+            (blocks::CACHE_BYTES + safety::CACHE_BYTES) as u64,
+        ),
+        ("broadcasts", cast::memory_max(horn)),
+        ("trace", ring_bytes(&RingLimits::default())),
+        // One for each interface.
+        ("events", 2 * ring_bytes(&news::LIMITS)),
+        ("HTTP", places * HTTP_BYTES),
+        ("statistics", STATISTICS_BYTES),
+    ]);
+    let sum = total(parts.iter().map(|(_, bytes)| *bytes));
+    parts.push(("what allocators keep", sum / ALLOCATOR_PART));
+    let named = parts.into_iter();
+    named
+        .map(|(name, bytes)| (name.to_owned(), bytes))
+        .collect()
+}
+
+/// All parts together.
+pub fn total(parts: impl Iterator<Item = u64>) -> u64 {
+    parts.fold(0, u64::saturating_add)
+}
+
+fn ring_bytes(limits: &RingLimits) -> u64 {
+    let lines = (limits.high_lines_max + limits.low_lines_max) as u64;
+    (limits.high_bytes_max + limits.low_bytes_max) as u64 + lines * LINE_BYTES
+}
+
+/// Topics that a machine subscribes to, at most: those of an epoch, and of the next one before it
+/// begins.
+fn topics(horn: &Horn) -> PerKind<u64> {
+    let layout = &horn.config().layout;
+    let seats = 2 * horn.local().validators.count_ones() as u64;
+    PerKind {
+        block: 1,
+        collection: 1,
+        aggregate: seats.min(layout.committees().into()),
+        vote: seats.min(layout.cells_count().into()),
+    }
+}
+
+/// What jobs take that run in this process, as the scheme says of its largest ones, and what those
+/// take that wait.
+fn jobs<S: Scheme>(
+    scheme: &S,
+    config: &alphorn_proto::horn::Config,
+    lanes: &WorkerConfig,
+) -> (u64, u64) {
+    let validators = u64::from(config.layout.validators());
+    let committee = u64::from(config.layout.committee_len_max());
+    let items = ITEMS_PER_JOB_MAX as u64;
+    let largest = |op: Op| match op {
+        Op::Prepare => scheme.cost(op, validators, 0),
+        Op::Sign | Op::Aggregate => scheme.cost(op, committee, 0),
+        Op::Collect | Op::Merge => scheme.cost(op, committee, committee),
+        _ => scheme.cost(op, items, items * committee),
+    };
+    // What makes proofs runs in a process of its own, if there is one.
+    let elsewhere = |op: &Op| lanes.child.is_some() && matches!(op, Op::Collect | Op::Merge);
+    let here = Op::ALL.into_iter().filter(|op| !elsewhere(op));
+    let each = here.map(|op| largest(op).memory_bytes).max().unwrap_or(0);
+    let count = lanes.plan.lanes() as u64;
+    let jobs = each.saturating_mul(count);
+    (
+        jobs.min(lanes.plan.memory_budget_bytes),
+        lanes.plan.queue_bytes_max,
+    )
+}
+
+/// Memory of this process that is resident, in bytes; 0 where the system does not say.
+pub fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status_bytes(&text).unwrap_or(0)
+}
+
+/// `VmRSS` of what Linux says of a process in `/proc/PID/status`.
+pub fn status_bytes(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_net::{NetworkDigest, NodeKey};
+    use alphorn_proto::horn::{Config, Local};
+    use alphorn_scheme::model::{CostTable, Model};
+    use alphorn_types::{Bitfield, Layout};
+
+    fn bound_of(validators: u32, change: impl FnOnce(&mut alphorn_net::Config)) -> u64 {
+        let scheme = Model::new(CostTable::example()).unwrap();
+        let layout = Layout::new(validators, 2, 2).unwrap();
+        let info = SchemeInfo::of(&scheme, &layout);
+        let config = Config::new(layout, &info);
+        let local = Local {
+            validators: Bitfield::ones(validators as usize),
+            voters: Bitfield::ones(validators as usize),
+            trust_own: true,
+        };
+        let horn = Horn::new(config, info.clone(), local).unwrap();
+        let mut net = alphorn_net::Config::new(NodeKey::generate(), NetworkDigest([0; 4]));
+        change(&mut net);
+        let lanes = WorkerConfig::default();
+        let sources = Sources {
+            horn: &horn,
+            info: &info,
+            net: &net,
+            lanes: &lanes,
+            resident_bytes: 1,
+        };
+        let parts = bound(&scheme, &sources);
+        let all = total(parts.values().copied());
+        let rest: u64 = parts
+            .iter()
+            .filter(|(name, _)| *name != "what allocators keep")
+            .map(|(_, bytes)| bytes)
+            .sum();
+        assert_eq!(all, rest + rest / ALLOCATOR_PART, "{parts:?}");
+        all
+    }
+
+    #[test]
+    fn the_bound_follows_the_configuration() {
+        let all = bound_of(64, |_| {});
+        assert!(bound_of(4_096, |_| {}) > all);
+        assert!(bound_of(64, |net| net.limits.peers_max = 8) < all);
+        assert!(bound_of(64, |net| net.limits.inbox_bytes_max *= 2) > all);
+    }
+
+    #[test]
+    fn resident_memory_is_read_from_what_linux_says() {
+        assert_eq!(
+            status_bytes("Name:\tx\nVmRSS:\t   12 kB\n"),
+            Some(12 * 1024)
+        );
+        assert_eq!(status_bytes("VmRSS: lots"), None);
+        if cfg!(target_os = "linux") {
+            assert!(resident_bytes() > 0);
+        }
+    }
+}
