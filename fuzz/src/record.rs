@@ -1,6 +1,6 @@
 //! Targets of `alphorn-node`: what a node recorded, and its state machines under any input.
 
-use alphorn_node::engine::{Engine, Host, Judged, Settings, Spawn};
+use alphorn_node::engine::{Engine, Host, Judged, Kept, Settings, Spawn, Stranger};
 use alphorn_node::record::{Record, Recorder, Replayed, replay};
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
@@ -56,6 +56,7 @@ fn replayed(source: impl Read) -> Result<Replayed, String> {
 fn settings() -> Settings {
     Settings {
         first_slot: Slot(0),
+        started: None,
     }
 }
 
@@ -126,6 +127,10 @@ impl Host for Desk {
     fn keep_block(&mut self, _: Slot, _: Root, data: Bytes) {
         self.block = Some(data);
     }
+
+    fn keep_message(&mut self, _: Option<Token>, _: Kept) {}
+
+    fn stranger(&mut self, _: Stranger) {}
 
     fn judged(&mut self, _: Judged) {}
 }

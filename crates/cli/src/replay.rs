@@ -49,6 +49,9 @@ pub(crate) struct Header {
     pub(crate) keys: String,
     /// The first slot that the node signed.
     pub(crate) first_slot: u64,
+    /// The slot of its start, none before genesis.
+    #[serde(default)]
+    pub(crate) started: Option<u64>,
 }
 
 impl Header {
@@ -105,6 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let horn = header.horn(&args.common)?;
     let settings = Settings {
         first_slot: Slot(header.first_slot),
+        started: header.started.map(Slot),
     };
     let clock = Instant::now();
     let replayed = replay(record, horn, settings).with_context(name)?;

@@ -11,12 +11,13 @@ mod tests;
 
 use alphorn_proto::horn::Horn;
 use alphorn_proto::slot::{Phase, SlotClock};
-use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic, Vote};
+use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic, Vote, VoteMsg};
 use alphorn_proto::{Class, Evidence, Input, JobId, Output, Peer, Protocol, Token, Verdict, Work};
 use alphorn_scheme::{Bytes, Group, SessionId};
-use alphorn_types::{Assignment, Epoch, Slot, Time};
+use alphorn_types::{Assignment, Epoch, Slot, Time, Validator};
 use judge::Judge;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use judge::{Judged, Tally};
@@ -87,6 +88,8 @@ pub trait Host {
     /// A vote or an aggregate was published, or accepted: keep it for the next start. The token is
     /// that of the message, none for an own one.
     fn keep_message(&mut self, token: Option<Token>, kept: Kept);
+    /// Another machine signs with a local key: from here on nothing is signed.
+    fn stranger(&mut self, stranger: Stranger);
     /// The duties of a slot are judged.
     fn judged(&mut self, judged: Judged);
 }
@@ -96,6 +99,18 @@ pub trait Host {
 pub struct Settings {
     /// The first slot whose duties are done, from the store of marks.
     pub first_slot: Slot,
+    /// The slot of the start, none before genesis. Whoever votes for a local validator after it and
+    /// before [`first_slot`](Self::first_slot) is somebody else with its key.
+    pub started: Option<Slot>,
+}
+
+/// A vote that another machine made with a local key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stranger {
+    /// Whose key.
+    pub validator: Validator,
+    /// The slot of the vote.
+    pub slot: Slot,
 }
 
 /// The roles of a node with what surrounds them.
@@ -103,6 +118,10 @@ pub struct Engine {
     horn: Horn,
     clock: SlotClock,
     first_slot: Slot,
+    /// Slots in which nobody may vote with a local key.
+    silent: Range<Slot>,
+    /// Whether somebody did.
+    silenced: bool,
     /// The next slot whose marks are to be made durable.
     reserve_next: Slot,
     /// The epochs whose topics are wanted, with the committees that these follow from.
@@ -122,6 +141,10 @@ impl Engine {
             judge: Judge::new(settings.first_slot),
             reserve_next: settings.first_slot,
             first_slot: settings.first_slot,
+            silent: settings.started.map_or(Slot(0)..Slot(0), |started| {
+                started.next()..settings.first_slot
+            }),
+            silenced: false,
             clock,
             horn,
             subscribed: BTreeMap::new(),
@@ -179,7 +202,9 @@ impl Engine {
         let current = self.clock.slot_at(now).unwrap_or(Slot(0));
         self.reserve_next = self.reserve_next.max(current);
         while self.reserve_at(self.reserve_next) <= now {
-            host.reserve(self.reserve_next);
+            if !self.silenced {
+                host.reserve(self.reserve_next);
+            }
             self.reserve_next = self.reserve_next.next();
         }
     }
@@ -230,6 +255,23 @@ impl Engine {
         }
     }
 
+    /// A vote with a local key before this machine signs: its key is in use elsewhere, and two who sign
+    /// contradict each other sooner or later.
+    fn look_for_strangers(&mut self, kept: &Kept, host: &mut dyn Host) {
+        if self.silenced || !self.silent.contains(&kept.slot) || kept.topic.kind() != Kind::Vote {
+            return;
+        }
+        let Ok(message) = VoteMsg::decode(&kept.data, self.horn.format()) else {
+            return;
+        };
+        let validator = message.validator;
+        if self.horn.local().validators.get(validator.0 as usize) {
+            self.silenced = true;
+            let slot = kept.slot;
+            host.stranger(Stranger { validator, slot });
+        }
+    }
+
     fn drain(&mut self, host: &mut dyn Host) {
         while let Some(output) = self.horn.poll_output() {
             match output {
@@ -253,6 +295,7 @@ impl Engine {
                     if let Some(kept) = self.messages.remove(&token)
                         && verdict == Verdict::Accept
                     {
+                        self.look_for_strangers(&kept, host);
                         host.keep_message(Some(token), kept);
                     }
                     host.verdict(token, verdict);

@@ -5,7 +5,7 @@ use crate::archive::Archive;
 use crate::blocks::Stored;
 use crate::cast::{self, Blamed, Carrier};
 use crate::desk::Desk;
-use crate::engine::{Host, Judged, Kept, Spawn};
+use crate::engine::{Host, Judged, Kept, Spawn, Stranger};
 use crate::lanes::{Ended, Lanes};
 use crate::local::{LOCAL, Locals};
 use crate::notes::Notes;
@@ -202,6 +202,15 @@ impl Host for Ports {
         if let Some(kept) = self.locals.keep(token, kept, &self.archive) {
             self.publish(kept.topic, kept.data);
         }
+    }
+
+    fn stranger(&mut self, stranger: Stranger) {
+        let Stranger { validator, slot } = stranger;
+        let what = format!("another machine voted for validator {validator} in slot {slot}");
+        // Nothing is more important to an operator.
+        eprintln!("alphorn: {what}: this node signs nothing");
+        self.trace.fault("stranger", what);
+        self.stats.stranger = Some(stranger);
     }
 
     fn judged(&mut self, judged: Judged) {

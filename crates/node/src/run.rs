@@ -85,6 +85,8 @@ pub struct Parts<C: Source> {
     pub horn: Horn,
     /// The marks of the local keys.
     pub safety: Arc<SafetyStore>,
+    /// From which slot on they sign.
+    pub settings: Settings,
     /// Where each right to sign is listed before it is used.
     pub sign_log: Option<SignLog>,
     /// Blocks of earlier runs.
@@ -154,9 +156,7 @@ impl<C: Source> Node<C> {
         let network = horn.config().network();
         let slots = *horn.clock();
         let wake = parts.wake.clone();
-        let settings = Settings {
-            first_slot: parts.safety.first_slot(),
-        };
+        let settings = parts.settings;
         let mut clock = Clock::new(parts.source);
         let waker = move || wake.notify_one();
         let (lanes, log) = (parts.lanes.clone(), parts.sign_log);

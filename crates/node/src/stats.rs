@@ -1,6 +1,6 @@
 //! What a node measures of itself.
 
-use crate::engine::{Judged, Tally};
+use crate::engine::{Judged, Stranger, Tally};
 use hdrhistogram::Histogram;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -127,6 +127,8 @@ pub struct Stats {
     pub two_thirds_ms: VecDeque<(u64, f64)>,
     /// Steps of the wall clock.
     pub clock_steps: u64,
+    /// Another machine signs with a local key.
+    pub stranger: Option<Stranger>,
 }
 
 impl Stats {

@@ -123,6 +123,8 @@ pub struct Summary {
     pub slot: u64,
     /// The first slot that it signed.
     pub first_slot: u64,
+    /// A validator of this node for which another machine signs: this one signs nothing then.
+    pub stranger: Option<u32>,
     /// Slot of its head.
     pub head_slot: u64,
     /// Its head, in hexadecimal.
@@ -235,6 +237,7 @@ impl Summary {
             local_validators: ones(&horn.local().validators),
             slot: standing.slot.0,
             first_slot: engine.first_slot().0,
+            stranger: ports.stats.stranger.map(|stranger| stranger.validator.0),
             head_slot: chain.header(&head).map_or(0, |header| header.slot.0),
             head: hex::encode(head),
             justified_slot: chain.justified().slot.0,
@@ -312,7 +315,7 @@ impl Summary {
         self.commits_failed = [load(&desk.failed), load(&archive.failed)];
         let longest = [load(&desk.commit_ns_max), load(&archive.commit_ns_max)];
         self.commit_ms_max = longest.map(|ns| ns as f64 / 1e6);
-        self.can_sign = !desk.broken.load(Ordering::Relaxed);
+        self.can_sign = !desk.broken.load(Ordering::Relaxed) && self.stranger.is_none();
     }
 
     /// Whether the head lies so far behind the clock that the node counts as catching up.

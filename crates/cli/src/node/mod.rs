@@ -112,6 +112,10 @@ pub(crate) struct Args {
     isolation: Isolation,
     #[command(flatten)]
     broadcast: BroadcastOptions,
+    /// Slots after the start in which nothing is signed and votes with local keys are listened for:
+    /// another machine that has them silences this one. The first costs nothing, a start waits that long
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1_024))]
+    doppelganger_slots: u64,
     /// End when standard input ends
     #[arg(long)]
     exit_on_stdin_eof: bool,

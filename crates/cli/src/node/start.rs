@@ -1,7 +1,7 @@
 //! Puts a node together and runs it to its end.
 
 use super::files::{NetworkFile, NodeEntry};
-use super::settings::Settings;
+use super::settings;
 use super::{Args, Transports};
 use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
@@ -14,6 +14,7 @@ use alphorn_net::{Address, Listen, NodeKey, PerKind, RequestProtocol, Transport}
 use alphorn_node::api::Api;
 use alphorn_node::blocks::Blocks;
 use alphorn_node::clock::{Machine, Source};
+use alphorn_node::engine::Settings;
 use alphorn_node::host::{Hosts, guard};
 use alphorn_node::lanes::Pool;
 use alphorn_node::memory::{self, Sources};
@@ -94,12 +95,14 @@ async fn live<S: Scheme>(
     let now = opening(&horn);
     let mut safety = SafetyStore::open(&args.data_dir.join("safety.redb"), ids, now)?;
     parts.marks.move_into(&mut safety, now.now_ms)?;
+    let settings = settings(args, now, safety.first_slot());
     let header = Header {
         commit: crate::machine::COMMIT.to_owned(),
         network: network.clone(),
         node: own.clone(),
         keys: hex::encode(parts.keys_digest),
-        first_slot: safety.first_slot().0,
+        first_slot: settings.first_slot.0,
+        started: settings.started.map(|slot| slot.0),
     };
     let recorder = args.record.as_deref().map(|path| recorder(path, &header));
     let sign_log = args.sign_log.as_deref().map(|path| {
@@ -132,6 +135,7 @@ async fn live<S: Scheme>(
             scheme: network.alphorn_scheme.clone(),
             horn: machine,
             safety: Arc::new(safety),
+            settings,
             sign_log: sign_log.transpose()?,
             blocks,
             lanes: Arc::new(pool),
@@ -174,7 +178,7 @@ pub(super) fn rehearse(args: &Args, network: &NetworkFile, own: &NodeEntry) -> R
     NodeKey::read(&args.node_key, false)?;
     let plan = lanes(args, None)?.plan;
     let words: Vec<OsString> = std::env::args_os().skip(2).collect();
-    let settings = Settings::find(&words, |name| std::env::var_os(name))?;
+    let settings = settings::Settings::find(&words, |name| std::env::var_os(name))?;
     let sink = args.common.sink();
     sink.say(&settings.table());
     sink.say(&format!(
@@ -222,6 +226,17 @@ fn opening(horn: &Config) -> Opening {
             .slot_at(now)
             .unwrap_or(Slot(0)),
         before_genesis: now < horn.genesis,
+    }
+}
+
+/// From which slot on the node signs: the store's, and not before it has listened for its own keys.
+/// Nobody signed before genesis, so there is nothing to listen for.
+fn settings(args: &Args, now: Opening, first_slot: Slot) -> Settings {
+    let started = (!now.before_genesis).then_some(now.slot);
+    let heard = started.map(|slot| Slot(slot.0.saturating_add(1 + args.doppelganger_slots)));
+    Settings {
+        first_slot: first_slot.max(heard.unwrap_or(Slot(0))),
+        started,
     }
 }
 

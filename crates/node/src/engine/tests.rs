@@ -45,6 +45,7 @@ struct Node {
     blocks: BTreeMap<Slot, Bytes>,
     judged: Vec<Judged>,
     kept: Vec<Kept>,
+    strangers: Vec<Stranger>,
     verdicts: BTreeMap<&'static str, u64>,
     /// What was held against those who are no nodes.
     points: BTreeMap<Peer, u32>,
@@ -157,6 +158,10 @@ impl Host for Node {
         self.kept.push(kept);
     }
 
+    fn stranger(&mut self, stranger: Stranger) {
+        self.strangers.push(stranger);
+    }
+
     fn judged(&mut self, judged: Judged) {
         self.judged.push(judged);
     }
@@ -227,6 +232,7 @@ fn node_of(scheme: Model, horn: Horn) -> Node {
     });
     let settings = Settings {
         first_slot: Slot(0),
+        started: None,
     };
     Node {
         engine: Some(Engine::new(horn, settings)),
@@ -239,6 +245,7 @@ fn node_of(scheme: Model, horn: Horn) -> Node {
         blocks: BTreeMap::new(),
         judged: Vec::new(),
         kept: Vec::new(),
+        strangers: Vec::new(),
         verdicts: BTreeMap::new(),
         points: BTreeMap::new(),
         lane: None,
@@ -434,6 +441,36 @@ fn votes_and_aggregates_are_kept_once_each() {
         kept.dedup();
         assert_eq!(kept.len(), all, "nothing twice");
     }
+}
+
+#[test]
+fn a_node_whose_keys_are_in_use_elsewhere_signs_nothing_and_one_that_came_back_does() {
+    // Node 1 came back at the end of slot 3 and signed before; the last one is a second node 2.
+    let mut world = World::new();
+    world.run_until(slot_start(3).saturating_add_ns(3_000_000_000));
+    let blocks: Vec<Bytes> = world.nodes[0].blocks.values().cloned().collect();
+    let started = |index| {
+        let settings = Settings {
+            first_slot: Slot(5),
+            started: Some(Slot(3)),
+        };
+        let mut node = node(index, NODES, 4);
+        let mut horn = horn(index, NODES, 4);
+        for block in &blocks {
+            horn.restore(block).unwrap();
+        }
+        node.engine = Some(Engine::new(horn, settings));
+        node
+    };
+    world.nodes[1] = started(1);
+    world.nodes.push(started(2));
+    world.run_until(slot_start(10));
+    assert_eq!(world.nodes[1].strangers, []);
+    assert!(!world.nodes[1].votes.is_empty(), "it votes again");
+    let twin = world.nodes.last().unwrap();
+    assert_eq!(twin.strangers.len(), 1, "said once");
+    assert_eq!(twin.strangers[0].slot, Slot(4));
+    assert!(twin.votes.is_empty() && twin.reserved.is_empty());
 }
 
 #[test]

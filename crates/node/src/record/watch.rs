@@ -1,7 +1,7 @@
 //! A host that digests what is wanted done, on its way to the one that does it.
 
 use super::entry::put_topic;
-use crate::engine::{Host, Judged, Kept, Spawn};
+use crate::engine::{Host, Judged, Kept, Spawn, Stranger};
 use alphorn_proto::wire::{Reject, Root, Topic};
 use alphorn_proto::{Evidence, Peer, Token, Verdict, Work};
 use alphorn_scheme::{self as scheme, Bytes, SessionId};
@@ -164,6 +164,16 @@ impl Host for Watch<'_> {
         });
         if let Some(host) = &mut self.host {
             host.keep_message(token, kept);
+        }
+    }
+
+    fn stranger(&mut self, stranger: Stranger) {
+        self.note(11, |w| {
+            w.u32(stranger.validator.0);
+            w.u64(stranger.slot.0);
+        });
+        if let Some(host) = &mut self.host {
+            host.stranger(stranger);
         }
     }
 

@@ -3,6 +3,7 @@
 use alphorn_net::{Listen, NodeKey, RequestProtocol, Transport};
 use alphorn_node::blocks::Blocks;
 use alphorn_node::clock::Machine;
+use alphorn_node::engine::Settings;
 use alphorn_node::lanes::Pool;
 use alphorn_node::notes::Window;
 use alphorn_node::run::{Control, Node, Parts};
@@ -112,6 +113,10 @@ fn start(index: u32, genesis: Time, folder: &Path) -> Running {
         scheme: "model".into(),
         horn,
         safety: Arc::new(safety),
+        settings: Settings {
+            first_slot: Slot(0),
+            started: None,
+        },
         sign_log: None,
         blocks,
         lanes: Arc::new(pool(wake.clone())),

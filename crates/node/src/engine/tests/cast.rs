@@ -312,6 +312,7 @@ fn a_record_of_a_node_with_broadcasts_is_replayed_without_them() {
     let (_, config, info) = large_collections();
     let first = Settings {
         first_slot: Slot(0),
+        started: None,
     };
     let again = replay(record, horn_of((config, info), 1, CASTERS), first).unwrap();
     assert_eq!(again.mark.inputs, told.inputs);
