@@ -26,8 +26,8 @@ pub(super) struct Verdict {
     missed_disturbed: u64,
     /// Judged slots that a node did not judge.
     unjudged: u64,
-    /// Votes that a killed node had seen in a block, and that nobody credits any more.
-    votes_lost: u64,
+    /// Votes that a node had seen in a block before it ended, and that nobody credits any more.
+    votes: VotesGone,
     /// Rights to sign that were handed out, and those of them that were a second time.
     rights: u64,
     rights_twice: u64,
@@ -79,7 +79,7 @@ impl Verdict {
             missed: missed(&mut in_peace()),
             missed_disturbed: missed(&mut disturbed_slots),
             unjudged: unjudged.sum(),
-            votes_lost: votes_lost(&told.lives),
+            votes: VotesGone::of(&told.lives),
             rights: told.rights.values().sum(),
             rights_twice: told.rights.values().map(|count| count - 1).sum(),
             coverage_min: shares.iter().copied().fold(1.0, f64::min),
@@ -136,8 +136,8 @@ impl Verdict {
             let twice = self.rights_twice;
             return Some((1, format!("{twice} rights to sign were handed out twice")));
         }
-        if self.votes_lost > 0 {
-            return Some((1, format!("{} votes were lost", self.votes_lost)));
+        if self.votes.lost > 0 {
+            return Some((1, format!("{} votes were lost", self.votes.lost)));
         }
         if self.missed > allow_missed {
             return Some((1, format!("{} duties missed", self.missed)));
@@ -173,8 +173,8 @@ impl Verdict {
         let ms = |time: Option<f64>| time.map_or_else(|| "-".into(), |ms| format!("{ms:.0} ms"));
         format!(
             "{} faults; ready again after {} at most, ended after {} at most; {} of {} slots \
-             disturbed, {} duties missed in them; {} rights to sign, {} twice; {} votes lost; \
-             {} provers killed\n",
+             disturbed, {} duties missed in them; {} rights to sign, {} twice; {} votes lost, \
+             {} given up with a branch; {} provers killed\n",
             self.faults.len(),
             ms(most(|one| one.ready_ms)),
             ms(most(|one| one.end_ms)),
@@ -183,7 +183,8 @@ impl Verdict {
             self.missed_disturbed,
             self.rights,
             self.rights_twice,
-            self.votes_lost,
+            self.votes.lost,
+            self.votes.given_up,
             self.provers_killed(),
         )
     }
@@ -203,7 +204,8 @@ impl Verdict {
             "unjudged": self.unjudged,
             "rights": self.rights,
             "rights_twice": self.rights_twice,
-            "votes_lost": self.votes_lost,
+            "votes_lost": self.votes.lost,
+            "votes_given_up": self.votes.given_up,
             "faults": faults.collect::<Vec<Value>>(),
             "coverage_min": self.coverage_min,
             "coverage_mean": self.coverage_mean,
@@ -322,16 +324,34 @@ fn merged(lives: &[Summary]) -> Summary {
     whole
 }
 
-/// Votes that a life of a node saw in its chain when it judged their slot, beyond what any node
-/// credits in its last life.
-fn votes_lost(lives: &[Vec<Summary>]) -> u64 {
-    let last: Vec<&Summary> = lives.iter().filter_map(|lives| lives.last()).collect();
-    let kept = |slot: &u64| last.iter().filter_map(|life| life.credited.get(slot)).max();
-    let earlier = lives.iter().flat_map(|lives| lives.iter().rev().skip(1));
-    let seen = earlier.flat_map(|life| life.credited.iter());
-    // A slot that nobody's last life judged is not known of, and not counted.
-    seen.filter_map(|(slot, seen)| Some(seen.saturating_sub(*kept(slot)?)))
-        .sum()
+/// Votes that a life of a node saw in its chain when it judged their slot, beyond what any node credits
+/// in its last life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct VotesGone {
+    /// Those whose blocks were final for that life.
+    lost: u64,
+    /// The others: their branch was given up for another one, as that of half a network is.
+    given_up: u64,
+}
+
+impl VotesGone {
+    fn of(lives: &[Vec<Summary>]) -> Self {
+        let last: Vec<&Summary> = lives.iter().filter_map(|lives| lives.last()).collect();
+        let kept = |slot: &u64| last.iter().filter_map(|life| life.credited.get(slot)).max();
+        let (mut lost, mut given_up) = (0, 0);
+        for life in lives.iter().flat_map(|lives| lives.iter().rev().skip(1)) {
+            for (slot, seen) in &life.credited {
+                // A slot that nobody's last life judged is not known of, and not counted.
+                let gone = kept(slot).map_or(0, |kept| seen.saturating_sub(*kept));
+                // Blocks of the next two slots carry the votes of a slot.
+                match slot.saturating_add(2) <= life.finalised_slot {
+                    true => lost += gone,
+                    false => given_up += gone,
+                }
+            }
+        }
+        VotesGone { lost, given_up }
+    }
 }
 
 #[cfg(test)]
@@ -361,8 +381,16 @@ mod tests {
         assert_eq!(whole.duties["vote"].due, 8);
         assert_eq!(whole.missed, [(3, 0), (4, 1), (9, 0)].into());
         let other = |slot_3| life(&[(3, slot_3), (9, 10)], &[]);
-        let lost = |slot_3| votes_lost(&[vec![first.clone(), second.clone()], vec![other(slot_3)]]);
-        assert_eq!(lost(10), 0);
-        assert_eq!(lost(7), 3, "slot 4 is not known of");
+        let gone = |slot_3, finalised_slot| {
+            let first = Summary {
+                finalised_slot,
+                ..first.clone()
+            };
+            let gone = VotesGone::of(&[vec![first, second.clone()], vec![other(slot_3)]]);
+            (gone.lost, gone.given_up)
+        };
+        assert_eq!(gone(10, 5), (0, 0));
+        assert_eq!(gone(7, 5), (3, 0), "slot 4 is not known of");
+        assert_eq!(gone(7, 4), (0, 3), "its blocks were not final");
     }
 }
