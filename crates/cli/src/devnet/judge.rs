@@ -79,7 +79,7 @@ impl Verdict {
             missed: missed(&mut in_peace()),
             missed_disturbed: missed(&mut disturbed_slots),
             unjudged: unjudged.sum(),
-            votes: VotesGone::of(&told.lives),
+            votes: VotesGone::of(&told.lives, &parted(plan, &faults)),
             rights: told.rights.values().sum(),
             rights_twice: told.rights.values().map(|count| count - 1).sum(),
             coverage_min: shares.iter().copied().fold(1.0, f64::min),
@@ -306,6 +306,15 @@ fn last_judged(plan: &Plan, faults: &[Happened]) -> BTreeSet<u64> {
         .collect()
 }
 
+/// Slots that nodes may have judged while the network was in two halves.
+fn parted(plan: &Plan, faults: &[Happened]) -> BTreeSet<u64> {
+    let partitions = faults
+        .iter()
+        .filter(|one| one.fault.kind == Kind::Partition);
+    let disturbed = partitions.map(|one| one.fault.disturbs(plan.timing.slot_ms(), None));
+    disturbed.flatten().collect()
+}
+
 /// The lives of a node as one: duties of all, times and traffic of the last.
 fn merged(lives: &[Summary]) -> Summary {
     let mut whole = lives.last().cloned().unwrap_or_default();
@@ -328,14 +337,15 @@ fn merged(lives: &[Summary]) -> Summary {
 /// in its last life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct VotesGone {
-    /// Those whose blocks were final for that life.
+    /// Those of slots that all judged by one chain.
     lost: u64,
-    /// The others: their branch was given up for another one, as that of half a network is.
+    /// Those of slots that a half judged by its own branch, which the other half did not know: one of
+    /// the two was given up.
     given_up: u64,
 }
 
 impl VotesGone {
-    fn of(lives: &[Vec<Summary>]) -> Self {
+    fn of(lives: &[Vec<Summary>], parted: &BTreeSet<u64>) -> Self {
         let last: Vec<&Summary> = lives.iter().filter_map(|lives| lives.last()).collect();
         let kept = |slot: &u64| last.iter().filter_map(|life| life.credited.get(slot)).max();
         let (mut lost, mut given_up) = (0, 0);
@@ -343,10 +353,9 @@ impl VotesGone {
             for (slot, seen) in &life.credited {
                 // A slot that nobody's last life judged is not known of, and not counted.
                 let gone = kept(slot).map_or(0, |kept| seen.saturating_sub(*kept));
-                // Blocks of the next two slots carry the votes of a slot.
-                match slot.saturating_add(2) <= life.finalised_slot {
-                    true => lost += gone,
-                    false => given_up += gone,
+                match parted.contains(slot) {
+                    false => lost += gone,
+                    true => given_up += gone,
                 }
             }
         }
@@ -381,16 +390,13 @@ mod tests {
         assert_eq!(whole.duties["vote"].due, 8);
         assert_eq!(whole.missed, [(3, 0), (4, 1), (9, 0)].into());
         let other = |slot_3| life(&[(3, slot_3), (9, 10)], &[]);
-        let gone = |slot_3, finalised_slot| {
-            let first = Summary {
-                finalised_slot,
-                ..first.clone()
-            };
-            let gone = VotesGone::of(&[vec![first, second.clone()], vec![other(slot_3)]]);
+        let gone = |slot_3, parted: &[u64]| {
+            let lives = [vec![first.clone(), second.clone()], vec![other(slot_3)]];
+            let gone = VotesGone::of(&lives, &parted.iter().copied().collect());
             (gone.lost, gone.given_up)
         };
-        assert_eq!(gone(10, 5), (0, 0));
-        assert_eq!(gone(7, 5), (3, 0), "slot 4 is not known of");
-        assert_eq!(gone(7, 4), (0, 3), "its blocks were not final");
+        assert_eq!(gone(10, &[]), (0, 0));
+        assert_eq!(gone(7, &[2, 4]), (3, 0), "slot 4 is not known of");
+        assert_eq!(gone(7, &[3]), (0, 3), "a half saw them");
     }
 }
