@@ -163,6 +163,10 @@ impl Host for Ports {
         self.trace.spawn(&spawn);
         self.notes.spawn(&spawn);
         let refused = match &spawn.work {
+            Work::Scheme(scheme::Work::Sign(_)) if self.stats.stranger.is_some() => {
+                // Rights of the next slot may have been handed out already.
+                Some("another machine signs with a key of this node".to_owned())
+            }
             Work::Scheme(scheme::Work::Sign(_)) => self
                 .desk
                 .sign(spawn)

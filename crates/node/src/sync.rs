@@ -9,6 +9,8 @@
 //!
 //! One question is open at a time, and an answer is taken only from whom it was asked.
 
+use crate::blocks::RANGE_MAX;
+use alphorn_net::RequestProtocol;
 use alphorn_proto::Peer;
 use alphorn_proto::wire::Root;
 use alphorn_types::Slot;
@@ -24,6 +26,21 @@ pub const BLOCKS_BY_RANGE: &str = "blocks_by_range";
 pub const STATUS_BYTES: usize = 92;
 /// Bytes of a request for blocks.
 pub const RANGE_BYTES: usize = 10;
+
+/// The protocols of both, where an answer with blocks has at most so many bytes.
+pub fn requests(answer_bytes_max: usize) -> Vec<RequestProtocol> {
+    let request = |name: &str, request_bytes_max, chunk_bytes_max, chunks_max| RequestProtocol {
+        name: name.to_owned(),
+        request_bytes_max,
+        chunk_bytes_max,
+        chunks_max,
+        response_bytes_max: chunk_bytes_max,
+    };
+    vec![
+        request(STATUS, STATUS_BYTES, STATUS_BYTES, 1),
+        request(BLOCKS_BY_RANGE, RANGE_BYTES, answer_bytes_max, RANGE_MAX),
+    ]
+}
 
 /// Most blocks that are asked for at a time.
 const BLOCKS_ASKED: u16 = 128;

@@ -10,7 +10,7 @@ use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
 use alphorn_dashboard::{Source as TraceSource, router_among, stream};
-use alphorn_net::{Address, Listen, NodeKey, PerKind, RequestProtocol, Transport};
+use alphorn_net::{Address, Listen, NodeKey, PerKind, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::blocks::Blocks;
 use alphorn_node::clock::{Machine, Source};
@@ -288,22 +288,7 @@ fn net_config(
     config.limits.peers_in_max = (args.peers_max * 5 / 8).max(1);
     // Blocks are asked of one peer after the other.
     config.limits.responses_bytes_max = ANSWERS_MAX * BLOCK_BYTES_MAX;
-    let request = |name: &str, request_bytes_max, chunk_bytes_max, chunks_max| RequestProtocol {
-        name: name.to_owned(),
-        request_bytes_max,
-        chunk_bytes_max,
-        chunks_max,
-        response_bytes_max: chunk_bytes_max,
-    };
-    config.requests = vec![
-        request(sync::STATUS, sync::STATUS_BYTES, sync::STATUS_BYTES, 1),
-        request(
-            sync::BLOCKS_BY_RANGE,
-            sync::RANGE_BYTES,
-            BLOCK_BYTES_MAX,
-            256,
-        ),
-    ];
+    config.requests = sync::requests(BLOCK_BYTES_MAX);
     Ok(config)
 }
 

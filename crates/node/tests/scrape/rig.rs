@@ -1,6 +1,6 @@
 //! Two nodes of the scheme without cryptography in this process, over loopback and the wall clock.
 
-use alphorn_net::{Listen, NodeKey, RequestProtocol, Transport};
+use alphorn_net::{Listen, NodeKey, Transport};
 use alphorn_node::blocks::Blocks;
 use alphorn_node::clock::Machine;
 use alphorn_node::engine::Settings;
@@ -80,17 +80,7 @@ fn network(horn: &Horn) -> alphorn_net::Config {
     config.subcommittees = horn.config().layout.subcommittees();
     config.slot_ms = horn.config().timing.slot_ms();
     config.topic_bytes_max = topic_bytes(horn.format());
-    let request = |name: &str, request_bytes_max, chunk_bytes_max, chunks_max| RequestProtocol {
-        name: name.to_owned(),
-        request_bytes_max,
-        chunk_bytes_max,
-        chunks_max,
-        response_bytes_max: chunk_bytes_max,
-    };
-    config.requests = vec![
-        request(sync::STATUS, sync::STATUS_BYTES, sync::STATUS_BYTES, 1),
-        request(sync::BLOCKS_BY_RANGE, sync::RANGE_BYTES, 1 << 24, 256),
-    ];
+    config.requests = sync::requests(1 << 24);
     config
 }
 
