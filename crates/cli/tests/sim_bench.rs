@@ -11,7 +11,7 @@ fn run(line: &str) -> Output {
 }
 
 #[test]
-fn workloads_are_timed_beside_the_heap() {
+fn workloads_are_timed() {
     let output = run("bench sim --nodes 300 --seed 5 --json -");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{errors}");
@@ -28,11 +28,9 @@ fn workloads_are_timed_beside_the_heap() {
     assert_eq!(first_words, ["gossip", "rlnc", "rlnc", "horn"]);
     for case in cases {
         assert!(case["events"].as_u64() > Some(10_000), "{case}");
-        for field in ["events_per_s", "wall_ms", "naive_ms", "rss_bytes", "faster"] {
+        for field in ["events_per_s", "wall_ms", "rss_bytes"] {
             assert!(case[field].as_f64() > Some(0.0), "{field} of {case}");
         }
-        // Targets are for 10,000 nodes.
-        assert!(case["target"].is_null() && case["met"].is_null());
     }
     // The same seed gives the same events.
     let again: Value =

@@ -146,13 +146,15 @@ pub trait EventQueue: Default {
     }
 }
 
-/// The plain queue: a binary heap. Oracle and comparison of the [`Calendar`].
+/// The plain queue: a binary heap, the oracle of the [`Calendar`].
+#[cfg(test)]
 #[derive(Debug, Default)]
-pub struct Heap {
+pub(crate) struct Heap {
     events: BinaryHeap<Reverse<Event>>,
     scheduled: u64,
 }
 
+#[cfg(test)]
 impl EventQueue for Heap {
     fn push_with(&mut self, time_ns: u64, node: u32, what: (u8, u32), more: [u32; 2]) {
         let event = Event::new(time_ns, self.scheduled, node, what, more);

@@ -8,7 +8,7 @@ mod setup;
 mod tests;
 
 use crate::bounds;
-use crate::calendar::{Calendar, EventQueue, Heap};
+use crate::calendar::{Calendar, EventQueue};
 use crate::check::{DELAYS_MAX, Ledger, Violation};
 use crate::fault::Adversary;
 use crate::graph::GraphError;
@@ -194,19 +194,6 @@ fn policies() -> String {
 /// [`RunError`].
 pub fn run(scenario: &Scenario, seed: u64, observe: &mut dyn Observe) -> Result<Outcome, RunError> {
     run_in::<Calendar>(scenario, seed, observe)
-}
-
-/// The same with a binary heap for the events, to compare; it changes the speed and nothing else. It is
-/// compiled here, once, and not in each crate that compares.
-///
-/// # Errors
-/// [`RunError`].
-pub fn run_on_heap(
-    scenario: &Scenario,
-    seed: u64,
-    observe: &mut dyn Observe,
-) -> Result<Outcome, RunError> {
-    run_in::<Heap>(scenario, seed, observe)
 }
 
 fn run_in<Q: EventQueue>(

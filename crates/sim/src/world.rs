@@ -106,8 +106,8 @@ pub struct WorldConfig {
 
 /// All nodes of a run under one virtual clock; see the [module](self).
 ///
-/// `W` sees what happens ([`Witness`]), `Q` is the queue of events: the calendar, or the plain heap to
-/// compare.
+/// `W` sees what happens ([`Witness`]), `Q` is the queue of events: the calendar, or in tests the plain
+/// heap that is its oracle.
 #[derive(Debug)]
 pub struct World<R: Role, W = (), Q = Calendar> {
     roles: Vec<R>,

@@ -1,5 +1,5 @@
 //! `alphorn bench broadcast`: what coding, verifying and decoding chunks costs, beside curve25519-dalek,
-//! the unauthenticated codes, and the published proof of concept.
+//! the bare Reed-Solomon code, and the published proof of concept.
 
 mod clock;
 mod costs;
@@ -34,8 +34,8 @@ use std::path::PathBuf;
 Without --bytes: 10 chunks of 380 elements, the 118.75 KiB that the proof of concept of the published
 proposal was measured with (ethresear.ch 21370). One thread. Each time is the median of at least 30
 runs (5 where one takes 0.1 s), on fresh inputs; `faster` compares medians with the fastest measured
-peer that does the same work. Peers over GF(2^8), and the bare Reed-Solomon code, verify nothing: their
-times are shown, not compared. Figures marked cited were not measured in this run.")]
+peer that does the same work. The bare Reed-Solomon code verifies nothing: its times are shown, not
+compared. Figures marked cited were not measured in this run.")]
 pub(crate) struct Args {
     /// Chunks of a generation; with --bytes chosen by the policy if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -76,8 +76,6 @@ enum What {
     Rlnc,
     /// Reed-Solomon shards under a Merkle root
     Rs,
-    /// The unauthenticated random linear code over GF(2^8), a peer
-    Gf256,
     /// All of them
     All,
 }
@@ -242,9 +240,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             });
         }
     }
-    if args.strategy.includes(What::Gf256) {
-        peers.extend(peers::gf256(&shape, args.seed)?);
-    }
     if args.strategy.includes(What::Rs) {
         let (ops, bare) = rs::ops(&shape, args.seed)?;
         peers.extend(bare);
@@ -256,9 +251,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     for case in &cases {
         sink.say(&print(case, &shape, &peers));
-    }
-    if !args.strategy.includes(What::Rlnc) && args.strategy.includes(What::Gf256) {
-        sink.say(&print_peers(&peers));
     }
     if let (Some(path), Some(&backend)) = (&args.emit_costs, backends.last()) {
         write_whole(path, costs::table(backend, &machine, args.seed)?.as_bytes())?;
@@ -352,20 +344,6 @@ fn print(case: &Case, shape: &Shape, peers: &[Baseline]) -> String {
         .filter_map(|op| op.count)
         .map(|(name, count)| format!("\n{name} {count}"));
     format!("\n{}{}", table(&head, &rows), counts.collect::<String>())
-}
-
-fn print_peers(peers: &[Baseline]) -> String {
-    let rows: Vec<Vec<String>> = peers
-        .iter()
-        .map(|peer| {
-            vec![
-                peer.op.into(),
-                peer.name.into(),
-                text::seconds(peer.median_ns * 1e-9),
-            ]
-        })
-        .collect();
-    format!("\n{}", table(&["operation", "by", "median"], &rows))
 }
 
 fn params(shape: &Shape) -> Value {

@@ -37,7 +37,7 @@ enum What {
     Targets(targets::Args),
     /// Coding, verifying and decoding the chunks of a broadcast
     Broadcast(broadcast::Args),
-    /// Events a second of the simulator, beside a binary heap
+    /// Events a second of the simulator
     Sim(sim::Args),
     /// Proofs of Falcon signatures, beside verifying them plainly
     Lattice(lattice::Args),

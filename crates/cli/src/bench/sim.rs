@@ -1,4 +1,4 @@
-//! `alphorn bench sim`: events a second of the simulator, beside a binary heap in the same run.
+//! `alphorn bench sim`: events a second of the simulator.
 
 use crate::error::{Error, Result};
 use crate::machine::{Machine, peak_rss_bytes};
@@ -6,7 +6,7 @@ use crate::report::{Report, Sink, json_target, table};
 use crate::sim::source::load;
 use crate::text;
 use alphorn_sim::report::Outcome;
-use alphorn_sim::run::{Observe, Progress, RunError, run as simulate, run_on_heap};
+use alphorn_sim::run::{Observe, Progress, run as simulate};
 use alphorn_sim::scenario::{Scenario, parse_override};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Events a second of the simulator, beside a binary heap
+/// Events a second of the simulator
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn bench sim
@@ -23,15 +23,13 @@ use std::time::Instant;
   alphorn bench sim --large --json sim.json
 
 One thread. An event is one that is taken from the queue; making the graph and the nodes is not in the
-time. naive is the same run with a binary heap in place of the calendar: same events, same hash. The
-targets are for 10,000 nodes (--large: 100,000 too); other numbers have none. The slot of Horn is the
-preset horn-1m-10k on a tenth of the nodes, 200 at least, with 65 validators a node. A target that is missed
-is no failure: exit code 1 is for a run that delivers less than everything or differs between the queues.")]
+time. The slot of Horn is the preset horn-1m-10k on a tenth of the nodes, 200 at least, with 65
+validators a node. Exit code 1 is for a run that delivers less than everything.")]
 pub(crate) struct Args {
     /// Nodes
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(200..=1_000_000))]
     nodes: u32,
-    /// Runs with the calendar; the least time counts
+    /// Runs of each workload; the least time counts
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
     /// Also 100,000 nodes with a code
@@ -45,18 +43,10 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// What a workload should reach.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Target {
-    EventsPerSecond(f64),
-    Seconds(f64),
-}
-
 /// A scenario that is timed.
 struct Workload {
     name: String,
     scenario: Scenario,
-    target: Option<Target>,
 }
 
 /// A workload and its figures.
@@ -65,8 +55,7 @@ struct Case {
     events: u64,
     event_hash: u64,
     wall_s: f64,
-    naive_s: f64,
-    holds: bool,
+    complete: bool,
 }
 
 impl Case {
@@ -74,58 +63,34 @@ impl Case {
         self.events as f64 / self.wall_s
     }
 
-    fn met(&self) -> Option<bool> {
-        self.workload.target.map(|target| match target {
-            Target::EventsPerSecond(least) => self.events_per_s() >= least,
-            Target::Seconds(most) => self.wall_s <= most,
-        })
-    }
-
     fn json(&self) -> Value {
-        let target = self.workload.target.map(|target| match target {
-            Target::EventsPerSecond(least) => json!({ "events_per_s_min": least }),
-            Target::Seconds(most) => json!({ "wall_ms_max": most * 1e3 }),
-        });
         json!({
             "workload": self.workload.name,
             "events": self.events,
             "event_hash": format!("{:016x}", self.event_hash),
             "events_per_s": self.events_per_s(),
             "wall_ms": self.wall_s * 1e3,
-            "naive_ms": self.naive_s * 1e3,
-            "faster": self.naive_s / self.wall_s,
             "rss_bytes": peak_rss_bytes(),
-            "target": target,
-            "met": self.met(),
         })
     }
 }
 
 /// A workload from the tables that differ; 160 Mbit/s both ways, 70 ms.
-fn workload(name: String, nodes: u32, tables: &str, target: Option<Target>) -> Result<Workload> {
+fn workload(name: String, nodes: u32, tables: &str) -> Result<Workload> {
     let text = format!(
         "name = \"bench\"\nschema = 1\n[sim]\nnodes = {nodes}\n\
          [[class]]\nname = \"uniform20\"\nshare_pct = 100\ndown_mbps = 160\nup_mbps = 160\n{tables}"
     );
     let scenario = Scenario::parse(&text, &[])?;
-    Ok(Workload {
-        name,
-        scenario,
-        target,
-    })
+    Ok(Workload { name, scenario })
 }
 
 fn gossip(nodes: u32) -> Result<Workload> {
     let tables = "[graph]\nkind = \"permutations\"\ndegree = 16\n\
                   [protocol]\nkind = \"gossip\"\nmesh = 8\n\
                   [traffic]\nbytes = 1000\ncount = 100\ninterval_ms = 10\n";
-    let target = (nodes == 10_000).then_some(Target::EventsPerSecond(10e6));
-    workload(
-        format!("gossip D=8, {nodes} nodes, 100 messages"),
-        nodes,
-        tables,
-        target,
-    )
+    let name = format!("gossip D=8, {nodes} nodes, 100 messages");
+    workload(name, nodes, tables)
 }
 
 fn coded(nodes: u32, chunks: u32) -> Result<Workload> {
@@ -135,14 +100,8 @@ fn coded(nodes: u32, chunks: u32) -> Result<Workload> {
          source_chunks = {}\n[traffic]\nbytes = 118750\n",
         8 * chunks
     );
-    let target = match (nodes, chunks) {
-        (10_000, 10) => Some(0.5),
-        (10_000, 64) => Some(2.0),
-        (100_000, 10) => Some(6.0),
-        _ => None,
-    };
     let name = format!("rlnc N={chunks} D=80, {nodes} nodes, one payload");
-    workload(name, nodes, &tables, target.map(Target::Seconds))
+    workload(name, nodes, &tables)
 }
 
 /// A slot of Horn: the preset of 2^20 validators on a tenth of `nodes`; 2^16 validators on 1,000.
@@ -163,7 +122,6 @@ fn slot(nodes: u32) -> Result<Workload> {
             validators.ilog2()
         ),
         scenario: load("horn-1m-10k", &changes?)?,
-        target: None,
     })
 }
 
@@ -180,60 +138,37 @@ impl Observe for Clock {
     }
 }
 
-/// A way to run a scenario with a seed.
-type Run = fn(&Scenario, u64, &mut dyn Observe) -> std::result::Result<Outcome, RunError>;
-
-fn timed(run: Run, scenario: &Scenario, seed: u64) -> Result<(f64, Outcome)> {
+fn timed(scenario: &Scenario, seed: u64) -> Result<(f64, Outcome)> {
     let mut clock = Clock(Instant::now());
-    let outcome = run(scenario, seed, &mut clock)?;
+    let outcome = simulate(scenario, seed, &mut clock)?;
     Ok((clock.0.elapsed().as_secs_f64(), outcome))
 }
 
 fn measure(workload: Workload, args: &Args) -> Result<Case> {
-    let (naive_s, naive) = timed(run_on_heap, &workload.scenario, args.seed)?;
-    let (mut wall_s, outcome) = timed(simulate, &workload.scenario, args.seed)?;
+    let (mut wall_s, outcome) = timed(&workload.scenario, args.seed)?;
     for _ in 1..args.runs {
-        wall_s = wall_s.min(timed(simulate, &workload.scenario, args.seed)?.0);
+        wall_s = wall_s.min(timed(&workload.scenario, args.seed)?.0);
     }
-    let holds = outcome == naive && outcome.delays_ns.iter().all(Option::is_some);
     Ok(Case {
         events: outcome.events,
         event_hash: outcome.event_hash,
         workload,
         wall_s,
-        naive_s,
-        holds,
+        complete: outcome.delays_ns.iter().all(Option::is_some),
     })
 }
 
 fn print(cases: &[Case]) -> String {
     let row = |case: &Case| {
-        let met = match case.met() {
-            None => "-",
-            Some(true) => "met",
-            Some(false) => "missed",
-        };
-        let target = match case.workload.target {
-            None => "-".into(),
-            Some(Target::EventsPerSecond(least)) => format!("{:.0} M/s", least / 1e6),
-            Some(Target::Seconds(most)) => text::seconds(most),
-        };
         vec![
             case.workload.name.clone(),
             text::count(case.events),
             format!("{:.2} M/s", case.events_per_s() / 1e6),
             text::seconds(case.wall_s),
-            text::seconds(case.naive_s),
-            text::ratio(case.naive_s / case.wall_s),
-            target,
-            met.into(),
         ]
     };
     let rows: Vec<Vec<String>> = cases.iter().map(row).collect();
-    let head = [
-        "workload", "events", "rate", "time", "naive", "faster", "target", "",
-    ];
-    table(&head, &rows)
+    table(&["workload", "events", "rate", "time"], &rows)
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -262,10 +197,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ]);
     let config = json!({ "nodes": args.nodes, "runs": args.runs, "large": args.large });
     sink.write(&report.object(&machine, "measured", &config, fields)?)?;
-    match cases.iter().find(|case| !case.holds) {
+    match cases.iter().find(|case| !case.complete) {
         None => Ok(()),
         Some(case) => Err(Error::Check(format!(
-            "{}: not everything was delivered, or the queues differ",
+            "{}: not everything was delivered",
             case.workload.name
         ))),
     }

@@ -2,7 +2,7 @@ mod adversaries;
 mod modes;
 
 use super::*;
-use crate::calendar::Calendar;
+use crate::calendar::{Calendar, Heap};
 use crate::graph::Graph;
 use alphorn_scheme::model::CostTable;
 
@@ -62,7 +62,7 @@ fn a_seed_is_a_run_in_any_queue() {
         first.event_hash,
         run(&scenario, 8, &mut ()).unwrap().event_hash
     );
-    let heap = run_on_heap(&scenario, 7, &mut ()).unwrap();
+    let heap = run_in::<Heap>(&scenario, 7, &mut ()).unwrap();
     assert!(first == heap);
 }
 

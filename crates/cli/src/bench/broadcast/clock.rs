@@ -46,17 +46,6 @@ impl Times {
             iters: self.iters,
         }
     }
-
-    /// One after the other.
-    pub(super) fn plus(self, other: Times) -> Times {
-        Times {
-            least_ns: self.least_ns + other.least_ns,
-            p10_ns: self.p10_ns + other.p10_ns,
-            median_ns: self.median_ns + other.median_ns,
-            p90_ns: self.p90_ns + other.p90_ns,
-            iters: self.iters.min(other.iters),
-        }
-    }
 }
 
 /// Times `op` over inputs that `prepare` makes outside the clock, after one run that does not count.
@@ -91,8 +80,8 @@ mod tests {
             (1.0, 11.0, 51.0, 91.0)
         );
         assert_eq!(times.iters, 101);
-        let twice = times.plus(times.scaled(0.5));
-        assert_eq!((twice.least_ns, twice.median_ns), (1.5, 76.5));
+        let half = times.scaled(0.5);
+        assert_eq!((half.least_ns, half.median_ns), (0.5, 25.5));
     }
 
     #[test]

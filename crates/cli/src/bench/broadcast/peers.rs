@@ -1,4 +1,4 @@
-//! What others do: curve25519-dalek on the same sums, codes without authentication, published figures.
+//! What others do: curve25519-dalek on the same sums, published figures.
 
 use super::clock::{Times, measure};
 use super::{Shape, ristretto::BATCH};
@@ -8,11 +8,9 @@ use curve25519_dalek::ristretto::{
     CompressedRistretto, RistrettoPoint, VartimeRistrettoPrecomputation,
 };
 use curve25519_dalek::scalar::Scalar as DalekScalar;
-use curve25519_dalek::traits::{MultiscalarMul, VartimePrecomputedMultiscalarMul};
+use curve25519_dalek::traits::{VartimeMultiscalarMul, VartimePrecomputedMultiscalarMul};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use rand_old::SeedableRng as _;
-use rand_old::rngs::StdRng;
 
 /// Measured or published time of a peer.
 #[derive(Clone, Debug)]
@@ -62,7 +60,8 @@ pub(super) fn proof_of_concept(shape: &Shape) -> Vec<Baseline> {
     PROOF_OF_CONCEPT.map(cited).to_vec()
 }
 
-/// The same sums of points and scalars by plain calls of curve25519-dalek.
+/// The same sums of points and scalars by curve25519-dalek, every operation timed as a whole: by its
+/// multiscalar multiplication in variable time, and over its precomputed tables where points are fixed.
 ///
 /// # Errors
 /// If its commitments differ from ours: then the columns would not compare like with like.
@@ -81,56 +80,84 @@ pub(super) fn dalek(shape: &Shape, seed: u64) -> Result<Vec<Baseline>> {
         .collect();
     let table = VartimeRistrettoPrecomputation::new(&points);
     let all: Vec<RistrettoPoint> = points.iter().chain(&commitments).copied().collect();
-
-    let plain = measure(
-        || scalars(elements),
-        |s| RistrettoPoint::multiscalar_mul(s, &points),
-    );
-    let with_table = measure(|| scalars(elements), |s| table.vartime_multiscalar_mul(s));
-    let verify_plain = measure(
-        || scalars(elements + chunks),
-        |s| RistrettoPoint::multiscalar_mul(s, &all),
-    );
-    let verify_table = measure(
-        || scalars(elements + chunks),
-        |s| table.vartime_mixed_multiscalar_mul(&s[..elements], &s[elements..], &commitments),
-    );
-    let rows: Vec<Vec<DalekScalar>> = (0..chunks).map(|_| scalars(elements)).collect();
-    let combine = |factors: &Vec<DalekScalar>| -> Vec<DalekScalar> {
-        let element = |j| factors.iter().zip(&rows).map(|(f, row)| f * row[j]).sum();
-        (0..elements).map(element).collect()
+    let plain = |s: &[DalekScalar]| RistrettoPoint::vartime_multiscalar_mul(s, &points);
+    let fixed = |s: &[DalekScalar]| table.vartime_multiscalar_mul(s);
+    let mixed = |s: &[DalekScalar]| {
+        table.vartime_mixed_multiscalar_mul(&s[..elements], &s[elements..], &commitments)
     };
-    let recode = measure(|| scalars(chunks), combine);
+    let pieces: Vec<Vec<DalekScalar>> = (0..shape.pieces()).map(|_| scalars(elements)).collect();
+    let rows: Vec<Vec<DalekScalar>> = (0..BATCH).map(|_| scalars(elements + chunks)).collect();
+    let (vartime, precomputed) = ("dalek5_vartime", "dalek5_precomputed");
 
-    let each = |op, plain: Times, table: Times| {
-        [
-            Baseline::measured(op, "dalek5_plain", plain),
-            Baseline::measured(op, "dalek5_precomputed", table),
-        ]
+    let propose = |commit: &dyn Fn(&[DalekScalar]) -> RistrettoPoint| {
+        measure(
+            || (),
+            |()| -> Vec<RistrettoPoint> { pieces.iter().map(|row| commit(row)).collect() },
+        )
     };
-    let proposals = shape.pieces() as f64;
-    // A batch of chunks by dalek: the weighted rows (as costly as so many recodings of one row each,
-    // together one recoding of all), then one sum.
-    let weighed = recode.scaled(BATCH as f64 / chunks as f64);
-    let batch = verify_table.plus(weighed).scaled(1.0 / BATCH as f64);
-    let decode = recode.scaled(proposals);
-    Ok([
-        each(
-            "propose",
-            plain.scaled(proposals),
-            with_table.scaled(proposals),
+    let propose = [
+        Baseline::measured("propose", vartime, propose(&plain)),
+        Baseline::measured("propose", precomputed, propose(&fixed)),
+    ];
+    let commit_one = [
+        Baseline::measured(
+            "commit_one",
+            vartime,
+            measure(|| scalars(elements), |s| plain(s)),
         ),
-        each("commit_one", plain, with_table),
-        each("verify_single", verify_plain, verify_table),
-        each("verify_batch_10", verify_plain, batch),
-    ]
-    .concat()
-    .into_iter()
-    .chain([
-        Baseline::measured("recode", "dalek5_scalars", recode),
-        Baseline::measured("decode", "dalek5_scalars", decode),
-    ])
-    .collect())
+        Baseline::measured(
+            "commit_one",
+            precomputed,
+            measure(|| scalars(elements), |s| fixed(s)),
+        ),
+    ];
+    let verify = [
+        Baseline::measured(
+            "verify_single",
+            vartime,
+            measure(
+                || scalars(elements + chunks),
+                |s| RistrettoPoint::vartime_multiscalar_mul(s, &all),
+            ),
+        ),
+        Baseline::measured(
+            "verify_single",
+            precomputed,
+            measure(|| scalars(elements + chunks), |s| mixed(s)),
+        ),
+    ];
+    let batch = measure(|| scalars(BATCH), |weights| mixed(&combined(weights, &rows)));
+    let recode = measure(|| scalars(chunks), |factors| combined(factors, &pieces));
+    // Decoding is the product of an inverse with the rows; the inverse itself is small beside it.
+    let decode = measure(
+        || (0..chunks).map(|_| scalars(chunks)).collect::<Vec<_>>(),
+        |inverse| -> Vec<Vec<DalekScalar>> {
+            let generations = pieces.chunks(chunks);
+            let row = |rows| inverse.iter().map(move |factors| combined(factors, rows));
+            generations.flat_map(row).collect()
+        },
+    );
+    let each = batch.scaled(1.0 / BATCH as f64);
+    Ok([propose, commit_one, verify]
+        .concat()
+        .into_iter()
+        .chain([
+            Baseline::measured("verify_batch_10", precomputed, each),
+            Baseline::measured("recode", "dalek5_scalars", recode),
+            Baseline::measured("decode", "dalek5_scalars", decode),
+        ])
+        .collect())
+}
+
+/// The combination of rows with these factors.
+fn combined(factors: &[DalekScalar], rows: &[Vec<DalekScalar>]) -> Vec<DalekScalar> {
+    let mut sum = vec![DalekScalar::ZERO; rows[0].len()];
+    for (factor, row) in factors.iter().zip(rows) {
+        for (sum, element) in sum.iter_mut().zip(row) {
+            *sum += factor * element;
+        }
+    }
+    sum
 }
 
 /// Our generators as points of dalek, and a check that both commit alike.
@@ -151,7 +178,7 @@ fn generators(elements: u32, seed: u64) -> Result<Vec<RistrettoPoint>> {
     }
     let mut rng = ChaCha20Rng::seed_from_u64(seed ^ 1);
     let scalars: Vec<Scalar> = (0..elements).map(|_| Scalar::random(&mut rng)).collect();
-    let theirs = RistrettoPoint::multiscalar_mul(scalars.iter().copied().map(foreign), &points);
+    let theirs = RistrettoPoint::vartime_multiscalar_mul(scalars.iter().copied().map(foreign), &points);
     let commitment = ours.commit(&[&Row::from_scalars(&scalars)])[0];
     ensure!(
         theirs.compress().to_bytes() == commitment,
@@ -162,47 +189,4 @@ fn generators(elements: u32, seed: u64) -> Result<Vec<RistrettoPoint>> {
 
 fn foreign(scalar: Scalar) -> DalekScalar {
     DalekScalar::from_bytes_mod_order(scalar.to_bytes())
-}
-
-/// The public crate `rlnc` over GF(2^8): the same coding, but no chunk can be verified.
-pub(super) fn gf256(shape: &Shape, seed: u64) -> Result<Vec<Baseline>> {
-    use rlnc_gf256::full::{Decoder, Encoder, Recoder};
-    let name = "rlnc_gf256_unauthenticated";
-    let pieces = shape.pieces();
-    let payload = vec![7; shape.payload_bytes];
-    let encoder = Encoder::new(payload.clone(), pieces).context("rlnc 0.8.7")?;
-    let mut rng = StdRng::seed_from_u64(seed);
-    let mut buffer = vec![0; encoder.get_full_coded_piece_byte_len()];
-    let encode = measure(
-        || (),
-        |()| encoder.code_with_buf(&mut rng, &mut buffer).is_ok(),
-    );
-    let coded: Vec<u8> = (0..pieces).flat_map(|_| encoder.code(&mut rng)).collect();
-    let mut recoder = Recoder::new(coded, encoder.get_full_coded_piece_byte_len(), pieces)
-        .context("rlnc 0.8.7")?;
-    let recode = measure(
-        || (),
-        |()| recoder.recode_with_buf(&mut rng, &mut buffer).is_ok(),
-    );
-    let decoded = |pieces: &Vec<Vec<u8>>| {
-        let mut decoder = Decoder::new(encoder.get_piece_byte_len(), shape.pieces()).ok()?;
-        for piece in pieces {
-            // A dependent piece is an error of this crate; there are pieces to spare.
-            if decoder.decode(piece).is_err() && decoder.is_already_decoded() {
-                break;
-            }
-        }
-        decoder.get_decoded_data().ok()
-    };
-    let mut draw = || -> Vec<Vec<u8>> { (0..2 * pieces).map(|_| encoder.code(&mut rng)).collect() };
-    ensure!(
-        decoded(&draw()) == Some(payload),
-        "rlnc 0.8.7 decodes another payload"
-    );
-    let receive = measure(draw, decoded);
-    Ok(vec![
-        Baseline::measured("commit_one", name, encode),
-        Baseline::measured("recode", name, recode),
-        Baseline::measured("receive_all", name, receive),
-    ])
 }
