@@ -5,9 +5,9 @@ use alphorn_node::record::{Record, Recorder, Replayed, replay};
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::{Reject, Root, Topic};
-use alphorn_proto::{Evidence, Input, Job, JobId, Peer, Product, Token, Verdict};
+use alphorn_proto::{Evidence, Input, JobId, Peer, Product, Token, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
-use alphorn_scheme::{self as scheme, Bytes, Ctx, Env, MemoryWatermark, Outcome, SessionId, Task};
+use alphorn_scheme::{self as scheme, Bytes, Ctx, Env, MemoryWatermark, Outcome, Scratch, SessionId, Task};
 use alphorn_types::{Bitfield, Layout, Slot, Time};
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Read;
@@ -84,7 +84,7 @@ fn horn() -> Horn {
 
 /// Carries out what the machines want: jobs at once, messages come back from a peer.
 struct Desk {
-    env: Env<Model>,
+    env: Env,
     marks: MemoryWatermark,
     inputs: VecDeque<Input>,
     tokens: u64,
@@ -136,7 +136,7 @@ impl Host for Desk {
 }
 
 fn run(
-    env: &mut Env<Model>,
+    env: &mut Env,
     marks: &MemoryWatermark,
     work: alphorn_proto::Work,
 ) -> Outcome<Product> {
@@ -145,7 +145,7 @@ fn run(
     {
         return Outcome::Refused(refused.to_string());
     }
-    let done = Job::<Model>::from(work).run(env, &mut Ctx::single(&mut ()));
+    let done = work.run(env, &mut Ctx::single(&mut Scratch::default()));
     let done = done.map(|output| {
         if let (Some(keys), Product::Scheme(scheme::Product::Prepared(epoch))) =
             (&output.keys, &output.product)
@@ -166,16 +166,16 @@ fn recorded(restored: Option<Bytes>) -> (Vec<u8>, Option<Bytes>) {
     let recorder = Recorder::create(&path, b"seed");
     let mut recorder = recorder.expect("the temporary folder can be written");
     let mut desk = Desk {
-        env: Env::new(
+        env: Env::signing(
             Arc::new(model()),
             Arc::new(ModelRegistry {
                 validators: VALIDATORS,
             }),
+            Arc::new(ModelSigners {
+                validators: VALIDATORS,
+            }),
             [7; 32],
-        )
-        .with_signers(Arc::new(ModelSigners {
-            validators: VALIDATORS,
-        })),
+        ),
         marks: MemoryWatermark::new(VALIDATORS),
         inputs: VecDeque::new(),
         tokens: 0,

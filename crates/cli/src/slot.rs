@@ -20,7 +20,7 @@ use crate::report::Report;
 use alphorn_bls::{Bls, Costs, EpochKeys, Exec, Signers, peer};
 use alphorn_proto::horn::{Config, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
-use alphorn_scheme::{Claim, MemoryWatermark, Scheme};
+use alphorn_scheme::{Claim, Keys, Scheme};
 use alphorn_sim::compute::CrossCheck;
 use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, run_slot};
 use alphorn_types::{Coding, Layout};
@@ -161,9 +161,9 @@ impl Args {
 /// Decides a sample of all claims by blst alone.
 struct BlstAlone;
 
-impl CrossCheck<Bls> for BlstAlone {
-    fn holds(&self, keys: &EpochKeys, claim: &Claim) -> Option<bool> {
-        Some(peer::claim_holds(keys, claim))
+impl CrossCheck for BlstAlone {
+    fn holds(&self, keys: &Keys, claim: &Claim) -> Option<bool> {
+        Some(peer::claim_holds(keys.get::<EpochKeys>()?, claim))
     }
 }
 
@@ -287,8 +287,8 @@ pub(crate) fn execute(args: &Args) -> Result<Executed> {
     let kernel = args.common.bls_kernel()?;
     let machine = args.common.machine(kernel)?;
     let plan = plan(args)?;
-    let scheme = Arc::new(Bls::new(kernel, Costs::measure(kernel)));
-    let horn = horn_config(args, &plan, scheme.as_ref())?;
+    let scheme = Bls::new(kernel, Costs::measure(kernel));
+    let horn = horn_config(args, &plan, &scheme)?;
     let mut bars = Bars::new();
     let clock = Instant::now();
     let validators = plan.layout.validators();
@@ -307,13 +307,8 @@ pub(crate) fn execute(args: &Args) -> Result<Executed> {
         participation: plan.participation.clone(),
         ..SlotConfig::new(horn, args.common.seed, args.common.threads()?)
     };
-    let inputs = SlotInputs {
-        scheme,
-        registry: Arc::new(registry),
-        signers: Arc::new(signers),
-        watermark: Arc::new(MemoryWatermark::new(validators)),
-        cross_check: Some(Arc::new(BlstAlone)),
-    };
+    let mut inputs = SlotInputs::new(scheme, registry, signers, &plan.layout);
+    inputs.cross_check = Some(Arc::new(BlstAlone));
     let outcome = run_slot(config, inputs, &mut bars)?;
     bars.clear();
     Ok(Executed {

@@ -14,7 +14,7 @@ use crate::safety;
 use alphorn_net::PerKind;
 use alphorn_proto::chain::{BLOCKS_PER_SLOT_MAX, UNFINALISED_BLOCKS_MAX, UNFINALISED_BYTES_MAX};
 use alphorn_proto::horn::{Horn, ITEMS_PER_JOB_MAX, SchemeInfo};
-use alphorn_scheme::{BRANCHES_MAX, EPOCHS_MAX, Op, Scheme};
+use alphorn_scheme::{BRANCHES_MAX, EPOCHS_MAX, Env, Op};
 use alphorn_types::trace::RingLimits;
 use alphorn_worker::WorkerConfig;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ pub struct Sources<'a> {
 }
 
 /// The most bytes that a node takes, by what takes them.
-pub fn bound<S: Scheme>(scheme: &S, sources: &Sources<'_>) -> BTreeMap<String, u64> {
+pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
     let Sources { horn, info, .. } = sources;
     let (config, local) = (horn.config(), horn.local());
     let held = config.held_max(info, local);
@@ -56,9 +56,9 @@ pub fn bound<S: Scheme>(scheme: &S, sources: &Sources<'_>) -> BTreeMap<String, u
     let mut parts = sources.net.memory_max(topics(horn), messages + forwarded);
     let unfinal = (2 * UNFINALISED_BLOCKS_MAX as u64).saturating_mul(block);
     let validators = u64::from(config.layout.validators());
-    let keys = scheme.cost(Op::Prepare, validators, 0).memory_bytes;
+    let keys = env.cost(Op::Prepare, validators, 0).memory_bytes;
     let places = http::Limits::default().connections_max as u64;
-    let (jobs, queued) = jobs(scheme, config, sources.lanes);
+    let (jobs, queued) = jobs(env, config, sources.lanes);
     parts.extend([
         ("the process when it is ready", sources.resident_bytes),
         ("messages in the protocol", messages),
@@ -120,19 +120,15 @@ fn topics(horn: &Horn) -> PerKind<u64> {
 
 /// What jobs take that run in this process, as the scheme says of its largest ones, and what those
 /// take that wait.
-fn jobs<S: Scheme>(
-    scheme: &S,
-    config: &alphorn_proto::horn::Config,
-    lanes: &WorkerConfig,
-) -> (u64, u64) {
+fn jobs(env: &Env, config: &alphorn_proto::horn::Config, lanes: &WorkerConfig) -> (u64, u64) {
     let validators = u64::from(config.layout.validators());
     let committee = u64::from(config.layout.committee_len_max());
     let items = ITEMS_PER_JOB_MAX as u64;
     let largest = |op: Op| match op {
-        Op::Prepare => scheme.cost(op, validators, 0),
-        Op::Sign | Op::Aggregate => scheme.cost(op, committee, 0),
-        Op::Collect | Op::Merge => scheme.cost(op, committee, committee),
-        _ => scheme.cost(op, items, items * committee),
+        Op::Prepare => env.cost(op, validators, 0),
+        Op::Sign | Op::Aggregate => env.cost(op, committee, 0),
+        Op::Collect | Op::Merge => env.cost(op, committee, committee),
+        _ => env.cost(op, items, items * committee),
     };
     // What makes proofs runs in a process of its own, if there is one.
     let elsewhere = |op: &Op| lanes.child.is_some() && matches!(op, Op::Collect | Op::Merge);
@@ -164,8 +160,9 @@ mod tests {
     use super::*;
     use alphorn_net::{NetworkDigest, NodeKey};
     use alphorn_proto::horn::{Config, Local};
-    use alphorn_scheme::model::{CostTable, Model};
+    use alphorn_scheme::model::{CostTable, Model, ModelRegistry};
     use alphorn_types::{Bitfield, Layout};
+    use std::sync::Arc;
 
     fn bound_of(validators: u32, change: impl FnOnce(&mut alphorn_net::Config)) -> u64 {
         let scheme = Model::new(CostTable::example()).unwrap();
@@ -188,7 +185,12 @@ mod tests {
             lanes: &lanes,
             resident_bytes: 1,
         };
-        let parts = bound(&scheme, &sources);
+        let env = Env::new(
+            Arc::new(scheme),
+            Arc::new(ModelRegistry { validators }),
+            [0; 32],
+        );
+        let parts = bound(&env, &sources);
         let all = total(parts.values().copied());
         let rest: u64 = parts
             .iter()

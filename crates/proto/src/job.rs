@@ -2,7 +2,7 @@
 
 use crate::broadcast::{CodeJob, CodeProduct};
 use crate::horn::committee;
-use alphorn_scheme::{self as scheme, Ctx, Env, Features, JobOutput, Scheme, Task, TaskError};
+use alphorn_scheme::{self as scheme, Ctx, Env, Features, Keys, Scratch, Task, TaskError};
 use alphorn_types::{Assignment, Bitfield, DecodeError, Epoch, Layout};
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct AssignJob {
     pub layout: Layout,
 }
 
-/// What a protocol asks for.
+/// What a protocol asks for: the unit that a worker schedules.
 #[derive(Debug)]
 pub enum Work {
     /// Of the signature scheme.
@@ -61,37 +61,18 @@ impl Work {
     }
 }
 
-/// [`Work`] together with the scheme that does it: the unit that a worker schedules.
-pub enum Job<S: Scheme> {
-    /// Of the signature scheme.
-    Scheme(scheme::Job<S>),
-    /// Committees of an epoch.
-    Assign(AssignJob),
-    /// Of a code.
-    Code(Box<CodeJob>),
-}
-
-impl<S: Scheme> From<Work> for Job<S> {
-    fn from(work: Work) -> Self {
-        match work {
-            Work::Scheme(work) => Job::Scheme(work.into()),
-            Work::Assign(job) => Job::Assign(job),
-            Work::Code(job) => Job::Code(job),
-        }
-    }
-}
-
-/// What a [`Job`] yields: the protocol's product and, from the preparation of keys, the key table
+/// What running [`Work`] yields: the protocol's product and, from the preparation of keys, the key table
 /// that the driver puts into [`Env`].
-pub struct Output<S: Scheme> {
+#[derive(Clone)]
+pub struct Output {
     /// For the protocol.
     pub product: Product,
     /// For the driver.
-    pub keys: Option<Arc<S::Keys>>,
+    pub keys: Option<Keys>,
 }
 
-impl<S: Scheme> From<JobOutput<S>> for Output<S> {
-    fn from(output: JobOutput<S>) -> Self {
+impl From<scheme::Output> for Output {
+    fn from(output: scheme::Output) -> Self {
         Output {
             product: Product::Scheme(output.product),
             keys: output.keys,
@@ -99,28 +80,19 @@ impl<S: Scheme> From<JobOutput<S>> for Output<S> {
     }
 }
 
-impl<S: Scheme> Clone for Output<S> {
-    fn clone(&self) -> Self {
-        Output {
-            product: self.product.clone(),
-            keys: self.keys.clone(),
-        }
-    }
-}
-
 /// Kind of [`AssignJob`] in [`Features`], above the kinds of a scheme.
 pub const KIND_ASSIGN: u16 = 0x100;
 
-impl<S: Scheme> Task for Job<S> {
-    type Env = Env<S>;
-    type Output = Output<S>;
-    type Scratch = S::Scratch;
-    type Prepared = <scheme::Job<S> as Task>::Prepared;
+impl Task for Work {
+    type Env = Env;
+    type Output = Output;
+    type Scratch = Scratch;
+    type Prepared = <scheme::Work as Task>::Prepared;
 
-    fn features(&self, env: &Env<S>) -> Features {
+    fn features(&self, env: &Env) -> Features {
         match self {
-            Job::Scheme(job) => job.features(env),
-            Job::Assign(job) => {
+            Work::Scheme(job) => job.features(env),
+            Work::Assign(job) => {
                 let validators = job.layout.validators();
                 Features {
                     kind: KIND_ASSIGN,
@@ -130,21 +102,21 @@ impl<S: Scheme> Task for Job<S> {
                     memory_bytes: u64::from(validators) * 8,
                 }
             }
-            Job::Code(job) => job.features(),
+            Work::Code(job) => job.features(),
         }
     }
 
     fn prefix(&self, n: usize) -> Option<Self> {
         match self {
-            Job::Scheme(job) => job.prefix(n).map(Job::Scheme),
-            Job::Assign(_) | Job::Code(_) => None,
+            Work::Scheme(job) => job.prefix(n).map(Work::Scheme),
+            Work::Assign(_) | Work::Code(_) => None,
         }
     }
 
-    fn run(&self, env: &Env<S>, ctx: &mut Ctx<'_, S::Scratch>) -> Result<Output<S>, TaskError> {
+    fn run(&self, env: &Env, ctx: &mut Ctx<'_, Scratch>) -> Result<Output, TaskError> {
         match self {
-            Job::Scheme(job) => job.run(env, ctx).map(Output::from),
-            Job::Assign(job) => {
+            Work::Scheme(job) => job.run(env, ctx).map(Output::from),
+            Work::Assign(job) => {
                 ctx.checkpoint()?;
                 let assignment = committee::assignment(job.epoch, &job.mix, job.layout);
                 Ok(Output {
@@ -152,7 +124,7 @@ impl<S: Scheme> Task for Job<S> {
                     keys: None,
                 })
             }
-            Job::Code(job) => {
+            Work::Code(job) => {
                 ctx.checkpoint()?;
                 Ok(Output {
                     product: Product::Coded(Box::new(job.run()?)),
@@ -162,74 +134,69 @@ impl<S: Scheme> Task for Job<S> {
         }
     }
 
-    fn prepare(&self, env: &Env<S>, ctx: &mut Ctx<'_, S::Scratch>) -> Option<Self::Prepared> {
+    fn prepare(&self, env: &Env, ctx: &mut Ctx<'_, Scratch>) -> Option<Self::Prepared> {
         match self {
-            Job::Scheme(job) => job.prepare(env, ctx),
-            Job::Assign(_) | Job::Code(_) => None,
+            Work::Scheme(job) => job.prepare(env, ctx),
+            Work::Assign(_) | Work::Code(_) => None,
         }
     }
 
-    fn check(&self, env: &Env<S>, prepared: &Self::Prepared, range: Range<usize>) -> bool {
+    fn check(&self, env: &Env, prepared: &Self::Prepared, range: Range<usize>) -> bool {
         match self {
-            Job::Scheme(job) => job.check(env, prepared, range),
-            Job::Assign(_) | Job::Code(_) => true,
+            Work::Scheme(job) => job.check(env, prepared, range),
+            Work::Assign(_) | Work::Code(_) => true,
         }
     }
 
     fn locate(
         &self,
-        env: &Env<S>,
+        env: &Env,
         prepared: &Self::Prepared,
-        ctx: &mut Ctx<'_, S::Scratch>,
+        ctx: &mut Ctx<'_, Scratch>,
     ) -> Option<Vec<usize>> {
         match self {
-            Job::Scheme(job) => job.locate(env, prepared, ctx),
-            Job::Assign(_) | Job::Code(_) => None,
+            Work::Scheme(job) => job.locate(env, prepared, ctx),
+            Work::Assign(_) | Work::Code(_) => None,
         }
     }
 
-    fn verify_output(
-        &self,
-        env: &Env<S>,
-        output: &Output<S>,
-        ctx: &mut Ctx<'_, S::Scratch>,
-    ) -> bool {
+    fn verify_output(&self, env: &Env, output: &Output, ctx: &mut Ctx<'_, Scratch>) -> bool {
         match (self, &output.product) {
-            (Job::Scheme(job), Product::Scheme(product)) => {
-                let output = JobOutput {
+            (Work::Scheme(job), Product::Scheme(product)) => {
+                let output = scheme::Output {
                     product: product.clone(),
                     keys: output.keys.clone(),
                 };
                 job.verify_output(env, &output, ctx)
             }
-            (Job::Assign(job), Product::Assigned(assignment)) => assignment.epoch() == job.epoch,
+            (Work::Assign(job), Product::Assigned(assignment)) => assignment.epoch() == job.epoch,
             // Decoding checks the payload's hash, verification is its own check.
-            (Job::Code(_), Product::Coded(_)) => true,
+            (Work::Code(_), Product::Coded(_)) => true,
             _ => false,
         }
     }
 
-    fn isolate(&self, env: &Env<S>) -> bool {
+    fn isolate(&self, env: &Env) -> bool {
         match self {
-            Job::Scheme(job) => job.isolate(env),
-            Job::Assign(_) | Job::Code(_) => false,
+            Work::Scheme(job) => job.isolate(env),
+            Work::Assign(_) | Work::Code(_) => false,
         }
     }
 
     fn encode(&self) -> Option<Vec<u8>> {
         match self {
-            Job::Scheme(job) => job.encode(),
-            Job::Assign(_) | Job::Code(_) => None,
+            Work::Scheme(job) => job.encode(),
+            Work::Assign(_) | Work::Code(_) => None,
         }
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        scheme::Job::decode(bytes).map(Job::Scheme)
+        scheme::Work::decode(bytes).map(Work::Scheme)
     }
 
-    fn encode_output(&self, output: &Output<S>) -> Option<Vec<u8>> {
+    fn encode_output(&self, output: &Output) -> Option<Vec<u8>> {
         match (self, &output.product) {
-            (Job::Scheme(job), Product::Scheme(product)) => job.encode_output(&JobOutput {
+            (Work::Scheme(job), Product::Scheme(product)) => job.encode_output(&scheme::Output {
                 product: product.clone(),
                 keys: output.keys.clone(),
             }),
@@ -237,50 +204,50 @@ impl<S: Scheme> Task for Job<S> {
         }
     }
 
-    fn decode_output(&self, bytes: &[u8]) -> Result<Output<S>, DecodeError> {
+    fn decode_output(&self, bytes: &[u8]) -> Result<Output, DecodeError> {
         match self {
-            Job::Scheme(job) => job.decode_output(bytes).map(Output::from),
-            Job::Assign(_) | Job::Code(_) => Err(DecodeError::UnknownTag {
+            Work::Scheme(job) => job.decode_output(bytes).map(Output::from),
+            Work::Assign(_) | Work::Code(_) => Err(DecodeError::UnknownTag {
                 what: "result without bytes",
                 value: 0,
             }),
         }
     }
 
-    fn portable(env: &Env<S>) -> Option<Env<S>> {
-        <scheme::Job<S> as Task>::portable(env)
+    fn portable(env: &Env) -> Option<Env> {
+        <scheme::Work as Task>::portable(env)
     }
 
     fn prepare_in(
         &self,
-        env: &Env<S>,
+        env: &Env,
         order: &[u32],
-        ctx: &mut Ctx<'_, S::Scratch>,
+        ctx: &mut Ctx<'_, Scratch>,
     ) -> Option<Self::Prepared> {
         match self {
-            Job::Scheme(job) => job.prepare_in(env, order, ctx),
-            Job::Assign(_) | Job::Code(_) => None,
+            Work::Scheme(job) => job.prepare_in(env, order, ctx),
+            Work::Assign(_) | Work::Code(_) => None,
         }
     }
 
     fn input_digest(&self, index: usize) -> Option<[u8; 32]> {
         match self {
-            Job::Scheme(job) => job.input_digest(index),
-            Job::Assign(_) | Job::Code(_) => None,
+            Work::Scheme(job) => job.input_digest(index),
+            Work::Assign(_) | Work::Code(_) => None,
         }
     }
 
     fn covered_by(&self, signers: &Bitfield) -> bool {
         match self {
-            Job::Scheme(job) => job.covered_by(signers),
-            Job::Assign(_) | Job::Code(_) => false,
+            Work::Scheme(job) => job.covered_by(signers),
+            Work::Assign(_) | Work::Code(_) => false,
         }
     }
 
-    fn is_pointless(&self, env: &Env<S>) -> bool {
+    fn is_pointless(&self, env: &Env) -> bool {
         match self {
-            Job::Scheme(job) => job.is_pointless(env),
-            Job::Assign(_) | Job::Code(_) => false,
+            Work::Scheme(job) => job.is_pointless(env),
+            Work::Assign(_) | Work::Code(_) => false,
         }
     }
 }

@@ -11,7 +11,7 @@ pub mod slot;
 pub mod wire;
 
 pub use contract::{Class, Evidence, Input, JobId, Output, Peer, Protocol, Token, Verdict};
-pub use job::{Job, Product, Work};
+pub use job::{Product, Work};
 
 /// The codes, for drivers that are not to depend on them otherwise.
 pub use alphorn_rlnc as rlnc;

@@ -19,8 +19,8 @@ mod jobs;
 mod single;
 
 use crate::{
-    Bytes, Claim, Ctx, Env, Evidence, JobOutput, Layer, MemoryWatermark, Part, Product, Role,
-    Scheme, SignItem, SignJob, Statement, Stop, Task, Work, verify_claims,
+    Bytes, Claim, Ctx, Env, Evidence, Keys, Layer, MemoryWatermark, Part, Product, Role, Scheme,
+    Scratch, SignItem, SignJob, Statement, Stop, Task, Work, verify_claims,
 };
 use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Validator};
 use std::sync::Arc;
@@ -93,7 +93,9 @@ const MESSAGE: [u8; 32] = [7; 32];
 
 /// A small world around a scheme.
 struct World<S: Scheme> {
-    env: Env<S>,
+    scheme: Arc<S>,
+    keys: Arc<S::Keys>,
+    env: Env,
     assignment: Arc<Assignment>,
     store: MemoryWatermark,
 }
@@ -106,12 +108,14 @@ impl<S: Scheme> World<S> {
         let assignment = Arc::new(Assignment::new(EPOCH, layout, members).expect("a permutation"));
         let scheme = Arc::new(fixture.scheme());
         let registry = Arc::new(fixture.registry(VALIDATORS));
-        let mut env = Env::new(scheme.clone(), registry.clone(), [1; 32])
-            .with_signers(Arc::new(fixture.signers(VALIDATORS)));
-        let keys = Self::with_ctx(|ctx| scheme.keys(&registry, &assignment, ctx))
-            .expect("keys of a legal layout");
-        env.insert_keys(EPOCH, Arc::new(keys));
+        let signers = Arc::new(fixture.signers(VALIDATORS));
+        let mut env = Env::signing(scheme.clone(), registry.clone(), signers, [1; 32]);
+        let keys = Self::with_ctx(|ctx| scheme.keys(&registry, &assignment, ctx));
+        let keys = Arc::new(keys.expect("keys of a legal layout"));
+        env.insert_keys(EPOCH, Keys::new(keys.clone()));
         World {
+            scheme,
+            keys,
             env,
             assignment,
             store: MemoryWatermark::new(VALIDATORS),
@@ -124,16 +128,15 @@ impl<S: Scheme> World<S> {
     }
 
     fn scheme(&self) -> &S {
-        self.env.scheme()
+        &self.scheme
     }
 
     fn keys(&self) -> &S::Keys {
-        self.env.keys(EPOCH).expect("inserted by new")
+        &self.keys
     }
 
     fn run(&self, work: Work) -> Result<Product, crate::TaskError> {
-        let job = crate::Job::<S>::from(work);
-        Self::with_ctx(|ctx| job.run(&self.env, ctx)).map(|output: JobOutput<S>| output.product)
+        run(&work, &self.env)
     }
 
     /// Signs through a job, as a node does.
@@ -236,16 +239,19 @@ impl<S: Scheme> World<S> {
     }
 }
 
+/// Runs a job as a lane of one thread does.
+fn run(work: &Work, env: &Env) -> Result<Product, crate::TaskError> {
+    let output = work.run(env, &mut Ctx::single(&mut Scratch::default()))?;
+    Ok(output.product)
+}
+
 /// Runs `f` with a context over a pool of `threads`.
-fn with_pool<S: Scheme, T: Send>(
-    threads: usize,
-    f: impl FnOnce(&mut Ctx<'_, S::Scratch>) -> T,
-) -> T {
+fn with_pool<T>(threads: usize, f: impl FnOnce(&mut Ctx<'_, Scratch>) -> T) -> T {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()
         .expect("a small pool");
-    let mut scratch = S::Scratch::default();
+    let mut scratch = Scratch::default();
     f(&mut Ctx::pooled(
         &pool,
         Stop::default(),

@@ -2,18 +2,20 @@
 
 mod code;
 mod env;
+mod held;
 mod product;
 mod task;
 
 use crate::{
-    Bytes, Claim, Evidence, Item, Op, Part, Refused, Reservation, Role, Scheme, SignItem,
-    Signatures, Statement, TaskError, Verdict, Watermark,
+    Bytes, Claim, Evidence, Item, Op, Part, Refused, Reservation, Role, SignItem, Signatures,
+    Statement, TaskError, Verdict, Watermark,
 };
 use alphorn_types::{Assignment, DecodeError, Epoch, Slot, Validator};
 use std::sync::{Arc, Mutex};
 
 pub use env::{BRANCH_EPOCH, BRANCHES_MAX, EPOCHS_MAX, Env};
-pub use task::{Job, PreparedJob};
+pub use held::{Keys, Scratch};
+pub use task::PreparedWork;
 
 /// Sign for validators held here. Whoever runs it admits it first, see [`SignJob::admit`].
 #[derive(Debug)]
@@ -116,7 +118,8 @@ pub struct PrepareJob {
     pub assignment: Arc<Assignment>,
 }
 
-/// What a role asks of a scheme; names no scheme, so that the protocol needs no type parameter.
+/// What a role asks of a scheme: the unit that a worker schedules. It names no scheme, so the protocol and
+/// whatever drives it need no type parameter.
 #[derive(Debug)]
 pub enum Work {
     /// Sign votes or duties.
@@ -148,27 +151,19 @@ pub enum Product {
     Prepared(Epoch),
 }
 
-/// What a [`Job`] yields: the role's product and, from [`PrepareJob`], the key table that the
+/// What running [`Work`] yields: the role's product and, from [`PrepareJob`], the key table that the
 /// driver puts into [`Env`].
-pub struct JobOutput<S: Scheme> {
+#[derive(Clone)]
+pub struct Output {
     /// For the role.
     pub product: Product,
     /// For the driver.
-    pub keys: Option<Arc<S::Keys>>,
+    pub keys: Option<Keys>,
 }
 
-impl<S: Scheme> Clone for JobOutput<S> {
-    fn clone(&self) -> Self {
-        JobOutput {
-            product: self.product.clone(),
-            keys: self.keys.clone(),
-        }
-    }
-}
-
-impl<S: Scheme> From<Product> for JobOutput<S> {
+impl From<Product> for Output {
     fn from(product: Product) -> Self {
-        JobOutput {
+        Output {
             product,
             keys: None,
         }
@@ -240,14 +235,14 @@ impl Work {
     }
 
     /// The claims of the inputs, one entry an input; none for jobs without testable inputs.
-    fn inputs<S: Scheme>(&self, env: &Env<S>) -> Option<(Epoch, Vec<Vec<Claim>>)> {
+    fn inputs(&self, env: &Env) -> Option<(Epoch, Vec<Vec<Claim>>)> {
         match self {
             Work::Verify(job) => Some((
                 job.epoch,
                 job.items.iter().map(|item| item.claims.clone()).collect(),
             )),
             Work::Aggregate(job) => {
-                let assignment = env.scheme.assignment(env.keys(job.epoch)?);
+                let assignment = env.assignment(job.epoch)?;
                 let claim = |(position, signature): &(u32, Bytes)| {
                     let position = job.statement.first.saturating_add(*position);
                     vec![Claim::One {

@@ -6,7 +6,7 @@
 //! | [`claim`] | the statements that a batch verification decides |
 //! | [`traits`] | [`Scheme`] itself |
 //! | [`task`] | [`Task`]: the only unit of CPU work, and the context it runs in |
-//! | [`job`] | [`Job`]: the tasks of a scheme |
+//! | [`job`] | [`Work`]: the tasks of a scheme, whatever scheme it is |
 //! | [`session`] | sessions, groups, outcomes and what to do with a late result |
 //! | [`watermark`] | reservations: no (key, role, slot) is ever signed twice |
 //! | [`list`] | list mode: an aggregate that is its signatures |
@@ -32,8 +32,8 @@ pub mod watermark;
 pub use abilities::{Abilities, Cost, EvidenceLength, Form, Layer, Op, Overlap, Security, Sizes};
 pub use claim::{Claim, Evidence, Item, Statement, Verdict};
 pub use job::{
-    AggregateJob, BRANCH_EPOCH, BRANCHES_MAX, CombineJob, EPOCHS_MAX, Env, Job, JobOutput,
-    PrepareJob, Product, SelectJob, SignJob, VerifyJob, Work,
+    AggregateJob, BRANCH_EPOCH, BRANCHES_MAX, CombineJob, EPOCHS_MAX, Env, Keys, Output,
+    PrepareJob, Product, Scratch, SelectJob, SignJob, VerifyJob, Work,
 };
 pub use session::{Fate, Group, Outcome, SessionId, StaleReason, classify};
 pub use task::{Ctx, Features, Pulse, Stop, Task, TaskError};

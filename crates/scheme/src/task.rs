@@ -57,9 +57,9 @@ impl Pulse {
 
 /// What a lane lends to a task: a pool, a stop flag, a heart beat and scratch memory.
 pub struct Ctx<'a, W> {
-    pool: Option<&'a rayon::ThreadPool>,
-    stop: Stop,
-    beats: Arc<AtomicU64>,
+    pub(crate) pool: Option<&'a rayon::ThreadPool>,
+    pub(crate) stop: Stop,
+    pub(crate) beats: Arc<AtomicU64>,
     /// The lane's scratch memory; dropped by the lane after a panic.
     pub scratch: &'a mut W,
 }
@@ -157,7 +157,7 @@ pub enum TaskError {
 
 /// A unit of CPU work that a worker schedules, tests in parts, and checks.
 ///
-/// Implemented by [`crate::Job`], and by the protocol for its own coding jobs.
+/// Implemented by [`crate::Work`], and by the protocol for its own coding jobs.
 pub trait Task: Send + Sync + Sized + 'static {
     /// What a task needs beside its inputs: scheme, key tables, signers.
     type Env: Send + Sync;

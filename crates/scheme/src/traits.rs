@@ -147,7 +147,7 @@ pub trait Scheme: Send + Sync + Sized + 'static {
     /// The secret keys held here.
     type Signers: Send + Sync + 'static;
     /// Claims decoded once, so that any range of them can be tested.
-    type Prepared: Send + Sync;
+    type Prepared: Send + Sync + 'static;
     /// Scratch memory of a lane.
     type Scratch: Default + Send + 'static;
 

@@ -22,8 +22,8 @@ mod watch;
 
 use crate::Progress;
 use alphorn_proto::job::Output;
-use alphorn_proto::{Job, JobId, Product, Work};
-use alphorn_scheme::{self as scheme, Env, Outcome, Scheme, SessionId, Task, Watermark};
+use alphorn_proto::{JobId, Product, Work};
+use alphorn_scheme::{self as scheme, Env, Outcome, SessionId, Task, Watermark};
 use alphorn_types::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -100,17 +100,17 @@ enum Source {
 }
 
 /// The compute model of a run, for all of its nodes: one scheme, one table of keys.
-pub struct Compute<S: Scheme> {
-    env: Env<S>,
+pub struct Compute {
+    env: Env,
     /// What costs are charged from: the portable kernel, whose formula knows no machine.
-    charged: Env<S>,
+    charged: Env,
     watermark: Arc<dyn Watermark>,
-    lanes: Lanes<S>,
+    lanes: Lanes,
     cache_bytes_max: u64,
     tickets: BTreeMap<u64, Claimed>,
     /// Tickets by node and session, to cancel them.
     sessions: BTreeSet<(u32, SessionId, u64)>,
-    units: BTreeMap<u64, Unit<S>>,
+    units: BTreeMap<u64, Unit>,
     known: BTreeMap<[u8; 32], u64>,
     waiting: BTreeSet<u64>,
     /// Results that nobody waits for, oldest first, with their weights.
@@ -118,18 +118,18 @@ pub struct Compute<S: Scheme> {
     kept_bytes: u64,
     issued: u64,
     meters: Meters,
-    sampler: Option<Sampler<S>>,
+    sampler: Option<Sampler>,
     watch: Option<Watch>,
     draws_ended: bool,
 }
 
-impl<S: Scheme> Compute<S> {
+impl Compute {
     /// A compute model around a scheme; signatures are admitted by `watermark` before they run.
     ///
     /// # Errors
     /// [`PoolError`] if the threads cannot be started.
     pub fn new(
-        env: Env<S>,
+        env: Env,
         watermark: Arc<dyn Watermark>,
         config: ComputeConfig,
     ) -> Result<Self, PoolError> {
@@ -155,7 +155,7 @@ impl<S: Scheme> Compute<S> {
     }
 
     /// Has a sample of all verdicts decided a second time by other code.
-    pub fn cross_check(&mut self, check: Arc<dyn CrossCheck<S>>) {
+    pub fn cross_check(&mut self, check: Arc<dyn CrossCheck>) {
         self.sampler = Some(Sampler::new(check));
     }
 
@@ -165,7 +165,7 @@ impl<S: Scheme> Compute<S> {
     }
 
     /// The scheme and its key tables.
-    pub fn env(&self) -> &Env<S> {
+    pub fn env(&self) -> &Env {
         &self.env
     }
 
@@ -224,7 +224,6 @@ impl<S: Scheme> Compute<S> {
             Work::Scheme(scheme::Work::Select(job)) => job.validators.len(),
             _ => 1,
         };
-        let work = Job::<S>::from(work);
         let features = work.features(&self.charged);
         if !is_void {
             self.meters.spawned(op, &features);
@@ -327,7 +326,7 @@ impl<S: Scheme> Compute<S> {
         &mut self,
         node: u32,
         op: &'static str,
-        job: Job<S>,
+        job: Work,
         features: &scheme::Features,
     ) -> u64 {
         let identity = if self.cache_bytes_max > 0 {
@@ -384,7 +383,7 @@ impl<S: Scheme> Compute<S> {
             None => Vec::new(),
         };
         let (units, meters) = (&mut self.units, &mut self.meters);
-        let wall_ns = self.lanes.run(&self.env, &jobs, &mut |ran: Ran<S>| {
+        let wall_ns = self.lanes.run(&self.env, &jobs, &mut |ran: Ran| {
             let unit = units
                 .get_mut(&ids[ran.index])
                 .expect("a running unit is kept");

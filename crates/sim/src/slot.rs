@@ -19,8 +19,9 @@ mod tests;
 
 use crate::compute::{ComputeConfig, CrossCheck, PoolError};
 use crate::core::{DriveError, Limits};
-use alphorn_proto::horn::{Config, ConfigError};
-use alphorn_scheme::{Scheme, Watermark};
+use alphorn_proto::horn::{Config, ConfigError, SchemeInfo};
+use alphorn_scheme::{Env, MemoryWatermark, Scheme, Watermark};
+use alphorn_types::Layout;
 use std::sync::Arc;
 
 pub use griefing::{Griefing, GriefingError};
@@ -76,17 +77,32 @@ impl SlotConfig {
 }
 
 /// The scheme and the keys of the run.
-pub struct SlotInputs<S: Scheme> {
-    /// The scheme.
-    pub scheme: Arc<S>,
-    /// Public keys of all validators.
-    pub registry: Arc<S::Registry>,
-    /// Secret keys of all validators.
-    pub signers: Arc<S::Signers>,
-    /// Admits signatures.
-    pub watermark: Arc<dyn Watermark>,
+pub struct SlotInputs {
+    info: SchemeInfo,
+    env: Env,
+    watermark: Arc<dyn Watermark>,
     /// A second opinion on a sample of all verdicts, if there is one.
-    pub cross_check: Option<Arc<dyn CrossCheck<S>>>,
+    pub cross_check: Option<Arc<dyn CrossCheck>>,
+}
+
+impl SlotInputs {
+    /// A scheme with the public and secret keys of all validators of a layout.
+    pub fn new<S: Scheme>(
+        scheme: S,
+        registry: S::Registry,
+        signers: S::Signers,
+        layout: &Layout,
+    ) -> Self {
+        let info = SchemeInfo::of(&scheme, layout);
+        let (scheme, registry) = (Arc::new(scheme), Arc::new(registry));
+        SlotInputs {
+            info,
+            // The weights of a run follow from its seed.
+            env: Env::signing(scheme, registry, Arc::new(signers), [0; 32]),
+            watermark: Arc::new(MemoryWatermark::new(layout.validators())),
+            cross_check: None,
+        }
+    }
 }
 
 /// The slot could not be run.

@@ -6,7 +6,7 @@ use alphorn_proto::{Class, Input, JobId, Output, Protocol, Verdict, Work};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
     self as scheme, AggregateJob, Claim, Ctx, Env, Group, Item, Layer, MemoryWatermark, Op, Role,
-    Scheme, SessionId, SignItem, SignJob, Statement, VerifyJob,
+    Scheme, Scratch, SessionId, SignItem, SignJob, Statement, VerifyJob,
 };
 use alphorn_types::{Assignment, Epoch, Layout, Slot, Time, Validator};
 use std::collections::VecDeque;
@@ -27,22 +27,23 @@ pub(crate) fn model() -> Model {
 }
 
 /// Two cells of four, everyone in order, keys of epoch 0 ready.
-pub(crate) fn env() -> Env<Model> {
-    let scheme = Arc::new(model());
+pub(crate) fn env() -> Env {
     let registry = Arc::new(ModelRegistry {
         validators: VALIDATORS,
     });
     let layout = Layout::new(VALIDATORS, 1, 2).unwrap();
     let assignment = Assignment::new(Epoch(0), layout, (0..VALIDATORS).collect()).unwrap();
-    let keys = scheme.keys(&registry, &Arc::new(assignment), &mut Ctx::single(&mut ()));
-    let mut env = Env::new(scheme, registry, [3; 32]).with_signers(Arc::new(ModelSigners {
+    let signers = Arc::new(ModelSigners {
         validators: VALIDATORS,
-    }));
-    env.insert_keys(Epoch(0), Arc::new(keys.unwrap()));
+    });
+    let mut env = Env::signing(Arc::new(model()), registry, signers, [3; 32]);
+    let mut scratch = Scratch::default();
+    let keys = env.make_keys(&Arc::new(assignment), &mut Ctx::single(&mut scratch));
+    env.insert_keys(Epoch(0), keys.unwrap());
     env
 }
 
-pub(crate) fn compute(config: ComputeConfig) -> Compute<Model> {
+pub(crate) fn compute(config: ComputeConfig) -> Compute {
     Compute::new(env(), Arc::new(MemoryWatermark::new(VALIDATORS)), config).unwrap()
 }
 

@@ -3,10 +3,10 @@
 use super::scheme::{Layers, falcon_scheme, xmss_scheme};
 use crate::error::{Error, Result};
 use crate::options::Common;
-use alphorn_falcon::{Falcon, Flavour, PublicKey};
+use alphorn_falcon::{Flavour, PublicKey};
 use alphorn_node::lanes::serve_child;
 use alphorn_scheme::{Env, Scheme};
-use alphorn_xmss::{Set, Xmss};
+use alphorn_xmss::Set;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let code = match args.scheme.as_str() {
         "falcon" => {
             let kernel = args.common.labrador_kernel()?;
-            serve_child::<Falcon>(|keys| {
+            serve_child(|keys| {
                 let keys = split(keys, alphorn_falcon::PUBLIC_KEY_BYTES)?;
                 let keys = PublicKey::from_bytes_batch(Flavour::FnDsa, keys, kernel);
                 let keys = keys.into_iter().collect::<std::result::Result<_, _>>();
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         _ => {
             let kernel = args.common.stark_kernel()?;
-            serve_child::<Xmss>(|keys| {
+            serve_child(|keys| {
                 let length = Set::Compact.params().public_key_bytes;
                 let decode = |bytes| {
                     let key = alphorn_xmss::PublicKey::from_bytes(Set::Compact, bytes);
@@ -90,7 +90,7 @@ fn split(
     }
 }
 
-fn env<S: Scheme>(scheme: S, registry: S::Registry) -> std::result::Result<Env<S>, String> {
+fn env<S: Scheme>(scheme: S, registry: S::Registry) -> std::result::Result<Env, String> {
     let secret = super::start::secret().map_err(|error| error.to_string())?;
     Ok(Env::new(Arc::new(scheme), Arc::new(registry), secret))
 }

@@ -14,6 +14,7 @@ use alphorn_bls::{Bls, Costs, Exec, Registry, Signers};
 use alphorn_falcon::{Collections, Falcon};
 use alphorn_node::safety::KeyId;
 use alphorn_proto::horn::SchemeInfo;
+use alphorn_scheme::{Env, Scheme};
 use alphorn_types::Validator;
 use alphorn_worker::ChildCommand;
 use alphorn_xmss::{Purpose, Set, Xmss};
@@ -164,7 +165,17 @@ fn own<'a>(args: &'a Args, network: &NetworkFile, node: &'a NodeEntry) -> Result
     }))
 }
 
-pub(super) fn bls(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts<Bls>> {
+fn env<S: Scheme>(scheme: S, registry: S::Registry, signers: S::Signers) -> Result<Env> {
+    let (scheme, registry) = (Arc::new(scheme), Arc::new(registry));
+    Ok(Env::signing(
+        scheme,
+        registry,
+        Arc::new(signers),
+        super::start::secret()?,
+    ))
+}
+
+pub(super) fn bls(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
     let kernel = args.common.bls_kernel()?;
     let (registry, signers) = match own(args, network, node)? {
         None => bls_interop(network.validator_count, kernel, node)?,
@@ -178,12 +189,12 @@ pub(super) fn bls(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Resul
     let ids = node
         .hosted()
         .map(|v| (v, id(&keys[v.0 as usize].to_bytes())));
+    let scheme = Bls::new(kernel, Costs::measure(kernel));
     Ok(Parts {
         ids: ids.collect::<BTreeMap<Validator, KeyId>>(),
         keys_digest: *registry.digest(),
-        scheme: Arc::new(Bls::new(kernel, Costs::measure(kernel))),
-        registry: Arc::new(registry),
-        signers: Arc::new(signers),
+        info: SchemeInfo::of(&scheme, &network.layout()?),
+        env: env(scheme, registry, signers)?,
         marks: KeyMarks::default(),
         kernels: calibration::bls(&args.common)?,
         child: None,
@@ -204,11 +215,7 @@ fn bls_interop(
     Ok((registry, Signers::interop(first..end, exec)))
 }
 
-pub(super) fn falcon(
-    args: &Args,
-    network: &NetworkFile,
-    node: &NodeEntry,
-) -> Result<Parts<Falcon>> {
+pub(super) fn falcon(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
     let kernel = args.common.labrador_kernel()?;
     let count = network.validator_count;
     let (signers, registry) = match own(args, network, node)? {
@@ -223,19 +230,19 @@ pub(super) fn falcon(
     let key = |v: u32| registry.key(Validator(v)).map(|key| key.bytes().to_vec());
     let all: Vec<Vec<u8>> = (0..count).filter_map(key).collect();
     let ids = (0..count).zip(&all).map(|(v, key)| (Validator(v), id(key)));
+    let scheme = falcon_scheme(network.alphorn_layers, kernel);
     Ok(Parts {
         ids: ids.collect(),
         keys_digest: alphorn_node::genesis::keys_digest(all.iter().map(Vec::as_slice)),
-        scheme: Arc::new(falcon_scheme(network.alphorn_layers, kernel)),
+        info: SchemeInfo::of(&scheme, &network.layout()?),
         child: child(args, network, kernel.name(), all.concat())?,
-        registry: Arc::new(registry),
-        signers: Arc::new(signers),
+        env: env(scheme, registry, signers)?,
         marks: KeyMarks::default(),
         kernels: calibration::labrador(&args.common)?,
     })
 }
 
-pub(super) fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts<Xmss>> {
+pub(super) fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Result<Parts> {
     let kernel = args.common.stark_kernel()?;
     let count = network.validator_count;
     let (signers, registry, marks) = match own(args, network, node)? {
@@ -266,13 +273,13 @@ pub(super) fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Resu
     let ids = pairs.map(|(v, (vote, duty))| (Validator(v), id(&[vote.as_slice(), duty].concat())));
     let ids = ids.collect();
     let both = [votes, duties].concat();
+    let scheme = xmss_scheme(network.alphorn_layers, kernel);
     Ok(Parts {
         ids,
         keys_digest: alphorn_node::genesis::keys_digest(both.iter().map(Vec::as_slice)),
-        scheme: Arc::new(xmss_scheme(network.alphorn_layers, kernel)),
+        info: SchemeInfo::of(&scheme, &network.layout()?),
         child: child(args, network, kernel.name(), both.concat())?,
-        registry: Arc::new(registry),
-        signers: Arc::new(signers),
+        env: env(scheme, registry, signers)?,
         marks,
         kernels: calibration::stark(&args.common)?,
     })

@@ -26,7 +26,7 @@ use alphorn_node::summary::Summary;
 use alphorn_node::{http, run, sync, topic_bytes};
 use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
-use alphorn_scheme::{Env, Scheme};
+use alphorn_scheme::Env;
 use alphorn_sse::Clients;
 use alphorn_types::{Slot, Time, Validator};
 use alphorn_worker::memory::LOW_MEMORY_BYTES;
@@ -51,12 +51,13 @@ const ANSWERS_MAX: usize = 4;
 type Chosen = BTreeMap<&'static str, String>;
 
 /// A scheme with the keys of a network.
-pub(super) struct Parts<S: Scheme> {
+pub(super) struct Parts {
     pub(super) ids: BTreeMap<Validator, KeyId>,
     pub(super) keys_digest: [u8; 32],
-    pub(super) scheme: Arc<S>,
-    pub(super) registry: Arc<S::Registry>,
-    pub(super) signers: Arc<S::Signers>,
+    /// What the roles know of the scheme.
+    pub(super) info: SchemeInfo,
+    /// The scheme with the public keys of all validators and the secret ones of this node.
+    pub(super) env: Env,
     /// What lies beside keystores of keys that sign once in each slot.
     pub(super) marks: KeyMarks,
     /// The kernels of the scheme's crate as they were measured, one of them chosen.
@@ -66,12 +67,12 @@ pub(super) struct Parts<S: Scheme> {
 }
 
 /// Runs a node until it is told to end.
-pub(super) fn run<S: Scheme>(
+pub(super) fn run(
     args: &Args,
     network: &NetworkFile,
     nodes: &[NodeEntry],
     own: &NodeEntry,
-    parts: Parts<S>,
+    parts: Parts,
 ) -> Result<()> {
     std::fs::create_dir_all(&args.data_dir).with_context(|| args.data_dir.display().to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -80,14 +81,14 @@ pub(super) fn run<S: Scheme>(
     runtime.block_on(live(args, network, nodes, own, parts))
 }
 
-async fn live<S: Scheme>(
+async fn live(
     args: &Args,
     network: &NetworkFile,
     nodes: &[NodeEntry],
     own: &NodeEntry,
-    parts: Parts<S>,
+    parts: Parts,
 ) -> Result<()> {
-    let info = SchemeInfo::of(parts.scheme.as_ref(), &network.layout()?);
+    let info = parts.info;
     let machine = machines(network, own, parts.keys_digest, info.clone())?;
     let horn = machine.config().clone();
     let ids = own.hosted().filter_map(|v| Some((v, *parts.ids.get(&v)?)));
@@ -111,11 +112,10 @@ async fn live<S: Scheme>(
     let blocks = Blocks::open(&args.data_dir.join("node.redb"))?;
     let net_config = net_config(args, &horn, &machine, &info, nodes, own)?;
     let (net, events) = alphorn_net::start(net_config.clone())?;
-    let env = Env::new(parts.scheme.clone(), parts.registry, secret()?).with_signers(parts.signers);
     let wake = Arc::new(Notify::new());
     let waker = wake.clone();
     let lanes = lanes(args, parts.child)?;
-    let pool = Pool::start(env, lanes.clone(), move || waker.notify_one())?;
+    let pool = Pool::start(parts.env.clone(), lanes.clone(), move || waker.notify_one())?;
     if args.saturate {
         pool.saturate()?;
     }
@@ -127,7 +127,7 @@ async fn live<S: Scheme>(
         lanes: &lanes,
         resident_bytes: memory::resident_bytes(),
     };
-    let memory = memory::bound(parts.scheme.as_ref(), &sources);
+    let memory = memory::bound(&parts.env, &sources);
     let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
     let node = Node::new(
         run::Parts {

@@ -5,11 +5,9 @@ use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
 use alphorn_falcon::{Collections, Falcon, Flavour, Registry, Signers};
-use alphorn_scheme::MemoryWatermark;
 use alphorn_sim::slot::{SlotConfig, SlotInputs, run_slot};
 use anyhow::anyhow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// The scheme of the options, and the machine with its kernel.
@@ -51,13 +49,7 @@ pub(super) fn execute(args: &Args) -> Result<Executed> {
         participation: plan.participation.clone(),
         ..SlotConfig::new(horn, args.common.seed, args.common.threads()?)
     };
-    let inputs = SlotInputs {
-        scheme: Arc::new(scheme),
-        registry: Arc::new(registry),
-        signers: Arc::new(signers),
-        watermark: Arc::new(MemoryWatermark::new(plan.layout.validators())),
-        cross_check: None,
-    };
+    let inputs = SlotInputs::new(scheme, registry, signers, &plan.layout);
     let outcome = run_slot(config, inputs, &mut bars)?;
     bars.clear();
     Ok(Executed {

@@ -5,13 +5,11 @@ use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
-use alphorn_scheme::MemoryWatermark;
 use alphorn_sim::slot::{SlotConfig, SlotInputs, run_slot};
 use alphorn_xmss::{Exec, Registry, Set, Signers, Xmss};
 use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Slots in which the interop keys sign: the slot of the votes and the one of the block, with one
@@ -90,13 +88,7 @@ pub(super) fn execute(args: &Args) -> Result<Executed> {
         participation: plan.participation.clone(),
         ..SlotConfig::new(horn, args.common.seed, args.common.threads()?)
     };
-    let inputs = SlotInputs {
-        scheme: Arc::new(scheme),
-        registry: Arc::new(registry),
-        signers: Arc::new(signers),
-        watermark: Arc::new(MemoryWatermark::new(plan.layout.validators())),
-        cross_check: None,
-    };
+    let inputs = SlotInputs::new(scheme, registry, signers, &plan.layout);
     let outcome = run_slot(config, inputs, &mut bars)?;
     bars.clear();
     Ok(Executed {

@@ -9,12 +9,12 @@ mod replay;
 use super::*;
 use crate::cast::{JOBS, SOURCES, TOKENS};
 use crate::record::Recorder;
+use alphorn_proto::Product;
 use alphorn_proto::horn::{Config, Local, SchemeInfo};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::Vote;
-use alphorn_proto::{Job, Product};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
-use alphorn_scheme::{self as scheme, Ctx, Env, MemoryWatermark, Outcome, Refused, Task};
+use alphorn_scheme::{self as scheme, Ctx, Env, MemoryWatermark, Outcome, Refused, Scratch, Task};
 use alphorn_types::{Bitfield, Layout};
 use std::collections::VecDeque;
 
@@ -36,7 +36,7 @@ enum Event {
 /// One node and what it asked for.
 struct Node {
     engine: Option<Engine>,
-    env: Env<Model>,
+    env: Env,
     marks: MemoryWatermark,
     reserved: BTreeSet<Slot>,
     published: VecDeque<(Topic, Bytes)>,
@@ -111,22 +111,25 @@ impl Host for Node {
             },
             _ => Ok(()),
         };
-        let work = Job::<Model>::from(spawn.work);
+        let work = spawn.work;
         let features = work.features(&self.env);
         let outcome = match admitted {
             Err(refused) => Outcome::Refused(refused.to_string()),
-            Ok(()) => match Outcome::from(work.run(&self.env, &mut Ctx::single(&mut ()))) {
-                Outcome::Done(output) => {
-                    if let (Some(keys), Product::Scheme(scheme::Product::Prepared(epoch))) =
-                        (output.keys, &output.product)
-                    {
-                        self.env.insert_keys(*epoch, keys);
+            Ok(()) => {
+                match Outcome::from(work.run(&self.env, &mut Ctx::single(&mut Scratch::default())))
+                {
+                    Outcome::Done(output) => {
+                        if let (Some(keys), Product::Scheme(scheme::Product::Prepared(epoch))) =
+                            (output.keys, &output.product)
+                        {
+                            self.env.insert_keys(*epoch, keys);
+                        }
+                        Outcome::Done(output.product)
                     }
-                    Outcome::Done(output.product)
+                    Outcome::Refused(reason) => Outcome::Refused(reason),
+                    other => panic!("{}", matches!(other, Outcome::Crashed)),
                 }
-                Outcome::Refused(reason) => Outcome::Refused(reason),
-                other => panic!("{}", matches!(other, Outcome::Crashed)),
-            },
+            }
         };
         let mut at = self.now.saturating_add_ns(features.prior_ns + self.slow_ns);
         if let Some((free, vote_ns)) = &mut self.lane {
@@ -236,7 +239,7 @@ fn node_of(scheme: Model, horn: Horn) -> Node {
     };
     Node {
         engine: Some(Engine::new(horn, settings)),
-        env: Env::new(Arc::new(scheme), registry, [1; 32]).with_signers(signers),
+        env: Env::signing(Arc::new(scheme), registry, signers, [1; 32]),
         marks: MemoryWatermark::new(VALIDATORS),
         reserved: BTreeSet::new(),
         published: VecDeque::new(),

@@ -4,8 +4,8 @@
 //! of the epochs that are prepared. Key tables are made there again.
 
 use crate::committees;
-use alphorn_proto::Job;
-use alphorn_scheme::{BRANCHES_MAX, Ctx, EPOCHS_MAX, Env, Scheme};
+use alphorn_proto::Work;
+use alphorn_scheme::{BRANCHES_MAX, Ctx, EPOCHS_MAX, Env, Scratch};
 use alphorn_types::{Assignment, DecodeError, Reader, Writer};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -41,34 +41,29 @@ fn decode(bytes: &[u8]) -> Result<(Vec<u8>, Vec<Assignment>), String> {
 }
 
 /// What a child makes the same environment of: `base`, and the committees of the key tables.
-pub(super) fn setup<S: Scheme>(base: &[u8], env: &Env<S>) -> Arc<[u8]> {
-    let scheme = env.scheme();
-    encode(base, env.tables().map(|keys| scheme.assignment(keys))).into()
+pub(super) fn setup(base: &[u8], env: &Env) -> Arc<[u8]> {
+    encode(base, env.assignments()).into()
 }
 
 /// Serves the prove lane that started this process, until it closes standard input. `make` builds
 /// scheme and registry from the bytes that the node was given for its children; no signers.
-pub fn serve_child<S: Scheme>(make: impl FnOnce(&[u8]) -> Result<Env<S>, String>) -> ExitCode {
-    alphorn_worker::serve_child::<Job<S>>(|setup| environment(setup, make))
+pub fn serve_child(make: impl FnOnce(&[u8]) -> Result<Env, String>) -> ExitCode {
+    alphorn_worker::serve_child::<Work>(|setup| environment(setup, make))
 }
 
-fn environment<S: Scheme>(
+fn environment(
     setup: &[u8],
-    make: impl FnOnce(&[u8]) -> Result<Env<S>, String>,
-) -> Result<Env<S>, String> {
+    make: impl FnOnce(&[u8]) -> Result<Env, String>,
+) -> Result<Env, String> {
     let (base, assignments) = decode(setup)?;
     // The worker verifies what it delivers.
     let mut env = make(&base)?.with_self_verify(false);
-    let mut scratch = S::Scratch::default();
+    let mut scratch = Scratch::default();
     for assignment in assignments {
         let epoch = assignment.epoch();
-        let keys = env.scheme().keys(
-            env.registry(),
-            &Arc::new(assignment),
-            &mut Ctx::single(&mut scratch),
-        );
+        let keys = env.make_keys(&Arc::new(assignment), &mut Ctx::single(&mut scratch));
         let keys = keys.map_err(|error| format!("key table of epoch {}: {error}", epoch.0))?;
-        env.insert_keys(epoch, Arc::new(keys));
+        env.insert_keys(epoch, keys);
     }
     Ok(env)
 }
@@ -79,7 +74,7 @@ mod tests {
     use alphorn_scheme::model::{CostTable, Model, ModelRegistry};
     use alphorn_types::{Epoch, Layout};
 
-    fn model(base: &[u8]) -> Result<Env<Model>, String> {
+    fn model(base: &[u8]) -> Result<Env, String> {
         assert_eq!(base, [7, 8]);
         let scheme = Model::new(CostTable::example()).map_err(|error| error.to_string())?;
         let registry = Arc::new(ModelRegistry { validators: 8 });
@@ -96,20 +91,14 @@ mod tests {
     fn a_child_gets_scheme_and_key_tables() {
         let mut env = model(&[7, 8]).unwrap_or_else(|why| panic!("{why}"));
         for epoch in 1..6 {
-            let made = env.scheme().keys(
-                env.registry(),
-                &assignment(epoch),
-                &mut Ctx::single(&mut ()),
-            );
-            env.insert_keys(Epoch(epoch), Arc::new(made.unwrap()));
+            let mut scratch = Scratch::default();
+            let made = env.make_keys(&assignment(epoch), &mut Ctx::single(&mut scratch));
+            env.insert_keys(Epoch(epoch), made.unwrap());
         }
         let bytes = setup(&[7, 8], &env);
-        let there = environment::<Model>(&bytes, model).unwrap_or_else(|why| panic!("{why}"));
+        let there = environment(&bytes, model).unwrap_or_else(|why| panic!("{why}"));
         for epoch in (1..6).map(Epoch) {
-            let of = |env: &Env<Model>| {
-                let keys = env.keys(epoch)?;
-                Some(env.scheme().assignment(keys).clone())
-            };
+            let of = |env: &Env| env.assignment(epoch).cloned();
             assert_eq!(of(&there), of(&env), "{epoch:?}");
             assert_eq!(of(&there).is_some(), epoch > Epoch(2));
         }

@@ -4,8 +4,8 @@ use super::child;
 use super::{Ended, Lanes, Troubles};
 use crate::engine::Spawn;
 use alphorn_proto::job::AssignJob;
-use alphorn_proto::{Class, Job, JobId, Product, Work};
-use alphorn_scheme::{self as scheme, Env, Group, Outcome, Scheme, SessionId};
+use alphorn_proto::{Class, JobId, Product, Work};
+use alphorn_scheme::{self as scheme, Env, Group, Keys, Outcome, SessionId};
 use alphorn_types::{Layout, Slot, Time};
 use alphorn_worker::{Request, Session, SubmitError, Worker, WorkerConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,25 +36,25 @@ struct Book {
     order: VecDeque<SessionId>,
 }
 
-/// The lanes of a node over the worker, for one scheme.
-pub struct Pool<S: Scheme> {
-    worker: Worker<Job<S>>,
+/// The lanes of a node over the worker.
+pub struct Pool {
+    worker: Worker<Work>,
     prove_lanes: u16,
     /// The environment that the next key table is put into.
-    env: Mutex<Env<S>>,
+    env: Mutex<Env>,
     /// What the embedder tells children.
     base: Option<Arc<[u8]>>,
     book: Mutex<Book>,
 }
 
-impl<S: Scheme> Pool<S> {
+impl Pool {
     /// Starts the lanes. `wake` is called after a job ended. If the configuration has a child
     /// command, its `setup` is what [`serve_child`](super::serve_child) hands to its caller there.
     ///
     /// # Errors
     /// If no thread can be started.
     pub fn start(
-        env: Env<S>,
+        env: Env,
         config: WorkerConfig,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
@@ -121,7 +121,7 @@ impl<S: Scheme> Pool<S> {
             hard: far,
             votes: 0,
             bytes: 0,
-            work: Job::from(work),
+            work,
         };
         let job = self.worker.submit(request)?;
         book.fillers.insert(job);
@@ -163,7 +163,7 @@ impl<S: Scheme> Pool<S> {
     }
 
     /// Puts a key table into the environment of all jobs to come, here and in children.
-    fn take_keys(&self, epoch: alphorn_types::Epoch, keys: Arc<S::Keys>) {
+    fn take_keys(&self, epoch: alphorn_types::Epoch, keys: Keys) {
         let mut env = self.env.lock().unwrap_or_else(PoisonError::into_inner);
         env.insert_keys(epoch, keys);
         let setup = self.base.as_ref().map(|base| child::setup(base, &env));
@@ -208,7 +208,7 @@ fn weight(work: &Work) -> (u32, u64) {
     }
 }
 
-impl<S: Scheme> Lanes for Pool<S> {
+impl Lanes for Pool {
     fn submit(&self, spawn: Spawn) -> Result<(), String> {
         let mut book = self.book();
         self.open(&mut book, &spawn);
@@ -227,7 +227,7 @@ impl<S: Scheme> Lanes for Pool<S> {
             hard: spawn.hard,
             votes,
             bytes,
-            work: Job::from(spawn.work),
+            work: spawn.work,
         };
         // Its end cannot be read before it is in the book.
         let job = self
@@ -312,7 +312,7 @@ mod tests {
     use alphorn_scheme::model::{CostTable, Model, ModelRegistry};
     use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-    fn pool() -> Pool<Model> {
+    fn pool() -> Pool {
         let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
         let registry = Arc::new(ModelRegistry { validators: 8 });
         let env = Env::new(scheme, registry, [1; 32]);
@@ -344,7 +344,7 @@ mod tests {
         }
     }
 
-    fn end(pool: &Pool<Model>) -> Ended {
+    fn end(pool: &Pool) -> Ended {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
             if let Some(ended) = pool.poll() {

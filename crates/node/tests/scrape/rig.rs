@@ -136,12 +136,12 @@ fn start(index: u32, genesis: Time, folder: &Path) -> Running {
     }
 }
 
-fn pool(wake: Arc<Notify>) -> Pool<Model> {
+fn pool(wake: Arc<Notify>) -> Pool {
     let validators = VALIDATORS;
     let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
     let registry = Arc::new(ModelRegistry { validators });
     let signers = Arc::new(ModelSigners { validators });
-    let env = Env::new(scheme, registry, [1; 32]).with_signers(signers);
+    let env = Env::signing(scheme, registry, signers, [1; 32]);
     Pool::start(env, WorkerConfig::default(), move || wake.notify_one()).unwrap()
 }
 

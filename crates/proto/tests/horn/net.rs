@@ -2,9 +2,9 @@
 
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
 use alphorn_proto::wire::{Header, Topic};
-use alphorn_proto::{Input, Job, JobId, Output, Peer, Product, Protocol, Token, Verdict, Work};
+use alphorn_proto::{Input, JobId, Output, Peer, Product, Protocol, Token, Verdict, Work};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
-use alphorn_scheme::{self as scheme, Bytes, Ctx, Env, MemoryWatermark, Outcome, Task};
+use alphorn_scheme::{self as scheme, Bytes, Ctx, Env, MemoryWatermark, Outcome, Scratch, Task};
 use alphorn_types::{Bitfield, Layout, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub fn share(n: u32, i: u32, count: u32) -> Local {
 
 pub struct Node {
     pub horn: Horn,
-    env: Env<Model>,
+    env: Env,
     marks: MemoryWatermark,
     verdicts: BTreeMap<Token, Option<Verdict>>,
     pub reports: Vec<(Peer, &'static str)>,
@@ -139,12 +139,12 @@ impl Net {
         let n = config.layout.validators();
         let node = |local: Local| Node {
             horn: Horn::new(config.clone(), info.clone(), local).unwrap(),
-            env: Env::new(
+            env: Env::signing(
                 Arc::new(model(kind)),
                 Arc::new(ModelRegistry { validators: n }),
+                Arc::new(ModelSigners { validators: n }),
                 [7; 32],
-            )
-            .with_signers(Arc::new(ModelSigners { validators: n })),
+            ),
             marks: MemoryWatermark::new(n),
             verdicts: BTreeMap::new(),
             reports: Vec::new(),
@@ -409,8 +409,7 @@ impl Node {
         {
             return Outcome::Refused(format!("item {i}: {refused}"));
         }
-        let job = Job::<Model>::from(work);
-        let done = job.run(&self.env, &mut Ctx::single(&mut ()));
+        let done = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
         let done = done.map(|output| {
             if let (Some(keys), Product::Scheme(scheme::Product::Prepared(epoch))) =
                 (&output.keys, &output.product)

@@ -1,10 +1,10 @@
 //! Jobs, permits, threads and costs.
 
-use super::{EPOCH, Fixture, MESSAGE, SLOT, VALIDATORS, World, with_pool};
+use super::{EPOCH, Fixture, MESSAGE, SLOT, VALIDATORS, World, run, with_pool};
 use crate::{
-    AggregateJob, Claim, CombineJob, Item, Job, Layer, MemoryWatermark, Op, Part, PrepareJob,
-    Product, Reservation, Role, Scheme, SchemeError, SelectJob, SignItem, SignJob, Task, TaskError,
-    Verdict, VerifyJob, Work, verify_claims,
+    AggregateJob, Claim, CombineJob, Ctx, Item, Layer, MemoryWatermark, Op, Part, PrepareJob,
+    Product, Reservation, Role, Scheme, SchemeError, Scratch, SelectJob, SignItem, SignJob, Task,
+    TaskError, Verdict, VerifyJob, Work, verify_claims,
 };
 use alphorn_types::{Cell, Slot, Validator};
 
@@ -50,12 +50,10 @@ pub fn signing_needs_a_fitting_permit<F: Fixture>(fixture: &F) {
     let job = SignJob::new(SLOT, vec![item(5), item(6)]);
     let store = MemoryWatermark::new(VALIDATORS);
     job.admit(&store).expect("fresh");
-    let job: Job<F::S> = Work::Sign(job).into();
-    let run =
-        || World::<F::S>::with_ctx(|ctx| job.run(&world.env, ctx)).map(|output| output.product);
-    assert!(matches!(run(), Ok(Product::Signed(signed)) if signed.len() == 2));
+    let job = Work::Sign(job);
+    assert!(matches!(run(&job, &world.env), Ok(Product::Signed(signed)) if signed.len() == 2));
     assert!(
-        matches!(run(), Err(TaskError::Refused(_))),
+        matches!(run(&job, &world.env), Err(TaskError::Refused(_))),
         "a second run has no permit"
     );
     let again = SignJob::new(SLOT, vec![item(7), item(6)]);
@@ -133,20 +131,16 @@ fn samples<F: Fixture>(world: &World<F::S>) -> Vec<Work> {
 /// the public verifier.
 pub fn jobs_round_trip<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
-    for work in samples::<F>(&world) {
-        let op = work.op();
-        let job: Job<F::S> = work.into();
+    for job in samples::<F>(&world) {
+        let op = job.op();
         let bytes = job.encode().expect("these jobs hold no secret");
-        let back: Job<F::S> = Job::decode(&bytes).expect("what was encoded decodes");
+        let back = Work::decode(&bytes).expect("what was encoded decodes");
         assert_eq!(back.encode().as_deref(), Some(&bytes[..]), "{op}");
         for cut in 0..bytes.len() {
-            assert!(
-                Job::<F::S>::decode(&bytes[..cut]).is_err(),
-                "{op} cut at {cut}"
-            );
+            assert!(Work::decode(&bytes[..cut]).is_err(), "{op} cut at {cut}");
         }
         assert!(
-            Job::<F::S>::decode(&[&bytes[..], &[0]].concat()).is_err(),
+            Work::decode(&[&bytes[..], &[0]].concat()).is_err(),
             "{op} with a byte more"
         );
         let features = job.features(&world.env);
@@ -154,49 +148,48 @@ pub fn jobs_round_trip<F: Fixture>(fixture: &F) {
         let prefix = job.prefix(1).expect("one input is a job");
         assert_eq!(prefix.features(&world.env).inputs, 1);
         assert!(job.prefix(features.inputs as usize + 1).is_none());
-        World::<F::S>::with_ctx(|ctx| {
-            let output = job
-                .run(&world.env, ctx)
-                .unwrap_or_else(|error| panic!("{op}: {error}"));
-            assert!(job.verify_output(&world.env, &output, ctx), "{op}");
-            if let Product::Verdicts(verdicts) = &output.product {
-                assert_eq!(verdicts[..3], [Verdict::Valid; 3]);
-                assert_eq!(
-                    verdicts[3],
-                    Verdict::Invalid { claim: 0 },
-                    "the first claim that fails is named"
-                );
-            }
-            let prepared = job.prepare(&world.env, ctx).expect("inputs can be tested");
-            let inputs = features.inputs as usize;
-            let bad: Vec<usize> = (0..inputs)
-                .filter(|i| !job.check(&world.env, &prepared, *i..i + 1))
-                .collect();
+        let (mut scratch, env) = (Scratch::default(), &world.env);
+        let ctx = &mut Ctx::single(&mut scratch);
+        let output = job
+            .run(env, ctx)
+            .unwrap_or_else(|error| panic!("{op}: {error}"));
+        assert!(job.verify_output(env, &output, ctx), "{op}");
+        if let Product::Verdicts(verdicts) = &output.product {
+            assert_eq!(verdicts[..3], [Verdict::Valid; 3]);
             assert_eq!(
-                bad,
-                if op == Op::VerifyVotes {
-                    vec![3]
-                } else {
-                    vec![]
-                }
+                verdicts[3],
+                Verdict::Invalid { claim: 0 },
+                "the first claim that fails is named"
             );
-            assert_eq!(job.check(&world.env, &prepared, 0..inputs), bad.is_empty());
-            assert!(
-                job.check(&world.env, &prepared, 0..0),
-                "nothing is wrong with nothing"
-            );
-            if let Some(located) = job.locate(&world.env, &prepared, ctx) {
-                assert_eq!(located, bad);
+        }
+        let prepared = job.prepare(env, ctx).expect("inputs can be tested");
+        let inputs = features.inputs as usize;
+        let bad: Vec<usize> = (0..inputs)
+            .filter(|i| !job.check(env, &prepared, *i..i + 1))
+            .collect();
+        assert_eq!(
+            bad,
+            if op == Op::VerifyVotes {
+                vec![3]
+            } else {
+                vec![]
             }
-        });
+        );
+        assert_eq!(job.check(env, &prepared, 0..inputs), bad.is_empty());
+        assert!(
+            job.check(env, &prepared, 0..0),
+            "nothing is wrong with nothing"
+        );
+        if let Some(located) = job.locate(env, &prepared, ctx) {
+            assert_eq!(located, bad);
+        }
     }
-    let secret: Job<F::S> = Work::Sign(SignJob::new(SLOT, vec![item(0)])).into();
+    let secret = Work::Sign(SignJob::new(SLOT, vec![item(0)]));
     assert!(secret.encode().is_none());
-    let select: Job<F::S> = Work::Select(SelectJob {
+    let select = Work::Select(SelectJob {
         message: MESSAGE,
         validators: vec![],
-    })
-    .into();
+    });
     assert!(select.encode().is_none());
 }
 
@@ -221,18 +214,15 @@ pub fn bad_inputs_of_an_aggregate_are_named<F: Fixture>(fixture: &F) {
 pub fn same_for_every_thread_count_and_kernel<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let portable = world.scheme().portable();
-    for work in samples::<F>(&world) {
-        let op = work.op();
-        let job: Job<F::S> = work.into();
-        let expected =
-            World::<F::S>::with_ctx(|ctx| job.run(&world.env, ctx)).map(|output| output.product);
+    for job in samples::<F>(&world) {
+        let op = job.op();
+        let expected = run(&job, &world.env);
         for threads in [1, 3] {
-            let got = with_pool::<F::S, _>(threads, |ctx| job.run(&world.env, ctx))
-                .map(|output| output.product);
+            let got = with_pool(threads, |ctx| job.run(&world.env, ctx));
+            let got = got.map(|output| output.product);
             assert_eq!(got, expected, "{op} on {threads} threads");
         }
-        let got = World::<F::S>::with_ctx(|ctx| job.run(&world.env.portable(), ctx))
-            .map(|output| output.product);
+        let got = run(&job, &world.env.portable());
         assert_eq!(got, expected, "{op} on the portable kernel");
     }
     let claim = World::<F::S>::vote_claim(Validator(0), world.vote(Validator(0)));
@@ -279,15 +269,17 @@ pub fn key_tables_check_sizes<F: Fixture>(fixture: &F) {
             validators: u64::from(VALIDATORS)
         })
     );
-    let job: Job<F::S> = Work::Prepare(PrepareJob {
+    let job = Work::Prepare(PrepareJob {
         assignment: world.assignment.clone(),
-    })
-    .into();
-    let output = World::<F::S>::with_ctx(|ctx| job.run(&world.env, ctx)).expect("sizes fit");
+    });
+    let mut scratch = Scratch::default();
+    let output = job.run(&world.env, &mut Ctx::single(&mut scratch));
+    let output = output.expect("sizes fit");
     assert_eq!(output.product, Product::Prepared(EPOCH));
     let keys = output.keys.expect("a key table for the driver");
+    let keys = keys.get().expect("of this scheme");
     assert_eq!(
-        world.scheme().assignment(&keys).members(),
+        world.scheme().assignment(keys).members(),
         world.assignment.members()
     );
 }

@@ -1,7 +1,8 @@
 //! What the tasks of a scheme need beside their inputs.
 
-use crate::{Scheme, TaskError};
-use alphorn_types::Epoch;
+use super::held::{Held, Keys, Scratch, With};
+use crate::{Cost, Ctx, Op, Scheme, SchemeError, TaskError};
+use alphorn_types::{Assignment, Epoch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,47 +17,60 @@ pub const BRANCH_EPOCH: Epoch = Epoch(1 << 63);
 /// that were theirs when a machine went over to one.
 pub const BRANCHES_MAX: usize = 6;
 
-/// What the tasks of a scheme need beside their inputs.
-pub struct Env<S: Scheme> {
-    pub(super) scheme: Arc<S>,
-    pub(super) registry: Arc<S::Registry>,
-    signers: Option<Arc<S::Signers>>,
-    keys: BTreeMap<Epoch, Arc<S::Keys>>,
+/// What the tasks of a scheme need beside their inputs: the scheme, the keys of all validators and of
+/// those held here, and the key tables of a few epochs.
+#[derive(Clone)]
+pub struct Env {
+    pub(super) held: Arc<dyn Held>,
+    keys: BTreeMap<Epoch, Keys>,
     pub(super) secret: [u8; 32],
     pub(super) self_verify: bool,
 }
 
-impl<S: Scheme> Clone for Env<S> {
-    fn clone(&self) -> Self {
-        Env {
-            scheme: self.scheme.clone(),
-            registry: self.registry.clone(),
-            signers: self.signers.clone(),
-            keys: self.keys.clone(),
-            secret: self.secret,
-            self_verify: self.self_verify,
-        }
-    }
-}
-
-impl<S: Scheme> Env<S> {
+impl Env {
     /// An environment without signers and key tables. `secret` seeds the random weights of batch
     /// verification: drawn at start by a node, taken from the scenario's seed by the simulator.
-    pub fn new(scheme: Arc<S>, registry: Arc<S::Registry>, secret: [u8; 32]) -> Self {
+    pub fn new<S: Scheme>(scheme: Arc<S>, registry: Arc<S::Registry>, secret: [u8; 32]) -> Self {
+        Env::of(
+            With {
+                scheme,
+                registry,
+                signers: None,
+            },
+            secret,
+        )
+    }
+
+    /// The same with secret keys; never handed to a child process.
+    pub fn signing<S: Scheme>(
+        scheme: Arc<S>,
+        registry: Arc<S::Registry>,
+        signers: Arc<S::Signers>,
+        secret: [u8; 32],
+    ) -> Self {
+        Env::of(
+            With {
+                scheme,
+                registry,
+                signers: Some(signers),
+            },
+            secret,
+        )
+    }
+
+    fn of<S: Scheme>(held: With<S>, secret: [u8; 32]) -> Self {
         Env {
-            scheme,
-            registry,
-            signers: None,
+            held: Arc::new(held),
             keys: BTreeMap::new(),
             secret,
             self_verify: true,
         }
     }
 
-    /// The same with secret keys; never handed to a child process.
+    /// The same with another seed of the random weights.
     #[must_use]
-    pub fn with_signers(mut self, signers: Arc<S::Signers>) -> Self {
-        self.signers = Some(signers);
+    pub fn with_secret(mut self, secret: [u8; 32]) -> Self {
+        self.secret = secret;
         self
     }
 
@@ -72,14 +86,31 @@ impl<S: Scheme> Env<S> {
     #[must_use]
     pub fn portable(&self) -> Self {
         Env {
-            scheme: Arc::new(self.scheme.portable()),
+            held: self.held.portable(),
             ..self.clone()
         }
     }
 
+    /// The scheme's own cost formula, see [`Scheme::cost`].
+    pub fn cost(&self, op: Op, n: u64, m: u64) -> Cost {
+        self.held.cost(op, n, m)
+    }
+
+    /// Makes the key table of an epoch.
+    ///
+    /// # Errors
+    /// [`SchemeError::RegistrySize`] or [`SchemeError::CommitteeSize`].
+    pub fn make_keys(
+        &self,
+        assignment: &Arc<Assignment>,
+        ctx: &mut Ctx<'_, Scratch>,
+    ) -> Result<Keys, SchemeError> {
+        self.held.keys(assignment, ctx)
+    }
+
     /// Adds the key table of an epoch; the oldest beyond [`EPOCHS_MAX`] are dropped, and beyond
     /// [`BRANCHES_MAX`] of those from [`BRANCH_EPOCH`] on.
-    pub fn insert_keys(&mut self, epoch: Epoch, keys: Arc<S::Keys>) {
+    pub fn insert_keys(&mut self, epoch: Epoch, keys: Keys) {
         self.keys.insert(epoch, keys);
         let mut branches = self.keys.split_off(&BRANCH_EPOCH);
         for (tables, max) in [(&mut self.keys, EPOCHS_MAX), (&mut branches, BRANCHES_MAX)] {
@@ -90,34 +121,23 @@ impl<S: Scheme> Env<S> {
         self.keys.append(&mut branches);
     }
 
-    /// The key tables that are kept.
-    pub fn tables(&self) -> impl Iterator<Item = &Arc<S::Keys>> {
-        self.keys.values()
-    }
-
     /// The key table of an epoch.
-    pub fn keys(&self, epoch: Epoch) -> Option<&Arc<S::Keys>> {
+    pub fn keys(&self, epoch: Epoch) -> Option<&Keys> {
         self.keys.get(&epoch)
     }
 
-    /// The scheme.
-    pub fn scheme(&self) -> &Arc<S> {
-        &self.scheme
+    /// The committees of the key tables that are kept.
+    pub fn assignments(&self) -> impl Iterator<Item = &Assignment> {
+        self.keys.values().map(|keys| self.held.assignment(keys))
     }
 
-    /// The registry of public keys.
-    pub fn registry(&self) -> &Arc<S::Registry> {
-        &self.registry
+    /// The committees of the key table of an epoch.
+    pub fn assignment(&self, epoch: Epoch) -> Option<&Assignment> {
+        self.keys(epoch).map(|keys| self.held.assignment(keys))
     }
 
-    pub(super) fn keys_or_refuse(&self, epoch: Epoch) -> Result<&Arc<S::Keys>, TaskError> {
+    pub(super) fn keys_or_refuse(&self, epoch: Epoch) -> Result<&Keys, TaskError> {
         self.keys(epoch)
             .ok_or_else(|| TaskError::Refused(format!("no key table for epoch {}", epoch.0)))
-    }
-
-    pub(super) fn signers_or_refuse(&self) -> Result<&Arc<S::Signers>, TaskError> {
-        self.signers
-            .as_ref()
-            .ok_or_else(|| TaskError::Refused("no secret keys here".into()))
     }
 }

@@ -1,59 +1,44 @@
-//! How a scheme does the work, as a task that a worker schedules.
+//! [`Work`] as a task that a worker schedules.
 
-use super::{AggregateJob, CombineJob, Env, JobOutput, Product, VerifyJob, Work, code, product};
+use super::held::{self, Scratch};
+use super::{AggregateJob, CombineJob, Env, Keys, Output, Product, VerifyJob, Work, code, product};
 use crate::{
-    Claim, Ctx, Evidence, Features, Form, Scheme, SchemeError, Statement, Task, TaskError, Verdict,
-    verify_claims,
+    Claim, Ctx, Evidence, Features, Form, SchemeError, Statement, Task, TaskError, Verdict,
 };
 use alphorn_types::{Bitfield, DecodeError, Epoch};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Inputs of a job, decoded for subset tests.
-pub struct PreparedJob<S: Scheme> {
-    claims: S::Prepared,
-    keys: Arc<S::Keys>,
+pub struct PreparedWork {
+    claims: held::Prepared,
+    keys: Keys,
     /// Index of the first claim of each input, and the number of claims.
     bounds: Vec<usize>,
 }
 
-fn task_error(error: SchemeError) -> TaskError {
-    match error {
-        SchemeError::Stopped => TaskError::Stopped,
-        SchemeError::Malformed(i) => TaskError::Invalid(vec![i]),
-        other => TaskError::Refused(other.to_string()),
-    }
-}
-
-/// [`Work`] together with the scheme that does it: the unit that a worker schedules.
-pub struct Job<S: Scheme> {
-    /// What is to be done.
-    pub work: Work,
-    scheme: std::marker::PhantomData<fn() -> S>,
-}
-
-impl<S: Scheme> From<Work> for Job<S> {
-    fn from(work: Work) -> Self {
-        Job {
-            work,
-            scheme: std::marker::PhantomData,
+impl From<SchemeError> for TaskError {
+    fn from(error: SchemeError) -> Self {
+        match error {
+            SchemeError::Stopped => TaskError::Stopped,
+            SchemeError::Malformed(i) => TaskError::Invalid(vec![i]),
+            other => TaskError::Refused(other.to_string()),
         }
     }
 }
 
-impl<S: Scheme> Job<S> {
+impl Work {
     fn run_verify(
-        env: &Env<S>,
+        env: &Env,
         job: &VerifyJob,
-        ctx: &mut Ctx<'_, S::Scratch>,
-    ) -> Result<JobOutput<S>, TaskError> {
+        ctx: &mut Ctx<'_, Scratch>,
+    ) -> Result<Output, TaskError> {
         let keys = env.keys_or_refuse(job.epoch)?;
         let claims: Vec<Claim> = job
             .items
             .iter()
             .flat_map(|item| item.claims.iter().cloned())
             .collect();
-        let good = verify_claims(env.scheme.as_ref(), keys, &claims, &env.secret, ctx);
+        let good = env.held.verify(keys, &claims, &env.secret, ctx);
         if ctx.stopped() {
             return Err(TaskError::Stopped);
         }
@@ -70,30 +55,29 @@ impl<S: Scheme> Job<S> {
 
     /// The public verifier on evidence: one claim under the statement.
     fn verify_evidence(
-        env: &Env<S>,
+        env: &Env,
         epoch: Epoch,
         statement: &Statement,
         evidence: &Evidence,
-        ctx: &mut Ctx<'_, S::Scratch>,
+        ctx: &mut Ctx<'_, Scratch>,
     ) -> bool {
         let claim = [Claim::Group {
             statement: *statement,
             evidence: evidence.clone(),
         }];
-        env.keys(epoch).is_some_and(|keys| {
-            verify_claims(env.scheme.as_ref(), keys, &claim, &env.secret, ctx) == [true]
-        })
+        env.keys(epoch)
+            .is_some_and(|keys| env.held.verify(keys, &claim, &env.secret, ctx) == [true])
     }
 
     /// Checks produced evidence; on failure tells bad inputs from a fault of our own.
     fn finish(
         &self,
-        env: &Env<S>,
+        env: &Env,
         epoch: Epoch,
         statement: &Statement,
         evidence: Evidence,
-        ctx: &mut Ctx<'_, S::Scratch>,
-    ) -> Result<JobOutput<S>, TaskError> {
+        ctx: &mut Ctx<'_, Scratch>,
+    ) -> Result<Output, TaskError> {
         if env.self_verify && !Self::verify_evidence(env, epoch, statement, &evidence, ctx) {
             if ctx.stopped() {
                 return Err(TaskError::Stopped);
@@ -113,11 +97,11 @@ impl<S: Scheme> Job<S> {
     }
 
     fn prepared(
-        env: &Env<S>,
+        env: &Env,
         epoch: Epoch,
         inputs: Vec<Vec<Claim>>,
-        ctx: &mut Ctx<'_, S::Scratch>,
-    ) -> Option<PreparedJob<S>> {
+        ctx: &mut Ctx<'_, Scratch>,
+    ) -> Option<PreparedWork> {
         let keys = env.keys(epoch)?.clone();
         let mut bounds = vec![0];
         let mut claims = Vec::new();
@@ -125,37 +109,37 @@ impl<S: Scheme> Job<S> {
             claims.extend(input);
             bounds.push(claims.len());
         }
-        let claims = env.scheme.prepare(&keys, &claims, &env.secret, ctx);
-        Some(PreparedJob {
+        let claims = env.held.prepare(&keys, &claims, &env.secret, ctx);
+        Some(PreparedWork {
             claims,
             keys,
             bounds,
         })
     }
 
-    fn bad_inputs(&self, env: &Env<S>, ctx: &mut Ctx<'_, S::Scratch>) -> Vec<usize> {
-        let Some((epoch, inputs)) = self.work.inputs(env) else {
+    fn bad_inputs(&self, env: &Env, ctx: &mut Ctx<'_, Scratch>) -> Vec<usize> {
+        let Some((epoch, inputs)) = self.inputs(env) else {
             return Vec::new();
         };
         let Some(keys) = env.keys(epoch) else {
             return Vec::new();
         };
         let claims: Vec<Claim> = inputs.into_iter().flatten().collect();
-        let good = verify_claims(env.scheme.as_ref(), keys, &claims, &env.secret, ctx);
+        let good = env.held.verify(keys, &claims, &env.secret, ctx);
         (0..good.len()).filter(|i| !good[*i]).collect()
     }
 }
 
-impl<S: Scheme> Task for Job<S> {
-    type Env = Env<S>;
-    type Output = JobOutput<S>;
-    type Scratch = S::Scratch;
-    type Prepared = PreparedJob<S>;
+impl Task for Work {
+    type Env = Env;
+    type Output = Output;
+    type Scratch = Scratch;
+    type Prepared = PreparedWork;
 
-    fn features(&self, env: &Env<S>) -> Features {
-        let op = self.work.op();
-        let (n, m) = self.work.size();
-        let cost = env.scheme.cost(op, n, m);
+    fn features(&self, env: &Env) -> Features {
+        let op = self.op();
+        let (n, m) = self.size();
+        let cost = env.held.cost(op, n, m);
         Features {
             kind: op.kind(),
             class: n.max(1).next_power_of_two().trailing_zeros() as u8,
@@ -166,7 +150,7 @@ impl<S: Scheme> Task for Job<S> {
     }
 
     fn prefix(&self, n: usize) -> Option<Self> {
-        let work = match &self.work {
+        let work = match self {
             Work::Verify(job) if n <= job.items.len() => Work::Verify(VerifyJob {
                 items: job.items[..n].to_vec(),
                 ..job.clone()
@@ -183,72 +167,54 @@ impl<S: Scheme> Task for Job<S> {
             }),
             _ => return None,
         };
-        Some(work.into())
+        Some(work)
     }
 
-    fn run(&self, env: &Env<S>, ctx: &mut Ctx<'_, S::Scratch>) -> Result<JobOutput<S>, TaskError> {
+    fn run(&self, env: &Env, ctx: &mut Ctx<'_, Scratch>) -> Result<Output, TaskError> {
         ctx.checkpoint()?;
-        match &self.work {
+        match self {
             Work::Sign(job) => {
                 let permits = job.take_permits()?;
-                let signed =
-                    env.scheme
-                        .sign(env.signers_or_refuse()?, job.slot, &job.items, permits, ctx);
-                Ok(Product::Signed(signed.map_err(task_error)?).into())
+                let signed = env.held.sign(job.slot, &job.items, permits, ctx)?;
+                Ok(Product::Signed(signed).into())
             }
             Work::Select(job) => {
-                let proofs =
-                    env.scheme
-                        .select(env.signers_or_refuse()?, &job.message, &job.validators, ctx);
-                Ok(Product::Selected(proofs.map_err(task_error)?).into())
+                let proofs = env.held.select(&job.message, &job.validators, ctx)?;
+                Ok(Product::Selected(proofs).into())
             }
             Work::Verify(job) => Self::run_verify(env, job, ctx),
             Work::Aggregate(job) => {
                 let keys = env.keys_or_refuse(job.epoch)?;
-                let made = env
-                    .scheme
-                    .aggregate(keys, &job.statement, &job.votes, ctx)
-                    .map_err(task_error)?;
+                let made = env.held.aggregate(keys, &job.statement, &job.votes, ctx)?;
                 self.finish(env, job.epoch, &job.statement, made, ctx)
             }
             Work::Combine(job) => {
                 let keys = env.keys_or_refuse(job.epoch)?;
-                let made =
-                    env.scheme
-                        .combine(keys, &job.statement, &job.parts, job.multiplicity_max, ctx);
-                self.finish(
-                    env,
-                    job.epoch,
-                    &job.statement,
-                    made.map_err(task_error)?,
-                    ctx,
-                )
+                let max = job.multiplicity_max;
+                let made = env
+                    .held
+                    .combine(keys, &job.statement, &job.parts, max, ctx)?;
+                self.finish(env, job.epoch, &job.statement, made, ctx)
             }
-            Work::Prepare(job) => {
-                let keys = env
-                    .scheme
-                    .keys(&env.registry, &job.assignment, ctx)
-                    .map_err(task_error)?;
-                Ok(JobOutput {
-                    product: Product::Prepared(job.assignment.epoch()),
-                    keys: Some(Arc::new(keys)),
-                })
-            }
+            Work::Prepare(job) => Ok(Output {
+                product: Product::Prepared(job.assignment.epoch()),
+                keys: Some(env.make_keys(&job.assignment, ctx)?),
+            }),
         }
     }
 
-    fn prepare(&self, env: &Env<S>, ctx: &mut Ctx<'_, S::Scratch>) -> Option<PreparedJob<S>> {
-        let (epoch, inputs) = self.work.inputs(env)?;
+    fn prepare(&self, env: &Env, ctx: &mut Ctx<'_, Scratch>) -> Option<PreparedWork> {
+        let (epoch, inputs) = self.inputs(env)?;
         Self::prepared(env, epoch, inputs, ctx)
     }
 
     fn prepare_in(
         &self,
-        env: &Env<S>,
+        env: &Env,
         order: &[u32],
-        ctx: &mut Ctx<'_, S::Scratch>,
-    ) -> Option<PreparedJob<S>> {
-        let (epoch, mut inputs) = self.work.inputs(env)?;
+        ctx: &mut Ctx<'_, Scratch>,
+    ) -> Option<PreparedWork> {
+        let (epoch, mut inputs) = self.inputs(env)?;
         let placed = order
             .iter()
             .map(|input| inputs.get_mut(*input as usize).map(std::mem::take));
@@ -256,18 +222,18 @@ impl<S: Scheme> Task for Job<S> {
         Self::prepared(env, epoch, placed, ctx)
     }
 
-    fn check(&self, env: &Env<S>, prepared: &PreparedJob<S>, range: Range<usize>) -> bool {
+    fn check(&self, env: &Env, prepared: &PreparedWork, range: Range<usize>) -> bool {
         let claims = prepared.bounds[range.start]..prepared.bounds[range.end];
-        claims.is_empty() || env.scheme.check(&prepared.keys, &prepared.claims, claims)
+        claims.is_empty() || env.held.check(&prepared.keys, &prepared.claims, claims)
     }
 
     fn locate(
         &self,
-        env: &Env<S>,
-        prepared: &PreparedJob<S>,
-        ctx: &mut Ctx<'_, S::Scratch>,
+        env: &Env,
+        prepared: &PreparedWork,
+        ctx: &mut Ctx<'_, Scratch>,
     ) -> Option<Vec<usize>> {
-        let bad = env.scheme.locate(&prepared.keys, &prepared.claims, ctx)?;
+        let bad = env.held.locate(&prepared.keys, &prepared.claims, ctx)?;
         let mut inputs: Vec<usize> = bad
             .into_iter()
             .map(|claim| prepared.bounds.partition_point(|bound| *bound <= claim) - 1)
@@ -276,13 +242,8 @@ impl<S: Scheme> Task for Job<S> {
         Some(inputs)
     }
 
-    fn verify_output(
-        &self,
-        env: &Env<S>,
-        output: &JobOutput<S>,
-        ctx: &mut Ctx<'_, S::Scratch>,
-    ) -> bool {
-        match (&self.work, &output.product) {
+    fn verify_output(&self, env: &Env, output: &Output, ctx: &mut Ctx<'_, Scratch>) -> bool {
+        match (self, &output.product) {
             (Work::Aggregate(job), Product::Evidence(made)) => {
                 Self::verify_evidence(env, job.epoch, &job.statement, made, ctx)
             }
@@ -297,42 +258,42 @@ impl<S: Scheme> Task for Job<S> {
         }
     }
 
-    fn isolate(&self, env: &Env<S>) -> bool {
-        let layer = match &self.work {
+    fn isolate(&self, env: &Env) -> bool {
+        let layer = match self {
             Work::Aggregate(job) => job.statement.layer,
             Work::Combine(job) => job.statement.layer,
             _ => return false,
         };
-        env.scheme.abilities().form(layer) == Form::Proof
+        env.held.abilities().form(layer) == Form::Proof
     }
 
     fn encode(&self) -> Option<Vec<u8>> {
-        code::encode(&self.work)
+        code::encode(self)
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        code::decode(bytes).map(Job::from)
+        code::decode(bytes)
     }
 
-    fn encode_output(&self, output: &JobOutput<S>) -> Option<Vec<u8>> {
+    fn encode_output(&self, output: &Output) -> Option<Vec<u8>> {
         product::encode(&output.product)
     }
 
-    fn decode_output(&self, bytes: &[u8]) -> Result<JobOutput<S>, DecodeError> {
-        product::decode(bytes).map(JobOutput::from)
+    fn decode_output(&self, bytes: &[u8]) -> Result<Output, DecodeError> {
+        product::decode(bytes).map(Output::from)
     }
 
-    fn portable(env: &Env<S>) -> Option<Env<S>> {
+    fn portable(env: &Env) -> Option<Env> {
         Some(env.portable())
     }
 
     fn input_digest(&self, index: usize) -> Option<[u8; 32]> {
-        product::input_digest(&self.work, index)
+        product::input_digest(self, index)
     }
 
     fn covered_by(&self, signers: &Bitfield) -> bool {
         let held = |position: usize| position < signers.len() && signers.get(position);
-        match &self.work {
+        match self {
             Work::Aggregate(job) => job.votes.iter().all(|(at, _)| held(*at as usize)),
             Work::Combine(job) => job.parts.iter().all(|part| {
                 let mut named = part.evidence.support.iter();
@@ -342,8 +303,8 @@ impl<S: Scheme> Task for Job<S> {
         }
     }
 
-    fn is_pointless(&self, env: &Env<S>) -> bool {
-        let one = matches!(&self.work, Work::Aggregate(job) if job.votes.len() == 1);
+    fn is_pointless(&self, env: &Env) -> bool {
+        let one = matches!(self, Work::Aggregate(job) if job.votes.len() == 1);
         one && self.isolate(env)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::lanes::{Lanes, Queued};
 use crate::Progress;
-use alphorn_proto::Job;
-use alphorn_scheme::{self as scheme, Claim, Env, Scheme, Verdict};
+use alphorn_proto::Work;
+use alphorn_scheme::{self as scheme, Claim, Env, Keys, Verdict};
 use alphorn_types::Epoch;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ const GROUPS_EACH: u64 = 16;
 
 /// Decides claims by another implementation than the scheme's own. The caller supplies it, since
 /// the simulator names no scheme.
-pub trait CrossCheck<S: Scheme>: Send + Sync {
+pub trait CrossCheck: Send + Sync {
     /// Whether a claim holds; none if there is no second way to tell.
-    fn holds(&self, keys: &S::Keys, claim: &Claim) -> Option<bool>;
+    fn holds(&self, keys: &Keys, claim: &Claim) -> Option<bool>;
 }
 
 /// What the second opinion said.
@@ -41,15 +41,15 @@ pub(super) struct Sample {
     claim: Claim,
 }
 
-pub(super) struct Sampler<S: Scheme> {
-    check: Arc<dyn CrossCheck<S>>,
+pub(super) struct Sampler {
+    check: Arc<dyn CrossCheck>,
     signatures_seen: u64,
     groups_seen: u64,
     counts: CrossCounts,
 }
 
-impl<S: Scheme> Sampler<S> {
-    pub(super) fn new(check: Arc<dyn CrossCheck<S>>) -> Self {
+impl Sampler {
+    pub(super) fn new(check: Arc<dyn CrossCheck>) -> Self {
         Sampler {
             check,
             signatures_seen: 0,
@@ -64,14 +64,10 @@ impl<S: Scheme> Sampler<S> {
 
     /// The claims of a batch that are to be decided twice: the first of each kind, and every so
     /// many of those that follow.
-    pub(super) fn sample(&mut self, jobs: &[Queued<S>]) -> Vec<Sample> {
+    pub(super) fn sample(&mut self, jobs: &[Queued]) -> Vec<Sample> {
         let mut samples = Vec::new();
         for (index, queued) in jobs.iter().enumerate() {
-            let Job::Scheme(scheme::Job {
-                work: scheme::Work::Verify(job),
-                ..
-            }) = &queued.job
-            else {
+            let Work::Scheme(scheme::Work::Verify(job)) = &queued.job else {
                 continue;
             };
             for (item, claims) in job.items.iter().enumerate() {
@@ -105,8 +101,8 @@ impl<S: Scheme> Sampler<S> {
     /// Decides the samples again, and compares with the verdicts of their jobs.
     pub(super) fn decide<'v>(
         &mut self,
-        env: &Env<S>,
-        lanes: &Lanes<S>,
+        env: &Env,
+        lanes: &Lanes,
         samples: Vec<Sample>,
         verdicts: &dyn Fn(usize) -> Option<&'v [Verdict]>,
         progress: &mut dyn Progress,

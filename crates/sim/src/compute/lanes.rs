@@ -1,43 +1,43 @@
 //! Threads that run a batch of jobs.
 
 use super::PoolError;
-use alphorn_proto::Job;
+use alphorn_proto::Work;
 use alphorn_proto::job::Output;
-use alphorn_scheme::{Ctx, Env, Outcome, Scheme, Stop, Task};
+use alphorn_scheme::{Ctx, Env, Outcome, Scratch, Stop, Task};
 use rayon::ThreadPool;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
-pub(super) struct Lanes<S: Scheme> {
+pub(super) struct Lanes {
     pool: ThreadPool,
-    scratches: Vec<S::Scratch>,
+    scratches: Vec<Scratch>,
 }
 
 /// A job and what its scheme thinks that it costs on one core.
-pub(super) struct Queued<S: Scheme> {
-    pub(super) job: Job<S>,
+pub(super) struct Queued {
+    pub(super) job: Work,
     pub(super) prior_ns: u64,
 }
 
 /// A job that has run.
-pub(super) struct Ran<S: Scheme> {
+pub(super) struct Ran {
     /// Its index in the batch.
     pub(super) index: usize,
-    pub(super) outcome: Outcome<Output<S>>,
+    pub(super) outcome: Outcome<Output>,
     /// Time on its thread; times the number of threads where it had the whole pool.
     pub(super) busy_ns: u64,
 }
 
-impl<S: Scheme> Lanes<S> {
+impl Lanes {
     pub(super) fn new(threads: usize) -> Result<Self, PoolError> {
         let threads = threads.max(1);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build()
             .map_err(|source| PoolError { threads, source })?;
-        let scratches = (0..threads).map(|_| S::Scratch::default()).collect();
+        let scratches = (0..threads).map(|_| Scratch::default()).collect();
         Ok(Lanes { pool, scratches })
     }
 
@@ -47,17 +47,12 @@ impl<S: Scheme> Lanes<S> {
 
     /// Runs a batch and reports each job as it ends, in no particular order; returns the
     /// nanoseconds of the whole.
-    pub(super) fn run(
-        &mut self,
-        env: &Env<S>,
-        jobs: &[Queued<S>],
-        report: &mut dyn FnMut(Ran<S>),
-    ) -> u64 {
+    pub(super) fn run(&mut self, env: &Env, jobs: &[Queued], report: &mut dyn FnMut(Ran)) -> u64 {
         let started = Instant::now();
         let threads = self.scratches.len();
         let total_ns = jobs.iter().map(|queued| u128::from(queued.prior_ns)).sum();
         // Alone on one thread it would end after all the others together.
-        let is_long = |queued: &Queued<S>| {
+        let is_long = |queued: &Queued| {
             jobs.len() == 1 || u128::from(queued.prior_ns) * threads as u128 > total_ns
         };
         let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -81,7 +76,7 @@ impl<S: Scheme> Lanes<S> {
     }
 
     /// Runs a job on the whole pool.
-    pub(super) fn run_pooled(&mut self, env: &Env<S>, job: &Job<S>) -> (Outcome<Output<S>>, u64) {
+    pub(super) fn run_pooled(&mut self, env: &Env, job: &Work) -> (Outcome<Output>, u64) {
         let (pool, scratch) = (&self.pool, &mut self.scratches[0]);
         timed(scratch, |scratch| {
             job.run(
@@ -92,7 +87,7 @@ impl<S: Scheme> Lanes<S> {
     }
 
     /// Runs a job on one thread.
-    pub(super) fn run_single(&mut self, env: &Env<S>, job: &Job<S>) -> (Outcome<Output<S>>, u64) {
+    pub(super) fn run_single(&mut self, env: &Env, job: &Work) -> (Outcome<Output>, u64) {
         timed(&mut self.scratches[0], |scratch| {
             job.run(env, &mut Ctx::single(scratch))
         })
@@ -102,10 +97,10 @@ impl<S: Scheme> Lanes<S> {
     /// the threads end together.
     fn run_singly(
         &mut self,
-        env: &Env<S>,
-        jobs: &[Queued<S>],
+        env: &Env,
+        jobs: &[Queued],
         order: &[usize],
-        report: &mut dyn FnMut(Ran<S>),
+        report: &mut dyn FnMut(Ran),
     ) {
         let next = AtomicUsize::new(0);
         let (sender, receiver) = mpsc::channel();
@@ -135,15 +130,15 @@ impl<S: Scheme> Lanes<S> {
 }
 
 /// Runs a job; a panic is a crash of the job alone, and its scratch memory is dropped.
-fn timed<W: Default, T>(
-    scratch: &mut W,
-    run: impl FnOnce(&mut W) -> Result<T, alphorn_scheme::TaskError>,
+fn timed<T>(
+    scratch: &mut Scratch,
+    run: impl FnOnce(&mut Scratch) -> Result<T, alphorn_scheme::TaskError>,
 ) -> (Outcome<T>, u64) {
     let started = Instant::now();
     let outcome = match catch_unwind(AssertUnwindSafe(|| run(&mut *scratch))) {
         Ok(result) => Outcome::from(result),
         Err(_) => {
-            *scratch = W::default();
+            *scratch = Scratch::default();
             Outcome::Crashed
         }
     };

@@ -1,7 +1,6 @@
 use super::*;
 use crate::testing::{ITEM_NS, aggregate, claim, compute, session, sign, verify};
-use alphorn_scheme::Claim;
-use alphorn_scheme::model::{Model, ModelKeys};
+use alphorn_scheme::{Claim, Keys};
 
 const NODE: u32 = 0;
 
@@ -16,7 +15,7 @@ fn request(job: u64, work: Work) -> Request {
 }
 
 /// Spawns all, then finishes all in that order.
-fn run_all(compute: &mut Compute<Model>, work: Vec<Work>) -> Vec<Outcome<Product>> {
+fn run_all(compute: &mut Compute, work: Vec<Work>) -> Vec<Outcome<Product>> {
     let spawned: Vec<_> = (0..)
         .zip(work)
         .map(|(job, work)| compute.spawn(Time::ZERO, request(job, work)).0)
@@ -164,8 +163,8 @@ fn what_a_node_verified_is_measured_alone() {
 /// Believes the model except about one validator.
 struct Doubter;
 
-impl CrossCheck<Model> for Doubter {
-    fn holds(&self, _keys: &ModelKeys, claim: &Claim) -> Option<bool> {
+impl CrossCheck for Doubter {
+    fn holds(&self, _keys: &Keys, claim: &Claim) -> Option<bool> {
         match claim {
             Claim::One { validator, .. } => Some(validator.0 != 0),
             _ => None,

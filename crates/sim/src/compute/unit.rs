@@ -2,15 +2,15 @@
 
 use super::Stage;
 use alphorn_proto::job::Output;
-use alphorn_proto::{Job, Product};
-use alphorn_scheme::{self as scheme, Outcome, Scheme, Task, Verdict};
+use alphorn_proto::{Product, Work};
+use alphorn_scheme::{self as scheme, Outcome, Task, Verdict};
 use sha2::{Digest, Sha256};
 
 /// Bytes of bookkeeping that are counted for each kept result.
 const KEPT_BYTES: u64 = 256;
 
-pub(super) struct Unit<S: Scheme> {
-    pub(super) state: State<S>,
+pub(super) struct Unit {
+    pub(super) state: State,
     /// Tickets that wait for the result.
     pub(super) claims: u32,
     /// Digest of the inputs; none for work that is never shared.
@@ -23,13 +23,13 @@ pub(super) struct Unit<S: Scheme> {
     pub(super) prior_ns: u64,
 }
 
-pub(super) enum State<S: Scheme> {
-    Waiting(Job<S>),
+pub(super) enum State {
+    Waiting(Work),
     Running,
-    Done(Outcome<Output<S>>),
+    Done(Outcome<Output>),
 }
 
-impl<S: Scheme> State<S> {
+impl State {
     /// The result, if it is the same whenever the job runs: not a refusal, which a later key table
     /// may lift, and not a key table, which is in the environment.
     pub(super) fn kept_product(&self) -> Option<&Product> {
@@ -43,7 +43,7 @@ impl<S: Scheme> State<S> {
     }
 }
 
-impl<S: Scheme> Unit<S> {
+impl Unit {
     /// The verdicts of a verification that has run.
     pub(super) fn verdicts(&self) -> Option<&[Verdict]> {
         match self.state.kept_product() {
@@ -71,19 +71,16 @@ pub(super) fn without_product<T, U>(outcome: &Outcome<T>) -> Outcome<U> {
 
 /// Names what a job computes: jobs of one identity have one result. None for jobs that use
 /// secrets, which are never shared.
-pub(super) fn identity<S: Scheme>(job: &Job<S>) -> Option<[u8; 32]> {
+pub(super) fn identity(job: &Work) -> Option<[u8; 32]> {
     let mut hash = Sha256::new();
     match job {
-        Job::Assign(assign) => {
+        Work::Assign(assign) => {
             hash.update(b"assign");
             hash.update(assign.epoch.0.to_le_bytes());
             hash.update(assign.mix);
             shape(&mut hash, &assign.layout);
         }
-        Job::Scheme(scheme::Job {
-            work: scheme::Work::Prepare(prepare),
-            ..
-        }) => {
+        Work::Scheme(scheme::Work::Prepare(prepare)) => {
             hash.update(b"prepare");
             hash.update(prepare.assignment.epoch().0.to_le_bytes());
             shape(&mut hash, prepare.assignment.layout());

@@ -1,8 +1,8 @@
 //! What one node verified, measured alone.
 
 use super::lanes::Lanes;
-use alphorn_proto::{Job, Product, Work};
-use alphorn_scheme::{self as scheme, Claim, Env, Item, Op, Outcome, Scheme, VerifyJob};
+use alphorn_proto::{Product, Work};
+use alphorn_scheme::{self as scheme, Claim, Env, Item, Op, Outcome, VerifyJob};
 use alphorn_types::Epoch;
 
 /// Most inputs that are remembered: the most that a verification job has.
@@ -79,12 +79,7 @@ impl Watch {
 
 /// Runs a verification alone, on the whole pool and on one thread, `repeats` times each and at
 /// least once.
-pub(super) fn measure<S: Scheme>(
-    job: &VerifyJob,
-    env: &Env<S>,
-    lanes: &mut Lanes<S>,
-    repeats: u32,
-) -> Verification {
+pub(super) fn measure(job: &VerifyJob, env: &Env, lanes: &mut Lanes, repeats: u32) -> Verification {
     let claims = || job.items.iter().flat_map(|item| &item.claims);
     let inner_claims = |item: &Item| Item {
         claims: item
@@ -119,13 +114,8 @@ fn is_inner(claim: &Claim) -> bool {
 }
 
 /// The least nanoseconds on the pool and on one thread, and whether all was found valid.
-fn best<S: Scheme>(
-    job: &VerifyJob,
-    env: &Env<S>,
-    lanes: &mut Lanes<S>,
-    repeats: u32,
-) -> [(u64, bool); 2] {
-    let task = Job::<S>::from(Work::Scheme(scheme::Work::Verify(job.clone())));
+fn best(job: &VerifyJob, env: &Env, lanes: &mut Lanes, repeats: u32) -> [(u64, bool); 2] {
+    let task = Work::Scheme(scheme::Work::Verify(job.clone()));
     let mut best = [(u64::MAX, true); 2];
     for _ in 0..repeats.max(1) {
         let runs = [lanes.run_pooled(env, &task), lanes.run_single(env, &task)];

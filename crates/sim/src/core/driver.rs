@@ -6,7 +6,6 @@ use crate::compute::{Compute, Request, Ticket};
 use crate::network::{MessageId, Network};
 use alphorn_proto::wire::Reject;
 use alphorn_proto::{Evidence, Input, Output, Peer, Protocol};
-use alphorn_scheme::Scheme;
 use alphorn_types::Time;
 use sha2::Digest as _;
 use sha2::Sha256;
@@ -97,11 +96,11 @@ struct Node<P> {
 ///
 /// The loop: take the first event, hand it to its node, carry out the node's outputs, and schedule
 /// its next deadline if that moved.
-pub struct Driver<P: Protocol, S: Scheme> {
+pub struct Driver<P: Protocol> {
     nodes: Vec<Node<P>>,
     queue: Queue<Event>,
     network: Network,
-    compute: Compute<S>,
+    compute: Compute,
     limits: Limits,
     now: Time,
     handled: u64,
@@ -111,12 +110,12 @@ pub struct Driver<P: Protocol, S: Scheme> {
     evidence_count: u64,
 }
 
-impl<P: Protocol, S: Scheme> Driver<P, S> {
+impl<P: Protocol> Driver<P> {
     /// A run at virtual time 0, in which every node learns of every other one first.
     ///
     /// # Panics
     /// If the network has another number of nodes.
-    pub fn new(protocols: Vec<P>, network: Network, compute: Compute<S>, limits: Limits) -> Self {
+    pub fn new(protocols: Vec<P>, network: Network, compute: Compute, limits: Limits) -> Self {
         let count = protocols.len();
         assert_eq!(
             count,
@@ -170,12 +169,12 @@ impl<P: Protocol, S: Scheme> Driver<P, S> {
     }
 
     /// The compute model and its counts.
-    pub fn compute(&self) -> &Compute<S> {
+    pub fn compute(&self) -> &Compute {
         &self.compute
     }
 
     /// The compute model, to tell it about the scenario.
-    pub fn compute_mut(&mut self) -> &mut Compute<S> {
+    pub fn compute_mut(&mut self) -> &mut Compute {
         &mut self.compute
     }
 

@@ -6,10 +6,9 @@ use crate::testing::{
 };
 use alphorn_proto::Output;
 use alphorn_proto::wire::{Kind, Topic};
-use alphorn_scheme::model::Model;
 use alphorn_types::{Cell, Time};
 
-type ToyDriver = Driver<Scripted, Model>;
+type ToyDriver = Driver<Scripted>;
 
 fn driver(nodes: Vec<Scripted>, latency_ns: u64, config: ComputeConfig) -> ToyDriver {
     let network = Network::new(&vec![Subscription::All; nodes.len()], latency_ns);

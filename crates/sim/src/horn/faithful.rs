@@ -188,12 +188,12 @@ fn real(scenario: &Scenario, seed: u64, down: &[u32]) -> Yield {
             published: Vec::new(),
         }
     };
-    let env = Env::new(
+    let env = Env::signing(
         Arc::new(scheme),
         Arc::new(ModelRegistry { validators }),
+        Arc::new(ModelSigners { validators }),
         [7; 32],
     );
-    let env = env.with_signers(Arc::new(ModelSigners { validators }));
     let watermark = Arc::new(MemoryWatermark::new(validators));
     let compute = Compute::new(env, watermark, ComputeConfig::new(2)).unwrap();
     let network = Network::new(&vec![Subscription::All; NODES as usize], 50_000_000);

@@ -9,10 +9,10 @@ use crate::core::Driver;
 use crate::network::{Network, Subscription, Traffic};
 use crate::random;
 use alphorn_proto::chain::Chain;
-use alphorn_proto::horn::{Horn, Local, SchemeInfo, SlotView, committee};
+use alphorn_proto::horn::{Horn, Local, SlotView, committee};
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{Block, Kind, Vote, WireFormat};
-use alphorn_scheme::{Env, Op, Scheme};
+use alphorn_scheme::Op;
 use alphorn_types::{Assignment, Bitfield, Layout, Slot, Time};
 
 /// The node that hosts all validators, or all that have no part in an attack.
@@ -87,9 +87,9 @@ impl SlotStage {
 /// # Errors
 /// [`SlotError`] if the slot cannot be run. A slot that runs but does not keep its promises is no
 /// error: see [`SlotOutcome::failures`].
-pub fn run_slot<S: Scheme>(
+pub fn run_slot(
     config: SlotConfig,
-    inputs: SlotInputs<S>,
+    inputs: SlotInputs,
     progress: &mut dyn Progress,
 ) -> Result<SlotOutcome, SlotError> {
     let mut run = Run::new(config, inputs)?;
@@ -100,22 +100,22 @@ pub fn run_slot<S: Scheme>(
 }
 
 /// A slot that runs.
-struct Run<S: Scheme> {
+struct Run {
     config: SlotConfig,
     format: WireFormat,
     clock: SlotClock,
-    driver: Driver<Horn, S>,
+    driver: Driver<Horn>,
     /// Who votes, by position of the epoch.
     voters: Bitfield,
     traffic: Vec<StageTraffic>,
 }
 
-impl<S: Scheme> Run<S> {
-    fn new(mut config: SlotConfig, inputs: SlotInputs<S>) -> Result<Self, SlotError> {
+impl Run {
+    fn new(mut config: SlotConfig, inputs: SlotInputs) -> Result<Self, SlotError> {
         let seed = config.seed;
         config.horn.network_id = random::bytes(seed, "genesis", 0);
         let layout = config.horn.layout;
-        let info = SchemeInfo::of(inputs.scheme.as_ref(), &layout);
+        let info = inputs.info;
         config.horn.validate(&info)?;
         config.participation.check(&layout)?;
         if let Some(griefing) = &config.griefing {
@@ -148,7 +148,7 @@ impl<S: Scheme> Run<S> {
             .map(|(local, _)| Horn::new(config.horn.clone(), info.clone(), local));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         let secret = random::bytes(seed, "weights", 0);
-        let env = Env::new(inputs.scheme, inputs.registry, secret).with_signers(inputs.signers);
+        let env = inputs.env.with_secret(secret);
         let mut compute = Compute::new(env, inputs.watermark, config.compute)?;
         if let Some(check) = inputs.cross_check {
             compute.cross_check(check);

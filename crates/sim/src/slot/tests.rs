@@ -32,19 +32,15 @@ fn config(validators: u32, seed: u64) -> SlotConfig {
     )
 }
 
-fn inputs(scheme: Model, validators: u32) -> SlotInputs<Model> {
-    SlotInputs {
-        scheme: Arc::new(scheme),
-        registry: Arc::new(ModelRegistry { validators }),
-        signers: Arc::new(ModelSigners { validators }),
-        watermark: Arc::new(MemoryWatermark::new(validators)),
-        cross_check: None,
-    }
+fn inputs(scheme: Model, layout: &Layout) -> SlotInputs {
+    let validators = layout.validators();
+    let registry = ModelRegistry { validators };
+    SlotInputs::new(scheme, registry, ModelSigners { validators }, layout)
 }
 
 fn run_with(scheme: Model, config: SlotConfig) -> SlotOutcome {
-    let validators = config.horn.layout.validators();
-    let outcome = run_slot(config, inputs(scheme, validators), &mut ()).unwrap();
+    let inputs = inputs(scheme, &config.horn.layout);
+    let outcome = run_slot(config, inputs, &mut ()).unwrap();
     assert_eq!(outcome.failures(), [], "{outcome:?}");
     outcome
 }
@@ -227,7 +223,8 @@ fn every_timing_latency_epoch_and_coding_keeps_all_votes() {
         let mut config = config(900, 11);
         config.participation = Participation::Rate { ppm: 800_000 };
         change(&mut config);
-        let outcome = run_slot(config, inputs(model(), 900), &mut ()).unwrap();
+        let inputs = inputs(model(), &config.horn.layout);
+        let outcome = run_slot(config, inputs, &mut ()).unwrap();
         assert_eq!(outcome.failures(), [], "{name}");
         assert_eq!(outcome.votes.in_block, 720, "{name}");
     }
@@ -247,7 +244,7 @@ fn costs_decide_what_is_in_time() {
         let scheme = model_at(ns);
         let layout = Layout::new(1000, 1, 2).unwrap();
         let config = config_of(&scheme, layout, 8);
-        run_slot(config, inputs(scheme, 1000), &mut ()).unwrap()
+        run_slot(config, inputs(scheme, &layout), &mut ()).unwrap()
     };
     let [free, cheap, dear] = [0, 1_000, 1_000_000].map(outcome);
     for outcome in [&free, &cheap, &dear] {
@@ -284,7 +281,7 @@ fn a_griefer_takes_votes_from_the_best_aggregate_and_none_from_a_union() {
         config.horn.cover = cover;
         config.horn.multiplicity_max = multiplicity_max;
         config.griefing = Some(griefing.clone());
-        let outcome = run_slot(config, inputs(scheme, validators), &mut ()).unwrap();
+        let outcome = run_slot(config, inputs(scheme, &layout), &mut ()).unwrap();
         assert_eq!(outcome.nodes, 4);
         assert_eq!(outcome.votes.cast, 64);
         // Her votes do not reach the host.
@@ -308,7 +305,8 @@ fn an_attack_that_does_not_fit_is_refused() {
     let refusal = |eve: Bitfield, victims: Bitfield| {
         let mut config = config(300, 1);
         config.griefing = Some(Griefing { eve, victims });
-        let failed = run_slot(config, inputs(model(), 300), &mut ());
+        let inputs = inputs(model(), &config.horn.layout);
+        let failed = run_slot(config, inputs, &mut ());
         failed.unwrap_err().to_string()
     };
     let short = refusal(Bitfield::new(299), Bitfield::new(300));
@@ -338,11 +336,12 @@ fn a_key_that_has_signed_the_slot_stops_the_run() {
     let watermark = MemoryWatermark::new(validators);
     let used = watermark.reserve(Validator(17), Role::Vote, Slot(0), None);
     assert!(used.is_ok());
+    let config = config(validators, 1);
     let inputs = SlotInputs {
         watermark: Arc::new(watermark),
-        ..inputs(model(), validators)
+        ..inputs(model(), &config.horn.layout)
     };
-    let refused = run_slot(config(validators, 1), inputs, &mut ()).unwrap_err();
+    let refused = run_slot(config, inputs, &mut ()).unwrap_err();
     let SlotError::Refused { stage, reason, .. } = &refused else {
         panic!("{refused}");
     };
@@ -358,7 +357,8 @@ fn a_configuration_that_cannot_work_is_refused() {
     let refusal = |change: fn(&mut SlotConfig)| {
         let mut config = config(300, 1);
         change(&mut config);
-        let failed = run_slot(config, inputs(model(), 300), &mut ());
+        let inputs = inputs(model(), &config.horn.layout);
+        let failed = run_slot(config, inputs, &mut ());
         failed.unwrap_err().to_string()
     };
     assert!(refusal(|c| c.horn.aggregators_target = 65).contains("aggregators_target = 65"));

@@ -126,7 +126,10 @@ pub(super) fn dalek(shape: &Shape, seed: u64) -> Result<Vec<Baseline>> {
             measure(|| scalars(elements + chunks), |s| mixed(s)),
         ),
     ];
-    let batch = measure(|| scalars(BATCH), |weights| mixed(&combined(weights, &rows)));
+    let batch = measure(
+        || scalars(BATCH),
+        |weights| mixed(&combined(weights, &rows)),
+    );
     let recode = measure(|| scalars(chunks), |factors| combined(factors, &pieces));
     // Decoding is the product of an inverse with the rows; the inverse itself is small beside it.
     let decode = measure(
@@ -178,7 +181,8 @@ fn generators(elements: u32, seed: u64) -> Result<Vec<RistrettoPoint>> {
     }
     let mut rng = ChaCha20Rng::seed_from_u64(seed ^ 1);
     let scalars: Vec<Scalar> = (0..elements).map(|_| Scalar::random(&mut rng)).collect();
-    let theirs = RistrettoPoint::vartime_multiscalar_mul(scalars.iter().copied().map(foreign), &points);
+    let theirs =
+        RistrettoPoint::vartime_multiscalar_mul(scalars.iter().copied().map(foreign), &points);
     let commitment = ours.commit(&[&Row::from_scalars(&scalars)])[0];
     ensure!(
         theirs.compress().to_bytes() == commitment,

@@ -1,11 +1,9 @@
 use super::*;
 use crate::slot::horn_config;
 use alphorn_proto::horn::Selection;
-use alphorn_scheme::MemoryWatermark;
 use alphorn_sim::slot::{Failure, Griefing, SlotConfig, SlotInputs, run_slot};
 use alphorn_types::Bitfield;
 use clap::Parser;
-use std::sync::Arc;
 
 #[derive(Parser)]
 struct Cli {
@@ -165,13 +163,7 @@ fn collectors_merge_the_proofs_of_rivals() {
         repeats: 1,
         ..SlotConfig::new(horn, args.common.seed, 2)
     };
-    let inputs = SlotInputs {
-        scheme: Arc::new(scheme),
-        registry: Arc::new(registry),
-        signers: Arc::new(signers),
-        watermark: Arc::new(MemoryWatermark::new(8)),
-        cross_check: None,
-    };
+    let inputs = SlotInputs::new(scheme, registry, signers, &plan.layout);
     let outcome = run_slot(config, inputs, &mut ()).unwrap();
     let votes = outcome.votes;
     assert_eq!((votes.cast, votes.verified), (8, 5), "three are withheld");

@@ -13,14 +13,10 @@ fn sign(node: &Node, subject: &Subject, root: [u8; 32]) -> Bytes {
     };
     let job = SignJob::new(slot, vec![item]);
     job.admit(&MemoryWatermark::new(VALIDATORS)).unwrap();
-    let job = Job::<Model>::from(Work::Scheme(scheme::Work::Sign(job)));
-    match job
-        .run(&node.env, &mut Ctx::single(&mut ()))
-        .ok()
-        .unwrap()
-        .product
-    {
-        Product::Scheme(scheme::Product::Signed(all)) => all.iter().next().unwrap().into(),
+    let job = scheme::Work::Sign(job);
+    let signed = job.run(&node.env, &mut Ctx::single(&mut Scratch::default()));
+    match signed.ok().unwrap().product {
+        scheme::Product::Signed(all) => all.iter().next().unwrap().into(),
         other => panic!("{other:?}"),
     }
 }
