@@ -7,7 +7,9 @@ use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::{Reject, Root, Topic};
 use alphorn_proto::{Evidence, Input, JobId, Peer, Product, Token, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
-use alphorn_scheme::{self as scheme, Bytes, Ctx, Env, MemoryWatermark, Outcome, Scratch, SessionId, Task};
+use alphorn_scheme::{
+    self as scheme, Bytes, Ctx, Env, MemoryWatermark, Outcome, Scratch, SessionId, Task,
+};
 use alphorn_types::{Bitfield, Layout, Slot, Time};
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Read;
@@ -135,11 +137,7 @@ impl Host for Desk {
     fn judged(&mut self, _: Judged) {}
 }
 
-fn run(
-    env: &mut Env,
-    marks: &MemoryWatermark,
-    work: alphorn_proto::Work,
-) -> Outcome<Product> {
+fn run(env: &mut Env, marks: &MemoryWatermark, work: alphorn_proto::Work) -> Outcome<Product> {
     if let alphorn_proto::Work::Scheme(scheme::Work::Sign(job)) = &work
         && let Err((_, refused)) = job.admit(marks)
     {
