@@ -1,7 +1,8 @@
 //! Links of Markdown: what they lead to is there, and the book's list of chapters has every chapter.
 //!
 //! Documentation inside a crate is included as rustdoc, whose own lints know its links; of those only the
-//! ones to files are checked here.
+//! ones to files are checked here, and that a file which the book includes too has none to code: they
+//! would lead nowhere in the book.
 
 use super::Report;
 use crate::tree::{File, Tree};
@@ -14,12 +15,17 @@ const CHAPTERS: &str = "docs/SUMMARY.md";
 /// Checks every link to a file or to a heading, every included file, and the list of chapters.
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     let mut chapters = BTreeSet::new();
+    let included = included(tree);
     for file in tree.files.iter().filter(|file| is_markdown(file)) {
         for (line, target) in links(&file.text) {
             if file.path == CHAPTERS {
                 chapters.insert(resolved(&file.path, target));
             }
-            if let Some(wrong) = wrong(tree, file, target) {
+            if is_code(file, target) && included.contains(&file.path) {
+                let message =
+                    format!("the link {target} leads nowhere in the book: name it as code");
+                report.error(file, line, message);
+            } else if let Some(wrong) = wrong(tree, file, target) {
                 report.error(file, line, wrong);
             }
         }
@@ -39,13 +45,30 @@ fn is_markdown(file: &File) -> bool {
     file.path.ends_with(".md")
 }
 
+/// What the book includes from elsewhere.
+fn included(tree: &Tree) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let chapters = tree.files.iter();
+    for file in chapters.filter(|file| file.path.starts_with(BOOK) && is_markdown(file)) {
+        for part in file.text.split("{{#include ").skip(1) {
+            let target = part.split('}').next().unwrap_or_default();
+            found.insert(resolved(&file.path, target));
+        }
+    }
+    found
+}
+
+/// Whether a link of a crate's documentation leads to an item of code, which only rustdoc finds.
+fn is_code(file: &File, target: &str) -> bool {
+    file.path.starts_with("crates/")
+        && !target.contains("://")
+        && (target.contains("::") || !target.contains(['.', '/', '#']))
+}
+
 /// What is wrong with a link; none if it leads somewhere, or out of the repository.
 fn wrong(tree: &Tree, file: &File, target: &str) -> Option<String> {
-    let is_path_of_code = target.contains("::") || !target.contains(['.', '/', '#']);
     let leads_out = ["http://", "https://", "mailto:"];
-    if leads_out.iter().any(|scheme| target.starts_with(scheme))
-        || (file.path.starts_with("crates/") && is_path_of_code)
-    {
+    if leads_out.iter().any(|scheme| target.starts_with(scheme)) || is_code(file, target) {
         return None;
     }
     let (path, heading) = target.split_once('#').unwrap_or((target, ""));
@@ -155,7 +178,11 @@ mod tests {
             ("docs/img/p.svg", "<svg/>"),
             (
                 "crates/x/src/LECTURE.md",
-                "[`Job`](crate::Job) [T](Table)\n```\n[code](none.md)\n```\n",
+                "[web](https://a.b/c::d)\n```\n[code](none.md)\n```\n",
+            ),
+            (
+                "crates/x/src/other/LECTURE.md",
+                "[`Job`](crate::Job) [T](Table)\n",
             ),
         ];
         assert_eq!(errors(check, &files), [""; 0]);
@@ -190,6 +217,13 @@ mod tests {
                     ("docs/b.md", ""),
                 ],
                 "docs/SUMMARY.md:1: the chapter docs/b.md is not listed",
+            ),
+            (
+                vec![
+                    ("crates/x/LECTURE.md", "[`Job`](crate::Job)"),
+                    ("docs/a.md", "{{#include ../crates/x/LECTURE.md}}"),
+                ],
+                "crates/x/LECTURE.md:1: the link crate::Job leads nowhere in the book: name it as code",
             ),
             (
                 vec![("crates/x/LECTURE.md", "[a](other.md)")],
