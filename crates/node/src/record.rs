@@ -20,6 +20,7 @@ use alphorn_proto::Input;
 use alphorn_proto::horn::Horn;
 use alphorn_types::Time;
 use entry::{ENTRY_BYTES_MAX, Entry};
+#[cfg(feature = "live")]
 pub(crate) use entry::{put_topic, take_topic};
 use sha2::{Digest, Sha256};
 use std::fs::OpenOptions;
