@@ -43,17 +43,22 @@ soak:
     cargo test --workspace --features soak
     cargo test --manifest-path fuzz/Cargo.toml --features soak
 
+# Where the networks of soak-kills, soak-faults, soak-partition, soak-flood and lag have the folders of
+# their nodes: in memory, as for the figures of docs/reliability.md, where no other program fills the
+# disk. `just nodes=/var/tmp lag`, or ALPHORN_NODES in the environment, puts them on a disk instead.
+nodes := env_var_or_default("ALPHORN_NODES", "/dev/shm")
+
 # Kill nodes of a devnet so many times, one every six slots of a second: what was signed twice, what
 # was lost, how long a start took (docs/reliability.md). A hundred take ten minutes.
 soak-kills COUNT="500" SEED="1":
     cargo build --release --package alphorn
-    target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --faults kill --fault-every 6 \
+    TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --faults kill --fault-every 6 \
         --slots $((6 * {{COUNT}} + 9)) --seed {{SEED}} --json target/kills.json
 
 # Kill, end, pause, slow down and part nodes of a devnet so many times, one every ten slots of a second.
 soak-faults COUNT="100" SEED="1":
     cargo build --release --package alphorn
-    target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 \
+    TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 \
         --faults kill,term,pause,slow,partition --fault-every 10 \
         --slots $((10 * {{COUNT}} + 9)) --seed {{SEED}} --json target/faults.json
 
@@ -61,7 +66,7 @@ soak-faults COUNT="100" SEED="1":
 # the end are the last that may miss anything.
 soak-partition SLOTS="32" SEED="1":
     cargo build --release --package alphorn
-    target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 \
+    TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 \
         --faults partition --partition-slots {{SLOTS}} --fault-every $((2 * {{SLOTS}} + 10)) \
         --slots $(({{SLOTS}} + 20)) --seed {{SEED}} --json target/partition.json
 
@@ -70,7 +75,7 @@ soak-partition SLOTS="32" SEED="1":
 soak-flood SECONDS="600" MACHINES="16":
     cargo build --release --package alphorn
     for validators in 64 256; do \
-        target/release/alphorn devnet --validators $validators --flood {{MACHINES}} \
+        TMPDIR={{nodes}} target/release/alphorn devnet --validators $validators --flood {{MACHINES}} \
             --slots $(({{SECONDS}} / 4 + 8)) --allow-missed 1000000000 \
             --json target/flood-$validators.json || exit 1; \
     done
@@ -78,8 +83,8 @@ soak-flood SECONDS="600" MACHINES="16":
 # How late phases begin: the same devnet with idle lanes, then with prove lanes that are always busy.
 lag SLOTS="80":
     cargo build --release --package alphorn
-    target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --slots {{SLOTS}} --json target/lag-idle.json
-    target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --slots {{SLOTS}} --saturate --json target/lag-busy.json
+    TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --slots {{SLOTS}} --json target/lag-idle.json
+    TMPDIR={{nodes}} target/release/alphorn devnet --preset custom:1000:0,200,400,600,800 --slots {{SLOTS}} --saturate --json target/lag-busy.json
 
 # Every byte of a proof changed, every kernel: about an hour on two cores.
 soak-proofs:

@@ -79,7 +79,7 @@ fn fields<'a>(value: &'a Value, name: &str, found: &mut Vec<&'a Value>) {
 }
 
 #[test]
-fn every_alert_has_a_name_a_query_and_a_text() {
+fn every_alert_has_a_name_a_query_a_severity_and_names_the_node() {
     let alerts = yaml("prometheus/alerts.yml");
     let rules = alerts["groups"][0]["rules"].as_array().unwrap();
     let names: BTreeSet<&str> = rules.iter().filter_map(|r| r["alert"].as_str()).collect();
@@ -87,7 +87,20 @@ fn every_alert_has_a_name_a_query_and_a_text() {
     for rule in rules {
         assert!(rule["expr"].as_str().is_some_and(|query| !query.is_empty()));
         let text = rule["annotations"]["summary"].as_str();
-        assert!(text.is_some_and(|text| text.contains("$labels.instance")));
+        assert!(
+            text.is_some_and(|text| text.contains("$labels.node")),
+            "{rule}"
+        );
+        let query = rule["expr"].as_str().unwrap();
+        assert!(
+            !query.contains("sum by") || query.contains("by (node, "),
+            "{rule}"
+        );
+        let severity = rule["labels"]["severity"].as_str();
+        assert!(
+            matches!(severity, Some("critical" | "warning" | "info")),
+            "{rule}"
+        );
     }
     for name in [
         "MissedDuty",
