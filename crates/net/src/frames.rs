@@ -229,3 +229,57 @@ pub(crate) async fn read_frames<S: AsyncRead + Unpin>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: Peer = 3;
+
+    /// Queues with one for a peer, which nothing is sent from.
+    fn queues(frames_max: usize, bytes_max: usize) -> FrameQueues {
+        let queues = FrameQueues::new(frames_max, bytes_max);
+        queues.open(PEER, Arc::default());
+        queues
+    }
+
+    fn full(what: &'static str, bound: usize) -> Result<(), Refused> {
+        Err(Refused::Full { what, bound })
+    }
+
+    #[test]
+    fn a_queue_takes_bytes_and_frames_up_to_its_bounds() {
+        let queues = queues(5, 100);
+        let push = |length: usize| queues.push(PEER, 1, vec![0; length].into());
+        assert_eq!(push(60), Ok(()));
+        assert_eq!(push(41), full("bytes of frames to the peer", 100));
+        assert_eq!(push(40), Ok(()));
+        for _ in 0..3 {
+            assert_eq!(push(0), Ok(()));
+        }
+        assert_eq!(push(0), full("frames to the peer", 5));
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_room_for_as_much() {
+        let queues = queues(4, 100);
+        let push = |id: u64| queues.push(PEER, id, vec![0; 25].into());
+        for id in [5, 6, 5, 5] {
+            assert_eq!(push(id), Ok(()));
+        }
+        assert_eq!(queues.cancel(PEER, 7), 0);
+        assert!(push(7).is_err());
+        assert_eq!(queues.cancel(PEER, 5), 3);
+        assert_eq!(queues.cancel(PEER, 5), 0);
+        for _ in 0..3 {
+            assert_eq!(push(7), Ok(()));
+        }
+        assert!(push(7).is_err());
+        // What waits of a peer that is gone is given up, and nobody sends to it.
+        let queue = queues.queue(PEER).unwrap();
+        queues.close(PEER);
+        assert!(queue.lock().waiting.is_empty());
+        assert_eq!(push(7), Err(Refused::Peer(PEER)));
+        assert_eq!(queues.cancel(PEER, 7), 0);
+    }
+}
