@@ -141,3 +141,8 @@ pub use sums::{
     Base, COLLECTIONS_MAX, Columns, CommitteeJob, Costs, KeyTable, KeyTableError, Method,
     MethodCounts, PLANES_MAX, SumError, SumOptions, SumReport, Sums, Workspace, sum_columns,
 };
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

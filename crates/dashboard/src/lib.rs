@@ -80,3 +80,8 @@ pub fn stream(source: Source, clients: Clients) -> Router {
 async fn nothing() -> Response {
     StatusCode::NO_CONTENT.into_response()
 }
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

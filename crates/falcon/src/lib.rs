@@ -57,5 +57,10 @@ pub const SIGNATURE_BYTES: usize = 666;
 /// Bytes of a salt.
 pub const SALT_BYTES: usize = 40;
 
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 mod tests;

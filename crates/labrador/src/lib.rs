@@ -27,6 +27,11 @@ pub mod transcript;
 mod verify;
 mod wire;
 
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 mod tests;
 

@@ -78,3 +78,8 @@ pub use service::{NetError, start};
 #[cfg(feature = "swarm")]
 pub use status::{DropReason, KindStatus, PeerStatus, Status};
 pub use topic::{NetworkDigest, Topic, TopicError, TopicKind};
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -78,3 +78,8 @@ mod trace;
 
 #[cfg(feature = "live")]
 pub use ports::topic_bytes;
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

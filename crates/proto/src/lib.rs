@@ -15,3 +15,8 @@ pub use job::{Product, Work};
 
 /// The codes, for drivers that are not to depend on them otherwise.
 pub use alphorn_rlnc as rlnc;
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

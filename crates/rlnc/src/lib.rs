@@ -43,3 +43,8 @@ pub use ristretto::{Anchor, Basket, Ristretto};
 pub use row::Row;
 pub use rs::{Rs, Shard, ShardBasket};
 pub use scalar::Scalar;
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -44,3 +44,8 @@ pub use watermark::{MemoryWatermark, Refused, Reservation, Role, VoteGuard, Wate
 
 /// Shared bytes: a signature, a proof or a message, passed by reference count and never copied.
 pub type Bytes = std::sync::Arc<[u8]>;
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -60,3 +60,8 @@ pub mod two_level;
 pub mod world;
 
 pub use progress::Progress;
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

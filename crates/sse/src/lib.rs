@@ -12,3 +12,8 @@ pub use clients::{Body, CHUNK_BYTES, CLIENTS_MAX, Clients, SEND_TIMEOUT, Sink};
 pub use follow::{
     BATCH_LINES_MAX, KEEP_ALIVE, Live, TICK, Wanted, event_id, follow, parse_event_id, sink_lines,
 };
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -56,3 +56,8 @@ pub use exec::{Exec, Stopped, Watch};
 pub use extension::Ext;
 pub use field::Fp;
 pub use kernel::{Backend, BackendError, Packed, Pass};
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -21,3 +21,8 @@ pub use layout::{
 pub use support::{MULTIPLICITY_LIMIT, Overflow, Support, SupportError};
 pub use support_code::Coding;
 pub use time::Time;
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

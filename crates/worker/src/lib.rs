@@ -52,3 +52,8 @@ pub use cost::{CostKey, CostModel, Prediction};
 pub use desk::{Counts, Finished, Run, Status, SubmitError, Timing};
 pub use plan::{Class, Config, End, JobId, LaneKind, Plan, Refused, Request, Session, Start, Work};
 pub use worker::Worker;
+
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -50,6 +50,11 @@ pub use signature::{BytesError, PublicKey, Signature};
 pub use verify::{Item, verify, verify_batch};
 pub use watermark::{FileWatermark, Marks, MarksError, WatermarkError};
 
+/// The example of the package's page is compiled with the other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Each crate is one sentence, the same in its manifest, its first line and the map.
+//! Each crate is one sentence, the same in its manifest, its first line, the page of its package and the map.
 
 use super::Report;
 use super::manifests::Manifests;
@@ -42,6 +42,12 @@ pub(super) fn check(tree: &Tree, manifests: &Manifests<'_>, report: &mut Report)
             let message = format!("the first line must be `//! {sentence}` as in Cargo.toml");
             report.error(root, 1, message);
         }
+        let page = tree.get(&format!("{folder}/README.md"));
+        let has_sentence = page.is_some_and(|page| one_line(&page.text).contains(sentence));
+        if folder != "xtask" && !has_sentence {
+            let message = format!("{folder}/README.md must be there and say \"{sentence}\"");
+            report.error(member.file, 1, message);
+        }
         if let Some((file, text)) = &map
             && folder != "xtask"
             && !text.contains(sentence)
@@ -66,6 +72,11 @@ mod tests {
         "[package]\nname = \"x\"\ndescription = \"Names things.\"",
     );
 
+    const PAGE: (&str, &str) = (
+        "crates/types/README.md",
+        "# x\n\nNames\nthings. And more.\n",
+    );
+
     fn errors(files: &[(&str, &str)]) -> Vec<String> {
         let tree = Tree::from_memory(files);
         let manifests = Manifests::read(&tree).expect("the example is valid TOML");
@@ -77,14 +88,18 @@ mod tests {
     #[test]
     fn the_same_sentence_everywhere_passes() {
         let root = ("crates/types/src/lib.rs", "//! Names things.\n");
-        assert!(errors(&[MANIFEST, root]).is_empty());
+        assert!(errors(&[MANIFEST, PAGE, root]).is_empty());
         let map = ("ARCHITECTURE.md", "- `types`: Names\n  things.\n");
-        assert!(errors(&[MANIFEST, root, map]).is_empty());
+        assert!(errors(&[MANIFEST, PAGE, root, map]).is_empty());
     }
 
     #[test]
     fn other_sentences_are_found() {
-        let found = errors(&[MANIFEST, ("crates/types/src/lib.rs", "//! Names stuff.\n")]);
+        let found = errors(&[
+            MANIFEST,
+            PAGE,
+            ("crates/types/src/lib.rs", "//! Names stuff.\n"),
+        ]);
         assert_eq!(
             found,
             [
@@ -92,9 +107,18 @@ mod tests {
             ]
         );
         let root = ("crates/types/src/lib.rs", "//! Names things.\n");
-        let found = errors(&[MANIFEST, root, ("ARCHITECTURE.md", "- `types`\n")]);
+        let found = errors(&[MANIFEST, PAGE, root, ("ARCHITECTURE.md", "- `types`\n")]);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("ARCHITECTURE.md:1: "), "{found:?}");
+        for page in [
+            None,
+            Some(("crates/types/README.md", "# x\n\nNames stuff.\n")),
+        ] {
+            let files: Vec<_> = [MANIFEST, root].into_iter().chain(page).collect();
+            let found = errors(&files);
+            assert_eq!(found.len(), 1);
+            assert!(found[0].contains("README.md must be there"), "{found:?}");
+        }
     }
 
     #[test]
@@ -105,7 +129,11 @@ mod tests {
             "crates/types/Cargo.toml",
             "[package]\ndescription = \"Names things\"",
         );
-        let found = errors(&[open, ("crates/types/src/lib.rs", "//! Names things\n")]);
+        let found = errors(&[
+            open,
+            PAGE,
+            ("crates/types/src/lib.rs", "//! Names things\n"),
+        ]);
         assert_eq!(found.len(), 1);
         assert!(
             found[0].starts_with("crates/types/Cargo.toml:2: "),
