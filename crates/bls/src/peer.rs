@@ -3,8 +3,10 @@
 use alphorn_scheme::Claim;
 use blst::BLST_ERROR;
 use blst::min_pk;
+use std::collections::BTreeMap;
 
 use crate::blst_ffi::curve::{Affine, G1Affine, G2Affine};
+use crate::blst_ffi::pairing::{hash_to_g2, pairing_product};
 use crate::blst_ffi::points::{g1, g2, to_raw_g1};
 use crate::ciphersuite::SIGNATURE_DST;
 use crate::committee::CollectionItem;
@@ -69,6 +71,58 @@ pub fn verify_each(
     exec.map(items.len(), |i| {
         verify_one(&peer_key(table, &items[i], method), &items[i])
     })
+}
+
+/// Verifies all collections together, blst used as well as it can be: keys by
+/// [`PeerMethod::Subtract`], then keys and signatures of each message weighted by buckets
+/// (Pippenger), and one product of pairings with a factor a message. `weights` are 64 random bits
+/// for each collection, which whoever made the collections must not know.
+///
+/// # Panics
+///
+/// Unless there is a weight for each item.
+pub fn verify_batch(
+    table: &KeyTable,
+    items: &[CollectionItem<'_>],
+    weights: &[u64],
+    exec: Exec<'_>,
+) -> bool {
+    assert_eq!(items.len(), weights.len(), "one weight for each item");
+    let points: Option<Vec<(G1Affine, G2Affine)>> = exec
+        .map(items.len(), |i| {
+            let bytes = <&[u8; g2::COMPRESSED_BYTES]>::try_from(items[i].signature).ok()?;
+            let signature = g2::decompress(bytes).ok().filter(g2::in_group)?;
+            let key = peer_key(table, &items[i], PeerMethod::Subtract);
+            (!key.is_infinity() && !signature.is_infinity()).then_some((key, signature))
+        })
+        .into_iter()
+        .collect();
+    let Some(points) = points else { return false };
+    let mut messages: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+    for (i, item) in items.iter().enumerate() {
+        messages.entry(item.message).or_default().push(i);
+    }
+    // Of each message: a sum of keys, and a part of the sum of signatures.
+    let groups: Vec<(&[u8], Vec<usize>)> = messages.into_iter().collect();
+    let pieces: Vec<(&[u8], &[usize])> = groups
+        .iter()
+        .flat_map(|(message, of)| {
+            let size = of.len().div_ceil(exec.threads()).max(1);
+            of.chunks(size).map(|piece| (*message, piece))
+        })
+        .collect();
+    let sums = exec.map(pieces.len(), |i| {
+        let (message, of) = pieces[i];
+        let scalars: Vec<u8> = of.iter().flat_map(|&i| weights[i].to_le_bytes()).collect();
+        let keys: Vec<G1Affine> = of.iter().map(|&i| points[i].0).collect();
+        let signatures: Vec<G2Affine> = of.iter().map(|&i| points[i].1).collect();
+        let key = g1::vartime_msm(&keys, &scalars, 64);
+        let signature = g2::vartime_msm(&signatures, &scalars, 64);
+        ((key, hash_to_g2(message, SIGNATURE_DST)), signature)
+    });
+    let (mut pairs, signatures): (Vec<_>, Vec<_>) = sums.into_iter().unzip();
+    pairs.push((g1::generator().neg(), g2::sum_naive(&signatures)));
+    pairing_product(&pairs).is_one()
 }
 
 /// The aggregate key of one collection by a peer's method.

@@ -97,6 +97,20 @@ impl World {
     }
 }
 
+/// Whether blst's batch holds, on one thread and on a pool.
+fn holds_in_a_batch(world: &World, items: &[Owned], pool: &rayon::ThreadPool) -> [bool; 2] {
+    let planes: Vec<Vec<&[u64]>> = items
+        .iter()
+        .map(|item| item.planes.iter().map(Vec::as_slice).collect())
+        .collect();
+    let items = borrowed(items, &planes);
+    let weights: Vec<u64> = (0..items.len() as u64)
+        .map(|i| 0x9e37_79b9 * i + 1)
+        .collect();
+    [Exec::serial(), Exec::new(Some(pool))]
+        .map(|exec| peer::verify_batch(&world.table, &items, &weights, exec))
+}
+
 fn borrowed<'a>(items: &'a [Owned], planes: &'a [Vec<&'a [u64]>]) -> Vec<CollectionItem<'a>> {
     items
         .iter()
@@ -277,5 +291,13 @@ proptest! {
         for method in peer::PeerMethod::ALL {
             prop_assert_eq!(&ours, &world.verify_by_peer(&items, method), "{}", method.name());
         }
+        let all = ours.iter().all(|holds| *holds);
+        prop_assert_eq!(holds_in_a_batch(&world, &items, &pool), [all; 2]);
+        let good: Vec<Owned> = items
+            .into_iter()
+            .zip(&ours)
+            .filter_map(|(item, holds)| holds.then_some(item))
+            .collect();
+        prop_assert_eq!(holds_in_a_batch(&world, &good, &pool), [true; 2]);
     }
 }

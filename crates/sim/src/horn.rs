@@ -88,6 +88,15 @@ pub enum HornError {
         /// Its value.
         value: String,
     },
+    /// Senders would have to know whom the lottery chose.
+    #[error(
+        "protocol.{topic}_dissemination: with protocol.selection = lottery nobody knows the receivers \
+         beforehand, give selection = \"rank\" or travel by gossip"
+    )]
+    UnknownReceivers {
+        /// `vote` or `aggregate`.
+        topic: &'static str,
+    },
     /// A fault that nodes cannot have.
     #[error("fault {fault} does not exist for protocol horn")]
     Fault {

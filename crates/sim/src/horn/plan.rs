@@ -219,6 +219,15 @@ impl Plan {
             &horn.collection_dissemination,
         )?;
         let block = Way::of("protocol.block_dissemination", &horn.block_dissemination)?;
+        // A ticket of the lottery is known to its owner alone until it is used: nobody can send to those
+        // whom it chose, or place them in a grid.
+        if self.config.selection == Selection::Lottery {
+            for (key, way) in [("vote", vote), ("aggregate", aggregate)] {
+                if matches!(way, Way::Direct | Way::Grid) {
+                    return Err(HornError::UnknownReceivers { topic: key });
+                }
+            }
+        }
         let posts = self.aggregators.iter().map(|servers| (vote, servers));
         let posts = posts.chain(self.collectors.iter().map(|servers| (aggregate, servers)));
         let mut topics: Vec<Topic> = Vec::new();

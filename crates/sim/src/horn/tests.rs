@@ -35,6 +35,7 @@ const TEXT: &str = r#"
     validators = 2048
     committees = 2
     subcommittees = 4
+    selection = "rank"
     vote_dissemination = "direct"
     backbone = 8
     [traffic]
@@ -171,6 +172,11 @@ fn what_cannot_be_is_named() {
         (
             ("protocol.selection", "\"fate\""),
             "protocol.selection = fate: must be one of lottery, rank",
+        ),
+        (
+            ("protocol.selection", "\"lottery\""),
+            "protocol.vote_dissemination: with protocol.selection = lottery nobody knows the receivers \
+             beforehand, give selection = \"rank\" or travel by gossip",
         ),
         (
             ("fault", "[{ kind = \"grief\", nodes = [1] }]"),
