@@ -1,6 +1,7 @@
 //! Checks the house: arrows between crates, unsafe only in its rooms, sizes, banned words.
 #![forbid(unsafe_code)]
 
+mod figures;
 mod source;
 mod tidy;
 mod tree;
@@ -12,14 +13,27 @@ const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
 Commands:
-  tidy    check the rules of the house that no compiler lint knows (see STYLE.md)
+  tidy                check the rules of the house that no compiler lint knows (see CONTRIBUTING.md)
+  figures --check     check every figure of the documents against results/
+  figures --write     write every figure of the documents anew from results/
+  figures --measure BINARY MACHINE [NAME...]
+                      run the recipe results/recipe.toml into results/MACHINE/: what is missing there, or
+                      what is named
 ";
 
 fn main() -> anyhow::Result<ExitCode> {
-    let mut arguments = std::env::args().skip(1);
-    match (arguments.next().as_deref(), arguments.next()) {
-        (Some("tidy"), None) => run_tidy(),
-        (Some("help" | "-h" | "--help"), None) => {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["tidy"] => run_tidy(),
+        ["figures", "--check"] => run_figures(false),
+        ["figures", "--write"] => run_figures(true),
+        ["figures", "--measure", binary, machine, ..] => {
+            let binary = PathBuf::from(binary).canonicalize()?;
+            figures::measure(&root_folder()?, &binary, machine, &arguments[4..])?;
+            Ok(ExitCode::SUCCESS)
+        }
+        ["help" | "-h" | "--help"] => {
             print!("{USAGE}");
             Ok(ExitCode::SUCCESS)
         }
@@ -47,6 +61,38 @@ fn run_tidy() -> anyhow::Result<ExitCode> {
         report.warnings.len()
     );
     Ok(if report.errors.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Looks up the figures of all documents; with `write`, writes what differs.
+fn run_figures(write: bool) -> anyhow::Result<ExitCode> {
+    let root = root_folder()?;
+    let tree = tree::Tree::from_git(&root)?;
+    let outcome = figures::look_up(&tree)?;
+    let mut errors = outcome.errors;
+    errors.extend(figures::strangers(&root, &tree)?);
+    for (path, text) in &outcome.changed {
+        if write {
+            std::fs::write(root.join(path), text)?;
+            println!("figures: {path} written");
+        } else {
+            errors.push(format!(
+                "{path}: not what `cargo xtask figures --write` writes"
+            ));
+        }
+    }
+    for error in &errors {
+        println!("error: {error}");
+    }
+    println!(
+        "figures: {} looked up, {} errors",
+        outcome.count,
+        errors.len()
+    );
+    Ok(if errors.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

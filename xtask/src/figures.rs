@@ -1,0 +1,295 @@
+//! Figures of documents: every one is taken from a file under `results/`, by a recipe of `results/recipe.toml`.
+//!
+//! A document holds blocks
+//!
+//! ```text
+//! <!-- figures FOLDER
+//! TEMPLATE
+//! -->
+//! what the template comes to
+//! <!-- /figures -->
+//! ```
+//!
+//! `cargo xtask figures --write` writes the second part anew; `--check` fails if it differs, if a figure's
+//! commit is not in the history, if what was not measured is not called what it is, and on a number in a table
+//! of results that is in no template. [`template`] says what stands between braces.
+
+mod measure;
+mod results;
+mod template;
+
+pub(crate) use measure::measure;
+
+use crate::tree::{File, Tree};
+use anyhow::Context;
+use results::Results;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// Begin of a block, end of its template, end of the block.
+const BEGIN: &str = "<!-- figures ";
+const MIDDLE: &str = "-->";
+const END: &str = "<!-- /figures -->";
+
+/// The page that is to be read in a minute, and what it may hold.
+const FRONT: &str = "README.md";
+const FRONT_LINES_MAX: usize = 150;
+const FRONT_FIGURES_MAX: usize = 40;
+/// Pages whose tables hold figures alone.
+const PAGES: &str = "docs/results/";
+
+/// What the documents came to.
+pub(crate) struct Outcome {
+    /// Documents and their new text, where it differs from the old.
+    pub(crate) changed: Vec<(String, String)>,
+    /// What is wrong, as `path:line: message`.
+    pub(crate) errors: Vec<String>,
+    /// Figures that were looked up.
+    pub(crate) count: usize,
+}
+
+/// Looks up every figure of every document.
+///
+/// # Errors
+/// If a file of results is none.
+pub(crate) fn look_up(tree: &Tree) -> anyhow::Result<Outcome> {
+    let results = Results::read(tree)?;
+    let mut outcome = Outcome {
+        changed: Vec::new(),
+        errors: Vec::new(),
+        count: 0,
+    };
+    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+        document(file, &results, &mut outcome);
+    }
+    Ok(outcome)
+}
+
+/// A line of a document with its number, from 1.
+type Line<'a> = (usize, &'a str);
+
+fn document(file: &File, results: &Results, outcome: &mut Outcome) {
+    let mut text = String::with_capacity(file.text.len());
+    let mut lines = (1..).zip(file.text.lines()).peekable();
+    let mut figures = 0;
+    let mut outside: Vec<Line<'_>> = Vec::new();
+    let complain = |outcome: &mut Outcome, line: usize, what: String| {
+        outcome.errors.push(format!("{}:{line}: {what}", file.path));
+    };
+    while let Some((number, line)) = lines.next() {
+        text.push_str(line);
+        text.push('\n');
+        let Some(folder) = line.strip_prefix(BEGIN) else {
+            outside.push((number, line));
+            continue;
+        };
+        let mut template: Vec<Line<'_>> = Vec::new();
+        let mut is_open = true;
+        for (number, line) in lines.by_ref() {
+            text.push_str(line);
+            text.push('\n');
+            if line == MIDDLE {
+                is_open = false;
+                break;
+            }
+            template.push((number, line));
+        }
+        let is_closed = lines.by_ref().any(|(_, line)| line == END);
+        if is_open || !is_closed {
+            complain(
+                outcome,
+                number,
+                format!("a block of figures without {MIDDLE} or {END}"),
+            );
+            return;
+        }
+        let block = template::fill(folder.trim(), &template, results);
+        figures += block.figures;
+        for (line, what) in block.errors {
+            complain(outcome, line, what);
+        }
+        text.push_str(&block.text);
+        text.push_str(END);
+        text.push('\n');
+    }
+    outcome.count += figures;
+    if file.path.starts_with(PAGES) || file.path == FRONT {
+        for (number, line) in numbers_by_hand(&outside) {
+            complain(
+                outcome,
+                number,
+                format!("a number that no file of results has: {line}"),
+            );
+        }
+    }
+    if file.path == FRONT {
+        let length = file.text.lines().count();
+        if length > FRONT_LINES_MAX {
+            complain(
+                outcome,
+                1,
+                format!("{length} lines, at most {FRONT_LINES_MAX}"),
+            );
+        }
+        if figures > FRONT_FIGURES_MAX {
+            complain(
+                outcome,
+                1,
+                format!("{figures} figures, at most {FRONT_FIGURES_MAX}"),
+            );
+        }
+    }
+    if text != file.text {
+        outcome.changed.push((file.path.clone(), text));
+    }
+}
+
+/// Rows of tables outside of all blocks with a digit behind their first column.
+fn numbers_by_hand<'a>(lines: &[Line<'a>]) -> Vec<Line<'a>> {
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for (at, &(number, line)) in lines.iter().enumerate() {
+        is_code ^= line.trim_start().starts_with("```");
+        let is_header = lines
+            .get(at + 1)
+            .is_some_and(|(_, next)| next.starts_with("|-"));
+        if !is_code && !is_header && template::has_figure_by_hand(line) {
+            found.push((number, line));
+        }
+    }
+    found
+}
+
+/// Commits of figures that the history does not have, with a file of each; none where the history is cut off.
+///
+/// # Errors
+/// If git cannot be asked.
+pub(crate) fn strangers(root: &Path, tree: &Tree) -> anyhow::Result<Vec<String>> {
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        let output = command.args(arguments).current_dir(root).output();
+        output.context("cannot run git")
+    };
+    let shallow = git(&["rev-parse", "--is-shallow-repository"])?;
+    if String::from_utf8_lossy(&shallow.stdout).trim() == "true" {
+        println!("figures: the history is cut off, so commits are not looked for");
+        return Ok(Vec::new());
+    }
+    let results = Results::read(tree)?;
+    let mut known = BTreeSet::new();
+    let mut errors = Vec::new();
+    for (path, commit) in results.commits() {
+        if known.contains(commit) {
+            continue;
+        }
+        let is_there = git(&["merge-base", "--is-ancestor", commit, "HEAD"])?;
+        if is_there.status.success() {
+            known.insert(commit);
+        } else {
+            errors.push(format!("{path}: commit {commit} is not in the history"));
+        }
+    }
+    Ok(errors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESULT: &str = r#"{"kind": "measured", "commit": "abc", "ours_s": 0.0123, "peer_s": 0.0246,
+        "cases": [{"op": "sign", "s": 2e-4}, {"op": "verify", "s": 1.0, "kind": "modelled"}]}"#;
+    const RUNS: &str = r#"{"runs": [{"kind": "measured", "commit": "abc", "s": 0.3},
+        {"kind": "measured", "commit": "abc", "s": 0.1}, {"kind": "measured", "commit": "abc", "s": 0.2}]}"#;
+
+    fn look(page: &str) -> Outcome {
+        let tree = Tree::from_memory(&[
+            ("docs/results/page.md", page),
+            ("results/box/one.json", RESULT),
+            ("results/box/three.json", RUNS),
+            (
+                "results/targets.json",
+                r#"{"kind": "target", "ours_s": 0.01}"#,
+            ),
+        ]);
+        look_up(&tree).unwrap()
+    }
+
+    fn block(template: &str) -> String {
+        format!("<!-- figures box\n{template}\n-->\nold\n<!-- /figures -->\n")
+    }
+
+    /// What a template comes to.
+    fn filled(template: &str) -> (String, Vec<String>) {
+        let outcome = look(&block(template));
+        let text = outcome.changed.first().map_or("", |(_, text)| text);
+        let filled = text.split_once("\n-->\n").map_or("", |(_, rest)| rest);
+        let filled = filled.trim_end().trim_end_matches(END).trim_end();
+        (filled.to_owned(), outcome.errors)
+    }
+
+    #[test]
+    fn figures_come_from_results() {
+        let none: Vec<String> = Vec::new();
+        for (template, text) in [
+            ("It takes {one#/ours_s:time}.", "It takes 12.3 ms."),
+            ("{one#/peer_s // one#/ours_s:x}", "2.0x"),
+            ("{one#/cases[op=sign]/s:time}", "200 µs"),
+            ("{three#/s:time}", "200 ms"),
+            ("{three#/s:range}", "100 to 300 ms"),
+            (
+                "{one#/ours_s <= /targets#/ours_s:verdict}",
+                "missed by 23 %",
+            ),
+            ("{/targets#/ours_s:time}", "10.0 ms"),
+        ] {
+            assert_eq!(
+                filled(template),
+                (text.to_owned(), none.clone()),
+                "{template}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_called_what_it_is() {
+        let bare = filled("{one#/cases[op=verify]/s:time}");
+        assert!(
+            bare.1[0].contains("is modelled, and not called so"),
+            "{bare:?}"
+        );
+        let named = filled("{one#/cases[op=verify]/s:time}, modelled");
+        assert_eq!(named, ("1.00 s, modelled".to_owned(), Vec::new()));
+        let table = "| what | here (modelled) | there |\n|---|---|---|\n| verify | X | Y |";
+        let figure = "{one#/cases[op=verify]/s:time}";
+        assert_eq!(filled(&table.replace('X', figure)).1, Vec::<String>::new());
+        assert_eq!(filled(&table.replace('Y', figure)).1.len(), 1);
+    }
+
+    #[test]
+    fn numbers_by_hand_are_found() {
+        let table = "| what | s |\n|---|---|\n| 512 votes | 3.2 |\n";
+        assert_eq!(look(table).errors.len(), 1);
+        assert_eq!(look(&table.replace("3.2", "-")).errors.len(), 0);
+        assert_eq!(look(&block(table.trim())).errors.len(), 1);
+        assert_eq!(look(&format!("```\n{table}```\n")).errors.len(), 0);
+        assert!(look("<!-- figures box\n").errors[0].contains("without"));
+        for (template, text) in [
+            ("{one#/nothing:time}", "/nothing"),
+            ("{zero#/ours_s:time}", "results/box/zero.json"),
+            ("{one#/ours_s:weeks}", "weeks"),
+            ("{one#/cases[op=hash]/s:time}", "op=hash"),
+        ] {
+            let errors = filled(template).1;
+            assert!(errors.len() == 1 && errors[0].contains(text), "{errors:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_not_written_again() {
+        let outcome = look(&block("It takes {one#/ours_s:time}."));
+        let (_, text) = &outcome.changed[0];
+        assert!(look(text).changed.is_empty());
+        assert_eq!(outcome.count, 1);
+    }
+}

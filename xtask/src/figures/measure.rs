@@ -1,0 +1,115 @@
+//! Runs the recipe: every command whose figures a document quotes, into `results/MACHINE/`.
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// The recipe, from the root.
+const RECIPE: &str = "results/recipe.toml";
+
+/// Names and commands.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recipe {
+    figure: Vec<Figure>,
+}
+
+/// A command that is run for its `--json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Figure {
+    /// Name of the file, and of the figure.
+    name: String,
+    /// Words behind `alphorn`.
+    line: String,
+    /// How often; the median of each number counts.
+    #[serde(default = "once")]
+    runs: usize,
+    /// Seconds to wait before each run of what the last one left behind.
+    #[serde(default)]
+    rest_s: u64,
+    /// Runs in a folder in memory, as those of nodes do that must not wait for a shared disk.
+    #[serde(default)]
+    memory: bool,
+    /// Members of the object that no document needs, as long lists.
+    #[serde(default)]
+    without: Vec<String>,
+}
+
+fn once() -> usize {
+    1
+}
+
+/// Runs what is missing in a folder, or those that are named, and writes their files.
+///
+/// # Errors
+/// If the recipe is none, if a command fails, or if a file cannot be written.
+pub(crate) fn measure(
+    root: &Path,
+    binary: &Path,
+    machine: &str,
+    names: &[String],
+) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(root.join(RECIPE)).context(RECIPE)?;
+    let recipe: Recipe = toml::from_str(&text).context(RECIPE)?;
+    for name in names {
+        let is_there = recipe.figure.iter().any(|figure| figure.name == *name);
+        ensure!(is_there, "{RECIPE} has no figure {name}");
+    }
+    let folder = root.join("results").join(machine);
+    std::fs::create_dir_all(&folder)?;
+    for figure in &recipe.figure {
+        let path = folder.join(format!("{}.json", figure.name));
+        let is_wanted = match names {
+            [] => !path.exists(),
+            names => names.contains(&figure.name),
+        };
+        if !is_wanted {
+            continue;
+        }
+        println!("{}: alphorn {}", figure.name, figure.line);
+        let start = Instant::now();
+        let runs: Vec<Value> = (0..figure.runs)
+            .map(|_| run(root, binary, figure))
+            .collect::<anyhow::Result<_>>()?;
+        let text = serde_json::to_string_pretty(&json!({ "runs": runs }))? + "\n";
+        // Whole or not at all: whoever ends the recipe goes on with it later.
+        let unfinished = path.with_extension("unfinished");
+        std::fs::write(&unfinished, text)?;
+        std::fs::rename(&unfinished, &path)?;
+        println!("{}: {:.0} s", figure.name, start.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+fn run(root: &Path, binary: &Path, figure: &Figure) -> anyhow::Result<Value> {
+    std::thread::sleep(std::time::Duration::from_secs(figure.rest_s));
+    let folder = tempfile::tempdir()?;
+    let json = folder.path().join("figure.json");
+    let mut command = Command::new(binary);
+    command.args(figure.line.split_whitespace());
+    command.arg("--json").arg(&json).current_dir(root);
+    if figure.memory {
+        command.env("TMPDIR", "/dev/shm");
+    }
+    let output = command.output().context("cannot run the program")?;
+    // A devnet that missed duties says so with its exit code, and its figures say it too.
+    if !output.status.success() && !json.exists() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        bail!("alphorn {}: {}\n{text}", figure.line, output.status);
+    }
+    let mut object: Value = serde_json::from_str(&std::fs::read_to_string(&json)?)?;
+    object["exit_code"] = json!(output.status.code());
+    object["memory_folder"] = json!(figure.memory);
+    // Where it ran is nobody's business, what ran is.
+    object["line"] = json!(format!("alphorn {}", figure.line));
+    for name in &figure.without {
+        if let Value::Object(members) = &mut object {
+            members.remove(name);
+        }
+    }
+    Ok(object)
+}
