@@ -98,6 +98,13 @@ fn page_agrees(home: &Path) {
     );
 }
 
+/// Whether the node has seen a block with votes.
+fn has_votes(home: &Path) -> bool {
+    let summary: Value = serde_json::from_str(&get(home, "/alphorn/v0/summary")).unwrap();
+    let credited = summary["credited"].as_object().map(|slots| slots.values());
+    credited.is_some_and(|mut votes| votes.any(|votes| votes.as_u64() > Some(0)))
+}
+
 /// Two nodes for some slots. How many duties are done depends on the machine's other work, so only
 /// what holds on any machine is asked for: the nodes find each other, votes come into blocks,
 /// nobody finalises anything else, and every node ends in order.
@@ -108,7 +115,7 @@ fn nodes_vote_and_agree() {
     let (dir, json) = (path("net"), path("devnet.json"));
     let child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
         .args(["devnet", "--nodes=2", "--validators=16", "--committees=1"])
-        .args(["--slots=4", "--preset=custom:2000:0,400,800,1200,1600"])
+        .args(["--slots=6", "--preset=custom:1000:0,200,400,600,800"])
         .args(["--allow-missed=1000000", "--dir", &dir, "--json", &json])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -116,12 +123,10 @@ fn nodes_vote_and_agree() {
         .unwrap();
     let home = Path::new(&dir).join("node-0");
     let until = Instant::now() + Duration::from_secs(60);
-    // Until the first blocks are there.
-    while !home.join("data/ready.json").exists() {
-        assert!(Instant::now() < until, "no node starts");
-        std::thread::sleep(Duration::from_millis(50));
+    while !home.join("data/ready.json").exists() || !has_votes(&home) {
+        assert!(Instant::now() < until, "no vote comes into a block");
+        std::thread::sleep(Duration::from_millis(100));
     }
-    std::thread::sleep(Duration::from_secs(11));
     page_agrees(&home);
     let output = child.wait_with_output().unwrap();
     let code = output.status.code();
@@ -167,8 +172,9 @@ fn large_messages_are_broadcast_and_nobody_is_blamed() {
         "--scheme=falcon",
         "--validators=48",
         "--committees=1",
-        "--slots=6",
-        "--preset=custom:2000:0,400,800,1200,1600",
+        "--warmup-slots=1",
+        "--slots=4",
+        "--preset=custom:1500:0,300,600,900,1200",
         "--broadcast-above=0",
         "--allow-missed=1000000",
         "--json",
@@ -212,8 +218,9 @@ fn a_killed_node_comes_back_and_signs_nothing_twice() {
         "--nodes=2",
         "--validators=16",
         "--committees=1",
+        "--warmup-slots=0",
         "--slots=10",
-        "--preset=custom:1500:0,300,600,900,1200",
+        "--preset=custom:1000:0,200,400,600,800",
         "--faults=kill",
         "--allow-missed=1000000",
         "--json",
@@ -243,10 +250,11 @@ fn two_halves_find_each_other_again() {
         "--nodes=4",
         "--validators=16",
         "--committees=1",
-        "--slots=14",
-        "--preset=custom:1500:0,300,600,900,1200",
+        "--warmup-slots=0",
+        "--slots=12",
+        "--preset=custom:1000:0,200,400,600,800",
         "--faults=partition",
-        "--partition-slots=6",
+        "--partition-slots=4",
         "--fault-every=20",
         "--allow-missed=1000000",
         "--json",
@@ -260,7 +268,7 @@ fn two_halves_find_each_other_again() {
     assert_eq!(report["rights_twice"], 0);
     let faults = report["faults"].as_array().unwrap();
     assert_eq!(faults.len(), 1);
-    assert_eq!(faults[0]["for_ms"], 6 * 1_500);
+    assert_eq!(faults[0]["for_ms"], 4 * 1_000);
     for node in report["nodes"].as_array().unwrap() {
         assert_eq!(node["peers"], 3, "{node}");
     }
@@ -356,8 +364,9 @@ fn provers_are_killed_and_replaced_and_a_node_is_replayed() {
         "--layers=list/proof",
         "--validators=16",
         "--committees=1",
+        "--warmup-slots=0",
         "--slots=10",
-        "--preset=custom:1500:0,300,600,900,1200",
+        "--preset=custom:1200:0,240,480,720,960",
         "--faults=prover",
         "--record",
         "--allow-missed=1000000",
@@ -409,7 +418,7 @@ fn collectors_of_a_network_merge_proofs() {
         "--validators=16",
         "--preset=custom:6000:0,1000,2500,4500,6000",
         "--warmup-slots=0",
-        "--slots=4",
+        "--slots=2",
         "--allow-missed=1000000",
         "--json",
         &json,

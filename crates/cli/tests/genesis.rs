@@ -112,12 +112,14 @@ fn a_devnet_runs_the_network_of_a_folder() {
     bench.run("devnet --genesis late").expect(2, "GENESIS_TIME");
     bench
         .run(&format!(
-            "genesis --out net --delay 12 --nodes 2 --validators 16 --committees 1 {SECONDS} \
+            "genesis --out net --delay 10 --nodes 2 --validators 16 --committees 1 {SECONDS} \
              --port {}",
             two_ports()
         ))
         .expect(0, "16 validators");
-    let ended = bench.run("devnet --genesis net --slots 4 --allow-missed 1000000 --json told.json");
+    let ended = bench.run(
+        "devnet --genesis net --warmup-slots 0 --slots 3 --allow-missed 1000000 --json told.json",
+    );
     assert!(
         matches!(ended.code, 0 | 5),
         "{}{}",

@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// How often a node is ended while it works.
-const ENDS: u64 = if cfg!(feature = "soak") { 20 } else { 3 };
+const ENDS: u64 = if cfg!(feature = "soak") { 20 } else { 2 };
 
-/// A network of two nodes whose provers are processes of their own, with slots of a second and a half.
+/// A network of two nodes whose provers are processes of their own, with slots of a second.
 fn devnet(family: &Family, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_alphorn"));
     command
@@ -23,7 +23,7 @@ fn devnet(family: &Family, more: &[&str]) -> Command {
             "--layers=list/proof",
         ])
         .args(["--validators=16", "--committees=1"])
-        .args(["--preset=custom:1500:0,300,600,900,1200"])
+        .args(["--preset=custom:1000:0,200,400,600,800"])
         .args(["--allow-missed=1000000"])
         .args(more)
         .stdout(Stdio::null());
@@ -73,8 +73,15 @@ fn nodes_that_are_asked_to_end_leave_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let family = Family::new("term");
     let json = folder.path().join("told.json").display().to_string();
-    let slots = format!("--slots={}", 6 * ENDS + 9);
-    let more = ["--faults=term", "--fault-every=6", &slots, "--json", &json];
+    let slots = format!("--slots={}", 6 * ENDS + 4);
+    let more = [
+        "--warmup-slots=0",
+        "--faults=term",
+        "--fault-every=6",
+        &slots,
+        "--json",
+        &json,
+    ];
     let status = devnet(&family, &more).status().unwrap();
     // A node that ends with another code, or does not end, is 6. A block that only the ended one of two
     // nodes had is a branch that may lose, and votes with it.

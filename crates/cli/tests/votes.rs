@@ -130,7 +130,8 @@ fn a_vote_that_is_answered_200_counts_and_survives_a_kill() {
     let bench = Bench::new();
     bench
         .run(&format!(
-            "genesis --out net --nodes 2 --validators {VALIDATORS} --committees 1 --delay 8 --port {}",
+            "genesis --out net --nodes 2 --validators {VALIDATORS} --committees 1 --delay 7 --preset custom:2000:0,400,800,1200,1600 \
+             --port {}",
             two_ports()
         ))
         .expect(0, "16 validators");
@@ -158,7 +159,7 @@ fn a_vote_that_is_answered_200_counts_and_survives_a_kill() {
     let (mut voted, mut taken) = (0, 0);
     loop {
         assert!(Instant::now() < until, "{taken} votes, none in a block");
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(100));
         let summary = node.get("/alphorn/v0/summary");
         let credited = summary["credited"].as_object().unwrap();
         if taken > 0 && credited.values().any(|votes| votes.as_u64() > Some(own)) {
