@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// The commit that this binary was built from.
 pub(crate) const COMMIT: &str = env!("ALPHORN_COMMIT");
@@ -61,6 +62,78 @@ impl Machine {
     }
 }
 
+/// Processor seconds since the start of the machine, to tell afterwards what others took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Busy {
+    at: Instant,
+    /// Of all programs, and of what the hypervisor gave to other machines.
+    all_s: f64,
+    /// Of this process and its children that ended.
+    own_s: f64,
+    /// Programs that wanted a core, on the mean of the last minute.
+    load: Option<f64>,
+}
+
+/// How much of a machine others took while a command measured.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Load {
+    /// Programs that wanted a core in the minute before, on the mean; none where it is not known.
+    pub(crate) at_start: Option<f64>,
+    /// Share of the processors that others took meanwhile, 0 to 1.
+    pub(crate) others: f64,
+}
+
+/// Ticks of a second in /proc (proc(5): `USER_HZ`, 100 on every Linux that has it).
+const TICKS: f64 = 100.0;
+
+impl Busy {
+    /// Now; nothing is known where there is no /proc.
+    pub(crate) fn now() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let numbers = |text: &str| -> Vec<f64> {
+            let words = text.split_whitespace();
+            words.filter_map(|word| word.parse().ok()).collect()
+        };
+        let stat = read("/proc/stat");
+        let cpu = numbers(stat.lines().next().unwrap_or_default());
+        // user, nice, system, then idle and iowait, which nobody used; irq, softirq, steal.
+        let all = [0, 1, 2, 5, 6, 7].map(|i| cpu.get(i).copied().unwrap_or(0.0));
+        // Behind the name in brackets: state, then numbers; times are the 12th to the 15th.
+        let own = read("/proc/self/stat");
+        let own = numbers(own.rsplit(')').next().unwrap_or_default());
+        let own = own.get(10..14).map_or(0.0, |times| times.iter().sum());
+        Busy {
+            at: Instant::now(),
+            all_s: all.iter().sum::<f64>() / TICKS,
+            own_s: own / TICKS,
+            load: numbers(&read("/proc/loadavg")).first().copied(),
+        }
+    }
+
+    /// What others took since.
+    pub(crate) fn since(&self) -> Load {
+        let now = Busy::now();
+        let others_s = (now.all_s - self.all_s) - (now.own_s - self.own_s);
+        let had_s = (now.at - self.at).as_secs_f64() * cores() as f64;
+        Load {
+            at_start: self.load,
+            others: (others_s / had_s.max(1.0 / TICKS)).clamp(0.0, 1.0),
+        }
+    }
+}
+
+impl Load {
+    /// What to say of measured times; none where hardly anything else ran.
+    pub(crate) fn warning(&self) -> Option<String> {
+        (self.others > 0.1).then(|| {
+            format!(
+                "other programs took {:.0} % of the processors meanwhile: times are upper bounds, no figures",
+                self.others * 100.0
+            )
+        })
+    }
+}
+
 /// Cores that this process may use, by affinity and control group.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -117,4 +190,32 @@ fn features() -> Vec<&'static str> {
 #[cfg(not(target_arch = "x86_64"))]
 fn features() -> Vec<&'static str> {
     Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_take_is_told_from_what_this_process_takes() {
+        let before = Busy::now();
+        let start = Instant::now();
+        // Busy for a while: however much that is, it is its own.
+        while start.elapsed().as_millis() < 60 {
+            std::hint::spin_loop();
+        }
+        let load = before.since();
+        assert!((0.0..=1.0).contains(&load.others), "{load:?}");
+        let quiet = Load {
+            at_start: None,
+            others: 0.02,
+        };
+        assert_eq!(quiet.warning(), None);
+        let text = Load {
+            others: 0.5,
+            ..quiet
+        }
+        .warning();
+        assert!(text.is_some_and(|text| text.contains("50 %")));
+    }
 }

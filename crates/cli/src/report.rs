@@ -1,13 +1,13 @@
 //! What a command prints: one JSON object on request, one table otherwise.
 
 use crate::error::Result;
-use crate::machine::{COMMIT, Machine};
+use crate::machine::{Busy, COMMIT, Machine};
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::cell::OnceCell;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -20,6 +20,7 @@ pub(crate) struct Report {
     seed: u64,
     started: SystemTime,
     clock: Instant,
+    busy: Busy,
 }
 
 impl Report {
@@ -30,6 +31,7 @@ impl Report {
             seed,
             started: SystemTime::now(),
             clock: Instant::now(),
+            busy: Busy::now(),
         }
     }
 
@@ -39,7 +41,7 @@ impl Report {
     }
 
     /// The JSON object: common fields, then those of the command. `kind` is `measured`,
-    /// `modelled` or `cited`.
+    /// `modelled` or `cited`. Warns on standard error if what was measured was disturbed.
     pub(crate) fn object(
         &self,
         machine: &Machine,
@@ -51,9 +53,17 @@ impl Report {
             .started
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
+        let load = self.busy.since();
+        if kind == "measured"
+            && let Some(warning) = load.warning()
+        {
+            eprintln!("alphorn: {warning}");
+        }
+        let words: Vec<String> = std::env::args().skip(1).collect();
         let mut object = json!({
             "schema": SCHEMA,
             "command": self.command,
+            "line": format!("alphorn {}", words.join(" ")),
             "version": env!("CARGO_PKG_VERSION"),
             "commit": COMMIT,
             "seed": self.seed,
@@ -62,6 +72,7 @@ impl Report {
             "config": config,
             "kind": kind,
             "machine": machine,
+            "load": load,
         });
         if let Value::Object(map) = &mut object {
             map.extend(fields);
@@ -158,6 +169,9 @@ impl Place {
 }
 
 /// A new file in the folder of `path`, as readable as the umask allows.
+///
+/// # Errors
+/// The kind of the failure alone: its text would name the temporary file.
 fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = path
         .parent()
@@ -166,7 +180,14 @@ fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
+    let made = builder.tempfile_in(folder);
+    made.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            let why = format!("there is no folder {}", folder.display());
+            io::Error::new(error.kind(), why)
+        }
+        kind => kind.into(),
+    })
 }
 
 /// Writes a file through a temporary one beside it, so that a reader never sees half of it.
@@ -200,9 +221,25 @@ pub(crate) fn json_target(path: OsString) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// A table with a header, right-aligned figures.
+/// A table with a header: figures right-aligned, words left-aligned. On a terminal that is too narrow for it
+/// words are wrapped; anywhere else a row is a line.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let width = match io::stdout().is_terminal() {
+        true => comfy_table::Table::new().width(),
+        false => None,
+    };
+    arranged(header, rows, width)
+}
+
+/// Narrowest column of words that are wrapped.
+const WORDS_WIDTH_MIN: usize = 12;
+/// Empty columns beside each cell, one on each side.
+const PADDING: usize = 2;
+
+/// The table in so many columns of a terminal, if figures fit them in one line each and words in several.
+fn arranged(header: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
     use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+    use comfy_table::{ColumnConstraint, Width};
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -211,10 +248,129 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     for row in rows {
         table.add_row(row);
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+    let cells = |at: usize| rows.iter().filter_map(move |row| row.get(at));
+    let columns: Vec<Column> = header
+        .iter()
+        .enumerate()
+        .map(|(at, name)| Column::of(name, cells(at).map(String::as_str)))
+        .collect();
+    let all = |width: fn(&Column) -> usize| -> usize {
+        columns.iter().map(|column| width(column) + PADDING).sum()
+    };
+    // The spaces at the end of a line are not printed.
+    let room = width.map_or(usize::MAX, |width| usize::from(width) + 1);
+    let wraps = all(Column::widest) > room && all(Column::narrowest) <= room;
+    if let Some(width) = width.filter(|_| wraps) {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width.saturating_add(1));
+    }
+    for (at, (shape, column)) in columns.iter().zip(table.column_iter_mut()).enumerate() {
+        if at > 0 && !shape.is_words {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        if wraps && !shape.is_words {
+            let width = u16::try_from(shape.narrowest() + PADDING).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        }
     }
     table.trim_fmt()
+}
+
+/// What a column of a table holds, and how many letters it needs.
+struct Column {
+    is_words: bool,
+    /// The longest cell, the whole name, and the longest word of the name.
+    cell: usize,
+    name: usize,
+    name_word: usize,
+}
+
+impl Column {
+    fn of<'c>(name: &str, cells: impl Iterator<Item = &'c str> + Clone) -> Self {
+        let length = |text: &str| text.chars().count();
+        let filled = cells.filter(|cell| !cell.is_empty());
+        let begins = |cell: &str| cell.chars().next().is_some_and(char::is_alphabetic);
+        // "12.3 s / 4.5 s" is a figure, "12 of 16 votes counted" is not.
+        let is_text = |cell: &str| {
+            let words = cell.split_whitespace();
+            words
+                .filter(|word| length(word) > 2 && begins(word))
+                .count()
+                > 1
+        };
+        Column {
+            is_words: filled.clone().any(is_text)
+                || (filled.clone().next().is_some() && filled.clone().all(begins)),
+            cell: filled.clone().map(length).max().unwrap_or(0),
+            name: length(name),
+            name_word: name.split_whitespace().map(length).max().unwrap_or(0),
+        }
+    }
+
+    /// Nothing is wrapped.
+    fn widest(&self) -> usize {
+        self.cell.max(self.name)
+    }
+
+    /// Names are wrapped, and words.
+    fn narrowest(&self) -> usize {
+        match self.is_words {
+            true => self.widest().min(self.name_word.max(WORDS_WIDTH_MIN)),
+            false => self.cell.max(self.name_word),
+        }
+    }
+}
+
+#[cfg(test)]
+mod table_tests {
+    use super::arranged;
+
+    fn rows() -> Vec<Vec<String>> {
+        let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
+        vec![
+            row([
+                "one",
+                "1,048,576",
+                "12.3 s / 4.5 s",
+                "every vote that was cast is counted",
+            ]),
+            row(["another", "7", "-", "no"]),
+        ]
+    }
+
+    const HEAD: [&str; 4] = ["preset", "votes of all", "first / last", "what it shows"];
+
+    #[test]
+    fn figures_are_at_the_right_and_words_at_the_left() {
+        let wide = arranged(&HEAD, &rows(), None);
+        let lines: Vec<&str> = wide.lines().collect();
+        assert_eq!(lines.len(), 3, "{wide}");
+        let at = |line: usize, part: &str| lines[line].rfind(part).unwrap();
+        assert_eq!(at(0, "what it shows"), at(1, "every vote"));
+        assert_eq!(at(2, "no"), at(1, "every vote"));
+        assert_eq!(at(1, "1,048,576") + 8, at(2, "7"));
+        assert_eq!(arranged(&HEAD, &rows(), Some(200)), wide);
+    }
+
+    #[test]
+    fn a_narrow_terminal_wraps_words_and_leaves_figures_whole() {
+        let narrow = arranged(&HEAD, &rows(), Some(60));
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 60),
+            "{narrow}"
+        );
+        assert!(narrow.lines().count() > 3, "{narrow}");
+        for whole in ["1,048,576", "12.3 s / 4.5 s"] {
+            assert!(narrow.contains(whole), "{narrow}");
+        }
+        // What cannot be wrapped is left to the terminal.
+        assert_eq!(
+            arranged(&HEAD, &rows(), Some(20)),
+            arranged(&HEAD, &rows(), None)
+        );
+        assert_eq!(arranged(&[], &[], Some(20)), "");
+    }
 }
 
 #[cfg(all(test, unix))]
@@ -264,6 +420,9 @@ mod tests {
         assert!(target(folder.path().join("new.json")).is_ok());
         assert!(!folder.path().join("new.json").exists());
         assert!(target(folder.path().into()).is_err());
-        assert!(target(folder.path().join("missing/new.json")).is_err());
+        let error = target(folder.path().join("missing/new.json")).unwrap_err();
+        let folder = folder.path().join("missing");
+        let expected = format!("there is no folder {}", folder.display());
+        assert_eq!(error.to_string(), expected);
     }
 }

@@ -1,6 +1,7 @@
 //! A million votes, put together from committees that were measured.
 
 use super::Row;
+use std::collections::BTreeSet;
 
 /// Validators whose votes are put together.
 pub(super) const VALIDATORS: u64 = 1 << 20;
@@ -20,8 +21,10 @@ pub(super) struct Network {
 #[derive(Clone, Debug)]
 pub(super) struct Million {
     pub(super) name: &'static str,
-    /// Validators of a committee: the largest that was measured.
+    /// Validators of a committee, a size that was measured.
     pub(super) committee: u32,
+    /// Whether every form was measured at this size: only such lines stand beside each other.
+    pub(super) common: bool,
     pub(super) committees: u64,
     /// One collection a committee, as a block carries them.
     pub(super) block_bytes: u64,
@@ -35,6 +38,10 @@ pub(super) struct Million {
     pub(super) receive_mbps: f64,
     /// Cores that verify them in the window.
     pub(super) cores: f64,
+    /// The same where one collector of each committee publishes, as with staged publishing while the
+    /// first is honest.
+    pub(super) staged_mbps: f64,
+    pub(super) staged_cores: f64,
     /// Seconds until a collector has its collection, with all threads of this machine.
     pub(super) collector_s: f64,
     /// Bytes of a collector's input: an aggregate a cell.
@@ -48,21 +55,27 @@ impl Million {
     }
 }
 
-/// Each form at its largest size.
+/// Each form at the largest size at which all forms were measured, and at its own largest if it
+/// went on alone.
 pub(super) fn of(rows: &[Row], network: Network) -> Vec<Million> {
-    let mut largest: Vec<&Row> = Vec::new();
-    for row in rows {
-        match largest.iter_mut().find(|other| other.name == row.name) {
-            Some(other) if other.case.votes < row.case.votes => *other = row,
-            Some(_) => {}
-            None => largest.push(row),
-        }
-    }
-    let model = |row: &Row| one(row, network);
-    largest.into_iter().filter_map(model).collect()
+    let forms: BTreeSet<&str> = rows.iter().map(|row| row.name).collect();
+    let has_all =
+        |votes: u32| rows.iter().filter(|row| row.case.votes == votes).count() == forms.len();
+    let sizes = rows.iter().map(|row| row.case.votes);
+    let common = sizes.filter(|votes| has_all(*votes)).max();
+    let largest = |name: &str| {
+        let of = rows.iter().filter(|row| row.name == name);
+        of.map(|row| row.case.votes).max()
+    };
+    let chosen = |row: &&Row| {
+        let votes = Some(row.case.votes);
+        votes == common || votes == largest(row.name)
+    };
+    let model = |row: &Row| one(row, network, common == Some(row.case.votes));
+    rows.iter().filter(chosen).filter_map(model).collect()
 }
 
-fn one(row: &Row, network: Network) -> Option<Million> {
+fn one(row: &Row, network: Network, common: bool) -> Option<Million> {
     let case = &row.case;
     let (slow, fast) = (case.slow()?, case.fast()?);
     let committees = VALIDATORS.div_ceil(u64::from(case.votes));
@@ -75,6 +88,7 @@ fn one(row: &Row, network: Network) -> Option<Million> {
     Some(Million {
         name: row.name,
         committee: case.votes,
+        common,
         committees,
         block_bytes: committees * content,
         block_core_s: committees as f64 * slow.verify_s,
@@ -82,6 +96,8 @@ fn one(row: &Row, network: Network) -> Option<Million> {
         topic_core_s,
         receive_mbps: topic_bytes as f64 * 8e-6 / network.window_s,
         cores: topic_core_s / network.window_s,
+        staged_mbps: (committees * envelope) as f64 * 8e-6 / network.window_s,
+        staged_cores: committees as f64 * (slow.verify_s + vote_s) / network.window_s,
         collector_s: fast.collect_s,
         collector_bytes: u64::from(case.cells)
             * (case.aggregate_bytes + u64::from(case.votes.div_ceil(u32::from(case.cells) * 8))),
@@ -140,8 +156,20 @@ mod tests {
             row("list", 512, 1.0),
         ];
         let million = of(&rows, network);
-        assert_eq!(million.len(), 2, "one line a form");
-        let sum = &million[0];
+        let lines: Vec<(&str, u32, bool)> = million
+            .iter()
+            .map(|one| (one.name, one.committee, one.common))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                ("sum", 512, true),
+                ("sum", 1024, false),
+                ("list", 512, true)
+            ],
+            "equal committees, and a larger one of a form that was measured alone"
+        );
+        let sum = &million[1];
         assert_eq!((sum.committee, sum.committees), (1024, 1024));
         // 96 bytes of evidence, 128 of support, 96 of the collector's signature.
         assert_eq!(sum.block_bytes, 1024 * (96 + 128));
@@ -150,6 +178,8 @@ mod tests {
         assert!((sum.topic_core_s - 1024.0 * 16.0 * 0.004).abs() < 1e-9);
         assert!((sum.cores - sum.topic_core_s / 4.0).abs() < 1e-9);
         assert!((sum.receive_mbps - sum.topic_bytes as f64 * 8.0 / 4e6).abs() < 1e-9);
+        assert!((sum.staged_mbps * 16.0 - sum.receive_mbps).abs() < 1e-9);
+        assert!((sum.staged_cores * 16.0 - sum.cores).abs() < 1e-9);
         assert_eq!(sum.collector_s, 0.5);
         assert_eq!(sum.collector_bytes, 2 * (96 + 64));
         assert!(sum.fits(17.0, 11.0) && !sum.fits(16.0, 11.0) && !sum.fits(17.0, 10.0));

@@ -49,8 +49,9 @@ has at most 768 votes, so with larger committees the union has fewer than all. E
 merge must verify, and must not verify for another message or without one of its signers. The default runs sums with a committee of 32,768 too, the size that Horn gives to 2^20
 validators.
 
-The last table puts 2^20 votes together from committees of the largest size that was measured, a
-collection each: modelled, from times measured in the same run.")]
+The last table puts 2^20 votes together from committees of the largest size at which every form was measured
+(and from those of 32,768 for sums): modelled, from times measured in the same run. It merges nothing: what
+committees of merged proofs take is not in it.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,

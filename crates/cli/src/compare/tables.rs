@@ -178,19 +178,20 @@ pub(super) fn together(million: &[Million], network: Network) -> Figures {
             text::bytes(one.block_bytes),
             text::seconds(one.block_core_s),
             text::bytes(one.topic_bytes),
-            format!("{} Mbit/s", amount(one.receive_mbps)),
-            amount(one.cores),
+            format!("{} / {}", amount(one.receive_mbps), amount(one.staged_mbps)),
+            format!("{} / {}", amount(one.cores), amount(one.staged_cores)),
             text::seconds(one.collector_s),
             text::bytes(one.collector_bytes),
         ]
     };
     Figures {
         title: format!(
-            "{} votes in committees of that size, {} collectors each, received and verified in {} \
-             (modelled from the above)",
+            "{} votes in committees of that size, received and verified in {}, if {} collectors of each \
+             publish / if one does (modelled from the above; only lines of equal committees stand beside \
+             each other)",
             text::count(VALIDATORS),
-            network.collectors,
-            text::seconds(network.window_s)
+            text::seconds(network.window_s),
+            network.collectors
         ),
         head: vec![
             "form",
@@ -198,7 +199,7 @@ pub(super) fn together(million: &[Million], network: Network) -> Figures {
             "a block's",
             "verified (core)",
             "all collectors'",
-            "receive",
+            "Mbit/s",
             "cores",
             "a collector works",
             "and receives",
@@ -233,20 +234,20 @@ pub(super) fn verdict(rows: &[Row], million: &[Million], network: Network) -> Ve
         ));
     }
     let (cores, mbps) = ATTESTER;
-    for one in million {
-        let fits = match one.fits(cores, mbps) {
-            true => "fit",
-            false => "do not fit",
-        };
+    let says = |fits: bool| if fits { "fit" } else { "do not fit" };
+    for one in million.iter().filter(|one| one.common) {
         lines.push(format!(
-            "{}: {} votes {fits} a node of {cores} cores and {mbps} Mbit/s (EIP-7870, cited) in {}: {} \
-             Mbit/s and {} cores like this one in committees of {}.",
+            "{}, committees of {}: {} votes {} a node of {cores} cores and {mbps} Mbit/s (EIP-7870, cited) in \
+             {} if all {} collectors publish ({} Mbit/s, {} cores like this one), and {} if one does.",
             one.name,
+            text::count(u64::from(one.committee)),
             text::count(VALIDATORS),
+            says(one.fits(cores, mbps)),
             text::seconds(network.window_s),
+            network.collectors,
             amount(one.receive_mbps),
             amount(one.cores),
-            text::count(u64::from(one.committee)),
+            says(one.staged_cores <= cores && one.staged_mbps <= mbps),
         ));
     }
     lines
@@ -372,6 +373,7 @@ pub(super) fn million_json(million: &[Million]) -> Value {
             "kind": "modelled",
             "form": one.name,
             "committee": one.committee,
+            "common": one.common,
             "committees": one.committees,
             "block_bytes": one.block_bytes,
             "block_core_s": one.block_core_s,
@@ -379,6 +381,8 @@ pub(super) fn million_json(million: &[Million]) -> Value {
             "topic_core_s": one.topic_core_s,
             "receive_mbps": one.receive_mbps,
             "cores": one.cores,
+            "staged_mbps": one.staged_mbps,
+            "staged_cores": one.staged_cores,
             "collector_s": one.collector_s,
             "collector_bytes": one.collector_bytes,
         })

@@ -34,9 +34,11 @@ pub(super) enum Topology {
     Grid,
     /// Votes up a tree of seven children a position, and its root's aggregate to everybody by a mesh
     Tree,
-    /// One layer: aggregators take the votes of a whole committee, as Horn's strawman
+    /// Horn with one cell a committee: aggregators take the votes of a whole committee, and collectors pass
+    /// their aggregates on. A model of one layer, with Horn's phases
     OneLayer,
-    /// One layer, 64 committees, and only a 32nd of the validators in a slot: the chain of today
+    /// The same with 64 committees and a 32nd of the validators in a slot: the load of today's chain in Horn's
+    /// phases, not its protocol
     Today,
 }
 
@@ -227,7 +229,7 @@ impl Point<'_> {
         }
         let mut protocol = format!(
             "[protocol]\nkind = \"horn\"\nvalidators = {validators}\nslot = \"{}\"\n\
-             participation_ppm = {participation_ppm}\ncollectors = {}\n",
+             participation_ppm = {participation_ppm}\ncollectors = {}\nselection = \"rank\"\n",
             ground.slot, self.collectors
         );
         let committees = match self.topology {

@@ -50,12 +50,11 @@ pub(super) fn print(
     if let Some(bad) = bad {
         row(&format!("with {} bad", args.bad), bad.inner());
     }
-    for (method, seconds) in PeerMethod::ALL
-        .iter()
-        .zip(peers.map(|peers| peers.seconds).unwrap_or_default())
-    {
-        if peers.is_some() {
-            let mut cells = vec![format!("blst, {}", method.name())];
+    if let Some(peers) = peers {
+        let names = PeerMethod::ALL.iter().map(|method| method.name());
+        let seconds = peers.seconds.into_iter().chain([peers.batch_s]);
+        for (name, seconds) in names.chain(["subtract_batch"]).zip(seconds) {
+            let mut cells = vec![format!("blst, {name}")];
             cells.extend(std::iter::repeat_n(String::new(), 5));
             cells.extend([text::seconds(seconds), text::seconds(seconds)]);
             rows.push(cells);
@@ -64,9 +63,8 @@ pub(super) fn print(
     let ours = honest.inner();
     let beside = peers.map_or(String::new(), |peers| {
         format!(
-            ", {} blst bulk, {} naive",
-            text::ratio(peers.seconds[1] / ours.0),
-            text::ratio(peers.seconds[0] / ours.0)
+            ", {} the fastest way with blst",
+            text::ratio(peers.strongest_s() / ours.0)
         )
     });
     let items = if world.supports.is_empty() {
@@ -125,7 +123,10 @@ pub(super) fn fields(
                 (format!("{}_verdict_digest", method.name()), json!(verdicts)),
             ]
         });
-        fields.insert("blst".into(), Value::Object(methods.collect()));
+        let mut block: Map<String, Value> = methods.collect();
+        block.insert("subtract_batch_s".into(), json!(peers.batch_s));
+        block.insert("strongest_s".into(), json!(peers.strongest_s()));
+        fields.insert("blst".into(), Value::Object(block));
     }
     if let Some(bad) = bad {
         let (seconds, verified) = bad.inner();

@@ -128,7 +128,7 @@ impl Bench<'_> {
                 exec,
             };
             let honest = measure(&world, runs, &options, &mut workspace)?;
-            let peers = peers(&world, exec);
+            let peers = peers(&world, runs, seed, exec);
             let mut agrees = verdicts_agree(&honest, None, &[], Some(&peers));
             let (what, measured) = match part {
                 Part::Inner => (name.clone(), honest.inner().0),
@@ -151,7 +151,7 @@ impl Bench<'_> {
                     true => portable_s,
                     false => wide_s,
                 }),
-                peers_s: Some([peers.seconds[0], peers.seconds[1]]),
+                peers_s: Some([peers.seconds[0], peers.seconds[1], peers.strongest_s()]),
                 comparable: !matches!(part, Part::Bad(_)),
                 agrees,
             });
@@ -193,8 +193,8 @@ impl Bench<'_> {
             unit: Unit::Ratio,
             measured: ours_s / alone_s,
             target: Some(ratio_max),
-            // There are no keys to sum: both ways of blst are the same.
-            peers_s: Some([alone_s; 2]),
+            // There are no keys to sum: all ways of blst are the same.
+            peers_s: Some([alone_s; 3]),
             comparable: false,
             agrees: verified.bad() == damaged && bad_alone == damaged,
         })
@@ -221,7 +221,7 @@ impl Bench<'_> {
             unit: Unit::Ratio,
             measured: case.ours_s / case.interop_s,
             target: Some(HOSTILE_RATIO),
-            peers_s: Some([case.peers_s[0], case.peers_s[1]]),
+            peers_s: Some(case.peers_s),
             comparable: false,
             agrees: case.equal,
         })
