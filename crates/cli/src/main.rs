@@ -25,11 +25,12 @@ mod progress;
 mod proof;
 mod replay;
 mod report;
+mod shell;
 mod sim;
 mod slot;
 mod text;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use error::Result;
 use node::settings::Settings;
 use std::ffi::OsString;
@@ -90,6 +91,10 @@ enum Command {
     Dashboard(dashboard::Args),
     /// What this machine offers: cores, memory, instruction sets, kernels measured and chosen
     Doctor(doctor::Args),
+    /// A script with which a shell completes commands and options, to standard output
+    Completions(shell::CompletionsArgs),
+    /// Manual pages, one for each command, into a folder
+    Man(shell::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -134,5 +139,7 @@ fn run(command: Command) -> Result<()> {
         Command::Lane(args) => node::lane::run(&args),
         Command::Dashboard(args) => dashboard::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Completions(args) => shell::completions(Cli::command(), &args),
+        Command::Man(args) => shell::man(Cli::command(), &args),
     }
 }
