@@ -30,7 +30,11 @@ deny:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-# The quick tier; PACKAGE limits it to one crate: `just test alphorn-types`.
+# All unit tests, without those that run nodes, scenarios or the binary.
+quick:
+    cargo test --workspace --lib --bins
+
+# All tests; PACKAGE limits them to one crate: `just test alphorn-types`.
 test PACKAGE="*":
     cargo test -p '{{PACKAGE}}'
 
@@ -196,3 +200,8 @@ figures-sim:
 answers BINARY="target/release/alphorn":
     test -x {{BINARY}} || cargo build --release --package alphorn
     docs/answers/draw.sh {{BINARY}} target/answers docs/answers/img
+
+# The archive of a release for this machine and its SHA-256 sum, under target/dist (docs/releasing.md).
+# Builds with the profile `dist`, which takes long; BINARY=... packs one that is there already.
+release BINARY="":
+    tools/release.sh {{BINARY}}
