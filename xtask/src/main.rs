@@ -1,6 +1,7 @@
 //! Checks the house: arrows between crates, unsafe only in its rooms, sizes, banned words.
 #![forbid(unsafe_code)]
 
+mod documents;
 mod figures;
 mod source;
 mod tidy;
@@ -14,6 +15,8 @@ Usage: cargo xtask COMMAND
 
 Commands:
   tidy                check the rules of the house that no compiler lint knows (see CONTRIBUTING.md)
+  documents [FILE...] run the commands that the documents show (all chapters of docs/, or the files that are
+                      named) with the program in target/release
   figures --check     check every figure of the documents against results/
   figures --write     write every figure of the documents anew from results/
   figures --measure BINARY MACHINE [NAME...]
@@ -26,6 +29,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["tidy"] => run_tidy(),
+        ["documents", ..] => run_documents(&arguments[1..]),
         ["figures", "--check"] => run_figures(false),
         ["figures", "--write"] => run_figures(true),
         ["figures", "--measure", binary, machine, ..] => {
@@ -61,6 +65,19 @@ fn run_tidy() -> anyhow::Result<ExitCode> {
         report.warnings.len()
     );
     Ok(if report.errors.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs the commands of documents; exit code 1 means that one of them failed.
+fn run_documents(names: &[String]) -> anyhow::Result<ExitCode> {
+    let root = root_folder()?;
+    let tree = tree::Tree::from_git(&root)?;
+    let failed = documents::run(&root, &tree, names)?;
+    println!("documents: {failed} errors");
+    Ok(if failed == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -1,0 +1,321 @@
+//! Runs the commands that the documents show, as they are written.
+//!
+//! Each fenced block of `sh` in the README and under `docs/` runs by bash with `-e`; those of a document run one
+//! after the other: the README's at the root, those of a chapter in an empty folder with `vectors/` in it, all
+//! with an empty home. Lines of comments straight above a block say otherwise:
+//!
+//! ```text
+//! <!-- not run: WHY -->         it is shown alone
+//! <!-- run as: COMMAND -->      this runs in its place: the same at a smaller size
+//! <!-- prints: TEXT -->         what it prints must contain the text
+//! ```
+//!
+//! A comment `<!-- alphorn COMMAND -->` above a block without a language: the block is what the command
+//! prints, times and the machine aside.
+
+use crate::tree::{File, Tree};
+use anyhow::{Context, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// What a fenced block of a document is for.
+#[derive(Debug, PartialEq, Eq)]
+enum Block {
+    /// Commands, what runs in their place, and what they must print.
+    Run {
+        line: usize,
+        script: String,
+        prints: Vec<String>,
+    },
+    /// Shown and not run, and why.
+    Shown { line: usize, why: String },
+    /// What `alphorn` prints.
+    Output {
+        line: usize,
+        command: String,
+        text: String,
+    },
+}
+
+/// Where commands run.
+struct Place<'a> {
+    root: &'a Path,
+    home: &'a Path,
+    /// Folder of the program.
+    programs: &'a Path,
+}
+
+/// Runs the commands of the documents that are named, of all chapters if none is; the number of what failed.
+///
+/// # Errors
+/// If a document is not there or bash cannot be run.
+pub(crate) fn run(root: &Path, tree: &Tree, names: &[String]) -> anyhow::Result<usize> {
+    for name in names {
+        ensure!(
+            tree.get(name).is_some(),
+            "{name}: there is no such document"
+        );
+    }
+    let is_wanted = |file: &&File| match names {
+        [] => file.path.starts_with("docs/") && file.path.ends_with(".md"),
+        names => names.contains(&file.path),
+    };
+    let home = tempfile::tempdir()?;
+    let programs = target(root).join("release");
+    let place = Place {
+        root,
+        home: home.path(),
+        programs: &programs,
+    };
+    let mut failed = 0;
+    for file in tree.files.iter().filter(is_wanted) {
+        failed += document(&place, file)?;
+    }
+    Ok(failed)
+}
+
+/// The folder of cargo's output.
+fn target(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => root.join(folder),
+        None => root.join("target"),
+    }
+}
+
+fn document(place: &Place<'_>, file: &File) -> anyhow::Result<usize> {
+    let blocks = blocks(&file.text);
+    if blocks.is_empty() {
+        return Ok(0);
+    }
+    let folder = tempfile::tempdir()?;
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(place.root.join("vectors"), folder.path().join("vectors"))?;
+    let is_chapter = file.path.starts_with("docs/");
+    let folder = if is_chapter {
+        folder.path()
+    } else {
+        place.root
+    };
+    let mut failed = 0;
+    for block in blocks {
+        let start = Instant::now();
+        let (line, what, wrong) = match block {
+            Block::Shown { line, why } => {
+                println!("-- {}:{line}: not run: {why}", file.path);
+                continue;
+            }
+            Block::Run {
+                line,
+                script,
+                prints,
+            } => {
+                println!("-- {}:{line}: {}", file.path, script.trim_end());
+                let (is_fine, output) = bash(place, folder, &script)?;
+                let missing = prints.iter().find(|text| !output.contains(*text));
+                let wrong = match missing {
+                    _ if !is_fine => Some(format!("failed:\n{output}")),
+                    Some(text) => Some(format!("does not print {text:?}:\n{output}")),
+                    None => None,
+                };
+                (line, script, wrong)
+            }
+            Block::Output {
+                line,
+                command,
+                text,
+            } => {
+                println!("-- {}:{line}: alphorn {command}", file.path);
+                let (is_fine, output) =
+                    bash(place, folder, &format!("alphorn {command} 2>/dev/null\n"))?;
+                let wrong = match difference(&text, &output) {
+                    _ if !is_fine => Some(format!("failed:\n{output}")),
+                    other => other,
+                };
+                (line, command, wrong)
+            }
+        };
+        println!("   {:.1} s", start.elapsed().as_secs_f64());
+        if let Some(wrong) = wrong {
+            failed += 1;
+            println!("error: {}:{line}: {}: {wrong}", file.path, what.trim_end());
+        }
+    }
+    Ok(failed)
+}
+
+/// Whether a script ends well, and all that it prints.
+fn bash(place: &Place<'_>, folder: &Path, script: &str) -> anyhow::Result<(bool, String)> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("bash");
+    command
+        .args([
+            "-e",
+            "-o",
+            "pipefail",
+            "-c",
+            &format!("exec 2>&1\n{script}"),
+        ])
+        .current_dir(folder)
+        .env("PATH", format!("{}:{path}", place.programs.display()))
+        .stdin(Stdio::null());
+    // An empty home, but cargo's own folders are those of who runs this.
+    let old_home = std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    for (name, default) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        let here = std::env::var_os(name).map_or_else(|| old_home.join(default), PathBuf::from);
+        command.env(name, here);
+    }
+    command.env("HOME", place.home).env_remove("XDG_CACHE_HOME");
+    let output = command.output().context("cannot run bash")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok((output.status.success(), text))
+}
+
+/// The blocks of a document that are commands or their output.
+fn blocks(text: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut notes: Vec<&str> = Vec::new();
+    let mut lines = (1..).zip(text.lines());
+    while let Some((line, content)) = lines.next() {
+        if let Some(note) = content
+            .strip_prefix("<!-- ")
+            .and_then(|c| c.strip_suffix(" -->"))
+        {
+            notes.push(note);
+            continue;
+        }
+        let Some(language) = content.strip_prefix("```") else {
+            notes.clear();
+            continue;
+        };
+        let inside = lines.by_ref().map(|(_, line)| line);
+        let inside: Vec<&str> = inside.take_while(|line| !line.starts_with("```")).collect();
+        let inside = inside.join("\n") + "\n";
+        let of = |prefix: &str| -> Vec<&str> {
+            notes
+                .iter()
+                .filter_map(|note| note.strip_prefix(prefix))
+                .collect()
+        };
+        match language {
+            "sh" => found.push(match of("not run: ").first() {
+                Some(why) => Block::Shown {
+                    line,
+                    why: (*why).to_owned(),
+                },
+                None => Block::Run {
+                    line,
+                    script: match of("run as: ")[..] {
+                        [] => inside,
+                        ref instead => instead.join("\n") + "\n",
+                    },
+                    prints: of("prints: ").into_iter().map(str::to_owned).collect(),
+                },
+            }),
+            "" => {
+                let commands = of("alphorn ");
+                found.extend(commands.first().map(|command| Block::Output {
+                    line,
+                    command: (*command).to_owned(),
+                    text: inside.clone(),
+                }));
+            }
+            _ => {}
+        }
+        notes.clear();
+    }
+    found
+}
+
+/// The first line in which two outputs differ, those with times or a machine aside.
+fn difference(shown: &str, printed: &str) -> Option<String> {
+    let steady = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(|line| line.trim_end().to_owned());
+        lines
+            .filter(|line| !line.is_empty() && !is_of_this_run(line))
+            .collect()
+    };
+    let (shown, printed) = (steady(shown), steady(printed));
+    let most = shown.len().max(printed.len());
+    let line = |lines: &[String], at: usize| lines.get(at).cloned().unwrap_or_default();
+    (0..most)
+        .find(|&at| line(&shown, at) != line(&printed, at))
+        .map(|at| {
+            format!(
+                "shows {:?}, prints {:?}",
+                line(&shown, at),
+                line(&printed, at)
+            )
+        })
+}
+
+/// Whether a line names the machine or a time.
+fn is_of_this_run(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_time = |pair: &[&str]| {
+        let unit = pair[1].trim_end_matches(|sign: char| !sign.is_alphanumeric());
+        pair[0].parse::<f64>().is_ok() && matches!(unit, "s" | "ms" | "us" | "ns")
+    };
+    line.contains("commit ") || words.windows(2).any(is_time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_found_with_what_stands_above_them() {
+        let text = "# Page\n\n<!-- prints: hello -->\n```sh\necho hello\n```\n\n<!-- not run: an hour -->\n```sh\n\
+                    sleep 3600\n```\n<!-- run as: sleep 0 -->\n```sh\nsleep 60\n```\n```rust\nx\n```\n\
+                    <!-- alphorn doctor -->\n```\nfine\n```\n<!-- not run: x -->\ntext\n```sh\nls\n```\n";
+        let run = |line, script: &str, prints: &[&str]| Block::Run {
+            line,
+            script: script.into(),
+            prints: prints.iter().map(|text| (*text).to_owned()).collect(),
+        };
+        let expected = [
+            run(4, "echo hello\n", &["hello"]),
+            Block::Shown {
+                line: 9,
+                why: "an hour".into(),
+            },
+            run(13, "sleep 0\n", &[]),
+            Block::Output {
+                line: 20,
+                command: "doctor".into(),
+                text: "fine\n".into(),
+            },
+            run(25, "ls\n", &[]),
+        ];
+        assert_eq!(blocks(text), expected);
+    }
+
+    #[test]
+    fn times_and_machines_may_differ_and_nothing_else() {
+        assert_eq!(difference("a 1\nin 3.2 ms\n", "a 1\nin 4.5 ms\n"), None);
+        assert_eq!(difference("a 1\n\n", "a 1"), None);
+        assert!(difference("a 1\n", "a 2\n").is_some());
+        assert!(difference("a 1\nb\n", "a 1\n").is_some());
+    }
+
+    #[test]
+    fn a_command_that_fails_or_prints_something_else_is_found() {
+        let home = tempfile::tempdir().unwrap();
+        let place = Place {
+            root: home.path(),
+            home: home.path(),
+            programs: home.path(),
+        };
+        let page = |text: &str| {
+            let tree = Tree::from_memory(&[("docs/page.md", text)]);
+            document(&place, &tree.files[0]).unwrap()
+        };
+        assert_eq!(page("```sh\ntrue\n```\n"), 0);
+        assert_eq!(page("```sh\nfalse\ntrue\n```\n"), 1);
+        assert_eq!(page("<!-- prints: yes -->\n```sh\necho yes\n```\n"), 0);
+        assert_eq!(page("<!-- prints: yes -->\n```sh\necho no\n```\n"), 1);
+        assert_eq!(page("```sh\necho x > here\n```\n```sh\ncat here\n```\n"), 0);
+    }
+}
