@@ -202,6 +202,6 @@ answers BINARY="target/release/alphorn":
     docs/answers/draw.sh {{BINARY}} target/answers docs/answers/img
 
 # The archive of a release for this machine and its SHA-256 sum, under target/dist (docs/releasing.md).
-# Builds with the profile `dist`, which takes long; BINARY=... packs one that is there already.
+# Builds with the profile `dist`, which takes long; `just release BINARY` packs one that is there already.
 release BINARY="":
     tools/release.sh {{BINARY}}
