@@ -117,6 +117,21 @@ pub struct Outcome {
     pub event_hash: u64,
     /// What the run says about its question, in one line; empty if nothing.
     pub verdict: String,
+    /// What became of the votes, if it is a slot.
+    pub votes: Option<Votes>,
+}
+
+/// What became of the votes of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Votes {
+    /// Votes cast.
+    pub cast: u64,
+    /// Those in the next block.
+    pub in_block: u64,
+    /// From the begin of the phase of votes until the proposer has two thirds of them; absent if never.
+    pub two_thirds_ns: Option<u64>,
+    /// The same for 99 %.
+    pub most_ns: Option<u64>,
 }
 
 /// The figures of a run.

@@ -417,6 +417,7 @@ where
         events: world.events(),
         event_hash: world.event_hash(),
         verdict: String::new(),
+        votes: None,
     }
 }
 

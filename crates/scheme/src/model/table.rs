@@ -101,7 +101,7 @@ pub struct CostTable {
 pub enum TableError {
     /// It is no JSON of this form.
     #[error("cost table: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
     /// Another version.
     #[error("cost table has schema {0}, this program reads {SCHEMA}")]
     Schema(u32),
@@ -140,6 +140,13 @@ pub enum TableError {
 const OBJECT_BYTES_MIN: u64 = 33;
 /// Longest object that a table may declare.
 const OBJECT_BYTES_MAX: u64 = 16 << 20;
+
+// Its text says the cause already, so the cause is no source, which a chain of errors would say again.
+impl From<serde_json::Error> for TableError {
+    fn from(error: serde_json::Error) -> Self {
+        TableError::Json(error)
+    }
+}
 
 impl CostTable {
     /// A made-up table of round figures, for examples and tests: signatures of 96 bytes, evidence

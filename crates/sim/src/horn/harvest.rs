@@ -6,7 +6,7 @@ use super::plan::{Plan, SLOT, Way};
 use super::run::HornRun;
 use super::watch::{Milestones, Watch};
 use crate::calendar::EventQueue;
-use crate::report::{Bin, Bounds, NodeRecord, Outcome};
+use crate::report::{Bin, Bounds, NodeRecord, Outcome, Votes};
 use crate::role::{Role, Wire};
 use crate::scenario::Scenario;
 use crate::world::{Pause, World};
@@ -101,6 +101,19 @@ impl<Q: EventQueue> Harvest<'_, Q> {
             events: world.events(),
             event_hash: world.event_hash(),
             verdict: String::new(),
+            votes: Some(self.votes()),
+        }
+    }
+
+    fn votes(&self) -> Votes {
+        let watch = self.world.witness();
+        let since = |at: u64| at.saturating_sub(self.begin_ns());
+        let (votes, at) = (watch.votes(), watch.at_proposer().at_ns);
+        Votes {
+            cast: votes[0],
+            in_block: votes[4],
+            two_thirds_ns: at[0].map(since),
+            most_ns: at[2].map(since),
         }
     }
 

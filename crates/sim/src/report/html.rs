@@ -35,6 +35,8 @@ pub struct Table {
     pub head: Vec<String>,
     /// The rows, as long as the head.
     pub rows: Vec<Vec<String>>,
+    /// Whether cells are words, which begin at the left and may take several lines.
+    pub is_words: bool,
 }
 
 impl Table {
@@ -44,6 +46,15 @@ impl Table {
             caption: caption.into(),
             head: head.iter().map(|&name| name.to_owned()).collect(),
             rows: Vec::new(),
+            is_words: false,
+        }
+    }
+
+    /// A table of names and what is said of each, without a head.
+    pub fn words(caption: impl Into<String>) -> Self {
+        Table {
+            is_words: true,
+            ..Table::new(caption, &[])
         }
     }
 
@@ -53,14 +64,23 @@ impl Table {
     }
 
     fn html(&self) -> String {
+        let class = if self.is_words {
+            " class=\"words\""
+        } else {
+            ""
+        };
         let mut html = format!(
-            "<div class=\"wide\"><table><caption>{}</caption><thead><tr>",
+            "<div class=\"wide\"><table{class}><caption>{}</caption>",
             escape(&self.caption)
         );
-        for name in &self.head {
-            html.push_str(&format!("<th scope=\"col\">{}</th>", escape(name)));
+        if !self.head.is_empty() {
+            html.push_str("<thead><tr>");
+            for name in &self.head {
+                html.push_str(&format!("<th scope=\"col\">{}</th>", escape(name)));
+            }
+            html.push_str("</tr></thead>");
         }
-        html.push_str("</tr></thead><tbody>");
+        html.push_str("<tbody>");
         for row in &self.rows {
             html.push_str("<tr>");
             for (i, cell) in row.iter().enumerate() {
@@ -115,6 +135,11 @@ impl Page {
             "<p class=\"verdict {class}\">{}</p>",
             escape(text)
         ));
+    }
+
+    /// A line that stands out and judges nothing.
+    pub fn note(&mut self, text: &str) {
+        self.put(format_args!("<p class=\"verdict\">{}</p>", escape(text)));
     }
 
     /// Main figures as tiles: name, value.
@@ -219,6 +244,10 @@ mod tests {
         page.heading("Delay");
         page.text("x < y");
         page.verdict("t99 = \"none\"", false);
+        page.note("somewhere in between");
+        let mut words = Table::words("The run");
+        words.row(vec!["costs".into(), "a long sentence".into()]);
+        page.table(&words);
         page.tiles(&[("t99".into(), "240 ms".into())]);
         page.table(&table);
         page.plot(&Plot::default(), Origin::Modelled, &table);
@@ -227,6 +256,8 @@ mod tests {
         let body = &html[html.find("<main>").unwrap()..html.find("</body>").unwrap()];
         well_formed(body);
         assert!(html.contains("class=\"origin\">modelled<"));
+        assert!(html.contains("<p class=\"verdict\">somewhere in between</p>"));
+        assert!(html.contains("<table class=\"words\"><caption>The run</caption><tbody>"));
         for outside in [
             "http:", "https:", "<script", "@import", "url(", "src=", "\u{1b}",
         ] {

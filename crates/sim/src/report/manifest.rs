@@ -70,6 +70,43 @@ pub struct Figures {
     pub events: u64,
     /// Hash of the sequence of events, in hexadecimal.
     pub event_hash: String,
+    /// What became of the votes, if the run is a slot of Horn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub votes: Option<VoteFigures>,
+}
+
+/// What became of the votes of a slot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VoteFigures {
+    /// Votes cast.
+    pub cast: u64,
+    /// Those in the next block.
+    pub in_block: u64,
+    /// From the begin of the phase of votes until the proposer has two thirds of them; absent if never.
+    pub two_thirds_ms: Option<f64>,
+    /// The same for 99 %.
+    pub most_ms: Option<f64>,
+    /// Megabytes that a node sends, on average.
+    pub sent_mb: f64,
+}
+
+impl VoteFigures {
+    fn of(outcome: &Outcome) -> Option<Self> {
+        let votes = outcome.votes?;
+        let sent: u64 = outcome.nodes.iter().map(|node| node.bytes_up).sum();
+        Some(VoteFigures {
+            cast: votes.cast,
+            in_block: votes.in_block,
+            two_thirds_ms: votes.two_thirds_ns.map(ms),
+            most_ms: votes.most_ns.map(ms),
+            sent_mb: sent as f64 / outcome.nodes.len().max(1) as f64 / 1e6,
+        })
+    }
+
+    /// Votes in the next block, in percent of those cast.
+    pub fn in_block_pct(&self) -> f64 {
+        100.0 * self.in_block as f64 / self.cast.max(1) as f64
+    }
 }
 
 /// Lower bounds of the time to deliver.
@@ -214,6 +251,7 @@ impl Figures {
             cpu_ms_p99: ms(cpu_ns_p99),
             events: outcome.events,
             event_hash: format!("{:016x}", outcome.event_hash),
+            votes: VoteFigures::of(outcome),
         }
     }
 

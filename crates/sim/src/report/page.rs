@@ -1,11 +1,11 @@
 //! The page of one run.
 
 use super::html::{Origin, Page, Table};
-use super::manifest::{Figures, Manifest};
+use super::manifest::{Figures, Manifest, VoteFigures};
 use super::picture::{pictures, time};
 use super::plot::number;
 use super::{Adversity, Outcome};
-use crate::scenario::Scenario;
+use crate::scenario::{Protocol, Scenario};
 
 /// What a page is made from.
 #[derive(Clone, Copy, Debug)]
@@ -29,17 +29,20 @@ pub fn run_page(run: &Run<'_>) -> String {
         ..
     } = run;
     let figures = Figures::of(outcome);
-    let lead = match scenario.about.as_str() {
-        "" => format!(
-            "{} nodes, seed {}",
-            number(outcome.nodes.len() as f64),
-            outcome.seed
-        ),
-        about => format!("{about} (seed {})", outcome.seed),
+    // What a scenario says of itself stays when its values are replaced, so it names none.
+    let said = match scenario.about.trim_end_matches('.') {
+        "" => String::new(),
+        about => format!("{about}. "),
     };
+    let validators = match &scenario.protocol {
+        Protocol::Horn(horn) => format!("{} validators on ", number(f64::from(horn.validators))),
+        _ => String::new(),
+    };
+    let nodes = number(outcome.nodes.len() as f64);
+    let lead = format!("{said}{validators}{nodes} nodes, seed {}.", outcome.seed);
     let mut page = Page::new(&scenario.name, &lead);
     if !manifest.verdict.is_empty() {
-        page.verdict(&manifest.verdict, true);
+        page.note(&manifest.verdict);
     }
     match manifest.holds {
         true => page.verdict("All that was expected holds.", true),
@@ -61,7 +64,32 @@ pub fn run_page(run: &Run<'_>) -> String {
     page.finish()
 }
 
+/// Main figures of a slot, whose messages are no payloads.
+fn vote_tiles(figures: &Figures, votes: &VoteFigures) -> Vec<(String, String)> {
+    let tile = |name: &str, value: String| (name.to_owned(), value);
+    vec![
+        tile(
+            "votes in the block",
+            format!("{} %", number(votes.in_block_pct())),
+        ),
+        tile("2/3 at the proposer by", time(votes.two_thirds_ms)),
+        tile("99 % at the proposer by", time(votes.most_ms)),
+        tile("99 % at 99 % of the nodes by", time(figures.t99_ms)),
+        tile(
+            "sent by a node, mean",
+            format!("{} MB", number(votes.sent_mb)),
+        ),
+        tile(
+            "sent by a node, p99",
+            format!("{} MB", number(figures.bytes_up_p99 as f64 / 1e6)),
+        ),
+    ]
+}
+
 fn tiles(figures: &Figures) -> Vec<(String, String)> {
+    if let Some(votes) = &figures.votes {
+        return vote_tiles(figures, votes);
+    }
     let mut tiles = vec![
         ("half of the nodes by".to_owned(), time(figures.t50_ms)),
         ("99 % by".to_owned(), time(figures.t99_ms)),
@@ -131,7 +159,7 @@ pub(super) fn about(page: &mut Page, manifest: &Manifest) {
         "All times and bytes are modelled: the protocol's own code ran under a virtual clock over modelled links. \
          Costs of computing are taken from the tables below.",
     );
-    let mut table = Table::new("The run", &["", ""]);
+    let mut table = Table::words("The run");
     let host = &manifest.host;
     let mut put = |name: &str, value: String| table.row(vec![name.to_owned(), value]);
     put("run again", manifest.command.clone());
@@ -168,6 +196,7 @@ pub(super) fn about(page: &mut Page, manifest: &Manifest) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Votes;
     use super::super::plot::well_formed;
     use super::super::tests::outcome;
     use super::*;
@@ -205,6 +234,17 @@ mod tests {
             assert!(html.contains(part), "{part}");
         }
         assert!(!html.contains("What honest nodes refused"));
+        assert!(html.contains("100 nodes, seed 0."), "{html}");
+        assert!(html.contains("sent, payloads a node"));
+        outcome.votes = Some(Votes {
+            cast: 1000,
+            in_block: 995,
+            two_thirds_ns: Some(250_000_000),
+            most_ns: None,
+        });
+        let slot = page(&outcome, &manifest);
+        assert!(slot.contains("<dd>99.5 %</dd>") && slot.contains("<dd>250 ms</dd>"));
+        assert!(!slot.contains("payloads a node</dt>"));
         outcome.adversity.refused.insert("bad_auth", 1234);
         outcome.adversity.accused = 3;
         let attacked = page(&outcome, &manifest);

@@ -64,7 +64,11 @@ fn delays(outcome: &Outcome) -> Picture {
     let mut delays: Vec<u64> = outcome.delays_ns.iter().flatten().copied().collect();
     delays.sort_unstable();
     let all = outcome.delays_ns.len().max(1) as f64;
-    let mut points = vec![(0.0, 0.0)];
+    // Votes of a slot come after phases of waiting, which tell nothing: the picture begins with the first node.
+    let is_slot = outcome.votes.is_some();
+    let first_ms = delays.first().map_or(0.0, |&ns| ns as f64 / 1e6);
+    let from_ms = if is_slot { first_ms } else { 0.0 };
+    let mut points = vec![(from_ms, 0.0)];
     let shown = |(i, &ns): (usize, &u64)| (ns as f64 / 1e6, 100.0 * (i + 1) as f64 / all);
     points.extend(delays.iter().enumerate().map(shown));
     let mut marks = Vec::new();
@@ -105,18 +109,33 @@ fn delays(outcome: &Outcome) -> Picture {
             });
         }
     }
+    let (title, label, of) = match is_slot {
+        true => (
+            "When 99 % of the votes were there",
+            "ms from the begin of the phase of votes",
+            "% of honest nodes",
+        ),
+        false => (
+            "When the payload was there",
+            "ms from publication",
+            "% of deliveries",
+        ),
+    };
     let plot = Plot {
-        title: "When the payload was there".into(),
+        title: title.into(),
         about: format!(
             "Half of the honest nodes by {}, 99 % by {}. LB1 to LB3 are bounds of the last node that no protocol \
              beats; LB4 holds for one chunk a peer.",
             time(figures.t50_ms),
             time(figures.t99_ms)
         ),
-        x: Axis::from_zero("ms from publication"),
+        x: Axis {
+            include: vec![from_ms],
+            ..Axis::from_zero(label)
+        },
         y: Axis {
             include: vec![0.0, 100.0],
-            ..Axis::from_zero("% of deliveries")
+            ..Axis::from_zero(of)
         },
         layers: vec![Layer::Steps {
             name: "delivered".into(),
@@ -193,34 +212,43 @@ fn classes(scenario: &Scenario, outcome: &Outcome) -> Picture {
 
 /// Share of nodes over the bytes that told them nothing.
 fn duplicates(outcome: &Outcome) -> Picture {
-    let payload = outcome.payload_bytes.max(1) as f64;
+    // What a slot sends is no payload that every node should have.
+    let (unit, bytes_each) = match outcome.votes {
+        Some(_) => ("MB", 1e6),
+        None => ("payloads", outcome.payload_bytes.max(1) as f64),
+    };
     let mut dup: Vec<u64> = outcome.nodes.iter().map(|node| node.dup_bytes).collect();
     dup.sort_unstable();
     let all = dup.len().max(1) as f64;
-    let point = |(i, &bytes): (usize, &u64)| (bytes as f64 / payload, 100.0 * (i + 1) as f64 / all);
+    let point =
+        |(i, &bytes): (usize, &u64)| (bytes as f64 / bytes_each, 100.0 * (i + 1) as f64 / all);
     let points: Vec<(f64, f64)> = dup.iter().enumerate().map(point).collect();
     let mut table = Table::new(
-        "Received in vain, payloads a node",
+        format!("Received in vain, {unit} a node"),
         &["of nodes", "at most"],
     );
     for permille in [100, 500, 900, 990, 1000] {
         let bytes = quantile(&dup, permille).unwrap_or(0);
         table.row(vec![
             format!("{} %", permille / 10),
-            number(bytes as f64 / payload),
+            number(bytes as f64 / bytes_each),
         ]);
     }
     let plot = Plot {
         title: "Received in vain".into(),
-        about: "Bytes received that told the node nothing, in payloads: duplicates, and pieces that depend on \
-                those it has."
-            .into(),
-        x: Axis::from_zero("payloads received in vain"),
+        about: format!(
+            "Bytes received that told the node nothing, in {unit}: duplicates, and pieces that depend on those it \
+             has."
+        ),
+        x: Axis::from_zero(format!("{unit} received in vain")),
         y: Axis {
             include: vec![0.0, 100.0],
             ..Axis::from_zero("% of nodes")
         },
-        layers: vec![Layer::Steps { name: "nodes".into(), points }],
+        layers: vec![Layer::Steps {
+            name: "nodes".into(),
+            points,
+        }],
         marks: Vec::new(),
         shapes: Vec::new(),
     };

@@ -1,8 +1,9 @@
 //! Plots as SVG by our own code: lines, steps, points and bars, with axes, marks and a legend.
 //!
-//! A plot has no colours of its own: its elements have the classes that the style sheet of
-//! [`super::html::Page`] colours, for light and for dark. Lines differ by dashes too, so that no
-//! reader depends on colours, and every plot has a title and a description for those who cannot see it.
+//! Elements have the classes that the style sheet of [`super::html::Page`] colours, for light and for dark,
+//! and in a file of their own ([`sheet`]) the light colours as attributes too, for programs that know no style
+//! sheets. Lines differ by dashes and points by shapes, so that no reader depends on colours, and every plot has
+//! a title and a description for those who cannot see it.
 
 mod glyph;
 mod scale;
@@ -33,6 +34,10 @@ const LETTER: f64 = 6.3;
 const STYLES: usize = 7;
 /// Points of one line at most: more are not seen, and make the page heavy.
 const POINTS_MAX: usize = 600;
+/// Points of a line that are drawn as such at most: between a few nothing is known, and the line is thin.
+const POINTED_MAX: usize = 32;
+/// Marks that are nearer to each other share their name.
+const MARK_GAP: f64 = 8.0;
 
 /// A plot.
 #[derive(Clone, Debug, Default)]
@@ -119,6 +124,11 @@ impl Layer {
         }
     }
 
+    /// Whether it is a line of few points, which are then drawn.
+    fn is_pointed(&self) -> bool {
+        matches!(self, Layer::Line { points, .. } if points.len() <= POINTED_MAX)
+    }
+
     fn places(&self) -> Vec<(f64, f64)> {
         match self {
             Layer::Line { points, .. } | Layer::Steps { points, .. } => points.clone(),
@@ -154,7 +164,8 @@ impl Plot {
         };
         let title_lines = usize::from(titled && !self.title.is_empty());
         let (legend, legend_lines) = self.legend(title_lines);
-        let rows = stagger(&self.marks, &frame);
+        let names = joined(&self.marks, &frame);
+        let rows = stagger(&names, &frame);
         let mark_lines = rows.iter().map(|row| row + 1).max().unwrap_or(0);
         let frame = Frame {
             top: 10.0
@@ -172,23 +183,29 @@ impl Plot {
         }
         svg.push_str(&legend);
         frame.axes(&mut svg, &self.x.label, &self.y.label);
-        let places = || {
-            self.marks.iter().zip(&rows).map(|(mark, &row)| {
-                let class = if mark.bound { "bound" } else { "mark" };
-                let y = frame.top - 5.0 - LINE * row as f64;
-                (mark, class, frame.at_x(mark.at), y)
-            })
-        };
-        // Names last, so that no line crosses them.
-        for (_, class, x, y) in places() {
-            let (from, to) = (y + 2.0, frame.top + HEIGHT);
+        let class = |mark: &Mark| if mark.bound { "bound" } else { "mark" };
+        let above = |row: usize| frame.top - 5.0 - LINE * row as f64;
+        for mark in &self.marks {
+            let (class, x, to) = (class(mark), frame.at_x(mark.at), frame.top + HEIGHT);
             put!(
                 svg,
-                "<path class=\"{class}\" d=\"M{x:.1} {from:.1}V{to:.1}\"/>"
+                "<path class=\"{class}\" d=\"M{x:.1} {:.1}V{to:.1}\"/>",
+                frame.top
             );
         }
-        for (mark, class, x, y) in places() {
-            let (x, name) = (x + 3.0, escape(&mark.name));
+        // Names last, so that no line crosses them.
+        for (mark, &row) in names.iter().zip(&rows) {
+            let (class, x, y) = (class(mark), frame.at_x(mark.at), above(row));
+            put!(
+                svg,
+                "<path class=\"{class}\" d=\"M{x:.1} {:.1}V{:.1}\"/>",
+                y + 2.0,
+                frame.top
+            );
+        }
+        for (mark, &row) in names.iter().zip(&rows) {
+            let (class, y, name) = (class(mark), above(row), escape(&mark.name));
+            let x = name_at(mark, &frame);
             put!(
                 svg,
                 "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{name}</text>"
@@ -214,7 +231,7 @@ impl Plot {
             }
             let y = 12.0 + LINE * (above + line) as f64 + 4.0 * above as f64;
             match layer {
-                Layer::Points { .. } | Layer::Glyphs { .. } => {
+                Layer::Glyphs { .. } => {
                     put!(
                         svg,
                         "<circle class=\"p{}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"/>",
@@ -223,13 +240,18 @@ impl Plot {
                         y - 4.0
                     );
                 }
-                _ => {
+                Layer::Points { .. } => glyph::point(&mut svg, (x + 9.0, y - 4.0), i % STYLES, ""),
+                Layer::Line { .. } | Layer::Steps { .. } => {
+                    let thin = if layer.is_pointed() { " thin" } else { "" };
                     put!(
                         svg,
-                        "<path class=\"s{}\" d=\"M{x:.1} {:.1}h18\"/>",
+                        "<path class=\"s{}{thin}\" d=\"M{x:.1} {:.1}h18\"/>",
                         i % STYLES,
                         y - 4.0
                     );
+                    if layer.is_pointed() {
+                        glyph::point(&mut svg, (x + 9.0, y - 4.0), i % STYLES, "");
+                    }
                 }
             }
             put!(
@@ -323,29 +345,56 @@ impl Frame {
             self.top,
             (LEFT + right) / 2.0,
             bottom + 38.0,
-            escape(x_label),
+            escape(&self.x.label(x_label)),
             self.top + HEIGHT / 2.0,
-            escape(y_label)
+            escape(&self.y.label(y_label))
         );
     }
 }
 
-/// The line of text of each mark, so that their names do not cover each other.
+/// Where the name of a mark begins: beside it, or as far to the left as the picture has room.
+fn name_at(mark: &Mark, frame: &Frame) -> f64 {
+    let width = LETTER * mark.name.chars().count() as f64;
+    (frame.at_x(mark.at) + 3.0).min(WIDTH - width).max(0.0)
+}
+
+/// Marks of one kind that are too near to each other, put together under one name at the first of them.
+fn joined(marks: &[Mark], frame: &Frame) -> Vec<Mark> {
+    let mut order: Vec<&Mark> = marks.iter().collect();
+    order.sort_by(|a, b| a.at.total_cmp(&b.at));
+    let mut names: Vec<Mark> = Vec::new();
+    for mark in order {
+        let near = |other: &&mut Mark| {
+            let gap = frame.at_x(mark.at) - frame.at_x(other.at);
+            other.bound == mark.bound && gap < MARK_GAP
+        };
+        match names.iter_mut().rev().find(near) {
+            Some(other) => {
+                other.name.push_str(", ");
+                other.name.push_str(&mark.name);
+            }
+            None => names.push(mark.clone()),
+        }
+    }
+    names
+}
+
+/// The line of text of each mark, so that no name covers another, and no mark crosses one: a name stands above
+/// those of the marks that it reaches over.
 fn stagger(marks: &[Mark], frame: &Frame) -> Vec<usize> {
     let mut order: Vec<usize> = (0..marks.len()).collect();
-    order.sort_by(|&a, &b| marks[a].at.total_cmp(&marks[b].at));
-    let mut ends: Vec<f64> = Vec::new();
+    order.sort_by(|&a, &b| marks[b].at.total_cmp(&marks[a].at));
     let mut rows = vec![0; marks.len()];
-    for i in order {
-        let begin = frame.at_x(marks[i].at);
-        let end = begin + 10.0 + LETTER * marks[i].name.chars().count() as f64;
-        let row = ends.iter().position(|&free| free <= begin);
-        let row = row.unwrap_or(ends.len());
-        if row == ends.len() {
-            ends.push(end);
-        }
-        ends[row] = end;
-        rows[i] = row;
+    for (done, &i) in order.iter().enumerate() {
+        let width = 10.0 + LETTER * marks[i].name.chars().count() as f64;
+        let end = name_at(&marks[i], frame) + width;
+        let begin = |other: &usize| {
+            frame
+                .at_x(marks[*other].at)
+                .min(name_at(&marks[*other], frame))
+        };
+        let below = order[..done].iter().filter(|other| begin(other) < end);
+        rows[i] = below.map(|&other| rows[other] + 1).max().unwrap_or(0);
     }
     rows
 }
@@ -371,17 +420,17 @@ fn draw(svg: &mut String, frame: &Frame, layer: &Layer, style: usize) {
                 }
                 last_y = Some(y);
             }
-            put!(svg, "<path class=\"s{style}\" d=\"{path}\"/>");
+            let thin = if layer.is_pointed() { " thin" } else { "" };
+            put!(svg, "<path class=\"s{style}{thin}\" d=\"{path}\"/>");
+            for (x, y) in points.iter().filter(|_| layer.is_pointed()) {
+                let label = format!("{}: {}, {}", layer.name(), number(*x), number(*y));
+                glyph::point(svg, (frame.at_x(*x), frame.at_y(*y)), style, &label);
+            }
         }
         Layer::Glyphs { points, .. } => glyph::draw(svg, frame, points, style),
         Layer::Points { points, .. } => {
             for (x, y, label) in points {
-                let (x, y) = (frame.at_x(*x), frame.at_y(*y));
-                put!(
-                    svg,
-                    "<circle class=\"p{style}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\"><title>{}</title></circle>",
-                    escape(label)
-                );
+                glyph::point(svg, (frame.at_x(*x), frame.at_y(*y)), style, label);
             }
         }
     }
@@ -423,11 +472,10 @@ pub fn bars(title: &str, about: &str, unit: &str, bars: &[Bar]) -> String {
         let middle = y + ROW / 2.0 - 3.0;
         put!(
             svg,
-            "<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text><rect class=\"f{}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            "<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text><rect class=\"f0\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
             left - 6.0,
             middle + 4.0,
             escape(&bar.name),
-            i % STYLES,
             (at(bar.value) - left).max(1.0),
             ROW - 8.0
         );

@@ -257,6 +257,7 @@ fn harvest(
         events: world.events(),
         event_hash: world.event_hash(),
         verdict: verdict(votes, root.as_ref(), plan),
+        votes: None,
     };
     TreeRun {
         outcome,

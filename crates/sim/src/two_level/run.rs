@@ -356,6 +356,7 @@ fn outcome(
         events: world.events(),
         event_hash: world.event_hash(),
         verdict: verdict(first, config),
+        votes: None,
     }
 }
 

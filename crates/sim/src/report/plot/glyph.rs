@@ -56,6 +56,29 @@ impl Shape {
     }
 }
 
+/// The shape of a layer's points: as many as there are shapes differ by them, more by their colours.
+const SHAPES: [Shape; 5] = [
+    Shape::Circle,
+    Shape::Square,
+    Shape::Up,
+    Shape::Diamond,
+    Shape::Down,
+];
+
+/// A filled point in the picture, with what a reader who points at it is told.
+pub(super) fn point(svg: &mut String, (x, y): (f64, f64), style: usize, label: &str) {
+    let path = SHAPES[style % SHAPES.len()].path(x, y);
+    let title = match label {
+        "" => String::new(),
+        label => format!("<title>{}</title>", escape(label)),
+    };
+    // Writing to a string does not fail.
+    let _ = write!(
+        svg,
+        "<path class=\"full g{style}\" d=\"{path}\">{title}</path>"
+    );
+}
+
 /// The points of a layer.
 pub(super) fn draw(svg: &mut String, frame: &Frame, points: &[Glyph], style: usize) {
     for point in points {

@@ -88,6 +88,14 @@ impl Span {
         }
     }
 
+    /// What the axis says: a reader of a logarithmic one is told.
+    pub(super) fn label(&self, label: &str) -> String {
+        match self.scale {
+            Scale::Log if !label.is_empty() => format!("{label} (logarithmic)"),
+            _ => label.to_owned(),
+        }
+    }
+
     /// Where a value lies, from 0 to 1; values outside come to the nearer end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {

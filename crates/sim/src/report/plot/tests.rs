@@ -122,6 +122,30 @@ fn shapes_have_names_and_points_that_do_not_count_are_empty() {
 }
 
 #[test]
+fn few_points_are_drawn_and_logarithmic_axes_say_so() {
+    let line = |name: &str, count: u32| Layer::Line {
+        name: name.into(),
+        points: (1..=count).map(|i| (f64::from(i), f64::from(i))).collect(),
+    };
+    let plot = Plot {
+        x: Axis::from_zero("nodes"),
+        y: Axis::log("ms"),
+        layers: vec![line("few", 4), line("many", 100)],
+        ..Plot::default()
+    };
+    let svg = plot.svg();
+    well_formed(&svg);
+    assert_eq!(
+        svg.matches("class=\"full g0\"").count(),
+        4 + 1,
+        "and its key"
+    );
+    assert_eq!(svg.matches("class=\"full g1\"").count(), 0);
+    assert!(svg.contains("<title>few: 4, 4</title>"));
+    assert!(svg.contains(">ms (logarithmic)<") && svg.contains(">nodes<"));
+}
+
+#[test]
 fn thinned_lines_keep_their_ends() {
     let points: Vec<(f64, f64)> = (0..10_000).map(|i| (f64::from(i), 0.0)).collect();
     let thinned = thin(&points);
@@ -139,7 +163,18 @@ fn names_of_near_marks_have_lines_of_their_own() {
         y: Span::of(&plot.y, [0.0].into_iter()),
         top: 0.0,
     };
-    assert_eq!(stagger(&plot.marks, &frame), [0, 1, 0]);
+    let names = joined(&plot.marks, &frame);
+    let texts: Vec<&str> = names.iter().map(|mark| mark.name.as_str()).collect();
+    assert_eq!(texts, ["p50, p90", "LB1"], "near marks share a name");
+    assert_eq!(stagger(&names, &frame), [0, 0]);
+    let mark = |at| Mark {
+        at,
+        name: "a long name".into(),
+        bound: false,
+    };
+    assert_eq!(stagger(&[mark(2000.0), mark(2200.0)], &frame), [1, 0]);
+    // The last name stays in the picture.
+    assert!(name_at(&mark(5000.0), &frame) + 11.0 * LETTER <= WIDTH);
 }
 
 #[test]
