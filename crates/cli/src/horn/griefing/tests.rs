@@ -53,18 +53,26 @@ fn a_few_cells_show_the_table() {
 
 /// Within 0.3 points, but where half of the aggregators or more must be malicious for a loss at
 /// 30 % of the voters or 50 % of the aggregators: there the table, a sample of sixty cells, is up
-/// to a point of noise away from the expectation.
+/// to a point of noise away from the expectation. The quick tier draws a fourteenth of the cells, in
+/// which what a quorum loses, seldom and then much, may be missing.
 #[test]
-#[cfg_attr(not(feature = "soak"), ignore = "long: all rows with many cells")]
 fn many_cells_give_the_table() {
+    let soak = cfg!(feature = "soak");
+    let cells = if soak { "4000" } else { "280" };
     for row in 0..5 {
-        let found = losses(&["--cells", "4000"], row);
+        let found = losses(&["--cells", cells], row);
         let mut tolerance = [0.3, 0.3, 0.3, 0.3, 0.3, 0.0];
         if row == 3 {
             tolerance = [0.3, 0.5, 0.9, 0.5, 0.4, 0.0];
         }
         if row == 4 {
             tolerance = [0.3, 0.3, 0.3, 0.6, 0.4, 0.0];
+        }
+        if !soak {
+            tolerance[..3].iter_mut().for_each(|points| *points += 0.3);
+            for rule in 3..5 {
+                tolerance[rule] = TABLE[row][rule].max(0.3);
+            }
         }
         assert_close(row, found, tolerance);
     }
