@@ -213,7 +213,7 @@ fn a_tampered_signature_is_noticed_in_every_field() {
             "/scheme",
             json!("xmss"),
             2,
-            "of scheme \"xmss\", --scheme is bls",
+            "of the unknown scheme \"xmss\", not of bls",
         ),
         (
             "/public_key",
@@ -651,6 +651,7 @@ fn a_hostile_keystore_costs_nothing() {
 #[test]
 fn bad_options_name_the_bound() {
     let bench = Bench::new();
+    fs::create_dir(bench.path("empty")).unwrap();
     let new = "keys new --out keys";
     for (line, words) in [
         (
@@ -676,12 +677,17 @@ fn bad_options_name_the_bound() {
         (new.to_owned(), "--interop"),
         (format!("{new} --interop 0 --scheme rsa"), "bls"),
         ("verify nowhere.json".to_owned(), "cannot read nowhere.json"),
+        ("verify empty".to_owned(), "empty: no signature files"),
+        (
+            "sign --key k --slot 4 --text a --out s".to_owned(),
+            "cannot read k",
+        ),
         (
             "sign --key k --text a --message b --out s".to_owned(),
             "cannot be used with",
         ),
         (
-            "sign --key k --message abcd --out s".to_owned(),
+            "sign --key password --message abcd --out s".to_owned(),
             "--message has 2 bytes: must have 32",
         ),
         (
@@ -692,7 +698,14 @@ fn bad_options_name_the_bound() {
         bench.run(&line).expect(2, words);
     }
     assert!(!bench.path("keys").exists());
+}
+
+/// Examples of the help are commands as they stand, one a line or broken by a backslash.
+#[test]
+fn examples_can_be_pasted() {
+    let bench = Bench::new();
     for command in [
+        "keys",
         "keys new",
         "keys import",
         "keys export",
@@ -702,9 +715,74 @@ fn bad_options_name_the_bound() {
         "aggregate",
         "merge",
         "verify",
+        "proof bundle",
+        "proof split",
+        "proof inspect",
+        "proof security",
     ] {
-        bench
-            .run(&format!("{command} --help"))
-            .expect(0, "Examples:");
+        let help = bench.run(&format!("{command} --help"));
+        help.expect(0, "Examples:\n");
+        let (_, about) = help.stdout.split_once("Examples:\n").unwrap();
+        let mut broken = false;
+        for line in about.lines().take_while(|line| !line.is_empty()) {
+            assert!(line.len() <= 82, "{command}: {line}");
+            let further = line.starts_with("      ");
+            assert_eq!(further, broken, "{command}: {line}");
+            assert!(further || line.contains("alphorn "), "{command}: {line}");
+            broken = line.ends_with(" \\");
+        }
+        assert!(!broken, "{command}");
+        for line in about.lines() {
+            assert!(line.chars().count() <= 100, "{command}: {line}");
+        }
     }
+}
+
+/// What several operators send becomes the list of a network, and a folder its own list again.
+#[test]
+fn public_keys_of_many_files_are_joined() {
+    let bench = Bench::new();
+    let password = "--password-file password";
+    for (folder, count) in [("a", 2), ("b", 1)] {
+        bench
+            .run(&format!(
+                "keys new --out {folder} --count {count} --kdf-cost 10 {password}"
+            ))
+            .expect(0, "public keys");
+    }
+    bench
+        .run(&format!(
+            "keys inspect b/keystore-0.json --pop {password} --out b.json"
+        ))
+        .expect(0, "b.json: public keys: 1");
+    let join = format!("keys inspect b.json a/keystore-1.json a --pop {password} --out");
+    bench
+        .run(&format!("{join} all.json --json report.json"))
+        .expect(0, "all.json: public keys: 3");
+    bench.run("verify all.json").expect(0, "valid");
+    let keys = |name: &str| bench.json(name)["keys"].as_array().unwrap().clone();
+    let (a, all) = (keys("a/public-keys.json"), keys("all.json"));
+    assert_eq!(all, [keys("b.json")[0].clone(), a[1].clone(), a[0].clone()]);
+    assert_eq!(
+        bench.json("report.json")["files"][1]["public_key"],
+        a[1]["public_key"]
+    );
+    bench
+        .run(&format!("{join} all.json"))
+        .expect(2, "all.json exists");
+    bench
+        .run(&format!("keys inspect a --pop {password} --out again.json"))
+        .expect(0, "public keys: 2");
+    assert_eq!(keys("again.json"), a);
+    bench
+        .run("keys inspect a --pop --out x.json")
+        .expect(2, "a keystore needs its password");
+    let proof = a[1]["proof_of_possession"].clone();
+    let lie = bench.tampered("b.json", "/keys/0/proof_of_possession", proof);
+    bench
+        .run(&format!(
+            "keys inspect {lie} a --pop {password} --out x.json"
+        ))
+        .expect(1, "the proof of possession of public key 0 does not hold");
+    assert!(!bench.path("x.json").exists());
 }

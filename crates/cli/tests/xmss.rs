@@ -37,17 +37,16 @@ fn from_new_keys_to_a_verdict() {
         let report = bench.json("new.json");
         assert_eq!(report["config"]["slots"], json!({"first": 5, "end": 25}));
         let public_key = report["public_keys"][1].as_str().unwrap().to_owned();
-        let list = bench.run(&format!("keys list keys {scheme}"));
+        let list = bench.run("keys list keys");
         list.expect(0, &public_key);
-        let inspect = format!("keys inspect keys/keystore-1.json {scheme}");
+        let inspect = "keys inspect keys/keystore-1.json";
         bench
-            .run(&inspect)
+            .run(inspect)
             .expect(0, &format!("xmss-{set}, slots 5 to 24"));
-        fs::create_dir(bench.path("votes")).unwrap();
         bench
             .run_with(
                 &format!(
-                    "sign {scheme} --key keys/keystore-0.json keys/keystore-1.json \
+                    "sign --key keys/keystore-0.json keys/keystore-1.json \
                      --password-file - --message {ROOT} --slot 9 --out-dir votes"
                 ),
                 "correct horse",
@@ -64,30 +63,30 @@ fn from_new_keys_to_a_verdict() {
             signature["signature"].as_str().unwrap().len(),
             2 + 2 * bytes
         );
-        bench
-            .run(&format!("verify votes {scheme}"))
-            .expect(0, "valid");
+        bench.run("verify votes").expect(0, "valid");
         for (keys, name) in [("", "listed"), (" --keys keys/public-keys.json", "placed")] {
             bench
-                .run(&format!("aggregate votes {scheme}{keys} --out {name}.json"))
+                .run(&format!("aggregate votes{keys} --out {name}.json"))
                 .expect(0, "2 signers");
             let list = bench.json(&format!("{name}.json"));
             let text = list["signature"].as_str().unwrap();
             assert_eq!(text.len(), 2 + 2 * (1 + 2 * bytes));
         }
         bench
-            .run(&format!(
-                "verify listed.json placed.json keys/public-keys.json \
-                 --keys keys/public-keys.json {scheme}"
-            ))
+            .run(
+                "verify listed.json placed.json keys/public-keys.json --keys keys/public-keys.json",
+            )
             .expect(0, "valid");
         // A list needs no proofs of possession; positions need their registry.
+        bench.run("verify listed.json").expect(0, "valid");
         bench
-            .run(&format!("verify listed.json {scheme}"))
-            .expect(0, "valid");
-        bench
-            .run(&format!("verify placed.json {scheme}"))
+            .run("verify placed.json")
             .expect(2, "no file of --keys");
+        // Whoever asks for another scheme is told which one it is, in words that --scheme takes.
+        let words = format!("of --scheme xmss --set {set}, not of --scheme bls");
+        for line in ["verify listed.json", "keys list keys"] {
+            bench.run(&format!("{line} --scheme bls")).expect(2, &words);
+        }
     }
 }
 
@@ -128,6 +127,99 @@ fn no_slot_is_signed_twice() {
     bench
         .run(&format!("verify votes{TEST} --json keys/interop-1.mark"))
         .expect(2, "a key is there");
+}
+
+/// Whatever refuses or cannot be written is noticed before the first slot is used.
+#[test]
+fn no_slot_is_lost_to_a_signature_that_cannot_be_made() {
+    let bench = Bench::new();
+    bench
+        .run(&format!("keys new --out keys --interop 0 --count 3{TEST}"))
+        .expect(0, "3 keys");
+    let key = |i: usize| format!("keys/interop-{i}.json");
+    let slot_next = |i: usize| {
+        bench
+            .run(&format!("keys inspect {} --json inspect.json", key(i)))
+            .expect(0, "slot next");
+        bench.json("inspect.json")["slot_next"].clone()
+    };
+    let sign = |keys: &str, place: &str| {
+        bench.run(&format!(
+            "sign --key {keys} --slot 5 --message {ROOT} {place}"
+        ))
+    };
+    let all = [key(0), key(1), key(2)].join(" ");
+    fs::write(bench.path("taken.json"), "").unwrap();
+    for (place, words) in [
+        ("--out nowhere/vote.json", "cannot write nowhere/vote.json"),
+        ("--out /proc/vote.json", "cannot write /proc/vote.json"),
+        ("--out taken.json", "taken.json exists"),
+        ("--out-dir password", "cannot create the folder password"),
+        (
+            "--out-dir /proc/votes",
+            "cannot create the folder /proc/votes",
+        ),
+    ] {
+        sign(&key(0), place).expect(2, words);
+    }
+    let twice = format!("{} {}", key(0), key(0));
+    sign(&twice, "--out-dir votes").expect(2, "would be the signature of two keys");
+    // Of three keys the last has signed another message, then has no mark.
+    bench
+        .run(&format!(
+            "sign --key {} --slot 5 --message {OTHER} --out other.json",
+            key(2)
+        ))
+        .expect(0, "other.json");
+    sign(&all, "--out-dir votes").expect(1, "interop-2.json: slot 5 is refused");
+    let (mark, aside) = (bench.path("keys/interop-2.mark"), bench.path("aside"));
+    fs::rename(&mark, &aside).unwrap();
+    sign(&all, "--out-dir votes").expect(2, "there is no mark");
+    fs::rename(&aside, &mark).unwrap();
+    // A full disk: no file may have more than a block.
+    let full = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"])
+        .args([env!("CARGO_BIN_EXE_alphorn"), "sign", "--key", &key(0)])
+        .args(["--slot", "5", "--message", ROOT, "--out", "full.json"])
+        .current_dir(bench.path("."))
+        .output()
+        .unwrap();
+    let words = String::from_utf8(full.stderr).unwrap();
+    assert_eq!(full.status.code(), Some(2), "{words}");
+    assert!(words.contains("cannot write full.json"), "{words}");
+    assert_eq!([slot_next(0), slot_next(1), slot_next(2)], [0, 0, 6]);
+    assert_eq!(fs::read_dir(bench.path("votes")).unwrap().count(), 0);
+    assert!(!bench.path("full.json").exists());
+    let two = [key(0), key(1)].join(" ");
+    sign(&two, "--out-dir new/votes").expect(0, "new/votes/interop-1.signature.json");
+    bench.run("verify new/votes").expect(0, "valid");
+    assert_eq!([slot_next(0), slot_next(1)], [6, 6]);
+}
+
+/// The list of a network has two keys of each validator, also if it is joined from keystores.
+#[test]
+fn keys_for_duties_are_joined_to_those_of_votes() {
+    let bench = Bench::new();
+    let password = "--password-file password";
+    bench
+        .run(&format!(
+            "keys new{TEST} --out keys --count 2 --slots 2 --duties --kdf-cost 10 {password}"
+        ))
+        .expect(0, "each with one for duties");
+    let made = bench.json("keys/public-keys.json");
+    fs::remove_file(bench.path("keys/public-keys.json")).unwrap();
+    bench
+        .run(&format!(
+            "keys inspect keys --pop {password} --out all.json"
+        ))
+        .expect(0, "all.json: public keys: 2");
+    assert_eq!(bench.json("all.json"), made);
+    bench
+        .run(&format!(
+            "keys inspect keys/keystore-1-duty.json --pop {password} --out x.json"
+        ))
+        .expect(2, "a key for duties: name the key for votes beside it");
+    assert!(!bench.path("x.json").exists());
 }
 
 #[test]
@@ -239,7 +331,7 @@ fn a_tampered_file_is_noticed_in_every_field() {
             "/scheme",
             json!("bls"),
             2,
-            "of scheme \"bls\", --scheme is xmss-test",
+            "a file of --scheme bls, not of --scheme xmss --set test",
         ),
         (
             "/public_key",
@@ -368,15 +460,15 @@ fn bad_options_name_the_bound() {
             "allowed are 1 to 268435456",
         ),
         (
-            format!("sign --key k --slot 4 --message {ROOT} --out s"),
+            format!("sign --key password --slot 4 --message {ROOT} --out s"),
             "bls has no slots",
         ),
         (
-            format!("sign{TEST} --key k --message {ROOT} --out s"),
+            format!("sign{TEST} --key password --message {ROOT} --out s"),
             "--slot: no slot",
         ),
         (
-            format!("sign{TEST} --key k --slot 1 --text hello --out s"),
+            format!("sign{TEST} --key password --slot 1 --text hello --out s"),
             "a message of 5 bytes: xmss-test signs digests of 32",
         ),
     ] {

@@ -157,8 +157,10 @@ fn proofs_are_bundled_and_split() {
         .expect(0, "a bundle of level 1 of 2 entries")
         .expect(0, "in slot 9, 3 of 8 keys");
     assert_eq!(bench.json("inspect.json")["proof_kind"], "bundle");
-    let verify = |file: &str| bench.run(&format!("proof verify {file} {keys}"));
-    verify("bundle.json").expect(0, "all 2 entries hold");
+    let verify = |file: &str| bench.run(&format!("verify {file} {keys} --json report.json"));
+    verify("bundle.json").expect(0, "bundle  11       valid");
+    let report = bench.json("report.json");
+    assert_eq!(report["files"][0]["entries"][1]["signers"], 3);
     for (entry, slot) in [(0, 7), (1, 9)] {
         let out = format!("split-{entry}.json");
         bench
@@ -180,23 +182,21 @@ fn proofs_are_bundled_and_split() {
             "merge split-0.json proof.json{COMPACT} {keys} --out again.json"
         ))
         .expect(0, "8 signers");
-    // Other commands say what it is; wrong uses have words of their own.
+    // Beside others, and without its keys; wrong uses have words of their own.
+    verify("proof.json bundle.json late.json").expect(0, "bundle     11       valid");
     bench
-        .run(&format!("verify bundle.json{COMPACT} {keys}"))
-        .expect(2, "`proof verify` checks it");
+        .run("verify bundle.json")
+        .expect(2, "no file of --keys has it");
     bench
         .run(&format!(
             "proof split bundle.json --entry 2 {keys} --out no.json"
         ))
         .expect(2, "--entry 2: the bundle has 2");
     bench
-        .run(&format!("proof verify proof.json {keys}"))
-        .expect(2, "aggregate");
-    bench
         .run(&format!("proof bundle bundle.json {keys} --out no.json"))
         .expect(2, "bundle");
     bench
-        .run("proof verify bundle.json --keys late.json")
+        .run("verify bundle.json --keys late.json")
         .expect(2, "late.json");
     // An entry that is changed, one that is left out, and a proof that is.
     let lie = |pointer: &str, value: Value| verify(bench.tampered("bundle.json", pointer, value));

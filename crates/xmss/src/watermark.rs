@@ -246,6 +246,17 @@ impl FileWatermark {
         self.reserve_digest(role, slot, None, Sha256::digest(message).into())
     }
 
+    /// Whether [`FileWatermark::reserve_message`] would refuse; nothing is given out.
+    ///
+    /// # Errors
+    /// Those of [`FileWatermark::reserve_message`], except for a write that would fail.
+    pub fn check_message(&self, role: Role, slot: Slot, message: &[u8; 32]) -> Result<(), Refused> {
+        let known = self.marks.lock().map_err(|_| Refused::NotDurable)?;
+        let marks = known.as_ref().ok_or(Refused::NotDurable)?;
+        self.next(marks, role, slot, None, Sha256::digest(message).into())
+            .map(|_| ())
+    }
+
     fn reserve_digest(
         &self,
         role: Role,
@@ -255,10 +266,28 @@ impl FileWatermark {
     ) -> Result<Reservation, Refused> {
         let mut known = self.marks.lock().map_err(|_| Refused::NotDurable)?;
         let marks = known.as_ref().ok_or(Refused::NotDurable)?;
+        if let Some(next) = self.next(marks, role, slot, guard, last)? {
+            // While it is being written, the store is of no use: an error leaves it so.
+            *known = None;
+            write_durably(&self.path, &next.to_bytes()).map_err(|_| Refused::NotDurable)?;
+            *known = Some(next);
+        }
+        Ok(Reservation::issue(self.validator, role, slot))
+    }
+
+    /// The marks once a slot is given out; none if they stay, since the last one is given out again.
+    fn next(
+        &self,
+        marks: &Marks,
+        role: Role,
+        slot: Slot,
+        guard: Option<VoteGuard>,
+        last: [u8; 32],
+    ) -> Result<Option<Marks>, Refused> {
         let mark = marks.marks[role as usize];
         let again = slot.0.checked_add(1) == Some(mark.slot_next) && last == mark.last;
         if again && last != [0; 32] && guard.is_none() {
-            return Ok(Reservation::issue(self.validator, role, slot));
+            return Ok(None);
         }
         let next = slot.0.checked_add(1).filter(|_| slot.0 >= mark.slot_next);
         let slot_next = next.ok_or(Refused::Used {
@@ -285,11 +314,7 @@ impl FileWatermark {
             target_max: target,
             last,
         };
-        // While it is being written, the store is of no use: an error leaves it so.
-        *known = None;
-        write_durably(&self.path, &next.to_bytes()).map_err(|_| Refused::NotDurable)?;
-        *known = Some(next);
-        Ok(Reservation::issue(self.validator, role, slot))
+        Ok(Some(next))
     }
 }
 
@@ -381,6 +406,11 @@ mod tests {
         assert!(store.reserve_message(VOTE, Slot(3), &[1; 32]).is_ok());
         assert!(store.reserve_message(VOTE, Slot(3), &[2; 32]).is_err());
         assert!(store.reserve(ME, VOTE, Slot(3), None).is_err());
+        // To ask takes nothing away.
+        assert!(store.check_message(VOTE, Slot(3), &[1; 32]).is_ok());
+        assert!(store.check_message(VOTE, Slot(3), &[2; 32]).is_err());
+        assert!(store.check_message(VOTE, Slot(4), &[2; 32]).is_ok());
+        assert_eq!(store.slot_next(VOTE), Some(Slot(4)));
         assert!(store.reserve(ME, VOTE, Slot(4), None).is_ok());
         // Of slot 4 no message is known, so it is given out once.
         assert!(store.reserve(ME, VOTE, Slot(4), None).is_err());

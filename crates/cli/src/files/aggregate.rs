@@ -5,6 +5,7 @@ use super::combine::{About, Combination, combined, read_as, refused};
 use super::document::{
     Document, PublicKeysFile, SignatureFile, Signed, Signers, check_signers, registry_digest,
 };
+use super::input::expand;
 use super::scheme::{Claim, Command, FileScheme, Refusal, ToProve, dispatch};
 use crate::error::{Error, Result};
 use alphorn_types::{Bitfield, Support};
@@ -18,16 +19,19 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   alphorn aggregate votes/*.signature.json --out aggregate.json
   alphorn aggregate votes --keys keys/public-keys.json --out aggregate.json
-  alphorn aggregate --scheme falcon --form proof votes --out proof.json
-  alphorn aggregate --scheme xmss --form proof votes --keys keys/public-keys.json --out proof.json
+  alphorn aggregate --form proof votes --out proof.json
+  alphorn aggregate --form proof votes --keys keys/public-keys.json \\
+      --out proof.json
 
-A folder stands for its .json files. Every signature is verified first: a bad one is named, nothing
-is written, and the exit code is 1. Without --keys the aggregate lists the public keys of its
-signers; with --keys it names them by their positions in that file, as a committee does: one bit or
-less a signer. Each key counts once; `merge` adds aggregates that overlap. An aggregate of XMSS is
-the list of its signatures, in the order of the signers: one slot, one message; with --form proof and
-the compact set it is a proof of some 150 to 190 kB, or several above 1472 signers. Who verifies it
-needs all keys of --keys.
+A folder stands for its .json files; the files name their scheme. Every signature is verified first:
+a bad one is named, nothing is written, and the exit code is 1. Without --keys the aggregate lists
+the public keys of its signers; with --keys it names them by their positions in that file, as a
+committee does: one bit or less a signer. Each key counts once; `merge` adds aggregates that
+overlap.
+
+An aggregate of XMSS is the list of its signatures, in the order of the signers: one slot, one
+message; with --form proof and the compact set it is a proof of some 150 to 190 kB, or several above
+1472 signers. Who verifies it needs all keys of --keys.
 
 An aggregate of Falcon is such a list (666 bytes a signature), or with --form proof the salts (40
 bytes each) and one proof of 48 to 78 kB: smaller from about 100 signers on, and slower to
@@ -74,6 +78,12 @@ impl FormName {
 impl Command for Args {
     fn options(&self) -> &FileOptions {
         &self.options
+    }
+
+    fn sources(&self) -> Result<Vec<PathBuf>> {
+        let mut sources = expand(&self.files)?;
+        sources.extend(self.keys.iter().cloned());
+        Ok(sources)
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {

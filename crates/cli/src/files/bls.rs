@@ -129,6 +129,7 @@ impl FileScheme for Bls {
 
     type Key = PublicKey;
     type SecretKey = SecretKey;
+    type Prepared = ();
 
     fn open(options: &FileOptions) -> Result<Self> {
         Bls::with_threads(options.threads())
@@ -180,7 +181,11 @@ impl FileScheme for Bls {
         Map::new()
     }
 
-    fn sign(&self, key: &SecretKey, what: &ToSign<'_>) -> Result<Vec<u8>> {
+    fn prepare(&self, _key: &SecretKey, _what: &ToSign<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn sign(&self, key: &SecretKey, (): (), what: &ToSign<'_>) -> Result<Vec<u8>> {
         Ok(sign(key, what.message).to_bytes().to_vec())
     }
 

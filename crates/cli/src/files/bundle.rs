@@ -1,4 +1,4 @@
-//! `alphorn proof bundle`, `split` and `verify`: one proof of votes over several messages.
+//! `alphorn proof bundle` and `split`: one proof of votes over several messages.
 
 use super::aggregate::read_public_keys;
 use super::combine::read_as;
@@ -38,7 +38,7 @@ pub(super) struct BundleFile {
     schema: Schema,
     pub(super) scheme: String,
     entries: Vec<EntryFile>,
-    proof: Hex<true>,
+    pub(super) proof: Hex<true>,
 }
 
 /// Who signed what.
@@ -53,10 +53,10 @@ struct EntryFile {
 /// An entry that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    signed: Signed,
+    pub(super) signed: Signed,
     /// The digest of the file of public keys.
-    digest: [u8; 32],
-    support: Support,
+    pub(super) digest: [u8; 32],
+    pub(super) support: Support,
 }
 
 impl BundleFile {
@@ -114,7 +114,7 @@ impl BundleFile {
     }
 }
 
-/// Options of all three commands.
+/// Options of both commands.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
     /// Public keys whose positions name the signers; may be repeated, one file for each registry
@@ -155,13 +155,15 @@ impl Place {
 /// Bundle proofs of votes over several messages into one proof
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  alphorn proof bundle head.json late.json --keys public-keys.json --out bundle.json
-  alphorn proof bundle a.json b.json --keys 0.keys.json --keys 1.keys.json --out bundle.json
+  alphorn proof bundle head.json late.json --keys public-keys.json \\
+      --out bundle.json
+  alphorn proof bundle a.json b.json --keys 0.keys.json --keys 1.keys.json \\
+      --out bundle.json
 
-Takes aggregates that `aggregate --scheme xmss --form proof` or `merge` wrote: of the compact set,
-preset fast, at most 768 signatures or merges, over any slots, messages and registries; at most
-seven. Each is verified first: one that does not hold is named, and the exit code is 1. `proof split`
-takes one of them out again.")]
+Takes aggregates that `aggregate --form proof` or `merge` wrote: XMSS of the compact set, preset
+fast, at most 768 signatures or merges, over any slots, messages and registries; at most seven. Each
+is verified first: one that does not hold is named, and the exit code is 1. `verify` decides whether
+a bundle holds, `proof split` takes one of its entries out again.")]
 pub(crate) struct BundleArgs {
     /// Aggregates whose evidence is one proof
     #[arg(required = true, value_name = "FILES")]
@@ -175,10 +177,11 @@ pub(crate) struct BundleArgs {
 /// Take one entry out of a bundle, as an aggregate of its own
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  alphorn proof split bundle.json --entry 0 --keys public-keys.json --out head.json
+  alphorn proof split bundle.json --entry 0 --keys public-keys.json \\
+      --out head.json
 
-The aggregate is a proof that a bundle with this entry holds: `verify --scheme xmss` and `merge` take
-it as they take others, with the keys of that entry alone. Here the keys of all entries are needed.")]
+The aggregate is a proof that a bundle with this entry holds: `verify` and `merge` take it as they
+take others, with the keys of that entry alone. Here the keys of all entries are needed.")]
 pub(crate) struct SplitArgs {
     /// The bundle
     #[arg(value_name = "FILE")]
@@ -190,20 +193,6 @@ pub(crate) struct SplitArgs {
     options: Options,
     #[command(flatten)]
     place: Place,
-}
-
-/// Verify a bundle: all of its entries by one proof
-#[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:
-  alphorn proof verify bundle.json --keys public-keys.json
-
-Exit code 0 if the proof holds for all entries, 1 if not. Aggregates are verified by `alphorn verify`.")]
-pub(crate) struct VerifyArgs {
-    /// The bundle
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    #[command(flatten)]
-    options: Options,
 }
 
 fn proofs() -> Proofs {
@@ -316,7 +305,7 @@ fn refused(error: ProveError, path: impl Fn(usize) -> String) -> Error {
 }
 
 /// What an entry comes to in a report.
-fn about(entries: &[Entry]) -> Value {
+pub(super) fn about<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Value {
     let entry = |entry: &Entry| {
         json!({
             "slot": entry.signed.slot,
@@ -325,7 +314,7 @@ fn about(entries: &[Entry]) -> Value {
             "signers": entry.support.signer_count(),
         })
     };
-    entries.iter().map(entry).collect()
+    entries.into_iter().map(entry).collect()
 }
 
 /// An aggregate as an entry, with its one proof.
@@ -472,30 +461,9 @@ pub(crate) fn split(args: &SplitArgs) -> Result<()> {
     let said = format!("{}: {count} signers in {bytes} bytes", out.display());
     let config = json!({ "file": args.file, "entry": args.entry, "keys": args.options.keys });
     let fields = json!({
-        "entries": about(std::slice::from_ref(kept)),
+        "entries": about([kept]),
         "proof_bytes": bytes,
         "file": out,
     });
-    session.finish(&said, &config, fields)
-}
-
-/// `alphorn proof verify`.
-pub(crate) fn verify(args: &VerifyArgs) -> Result<()> {
-    let session = Session::begin("proof verify", &args.options)?;
-    let (entries, bundle) = read_bundle(&args.file)?;
-    let named = args.file.display();
-    let path = |i: usize| format!("{named}: entry {i}");
-    session.with_entries((&path, &entries), |claims| {
-        let verdict = session
-            .proofs
-            .verify_bundle(session.kernel, claims, &bundle);
-        verdict.map_err(|error| match error {
-            ProofError::Refused(_) => Error::Check(format!("{named}: {error}")),
-            error => anyhow!("{named}: {error}").into(),
-        })
-    })?;
-    let said = format!("{named}: all {} entries hold", entries.len());
-    let config = json!({ "file": args.file, "keys": args.options.keys });
-    let fields = json!({ "entries": about(&entries), "valid": true });
     session.finish(&said, &config, fields)
 }

@@ -4,6 +4,7 @@
 //! byte strings are hex, written with `0x`. Keystores are EIP-2335's.
 
 use super::bundle::BundleFile;
+use super::choice::Choice;
 use super::input::{self, ENTRIES_MAX, LIST_BYTES_MAX, Opened, check_count};
 use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
 use super::scheme::{FileScheme, Form};
@@ -121,7 +122,7 @@ pub(super) struct PublicKeysFile {
 }
 
 /// A public key with its proof of possession.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PublicKeyEntry {
     pub(super) public_key: Hex<true>,
@@ -241,6 +242,18 @@ pub(super) enum Document {
 struct Head {
     schema: Option<String>,
     crypto: Option<de::IgnoredAny>,
+    /// A name, or an object in a keystore.
+    scheme: Option<serde_json::Value>,
+}
+
+/// The scheme that a file names, or that the lengths of a keystore tell.
+pub(super) fn scheme_of(bytes: &[u8]) -> Option<Choice> {
+    let head: Head = json(bytes).ok()?;
+    match (head.schema, head.crypto) {
+        (Some(_), _) => Choice::named(head.scheme?.as_str()?),
+        (None, Some(_)) => Some(Choice::of_keystore(&json(bytes).ok()?)),
+        (None, None) => None,
+    }
 }
 
 impl Document {
@@ -282,6 +295,7 @@ fn parse<S: FileScheme>(bytes: &[u8]) -> anyhow::Result<Document> {
             bytes.len()
         );
         let keystore: Keystore = json(bytes).context("not a keystore of EIP-2335")?;
+        check_keystore::<S>(&keystore)?;
         keystore.check(S::KEYSTORE)?;
         if let Some(key) = keystore.public_key() {
             check_length("the public key", key, S::PUBLIC_KEY_BYTES)?;
@@ -331,13 +345,26 @@ fn parse<S: FileScheme>(bytes: &[u8]) -> anyhow::Result<Document> {
     Ok(document)
 }
 
+/// Checks that a file names the scheme of the command.
 fn check_scheme<S: FileScheme>(scheme: &str) -> anyhow::Result<()> {
-    ensure!(
-        scheme == S::NAME,
-        "of scheme {scheme:?}, --scheme is {}",
-        S::NAME
-    );
-    Ok(())
+    if scheme == S::NAME {
+        return Ok(());
+    }
+    match (Choice::named(scheme), Choice::named(S::NAME)) {
+        (Some(found), Some(wanted)) => bail!("a file of {found}, not of {wanted}"),
+        _ => bail!("of the unknown scheme {scheme:?}, not of {}", S::NAME),
+    }
+}
+
+/// Checks that a keystore is of the scheme of the command, as far as its lengths tell.
+fn check_keystore<S: FileScheme>(keystore: &Keystore) -> anyhow::Result<()> {
+    let found = Choice::of_keystore(keystore);
+    match Choice::named(S::NAME) {
+        Some(wanted) if wanted.scheme() != found.scheme() => {
+            bail!("a keystore of {found}, not of {wanted}")
+        }
+        _ => Ok(()),
+    }
 }
 
 impl AggregateFile {
@@ -441,7 +468,8 @@ impl RegistryEntry {
     }
 }
 
-fn check_public_keys<S: FileScheme>(keys: &[PublicKeyEntry]) -> anyhow::Result<()> {
+/// Checks a list of public keys: lengths, and none twice.
+pub(super) fn check_public_keys<S: FileScheme>(keys: &[PublicKeyEntry]) -> anyhow::Result<()> {
     check_count("public keys", keys.len())?;
     let mut firsts = BTreeMap::new();
     for (i, entry) in keys.iter().enumerate() {

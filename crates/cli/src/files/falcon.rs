@@ -287,6 +287,7 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
 
     type Key = PublicKey;
     type SecretKey = F::Secret;
+    type Prepared = ();
 
     fn open(options: &FileOptions) -> Result<Self> {
         Ok(Falcon {
@@ -340,9 +341,13 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
         Map::new()
     }
 
+    fn prepare(&self, _key: &F::Secret, _what: &ToSign<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// With fresh entropy in the salt: two signatures of one message are different, and a fault
     /// while signing again is not compared with the first.
-    fn sign(&self, key: &F::Secret, what: &ToSign<'_>) -> Result<Vec<u8>> {
+    fn sign(&self, key: &F::Secret, (): (), what: &ToSign<'_>) -> Result<Vec<u8>> {
         let mut entropy = Zeroizing::new([0; 32]);
         fill_random(&mut *entropy)?;
         let signature = F::sign(key, what.message, &entropy);

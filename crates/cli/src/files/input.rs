@@ -1,7 +1,7 @@
 //! Reading: every file has a bound, and secrets are private.
 
 use crate::error::Result;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use std::fs::File;
 use std::io::{Read, stdin};
 use std::os::unix::fs::PermissionsExt;
@@ -73,6 +73,13 @@ pub(super) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
+/// Fails if there is no such file.
+pub(super) fn check_there(path: &Path) -> Result<()> {
+    path.metadata()
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(())
+}
+
 fn open(path: &Path) -> Result<(File, Option<u32>)> {
     let named = || format!("cannot read {}", path.display());
     let file = File::open(path).with_context(named)?;
@@ -132,9 +139,15 @@ pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         } else {
             files.push(path.clone());
         }
-        check_count("files", files.len())?;
+        if !files.is_empty() {
+            check_count("files", files.len())?;
+        }
     }
-    check_count("files", files.len())?;
+    if files.is_empty() {
+        let folders = paths.iter().map(|path| path.display().to_string());
+        let folders = folders.collect::<Vec<_>>().join(", ");
+        return Err(anyhow!("{folders}: no signature files, the folder has no .json file").into());
+    }
     Ok(files)
 }
 

@@ -6,6 +6,7 @@ use super::combine::{About, Combination, combined, read_as};
 use super::document::{
     AggregateFile, Document, Hex, Signed, Signers, check_signers, registry_digest,
 };
+use super::input::expand;
 use super::scheme::{Command, FileScheme, Form, Refusal, ToMerge, dispatch};
 use crate::error::Result;
 use alphorn_scheme::list::{self, TAG_MERGE, TAG_PROOF, TAG_PROOFS};
@@ -19,14 +20,18 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn merge a.json b.json --out merged.json
-  alphorn merge --scheme xmss a.proof.json b.proof.json --keys public-keys.json --out merged.json
+  alphorn merge a.proof.json b.proof.json --keys public-keys.json \\
+      --out merged.json
 
-A signer of several aggregates gets the sum of its multiplicities, at most 15 (the four bits of
-Horn's collections); lists of XMSS or Falcon signatures merge to their union. Proofs of XMSS (the
-compact set, preset fast, at most 768 signatures each, or merges) merge to one proof of the union:
-it needs all keys of --keys, takes some tenths of a second a proof, verifies every part and has 150
-to 200 kB whatever was merged. Proofs of Falcon do not merge. Aggregates by position must name the same file of public keys; listed ones merge with listed ones. But for proofs, nothing is verified here: the merged aggregate holds if all of its
-parts do, so run `verify` on the result, and on the parts if it fails.")]
+The aggregates name their scheme. A signer of several aggregates gets the sum of its multiplicities,
+at most 15 (the four bits of Horn's collections); lists of XMSS or Falcon signatures merge to their
+union. Proofs of XMSS (the compact set, preset fast, at most 768 signatures each, or merges) merge
+to one proof of the union: it needs all keys of --keys, takes some tenths of a second a proof,
+verifies every part and has 150 to 200 kB whatever was merged. Proofs of Falcon do not merge.
+
+Aggregates by position must name the same file of public keys; listed ones merge with listed ones.
+But for proofs, nothing is verified here: the merged aggregate holds if all of its parts do, so run
+`verify` on the result, and on the parts if it fails.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
@@ -47,6 +52,12 @@ pub(crate) struct Args {
 impl Command for Args {
     fn options(&self) -> &FileOptions {
         &self.options
+    }
+
+    fn sources(&self) -> Result<Vec<PathBuf>> {
+        let mut sources = expand(&self.files)?;
+        sources.extend(self.keys.iter().cloned());
+        Ok(sources)
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {

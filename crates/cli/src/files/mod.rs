@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`keys`], [`sign`], [`aggregate`], [`merge`], [`verify`] | the commands |
 //! | [`scheme`], [`bls`], [`falcon`], [`xmss`] | what a scheme must be able to do, and those that do |
+//! | [`choice`] | which scheme a command is for |
 //! | [`xmss_proof`], [`bundle`] | proofs of XMSS signatures as evidence, and bundles of them |
 //! | [`combine`] | what making an aggregate and merging have in common |
 //! | [`document`], [`keystore`] | the formats of the files |
@@ -14,6 +15,7 @@
 pub(crate) mod aggregate;
 mod bls;
 pub(crate) mod bundle;
+mod choice;
 mod combine;
 mod document;
 mod falcon;
@@ -47,10 +49,10 @@ use std::path::PathBuf;
 /// Options of every command of the file tool.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct FileOptions {
-    /// Signature scheme
-    #[arg(long, value_enum, default_value_t = SchemeName::Bls)]
-    scheme: SchemeName,
-    /// Parameter set of XMSS: compact, prod or test; compact by default
+    /// Signature scheme; by default that which the files name, bls if they name none
+    #[arg(long, value_enum, value_name = "SCHEME")]
+    scheme: Option<SchemeName>,
+    /// Parameter set of XMSS: compact, prod or test; by default as the files say, or compact
     #[arg(long, value_name = "SET")]
     set: Option<Set>,
     #[command(flatten)]

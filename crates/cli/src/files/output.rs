@@ -4,7 +4,7 @@ use super::document;
 use crate::error::Result;
 use anyhow::Context;
 use std::collections::BTreeSet;
-use std::fs::Permissions;
+use std::fs::{OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -68,22 +68,31 @@ impl Staged {
             return Err(anyhow::anyhow!("{} would be written twice", path.display()).into());
         }
         let named = || format!("cannot write {}", path.display());
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
         let mode = match access {
             Access::Private => 0o600,
             Access::Public => 0o644,
         };
         let mut file = tempfile::Builder::new()
             .permissions(Permissions::from_mode(mode))
-            .tempfile_in(folder)
+            .tempfile_in(folder_of(path))
             .with_context(named)?;
         file.write_all(bytes).with_context(named)?;
         // The name must not reach the disk before the contents: a key would be lost.
         file.as_file().sync_all().with_context(named)?;
         self.files.push((file.into_temp_path(), path.to_owned()));
+        Ok(())
+    }
+
+    /// Replaces the contents of a file, the first of those that were added being number 0. Contents
+    /// of the same length need no more room on the disk.
+    pub(super) fn rewrite(&mut self, number: usize, bytes: &[u8]) -> Result<()> {
+        let (temporary, path) = &self.files[number];
+        let named = || format!("cannot write {}", path.display());
+        let file = OpenOptions::new().write(true).open(temporary);
+        let mut file = file.with_context(named)?;
+        file.write_all(bytes).with_context(named)?;
+        file.set_len(bytes.len() as u64).with_context(named)?;
+        file.sync_all().with_context(named)?;
         Ok(())
     }
 
@@ -111,6 +120,13 @@ impl Staged {
         }
         Ok(())
     }
+}
+
+/// The folder that a file is in.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// Creates a folder for keys, open to its owner alone, unless it is there.

@@ -2,6 +2,8 @@
 
 use super::FileOptions;
 use super::bls::Bls;
+use super::bundle::Entry;
+use super::choice::Choice;
 use super::falcon::{Falcon, FnDsa04, Round3};
 use super::keystore::{About, Contents, Declared};
 use super::output::Staged;
@@ -13,7 +15,6 @@ use alphorn_falcon::Flavour;
 use alphorn_types::Support;
 use alphorn_xmss::Set;
 use anyhow::anyhow;
-use clap::ValueEnum;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,27 +36,22 @@ pub(super) trait Command {
     /// Its options, which name the scheme.
     fn options(&self) -> &FileOptions;
 
+    /// Files that may name the scheme, if the options do not; the first that does decides.
+    fn sources(&self) -> Result<Vec<PathBuf>>;
+
     /// Runs it.
     fn run_with<S: FileScheme>(&self) -> Result<()>;
 }
 
-/// Runs a command with the scheme that its options name: the only place that knows all of them.
+/// Runs a command with the scheme that its options or its files name.
 pub(super) fn dispatch(command: &impl Command) -> Result<()> {
-    let options = command.options();
-    let name = options.scheme.to_possible_value();
-    let name = name.as_ref().map_or("", |name| name.get_name());
-    options.lattice.check(name)?;
-    options.proof.check(name)?;
-    check_set(name, options.set)?;
-    match (options.scheme, options.set) {
-        (SchemeName::Bls, _) => command.run_with::<Bls>(),
-        (SchemeName::Falcon, _) => match options.lattice.flavour() {
-            Flavour::FnDsa => command.run_with::<Falcon<FnDsa04>>(),
-            Flavour::Original => command.run_with::<Falcon<Round3>>(),
-        },
-        (SchemeName::Xmss, None | Some(Set::Compact)) => command.run_with::<Xmss<CompactSet>>(),
-        (SchemeName::Xmss, Some(Set::Prod)) => command.run_with::<Xmss<ProdSet>>(),
-        (SchemeName::Xmss, Some(Set::Test)) => command.run_with::<Xmss<TestSet>>(),
+    match Choice::of(command.options(), &command.sources()?)? {
+        Choice::Bls => command.run_with::<Bls>(),
+        Choice::Falcon(Flavour::FnDsa) => command.run_with::<Falcon<FnDsa04>>(),
+        Choice::Falcon(Flavour::Original) => command.run_with::<Falcon<Round3>>(),
+        Choice::Xmss(Set::Compact) => command.run_with::<Xmss<CompactSet>>(),
+        Choice::Xmss(Set::Prod) => command.run_with::<Xmss<ProdSet>>(),
+        Choice::Xmss(Set::Test) => command.run_with::<Xmss<TestSet>>(),
     }
 }
 
@@ -219,6 +215,8 @@ pub(super) trait FileScheme: Sized {
     type Key: Clone;
     /// A secret key that is ready to sign.
     type SecretKey;
+    /// What one signature takes beside the key.
+    type Prepared;
 
     /// The scheme with its options.
     fn open(options: &FileOptions) -> Result<Self>;
@@ -249,6 +247,11 @@ pub(super) trait FileScheme: Sized {
     /// lies beside it may save work.
     fn secret_key(&self, secret: &Secret, path: &Path, bars: &mut Bars) -> Result<Self::SecretKey>;
 
+    /// Whether a key signs duties, and no votes.
+    fn signs_duties(_key: &Self::SecretKey) -> bool {
+        false
+    }
+
     /// The public half of a secret key.
     fn public_half(&self, key: &Self::SecretKey) -> PublicHalf;
 
@@ -271,8 +274,17 @@ pub(super) trait FileScheme: Sized {
     /// What lies beside a key says of it.
     fn describe_beside(path: &Path) -> Map<String, Value>;
 
+    /// Checks all that could refuse a signature and takes nothing away. Of keys that sign once in
+    /// each slot: the slot is free, and stays so for this process as long as the result lives.
+    fn prepare(&self, key: &Self::SecretKey, what: &ToSign<'_>) -> Result<Self::Prepared>;
+
     /// Signs in constant time. A slot is used up for good before the signature is returned.
-    fn sign(&self, key: &Self::SecretKey, what: &ToSign<'_>) -> Result<Vec<u8>>;
+    fn sign(
+        &self,
+        key: &Self::SecretKey,
+        prepared: Self::Prepared,
+        what: &ToSign<'_>,
+    ) -> Result<Vec<u8>>;
 
     /// Decodes public keys; names the first that is none.
     fn decode_keys(&self, encoded: &[&[u8]]) -> std::result::Result<Vec<Self::Key>, Refusal>;
@@ -304,4 +316,14 @@ pub(super) trait FileScheme: Sized {
         groups: &[Vec<Self::Key>],
         claims: &[Claim<'_, Self::Key>],
     ) -> Result<Vec<std::result::Result<(), String>>>;
+
+    /// Decides whether one proof holds for all entries of a bundle; entries name groups.
+    fn verify_bundle(
+        &self,
+        _groups: &[Vec<Self::Key>],
+        _entries: &[(usize, Entry)],
+        _proof: &[u8],
+    ) -> std::result::Result<(), String> {
+        Err(format!("{} has no bundles", Self::NAME))
+    }
 }

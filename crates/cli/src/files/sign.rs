@@ -1,9 +1,14 @@
 //! `alphorn sign`: a message with one key or with many.
+//!
+//! Whatever can fail, fails before the first signature: a key that signs once in each slot would lose
+//! the slot. So all keys are opened and asked first, and each signature has its place on the disk,
+//! written with zeros, before there is one.
 
 use super::document::{
     Hex, MESSAGE_BYTES_MAX, Schema, SignatureFile, check_message, check_slot, to_json,
 };
 use super::input::{self, Opened, check_count};
+use super::keyfile::KeyPair;
 use super::keyfile::Located;
 use super::output::{Access, Staged};
 use super::scheme::{Command, FileScheme, ToSign, dispatch};
@@ -12,28 +17,35 @@ use super::{FileOptions, SecretOptions};
 use crate::error::Result;
 use crate::progress::Bars;
 use crate::report::Report;
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a message in hex: the root that a vote is signed over.
 const ROOT_BYTES: usize = 32;
+/// Files that a process has open beside the marks of its keys, generously.
+const OPEN_FILES: u64 = 64;
 
 /// Sign a message with one key or with many
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  alphorn sign --key keystore-0.json --password-file password.txt --text hello --out hello.json
+  alphorn sign --key keystore-0.json --password-file password.txt \\
+      --text hello --out hello.json
   alphorn sign --key keys/interop-0.json keys/interop-1.json --out-dir votes \\
       --message 0x5656565656565656565656565656565656565656565656565656565656565656
-  alphorn sign --scheme xmss --slot 7 --key keystore-0.json --password-file password.txt \\
-      --message-file digest --out vote.json
+  alphorn sign --slot 7 --message-file digest --key xmss/keystore-0.json \\
+      --password-file password.txt --out vote.json
 
-The bytes of the message are signed as they are. One password opens all keystores. With --out-dir
-the signature of KEY.json goes into DIR/KEY.signature.json. BLS signs in constant time.
+The keys say which scheme signs. The bytes of the message are signed as they are. One password opens
+all keystores. With --out-dir the signature of KEY.json goes into DIR/KEY.signature.json. BLS signs
+in constant time.
 
 XMSS signs a digest of 32 bytes, once in each --slot, and slots only grow: before a signature leaves
 the process, KEY.mark beside KEY.json says on the disk that the slot is used. The same message in
-the last slot gives the same signature again; any other is refused with exit code 1.")]
+the last slot gives the same signature again; any other is refused with exit code 1. No slot is used
+before all keys are unlocked, all slots are free and all signatures have room on the disk.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
@@ -77,7 +89,7 @@ struct Place {
     /// The signature of the one key
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Folder for one signature of each key; it must be there
+    /// Folder for one signature of each key; made if it is not there
     #[arg(long, value_name = "DIR")]
     out_dir: Option<PathBuf>,
 }
@@ -109,6 +121,10 @@ impl Command for Args {
         &self.options
     }
 
+    fn sources(&self) -> Result<Vec<PathBuf>> {
+        Ok(self.key.clone())
+    }
+
     fn run_with<S: FileScheme>(&self) -> Result<()> {
         run_with::<S>(self)
     }
@@ -123,45 +139,50 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     let sink = args.options.sink()?;
     check_count("keys", args.key.len())?;
     let message = args.message.bytes()?;
+    let places = places(args)?;
+    // Whose scheme asks for a slot is said by keys that are there.
+    args.key
+        .iter()
+        .try_for_each(|key| input::check_there(key))?;
     check_message::<S>(&message)?;
     check_slot::<S>(args.slot).context("--slot")?;
     let mut staged = Staged::new(args.force);
-    let places = places(args)?;
     for place in &places {
         staged.check(place)?;
     }
-    let permissions = args.secret.permissions();
-    let password = match &args.password_file {
-        Some(file) => Some(Password::read(file, permissions)?),
-        None => None,
-    };
+    if let Some(folder) = &args.place.out_dir {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
+    }
     let scheme: S = args.options.open()?;
     let mut bars = Bars::new();
-    let mut signed = Vec::new();
-    for (i, (key, place)) in args.key.iter().zip(&places).enumerate() {
-        bars.show("signatures", i as u64, args.key.len() as u64);
-        let pair =
-            Located::read::<S>(key)?.unlock(&scheme, password.as_ref(), permissions, &mut bars)?;
-        let what = ToSign {
-            path: key,
-            slot: args.slot,
-            message: &message,
-        };
-        let signature = scheme.sign(&pair.key, &what)?;
-        let file = SignatureFile {
+    let ready = prepare(&scheme, args, &message, &mut bars)?;
+    let file = |ready: &Ready<'_, S>, signature| {
+        to_json(&SignatureFile {
             schema: Schema::Signature,
             scheme: S::NAME.to_owned(),
-            public_key: Hex(pair.public.public_key),
+            public_key: Hex(ready.pair.public.public_key.clone()),
             slot: args.slot,
             message: Hex(message.clone()),
             signature: Hex(signature),
-        };
-        staged.add(place, Access::Public, &to_json(&file)?)?;
+        })
+    };
+    for (ready, place) in ready.iter().zip(&places) {
+        let blank = file(ready, vec![0; S::SIGNATURE_BYTES])?;
+        staged.add(place, Access::Public, &blank)?;
+    }
+    let mut signed = Vec::with_capacity(ready.len());
+    for (i, (mut ready, place)) in ready.into_iter().zip(&places).enumerate() {
+        bars.show("signatures", i as u64, args.key.len() as u64);
+        let what = to_sign(args, ready.path, &message);
+        let prepared = ready.prepared.take().context("a key signs once")?;
+        let signature = scheme.sign(&ready.pair.key, prepared, &what)?;
+        staged.rewrite(i, &file(&ready, signature.clone())?)?;
         signed.push(json!({
-            "key": key,
+            "key": ready.path,
             "file": place,
-            "public_key": file.public_key,
-            "signature": file.signature,
+            "public_key": Hex::<true>(ready.pair.public.public_key),
+            "signature": Hex::<true>(signature),
         }));
     }
     bars.clear();
@@ -175,6 +196,63 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
     args.options.write(&scheme, &report, &sink, config, fields)
 }
 
+/// A key of which nothing but its signature is missing.
+struct Ready<'a, S: FileScheme> {
+    path: &'a Path,
+    pair: KeyPair<S>,
+    /// Taken by the signature.
+    prepared: Option<S::Prepared>,
+}
+
+/// What a key at a path signs.
+fn to_sign<'a>(args: &Args, path: &'a Path, message: &'a [u8]) -> ToSign<'a> {
+    ToSign {
+        path,
+        slot: args.slot,
+        message,
+    }
+}
+
+/// Unlocks all keys, and asks each whether it may sign.
+fn prepare<'a, S: FileScheme>(
+    scheme: &S,
+    args: &'a Args,
+    message: &[u8],
+    bars: &mut Bars,
+) -> Result<Vec<Ready<'a, S>>> {
+    let permissions = args.secret.permissions();
+    let password = match &args.password_file {
+        Some(file) => Some(Password::read(file, permissions)?),
+        None => None,
+    };
+    if S::SLOTS.is_some() {
+        allow_open_files(args.key.len() as u64 + OPEN_FILES);
+    }
+    let mut all = Vec::with_capacity(args.key.len());
+    for (i, path) in args.key.iter().enumerate() {
+        bars.show("keys", i as u64, args.key.len() as u64);
+        let located = Located::read::<S>(path)?;
+        let pair = located.unlock(scheme, password.as_ref(), permissions, bars)?;
+        let prepared = scheme.prepare(&pair.key, &to_sign(args, path, message))?;
+        all.push(Ready {
+            path,
+            pair,
+            prepared: Some(prepared),
+        });
+    }
+    Ok(all)
+}
+
+/// Lets the process have so many files open, as far as it may: the marks of all keys are.
+fn allow_open_files(files: u64) {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < files) {
+        limit.current = Some(limit.maximum.map_or(files, |maximum| maximum.min(files)));
+        // What is still too low is told by the file that does not open.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
 /// Where the signature of each key goes.
 fn places(args: &Args) -> Result<Vec<PathBuf>> {
     if let Some(out) = &args.place.out {
@@ -186,7 +264,13 @@ fn places(args: &Args) -> Result<Vec<PathBuf>> {
         let stem = key.file_stem().unwrap_or_default().to_string_lossy();
         folder.join(format!("{stem}.signature.json"))
     };
-    Ok(args.key.iter().map(place).collect())
+    let places: Vec<PathBuf> = args.key.iter().map(place).collect();
+    let mut known = BTreeSet::new();
+    if let Some(twice) = places.iter().find(|place| !known.insert(*place)) {
+        let twice = twice.display();
+        return Err(anyhow!("{twice} would be the signature of two keys").into());
+    }
+    Ok(places)
 }
 
 fn only_one(keys: usize) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
-//! `alphorn verify`: signatures, aggregates and proofs of possession, a verdict for each file.
+//! `alphorn verify`: signatures, aggregates, bundles and proofs of possession, a verdict for each file.
 
 use super::aggregate::read_public_keys;
+use super::bundle::{BundleFile, Entry, about};
 use super::document::{
     AggregateFile, Document, Hex, PublicKeysFile, SignatureFile, Signers, registry_digest,
 };
@@ -12,7 +13,7 @@ use crate::report::Report;
 use alphorn_types::{Support, VALIDATORS_MAX};
 use anyhow::anyhow;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -21,28 +22,33 @@ const LISTED_SIGNERS_MAX: usize = VALIDATORS_MAX as usize;
 /// Rows that a table shows without leaving out good files.
 const ROWS_MAX: usize = 64;
 
-/// Verify signatures, aggregates and proofs of possession; a verdict for each file
+/// Verify signatures, aggregates, bundles and proofs of possession; a verdict for each file
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn verify hello.json
   alphorn verify votes aggregate.json --keys keys/public-keys.json
   alphorn verify keys/public-keys.json
   alphorn verify aggregate.json --trust-keys
+  alphorn verify bundle.json --keys head-keys.json --keys late-keys.json
 
-A folder stands for its .json files. All files are tested together, and if that fails the bad ones
-are found: each verdict is that of the file alone. Exit code 0 if all hold, 1 if one does not, 2 if
-one is malformed or cannot be decided.
+A folder stands for its .json files. The files name their scheme, one for all of them. All files are
+tested together, and if that fails the bad ones are found: each verdict is that of the file alone.
+Exit code 0 if all hold, 1 if one does not, 2 if one is malformed or cannot be decided.
 
 Why an aggregate needs --keys: whoever may choose a key freely can choose X minus the keys of
 others, and then sign in their names (a rogue key). A proof of possession rules that out, so each
 signer must be in a file of --keys, and the proofs there are verified first. --trust-keys says that
 this was done elsewhere; never use it with keys from strangers. A single signature needs neither.
-An aggregate of XMSS is a list in which each signature holds under its own key: no proofs are needed,
-and --keys only for signers that are named by positions.")]
+An aggregate of XMSS is a list in which each signature holds under its own key, or a proof that such
+signatures exist: no proofs of possession are needed, and --keys only for signers that are named by
+positions.
+A bundle is one proof of several votes, and needs the keys of all of them. A merge or a bundle of
+XMSS takes some seconds: the circuits that it is verified with are made anew by each command, which
+takes far longer than the verification. A process that stays, as a node does, makes them once.")]
 pub(crate) struct Args {
     #[command(flatten)]
     options: FileOptions,
-    /// Signatures, aggregates, files of public keys, or folders of them
+    /// Signatures, aggregates, bundles, files of public keys, or folders of them
     #[arg(required = true, value_name = "FILES")]
     files: Vec<PathBuf>,
     /// Public keys with proofs of possession, for aggregates; may be repeated
@@ -88,6 +94,9 @@ struct Checked {
     signers: usize,
     verdict: &'static str,
     reason: String,
+    /// The votes of a bundle.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    entries: Value,
 }
 
 /// A file of public keys whose keys may sign aggregates.
@@ -107,6 +116,11 @@ enum Item<K> {
         support: Support,
         file: AggregateFile,
     },
+    Bundle {
+        /// Each with the group of its keys.
+        entries: Vec<(usize, Entry)>,
+        proof: Vec<u8>,
+    },
 }
 
 /// What the files claim, as far as it is collected.
@@ -125,6 +139,12 @@ struct Work<'a, S: FileScheme> {
 impl Command for Args {
     fn options(&self) -> &FileOptions {
         &self.options
+    }
+
+    fn sources(&self) -> Result<Vec<PathBuf>> {
+        let mut sources = expand(&self.files)?;
+        sources.extend(self.keys.iter().cloned());
+        Ok(sources)
     }
 
     fn run_with<S: FileScheme>(&self) -> Result<()> {
@@ -152,6 +172,7 @@ fn run_with<S: FileScheme>(args: &Args) -> Result<()> {
             signers,
             verdict: "",
             reason: String::new(),
+            entries: work.entries_of(place),
         });
     }
     work.add_singles(singles);
@@ -252,10 +273,10 @@ impl<'a, S: FileScheme> Work<'a, S> {
                 Ok(signers) => (Verdict::Valid, signers),
                 Err(verdict) => (verdict, 0),
             },
-            Document::Bundle(_) => {
-                let reason = "a bundle of several votes: `proof verify` checks it";
-                (Verdict::Refused(reason.into()), 0)
-            }
+            Document::Bundle(file) => match self.add_bundle(place, file) {
+                Ok(signers) => (Verdict::Valid, signers),
+                Err(verdict) => (verdict, 0),
+            },
             Document::Keystore(_) | Document::InteropKey(_) => {
                 let reason =
                     "holds a secret key: nothing to verify; `keys inspect --pop` checks it";
@@ -316,6 +337,39 @@ impl<'a, S: FileScheme> Work<'a, S> {
         };
         self.items.push((place, item));
         Ok(count)
+    }
+
+    /// Adds the claim of a bundle; returns the number of signers of all its entries.
+    fn add_bundle(
+        &mut self,
+        place: usize,
+        file: BundleFile,
+    ) -> std::result::Result<usize, Verdict> {
+        let entries = file
+            .entries::<S>()
+            .map_err(|error| Verdict::Refused(format!("{error:#}")))?;
+        let count = entries
+            .iter()
+            .map(|entry| entry.support.signer_count())
+            .sum();
+        let grouped = entries.into_iter().map(|entry| {
+            let group = self.registry_of(&entry.digest, entry.support.len())?;
+            Ok((group, entry))
+        });
+        let entries = grouped.collect::<std::result::Result<Vec<_>, Verdict>>()?;
+        let proof = file.proof.0;
+        self.items.push((place, Item::Bundle { entries, proof }));
+        Ok(count)
+    }
+
+    /// What a report says of the votes of the file that was added last, if that is a bundle.
+    fn entries_of(&self, place: usize) -> Value {
+        match self.items.last() {
+            Some((last, Item::Bundle { entries, .. })) if *last == place => {
+                about(entries.iter().map(|(_, entry)| entry))
+            }
+            _ => Value::Null,
+        }
     }
 
     /// The group of the registry with a digest.
@@ -405,10 +459,9 @@ impl<'a, S: FileScheme> Work<'a, S> {
 
     /// Tests all claims together and gives the verdict of each file.
     fn decide(mut self) -> Result<Vec<Verdict>> {
-        let claims: Vec<Claim<'_, S::Key>> = self
-            .items
-            .iter()
-            .map(|(_, item)| match item {
+        let (mut places, mut claims) = (Vec::new(), Vec::new());
+        for (place, item) in &self.items {
+            claims.push(match item {
                 Item::Single { key, file } => Claim::Single {
                     key: key.clone(),
                     slot: file.slot,
@@ -426,12 +479,20 @@ impl<'a, S: FileScheme> Work<'a, S> {
                     message: &file.message.0,
                     evidence: &file.signature.0,
                 },
-            })
-            .collect();
+                Item::Bundle { entries, proof } => {
+                    let holds = self.scheme.verify_bundle(&self.groups, entries, proof);
+                    if let Err(reason) = holds {
+                        self.verdicts[*place] = Verdict::Invalid(reason);
+                    }
+                    continue;
+                }
+            });
+            places.push(*place);
+        }
         let verdicts = self.scheme.verify(&self.groups, &claims)?;
-        for ((place, _), verdict) in self.items.iter().zip(verdicts) {
+        for (place, verdict) in places.into_iter().zip(verdicts) {
             if let Err(reason) = verdict {
-                self.verdicts[*place] = Verdict::Invalid(reason);
+                self.verdicts[place] = Verdict::Invalid(reason);
             }
         }
         Ok(self.verdicts)
@@ -443,7 +504,7 @@ fn public_keys(file: &PublicKeysFile) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The keys of a file, every proof of possession verified.
-fn proven<S: FileScheme>(
+pub(super) fn proven<S: FileScheme>(
     scheme: &S,
     file: &PublicKeysFile,
 ) -> std::result::Result<Vec<S::Key>, Refusal> {
@@ -455,7 +516,8 @@ fn proven<S: FileScheme>(
     scheme.decode_proven(&encoded)
 }
 
-fn reason_of(refusal: &Refusal, what: &str) -> String {
+/// Why an entry of a list is refused, in words.
+pub(super) fn reason_of(refusal: &Refusal, what: &str) -> String {
     match refusal {
         Refusal::Malformed { index, reason } => format!("{what} {index}: {reason}"),
         Refusal::Possession { index } => {

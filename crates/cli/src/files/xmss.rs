@@ -4,16 +4,17 @@
 //! slot that is free. A lost tree is made again; without its mark a key does not sign.
 
 use super::FileOptions;
+use super::bundle::Entry;
 use super::document::in_slots;
 use super::input::Opened;
 use super::keystore::About;
 use super::marks::{beside, no_mark, open_mark};
-use super::output::{Access, Staged};
+use super::output::{Access, Staged, folder_of};
 use super::scheme::{
     Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToMerge, ToProve, ToSign,
 };
 use super::secret::Secret;
-use super::xmss_proof::{Verifier, merge, prove};
+use super::xmss_proof::{Verifier, merge, prove, verify_bundle};
 use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
@@ -216,6 +217,7 @@ impl<P: SetType> FileScheme for Xmss<P> {
 
     type Key = PublicKey;
     type SecretKey = SecretKey;
+    type Prepared = FileWatermark;
 
     fn open(options: &FileOptions) -> Result<Self> {
         Ok(Xmss {
@@ -273,6 +275,10 @@ impl<P: SetType> FileScheme for Xmss<P> {
             true => Ok(key),
             false => Err(anyhow!("a key of the set {set}, --set is {}", P::SET).into()),
         }
+    }
+
+    fn signs_duties(key: &SecretKey) -> bool {
+        key.purpose() == Purpose::Duty
     }
 
     fn public_half(&self, key: &SecretKey) -> PublicHalf {
@@ -348,21 +354,31 @@ impl<P: SetType> FileScheme for Xmss<P> {
         Map::from_iter([("slot_next".to_owned(), next)])
     }
 
-    fn sign(&self, key: &SecretKey, what: &ToSign<'_>) -> Result<Vec<u8>> {
-        let slot = what.slot.context("a signature has a slot")?;
+    fn prepare(&self, key: &SecretKey, what: &ToSign<'_>) -> Result<FileWatermark> {
+        let (slot, message) = asked(what)?;
         let path = what.path.display();
         if key.purpose() != Purpose::Vote {
             return Err(anyhow!("{path}: a key for duties, not for votes").into());
         }
-        let message = what.message.try_into().context("a message of 32 bytes")?;
         let active = key.active();
         if !active.contains(&slot) {
             let active = in_slots(&active);
             return Err(anyhow!("{path}: slot {slot}: the key signs in {active}").into());
         }
         let store = Self::store(key, what.path)?;
-        // Whatever may fail, fails before the slot is used up.
+        store
+            .check_message(Role::Vote, Slot(slot), message)
+            .map_err(|refused| Error::Check(format!("{path}: {}", reason(slot, &refused))))?;
+        // The mark is replaced by a new file.
+        tempfile::tempfile_in(folder_of(what.path))
+            .with_context(|| format!("cannot write {}", beside(what.path, "mark").display()))?;
         key.warm(slot, self.exec())?;
+        Ok(store)
+    }
+
+    fn sign(&self, key: &SecretKey, store: FileWatermark, what: &ToSign<'_>) -> Result<Vec<u8>> {
+        let (slot, message) = asked(what)?;
+        let path = what.path.display();
         let permit = store
             .reserve_message(Role::Vote, Slot(slot), message)
             .map_err(|refused| Error::Check(format!("{path}: {}", reason(slot, &refused))))?;
@@ -458,10 +474,25 @@ impl<P: SetType> FileScheme for Xmss<P> {
         };
         Ok(claims.iter().map(&mut decide).collect())
     }
+
+    fn verify_bundle(
+        &self,
+        groups: &[Vec<PublicKey>],
+        entries: &[(usize, Entry)],
+        proof: &[u8],
+    ) -> std::result::Result<(), String> {
+        verify_bundle(P::SET, self.exec(), groups, entries, proof)
+    }
 }
 
 fn secret_of(key: &SecretKey) -> Secret {
     Secret::new(std::mem::take(&mut *key.to_secret_file()))
+}
+
+/// Slot and message of a signature.
+fn asked<'a>(what: &ToSign<'a>) -> anyhow::Result<(u64, &'a [u8; 32])> {
+    let message = what.message.try_into().context("a message of 32 bytes")?;
+    Ok((what.slot.context("a signature has a slot")?, message))
 }
 
 /// Why a slot is not signed.

@@ -3,17 +3,20 @@
 //! The registry of a proof is the file of public keys that the aggregate names; if it lists its signers,
 //! they are the registry, and all of them signed. Its number is 0.
 
-use super::document::{Document, Signers};
+use super::bundle::Entry;
+use super::choice::Choice;
+use super::document::{Document, Signers, scheme_of};
 use super::input::{LIST_BYTES_MAX, Opened};
 use super::scheme::{ToMerge, ToProve};
 use super::xmss::{CompactSet, ProdSet, SetType, TestSet, Xmss};
 use crate::error::{Error, Result};
 use alphorn_types::{Bitfield, Support};
 use alphorn_xmss::{
-    Claimed, Exec, Preset, ProofError, ProofRegistry, Proofs, ProveError, PublicKey, Set,
-    Signature, Signed, preset_of_evidence,
+    BundleEntry, Claimed, Exec, Preset, ProofError, ProofRegistry, Proofs, ProveError, PublicKey,
+    Set, Signature, Signed, preset_of_evidence,
 };
 use anyhow::anyhow;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The number of all registries in files.
@@ -128,6 +131,41 @@ impl Verifier<'_> {
     }
 }
 
+/// Verifies that one proof holds for all entries of a bundle, each beside the place of its keys.
+pub(super) fn verify_bundle(
+    set: Set,
+    exec: Exec<'_>,
+    groups: &[Vec<PublicKey>],
+    entries: &[(usize, Entry)],
+    proof: &[u8],
+) -> std::result::Result<(), String> {
+    let proofs = Proofs::new(set, Preset::FAST);
+    let mut registries = BTreeMap::new();
+    for (group, _) in entries {
+        if !registries.contains_key(group) {
+            let made = proofs.registry(exec, groups[*group].clone(), NUMBER);
+            registries.insert(*group, made.map_err(|refused| refused.to_string())?);
+        }
+    }
+    let signers: Vec<Bitfield> = entries.iter().map(|(_, e)| e.support.signers()).collect();
+    let mut claims = Vec::with_capacity(entries.len());
+    for (i, ((group, entry), signers)) in entries.iter().zip(&signers).enumerate() {
+        let spoken = signed(entry.signed.slot, &entry.signed.message.0, set);
+        let (slot, message) = spoken.map_err(|why| format!("entry {i}: {why}"))?;
+        claims.push(BundleEntry {
+            registry: &registries[group],
+            claimed: Claimed {
+                slot,
+                message,
+                signers,
+            },
+        });
+    }
+    proofs
+        .verify_bundle(exec.backend(), &claims, proof)
+        .map_err(|refused| refused.to_string())
+}
+
 /// Slot and message of a statement.
 pub(super) fn signed(
     slot: Option<u64>,
@@ -161,20 +199,13 @@ pub(crate) struct ProofFile {
     pub(crate) evidence: Vec<u8>,
 }
 
-/// The scheme that a file names.
-#[derive(serde::Deserialize)]
-struct Named {
-    scheme: Option<String>,
-}
-
 /// Reads an aggregate of the set that it names.
 pub(crate) fn read(path: &Path) -> Result<ProofFile> {
     let opened = Opened::read(path, LIST_BYTES_MAX)?;
     // What is no file of ours is refused as one of the default set.
-    let named = serde_json::from_slice::<Named>(&opened.bytes).ok();
-    match named.and_then(|named| named.scheme).as_deref() {
-        Some(ProdSet::NAME) => read_as::<ProdSet>(&opened.bytes, path),
-        Some(TestSet::NAME) => read_as::<TestSet>(&opened.bytes, path),
+    match scheme_of(&opened.bytes) {
+        Some(Choice::Xmss(Set::Prod)) => read_as::<ProdSet>(&opened.bytes, path),
+        Some(Choice::Xmss(Set::Test)) => read_as::<TestSet>(&opened.bytes, path),
         _ => read_as::<CompactSet>(&opened.bytes, path),
     }
 }

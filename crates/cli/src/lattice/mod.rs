@@ -34,7 +34,7 @@ pub(crate) struct LatticeOptions {
     /// Flavour of Falcon: fndsa04 (the FN-DSA draft as fn-dsa 0.4 has it) or r3 (original Falcon);
     /// fndsa04 by default
     #[arg(long, value_name = "FLAVOUR", value_parser = flavour)]
-    flavour: Option<Flavour>,
+    pub(crate) flavour: Option<Flavour>,
     /// How hard a false proof of Falcon is: core128, falcon or peer; core128 by default
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     profile: Option<Profile>,

@@ -19,13 +19,13 @@ use std::path::PathBuf;
   alphorn proof inspect aggregate.json
   alphorn proof inspect aggregate.json --json -
 
-Reads an aggregate that `aggregate --scheme xmss --form proof` wrote, a merge or a bundle. The form of the proof is
-checked: header, lengths, elements below the modulus. Whether it holds is asked of `verify`.
+Reads an aggregate of XMSS that `aggregate --form proof` wrote, a merge or a bundle. The form of the
+proof is checked: header, lengths, elements below the modulus. `verify` says whether it holds.
 
 Elements have 31 bits. Sizes of parts follow from the header; all proofs of as many groups of 64
 signatures have the same. More signatures than a proof takes, 1472 of the set compact and 1024 of
-prod, are several proofs with disjoint supports. Of a merge the level and the kinds of its children are
-shown.")]
+prod, are several proofs with disjoint supports. Of a merge the level and the kinds of its children
+are shown.")]
 pub(super) struct Args {
     /// An aggregate whose evidence is a proof
     #[arg(value_name = "FILE")]

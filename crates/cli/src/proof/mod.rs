@@ -24,8 +24,6 @@ enum What {
     Bundle(bundle::BundleArgs),
     /// Take one entry out of a bundle, as an aggregate of its own
     Split(bundle::SplitArgs),
-    /// Verify a bundle: all of its entries by one proof
-    Verify(bundle::VerifyArgs),
     /// The error of each step in bits, computed from the sizes, and all assumptions
     Security(security::Args),
 }
@@ -35,7 +33,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         What::Inspect(args) => inspect::run(args),
         What::Bundle(args) => bundle::bundle(args),
         What::Split(args) => bundle::split(args),
-        What::Verify(args) => bundle::verify(args),
         What::Security(args) => security::run(args),
     }
 }

@@ -18,8 +18,10 @@ use std::path::PathBuf;
 /// A copy of a keystore under another password
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  alphorn keys export keystore-0.json --password-file old.txt --new-password-file new.txt --out copy.json
-  alphorn keys export interop-7.json --new-password-file new.txt --out interop-7-keystore.json
+  alphorn keys export keystore-0.json --password-file old.txt \\
+      --new-password-file new.txt --out copy.json
+  alphorn keys export interop-7.json --new-password-file new.txt \\
+      --out interop-7-keystore.json
 
 The copy is a keystore of EIP-2335 that other clients read; path, description and uuid stay. A copy
 of an XMSS key does not sign: `keys import` moves it and knows where it has signed.")]
@@ -27,7 +29,7 @@ pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
     /// The key
-    key: PathBuf,
+    pub(super) key: PathBuf,
     /// Its password (- for standard input); an interop key has none
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,

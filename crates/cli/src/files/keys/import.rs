@@ -19,22 +19,27 @@ use std::path::PathBuf;
 /// A keystore from another keystore or from a secret key in hex
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  alphorn keys import secret.hex --out keystore-0.json --password-file password.txt
-  alphorn keys import --out keystore-0.json --password-file password.txt - < secret.hex
+  alphorn keys import secret.hex --out keystore-0.json \\
+      --password-file password.txt
+  alphorn keys import - --out keystore-0.json --password-file password.txt \\
+      < secret.hex
   alphorn keys import other.json --out keystore-0.json --password-file new.txt \\
       --input-password-file old.txt
 
 The input is told by its first character: a keystore begins with a brace. Its public key is checked
 against its secret.
 
-An XMSS key moves: the mark beside the input is spent before the new one is there, so that two copies
-never sign. A key that comes without its mark, from a backup or in hex, needs --floor, a slot above
-every slot that it ever signed in.")]
+A keystore says which scheme it is of; a key in hex needs --scheme, and so does what comes from
+standard input or a pipe, unless it is of BLS.
+
+An XMSS key moves: the mark beside the input is spent before the new one is there, so that two
+copies never sign. A key that comes without its mark, from a backup or in hex, needs --floor, a slot
+above every slot that it ever signed in.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
     /// A keystore, or a secret key in hex (- for standard input)
-    input: PathBuf,
+    pub(super) input: PathBuf,
     /// The new keystore
     #[arg(long, value_name = "FILE")]
     out: PathBuf,

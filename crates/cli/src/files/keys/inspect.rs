@@ -1,43 +1,58 @@
-//! `alphorn keys inspect`: what a file says of its key, and its proof of possession.
+//! `alphorn keys inspect`: what files say of their keys, and one list of proven public keys.
 
-use super::{public_key_entry, public_keys_file};
-use crate::error::Result;
-use crate::files::document::{Document, Hex, INTEROP_WARNING, registry_digest, to_json};
+use super::{duty_path, public_key_entry, public_keys_file};
+use crate::error::{Error, Result};
+use crate::files::document::{
+    Document, Hex, INTEROP_WARNING, PublicKeyEntry, check_public_keys, registry_digest, to_json,
+};
+use crate::files::input::{Permissions, expand};
 use crate::files::keyfile::Located;
 use crate::files::output::{Access, Staged};
-use crate::files::scheme::{FileScheme, PublicHalf};
+use crate::files::scheme::{FileScheme, PublicHalf, Refusal};
 use crate::files::secret::Password;
+use crate::files::verify::{proven, reason_of};
 use crate::files::{FileOptions, SecretOptions, aligned};
 use crate::progress::Bars;
 use crate::report::Report;
+use anyhow::anyhow;
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// Bytes of the evidence of an aggregate that is shown whole.
 const SHOWN_BYTES_MAX: usize = 4096;
 
-/// What a file says of its key or keys; never the secret
+/// What files say of their key or keys; never the secret
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   alphorn keys inspect keystore-0.json
   alphorn keys inspect public-keys.json
-  alphorn keys inspect keystore-0.json --pop --password-file password.txt --out public-0.json
+  alphorn keys inspect keystore-0.json --pop --password-file password.txt \\
+      --out public-0.json
+  alphorn keys inspect public-0.json public-1.json keystore-2.json --pop \\
+      --password-file password.txt --out public-keys.json
 
-Without --pop nothing is decrypted: what is shown is what the file claims. With --pop the key is
-unlocked, its public key checked, and its proof of possession made; --out writes both into a file
-for `verify --keys`. Of an XMSS key the first free slot is shown, as its mark says.")]
+Without --pop nothing is decrypted: what is shown is what the file claims. With --pop the keys are
+unlocked, their public keys checked, and their proofs of possession made. Of an XMSS key the first
+free slot is shown, as its mark says.
+
+--out joins all of them into one list, which `verify` and `genesis` take as --keys: a key of each
+keystore, and the keys of each file of public keys, whose proofs of possession are verified.
+Positions are in the order of the files, of a folder by name; what is in several files is listed
+once. The key for duties of KEY.json is KEY-duty.json beside it, as `keys new --duties` names it.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
-    /// A keystore, an interop key or a file of public keys
-    file: PathBuf,
-    /// Unlock the key, check its public key and make its proof of possession, if it has one
+    /// Keystores, interop keys, files of public keys, or folders of them
+    #[arg(required = true, value_name = "FILES")]
+    pub(super) files: Vec<PathBuf>,
+    /// Unlock the keys, check their public keys and make their proofs of possession, if they have any
     #[arg(long)]
     pop: bool,
-    /// Password of the keystore (- for standard input)
+    /// Password of the keystores (- for standard input)
     #[arg(long, value_name = "FILE", requires = "pop")]
     password_file: Option<PathBuf>,
-    /// Write public key and proof of possession
+    /// Write public keys and proofs of possession as one list
     #[arg(long, value_name = "FILE", requires = "pop")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -51,58 +66,191 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
     let report = Report::begin("keys inspect", 0);
     let sink = args.options.sink()?;
     let scheme: S = args.options.open()?;
-    let document = Document::read::<S>(&args.file)?;
-    let mut fields = describe(&document);
-    if matches!(document, Document::Keystore(_) | Document::InteropKey(_)) {
-        fields.extend(S::describe_beside(&args.file));
+    let paths = expand(&args.files)?;
+    let mut staged = Staged::new(args.force);
+    if let Some(out) = &args.out {
+        staged.check(out)?;
     }
-    if args.pop {
-        let public = prove(&scheme, args)?;
-        fields.insert(
-            "public_key".into(),
-            json!(Hex::<true>(public.public_key.clone())),
-        );
-        if S::POSSESSION_BYTES > 0 {
-            fields.insert(
-                "proof_of_possession".into(),
-                json!(Hex::<true>(public.possession.clone())),
-            );
+    let mut proofs = match args.pop {
+        true => Some(Proofs::new(&scheme, args)?),
+        false => None,
+    };
+    let mut all = Vec::with_capacity(paths.len());
+    for path in &paths {
+        let document = Document::read::<S>(path)?;
+        let mut fields = describe(&document);
+        if matches!(document, Document::Keystore(_) | Document::InteropKey(_)) {
+            fields.extend(S::describe_beside(path));
         }
-        if let Some(out) = &args.out {
-            let file = public_keys_file::<S>(vec![public_key_entry(public, None)]);
-            let mut staged = Staged::new(args.force);
-            staged.add(out, Access::Public, &to_json(&file)?)?;
-            staged.commit()?;
+        if let Some(proofs) = &mut proofs {
+            fields.extend(proofs.add(path, document)?);
         }
+        all.push(fields);
     }
+    let mut said: Vec<String> = paths
+        .iter()
+        .zip(&all)
+        .map(|(p, f)| shown::<S>(p, f))
+        .collect();
+    if let (Some(out), Some(proofs)) = (&args.out, proofs) {
+        let keys = proofs.list(&paths)?;
+        check_public_keys::<S>(&keys)?;
+        said.push(format!("{}: public keys: {}", out.display(), keys.len()));
+        let file = public_keys_file::<S>(keys);
+        staged.add(out, Access::Public, &to_json(&file)?)?;
+        staged.commit()?;
+    }
+    sink.say(&said.join("\n\n"));
+    let (config, fields) = match (&paths[..], &mut all[..]) {
+        ([path], [fields]) => (
+            json!({ "file": path, "pop": args.pop }),
+            Value::Object(std::mem::take(fields)),
+        ),
+        _ => {
+            for (path, fields) in paths.iter().zip(&mut all) {
+                fields.insert("file".to_owned(), json!(path));
+            }
+            (
+                json!({ "files": paths, "pop": args.pop }),
+                json!({ "files": all }),
+            )
+        }
+    };
+    args.options.write(&scheme, &report, &sink, config, fields)
+}
+
+/// What a file says, as a table.
+fn shown<S: FileScheme>(path: &Path, fields: &Map<String, Value>) -> String {
     let mut rows = vec![
-        vec!["file".to_owned(), args.file.display().to_string()],
+        vec!["file".to_owned(), path.display().to_string()],
         vec!["scheme".to_owned(), S::NAME.to_owned()],
     ];
-    for (name, value) in &fields {
+    for (name, value) in fields {
         let value = value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned);
         rows.push(vec![name.replace('_', " "), value]);
     }
-    sink.say(&aligned(&rows));
-    let config = json!({ "file": args.file, "pop": args.pop });
-    args.options
-        .write(&scheme, &report, &sink, config, Value::Object(fields))
+    aligned(&rows)
 }
 
-/// Unlocks the key and proves possession.
-fn prove<S: FileScheme>(scheme: &S, args: &Args) -> Result<PublicHalf> {
-    let permissions = args.secret.permissions();
-    let located = Located::read::<S>(&args.file)?;
-    let password = match &args.password_file {
-        Some(file) => Some(Password::read(file, permissions)?),
-        None => None,
-    };
-    let mut bars = Bars::new();
-    let pair = located.unlock(scheme, password.as_ref(), permissions, &mut bars)?;
-    bars.clear();
-    Ok(pair.public)
+/// The public half of a secret key, and what it signs.
+#[derive(Clone)]
+struct Unlocked {
+    public: PublicHalf,
+    duties: bool,
+}
+
+/// Public keys whose owners have the secret keys.
+struct Proofs<'a, S: FileScheme> {
+    scheme: &'a S,
+    password: Option<Password>,
+    permissions: Permissions,
+    bars: Bars,
+    unlocked: BTreeMap<PathBuf, Unlocked>,
+    /// The keys of files of public keys.
+    listed: BTreeMap<PathBuf, Vec<PublicKeyEntry>>,
+}
+
+impl<'a, S: FileScheme> Proofs<'a, S> {
+    fn new(scheme: &'a S, args: &Args) -> Result<Self> {
+        let permissions = args.secret.permissions();
+        let password = match &args.password_file {
+            Some(file) => Some(Password::read(file, permissions)?),
+            None => None,
+        };
+        Ok(Proofs {
+            scheme,
+            password,
+            permissions,
+            bars: Bars::new(),
+            unlocked: BTreeMap::new(),
+            listed: BTreeMap::new(),
+        })
+    }
+
+    /// Proves possession of the keys of a file; returns what a report says of it.
+    fn add(&mut self, path: &Path, document: Document) -> Result<Map<String, Value>> {
+        if let Document::PublicKeys(file) = document {
+            proven(self.scheme, &file).map_err(|refusal| {
+                let reason = format!("{}: {}", path.display(), reason_of(&refusal, "public key"));
+                match refusal {
+                    Refusal::Possession { .. } => Error::Check(reason),
+                    Refusal::Malformed { .. } => Error::Usage(anyhow!(reason)),
+                }
+            })?;
+            self.listed.insert(path.to_owned(), file.keys);
+            return Ok(Map::new());
+        }
+        let public = self.unlock(path)?.public;
+        let mut fields = Map::new();
+        let key = Hex::<true>(public.public_key);
+        fields.insert("public_key".to_owned(), json!(key));
+        if S::POSSESSION_BYTES > 0 {
+            let proof = Hex::<true>(public.possession);
+            fields.insert("proof_of_possession".to_owned(), json!(proof));
+        }
+        Ok(fields)
+    }
+
+    fn unlock(&mut self, path: &Path) -> Result<Unlocked> {
+        if let Some(known) = self.unlocked.get(path) {
+            return Ok(known.clone());
+        }
+        let located = Located::read::<S>(path)?;
+        let (password, bars) = (self.password.as_ref(), &mut self.bars);
+        let pair = located.unlock(self.scheme, password, self.permissions, bars)?;
+        self.bars.clear();
+        let unlocked = Unlocked {
+            duties: S::signs_duties(&pair.key),
+            public: pair.public,
+        };
+        self.unlocked.insert(path.to_owned(), unlocked.clone());
+        Ok(unlocked)
+    }
+
+    /// One list of the keys of all files, each key once.
+    fn list(mut self, paths: &[PathBuf]) -> Result<Vec<PublicKeyEntry>> {
+        let duties: BTreeSet<PathBuf> = paths.iter().map(|path| duty_path(path)).collect();
+        let (mut keys, mut known) = (Vec::new(), BTreeSet::new());
+        for path in paths {
+            let entries = match self.listed.remove(path) {
+                Some(entries) => entries,
+                None => self.entry(path, &duties)?.into_iter().collect(),
+            };
+            for entry in entries {
+                if known.insert(entry.clone()) {
+                    keys.push(entry);
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The entry of a key of votes; none for a key for duties, which is in the entry of its own.
+    fn entry(&mut self, path: &Path, duties: &BTreeSet<PathBuf>) -> Result<Option<PublicKeyEntry>> {
+        let key = self.unlock(path)?;
+        if key.duties {
+            let (path, beside) = (path.display(), duties.contains(path));
+            return match beside {
+                true => Ok(None),
+                false => Err(anyhow!(
+                    "{path}: a key for duties: name the key for votes beside it, whose entry it is in"
+                )
+                .into()),
+            };
+        }
+        let beside = duty_path(path);
+        let duty = match S::DUTY_KEYS && beside.is_file() {
+            true => Some(self.unlock(&beside)?),
+            false => None,
+        };
+        if duty.as_ref().is_some_and(|duty| !duty.duties) {
+            return Err(anyhow!("{}: no key for duties", beside.display()).into());
+        }
+        let duty = duty.map(|duty| duty.public);
+        Ok(Some(public_key_entry(key.public, duty)))
+    }
 }
 
 /// What a file says of itself.

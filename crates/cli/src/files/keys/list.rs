@@ -22,7 +22,7 @@ pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
     /// The folder
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 #[derive(Serialize)]

@@ -8,10 +8,12 @@ mod new;
 
 use super::FileOptions;
 use super::document::{Hex, PublicKeyEntry, PublicKeysFile, Schema};
+use super::input::{expand, json_files};
 use super::keystore::{COST_LOG2_DEFAULT, KdfName, Protection};
 use super::scheme::{Command, FileScheme, PublicHalf, dispatch};
 use crate::error::Result;
 use clap::Subcommand;
+use std::path::{Path, PathBuf};
 
 /// Keys in files: make, take over, copy, list and look at them
 #[derive(clap::Args, Debug)]
@@ -35,7 +37,7 @@ enum What {
     Export(export::Args),
     /// The keys of a folder
     List(list::Args),
-    /// What a file says of its key or keys; never the secret
+    /// What files say of their keys, never the secrets; and one list of many public keys
     Inspect(inspect::Args),
 }
 
@@ -51,6 +53,16 @@ impl Command for What {
             What::Export(args) => &args.options,
             What::List(args) => &args.options,
             What::Inspect(args) => &args.options,
+        }
+    }
+
+    fn sources(&self) -> Result<Vec<PathBuf>> {
+        match self {
+            What::New(_) => Ok(Vec::new()),
+            What::Import(args) => Ok(vec![args.input.clone()]),
+            What::Export(args) => Ok(vec![args.key.clone()]),
+            What::List(args) => json_files(&args.folder),
+            What::Inspect(args) => expand(&args.files),
         }
     }
 
@@ -84,6 +96,13 @@ impl KdfOptions {
             cost_log2: self.kdf_cost,
         }
     }
+}
+
+/// The file of the key for duties beside that of votes.
+fn duty_path(path: &Path) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push("-duty.json");
+    path.with_file_name(name)
 }
 
 /// The file of some public keys.

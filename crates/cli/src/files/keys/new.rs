@@ -1,6 +1,6 @@
 //! `alphorn keys new`: new keys from the operating system's random generator, or interop keys.
 
-use super::{KdfOptions, public_key_entry, public_keys_file};
+use super::{KdfOptions, duty_path, public_key_entry, public_keys_file};
 use crate::error::Result;
 use crate::files::document::{Hex, INTEROP_WARNING, PublicKeyEntry, to_json};
 use crate::files::input::check_count;
@@ -27,18 +27,20 @@ const PUBLIC_KEYS: &str = "public-keys.json";
   alphorn keys new --out keys --password-file password.txt
   pass show validators | alphorn keys new --out keys --count 4 --password-file -
   alphorn keys new --out test-keys --count 1000 --interop 0
-  alphorn keys new --scheme xmss --out keys --password-file password.txt --slots 131072
-  alphorn keys new --scheme xmss --out keys --password-file password.txt --slots 4096 --duties
+  alphorn keys new --scheme xmss --out keys --password-file password.txt \\
+      --slots 131072
+  alphorn keys new --scheme xmss --out keys --password-file password.txt \\
+      --slots 4096 --duties
 
 Real keys come from the operating system's random generator; there is no seed. Each goes into
 DIR/keystore-<i>.json (EIP-2335, mode 0600). An interop key is computed from its index by everyone:
 DIR/interop-<index>.json holds no secret and no password, and such keys are for tests only.
 DIR/public-keys.json lists the public keys with their proofs of possession, for `verify --keys`.
 
-An XMSS key signs once in each of its slots, and takes time in proportion to them. Beside KEY.json lie
-KEY.tree, which can be made again, and KEY.mark, without which it does not sign: the mark says which
-slots are used. Never put back an old copy of a mark; `keys import` moves a key. The validator of a
-network needs a second XMSS key for blocks, aggregates and collections: with --duties it is in
+An XMSS key signs once in each of its slots, and takes time in proportion to them. Beside KEY.json
+lie KEY.tree, which can be made again, and KEY.mark, without which it does not sign: the mark says
+which slots are used. Never put back an old copy of a mark; `keys import` moves a key. The validator
+of a network needs a second XMSS key for blocks, aggregates and collections: with --duties it is in
 DIR/keystore-<i>-duty.json, and public-keys.json names both.")]
 pub(super) struct Args {
     #[command(flatten)]
@@ -280,13 +282,6 @@ fn add_keystore<S: FileScheme>(
         S::KEYSTORE.declared,
     )?;
     staged.add(path, Access::Private, &to_json(&keystore)?)
-}
-
-/// The file of the key for duties beside that of votes.
-fn duty_path(path: &Path) -> PathBuf {
-    let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push("-duty.json");
-    path.with_file_name(name)
 }
 
 fn ensure_duties<S: FileScheme>(args: &Args) -> anyhow::Result<()> {

@@ -338,6 +338,16 @@ impl Keystore {
         Ok(())
     }
 
+    /// Whether it names this scheme, as those of version 5 do.
+    pub(super) fn declares(&self, scheme: Declared) -> bool {
+        self.scheme.as_ref() == Some(&scheme.entry())
+    }
+
+    /// Bytes of the encrypted secret.
+    pub(super) fn encrypted_bytes(&self) -> usize {
+        self.crypto.cipher.message.0.len()
+    }
+
     /// The secret.
     pub(super) fn open(
         &self,

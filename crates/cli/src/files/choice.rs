@@ -1,0 +1,155 @@
+//! Which scheme a command is for: what its options say, and else its files.
+//!
+//! Each of our files names its scheme. A keystore of version 4 does not: its lengths say whose it is.
+
+use super::FileOptions;
+use super::bls::Bls;
+use super::document::scheme_of;
+use super::falcon::{Falcon, FlavourType, FnDsa04, Round3};
+use super::input::{LIST_BYTES_MAX, Opened, Permissions, is_stdin, read_secret};
+use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
+use super::scheme::{FileScheme, SchemeName, check_set};
+use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
+use crate::error::Result;
+use crate::lattice::flavour_name;
+use alphorn_falcon::Flavour;
+use alphorn_xmss::{SECRET_FILE_BYTES, Set};
+use clap::ValueEnum;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A scheme with all that its files depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    Bls,
+    Falcon(Flavour),
+    Xmss(Set),
+}
+
+impl Choice {
+    const ALL: [Choice; 6] = [
+        Choice::Bls,
+        Choice::Falcon(Flavour::FnDsa),
+        Choice::Falcon(Flavour::Original),
+        Choice::Xmss(Set::Compact),
+        Choice::Xmss(Set::Prod),
+        Choice::Xmss(Set::Test),
+    ];
+
+    /// The scheme that options name, and what they leave open as files have it.
+    pub(super) fn of(options: &FileOptions, sources: &[PathBuf]) -> Result<Choice> {
+        let found = sources.iter().find_map(|path| Choice::of_file(path));
+        let scheme = options.scheme.or(found.map(Choice::scheme));
+        let scheme = scheme.unwrap_or(SchemeName::Bls);
+        let name = scheme.to_possible_value();
+        let name = name.as_ref().map_or("", |name| name.get_name());
+        options.lattice.check(name)?;
+        options.proof.check(name)?;
+        check_set(name, options.set)?;
+        Ok(match (scheme, found) {
+            (SchemeName::Bls, _) => Choice::Bls,
+            (SchemeName::Falcon, Some(Choice::Falcon(flavour))) => {
+                Choice::Falcon(options.lattice.flavour.unwrap_or(flavour))
+            }
+            (SchemeName::Falcon, _) => Choice::Falcon(options.lattice.flavour()),
+            (SchemeName::Xmss, Some(Choice::Xmss(set))) => Choice::Xmss(options.set.unwrap_or(set)),
+            (SchemeName::Xmss, _) => Choice::Xmss(options.set.unwrap_or(Set::Compact)),
+        })
+    }
+
+    /// The scheme that files call by that name.
+    pub(super) fn named(name: &str) -> Option<Choice> {
+        Choice::ALL.into_iter().find(|choice| choice.name() == name)
+    }
+
+    /// The scheme of a keystore.
+    pub(super) fn of_keystore(keystore: &Keystore) -> Choice {
+        let flavours = [
+            (Flavour::FnDsa, FnDsa04::DECLARED),
+            (Flavour::Original, Round3::DECLARED),
+        ];
+        let declared = flavours.into_iter().find(|of| keystore.declares(of.1));
+        match (declared, keystore.encrypted_bytes()) {
+            (Some((flavour, _)), _) => Choice::Falcon(flavour),
+            (None, SECRET_FILE_BYTES) => Choice::Xmss(set_of(keystore)),
+            (None, _) => Choice::Bls,
+        }
+    }
+
+    /// The scheme that a file names, if it does; what is wrong with the file is said by who reads it.
+    fn of_file(path: &Path) -> Option<Choice> {
+        // A pipe can be read only once.
+        let metadata = path.metadata().ok().filter(|found| found.is_file())?;
+        if is_stdin(path) {
+            return None;
+        }
+        if metadata.len() > KEYSTORE_BYTES_MAX as u64 {
+            return scheme_of(&Opened::read(path, LIST_BYTES_MAX).ok()?.bytes);
+        }
+        // It may hold a secret key; whether it is private is checked when it is used.
+        scheme_of(&read_secret(path, KEYSTORE_BYTES_MAX, Permissions::Any).ok()?)
+    }
+
+    /// The name in files.
+    fn name(self) -> &'static str {
+        match self {
+            Choice::Bls => Bls::NAME,
+            Choice::Falcon(Flavour::FnDsa) => Falcon::<FnDsa04>::NAME,
+            Choice::Falcon(Flavour::Original) => Falcon::<Round3>::NAME,
+            Choice::Xmss(Set::Compact) => Xmss::<CompactSet>::NAME,
+            Choice::Xmss(Set::Prod) => Xmss::<ProdSet>::NAME,
+            Choice::Xmss(Set::Test) => Xmss::<TestSet>::NAME,
+        }
+    }
+
+    /// The name on the command line.
+    pub(super) fn scheme(self) -> SchemeName {
+        match self {
+            Choice::Bls => SchemeName::Bls,
+            Choice::Falcon(_) => SchemeName::Falcon,
+            Choice::Xmss(_) => SchemeName::Xmss,
+        }
+    }
+}
+
+/// As options of the command line.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::Bls => f.write_str("--scheme bls"),
+            Choice::Falcon(flavour) => {
+                write!(f, "--scheme falcon --flavour {}", flavour_name(*flavour))
+            }
+            Choice::Xmss(set) => write!(f, "--scheme xmss --set {set}"),
+        }
+    }
+}
+
+/// The set of an XMSS keystore, by the length of its public key; its description tells sets apart
+/// whose keys are as long.
+fn set_of(keystore: &Keystore) -> Set {
+    let bytes = keystore.public_key().map_or(0, <[u8]>::len);
+    let about = keystore.about().description.unwrap_or_default();
+    let fits = |set: &Set| set.params().public_key_bytes == bytes;
+    let sets = [Set::Compact, Set::Prod, Set::Test];
+    let described = |set: &Set| about.starts_with(Choice::Xmss(*set).name());
+    let told = sets.into_iter().find(|set| fits(set) && described(set));
+    told.or_else(|| sets.into_iter().find(fits))
+        .unwrap_or(Set::Compact)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an error advises is what options and files say.
+    #[test]
+    fn a_scheme_is_found_by_its_name() {
+        for choice in Choice::ALL {
+            assert_eq!(Choice::named(choice.name()), Some(choice));
+        }
+        assert_eq!(Choice::named("xmss"), None);
+        let set = Choice::named("xmss-prod").unwrap();
+        assert_eq!(set.to_string(), "--scheme xmss --set prod");
+    }
+}
