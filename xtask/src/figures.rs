@@ -60,7 +60,9 @@ pub(crate) fn look_up(tree: &Tree) -> anyhow::Result<Outcome> {
         errors: Vec::new(),
         count: 0,
     };
-    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+    // Pictures that are drawn by hand have figures too: a comment of SVG is one of Markdown.
+    let has_figures = |file: &&File| [".md", ".svg"].iter().any(|end| file.path.ends_with(end));
+    for file in tree.files.iter().filter(has_figures) {
         document(file, &results, &mut outcome);
     }
     Ok(outcome)
@@ -198,7 +200,11 @@ mod tests {
     use super::*;
 
     const RESULT: &str = r#"{"kind": "measured", "commit": "abc", "ours_s": 0.0123, "peer_s": 0.0246,
-        "cases": [{"op": "sign", "s": 2e-4}, {"op": "verify", "s": 1.0, "kind": "modelled"}]}"#;
+        "cases": [{"op": "sign", "s": 2e-4}, {"op": "verify", "s": 1.0, "kind": "modelled"},
+        {"s": 5e-3, "set": {"protocol.strategy": "\"rs\""}}],
+        "sweep": [{"set": {"a.b": "\"x\""}, "seed": 1, "ms": 8100, "slot": {"ns": 1500}, "fits": true},
+            {"set": {"a.b": "\"x\""}, "seed": 2, "ms": 8300, "slot": null},
+            {"set": {"a.b": "\"x\""}, "seed": 3, "ms": 8200, "slot": null}]}"#;
     const RUNS: &str = r#"{"runs": [{"kind": "measured", "commit": "abc", "s": 0.3},
         {"kind": "measured", "commit": "abc", "s": 0.1}, {"kind": "measured", "commit": "abc", "s": 0.2}]}"#;
 
@@ -235,6 +241,18 @@ mod tests {
             ("It takes {one#/ours_s:time}.", "It takes 12.3 ms."),
             ("{one#/peer_s // one#/ours_s:x}", "2.0x"),
             ("{one#/cases[op=sign]/s:time}", "200 µs"),
+            ("{one#/ours_s + one#/peer_s // one#/ours_s:x}", "3.0x"),
+            ("{one#/cases[protocol.strategy=rs]/s:time}", "5.00 ms"),
+            ("{one#/sweep[a.b=x,seed=1]/slot/ns:ns}", "1.50 µs"),
+            ("{one#/sweep[a.b=x,seed=1]/fits:text}", "yes"),
+            ("{one#/sweep[a.b=x,seed=2]/slot/ns:time}", "never"),
+            ("{one#/sweep[a.b=x,seed=2]/slot/ns:bytes}", "-"),
+            ("{one#/sweep[a.b=x,seed=*]/ms:ms}", "8.20 s"),
+            (
+                "{one#/sweep[a.b=x,seed=*]/ms - one#/sweep[seed=1]/ms:ms}",
+                "100 ms",
+            ),
+            ("{one#/cases[op=sign]/s:odds}", "1 in 5,000"),
             ("{three#/s:time}", "200 ms"),
             ("{three#/s:range}", "100 to 300 ms"),
             (

@@ -54,10 +54,15 @@ impl Results {
         let mut values = Vec::new();
         let mut kind = String::new();
         for run in runs {
-            let (value, of) =
-                walk(run, pointer).map_err(|missing| format!("{name}: {path} has no {missing}"))?;
-            values.push(value);
-            kind = of.ok_or_else(|| format!("{name}: {path} does not say what kind it is"))?;
+            let steps: Vec<&str> = pointer.trim_start_matches('/').split('/').collect();
+            let found = walk(run, &steps, None)
+                .map_err(|missing| format!("{name}: {path} has no {missing}"))?;
+            for (value, of) in found {
+                values.push(value);
+                let of =
+                    of.ok_or_else(|| format!("{name}: {path} does not say what kind it is"))?;
+                of.clone_into(&mut kind);
+            }
         }
         Ok(Found { values, kind })
     }
@@ -72,50 +77,61 @@ impl Results {
     }
 }
 
+/// A value and its kind.
+type Seen<'a> = (&'a Value, Option<&'a str>);
+
 /// The value at a pointer, whose steps are names, numbers or `NAME[KEY=VALUE,..]` for the one entry of a list
-/// that has these values; and the kind that stands nearest above it. The error is the step that is missing.
-fn walk<'a>(root: &'a Value, pointer: &str) -> Result<(&'a Value, Option<String>), String> {
-    let mut here = root;
-    let mut kind = None;
-    let mut note = |value: &Value| {
-        if let Some(of) = value.get("kind").and_then(Value::as_str) {
-            kind = Some(of.to_owned());
-        }
+/// that has these values, in itself or in what a sweep `set`, or for several if a value is `*`; and the kind
+/// that stands nearest above it. Below what is null all is. The error is the step that is missing.
+fn walk<'a>(
+    here: &'a Value,
+    steps: &[&str],
+    above: Option<&'a str>,
+) -> Result<Vec<Seen<'a>>, String> {
+    let kind = here.get("kind").and_then(Value::as_str).or(above);
+    let Some((step, rest)) = steps.split_first().filter(|_| !here.is_null()) else {
+        return Ok(vec![(here, kind)]);
     };
-    note(here);
-    for step in pointer.trim_start_matches('/').split('/') {
-        let missing = || step.to_owned();
-        let (name, wanted) = match step.split_once('[') {
-            Some((name, wanted)) => (name, Some(wanted.trim_end_matches(']'))),
-            None => (step, None),
-        };
-        here = match name.parse::<usize>() {
-            Ok(index) if here.is_array() => here.get(index),
-            _ => here.get(name),
-        }
-        .ok_or_else(missing)?;
-        if let Some(wanted) = wanted {
-            let has = |entry: &&Value| {
-                wanted.split(',').all(|pair| {
-                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    entry.get(key).is_some_and(|found| plain(found) == value)
-                })
-            };
-            let mut all = here.as_array().into_iter().flatten().filter(has);
-            here = all.next().ok_or_else(missing)?;
-            if all.next().is_some() {
-                return Err(format!("one entry alone for {step}"));
-            }
-        }
-        note(here);
+    let missing = || (*step).to_owned();
+    let (name, wanted) = match step.split_once('[') {
+        Some((name, wanted)) => (name, Some(wanted.trim_end_matches(']'))),
+        None => (*step, None),
+    };
+    let next = match name.parse::<usize>() {
+        Ok(index) if here.is_array() => here.get(index),
+        _ => here.get(name),
     }
-    Ok((here, kind))
+    .ok_or_else(missing)?;
+    let Some(wanted) = wanted else {
+        return walk(next, rest, kind);
+    };
+    let has = |entry: &&Value| {
+        wanted.split(',').all(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let set = || entry.get("set")?.get(key);
+            let found = entry.get(key).or_else(set);
+            found.is_some_and(|found| value == "*" || plain(found) == value)
+        })
+    };
+    let entries: Vec<&Value> = next.as_array().into_iter().flatten().filter(has).collect();
+    match entries.len() {
+        0 => return Err(missing()),
+        1 => {}
+        _ if wanted.contains("=*") => {}
+        _ => return Err(format!("one entry alone for {step}")),
+    }
+    let mut found = Vec::new();
+    for entry in entries {
+        found.extend(walk(entry, rest, kind)?);
+    }
+    Ok(found)
 }
 
 /// A value as a selector names it.
 fn plain(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        // What a sweep set is written as in TOML.
+        Value::String(text) => text.trim_matches('"').to_owned(),
         other => other.to_string(),
     }
 }

@@ -1,8 +1,9 @@
-//! What stands between braces: `{FILE#/POINTER:FORMAT}`, `{A // B:FORMAT}` for a ratio and
-//! `{A <= B:verdict}` for a target.
+//! What stands between braces: `{FILE#/POINTER:FORMAT}`, `{A + B:FORMAT}` for a sum, `{A - B:FORMAT}` for a
+//! difference, `{A // B:FORMAT}` for a ratio and `{A <= B:verdict}` for a target.
 //!
-//! Formats: `time` (seconds), `ms` (milliseconds), `bytes`, `count`, `pct` (a share), `x` (a ratio), `num`, `int`, `text`,
-//! `commit`, `verdict`, and `range` (seconds, least to most of all runs). Of several runs the median counts.
+//! Formats: `time` (seconds), `ms` (milliseconds), `ns` (nanoseconds), `bytes`, `count`, `pct` (a share), `odds` (a
+//! share that may be tiny), `x` (a ratio), `num`, `int`, `text`, `commit`, `verdict`, and `range` (seconds, least to
+//! most of all runs). Of several runs the median counts. What is null never came: a time is `never`, all else `-`.
 
 use super::Line;
 use super::results::Results;
@@ -135,8 +136,13 @@ fn figure(folder: &str, inside: &str, results: &Results) -> Result<(String, Vec<
     }
     if matches!(format, "text" | "commit") {
         let found = results.find(folder, expression.trim())?;
-        let text = found.values.first().and_then(|value| value.as_str());
-        let text = text.ok_or_else(|| format!("{inside}: no text"))?;
+        let text = match found.values.first() {
+            Some(Value::String(text)) => text.as_str(),
+            Some(Value::Bool(true)) => "yes",
+            Some(Value::Bool(false)) => "no",
+            Some(Value::Null) => "-",
+            _ => return Err(format!("{inside}: no text")),
+        };
         let most = if format == "commit" { 9 } else { text.len() };
         return Ok((text.chars().take(most).collect(), Vec::new()));
     }
@@ -145,12 +151,27 @@ fn figure(folder: &str, inside: &str, results: &Results) -> Result<(String, Vec<
 }
 
 fn numbers(folder: &str, name: &str, results: &Results) -> Result<(Vec<f64>, String), String> {
+    if let Some((left, right)) = name.split_once(" + ") {
+        let (left, kind) = numbers(folder, left.trim(), results)?;
+        let (right, other) = numbers(folder, right.trim(), results)?;
+        if left.len() != right.len() || kind != other {
+            return Err(format!("{name}: parts of different runs or kinds"));
+        }
+        let sums = left.iter().zip(&right).map(|(a, b)| a + b);
+        return Ok((sums.collect(), kind));
+    }
+    if let Some((left, right)) = name.split_once(" - ") {
+        let (left, kind) = numbers(folder, left.trim(), results)?;
+        let (right, _) = numbers(folder, right.trim(), results)?;
+        let right = median(&right);
+        return Ok((left.iter().map(|value| value - right).collect(), kind));
+    }
     let found = results.find(folder, name)?;
-    let values: Option<Vec<f64>> = found
-        .values
-        .iter()
-        .map(|value| Value::as_f64(value))
-        .collect();
+    let number = |value: &&Value| match value {
+        Value::Null => Some(f64::INFINITY),
+        value => value.as_f64(),
+    };
+    let values: Option<Vec<f64>> = found.values.iter().map(number).collect();
     let values = values.ok_or_else(|| format!("{name}: no number"))?;
     Ok((values, found.kind))
 }
@@ -168,6 +189,8 @@ fn median(values: &[f64]) -> f64 {
 fn written(values: &[f64], format: &str, inside: &str) -> Result<String, String> {
     let value = median(values);
     Ok(match format {
+        "time" | "ms" if value == f64::INFINITY => "never".to_owned(),
+        _ if !value.is_finite() => "-".to_owned(),
         "time" => {
             let (unit, size) = unit_of(value);
             format!("{} {unit}", digits(value / size))
@@ -176,6 +199,12 @@ fn written(values: &[f64], format: &str, inside: &str) -> Result<String, String>
             let (unit, size) = unit_of(value * 1e-3);
             format!("{} {unit}", digits(value * 1e-3 / size))
         }
+        "ns" => {
+            let (unit, size) = unit_of(value * 1e-9);
+            format!("{} {unit}", digits(value * 1e-9 / size))
+        }
+        "odds" if value > 0.0 && value < 0.01 => format!("1 in {}", grouped(1.0 / value)),
+        "odds" => format!("{} %", digits(value * 100.0)),
         "range" => {
             let (unit, size) = unit_of(value);
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
