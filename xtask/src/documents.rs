@@ -15,6 +15,7 @@
 
 use crate::tree::{File, Tree};
 use anyhow::{Context, ensure};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -44,6 +45,8 @@ struct Place<'a> {
     home: &'a Path,
     /// Folder of the program.
     programs: &'a Path,
+    /// Whether what commands print is shown while they run.
+    is_loud: bool,
 }
 
 /// Runs the commands of the documents that are named, of all chapters if none is; the number of what failed.
@@ -67,6 +70,7 @@ pub(crate) fn run(root: &Path, tree: &Tree, names: &[String]) -> anyhow::Result<
         root,
         home: home.path(),
         programs: &programs,
+        is_loud: !names.is_empty(),
     };
     let mut failed = 0;
     for file in tree.files.iter().filter(is_wanted) {
@@ -138,6 +142,10 @@ fn document(place: &Place<'_>, file: &File) -> anyhow::Result<usize> {
         println!("   {:.1} s", start.elapsed().as_secs_f64());
         if let Some(wrong) = wrong {
             failed += 1;
+            let wrong = match place.is_loud {
+                true => wrong.lines().next().unwrap_or_default(),
+                false => &wrong,
+            };
             println!("error: {}:{line}: {}: {wrong}", file.path, what.trim_end());
         }
     }
@@ -168,9 +176,22 @@ fn bash(place: &Place<'_>, folder: &Path, script: &str) -> anyhow::Result<(bool,
         command.env(name, here);
     }
     command.env("HOME", place.home).env_remove("XDG_CACHE_HOME");
-    let output = command.output().context("cannot run bash")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok((output.status.success(), text))
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run bash")?;
+    let mut text = String::new();
+    let mut lines = BufReader::new(child.stdout.take().context("no output")?);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        let read = String::from_utf8_lossy(&line);
+        if place.is_loud {
+            print!("{read}");
+        }
+        text.push_str(&read);
+        line.clear();
+    }
+    Ok((child.wait()?.success(), text))
 }
 
 /// The blocks of a document that are commands or their output.
@@ -307,6 +328,7 @@ mod tests {
             root: home.path(),
             home: home.path(),
             programs: home.path(),
+            is_loud: false,
         };
         let page = |text: &str| {
             let tree = Tree::from_memory(&[("docs/page.md", text)]);
