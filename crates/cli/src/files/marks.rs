@@ -8,7 +8,7 @@
 use super::document::in_slots;
 use crate::error::Result;
 use alphorn_node::safety::SafetyStore;
-use alphorn_scheme::Role;
+use alphorn_scheme::{Refused, Role};
 use alphorn_types::{Slot, Validator};
 use alphorn_xmss::{FileWatermark, SecretKey, WatermarkError};
 use anyhow::{Context, anyhow};
@@ -44,6 +44,17 @@ pub(super) fn no_mark(mark: &Path) -> anyhow::Error {
          `keys import --floor SLOT` makes one above every signed slot",
         mark.display()
     )
+}
+
+/// Why a slot is not signed.
+pub(super) fn reason(slot: u64, refused: &Refused) -> String {
+    match refused {
+        Refused::Used { next: u64::MAX, .. } => "the key moved elsewhere, it signs no more".into(),
+        Refused::Used { next, .. } => format!(
+            "slot {slot} is refused: the first free slot is {next}, and no slot is signed twice"
+        ),
+        other => format!("slot {slot} is refused: {other}"),
+    }
 }
 
 /// The mark beside a keystore; no other process uses it meanwhile.

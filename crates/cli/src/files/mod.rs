@@ -5,6 +5,7 @@
 //! | [`keys`], [`sign`], [`aggregate`], [`merge`], [`verify`] | the commands |
 //! | [`scheme`], [`bls`], [`falcon`], [`xmss`] | what a scheme must be able to do, and those that do |
 //! | [`choice`] | which scheme a command is for |
+//! | [`verdict`] | what `verify` says of each file |
 //! | [`xmss_proof`], [`bundle`] | proofs of XMSS signatures as evidence, and bundles of them |
 //! | [`combine`] | what making an aggregate and merging have in common |
 //! | [`document`], [`keystore`] | the formats of the files |
@@ -30,6 +31,7 @@ pub(crate) mod scheme;
 mod secret;
 pub(crate) mod sign;
 pub(crate) mod validators;
+mod verdict;
 pub(crate) mod verify;
 mod xmss;
 pub(crate) mod xmss_proof;

@@ -1,5 +1,6 @@
 //! `alphorn verify`: signatures, aggregates, bundles and proofs of possession, a verdict for each file.
 
+use super::FileOptions;
 use super::aggregate::read_public_keys;
 use super::bundle::{BundleFile, Entry, about};
 use super::document::{
@@ -7,21 +8,17 @@ use super::document::{
 };
 use super::input::expand;
 use super::scheme::{Claim, Command, FileScheme, Refusal, dispatch};
-use super::{FileOptions, aligned, header};
+use super::verdict::{Checked, Verdict, verdict_table};
 use crate::error::{Error, Result};
 use crate::report::Report;
 use alphorn_types::{Support, VALIDATORS_MAX};
 use anyhow::anyhow;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Signers of all listed aggregates of one command at most.
 const LISTED_SIGNERS_MAX: usize = VALIDATORS_MAX as usize;
-/// Rows that a table shows without leaving out good files.
-const ROWS_MAX: usize = 64;
-
 /// Verify signatures, aggregates, bundles and proofs of possession; a verdict for each file
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
@@ -57,46 +54,6 @@ pub(crate) struct Args {
     /// Verify no proofs of possession of the signers of aggregates: see below
     #[arg(long)]
     trust_keys: bool,
-}
-
-/// What a file comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
-    Valid,
-    /// Well-formed, and does not hold.
-    Invalid(String),
-    /// Malformed, or not to be decided.
-    Refused(String),
-}
-
-impl Verdict {
-    fn name(&self) -> &'static str {
-        match self {
-            Verdict::Valid => "valid",
-            Verdict::Invalid(_) => "INVALID",
-            Verdict::Refused(_) => "refused",
-        }
-    }
-
-    fn reason(&self) -> &str {
-        match self {
-            Verdict::Valid => "",
-            Verdict::Invalid(reason) | Verdict::Refused(reason) => reason,
-        }
-    }
-}
-
-/// A file and its verdict.
-#[derive(Serialize)]
-struct Checked {
-    file: PathBuf,
-    kind: &'static str,
-    signers: usize,
-    verdict: &'static str,
-    reason: String,
-    /// The votes of a bundle.
-    #[serde(skip_serializing_if = "Value::is_null")]
-    entries: Value,
 }
 
 /// A file of public keys whose keys may sign aggregates.
@@ -524,31 +481,4 @@ pub(super) fn reason_of(refusal: &Refusal, what: &str) -> String {
             format!("the proof of possession of {what} {index} does not hold")
         }
     }
-}
-
-/// All rows if they are few, else those that do not verify.
-fn verdict_table(checked: &[Checked]) -> String {
-    let all = checked.len() <= ROWS_MAX;
-    let shown = checked
-        .iter()
-        .filter(|row| all || row.verdict != Verdict::Valid.name());
-    let mut rows = vec![header(&["file", "kind", "signers", "verdict", "reason"])];
-    rows.extend(shown.map(|row| {
-        let signers = match row.signers {
-            0 => String::new(),
-            signers => signers.to_string(),
-        };
-        vec![
-            row.file.display().to_string(),
-            row.kind.to_owned(),
-            signers,
-            row.verdict.to_owned(),
-            row.reason.clone(),
-        ]
-    }));
-    let rest = match checked.len() + 1 - rows.len() {
-        0 => String::new(),
-        rest => format!("\n{rest} more files are valid"),
-    };
-    format!("{}{rest}", aligned(&rows))
 }

@@ -8,7 +8,7 @@ use super::bundle::Entry;
 use super::document::in_slots;
 use super::input::Opened;
 use super::keystore::About;
-use super::marks::{beside, no_mark, open_mark};
+use super::marks::{beside, no_mark, open_mark, reason};
 use super::output::{Access, Staged, folder_of};
 use super::scheme::{
     Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToMerge, ToProve, ToSign,
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
-use alphorn_scheme::{Refused, Role, list};
+use alphorn_scheme::{Role, list};
 use alphorn_stark::Backend;
 use alphorn_types::Slot;
 use alphorn_xmss::{
@@ -493,15 +493,4 @@ fn secret_of(key: &SecretKey) -> Secret {
 fn asked<'a>(what: &ToSign<'a>) -> anyhow::Result<(u64, &'a [u8; 32])> {
     let message = what.message.try_into().context("a message of 32 bytes")?;
     Ok((what.slot.context("a signature has a slot")?, message))
-}
-
-/// Why a slot is not signed.
-fn reason(slot: u64, refused: &Refused) -> String {
-    match refused {
-        Refused::Used { next: u64::MAX, .. } => "the key moved elsewhere, it signs no more".into(),
-        Refused::Used { next, .. } => format!(
-            "slot {slot} is refused: the first free slot is {next}, and no slot is signed twice"
-        ),
-        other => format!("slot {slot} is refused: {other}"),
-    }
 }

@@ -1,0 +1,76 @@
+//! What `alphorn verify` says of each file.
+
+use super::{aligned, header};
+use serde::Serialize;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Rows that a table shows without leaving out good files.
+const ROWS_MAX: usize = 64;
+
+/// What a file comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Valid,
+    /// Well-formed, and does not hold.
+    Invalid(String),
+    /// Malformed, or not to be decided.
+    Refused(String),
+}
+
+impl Verdict {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Verdict::Valid => "valid",
+            Verdict::Invalid(_) => "INVALID",
+            Verdict::Refused(_) => "refused",
+        }
+    }
+
+    pub(super) fn reason(&self) -> &str {
+        match self {
+            Verdict::Valid => "",
+            Verdict::Invalid(reason) | Verdict::Refused(reason) => reason,
+        }
+    }
+}
+
+/// A file and its verdict.
+#[derive(Serialize)]
+pub(super) struct Checked {
+    pub(super) file: PathBuf,
+    pub(super) kind: &'static str,
+    pub(super) signers: usize,
+    pub(super) verdict: &'static str,
+    pub(super) reason: String,
+    /// The votes of a bundle.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub(super) entries: Value,
+}
+
+/// All rows if they are few, else those that do not verify.
+pub(super) fn verdict_table(checked: &[Checked]) -> String {
+    let all = checked.len() <= ROWS_MAX;
+    let shown = checked
+        .iter()
+        .filter(|row| all || row.verdict != Verdict::Valid.name());
+    let mut rows = vec![header(&["file", "kind", "signers", "verdict", "reason"])];
+    rows.extend(shown.map(|row| {
+        let signers = match row.signers {
+            0 => String::new(),
+            signers => signers.to_string(),
+        };
+        vec![
+            row.file.display().to_string(),
+            row.kind.to_owned(),
+            signers,
+            row.verdict.to_owned(),
+            row.reason.clone(),
+        ]
+    }));
+    let rest = match checked.len() + 1 - rows.len() {
+        0 => String::new(),
+        rest => format!("\n{rest} more files are valid"),
+    };
+    format!("{}{rest}", aligned(&rows))
+}
