@@ -163,6 +163,25 @@ fn numbers_by_hand<'a>(lines: &[Line<'a>]) -> Vec<Line<'a>> {
     found
 }
 
+/// Words of a document that are names of commits, with their lines: seven to twelve digits of hex, a letter and
+/// a number among them, behind the word `commit` in the same line.
+fn named_commits(text: &str) -> Vec<Line<'_>> {
+    let is_commit = |word: &&str| {
+        let is_hex = |sign: char| sign.is_ascii_digit() || ('a'..='f').contains(&sign);
+        (7..=12).contains(&word.len())
+            && word.chars().all(is_hex)
+            && word.contains(|sign: char| sign.is_ascii_digit())
+            && word.contains(|sign: char| sign.is_ascii_lowercase())
+    };
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let behind = line.split_once("commit").map_or("", |(_, behind)| behind);
+        let words = behind.split(|sign: char| !sign.is_ascii_alphanumeric());
+        found.extend(words.filter(is_commit).map(|word| (number, word)));
+    }
+    found
+}
+
 /// Commits of figures that the history does not have, with a file of each; none where the history is cut off.
 ///
 /// # Errors
@@ -179,9 +198,18 @@ pub(crate) fn strangers(root: &Path, tree: &Tree) -> anyhow::Result<Vec<String>>
         return Ok(Vec::new());
     }
     let results = Results::read(tree)?;
+    let documents = tree.files.iter().filter(|file| file.path.ends_with(".md"));
+    let named = documents.flat_map(|file| {
+        let of = named_commits(&file.text).into_iter();
+        of.map(move |(line, commit)| (format!("{}:{line}", file.path), commit))
+    });
+    let commits = results.commits();
+    let all = commits
+        .map(|(path, commit)| (path.to_owned(), commit))
+        .chain(named);
     let mut known = BTreeSet::new();
     let mut errors = Vec::new();
-    for (path, commit) in results.commits() {
+    for (path, commit) in all {
         if known.contains(commit) {
             continue;
         }
@@ -301,6 +329,12 @@ mod tests {
             let errors = filled(template).1;
             assert!(errors.len() == 1 && errors[0].contains(text), "{errors:?}");
         }
+    }
+
+    #[test]
+    fn documents_name_commits_of_the_history() {
+        let text = "at commit 81c49c1, and aa9c728\nabc1234 alone\nsee commit 12345678 or commit deadbeef\n";
+        assert_eq!(named_commits(text), [(1, "81c49c1"), (1, "aa9c728")]);
     }
 
     #[test]
