@@ -13,6 +13,7 @@ mod error;
 mod explore;
 mod files;
 mod genesis;
+mod help;
 mod horn;
 mod keycache;
 mod lattice;
@@ -30,7 +31,7 @@ mod sim;
 mod slot;
 mod text;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::Result;
 use node::settings::Settings;
 use std::ffi::OsString;
@@ -69,7 +70,7 @@ enum Command {
     Aggregate(files::aggregate::Args),
     /// Merge aggregates over one message; who is in several counts several times
     Merge(files::merge::Args),
-    /// Verify signatures, aggregates and proofs of possession; a verdict for each file
+    /// Verify signatures, aggregates, bundles and proofs of possession; a verdict for each file
     Verify(files::verify::Args),
     /// Proofs over lattices: parameters, predicted sizes, security
     Lattice(lattice::Args),
@@ -98,13 +99,19 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match words().and_then(|words| run(Cli::parse_from(words).command)) {
+    match words().and_then(|words| run(parsed(words).command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("alphorn: {error}");
             error.exit_code()
         }
     }
+}
+
+/// What the words ask for; help and errors of usage end the program here.
+fn parsed(words: Vec<OsString>) -> Cli {
+    let matches = help::wrapped_once(Cli::command()).get_matches_from(words);
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 /// The command line, for a node with what its environment and its file add.

@@ -43,6 +43,13 @@ impl Record {
     /// Reads a record. `path` names its folder, its `meta.json`, or one of its bit files; a folder
     /// stands for the file of `flag`.
     pub(crate) fn read(path: &Path, flag: &str) -> anyhow::Result<Self> {
+        if !path.exists() {
+            bail!(
+                "{} is not there: a record is a folder with meta.json and bit files, as \
+                 vectors/goerli-epoch-148260 of this project's repository; go there, or give the whole path",
+                path.display()
+            );
+        }
         let (folder, file) = if path.is_dir() {
             (path.to_owned(), None)
         } else {
@@ -160,8 +167,15 @@ mod tests {
         let error =
             |path: &Path, flag: &str| format!("{:#}", Record::read(path, flag).unwrap_err());
         assert!(error(&goerli(), "tail").contains("source.bits"));
-        assert!(error(&goerli().join("other.bits"), "target").contains("other.bits"));
-        assert!(error(Path::new("/nowhere"), "target").contains("meta.json"));
+        let missing = error(&goerli().join("other.bits"), "target");
+        assert!(missing.contains("other.bits"), "{missing}");
+        let nowhere = error(Path::new("vectors/nowhere"), "target");
+        assert!(
+            nowhere.starts_with("vectors/nowhere is not there"),
+            "{nowhere}"
+        );
+        let unknown = error(&goerli().join("README.md"), "target");
+        assert!(unknown.contains("meta.json"), "{unknown}");
         let folder = tempfile::tempdir().unwrap();
         std::fs::copy(goerli().join("meta.json"), folder.path().join("meta.json")).unwrap();
         std::fs::write(folder.path().join("target.bits"), [0; 10]).unwrap();

@@ -59,7 +59,11 @@ impl Report {
         {
             eprintln!("alphorn: {warning}");
         }
-        let words: Vec<String> = std::env::args().skip(1).collect();
+        // Words of a command line may be any bytes.
+        let words: Vec<String> = std::env::args_os()
+            .skip(1)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
         let mut object = json!({
             "schema": SCHEMA,
             "command": self.command,
@@ -233,55 +237,112 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Narrowest column of words that are wrapped.
 const WORDS_WIDTH_MIN: usize = 12;
-/// Empty columns beside each cell, one on each side.
-const PADDING: usize = 2;
+/// A space that is no place to wrap.
+const HARD_SPACE: &str = "\u{a0}";
 
-/// The table in so many columns of a terminal, if figures fit them in one line each and words in several.
+/// How a table is fitted to a terminal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// A row is a line.
+    Whole,
+    /// Names and words are wrapped.
+    Words,
+    /// Pairs of figures are wrapped too, and columns stand closer.
+    Pairs,
+}
+
+impl Fit {
+    /// Empty places beside each cell.
+    fn padding(self) -> (u16, u16) {
+        match self {
+            Fit::Whole | Fit::Words => (1, 1),
+            Fit::Pairs => (0, 1),
+        }
+    }
+
+    /// Places of a column with its padding.
+    fn width(self, column: &Column) -> usize {
+        let (left, right) = self.padding();
+        usize::from(left + right)
+            + match self {
+                Fit::Whole => column.cell.max(column.name),
+                _ if column.is_words => column
+                    .cell
+                    .max(column.name)
+                    .min(column.name_word.max(WORDS_WIDTH_MIN)),
+                Fit::Words => column.cell.max(column.name_word),
+                Fit::Pairs => column.part.max(column.name_word),
+            }
+    }
+
+    /// The first that fits so many places; what never fits is left to the terminal.
+    fn of(columns: &[Column], width: Option<u16>) -> Self {
+        let Some(width) = width else {
+            return Fit::Whole;
+        };
+        // The space at the end of a line is not printed.
+        let fits = |fit: &Fit| {
+            let all: usize = columns.iter().map(|column| fit.width(column)).sum();
+            all <= usize::from(width) + 1
+        };
+        let all = [Fit::Whole, Fit::Words, Fit::Pairs];
+        all.into_iter().find(fits).unwrap_or(Fit::Whole)
+    }
+}
+
+/// The table in a terminal of so many places, if it is one.
 fn arranged(header: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
     use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
     use comfy_table::{ColumnConstraint, Width};
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(header);
-    for row in rows {
-        table.add_row(row);
-    }
     let cells = |at: usize| rows.iter().filter_map(move |row| row.get(at));
     let columns: Vec<Column> = header
         .iter()
         .enumerate()
         .map(|(at, name)| Column::of(name, cells(at).map(String::as_str)))
         .collect();
-    let all = |width: fn(&Column) -> usize| -> usize {
-        columns.iter().map(|column| width(column) + PADDING).sum()
-    };
-    // The spaces at the end of a line are not printed.
-    let room = width.map_or(usize::MAX, |width| usize::from(width) + 1);
-    let wraps = all(Column::widest) > room && all(Column::narrowest) <= room;
-    if let Some(width) = width.filter(|_| wraps) {
+    let fit = Fit::of(&columns, width);
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    for row in rows {
+        let cell = |(at, cell): (usize, &String)| match columns.get(at) {
+            Some(column) if fit != Fit::Whole && !column.is_words => hard(cell),
+            _ => cell.clone(),
+        };
+        table.add_row(row.iter().enumerate().map(cell));
+    }
+    if let Some(width) = width.filter(|_| fit != Fit::Whole) {
         table
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width.saturating_add(1));
     }
     for (at, (shape, column)) in columns.iter().zip(table.column_iter_mut()).enumerate() {
+        column.set_padding(fit.padding());
         if at > 0 && !shape.is_words {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        if wraps && !shape.is_words {
-            let width = u16::try_from(shape.narrowest() + PADDING).unwrap_or(u16::MAX);
+        if fit != Fit::Whole && !shape.is_words {
+            let width = u16::try_from(fit.width(shape)).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
         }
     }
-    table.trim_fmt()
+    table.trim_fmt().replace(HARD_SPACE, " ")
+}
+
+/// A figure that is wrapped between the figures of a pair alone, never before its unit.
+fn hard(cell: &str) -> String {
+    let hard = cell.replace(' ', HARD_SPACE);
+    hard.replace(&format!("/{HARD_SPACE}"), "/ ")
 }
 
 /// What a column of a table holds, and how many letters it needs.
 struct Column {
     is_words: bool,
-    /// The longest cell, the whole name, and the longest word of the name.
+    /// The longest cell, the longest figure of a pair, the whole name, and the longest word of the name.
     cell: usize,
+    part: usize,
     name: usize,
     name_word: usize,
 }
@@ -303,21 +364,13 @@ impl Column {
             is_words: filled.clone().any(is_text)
                 || (filled.clone().next().is_some() && filled.clone().all(begins)),
             cell: filled.clone().map(length).max().unwrap_or(0),
+            part: filled
+                .clone()
+                .flat_map(|cell| hard(cell).split(' ').map(length).collect::<Vec<_>>())
+                .max()
+                .unwrap_or(0),
             name: length(name),
             name_word: name.split_whitespace().map(length).max().unwrap_or(0),
-        }
-    }
-
-    /// Nothing is wrapped.
-    fn widest(&self) -> usize {
-        self.cell.max(self.name)
-    }
-
-    /// Names are wrapped, and words.
-    fn narrowest(&self) -> usize {
-        match self.is_words {
-            true => self.widest().min(self.name_word.max(WORDS_WIDTH_MIN)),
-            false => self.cell.max(self.name_word),
         }
     }
 }
@@ -364,6 +417,20 @@ mod table_tests {
         for whole in ["1,048,576", "12.3 s / 4.5 s"] {
             assert!(narrow.contains(whole), "{narrow}");
         }
+        // Narrower still, pairs are wrapped between their figures.
+        let pairs = arranged(&HEAD, &rows(), Some(46));
+        assert!(
+            pairs.lines().all(|line| line.chars().count() <= 46),
+            "{pairs}"
+        );
+        assert!(
+            pairs.contains("12.3 s /\n") || pairs.contains("12.3 s / "),
+            "{pairs}"
+        );
+        assert!(
+            pairs.contains("4.5 s") && !pairs.contains("12.3 s / 4.5 s"),
+            "{pairs}"
+        );
         // What cannot be wrapped is left to the terminal.
         assert_eq!(
             arranged(&HEAD, &rows(), Some(20)),

@@ -25,7 +25,7 @@ use alphorn_sim::compute::CrossCheck;
 use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, run_slot};
 use alphorn_types::{Coding, Layout};
 use alphorn_xmss::Set;
-use print::{header, result_table, steps_table, verdict};
+use print::{announce, header, result_table, steps_table, verdict};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Instant;
@@ -289,6 +289,7 @@ pub(crate) fn execute(args: &Args) -> Result<Executed> {
     let plan = plan(args)?;
     let scheme = Bls::new(kernel, Costs::measure(kernel));
     let horn = horn_config(args, &plan, &scheme)?;
+    announce(args, &plan, &machine);
     let mut bars = Bars::new();
     let clock = Instant::now();
     let validators = plan.layout.validators();
@@ -354,9 +355,14 @@ fn plan(args: &Args) -> Result<Plan> {
         .map_or((default.committees(), default.subcommittees()), |record| {
             (record.committees, record.subcommittees)
         });
+    let committees = args.committees.unwrap_or(shape.0);
+    if u32::from(committees) > validators {
+        let why = format!("must be at most the number of validators, {validators}");
+        return Err(anyhow::anyhow!("--committees {committees}: {why}").into());
+    }
     let layout = Layout::new(
         validators,
-        args.committees.unwrap_or(shape.0),
+        committees,
         args.subcommittees.unwrap_or(shape.1),
     )?;
     let participation_name = match &record {

@@ -48,6 +48,13 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// A text as a sentence begins: with a capital letter.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,5 +70,7 @@ mod tests {
         assert_eq!(seconds(42.0), "42.0 s");
         assert_eq!(seconds(0.0), "-");
         assert_eq!(ratio(10.26), "10.3x");
+        assert_eq!(sentence("a verdict is exact"), "A verdict is exact");
+        assert_eq!(sentence(""), "");
     }
 }

@@ -63,6 +63,25 @@ fn every_point_is_a_slot() {
     page_of(&html, cases);
 }
 
+/// What is printed fits a terminal, sentences aside, and says once what all points share.
+#[test]
+fn the_table_is_narrow() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), &format!("{SMALL} --scheme bls,falcon"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with(' ')).collect();
+    assert_eq!(rows.len(), 1 + 2 * 5, "{text}");
+    for row in rows {
+        assert!(row.chars().count() <= 120, "{row}");
+        for said in ["mixed", "committees", "collectors"] {
+            assert!(!row.contains(said), "{row}");
+        }
+    }
+    let shared = "all points: profile mixed, as many committees as the scheme needs, 16 collectors, nobody silent";
+    assert!(text.contains(shared), "{text}");
+}
+
 /// The page draws every point that has a slot, filled if it does its work, and has the figures of all.
 fn page_of(html: &str, cases: &[Value]) {
     let count = |case: &dyn Fn(&&Value) -> bool| cases.iter().filter(case).count();
@@ -184,7 +203,9 @@ fn tables_of_files_are_taken() {
     std::fs::write(folder.path().join("bad.json"), "{}").unwrap();
     let output = run(folder.path(), "explore --costs bad.json");
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("bad.json"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("bad.json"), "{errors}");
+    assert_eq!(errors.matches("missing field").count(), 1, "{errors}");
 }
 
 #[test]
@@ -206,6 +227,11 @@ fn what_no_network_can_be_is_a_result_with_its_reason() {
         ("explore --slot soon", "soon"),
         ("explore --committees 513", "--committees"),
         ("explore --validators 0 --full", "--validators"),
+        ("explore --validators 3 --nodes 500", "one a node, 500"),
+        (
+            "explore --html missing/x.html",
+            "there is no folder missing",
+        ),
     ] {
         let output = run(folder.path(), line);
         let errors = String::from_utf8_lossy(&output.stderr);

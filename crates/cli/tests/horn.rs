@@ -165,14 +165,19 @@ fn wrong_options_are_refused_and_named() {
     assert!(text.contains("67108864"), "{text}");
     let text = refusal(&["horn", "griefing", "--malicious", "2"]);
     assert!(text.contains("share"), "{text}");
+    let text = refusal(&["slot", "--validators", "64", "--committees", "128"]);
+    assert!(
+        text.contains("at most the number of validators, 64"),
+        "{text}"
+    );
     let text = refusal(&["horn", "traffic", "--committees", "513"]);
     assert!(text.contains("512"), "{text}");
     let text = refusal(&["horn", "committees", "--slots", "10000"]);
     assert!(text.contains("268435456"), "{text}");
     let text = refusal(&["horn", "collections", "--participation", "/nowhere/epoch"]);
-    assert!(text.contains("/nowhere/meta.json"), "{text}");
+    assert!(text.contains("/nowhere/epoch is not there"), "{text}");
     let text = refusal(&["bench", "codec", "--participation", "/nowhere/epoch"]);
-    assert!(text.contains("/nowhere/meta.json"), "{text}");
+    assert!(text.contains("/nowhere/epoch is not there"), "{text}");
     let text = refusal(&["horn", "griefing", "--json", "/nowhere/file.json"]);
     assert!(text.contains("/nowhere/file.json"), "{text}");
 }

@@ -24,16 +24,10 @@ pub(super) fn page(
     );
     page.text(&machine.line());
     for line in verdict {
-        page.text(line);
+        page.text(&text::sentence(line));
     }
     page.table(&html(tables::schemes(rows)));
-    for form in forms(rows) {
-        let security = &form.case.abilities.security;
-        page.text(&format!(
-            "{}: {}. {}.",
-            form.name, security.assumption, security.proven
-        ));
-    }
+    assumptions(&mut page, rows);
     page.table(&html(tables::steps(rows)));
     let plots = [
         (
@@ -60,6 +54,27 @@ pub(super) fn page(
          of a bit a validator and of a duty signature; a mesh multiplies them by its duplicates.",
     );
     page.finish()
+}
+
+/// What each form rests on; forms that rest on the same are said together.
+fn assumptions(page: &mut Page, rows: &[Row]) {
+    let mut said: Vec<(Vec<&str>, String)> = Vec::new();
+    for form in forms(rows) {
+        let security = &form.case.abilities.security;
+        let (assumption, proven) = (&security.assumption, &security.proven);
+        let what = format!(
+            "{}. {}.",
+            text::sentence(assumption),
+            text::sentence(proven)
+        );
+        match said.iter_mut().find(|(_, other)| *other == what) {
+            Some((names, _)) => names.push(form.name),
+            None => said.push((vec![form.name], what)),
+        }
+    }
+    for (names, what) in said {
+        page.text(&format!("{}: {what}", text::sentence(&names.join(", "))));
+    }
 }
 
 fn html(figures: Figures) -> Table {
@@ -108,7 +123,7 @@ fn over_votes(
     }
     let plot = Plot {
         title: title.into(),
-        about: "Both axes are logarithmic.".into(),
+        about: String::new(),
         x: Axis::log("votes in a committee"),
         y: Axis::log(unit),
         layers,

@@ -155,10 +155,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let tables = tables(args)?;
     let points = points(args, &tables)?;
     let (validators, nodes) = if args.full { FULL } else { QUICK };
+    let (validators, nodes) = (
+        args.validators.unwrap_or(validators),
+        args.nodes.unwrap_or(nodes),
+    );
+    if validators < nodes {
+        let why = "must be at least one a node";
+        return Err(anyhow::anyhow!("--validators {validators}: {why}, {nodes}").into());
+    }
     let at = |phase: Phase| args.slot.offsets_ms()[phase as usize];
     let ground = Ground {
-        validators: args.validators.unwrap_or(validators),
-        nodes: args.nodes.unwrap_or(nodes),
+        validators,
+        nodes,
         slot: args.slot.to_string(),
         phase_ms: at(Phase::Collect) - at(Phase::Aggregate),
         participation_ppm: (args.participation * 1e6).round() as u32,

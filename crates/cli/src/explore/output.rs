@@ -1,7 +1,7 @@
 //! The figures of a sweep as a table, as CSV and as JSON.
 
 use super::Row;
-use super::point::{Ground, Transport};
+use super::point::{Ground, Point, Transport};
 use super::verdict::is_on_frontier;
 use crate::report;
 use crate::text;
@@ -33,45 +33,152 @@ fn kind(table: &CostTable) -> &'static str {
     }
 }
 
-/// The name of a point without its scheme.
-pub(super) fn shape(row: &Row<'_>) -> String {
-    let point = &row.point;
-    let committees = point
-        .committees
-        .map_or("own".to_owned(), |committees| committees.to_string());
-    let adversary = match point.adversary_pct {
-        0 => String::new(),
-        percent => format!(", {percent} % silent"),
-    };
-    format!(
-        "{} {}, {committees} committees, {} collectors{adversary}",
-        point.profile.name(),
-        point.topology.name(),
-        point.collectors
-    )
+/// How points are named: by what differs among them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names {
+    profile: bool,
+    committees: bool,
+    collectors: bool,
+    adversary: bool,
+}
+
+impl Names {
+    /// Of all points of a sweep.
+    pub(super) fn of(rows: &[Row<'_>]) -> Self {
+        fn differs<T: PartialEq>(rows: &[Row<'_>], of: impl Fn(&Point<'_>) -> T) -> bool {
+            rows.windows(2)
+                .any(|pair| of(&pair[0].point) != of(&pair[1].point))
+        }
+        Names {
+            profile: differs(rows, |point| point.profile),
+            committees: differs(rows, |point| point.committees),
+            collectors: differs(rows, |point| point.collectors),
+            adversary: differs(rows, |point| point.adversary_pct),
+        }
+    }
+
+    /// The name of a point without its scheme.
+    pub(super) fn shape(&self, row: &Row<'_>) -> String {
+        let point = &row.point;
+        let profile = Some(format!("{} ", point.profile.name())).filter(|_| self.profile);
+        let more = [
+            (self.committees, committees(point)),
+            (self.collectors, collectors(point)),
+            (self.adversary, silent(point)),
+        ];
+        let more = more.into_iter().filter(|(differs, _)| *differs);
+        let more: Vec<String> = more.map(|(_, part)| format!(", {part}")).collect();
+        format!(
+            "{}{}{}",
+            profile.unwrap_or_default(),
+            point.topology.name(),
+            more.concat()
+        )
+    }
+
+    /// The name of a point.
+    pub(super) fn name(&self, row: &Row<'_>) -> String {
+        format!("{} {}", row.point.costs.scheme, self.shape(row))
+    }
+
+    /// What no name says, as all points have it.
+    pub(super) fn shared(&self, rows: &[Row<'_>]) -> Option<String> {
+        let point = &rows.first()?.point;
+        let parts = [
+            (self.profile, format!("profile {}", point.profile.name())),
+            (self.committees, committees(point)),
+            (self.collectors, collectors(point)),
+            (self.adversary, silent(point)),
+        ];
+        let parts = parts.into_iter().filter(|(differs, _)| !differs);
+        let parts: Vec<String> = parts.map(|(_, part)| part).collect();
+        Some(format!("all points: {}", parts.join(", "))).filter(|_| !parts.is_empty())
+    }
+}
+
+fn committees(point: &Point<'_>) -> String {
+    match point.committees {
+        None => "as many committees as the scheme needs".into(),
+        Some(1) => "1 committee".into(),
+        Some(committees) => format!("{committees} committees"),
+    }
+}
+
+fn collectors(point: &Point<'_>) -> String {
+    match point.collectors {
+        1 => "1 collector".into(),
+        collectors => format!("{collectors} collectors"),
+    }
+}
+
+fn silent(point: &Point<'_>) -> String {
+    match point.adversary_pct {
+        0 => "nobody silent".into(),
+        percent => format!("{percent} % silent"),
+    }
+}
+
+/// A table with what all rows have alike said once.
+pub(super) struct Figures {
+    /// What is the same in all rows, if anything is.
+    pub(super) alike: Option<String>,
+    pub(super) head: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+/// The main table, without columns that say the same in every row.
+pub(super) fn figures(rows: &[Row<'_>], transports: &[Transport]) -> Figures {
+    let names = Names::of(rows);
+    let (mut head, mut cells) = (
+        columns(transports),
+        rows.iter()
+            .map(|row| cells(row, &names))
+            .collect::<Vec<_>>(),
+    );
+    let mut alike = Vec::new();
+    // The point and whether it fits are always there.
+    for at in (2..head.len()).rev() {
+        let Some(first) = cells.first().map(|row| row[at].clone()) else {
+            continue;
+        };
+        if cells.len() > 1 && cells.iter().all(|row| row[at] == first) {
+            cells.iter_mut().for_each(|row| drop(row.remove(at)));
+            alike.push(format!("{} {first}", head.remove(at)));
+        }
+    }
+    alike.reverse();
+    Figures {
+        alike: Some(format!("every point: {}", alike.join(", "))).filter(|_| !alike.is_empty()),
+        head,
+        rows: cells,
+    }
 }
 
 /// The head of the main table.
-pub(super) fn columns(transports: &[Transport]) -> Vec<String> {
+fn columns(transports: &[Transport]) -> Vec<String> {
     let fixed = [
         "point",
+        "fits",
         "2/3",
         "99 % at 99 %",
         "counted",
         "sent p50 / p99",
-        "core time p99",
+        "core p99",
         "block",
     ];
     let mut columns: Vec<String> = fixed.map(str::to_owned).to_vec();
     columns.extend(transports.iter().map(|transport| transport.name().into()));
-    columns.push("fits".into());
     columns
 }
 
 /// The cells of a row.
-pub(super) fn cells(row: &Row<'_>) -> Vec<String> {
+fn cells(row: &Row<'_>, names: &Names) -> Vec<String> {
     let time = |seconds: Option<f64>| seconds.map_or("never".into(), text::seconds);
-    let mut cells = vec![format!("{} {}", row.point.costs.scheme, shape(row))];
+    let fits = match objection(row) {
+        None => "yes",
+        Some(_) => "no",
+    };
+    let mut cells = vec![names.name(row), fits.to_owned()];
     match &row.outcome {
         Ok(slot) => cells.extend([
             time(slot.two_thirds_s),
@@ -89,7 +196,6 @@ pub(super) fn cells(row: &Row<'_>) -> Vec<String> {
     }
     let travel = row.travel_s.iter();
     cells.extend(travel.map(|seconds| seconds.map_or("-".into(), text::seconds)));
-    cells.push(objection(row).unwrap_or_else(|| "yes".into()));
     cells
 }
 
@@ -97,16 +203,59 @@ pub(super) fn cells(row: &Row<'_>) -> Vec<String> {
 pub(super) fn objection(row: &Row<'_>) -> Option<String> {
     match &row.outcome {
         Ok(slot) => slot.objection(),
-        Err(why) => Some(why.clone()),
+        Err(why) => Some(megabytes(why)),
     }
 }
 
-/// The main table.
+/// A reason with its sizes in the units of people: an error counts every byte.
+fn megabytes(why: &str) -> String {
+    let mut words: Vec<String> = why.split(' ').map(str::to_owned).collect();
+    let mut is_size = false;
+    for at in 0..words.len() {
+        let end = words[at].trim_end_matches([',', ':', '.', ';']).len();
+        let (word, mark) = words[at].split_at(end);
+        let (word, mark) = (word.to_owned(), mark.to_owned());
+        is_size |= words
+            .get(at + 1)
+            .is_some_and(|next| next.starts_with("bytes"));
+        if let (true, Ok(value)) = (is_size, word.parse::<u64>()) {
+            words[at] = text::bytes(value) + &mark;
+            if let Some(next) = words.get_mut(at + 1)
+                && let Some(mark) = next.strip_prefix("bytes")
+            {
+                // Its mark stays, the unit is said already.
+                *next = mark.to_owned();
+            }
+        }
+        // The bound stands in the same part of the sentence.
+        is_size &= !mark.contains(':');
+    }
+    let text = words.join(" ");
+    text.replace(" ,", ",")
+        .replace(" :", ":")
+        .replace("  ", " ")
+}
+
+/// What the words of the table mean, as far as it has them.
+pub(super) fn legend(rows: &[Row<'_>]) -> Option<&'static str> {
+    let slots = || rows.iter().filter_map(|row| row.outcome.as_ref().ok());
+    let never = slots().any(|slot| slot.two_thirds_s.is_none() || slot.everywhere_s.is_none());
+    never.then_some(
+        "never: when the slot was over, the proposer did not have two thirds of the votes (2/3), or fewer than \
+         99 % of the nodes had 99 % of them (99 % at 99 %). Counted are the votes in the proposer's block, so \
+         all can be counted while many nodes never have them.",
+    )
+}
+
+/// The main table, with what it leaves out and what its words mean.
 pub(super) fn table(rows: &[Row<'_>], transports: &[Transport]) -> String {
-    let head = columns(transports);
-    let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    report::table(&head, &rows)
+    let figures = figures(rows, transports);
+    let head: Vec<&str> = figures.head.iter().map(String::as_str).collect();
+    let mut lines: Vec<String> = Names::of(rows).shared(rows).into_iter().collect();
+    lines.extend(figures.alike);
+    lines.push(report::table(&head, &figures.rows));
+    lines.extend(legend(rows).map(str::to_owned));
+    lines.join("\n")
 }
 
 /// A line for each point; what does not exist is empty.
@@ -194,4 +343,26 @@ pub(super) fn json(rows: &[Row<'_>], transports: &[Transport]) -> Value {
         })
     };
     rows.iter().map(case).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::megabytes;
+
+    #[test]
+    fn sizes_in_a_reason_have_units_of_people() {
+        for (why, expected) in [
+            (
+                "collection of up to 10944513 bytes, must be at most 2097152: a cell may have at most about 20000 validators",
+                "collection of up to 10.9 MB, must be at most 2.10 MB: a cell may have at most about 20000 validators",
+            ),
+            (
+                "committees of 32768 validators, the scheme takes at most 20000: use 2 committees or more",
+                "committees of 32768 validators, the scheme takes at most 20000: use 2 committees or more",
+            ),
+            ("17 bytes", "17 B"),
+        ] {
+            assert_eq!(megabytes(why).trim(), expected);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The report of a sweep: one file with its verdict, its frontier and its table.
 
 use super::Row;
-use super::output::{cells, columns, head, objection, shape};
+use super::output::{Names, figures, head, legend, objection};
 use super::point::{Ground, Slot, Topology, Transport};
 use super::verdict::{Line, best, is_on_frontier, place, schemes, topologies};
 use crate::text;
@@ -27,36 +27,34 @@ pub(super) fn page(
     for line in head(ground, tables).lines() {
         page.text(line);
     }
+    let names = Names::of(rows);
+    if let Some(shared) = names.shared(rows) {
+        page.text(&shared);
+    }
     for line in verdict {
-        page.verdict(&line.text, line.holds);
+        match line.holds {
+            Some(holds) => page.verdict(&line.text, holds),
+            None => page.note(&line.text),
+        }
     }
     page.table(&matrix(rows));
     plot(&mut page, rows);
-    let columns = columns(transports);
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let figures = figures(rows, transports);
+    let columns: Vec<&str> = figures.head.iter().map(String::as_str).collect();
     let mut table = Table::new("All points", &columns);
-    for row in rows {
-        let mut cells = cells(row);
-        // Why not is a sentence, which has no place in a cell.
-        if let Some(fits) = cells.last_mut().filter(|_| objection(row).is_some()) {
-            *fits = "no".into();
-        }
-        table.row(cells);
-    }
+    figures.rows.into_iter().for_each(|row| table.row(row));
     page.table(&table);
+    figures.alike.iter().for_each(|alike| page.text(alike));
+    legend(rows).iter().for_each(|legend| page.text(legend));
     if rows.iter().any(|row| objection(row).is_some()) {
         page.heading("What stops the others");
     }
     for row in rows {
         if let Some(why) = objection(row) {
-            page.text(&format!("{}: {why}.", name(row)));
+            page.text(&format!("{}: {why}.", names.name(row)));
         }
     }
     page.finish()
-}
-
-fn name(row: &Row<'_>) -> String {
-    format!("{} {}", row.point.costs.scheme, shape(row))
 }
 
 /// The best point of each scheme under each topology.
@@ -98,10 +96,11 @@ fn outline(topology: Topology) -> Shape {
 
 /// A layer for each scheme: its points that have a slot, those without a time at the right.
 fn glyphs(rows: &[Row<'_>], never_s: f64) -> Vec<Layer> {
+    let names = Names::of(rows);
     let glyph = |row: &Row<'_>, slot: &Slot| Glyph {
         x: slot.everywhere_s.unwrap_or(never_s),
         y: slot.sent_p99 as f64 / MB,
-        label: name(row),
+        label: names.name(row),
         shape: outline(row.point.topology),
         is_filled: objection(row).is_none(),
     };
@@ -130,11 +129,12 @@ fn plot(page: &mut Page, rows: &[Row<'_>]) {
     // Points without a time stand apart, to the right of all others.
     let never_s = 1.08 * times.fold(end_s, f64::max);
     let yes = |holds: bool| if holds { "yes" } else { "no" }.to_owned();
+    let names = Names::of(rows);
     for row in rows {
         let slot = row.outcome.as_ref().ok();
         let seconds = slot.and_then(|slot| slot.everywhere_s);
         figures.row(vec![
-            name(row),
+            names.name(row),
             seconds.map_or("never".into(), |seconds| format!("{seconds:.3}")),
             slot.map_or("-".into(), |slot| slot.sent_p99.to_string()),
             yes(objection(row).is_none()),

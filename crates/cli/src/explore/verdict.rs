@@ -1,15 +1,16 @@
 //! What follows from a sweep: the points that nothing beats, and in words what each scheme can do.
 
 use super::Row;
-use super::output::{objection, shape};
+use super::output::{Names, objection};
 use super::point::{Slot, Topology, Transport};
 use crate::text;
 
 /// A line of the verdict.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Whether something fits.
-    pub(super) holds: bool,
+    /// Whether every topology that carries all votes fits, or none does; absent if some do, and for lines that
+    /// judge nothing.
+    pub(super) holds: Option<bool>,
     pub(super) text: String,
 }
 
@@ -79,17 +80,16 @@ fn nearest<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Ro
 
 /// What follows, in words: what each scheme can do and what stops it, and what nothing beats.
 pub(super) fn verdict(rows: &[Row<'_>], transports: &[Transport]) -> Vec<Line> {
+    let names = Names::of(rows);
     let schemes = schemes(rows).into_iter();
     let mut lines: Vec<Line> = schemes
-        .map(|scheme| of_scheme(scheme, rows, transports))
+        .map(|scheme| of_scheme(scheme, rows, transports, &names))
         .collect();
     let edge = rows.iter().filter(|row| is_on_frontier(row, rows));
-    let names: Vec<String> = edge
-        .map(|row| format!("{} {}", row.point.costs.scheme, shape(row)))
-        .collect();
+    let names: Vec<String> = edge.map(|row| names.name(row)).collect();
     if !names.is_empty() {
         lines.push(Line {
-            holds: true,
+            holds: None,
             text: format!(
                 "On the frontier of time and bytes, beaten by no other point in both: {}.",
                 names.join("; ")
@@ -99,23 +99,33 @@ pub(super) fn verdict(rows: &[Row<'_>], transports: &[Transport]) -> Vec<Line> {
     lines
 }
 
-fn of_scheme(scheme: &str, rows: &[Row<'_>], transports: &[Transport]) -> Line {
+fn of_scheme(scheme: &str, rows: &[Row<'_>], transports: &[Transport], names: &Names) -> Line {
     let own = || rows.iter().filter(|row| row.point.costs.scheme == scheme);
     let Some(first) = fastest(own()) else {
         let text = nearest(own()).map_or(String::new(), |row| {
             let why = objection(row).unwrap_or_default();
-            format!("{scheme}: no point fits. Nearest: {}; {why}.", shape(row))
+            format!(
+                "{scheme}: no point fits. Nearest: {}; {why}.",
+                names.shape(row)
+            )
         });
-        return Line { holds: false, text };
+        return Line {
+            holds: Some(false),
+            text,
+        };
     };
     let (mut fits, mut stopped) = (Vec::new(), Vec::new());
+    let mut carries_all = false;
     for topology in topologies(rows) {
         let Some(row) = best(rows, scheme, topology) else {
             continue;
         };
         match objection(row) {
             None if topology == Topology::Today => fits.push("today (a 32nd of the votes)"),
-            None => fits.push(topology.name()),
+            None => {
+                carries_all = true;
+                fits.push(topology.name());
+            }
             Some(why) => stopped.push(format!(" Not under {}: {why}.", topology.name())),
         }
     }
@@ -125,17 +135,21 @@ fn of_scheme(scheme: &str, rows: &[Row<'_>], transports: &[Transport]) -> Line {
     let fewest = fewest.map_or(String::new(), |(row, bytes)| {
         format!(
             " Fewest bytes: {}, {} from the busiest nodes.",
-            shape(row),
+            names.shape(row),
             text::bytes(bytes)
         )
     });
     Line {
-        holds: true,
+        holds: match carries_all {
+            true => Some(true).filter(|_| stopped.is_empty()),
+            // A 32nd of the votes is no answer to whether all can vote.
+            false => Some(false),
+        },
         text: format!(
             "{scheme}: fits under {}. Fastest: {}, 99 % of the votes at 99 % of the nodes {} after the \
              slot's begin{}.{fewest}{}",
             fits.join(", "),
-            shape(first),
+            names.shape(first),
             text::seconds(seconds),
             by_transport(first, transports),
             stopped.concat(),

@@ -210,13 +210,14 @@ mod tests {
         let table = "n,way,t\n1,a,5\n2,a,7\n1,b,6\n2,b,\n";
         let svg = picture(table, &["--x", "n", "--y", "t", "--by", "way"]).unwrap();
         assert_eq!(
-            svg.matches("<path class=\"s0\" d=\"M").count(),
+            svg.matches("class=\"s0 thin\"").count(),
             2,
             "line and legend"
         );
+        assert_eq!(svg.matches("class=\"full g0\"").count(), 2 + 1);
         assert!(svg.contains(">a</text>") && svg.contains(">T</text>"));
         let svg = picture(table, &["--x", "way", "--y", "t", "--only", "n=1"]).unwrap();
-        assert_eq!(svg.matches("<rect class=\"f").count(), 2);
+        assert_eq!(svg.matches("class=\"f0\"").count(), 2);
         for (options, part) in [
             (&["--x", "m", "--y", "t"][..], "no column \"m\""),
             (&["--x", "n", "--y", "way"][..], "no row has a number"),

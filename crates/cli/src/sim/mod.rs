@@ -64,8 +64,9 @@ printed), 2 wrong usage or scenario. All times and bytes are modelled.")]
   alphorn sim replay run7 --until 100000 --node 12")]
     Replay(replay::Args),
     /// Find a smaller scenario that fails in the same way
-    #[command(after_help = "Example:
-  alphorn sim shrink failed/manifest.json --out smaller.toml")]
+    #[command(after_help = "Examples:
+  alphorn sim run classes-mixed --set expect.t99_ms_max=300 --seed 8 --out failed
+  alphorn sim shrink failed --out smaller.toml")]
     Shrink(shrink::Args),
     /// Write the network of a scenario for the Shadow simulator, with the programs that you name
     #[command(after_help = "Example:

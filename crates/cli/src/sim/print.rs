@@ -1,11 +1,86 @@
 //! The table of runs for a person.
 
 use crate::report::table;
+use alphorn_sim::report::manifest::{Figures, Manifest, VoteFigures};
 use alphorn_sim::report::plot::number;
-use alphorn_sim::sweep::Merged;
+use alphorn_sim::sweep::{Merged, Spread};
 
-/// The figures of each point; one run needs no spread.
+/// The figures of each point, and what a single run says about its question; one run needs no spread.
 pub(super) fn print(merged: &Merged) -> String {
+    let mut text = match merged.runs.iter().filter_map(votes_of).next() {
+        Some(_) => votes(merged),
+        None => payloads(merged),
+    };
+    if let [run] = &merged.runs[..]
+        && !run.verdict.is_empty()
+    {
+        text.push_str(&format!("\n\n{}", run.verdict));
+    }
+    text
+}
+
+fn votes_of(run: &Manifest) -> Option<&VoteFigures> {
+    run.figures.as_ref()?.votes.as_ref()
+}
+
+/// A mean, with its deviation over several seeds.
+fn spread(values: &[Option<f64>]) -> String {
+    let of = Spread::of(values);
+    match (of.mean, of.sd) {
+        (Some(mean), Some(sd)) if values.len() > 1 => {
+            format!("{} +- {}", number(mean), number(sd))
+        }
+        (Some(mean), _) => number(mean),
+        (None, _) => "none".into(),
+    }
+}
+
+/// Slots of Horn: what became of their votes.
+fn votes(merged: &Merged) -> String {
+    let mut rows = Vec::new();
+    for point in &merged.points {
+        let own = merged.runs.iter();
+        let own = own.filter(|run| run.name == point.name && run.set == point.set);
+        let runs: Vec<(&Figures, &VoteFigures)> = own
+            .filter_map(|run| Some((run.figures.as_ref()?, votes_of(run)?)))
+            .collect();
+        let figure = |of: &dyn Fn(&Figures, &VoteFigures) -> Option<f64>| {
+            let values: Vec<Option<f64>> = runs.iter().map(|(run, votes)| of(run, votes)).collect();
+            spread(&values)
+        };
+        let part = if point.truncated { " (part)" } else { "" };
+        rows.push(vec![
+            point.label(),
+            runs.len().to_string(),
+            figure(&|_, votes| Some(votes.in_block as f64)),
+            figure(&|_, votes| Some(votes.in_block_pct())),
+            figure(&|_, votes| votes.two_thirds_ms),
+            figure(&|_, votes| votes.most_ms),
+            figure(&|run, _| run.t99_ms),
+            format!("{}{part}", figure(&|_, votes| Some(votes.sent_mb))),
+            figure(&|run, _| Some(run.events as f64)),
+        ]);
+    }
+    let head = [
+        "modelled",
+        "runs",
+        "votes in the block",
+        "of cast, %",
+        "2/3, ms",
+        "99 %, ms",
+        "99 % of nodes, ms",
+        "MB sent a node",
+        "events",
+    ];
+    format!(
+        "{}\n\nms from the begin of the phase of votes until the proposer has 2/3 and 99 % of the votes, and \
+         until 99 % of the nodes have 99 %; none: never.",
+        table(&head, &rows)
+    )
+}
+
+/// Broadcasts: when their payload was there.
+fn payloads(merged: &Merged) -> String {
     let mut rows = Vec::new();
     for point in &merged.points {
         let figure = |name: &str| {

@@ -1,6 +1,6 @@
 //! The slot with Falcon signatures: aggregates are lists, collections lists or proofs.
 
-use super::{Args, Executed, Layers, Plan, horn_config, plan};
+use super::{Args, Executed, Layers, Plan, announce, horn_config, plan};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
@@ -41,6 +41,7 @@ pub(super) fn execute(args: &Args) -> Result<Executed> {
     let (machine, scheme) = scheme(args)?;
     let plan = plan(args)?;
     let horn = horn_config(args, &plan, &scheme)?;
+    announce(args, &plan, &machine);
     let mut bars = Bars::new();
     let clock = Instant::now();
     let (signers, registry) = keys(&plan, &args.common.pool()?);

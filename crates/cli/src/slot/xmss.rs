@@ -1,6 +1,6 @@
 //! The slot with XMSS signatures: lists, or proofs of collections, or of cells too.
 
-use super::{Args, Executed, Layers, Plan, horn_config, plan};
+use super::{Args, Executed, Layers, Plan, announce, horn_config, plan};
 use crate::error::Result;
 use crate::machine::Machine;
 use crate::progress::Bars;
@@ -80,6 +80,7 @@ pub(super) fn execute(args: &Args) -> Result<Executed> {
     let plan = plan(args)?;
     let (machine, scheme) = scheme(args, &plan)?;
     let horn = horn_config(args, &plan, &scheme)?;
+    announce(args, &plan, &machine);
     let mut bars = Bars::new();
     let clock = Instant::now();
     let (signers, registry) = keys(args, &plan, &args.common.pool()?)?;

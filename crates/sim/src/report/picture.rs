@@ -58,6 +58,22 @@ pub(super) fn time(value: Option<f64>) -> String {
     value.map_or("none".into(), |ms| format!("{} ms", number(ms)))
 }
 
+/// Title and axes of the picture of delays.
+fn delay_words(is_slot: bool) -> (&'static str, &'static str, &'static str) {
+    match is_slot {
+        true => (
+            "When 99 % of the votes were there",
+            "ms from the begin of the phase of votes",
+            "% of honest nodes",
+        ),
+        false => (
+            "When the payload was there",
+            "ms from publication",
+            "% of deliveries",
+        ),
+    }
+}
+
 /// Share of deliveries over delay, with quantiles and bounds.
 fn delays(outcome: &Outcome) -> Picture {
     let figures = &Figures::of(outcome);
@@ -109,18 +125,7 @@ fn delays(outcome: &Outcome) -> Picture {
             });
         }
     }
-    let (title, label, of) = match is_slot {
-        true => (
-            "When 99 % of the votes were there",
-            "ms from the begin of the phase of votes",
-            "% of honest nodes",
-        ),
-        false => (
-            "When the payload was there",
-            "ms from publication",
-            "% of deliveries",
-        ),
-    };
+    let (title, label, of) = delay_words(is_slot);
     let plot = Plot {
         title: title.into(),
         about: format!(
