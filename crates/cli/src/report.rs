@@ -11,6 +11,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+/// Commands whose times are figures.
+const TIMED: [&str; 3] = ["bench", "compare", "slot"];
+
 /// Version of the JSON objects.
 const SCHEMA: u32 = 1;
 
@@ -41,7 +44,8 @@ impl Report {
     }
 
     /// The JSON object: common fields, then those of the command. `kind` is `measured`,
-    /// `modelled` or `cited`. Warns on standard error if what was measured was disturbed.
+    /// `modelled` or `cited`. Of commands whose times are figures it warns on standard error if they
+    /// were disturbed.
     pub(crate) fn object(
         &self,
         machine: &Machine,
@@ -54,7 +58,7 @@ impl Report {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
         let load = self.busy.since();
-        if kind == "measured"
+        if TIMED.iter().any(|name| self.command.starts_with(name))
             && let Some(warning) = load.warning()
         {
             eprintln!("alphorn: {warning}");
