@@ -99,8 +99,9 @@ fn config() -> WorkerConfig {
             ..Config::default()
         },
         child: Some(child(&[])),
-        // Long enough for a child that waits for a processor.
-        hang_after_ms: 1_000,
+        // Long enough for a child that waits for a processor: a lane whose child does not start meanwhile is
+        // given up, and its job has crashed.
+        hang_after_ms: 3_000,
         stop_grace_ms: 200,
         beat_ms: 20,
         ..WorkerConfig::default()
