@@ -12,13 +12,20 @@ use std::path::PathBuf;
 
 /// The page that shows what a simulation or a node did, from its trace
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:
-  alphorn sim run coded-20 --trace full --out run
+#[command(after_help = "Examples, what a simulation did:
+  alphorn sim run regress-gossip --set output.trace=full --out run
   alphorn dashboard --trace run/trace.jsonl
+
+What a node tells while it runs (its own page, /dashboard/, shows it live), kept for later:
+  curl -o node.jsonl http://127.0.0.1:5052/alphorn/v0/trace/snapshot
+  alphorn dashboard --trace node.jsonl
+
+The page alone, which then asks for a file and reads it itself:
   alphorn dashboard
 
-Serves the page on loopback until Ctrl-C. Without a trace the page asks for a file, which it reads
-itself. Every line of a trace is checked before it is served.")]
+Serves the page on loopback until Ctrl-C; the address is printed. Every line of a trace is checked
+before it is served. Of a sweep (`alphorn sim list` shows how many runs a scenario has) each run has
+a folder of its own: run/runs/HASH/trace.jsonl.")]
 pub(crate) struct Args {
     /// A trace, as JSON lines
     #[arg(long, value_name = "FILE")]
@@ -61,4 +68,34 @@ async fn serve(args: &Args, source: Source) -> Result<()> {
     Ok(axum::serve(listener, app)
         .with_graceful_shutdown(ended)
         .await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    /// Commands whose examples and text are checked.
+    const COMMANDS: [&str; 4] = ["devnet", "node", "genesis", "dashboard"];
+
+    #[test]
+    fn examples_of_the_help_are_commands_and_its_lines_fit() {
+        let program = crate::Cli::command();
+        for name in COMMANDS {
+            let command = program.find_subcommand(name).unwrap();
+            let help = command.get_after_help().unwrap().to_string();
+            for line in help.lines() {
+                assert!(line.chars().count() <= 100, "{name}: {line}");
+            }
+            // A line that ends with a backslash goes on in the next one.
+            let help = help.replace("\\\n", " ");
+            let examples = help.lines().filter(|line| line.starts_with("  alphorn "));
+            let mut count = 0;
+            for line in examples.flat_map(|line| line.split(" && ")) {
+                let parsed = crate::Cli::try_parse_from(line.split_whitespace());
+                assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
+                count += 1;
+            }
+            assert!(count > 0, "{name}");
+        }
+    }
 }

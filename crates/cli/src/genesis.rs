@@ -24,21 +24,23 @@ const GENESIS_TIME_MAX: u64 = 9_999_999_999;
   alphorn genesis --out net
   alphorn genesis --out net --nodes 8 --validators 1024 --committees 4 --delay 120
   alphorn genesis --out net --nodes 3 --ips 192.0.2.1,192.0.2.2,192.0.2.3 --genesis-time 1900000000
-  alphorn node --genesis net --node-id node-0 --data-dir data --node-key net/node-0/node.key
+  alphorn node --genesis net --node-id node-0 --data-dir data-0 --node-key net/node-0/node.key
+  alphorn node --genesis net --node-id node-1 --data-dir data-1 --node-key net/node-1/node.key
   alphorn devnet --genesis net
   alphorn keys new --count 8 --out keys --password-file password.txt
   alphorn genesis --out net --nodes 1 --keys keys/public-keys.json
-  alphorn keys new --scheme xmss --count 8 --slots 4096 --duties --out keys \
-      --password-file password.txt
+  alphorn keys new --scheme xmss --count 8 --slots 4096 --duties --out keys \\
+    --password-file password.txt
   alphorn genesis --scheme xmss --out net --nodes 1 --keys keys/public-keys.json
 
 Writes config.yaml, nodes.yaml, prometheus-targets.json and NODE/node.key into a new folder. A node
 takes the folder with --genesis; of the keys it needs its own alone. Without --ips all nodes are on
-loopback, at ports that count up. `alphorn devnet --genesis` starts them all on this machine.
+loopback, at ports that count up: nodes.yaml has the port for peers (address) and that of the HTTP
+interface (api_port) of each. `alphorn devnet --genesis` starts them all on this machine.
 
-Validators have interop keys, which everybody can make. With --keys they are those of a file of public
-keys, in its order, and each node needs the keystores of the validators that nodes.yaml gives it. A
-validator of XMSS has two, one for votes and one for duties: `keys new --duties` makes both.")]
+Validators have interop keys, which everybody can make. With --keys they are those of a file of
+public keys, in its order, and each node needs the keystores of the validators that nodes.yaml gives
+it. A validator of XMSS has two, one for votes and one for duties: `keys new --duties` makes both.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,

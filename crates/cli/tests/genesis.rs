@@ -113,7 +113,8 @@ fn a_devnet_runs_the_network_of_a_folder() {
     bench
         .run(&format!(
             "genesis --out net --delay 10 --nodes 2 --validators 16 --committees 1 {SECONDS} \
-             --port {}",
+             --port {} --api-port {}",
+            two_ports(),
             two_ports()
         ))
         .expect(0, "16 validators");
@@ -131,6 +132,81 @@ fn a_devnet_runs_the_network_of_a_folder() {
     let nodes = told["nodes"].as_array().unwrap();
     assert_eq!(nodes.len(), 2);
     assert!(nodes.iter().all(|node| node["local_validators"] == 8));
+}
+
+/// The commands that `genesis --help` shows, for two nodes on one machine: the interface of each is where
+/// the list for Prometheus says, and each tells where its page is and what became of its duties.
+#[test]
+fn two_nodes_of_a_folder_have_the_ports_that_it_announces() {
+    let bench = Bench::new();
+    let (peers, api) = (two_ports(), two_ports());
+    bench
+        .run(&format!(
+            "genesis --out net --delay 3 --nodes 2 --validators 16 --committees 1 {SECONDS} \
+             --port {peers} --api-port {api}"
+        ))
+        .expect(0, "16 validators");
+    let start = |name: &str| {
+        let line = format!(
+            "node --genesis net --node-id {name} --data-dir {name}/data \
+             --node-key net/{name}/node.key --exit-on-stdin-eof"
+        );
+        fs::create_dir(bench.path(name)).unwrap();
+        Command::new(env!("CARGO_BIN_EXE_alphorn"))
+            .args(line.split(' '))
+            .current_dir(bench.path("."))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let names = ["node-0", "node-1"];
+    let mut running = names.map(start);
+    let targets = bench.json("net/prometheus-targets.json");
+    for (i, name) in names.iter().enumerate() {
+        let until = Instant::now() + Duration::from_secs(120);
+        let ready = bench.path(name).join("data/ready.json");
+        while !ready.exists() {
+            assert!(Instant::now() < until, "{name} does not start");
+            assert!(running[i].try_wait().unwrap().is_none(), "{name} has ended");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let ready = bench.json(&format!("{name}/data/ready.json"));
+        assert_eq!(ready["api"], targets[i]["targets"][0], "{name}");
+        let page = get(&bench.path(name), "/dashboard/");
+        assert!(page.contains("<title>"), "{page}");
+    }
+    // A port that is taken names the way out.
+    bench
+        .run(&format!(
+            "node --genesis net --node-id node-0 --data-dir other --node-key net/node-0/node.key \
+             --gossipsub-port 0 --api-port {api}"
+        ))
+        .expect(3, "--api-port takes another port");
+    // Until some slots have lines.
+    std::thread::sleep(Duration::from_secs(5));
+    for one in &mut running {
+        drop(one.stdin.take());
+    }
+    for (i, one) in running.into_iter().enumerate() {
+        let output = one.wait_with_output().unwrap();
+        assert!(output.status.success());
+        let said = String::from_utf8(output.stdout).unwrap();
+        let port = usize::from(api) + i;
+        let page = format!("page http://127.0.0.1:{port}/dashboard/");
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].starts_with(names[i]), "{said}");
+        assert!(lines[1].contains(&page), "{said}");
+        let slots = lines.iter().filter(|line| line.starts_with("slot "));
+        assert!(slots.count() >= 2, "{said}");
+        let last = lines.last().unwrap();
+        assert!(
+            last.starts_with(&format!("{} ended in slot", names[i])),
+            "{said}"
+        );
+        assert!(last.contains("duties done"), "{said}");
+    }
 }
 
 /// Options of `keys new` for validators of a scheme.
@@ -372,6 +448,7 @@ fn keystores_of_falcon_and_xmss_that_are_not_the_nodes_are_refused() {
         fs::remove_file(bench.path("own/b.json")).unwrap();
         bench.write_secret("wrong", "battery staple\n");
         run("--keystores own --password-file wrong").expect(2, "wrong password");
+        run("--keystores own --password-file wrong --dry-run").expect(2, "wrong password");
         assert!(!bench.path("data").exists(), "nothing is begun");
     }
 }

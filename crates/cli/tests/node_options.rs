@@ -62,3 +62,26 @@ fn options_that_no_node_can_have_are_refused() {
         bench.run(line.trim_end()).expect(2, named);
     }
 }
+
+/// A dry run finds what a start would: a wrong password, and a keystore that is lacking.
+#[test]
+fn a_dry_run_opens_the_keystores() {
+    let bench = Bench::new();
+    bench
+        .run("keys new --out keys --count 4 --password-file password --kdf pbkdf2 --kdf-cost 10")
+        .expect(0, "4 keys");
+    bench
+        .run("genesis --out net --nodes 1 --keys keys/public-keys.json --committees 1")
+        .expect(0, "4 validators");
+    let rehearse = |keys: &str| bench.run(&format!("{NODE} --genesis net --dry-run {keys}"));
+    let opened = rehearse("--keystores keys --password-file password");
+    opened.expect(0, "keystores of 4 validators are open");
+    // The port that the folder announces.
+    assert!(opened.stdout.contains("interface at 127.0.0.1:5052"));
+    bench.write_secret("wrong", "battery staple\n");
+    rehearse("--keystores keys --password-file wrong").expect(2, "wrong password");
+    std::fs::remove_file(bench.path("keys/keystore-3.json")).unwrap();
+    rehearse("--keystores keys --password-file password")
+        .expect(2, "that of validator 3 is not there");
+    assert!(!bench.path("data").exists());
+}

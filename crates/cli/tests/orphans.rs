@@ -5,6 +5,7 @@ mod processes;
 
 use processes::Family;
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -99,4 +100,49 @@ fn nodes_that_are_asked_to_end_leave_nothing_behind() {
     assert_eq!(told["agreement"], true);
     assert_eq!(told["rights_twice"], 0);
     family.wait("somebody is left", |members| members.is_empty());
+}
+
+/// Ctrl-C while a network runs: its nodes end in order, and what became of the duties so far is told.
+#[test]
+fn an_interrupted_network_tells_what_it_did_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let family = Family::new("interrupt");
+    let json = folder.path().join("told.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_alphorn"));
+    command
+        .args(["devnet", "--nodes=2", "--validators=16", "--committees=1"])
+        .args(["--preset=custom:1000:0,200,400,600,800", "--slots=1000"])
+        .arg("--json")
+        .arg(&json)
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::piped());
+    family.mark(&mut command);
+    let mut parent = command.spawn().unwrap();
+    let mut said = BufReader::new(parent.stdout.take().unwrap());
+    let mut text = String::new();
+    // Until slots are judged; there is a line every four.
+    while !text.contains("\nslot 8 ") {
+        assert!(
+            said.read_line(&mut text).unwrap() > 0,
+            "it has ended: {text}"
+        );
+    }
+    assert!(text.contains("node-1: page http://127.0.0.1:"), "{text}");
+    assert!(text.contains("/metrics"), "{text}");
+    let pid = i32::try_from(parent.id()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    said.read_to_string(&mut text).unwrap();
+    assert_eq!(parent.wait().unwrap().code(), Some(130), "{text}");
+    assert!(text.contains("done / late / missed"), "{text}");
+    assert!(text.contains("INTERRUPTED"), "{text}");
+    let told: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(told["interrupted"], true);
+    assert_eq!(told["agreement"], true);
+    assert_eq!(told["rights_twice"], 0);
+    assert_eq!(told["nodes"].as_array().unwrap().len(), 2);
+    family.wait("somebody is left", |members| members.is_empty());
+    let left = std::fs::read_dir(folder.path()).unwrap().flatten();
+    let left: Vec<_> = left.map(|one| one.file_name()).collect();
+    assert_eq!(left, ["told.json"], "the temporary folder stays");
 }

@@ -9,6 +9,8 @@
 //! | `submit` of the crate | `POST /alphorn/v0/votes`: takes a vote |
 //! | `admin` | what changes something: asks for the bearer token of the file `api.token` |
 //!
+//! `/` leads to `/dashboard/`, where the program mounts the page.
+//!
 //! Handlers read the last summary and the last picture and never wait for the loop; when its queue
 //! of commands is full they say so. Every error is `{"code": …, "message": …}`.
 
@@ -28,8 +30,8 @@ use alphorn_sse::Clients;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -94,6 +96,7 @@ impl Api {
             .layer(middleware::from_fn(in_time))
             // It has a time of its own, so that who hands in a vote hears what became of it.
             .route("/alphorn/v0/votes", post(submit::votes))
+            .route("/", get(home))
             .fallback(unknown)
             .method_not_allowed_fallback(wrong_method)
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -148,6 +151,11 @@ fn health_code(summary: &Summary) -> StatusCode {
     } else {
         StatusCode::OK
     }
+}
+
+/// The page, which the program mounts beside these paths.
+async fn home() -> Redirect {
+    Redirect::temporary("/dashboard/")
 }
 
 async fn unknown(request: Request) -> Response {

@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an answer may take that is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
@@ -15,6 +15,8 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 pub(super) struct Api {
     pub(super) address: SocketAddr,
     pub(super) token: String,
+    /// How long each step of an answer may take.
+    pub(super) patience: Duration,
 }
 
 impl Api {
@@ -33,11 +35,11 @@ impl Api {
     }
 
     fn send(&self, request: &str) -> Result<String> {
-        let address = self.address;
+        let (address, patience) = (self.address, self.patience);
         let text = || -> Result<String> {
-            let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            let mut stream = TcpStream::connect_timeout(&address, patience)?;
+            stream.set_read_timeout(Some(patience))?;
+            stream.set_write_timeout(Some(patience))?;
             stream.write_all(request.as_bytes())?;
             let mut text = String::new();
             stream.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;

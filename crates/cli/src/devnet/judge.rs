@@ -1,9 +1,11 @@
 //! Whether a devnet did what it should.
 
 use super::faults::Kind;
+use super::load;
 use super::process::{Happened, Told};
-use super::{Plan, end};
+use super::{Plan, end, interrupt};
 use crate::error::Result;
+use crate::machine::Load;
 use crate::report::table;
 use alphorn_node::lanes::Troubles;
 use alphorn_node::summary::{DutyCounts, Summary};
@@ -21,6 +23,8 @@ pub(super) struct Verdict {
     /// Slots that a fault disturbs.
     disturbed: BTreeSet<u64>,
     judged: Range<u64>,
+    /// Why duties may have been missed that the protocol would have kept.
+    complaint: Option<String>,
     missed: u64,
     /// Duties that were missed in slots that a fault disturbs.
     missed_disturbed: u64,
@@ -39,10 +43,13 @@ pub(super) struct Verdict {
     finalised_wanted: u64,
     /// Different finalised blocks of the least slot that any node finalised.
     disagreement: bool,
+    /// The run ended before its time.
+    is_interrupted: bool,
+    load: Load,
 }
 
 impl Verdict {
-    pub(super) fn new(plan: &Plan, told: &Told, faults: Vec<Happened>) -> Self {
+    pub(super) fn new(plan: &Plan, told: &Told, faults: Vec<Happened>, load: Load) -> Self {
         let disturbed = disturbed(plan, told, &faults);
         let nodes: Vec<Summary> = told.lives.iter().map(|lives| merged(lives)).collect();
         let noise = &disturbed;
@@ -75,6 +82,7 @@ impl Verdict {
         let finalised: BTreeSet<(u64, &str)> = finalised.collect();
         let slots: BTreeSet<u64> = finalised.iter().map(|(slot, _)| *slot).collect();
         let mut disturbed_slots = disturbed.iter().copied();
+        let kinds: Vec<Kind> = faults.iter().map(|one| one.fault.kind).collect();
         Verdict {
             missed: missed(&mut in_peace()),
             missed_disturbed: missed(&mut disturbed_slots),
@@ -90,6 +98,9 @@ impl Verdict {
             finalised_wanted: plan.judged().end.saturating_sub(FINALITY_SLOTS),
             disagreement: finalised.len() > slots.len(),
             judged: plan.judged(),
+            complaint: load::complaint(load, &nodes, &kinds),
+            load,
+            is_interrupted: plan.is_cut,
             disturbed,
             faults,
             nodes,
@@ -110,11 +121,10 @@ impl Verdict {
         ];
         let rows: Vec<Vec<String>> = self.nodes.iter().map(|node| self.row(node)).collect();
         let table = table(&header, &rows);
-        let verdict = match self.failure(0) {
-            None => "PASS".to_owned(),
-            Some((_, why)) => format!("FAIL: {why}"),
-        };
-        let faults = self.faults_line();
+        let (verdict, faults) = (self.verdict(), self.faults_line());
+        if self.judged.is_empty() {
+            return format!("{table}\n{faults}{verdict}");
+        }
         format!(
             "{table}\n{faults}{} slots, coverage {:.2} % (least {:.2} %), two thirds after {:.0} ms \
              (median; most {:.0} ms), finalised {} (wanted {})\n{verdict}",
@@ -126,6 +136,20 @@ impl Verdict {
             self.finalised_min,
             self.finalised_wanted,
         )
+    }
+
+    /// The last lines under the table.
+    fn verdict(&self) -> String {
+        let failure = self.failure(0);
+        let complaint = self.complaint.iter().filter(|_| failure.is_some());
+        let complaint: String = complaint.map(|text| format!("\n{text}")).collect();
+        match (failure, self.is_interrupted) {
+            _ if self.judged.is_empty() => "INTERRUPTED before a slot could be judged".to_owned(),
+            (None, false) => "PASS".to_owned(),
+            (None, true) => "INTERRUPTED, nothing wrong so far".to_owned(),
+            (Some((_, why)), false) => format!("FAIL: {why}{complaint}"),
+            (Some((_, why)), true) => format!("INTERRUPTED, so far: {why}{complaint}"),
+        }
     }
 
     fn failure(&self, allow_missed: u64) -> Option<(u8, String)> {
@@ -152,8 +176,13 @@ impl Verdict {
         None
     }
 
-    /// Exit code 1 for missed duties, 5 for finality.
+    /// Exit code 1 for missed duties, 5 for finality, that of interruptions for one.
     pub(super) fn check(&self, allow_missed: u64) -> Result<()> {
+        if self.is_interrupted {
+            let slots = self.judged.end - self.judged.start;
+            let what = format!("interrupted, {slots} slots were judged");
+            return Err(end(interrupt::EXIT_CODE, what));
+        }
         match self.failure(allow_missed) {
             None => Ok(()),
             Some((1, why)) => Err(crate::error::Error::Check(why)),
@@ -216,10 +245,13 @@ impl Verdict {
             "worker": self.worker(),
             "nodes": self.nodes,
         });
-        match value {
-            Value::Object(fields) => fields,
-            _ => Map::new(),
+        let mut all = load::fields(self.load, &self.nodes);
+        all.insert("interrupted".into(), self.is_interrupted.into());
+        all.insert("machine_overloaded".into(), self.complaint.is_some().into());
+        if let Value::Object(fields) = value {
+            all.extend(fields);
         }
+        all
     }
 
     /// What went wrong in lanes of all nodes.

@@ -3,25 +3,33 @@
 mod api;
 mod faults;
 mod flood;
+mod folder;
+mod interrupt;
 mod judge;
+mod load;
 mod process;
+mod progress;
 mod resident;
 
 use crate::error::{Error, Result};
+use crate::machine::{Busy, Machine};
 use crate::node::BroadcastOptions;
-use crate::node::files::{NetworkFile, NodeEntry, read_nodes};
+use crate::node::files::{NetworkFile, read_nodes};
 use crate::node::key_time;
-use crate::node::network::{NetworkOptions, Place, write_network};
+use crate::node::lines::{beginning, links};
+use crate::node::network::NetworkOptions;
 use crate::node::scheme;
 use crate::options::Common;
-use crate::report::{Report, Sink};
-use alphorn_net::{Address, NodeId, NodeKey};
+use crate::report::Report;
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::WireFormat;
 use anyhow::{Context, anyhow};
-use process::Running;
+use folder::{Folder, Member, adopt, prepare};
+use interrupt::Interrupt;
+use process::{Happened, Running};
+use progress::Progress;
 use resident::{Resident, watch_until};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -56,18 +64,25 @@ Starts `alphorn node` processes with interop keys that speak QUIC over loopback,
 some slots, and prints what became of every duty. A vote is done if a block of the next two slots
 carries it. The first slots, --warmup-slots, are reported and not judged.
 
-With --faults a node drawn from the seed meets with one of them every so many slots. Slots that a fault
-disturbs, from two before it until two after its end or until the node signs again, are reported and
-not judged; all others are. Every right to sign is listed by its node before it is used, and none may
-be there twice, whatever was killed; no vote may be lost that a block carried before.
+While it runs it prints a line a slot, at most one in four seconds, with the duties of all nodes so
+far; the page of each node (its address stands at the top) shows more. Ctrl-C or SIGTERM ends the
+nodes, and what became of the duties until then is printed. A temporary folder is removed at the end
+unless something went wrong; --keep or --dir leave it in any case.
 
-With --flood machines send the first node forged votes as fast as it reads them, each under a new name
-whenever it is banned. The memory of each node may then be 5 % above its own bound (memory_bound_bytes
-of its summary), and of the honest votes at least 90 % of those before the flood must be in blocks.
+With --faults a node drawn from the seed meets with one of them every so many slots. Slots that a
+fault disturbs, from two before it until two after its end or until the node signs again, are
+reported and not judged; all others are. Every right to sign is listed by its node before it is
+used, and none may be there twice, whatever was killed; no vote may be lost that a block carried
+before.
 
-Exit codes: 0 all duties done, 1 duties missed, or something signed twice or lost, or a flood that cost
-too much, 2 usage, 3 a node
-did not start, 5 nodes disagree on a finalised block or finality stands still, 6 a node did not end.")]
+With --flood machines send the first node forged votes as fast as it reads them, each under a new
+name whenever it is banned. The memory of each node may then be 5 % above its own bound
+(memory_bound_bytes of its summary), and of the honest votes at least 90 % of those before the flood
+must be in blocks.
+
+Exit codes: 0 all duties done, 1 duties missed, or something signed twice or lost, or a flood that
+cost too much, 2 usage, 3 a node did not start, 5 nodes disagree on a finalised block or finality
+stands still, 6 a node did not end, 130 interrupted.")]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
@@ -115,6 +130,9 @@ pub(crate) struct Args {
     /// Leave the folder when all is done
     #[arg(long)]
     keep: bool,
+    /// Print the table at the end alone
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// What the options come to.
@@ -123,7 +141,12 @@ struct Plan {
     timing: Timing,
     slots: u64,
     warmup: u64,
+    /// It ended before its time.
+    is_cut: bool,
 }
+
+/// Most nodes whose addresses are said one by one.
+const LINKS_MAX: usize = 8;
 
 impl Plan {
     /// A network that begins as soon as its nodes can be there, or that of `--genesis`.
@@ -172,6 +195,7 @@ impl Plan {
             network,
             slots: args.slots,
             warmup: args.warmup_slots,
+            is_cut: false,
         })
     }
 
@@ -191,6 +215,16 @@ impl Plan {
         self.warmup..self.warmup + self.slots
     }
 
+    /// Leaves the slots that every node has judged by now, since the run ends now.
+    fn cut(&mut self) {
+        let since = SystemTime::now().duration_since(self.at(0));
+        let since_ms = since.map_or(0, |since| since.as_millis() as u64);
+        let begun = since_ms / self.timing.slot_ms();
+        let judged = begun.saturating_sub(TAIL_SLOTS + self.warmup);
+        self.slots = judged.min(self.slots);
+        self.is_cut = true;
+    }
+
     /// The time at which all is over.
     fn end(&self) -> SystemTime {
         let slots = self.judged().end + TAIL_SLOTS;
@@ -201,16 +235,15 @@ impl Plan {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = Report::begin("devnet", args.common.seed);
-    let plan = Plan::new(args)?;
-    let seed = args.common.seed;
-    let (kinds, every) = (&args.faults, args.fault_every);
+    let mut plan = Plan::new(args)?;
     let wanted = faults::Wanted {
-        kinds,
-        every_slots: every,
+        kinds: &args.faults,
+        every_slots: args.fault_every,
         partition_slots: args.partition_slots,
     };
     let flood = args.flood.map(|_| flood::Schedule::new(plan.judged()));
     let flood = flood.transpose()?;
+    let interrupt = Interrupt::listen()?;
     let (folder, nodes) = match &args.genesis {
         None => {
             let folder = Folder::new(args)?;
@@ -220,51 +253,39 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(path) => (Folder::given(path), adopt(path, &plan.network)?),
     };
     let count = u16::try_from(nodes.len())?;
-    let faults = faults::draw(wanted, plan.judged(), &plan.timing, count, seed)?;
+    let faults = faults::draw(wanted, plan.judged(), &plan.timing, count, args.common.seed)?;
     let sink = args.common.sink();
-    sink.say(&format!(
-        "{} nodes, {} validators, {}, slots of {} ms, in {}",
-        nodes.len(),
-        plan.network.validator_count,
-        plan.network.alphorn_scheme,
-        plan.timing.slot_ms(),
-        folder.path.display()
-    ));
-    let mut running = Running::start(&folder.path, &nodes, &extra(args, count), args.record)?;
-    running.wait_ready(plan.at(READY_S * 1_000))?;
-    let mut happened = Vec::new();
-    for fault in faults {
-        running.wait_until(plan.at(fault.at_ms), &plan, &sink)?;
-        happened.push(running.suffer(fault)?);
+    let busy = Busy::now();
+    if !args.quiet {
+        sink.say(&heading(&plan, &nodes, &folder.path));
     }
+    let extra = extra(args, count);
+    let mut running = Running::start(&folder.path, &nodes, &extra, args.record, interrupt)?;
+    running.wait_ready(plan.at(READY_S * 1_000))?;
+    let progress = || Progress::start(args.common.sink(), &plan, &nodes);
+    let progress = (!args.quiet).then(progress).transpose()?;
+    let happened = suffer(faults, &plan, &mut running)?;
     let flooded = match &flood {
         None => None,
-        Some(schedule) => Some(suffer_flood(
-            args,
-            schedule,
-            &plan,
-            &nodes,
-            &mut running,
-            &sink,
-        )?),
+        Some(schedule) => suffer_flood(args, schedule, &plan, &nodes, &mut running)?,
     };
-    running.wait_until(plan.end(), &plan, &sink)?;
+    running.wait_until(plan.end())?;
+    if running.is_interrupted() {
+        plan.cut();
+    }
+    if let Some(progress) = progress {
+        progress.end();
+    }
     let told = running.end()?;
     let cost = |(schedule, (ended, resident))| flood::Cost::new(ended, schedule, resident, &told);
     let flooded = flood.as_ref().zip(flooded).map(cost);
-    let verdict = judge::Verdict::new(&plan, &told, happened);
+    let verdict = judge::Verdict::new(&plan, &told, happened, busy.since());
     sink.say(&verdict.table());
     if let Some(cost) = &flooded {
         sink.say(&cost.table());
     }
-    let machine = crate::machine::Machine::here(args.common.threads()?, Default::default());
-    let config = serde_json::json!({
-        "nodes": nodes.len(), "scheme": plan.network.alphorn_scheme, "slots": args.slots,
-        "warmup_slots": args.warmup_slots, "network": plan.network,
-        "faults": kinds.iter().map(|kind| kind.name()).collect::<Vec<&str>>(),
-        "fault_every": every, "partition_slots": args.partition_slots, "flood": args.flood,
-        "saturate": args.saturate, "broadcast_above": args.broadcast.broadcast_above,
-    });
+    let machine = Machine::here(args.common.threads()?, Default::default());
+    let config = config(args, &plan, nodes.len());
     let mut fields = verdict.fields();
     fields.extend(
         flooded
@@ -274,11 +295,61 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     sink.write(&report.object(&machine, "measured", &config, fields)?)?;
     let checked = verdict.check(args.allow_missed);
     let checked = checked.and_then(|()| flooded.as_ref().map_or(Ok(()), flood::Cost::check));
-    if let Err(error) = checked {
-        eprintln!("logs and files are kept in {}", folder.keep().display());
-        return Err(error);
+    if checked.is_err() {
+        match plan.is_cut && folder.is_temporary() {
+            true => eprintln!("the temporary folder is removed; --keep or --dir leave one"),
+            false => eprintln!("logs and files are kept in {}", folder.keep().display()),
+        }
     }
-    Ok(())
+    checked
+}
+
+/// What was asked for, for the report.
+fn config(args: &Args, plan: &Plan, nodes: usize) -> serde_json::Value {
+    let faults = args.faults.iter().map(|kind| kind.name());
+    serde_json::json!({
+        "nodes": nodes, "scheme": plan.network.alphorn_scheme, "slots": args.slots,
+        "warmup_slots": args.warmup_slots, "network": plan.network,
+        "faults": faults.collect::<Vec<&str>>(),
+        "fault_every": args.fault_every, "partition_slots": args.partition_slots,
+        "flood": args.flood, "saturate": args.saturate,
+        "broadcast_above": args.broadcast.broadcast_above,
+    })
+}
+
+/// What is said of a network before it begins: what it is, and where its nodes can be looked at.
+fn heading(plan: &Plan, nodes: &[Member], folder: &Path) -> String {
+    let mut text = format!(
+        "{} nodes, {} validators, {}, slots of {} ms, {}, in {}",
+        nodes.len(),
+        plan.network.validator_count,
+        plan.network.alphorn_scheme,
+        plan.timing.slot_ms(),
+        beginning(plan.network.genesis_time),
+        folder.display()
+    );
+    for member in nodes.iter().take(LINKS_MAX) {
+        let api = SocketAddr::from((Ipv4Addr::LOCALHOST, member.api_port));
+        text += &format!("\n{}: {}", member.node.name, links(api));
+    }
+    if nodes.len() > LINKS_MAX {
+        let (more, file) = (nodes.len() - LINKS_MAX, "prometheus-targets.json");
+        text += &format!("\n{more} more in {}", folder.join(file).display());
+    }
+    text
+}
+
+/// Lets faults happen, each at its time, until somebody asks for the end.
+fn suffer(faults: Vec<faults::Fault>, plan: &Plan, running: &mut Running) -> Result<Vec<Happened>> {
+    let mut happened = Vec::new();
+    for fault in faults {
+        running.wait_until(plan.at(fault.at_ms))?;
+        if running.is_interrupted() {
+            break;
+        }
+        happened.push(running.suffer(fault)?);
+    }
+    Ok(happened)
 }
 
 /// What all nodes are told beside what each is told.
@@ -298,17 +369,20 @@ fn extra(args: &Args, nodes: u16) -> Vec<String> {
     extra
 }
 
-/// Floods the first node until the run is over, and watches the memory of all.
+/// Floods the first node until the run is over, and watches the memory of all; none if somebody asks
+/// for the end meanwhile.
 fn suffer_flood(
     args: &Args,
     schedule: &flood::Schedule,
     plan: &Plan,
     nodes: &[Member],
     running: &mut Running,
-    sink: &Sink,
-) -> Result<(flood::Ended, Vec<Resident>)> {
+) -> Result<Option<(flood::Ended, Vec<Resident>)>> {
     let begin = schedule.begin * plan.timing.slot_ms();
-    running.wait_until(plan.at(begin), plan, sink)?;
+    running.wait_until(plan.at(begin))?;
+    if running.is_interrupted() {
+        return Ok(None);
+    }
     let first = nodes.first().context("no node")?;
     let target = flood::Target {
         address: first.node.address.parse()?,
@@ -316,134 +390,9 @@ fn suffer_flood(
         format: plan.format(&args.common)?,
     };
     let flood = flood::Flood::start(&target, args.flood.unwrap_or(1))?;
-    let resident = watch_until(running, plan.end(), plan, sink)?;
-    Ok((flood.end(), resident))
-}
-
-/// The folder of a devnet, removed at the end unless it is to be kept.
-struct Folder {
-    path: PathBuf,
-    temporary: Option<tempfile::TempDir>,
-}
-
-impl Folder {
-    /// One that is there, and stays.
-    fn given(path: &Path) -> Self {
-        Folder {
-            path: path.to_owned(),
-            temporary: None,
-        }
-    }
-
-    fn new(args: &Args) -> Result<Self> {
-        match &args.dir {
-            Some(path) => {
-                std::fs::create_dir(path).with_context(|| {
-                    format!(
-                        "--dir {}: must be a folder that is not there yet",
-                        path.display()
-                    )
-                })?;
-                Ok(Folder {
-                    path: path.clone(),
-                    temporary: None,
-                })
-            }
-            None => {
-                let folder = tempfile::Builder::new()
-                    .prefix("alphorn-devnet-")
-                    .tempdir()?;
-                let path = folder.path().to_owned();
-                let temporary = match args.keep {
-                    true => {
-                        let _ = folder.keep();
-                        None
-                    }
-                    false => Some(folder),
-                };
-                Ok(Folder { path, temporary })
-            }
-        }
-    }
-
-    /// Leaves the folder where it is.
-    fn keep(self) -> PathBuf {
-        if let Some(folder) = self.temporary {
-            let _ = folder.keep();
-        }
-        self.path
-    }
-}
-
-/// A node of a devnet.
-struct Member {
-    node: NodeEntry,
-    id: NodeId,
-    /// The port of its interface, the same after each start.
-    api_port: u16,
-}
-
-/// Writes keys and files, and gives the nodes.
-fn prepare(folder: &Path, count: u16, network: &NetworkFile) -> Result<Vec<Member>> {
-    let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let places = free_ports(usize::from(count))?.into_iter();
-    let places: Vec<Place> = places
-        .map(|(peers, api)| Place {
-            peers: local(peers),
-            api: local(api),
-        })
-        .collect();
-    let made = write_network(folder, network, "devnet", &places)?;
-    let members = made.into_iter().zip(places).map(|(made, place)| Member {
-        node: made.node,
-        id: made.id,
-        api_port: place.api.port(),
-    });
-    Ok(members.collect())
-}
-
-/// The nodes of a folder that `alphorn genesis` made: all of them on this machine, none of them
-/// started before.
-fn adopt(folder: &Path, network: &NetworkFile) -> Result<Vec<Member>> {
-    let entries = read_nodes(folder, network)?;
-    if entries.len() > usize::from(NODES_MAX) {
-        let (count, folder) = (entries.len(), folder.display());
-        return Err(anyhow!("--genesis {folder}: {count} nodes, at most {NODES_MAX}").into());
-    }
-    let ports = free_ports(entries.len())?;
-    let member = |(node, (_, api_port)): (NodeEntry, (u16, u16))| {
-        let (name, home) = (&node.name, folder.join(&node.name));
-        let address: Address = node.address.parse()?;
-        let key = home.join("node.key");
-        let id = NodeKey::read(&key, false)?.id();
-        if address.id() != id {
-            let (key, theirs) = (key.display(), address.id());
-            return Err(anyhow!("nodes.yaml: {name} is {theirs}, {key} is that of {id}").into());
-        }
-        if !address.socket().ip().is_loopback() {
-            let address = &node.address;
-            return Err(anyhow!("nodes.yaml: {name} is at {address}, must be loopback").into());
-        }
-        if home.join("data").exists() {
-            let home = home.display();
-            return Err(anyhow!("{home}: has run before, its `data` must not be there").into());
-        }
-        Ok(Member { node, id, api_port })
-    };
-    entries.into_iter().zip(ports).map(member).collect()
-}
-
-/// Ports that are free now, of UDP and TCP. Another process may take one meanwhile; then a node
-/// does not start.
-fn free_ports(count: usize) -> Result<Vec<(u16, u16)>> {
-    let any = (Ipv4Addr::LOCALHOST, 0);
-    let open = || Ok((UdpSocket::bind(any)?, TcpListener::bind(any)?));
-    let sockets = (0..count).map(|_| open());
-    let sockets: Vec<(UdpSocket, TcpListener)> = sockets.collect::<std::io::Result<_>>()?;
-    let ports = sockets
-        .iter()
-        .map(|(udp, tcp)| Ok((udp.local_addr()?.port(), tcp.local_addr()?.port())));
-    ports.collect()
+    let resident = watch_until(running, plan.end())?;
+    let ended = flood.end();
+    Ok((!running.is_interrupted()).then_some((ended, resident)))
 }
 
 /// An end with a code of its own.

@@ -1,11 +1,11 @@
 //! The processes of a devnet: they start together, are ended and started again, and die with their
 //! parent.
 
-use super::api::Api;
+use super::api::{self, Api};
 use super::faults::{Fault, Kind};
-use super::{Member, Plan, end};
+use super::interrupt::{self, Interrupt};
+use super::{Member, end};
 use crate::error::Result;
-use crate::report::Sink;
 use alphorn_net::{NetworkDigest, NodeId};
 use alphorn_node::sign_log::{self, Signed};
 use alphorn_node::summary::Summary;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often the parent looks after its children.
 const LOOK: Duration = Duration::from_millis(50);
@@ -68,8 +68,8 @@ pub(super) struct Told {
 /// The processes that run. Dropping it kills them.
 pub(super) struct Running {
     processes: Vec<Process>,
-    /// The slot that was said last.
-    said: Option<u128>,
+    /// Ends each wait.
+    interrupt: Interrupt,
 }
 
 impl Drop for Running {
@@ -96,7 +96,11 @@ fn spawn(
         .open(home.join("log.txt"))?;
     let recorded = record.then(|| home.join(format!("inputs-{life}.record")));
     let recorded = recorded.map(|path| ["--record".into(), path.into_os_string()]);
-    let child = Command::new(std::env::current_exe()?)
+    let mut command = Command::new(std::env::current_exe()?);
+    // Ctrl-C on a terminal is for the parent, which ends its nodes in order.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let child = command
         .arg("node")
         .args(["--genesis".as_ref(), folder.as_os_str()])
         .args(["--node-id", name])
@@ -151,6 +155,7 @@ impl Process {
         Ok(Api {
             address: address.ok_or_else(|| anyhow!("{}: no address of the API", self.name))?,
             token,
+            patience: api::PATIENCE,
         })
     }
 
@@ -238,10 +243,10 @@ impl Process {
     }
 
     /// Kills what it started, as soon as it is there, and gives how many.
-    fn kill_provers(&self, for_ms: u64) -> u64 {
+    fn kill_provers(&self, for_ms: u64, interrupt: &Interrupt) -> u64 {
         let until = Instant::now() + Duration::from_millis(for_ms);
         let mut killed = 0;
-        while Instant::now() < until {
+        while Instant::now() < until && !interrupt.is_set() {
             for child in children(self.child.id()) {
                 killed += u64::from(kill(child));
             }
@@ -251,9 +256,9 @@ impl Process {
     }
 
     /// Stands still half of the time.
-    fn slow(&self, for_ms: u64) -> Result<()> {
+    fn slow(&self, for_ms: u64, interrupt: &Interrupt) -> Result<()> {
         let until = Instant::now() + Duration::from_millis(for_ms);
-        while Instant::now() < until {
+        while Instant::now() < until && !interrupt.is_set() {
             signal(&self.child, Signal::Stop)?;
             std::thread::sleep(SLOW);
             signal(&self.child, Signal::Continue)?;
@@ -321,16 +326,17 @@ fn signal(_: &Child, _: Signal) -> Result<()> {
 }
 
 impl Running {
-    /// Starts a process for each node, with more options.
+    /// Starts a process for each node, with more options. An interruption ends each wait.
     pub(super) fn start(
         folder: &Path,
         members: &[Member],
         extra: &[String],
         record: bool,
+        interrupt: Interrupt,
     ) -> Result<Self> {
         let mut running = Running {
             processes: Vec::new(),
-            said: None,
+            interrupt,
         };
         for member in members {
             let process = Process::start(folder, member, extra, record)?;
@@ -358,6 +364,10 @@ impl Running {
             let Some(late) = self.processes.iter().find(|one| one.ready().is_none()) else {
                 return Ok(());
             };
+            if self.interrupt.is_set() {
+                let what = format!("interrupted before {} was ready", late.name);
+                return Err(end(interrupt::EXIT_CODE, what));
+            }
             if SystemTime::now() >= until {
                 let (name, words) = (&late.name, late.last_words());
                 let seconds = began.elapsed().as_secs();
@@ -386,30 +396,28 @@ impl Running {
         processes.map(|process| process.child.id()).collect()
     }
 
-    /// Waits for an instant, and says which slot it is.
-    pub(super) fn wait_until(&mut self, at: SystemTime, plan: &Plan, sink: &Sink) -> Result<()> {
-        let genesis = UNIX_EPOCH + Duration::from_secs(plan.network.genesis_time);
-        let slot = Duration::from_millis(plan.timing.slot_ms());
-        loop {
+    /// Waits for an instant, or for an interruption.
+    pub(super) fn wait_until(&mut self, at: SystemTime) -> Result<()> {
+        while !self.interrupt.is_set() {
             self.check()?;
-            let now = SystemTime::now();
-            let Ok(left) = at.duration_since(now) else {
-                return Ok(());
+            let Ok(left) = at.duration_since(SystemTime::now()) else {
+                break;
             };
-            let since = now.duration_since(genesis).ok();
-            let current = since.map(|since| since.as_nanos() / slot.as_nanos());
-            if current != self.said && current.is_some_and(|current| current % 10 == 0) {
-                let last = plan.warmup + plan.slots;
-                sink.say(&format!("slot {} of {last}", current.unwrap_or(0)));
-            }
-            self.said = current;
             std::thread::sleep(left.min(LOOK));
         }
+        Ok(())
+    }
+
+    /// Whether somebody asked for the end.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupt.is_set()
     }
 
     /// Does a fault to its node, and returns when it is over.
     pub(super) fn suffer(&mut self, fault: Fault) -> Result<Happened> {
         let nodes = self.processes.len();
+        let interrupt = self.interrupt.clone();
+        let lasts = Duration::from_millis(fault.for_ms);
         let mut happened = Happened {
             fault,
             name: self.processes[fault.node].name.clone(),
@@ -430,14 +438,16 @@ impl Running {
             }
             Kind::Pause => {
                 signal(&process.child, Signal::Stop)?;
-                std::thread::sleep(Duration::from_millis(fault.for_ms));
+                interrupt.rest(lasts);
                 signal(&process.child, Signal::Continue)?;
             }
-            Kind::Slow => process.slow(fault.for_ms)?,
-            Kind::Prover => happened.provers = process.kill_provers(fault.for_ms),
+            Kind::Slow => process.slow(fault.for_ms, &interrupt)?,
+            Kind::Prover => {
+                happened.provers = process.kill_provers(fault.for_ms, &interrupt);
+            }
             Kind::Partition => {
                 self.cut(&fault.side(nodes), "block")?;
-                std::thread::sleep(Duration::from_millis(fault.for_ms));
+                interrupt.rest(lasts);
                 self.cut(&fault.side(nodes), "unblock")?;
             }
         }

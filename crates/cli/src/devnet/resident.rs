@@ -1,9 +1,7 @@
 //! The memory of the nodes of a devnet while something happens to them.
 
-use super::Plan;
 use super::process::Running;
 use crate::error::Result;
-use crate::report::Sink;
 use alphorn_node::memory::status_bytes;
 use std::time::{Duration, SystemTime};
 
@@ -31,24 +29,19 @@ impl Resident {
     }
 }
 
-/// Waits for an instant, and looks at the memory of all nodes meanwhile.
+/// Waits for an instant or an interruption, and looks at the memory of all nodes meanwhile.
 ///
 /// # Errors
 /// If a node ends.
-pub(super) fn watch_until(
-    running: &mut Running,
-    at: SystemTime,
-    plan: &Plan,
-    sink: &Sink,
-) -> Result<Vec<Resident>> {
+pub(super) fn watch_until(running: &mut Running, at: SystemTime) -> Result<Vec<Resident>> {
     let pids = running.pids();
     let mut samples = vec![Vec::new(); pids.len()];
-    while SystemTime::now() < at {
+    while SystemTime::now() < at && !running.is_interrupted() {
         for (pid, samples) in pids.iter().zip(&mut samples) {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
             samples.push(status_bytes(&status.unwrap_or_default()).unwrap_or(0));
         }
-        running.wait_until(at.min(SystemTime::now() + SAMPLE), plan, sink)?;
+        running.wait_until(at.min(SystemTime::now() + SAMPLE))?;
     }
     Ok(samples
         .iter()

@@ -57,6 +57,9 @@ pub(crate) struct NodeEntry {
     pub(crate) validators: u32,
     #[serde(default = "one")]
     pub(crate) validator_step: u32,
+    /// The port of its HTTP interface, unless `--api-port` says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) api_port: Option<u16>,
 }
 
 fn one() -> u32 {

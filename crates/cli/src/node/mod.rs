@@ -2,6 +2,7 @@
 
 pub(crate) mod files;
 pub(crate) mod lane;
+pub(crate) mod lines;
 pub(crate) mod network;
 pub(crate) mod scheme;
 pub(crate) mod settings;
@@ -20,23 +21,30 @@ use std::time::{Duration, Instant};
 
 /// Above it no message is longer: nothing is broadcast.
 const ABOVE_BYTES_MAX: u32 = 16 << 20;
+/// The port of an interface, if neither its node nor nodes.yaml says one.
+const API_PORT: u16 = 5052;
 /// The default.
 const ABOVE_BYTES: u32 = alphorn_node::cast::ABOVE_BYTES as u32;
 
 /// One node of a network: votes, aggregates, collects and proposes for the validators it hosts
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Example, with the files that `alphorn devnet --keep` leaves:
-  alphorn node --genesis net --node-id node-0 --data-dir net/node-0/data --node-key net/node-0/node.key
+    after_help = "Example, two nodes on this machine, each in a terminal of its own:
+  alphorn genesis --out net --nodes 2
+  alphorn node --genesis net --node-id node-0 --data-dir data-0 --node-key net/node-0/node.key
+  alphorn node --genesis net --node-id node-1 --data-dir data-1 --node-key net/node-1/node.key
+
+A node prints where its page and its metrics are, a line a slot with what became of the duties of
+its validators, and their sum when it ends. With --json - the lines go to standard error.
 
 The folder of --genesis has config.yaml (what all nodes agree on) and nodes.yaml (who they are).
-Its validators have interop keys, which everybody can make and which protect nothing; or keys of their
-own: ALPHORN_KEYS of config.yaml names the file of their public keys, --keystores the folder with the
-secret ones of the validators that this node hosts. An XMSS key moves with its first start: its mark
-beside the keystore is spent, and from then on it signs with this --data-dir alone.
+Its validators have interop keys, which everybody can make and which protect nothing; or keys of
+their own: ALPHORN_KEYS of config.yaml names the file of their public keys, --keystores the folder
+with the secret ones of the validators that this node hosts. An XMSS key moves with its first start:
+its mark beside the keystore is spent, and from then on it signs with this --data-dir alone.
 Each option can come from elsewhere: --api-port from ALPHORN_API_PORT in the environment, or from
 `api-port: 5052` in the YAML file of --config; the command line comes first, then the environment,
-then the file. --dry-run shows what comes from where.
+then the file. --dry-run shows what comes from where, and opens the keystores.
 The node listens on loopback unless told otherwise, and ends on Ctrl-C, on SIGTERM, and with
 --exit-on-stdin-eof when its parent is gone. Its last figures are then in summary.json."
 )]
@@ -78,9 +86,9 @@ pub(crate) struct Args {
     /// Address of the HTTP interface
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     http_address: IpAddr,
-    /// Port of the HTTP interface, 0 for any
-    #[arg(long, value_name = "PORT", default_value_t = 5052)]
-    api_port: u16,
+    /// Port of the HTTP interface, 0 for any; that of nodes.yaml by default, 5052 if it has none
+    #[arg(long, value_name = "PORT")]
+    api_port: Option<u16>,
     /// Names that the HTTP interface answers to beside addresses and localhost
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     http_allow_host: Vec<String>,
@@ -119,6 +127,9 @@ pub(crate) struct Args {
     /// End when standard input ends
     #[arg(long)]
     exit_on_stdin_eof: bool,
+    /// Say nothing but errors and warnings
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// What a node listens with.

@@ -126,6 +126,7 @@ pub(crate) fn write_network(
             first_validator: index,
             validators: (network.validator_count - index).div_ceil(count),
             validator_step: count,
+            api_port: Some(place.api.port()),
         };
         let id = key.id();
         made.push(Made { node, id });

@@ -165,6 +165,38 @@ fn own<'a>(args: &'a Args, network: &NetworkFile, node: &'a NodeEntry) -> Result
     }))
 }
 
+/// Opens the keystores of a node as its start does, and counts the validators whose keys it then has;
+/// none where validators have interop keys.
+///
+/// # Errors
+/// Those of a start: public keys that do not hold, a wrong password, a keystore that is lacking or not
+/// the node's.
+pub(super) fn open_keystores(
+    args: &Args,
+    network: &NetworkFile,
+    node: &NodeEntry,
+) -> Result<usize> {
+    let Some(own) = own(args, network, node)? else {
+        return Ok(0);
+    };
+    let (options, folder) = (own.options, own.folder);
+    match network.alphorn_scheme.as_str() {
+        "bls" => {
+            own.public.bls(args.common.bls_kernel()?, Exec::serial())?;
+            options.bls(folder, &own.public, own.hosted())?;
+        }
+        "falcon" => {
+            let kernel = args.common.labrador_kernel()?;
+            options.falcon(folder, &own.public, own.hosted(), kernel)?;
+        }
+        _ => {
+            let kernel = args.common.stark_kernel()?;
+            options.xmss(folder, &own.public, own.hosted(), kernel)?;
+        }
+    }
+    Ok(own.validators.len())
+}
+
 fn env<S: Scheme>(scheme: S, registry: S::Registry, signers: S::Signers) -> Result<Env> {
     let (scheme, registry) = (Arc::new(scheme), Arc::new(registry));
     Ok(Env::signing(

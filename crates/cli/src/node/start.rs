@@ -1,8 +1,9 @@
 //! Puts a node together and runs it to its end.
 
 use super::files::{NetworkFile, NodeEntry};
-use super::settings;
-use super::{Args, Transports};
+use super::lines::{self, Lines, links};
+use super::{API_PORT, Args, Transports};
+use super::{scheme, settings};
 use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
 use crate::files::marks::KeyMarks;
@@ -10,7 +11,7 @@ use crate::replay::{Header, machines};
 use crate::report::write_whole;
 use crate::text;
 use alphorn_dashboard::{Source as TraceSource, router_among, stream};
-use alphorn_net::{Address, Listen, NodeKey, PerKind, Transport};
+use alphorn_net::{Address, Listen, NetError, NodeKey, PerKind, Transport};
 use alphorn_node::api::Api;
 use alphorn_node::blocks::Blocks;
 use alphorn_node::clock::{Machine, Source};
@@ -111,7 +112,7 @@ async fn live(
     });
     let blocks = Blocks::open(&args.data_dir.join("node.redb"))?;
     let net_config = net_config(args, &horn, &machine, &info, nodes, own)?;
-    let (net, events) = alphorn_net::start(net_config.clone())?;
+    let (net, events) = alphorn_net::start(net_config.clone()).map_err(in_use)?;
     let wake = Arc::new(Notify::new());
     let waker = wake.clone();
     let lanes = lanes(args, parts.child)?;
@@ -151,6 +152,7 @@ async fn live(
         },
         snapshot,
     )?;
+    let told = summary.clone();
     let (control, commands) = mpsc::channel(CONTROL_MAX);
     let token = token(args)?;
     let api = Api {
@@ -161,32 +163,79 @@ async fn live(
         clients: Clients::new(),
         doctor: Arc::new(doctor(&parts.kernels)),
     };
-    let api = serve(args, api, TraceSource::Live(node.trace()))?;
-    println!("{}", calibration::line(&parts.kernels));
+    let api = serve(args, own, api, TraceSource::Live(node.trace()))?;
+    say(args, &hosts(network, own));
+    let (peers, begins) = (nodes.len() - 1, lines::beginning(network.genesis_time));
+    say(
+        args,
+        &format!("{peers} peers to dial, {begins}, {}", links(api)),
+    );
+    say(args, &calibration::line(&parts.kernels));
     ready(args, own, api, horn.network_id, &kernels)?;
     watch_signals(args, control);
+    let start = || Lines::start(args.common.sink(), network.genesis_time, told);
+    let a_slot = (!args.quiet).then(start).transpose()?;
     let last = node.run(commands).await;
-    let text = serde_json::to_string_pretty(&last.with_memory())?;
-    write_whole(&args.data_dir.join("summary.json"), text.as_bytes())?;
-    args.common
-        .sink()
-        .write(&serde_json::to_value(last.with_memory())?)
+    if let Some(a_slot) = a_slot {
+        a_slot.end();
+    }
+    finish(args, &last)
 }
 
-/// Shows where each option comes from and what follows, and opens nothing that a node would write.
+/// Says something on the terminal, if it is wanted; a reader who left is no reason to end.
+fn say(args: &Args, text: &str) {
+    if !args.quiet {
+        args.common.sink().say(text);
+    }
+}
+
+/// Leaves the last figures of a node.
+fn finish(args: &Args, last: &Summary) -> Result<()> {
+    let last = last.with_memory();
+    let text = serde_json::to_string_pretty(&last)?;
+    write_whole(&args.data_dir.join("summary.json"), text.as_bytes())?;
+    say(args, &lines::last(&last));
+    args.common.sink().write(&serde_json::to_value(last)?)
+}
+
+/// What a node is in its network.
+fn hosts(network: &NetworkFile, own: &NodeEntry) -> String {
+    format!(
+        "{}: {} of {} validators of {}; for peers at {}",
+        own.name,
+        own.validators,
+        network.validator_count,
+        network.scheme(),
+        own.address
+    )
+}
+
+/// An error of the network, with the way out where a port is taken.
+fn in_use(error: NetError) -> anyhow::Error {
+    match error {
+        NetError::Listen { .. } => anyhow!(
+            "{error}; --gossipsub-port takes another port, which nodes.yaml must then name for the others"
+        ),
+        other => other.into(),
+    }
+}
+
+/// Shows where each option comes from and what follows, opens the keystores, and writes nothing.
 pub(super) fn rehearse(args: &Args, network: &NetworkFile, own: &NodeEntry) -> Result<()> {
     NodeKey::read(&args.node_key, false)?;
+    let keys = match scheme::open_keystores(args, network, own)? {
+        0 => "interop keys".to_owned(),
+        opened => format!("keystores of {opened} validators are open"),
+    };
     let plan = lanes(args, None)?.plan;
     let words: Vec<OsString> = std::env::args_os().skip(2).collect();
     let settings = settings::Settings::find(&words, |name| std::env::var_os(name))?;
     let sink = args.common.sink();
     sink.say(&settings.table());
     sink.say(&format!(
-        "{}: {} of {} validators of {}; {} fast lanes, {} prove lane of {} threads, {} for jobs",
-        own.name,
-        own.validators,
-        network.validator_count,
-        network.scheme(),
+        "{}; {keys}; interface at {}; {} fast lanes, {} prove lane of {} threads, {} for jobs",
+        hosts(network, own),
+        interface(args, own),
         plan.fast_lanes,
         plan.prove_lanes,
         plan.prove_threads,
@@ -321,11 +370,19 @@ fn doctor(kernels: &[Kernel]) -> serde_json::Value {
     })
 }
 
+/// Where the HTTP interface is to be.
+fn interface(args: &Args, own: &NodeEntry) -> SocketAddr {
+    let port = args.api_port.or(own.api_port).unwrap_or(API_PORT);
+    SocketAddr::new(args.http_address, port)
+}
+
 /// Serves the HTTP interface, and tells where.
-fn serve(args: &Args, api: Api, trace: TraceSource) -> Result<SocketAddr> {
-    let address = SocketAddr::new(args.http_address, args.api_port);
-    let listener = std::net::TcpListener::bind(address);
-    let listener = listener.map_err(|error| Error::Exit(3, format!("{address}: {error}")))?;
+fn serve(args: &Args, own: &NodeEntry, api: Api, trace: TraceSource) -> Result<SocketAddr> {
+    let address = interface(args, own);
+    let listener = std::net::TcpListener::bind(address).map_err(|error| {
+        let why = format!("the HTTP interface: {address}: {error}; --api-port takes another port");
+        Error::Exit(3, format!("{why}, 0 any that is free"))
+    })?;
     let bound = listener.local_addr()?;
     let hosts = Hosts::new(bound.ip(), args.http_allow_host.iter().cloned());
     let hosts = hosts.context("--http-allow-host")?;

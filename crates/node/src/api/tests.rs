@@ -249,7 +249,7 @@ fn what_cannot_be_answered_is_said_in_json() {
     let mut rig = rig();
     for (request, code) in [
         ("GET /eth/v1/nothing", 404),
-        ("GET /", 404),
+        ("POST /", 405),
         ("POST /alphorn/v0/status", 405),
         ("DELETE /lean/v0/health", 405),
         ("GET /alphorn/v0/admin/shutdown", 405),
@@ -296,6 +296,14 @@ fn what_cannot_be_answered_is_said_in_json() {
         "one waits"
     );
     assert!(matches!(rig.commands.try_recv(), Ok(Control::Shutdown)));
+}
+
+#[test]
+fn the_root_leads_to_the_page() {
+    let rig = rig();
+    let answer = read_until(&mut rig.open("GET /", "", ""), "\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.0 307"), "{answer}");
+    assert!(answer.contains("location: /dashboard/\r\n"), "{answer}");
 }
 
 #[test]

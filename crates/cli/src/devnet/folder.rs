@@ -1,0 +1,150 @@
+//! The folder of a devnet, and the nodes whose files are in it.
+
+use super::{Args, NODES_MAX};
+use crate::error::Result;
+use crate::node::files::{NetworkFile, NodeEntry, read_nodes};
+use crate::node::network::{Place, write_network};
+use alphorn_net::{Address, NodeId, NodeKey};
+use anyhow::{Context, anyhow};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+
+/// The folder of a devnet, removed at the end unless it is to be kept.
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    temporary: Option<tempfile::TempDir>,
+}
+
+impl Folder {
+    /// One that is there, and stays.
+    pub(super) fn given(path: &Path) -> Self {
+        Folder {
+            path: path.to_owned(),
+            temporary: None,
+        }
+    }
+
+    /// A new one.
+    ///
+    /// # Errors
+    /// If that of `--dir` is there already, or none can be made.
+    pub(super) fn new(args: &Args) -> Result<Self> {
+        match &args.dir {
+            Some(path) => {
+                std::fs::create_dir(path).with_context(|| {
+                    format!(
+                        "--dir {}: must be a folder that is not there yet",
+                        path.display()
+                    )
+                })?;
+                Ok(Folder {
+                    path: path.clone(),
+                    temporary: None,
+                })
+            }
+            None => {
+                let folder = tempfile::Builder::new()
+                    .prefix("alphorn-devnet-")
+                    .tempdir()?;
+                let path = folder.path().to_owned();
+                let temporary = match args.keep {
+                    true => {
+                        let _ = folder.keep();
+                        None
+                    }
+                    false => Some(folder),
+                };
+                Ok(Folder { path, temporary })
+            }
+        }
+    }
+
+    /// Whether it goes when all is done.
+    pub(super) fn is_temporary(&self) -> bool {
+        self.temporary.is_some()
+    }
+
+    /// Leaves the folder where it is.
+    pub(super) fn keep(self) -> PathBuf {
+        if let Some(folder) = self.temporary {
+            let _ = folder.keep();
+        }
+        self.path
+    }
+}
+
+/// A node of a devnet.
+pub(super) struct Member {
+    pub(super) node: NodeEntry,
+    pub(super) id: NodeId,
+    /// The port of its interface, the same after each start.
+    pub(super) api_port: u16,
+}
+
+/// Writes keys and files, and gives the nodes.
+pub(super) fn prepare(folder: &Path, count: u16, network: &NetworkFile) -> Result<Vec<Member>> {
+    let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let places = free_ports(usize::from(count))?.into_iter();
+    let places: Vec<Place> = places
+        .map(|(peers, api)| Place {
+            peers: local(peers),
+            api: local(api),
+        })
+        .collect();
+    let made = write_network(folder, network, "devnet", &places)?;
+    let members = made.into_iter().zip(places).map(|(made, place)| Member {
+        node: made.node,
+        id: made.id,
+        api_port: place.api.port(),
+    });
+    Ok(members.collect())
+}
+
+/// The nodes of a folder that `alphorn genesis` made: all of them on this machine, none of them
+/// started before.
+pub(super) fn adopt(folder: &Path, network: &NetworkFile) -> Result<Vec<Member>> {
+    let entries = read_nodes(folder, network)?;
+    if entries.len() > usize::from(NODES_MAX) {
+        let (count, folder) = (entries.len(), folder.display());
+        return Err(anyhow!("--genesis {folder}: {count} nodes, at most {NODES_MAX}").into());
+    }
+    let ports = free_ports(entries.len())?;
+    let member = |(node, (_, free)): (NodeEntry, (u16, u16))| {
+        let (name, home) = (&node.name, folder.join(&node.name));
+        let address: Address = node.address.parse()?;
+        let key = home.join("node.key");
+        let id = NodeKey::read(&key, false)?.id();
+        if address.id() != id {
+            let (key, theirs) = (key.display(), address.id());
+            return Err(anyhow!("nodes.yaml: {name} is {theirs}, {key} is that of {id}").into());
+        }
+        if !address.socket().ip().is_loopback() {
+            let address = &node.address;
+            return Err(anyhow!("nodes.yaml: {name} is at {address}, must be loopback").into());
+        }
+        if home.join("data").exists() {
+            let home = home.display();
+            return Err(anyhow!("{home}: has run before, its `data` must not be there").into());
+        }
+        let api_port = node.api_port.unwrap_or(free);
+        if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, api_port)) {
+            let what = format!("nodes.yaml: {name} has the api_port {api_port}: {error}");
+            return Err(anyhow!("{what}; `alphorn genesis --api-port` writes others").into());
+        }
+        Ok(Member { node, id, api_port })
+    };
+    entries.into_iter().zip(ports).map(member).collect()
+}
+
+/// Ports that are free now, of UDP and TCP. Another process may take one meanwhile; then a node
+/// does not start.
+fn free_ports(count: usize) -> Result<Vec<(u16, u16)>> {
+    let any = (Ipv4Addr::LOCALHOST, 0);
+    let open = || Ok((UdpSocket::bind(any)?, TcpListener::bind(any)?));
+    let sockets = (0..count).map(|_| open());
+    let sockets: Vec<(UdpSocket, TcpListener)> = sockets.collect::<std::io::Result<_>>()?;
+    let ports = sockets
+        .iter()
+        .map(|(udp, tcp)| Ok((udp.local_addr()?.port(), tcp.local_addr()?.port())));
+    ports.collect()
+}
