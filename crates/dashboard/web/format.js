@@ -49,6 +49,17 @@ export function instant(ns) {
   return ns === null || ns === undefined ? NO_VALUE : `${(ns / 1e9).toFixed(3).replace("-", "−")} s`;
 }
 
+/** The same of something that happened, which may have been while the network waited for slot 0. */
+export function moment(ns) {
+  return ns < 0 ? "before genesis" : instant(ns);
+}
+
+/** A number that tells a session from others of its time: its last digits. */
+export function session(id) {
+  const digits = String(id);
+  return digits.length > 5 ? `…${digits.slice(-4)}` : digits;
+}
+
 /** The start of a root or another long name. */
 export function short(name) {
   return name.length > 12 ? `${name.slice(0, 10)}…` : name || NO_VALUE;

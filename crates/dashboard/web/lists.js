@@ -21,7 +21,7 @@ function scoreBar(score) {
 export function drawPeers({ table, state }) {
   const peers = Object.entries(state.peers).sort(([a, one], [b, other]) => one.score - other.score || (a < b ? -1 : 1));
   const rows = peers.slice(0, PEERS_SHOWN).map(([short, peer]) => [
-    format.short(short), peer.event, right(String(peer.score).replace("-", "−")), scoreBar(peer.score), right(format.instant(peer.t)),
+    format.short(short), peer.event, right(String(peer.score).replace("-", "−")), scoreBar(peer.score), right(format.moment(peer.t)),
   ]);
   fillTable(table, ["Peer", "Last event", right("Score"), "", right("At")], rows);
 }
@@ -32,7 +32,7 @@ export function drawFaults({ table, empty, state }) {
   show(table, faults.length > 0);
   show(empty, faults.length === 0);
   setText(empty, "No faults.");
-  const rows = faults.map((fault) => [right(format.instant(fault.t)), fault.kind, fault.n, { text: fault.detail, className: "detail" }]);
+  const rows = faults.map((fault) => [right(format.moment(fault.t)), fault.kind, fault.n, { text: fault.detail, className: "detail" }]);
   fillTable(table, [right("At"), "Kind", "Node", "Detail"], rows);
 }
 

@@ -119,7 +119,7 @@ function drawSession({ g, scale, left }, { n, id, open, soft, hard }, y) {
   const colours = palette();
   g.fillStyle = colours.muted;
   g.textAlign = "left";
-  g.fillText(fitted(g, `session ${id} · ${n}`, left - 8), 0, y + ROW / 2);
+  g.fillText(fitted(g, `session ${format.session(id)} · ${n}`, left - 8), 0, y + ROW / 2);
   const [from, middle, to] = [scale(open), scale(soft), scale(hard)];
   g.save();
   clip(g, left, y);

@@ -297,6 +297,8 @@ test("numbers are written with their units", () => {
   assert.deepEqual([5, 5.25, 12345, null].map(format.milliseconds), ["5 ms", "5.3 ms", "12.35 s", "–"]);
   assert.deepEqual([7, 1500, 2e6].map(format.microseconds), ["7 µs", "1.50 ms", "2.00 s"]);
   assert.deepEqual([-5e8, 1.5e9].map(format.instant), ["−0.500 s", "1.500 s"]);
+  assert.deepEqual([-5e8, 1.5e9, null].map(format.moment), ["before genesis", "1.500 s", "–"]);
+  assert.deepEqual([7, "12345", "1632087571234567890"].map(format.session), ["7", "12345", "…7890"]);
   assert.deepEqual(format.ticks(4000, 8), [0, 500, 1000, 1500, 2000, 2500, 3000, 3500, 4000]);
   assert.deepEqual([0, 1, 7].map((max) => format.ticks(max, 4).length), [1, 3, 4]);
 });
