@@ -1,7 +1,7 @@
 //! What stands between braces: `{FILE#/POINTER:FORMAT}`, `{A + B:FORMAT}` for a sum, `{A - B:FORMAT}` for a
 //! difference, `{A // B:FORMAT}` for a ratio and `{A <= B:verdict}` for a target.
 //!
-//! Formats: `time` (seconds), `ms` (milliseconds), `ns` (nanoseconds), `bytes`, `count`, `pct` (a share), `odds` (a
+//! Formats: `time` (seconds), `ms`, `us`, `ns` (that many of them), `bytes`, `count`, `pct` (a share), `odds` (a
 //! share that may be tiny), `x` (a ratio), `num`, `int`, `text`, `commit`, `verdict`, and `range` (seconds, least to
 //! most of all runs). Of several runs the median counts. What is null never came: a time is `never`, all else `-`.
 
@@ -199,10 +199,8 @@ fn written(values: &[f64], format: &str, inside: &str) -> Result<String, String>
             let (unit, size) = unit_of(value * 1e-3);
             format!("{} {unit}", digits(value * 1e-3 / size))
         }
-        "ns" => {
-            let (unit, size) = unit_of(value * 1e-9);
-            format!("{} {unit}", digits(value * 1e-9 / size))
-        }
+        "us" => return written(&[value * 1e-6], "time", inside),
+        "ns" => return written(&[value * 1e-9], "time", inside),
         "odds" if value > 0.0 && value < 0.01 => format!("1 in {}", grouped(1.0 / value)),
         "odds" => format!("{} %", digits(value * 100.0)),
         "range" => {
