@@ -298,7 +298,13 @@ fn verdicts_are_those_of_verifying_alone() {
     has_fields(&value["full"], &steps);
     has_fields(
         &value["blst"],
-        &["naive_each_s", "bulk_each_s", "subtract_each_s"],
+        &[
+            "naive_each_s",
+            "bulk_each_s",
+            "subtract_each_s",
+            "subtract_batch_s",
+            "strongest_s",
+        ],
     );
     has_fields(&value["bad"], &["k", "located", "pairings", "extra_s"]);
     assert_eq!(value["bad"]["located"].as_array().unwrap().len(), 5);
@@ -315,12 +321,16 @@ fn verdicts_are_those_of_verifying_alone() {
         "--validators 64 --participation 0.1 --bad 40",
         "--validators 1 --committees 1",
         "--validators 700 --topic aggregate --bad 0",
-        "--topic vote --bad 1000000 --messages 32",
+        "--topic vote --bad 512 --messages 32",
     ] {
         object(&format!(
             "bench bls verify --runs 1 --collections 2 {options}"
         ));
     }
+    let output = run("bench bls verify --runs 1 --topic vote --bad 513");
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("--bad 513: there are 512 items"), "{text}");
 }
 
 /// A record of 37 validators in 3 committees of 4 cells, one of which nobody voted in.
