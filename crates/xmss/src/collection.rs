@@ -14,7 +14,7 @@ use alphorn_stark::Exec;
 
 /// Nanoseconds of a core to prove: some for any proof, some for each slice that a group commits to.
 /// Priors: with the compact set's five slices they give 2.2 s for 1,000 signatures, which `alphorn
-/// bench proof` measured on one thread of a Sapphire Rapids core (`docs/stark.md`). How they divide is
+/// bench proof` measured on one thread of a Sapphire Rapids core before commit b0e1e17. How they divide is
 /// a guess from two threads, and other sets go by their slices. The worker learns the factor of the
 /// machine at hand, the step from one group to the next stays.
 const PROVE_NS: (u64, u64) = (800_000_000, 18_000_000);
@@ -28,7 +28,7 @@ const PROVE_BYTES: (u64, u64) = (70 << 20, 6 << 20);
 
 /// Nanoseconds of a core to merge: some for any merge, some for each child. Priors: twice what two threads
 /// took for two, four and seven children of 512 signatures, which `alphorn bench proof --children 2,4,7
-/// --threads 2` measured on a Sapphire Rapids core (`docs/stark.md`), and no less than that for any of them.
+/// --threads 2` measured on a Sapphire Rapids core before commit 7ed19d5, and no less than that for any of them.
 const MERGE_NS: (u64, u64) = (1_700_000_000, 300_000_000);
 
 /// Nanoseconds to verify a merge: the most that was measured in the same place, on one thread.

@@ -57,7 +57,7 @@ With --emit-costs the figures become the cost table of XMSS with collections as 
 simulator: one thread, the first preset and the last kernel. Proofs that merge are merged for it,
 two and seven of at most 512 signatures, --runs times.
 
-Lines `cited` are figures that others published or that were measured elsewhere; see docs/xmss.md.")]
+Lines `cited` are figures that others published or that were measured elsewhere; see docs/results/hashes.md.")]
 pub(crate) struct Args {
     /// Parameter set of XMSS
     #[arg(long, default_value_t = Set::Compact)]
