@@ -149,51 +149,22 @@ horn-doc BINARY="target/release/alphorn":
         { print }' docs/horn.md > docs/horn.md.new
     mv docs/horn.md.new docs/horn.md
 
-# Every row of Horn's target table: ours, blst naive and bulk, the target. `--slot` adds a whole slot.
+# Every figure of the documents once more, on this machine, on which nothing else should run: the recipe
+# results/recipe.toml into results/MACHINE/, what is missing there or the NAMES that are given. An hour.
+# The program is built outside, at a clean commit, so that each figure names a commit of the history.
+figures MACHINE *NAMES:
+    cargo build --release
+    cargo xtask figures --measure target/release/alphorn {{MACHINE}} {{NAMES}}
+    cargo xtask figures --write
+
+# Every row of Horn's target table: ours, blst's ways, the target. `--slot` adds a whole slot.
 horn-figures *ARGS:
-    cargo run --release --package alphorn -- bench targets {{ARGS}}
+    cargo run --release -- bench targets {{ARGS}}
 
-# Every figure of the README and of the chapters of the book but those of a devnet, on this machine: tables
-# on the terminal, JSON under target/figures. It takes long; for the tables of the simulator alone:
-# `just figures-sim`, for those of the answers `just answers`.
-figures: figures-bls figures-proofs figures-sim
-    target/release/alphorn compare --json target/figures/compare.json --csv target/figures/compare.csv --html target/figures/compare.html
-    target/release/alphorn explore --full --json target/figures/explore.json --csv target/figures/explore.csv --html target/figures/explore.html
-
-# Sums, verification and a slot of BLS.
-figures-bls:
-    mkdir -p target/figures
+# The commands that the documents show, as they are written.
+documents *FILES:
     cargo build --release
-    target/release/alphorn doctor --json target/figures/doctor.json
-    for kernel in portable auto; do for threads in 1 2; do for share in 0.5 0.95 0.99; do \
-        target/release/alphorn bench bls verify --kernel $kernel --threads $threads --participation $share \
-            --json target/figures/verify-$kernel-$threads-$share.json || exit 1; \
-    done; done; done
-    for m in 3 15; do target/release/alphorn bench bls verify --multiplicity $m --json target/figures/verify-m$m.json || exit 1; done
-    target/release/alphorn bench bls verify --bad 8 --threads 1 --json target/figures/verify-bad8.json
-    target/release/alphorn bench bls sums --json target/figures/sums.json
-    target/release/alphorn bench bls primitives --json target/figures/primitives.json
-    target/release/alphorn bench codec --json target/figures/codec.json
-    target/release/alphorn slot --json target/figures/slot.json
-    target/release/alphorn slot --participation vectors/goerli-epoch-148260 --json target/figures/slot-goerli.json
-
-# Signatures of hashes and of lattices, and their proofs.
-figures-proofs:
-    mkdir -p target/figures
-    cargo build --release
-    target/release/alphorn bench xmss --json target/figures/xmss.json
-    target/release/alphorn bench proof --json target/figures/proof.json
-    target/release/alphorn bench lattice --json target/figures/lattice.json
-
-# Coded broadcast, and the network in the simulator.
-figures-sim:
-    mkdir -p target/figures
-    cargo build --release
-    target/release/alphorn bench broadcast --json target/figures/broadcast.json
-    target/release/alphorn bench sim --json target/figures/sim.json
-    for name in horn-1m-10k horn-collectors horn-committees horn-dissemination horn-slot-time; do \
-        target/release/alphorn sim run $name --seed 1 --out target/figures/$name || exit 1; \
-    done
+    cargo xtask documents {{FILES}}
 
 # The pictures of docs/answers once more, from scenarios/answer-*.toml and the analyses of Horn; tables
 # stay under target/answers. Some minutes on two cores. BINARY=... takes another program.

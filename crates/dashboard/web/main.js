@@ -126,12 +126,15 @@ function aboutText() {
 function figuresOf(slot) {
   const { totals, finality } = summary(state);
   const votes = coverage(slot);
+  // The newest slot is mostly still collecting: the one before it says how that usually ends.
+  const before = slot === null ? undefined : state.slots.findLast((one) => one.cells !== null && one.slot < slot.slot);
+  const ended = before === undefined ? "" : `; slot ${before.slot}: ${format.percent(coverage(before)?.collected)}`;
   const meanMs = totals.aggregates === 0 ? null : totals.aggregateMs / totals.aggregates;
   const told = (kind, value, remark) => (state.counts[kind] > 0 ? [value, remark] : ["–", ""]);
   return [
     ["slot", "Slot", format.count(state.slots.at(-1)?.slot ?? null), state.t === null ? "" : `at ${format.instant(state.t)}`],
     ["finalised", "Finalised", ...told("finality", format.count(finality.finalised), `head ${format.count(finality.head)}, justified ${format.count(finality.justified)}`)],
-    ["coverage", "Votes collected", ...told("cells", format.percent(votes?.collected), `${format.percent(votes?.seen)} seen`)],
+    ["coverage", "Votes collected", ...told("cells", format.percent(votes?.collected), `${format.percent(votes?.seen)} seen${ended}`)],
     ["two-thirds", "Time to 2/3", ...told("finality", format.milliseconds(finality.twoThirdsMs), "since slot start")],
     ["aggregates", "Aggregates", ...told("aggregate", format.count(totals.aggregates), `${format.count(totals.aggregatesLate)} late, ${format.milliseconds(meanMs)} each`)],
     ["collections", "Collections", ...told("collection", format.count(totals.collections), format.bytes(totals.collectionBytes))],

@@ -1,4 +1,4 @@
-//! Runs the protocol's own state machines under a virtual clock and a virtual network.
+//! Runs broadcast, gossip and Horn under a virtual clock and a virtual network.
 //!
 //! | room | what it holds |
 //! |---|---|

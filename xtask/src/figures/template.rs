@@ -169,6 +169,8 @@ fn numbers(folder: &str, name: &str, results: &Results) -> Result<(Vec<f64>, Str
     let found = results.find(folder, name)?;
     let number = |value: &&Value| match value {
         Value::Null => Some(f64::INFINITY),
+        // Of a list, how many.
+        Value::Array(list) => Some(list.len() as f64),
         value => value.as_f64(),
     };
     let values: Option<Vec<f64>> = found.values.iter().map(number).collect();

@@ -6,8 +6,9 @@ use super::million::{Million, Network};
 use super::tables::{self, Figures, forms};
 use crate::machine::Machine;
 use crate::text;
+use alphorn_sim::report::Picture;
 use alphorn_sim::report::html::{Origin, Page, Table};
-use alphorn_sim::report::plot::{Axis, Layer, Plot};
+use alphorn_sim::report::plot::{Axis, Bar, Layer, Plot, dots};
 
 /// The report as HTML.
 pub(super) fn page(
@@ -31,7 +32,7 @@ pub(super) fn page(
     page.table(&html(tables::steps(rows)));
     let plots = [
         (
-            "Bytes of a collection over votes",
+            "Bytes of a collection",
             "bytes",
             &bytes as &dyn Fn(&Case) -> Option<f64>,
         ),
@@ -43,14 +44,14 @@ pub(super) fn page(
         }),
     ];
     for (title, unit, value) in plots {
-        over_votes(&mut page, rows, title, unit, value);
+        side_by_side(&mut page, rows, title, unit, value);
     }
     bytes_and_time(&mut page, rows);
     merges(&mut page, rows);
     page.heading("A million votes");
     page.table(&html(tables::together(million, network)));
     page.text(
-        "A committee has the largest size that was measured for the form. Bytes are one copy of evidence, \
+        "Only lines of equal committees stand beside each other. Bytes are one copy of evidence, \
          of a bit a validator and of a duty signature; a mesh multiplies them by its duplicates.",
     );
     page.finish()
@@ -87,50 +88,52 @@ fn bytes(case: &Case) -> Option<f64> {
     Some((case.collection_bytes + case.support_bytes()) as f64)
 }
 
-/// A line for each form, over the votes of a committee.
-fn over_votes(
+/// The greatest committee at which every form was measured: only there do forms stand beside each other.
+fn common(rows: &[Row]) -> u32 {
+    let of = |votes: u32| rows.iter().filter(move |row| row.case.votes == votes);
+    let sizes = rows.iter().map(|row| row.case.votes);
+    let all = sizes.filter(|votes| of(*votes).count() == forms(rows).len());
+    all.max().unwrap_or(0)
+}
+
+/// A figure of each form at a committee of one size, over a logarithmic axis; the table has all sizes.
+fn side_by_side(
     page: &mut Page,
     rows: &[Row],
     title: &str,
     unit: &str,
     value: &dyn Fn(&Case) -> Option<f64>,
 ) {
-    let mut table = Table::new(title, &["form", "votes", unit]);
-    let mut layers = Vec::new();
-    for form in forms(rows) {
-        let cases = rows.iter().filter(|row| row.name == form.name);
-        let points: Vec<(f64, f64)> = cases
-            .filter_map(|row| Some((f64::from(row.case.votes), value(&row.case)?)))
-            .collect();
-        for (votes, value) in &points {
-            table.row(vec![
-                form.name.into(),
-                text::count(*votes as u64),
-                format!("{value:.6}"),
-            ]);
+    let votes = common(rows);
+    let title = format!("{title}, {} votes", text::count(u64::from(votes)));
+    let mut table = Table::new(title.as_str(), &["form", "votes", unit]);
+    let mut points = Vec::new();
+    for row in rows {
+        let Some(value) = value(&row.case) else {
+            continue;
+        };
+        table.row(vec![
+            row.name.into(),
+            text::count(u64::from(row.case.votes)),
+            format!("{value:.6}"),
+        ]);
+        if row.case.votes == votes {
+            points.push(Bar {
+                name: row.name.to_owned(),
+                value,
+                range: None,
+            });
         }
-        let name = form.name.to_owned();
-        layers.push(match points.len() {
-            1 => {
-                let points = points.into_iter().map(|(x, y)| (x, y, String::new()));
-                Layer::Points {
-                    name,
-                    points: points.collect(),
-                }
-            }
-            _ => Layer::Line { name, points },
-        });
     }
-    let plot = Plot {
-        title: title.into(),
-        about: String::new(),
-        x: Axis::log("votes in a committee"),
-        y: Axis::log(unit),
-        layers,
-        marks: Vec::new(),
-        shapes: Vec::new(),
+    let about = "Further to the left is better; the axis is logarithmic.";
+    let picture = Picture {
+        name: "side-by-side",
+        svg: dots(&title, about, unit, &points),
+        title,
+        about: about.into(),
+        table,
     };
-    page.plot(&plot, Origin::Measured, &table);
+    page.picture(&picture, Origin::Measured);
 }
 
 /// What merging takes, and a line over the number of collections for each form at its largest committee.
@@ -167,7 +170,7 @@ fn merges(page: &mut Page, rows: &[Row]) {
     page.plot(&plot, Origin::Measured, &html(tables::merged(rows)));
 }
 
-/// Where each form stands: bytes to the right, verification upwards, a vote of the largest committee.
+/// Where each form stands: bytes to the right, verification upwards, a vote of a committee of one size.
 fn bytes_and_time(page: &mut Page, rows: &[Row]) {
     let title = "Bytes and verification of a vote";
     let mut table = Table::new(
@@ -175,11 +178,8 @@ fn bytes_and_time(page: &mut Page, rows: &[Row]) {
         &["form", "votes", "bytes a vote", "µs a vote, one thread"],
     );
     let mut layers = Vec::new();
-    for form in forms(rows) {
-        let cases = rows.iter().filter(|row| row.name == form.name);
-        let Some(row) = cases.max_by_key(|row| row.case.votes) else {
-            continue;
-        };
+    let common = common(rows);
+    for row in rows.iter().filter(|row| row.case.votes == common) {
         let votes = f64::from(row.case.votes);
         let verify_s = row.case.slow().map(|times: &Times| times.verify_s);
         let (Some(bytes), Some(verify_s)) = (bytes(&row.case), verify_s) else {
@@ -199,7 +199,7 @@ fn bytes_and_time(page: &mut Page, rows: &[Row]) {
     }
     let plot = Plot {
         title: title.into(),
-        about: "Nearer to the lower left is better. Each form at its largest committee.".into(),
+        about: "Nearer to the lower left is better. All forms at one size of the committee.".into(),
         x: Axis::log("bytes of the collection a vote"),
         y: Axis::log("µs of one core a vote"),
         layers,

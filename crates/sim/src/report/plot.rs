@@ -401,13 +401,22 @@ fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 /// Bars from left to right, each in a line of its own.
 pub fn bars(title: &str, about: &str, unit: &str, bars: &[Bar]) -> String {
+    lines(title, about, &Axis::from_zero(unit), false, bars)
+}
+
+/// The same with a point for each value, over a logarithmic axis.
+pub fn dots(title: &str, about: &str, unit: &str, dots: &[Bar]) -> String {
+    lines(title, about, &Axis::log(unit), true, dots)
+}
+
+fn lines(title: &str, about: &str, axis: &Axis, is_dotted: bool, bars: &[Bar]) -> String {
     const ROW: f64 = 34.0;
     let widest = bars.iter().map(|bar| bar.name.chars().count()).max();
     let left = 12.0 + LETTER * widest.unwrap_or(0) as f64;
     let ends = bars
         .iter()
         .flat_map(|bar| [Some(bar.value), bar.range.map(|range| range.1)]);
-    let span = Span::of(&Axis::from_zero(unit), ends.flatten());
+    let span = Span::of(axis, ends.flatten());
     let at = |value: f64| left + span.place(value) * (WIDTH - left - RIGHT);
     let bottom = 8.0 + ROW * bars.len() as f64;
     let mut svg = open(title, about, bottom + BOTTOM);
@@ -425,13 +434,22 @@ pub fn bars(title: &str, about: &str, unit: &str, bars: &[Bar]) -> String {
         let middle = y + ROW / 2.0 - 3.0;
         put!(
             svg,
-            "<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text><rect class=\"f0\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            "<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             left - 6.0,
             middle + 4.0,
-            escape(&bar.name),
-            (at(bar.value) - left).max(1.0),
-            ROW - 8.0
+            escape(&bar.name)
         );
+        if is_dotted {
+            let label = format!("{}: {}", bar.name, number(bar.value));
+            glyph::point(&mut svg, (at(bar.value), middle), 0, &label);
+        } else {
+            put!(
+                svg,
+                "<rect class=\"f0\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+                (at(bar.value) - left).max(1.0),
+                ROW - 8.0
+            );
+        }
         if let Some((low, high)) = bar.range {
             let (low, high) = (at(low), at(high));
             put!(
@@ -447,7 +465,7 @@ pub fn bars(title: &str, about: &str, unit: &str, bars: &[Bar]) -> String {
         "<path class=\"axis\" d=\"M{left:.1} 4V{bottom:.1}\"/><text class=\"mid label\" x=\"{:.1}\" y=\"{:.1}\">{}</text></svg>",
         (left + WIDTH - RIGHT) / 2.0,
         bottom + 36.0,
-        escape(unit)
+        escape(&axis.label)
     );
     svg
 }

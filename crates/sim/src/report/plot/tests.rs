@@ -195,4 +195,10 @@ fn bars_show_value_and_range() {
     assert_eq!(svg.matches("whisker").count(), 2);
     assert!(svg.contains("full &amp; attester"));
     well_formed(&bars("none", "", "", &[]));
+    let svg = dots("Seconds", "", "s", &[bar("sum", 1e-3), bar("proof", 10.0)]);
+    well_formed(&svg);
+    assert_eq!(
+        (svg.matches("<rect").count(), svg.matches("full g0").count()),
+        (0, 2)
+    );
 }
