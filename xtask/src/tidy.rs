@@ -5,6 +5,7 @@
 
 mod arrows;
 mod conformance;
+mod examples;
 mod links;
 mod manifests;
 mod profiles;
@@ -57,6 +58,7 @@ pub(crate) fn run(tree: &Tree) -> anyhow::Result<Report> {
     sizes::check(tree, &mut report);
     words::check(tree, &mut report);
     links::check(tree, &mut report);
+    examples::check(tree, &mut report);
     scheme_names::check(tree, &mut report);
     purity::check(tree, &mut report);
     conformance::check(tree, &mut report)?;
