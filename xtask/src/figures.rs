@@ -199,6 +199,17 @@ pub(crate) fn strangers(root: &Path, tree: &Tree) -> anyhow::Result<Vec<String>>
     }
     let results = Results::read(tree)?;
     let documents = tree.files.iter().filter(|file| file.path.ends_with(".md"));
+    let mut errors = Vec::new();
+    for file in documents.clone() {
+        for (line, text) in (1..).zip(file.text.lines()) {
+            if text.contains("commit ") && text.contains("-dirty") {
+                errors.push(format!(
+                    "{}:{line}: of a program with uncommitted changes",
+                    file.path
+                ));
+            }
+        }
+    }
     let named = documents.flat_map(|file| {
         let of = named_commits(&file.text).into_iter();
         of.map(move |(line, commit)| (format!("{}:{line}", file.path), commit))
@@ -208,7 +219,6 @@ pub(crate) fn strangers(root: &Path, tree: &Tree) -> anyhow::Result<Vec<String>>
         .map(|(path, commit)| (path.to_owned(), commit))
         .chain(named);
     let mut known = BTreeSet::new();
-    let mut errors = Vec::new();
     for (path, commit) in all {
         if known.contains(commit) {
             continue;
