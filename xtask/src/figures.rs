@@ -293,6 +293,7 @@ mod tests {
             ("{one#/cases[op=sign]/s:odds}", "1 in 5,000"),
             ("{three#/s:time}", "200 ms"),
             ("{three#/s:range}", "100 to 300 ms"),
+            ("{three#/s:time>8}|", "  200 ms|"),
             (
                 "{one#/ours_s <= /targets#/ours_s:verdict}",
                 "missed by 23 %",

@@ -3,7 +3,7 @@
 //!
 //! Formats: `time` (seconds), `ms`, `us`, `ns` (that many of them), `bytes`, `count`, `pct` (a share), `odds` (a
 //! share that may be tiny), `x` (a ratio), `num`, `int`, `text`, `commit`, `verdict`, and `range` (seconds, least to
-//! most of all runs). Of several runs the median counts. What is null never came: a time is `never`, all else `-`.
+//! most of all runs); `>8` behind a format fills up to eight letters. Of several runs the median counts. What is null never came: a time is `never`, all else `-`.
 
 use super::Line;
 use super::results::Results;
@@ -109,6 +109,13 @@ fn figure(folder: &str, inside: &str, results: &Results) -> Result<(String, Vec<
     let (expression, format) = inside
         .rsplit_once(':')
         .ok_or_else(|| format!("{inside}: must be FILE#/POINTER:FORMAT"))?;
+    if let Some((format, width)) = format.split_once('>') {
+        let width: usize = width
+            .parse()
+            .map_err(|_| format!("{inside}: {width} is no width"))?;
+        let (text, kinds) = figure(folder, &format!("{expression}:{format}"), results)?;
+        return Ok((format!("{text:>width$}"), kinds));
+    }
     let sides = |text: &str, sign: &str| -> Option<(String, String)> {
         let (left, right) = text.split_once(sign)?;
         Some((left.trim().to_owned(), right.trim().to_owned()))
