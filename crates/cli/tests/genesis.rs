@@ -478,7 +478,10 @@ fn public_keys_of_another_kind_are_refused() {
     };
     let lists = "votes/public-keys.json";
     genesis("xmss", lists).expect(2, "public-keys.json: no keys for duties");
-    genesis("falcon", lists).expect(2, "of scheme \"xmss-compact\"");
+    genesis("falcon", lists).expect(
+        2,
+        "a file of --scheme xmss --set compact, not of --scheme falcon",
+    );
     genesis("xmss", "both/keystore-0.json").expect(2, "no list of public keys");
     let list = fs::read_to_string(bench.path("both/public-keys.json")).unwrap();
     let parsed: Value = serde_json::from_str(&list).unwrap();
