@@ -176,6 +176,15 @@ fn bash(place: &Place<'_>, folder: &Path, script: &str) -> anyhow::Result<(bool,
         command.env(name, here);
     }
     command.env("HOME", place.home).env_remove("XDG_CACHE_HOME");
+    // What cargo tells the programs that it runs is of this one: build scripts would run again for it.
+    for (name, _) in std::env::vars_os() {
+        let is_of_cargo = ["CARGO_PKG_", "CARGO_MANIFEST_"]
+            .iter()
+            .any(|prefix| name.to_string_lossy().starts_with(prefix));
+        if is_of_cargo {
+            command.env_remove(name);
+        }
+    }
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
