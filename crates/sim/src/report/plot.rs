@@ -412,7 +412,7 @@ pub fn dots(title: &str, about: &str, unit: &str, dots: &[Bar]) -> String {
 fn lines(title: &str, about: &str, axis: &Axis, is_dotted: bool, bars: &[Bar]) -> String {
     const ROW: f64 = 34.0;
     let widest = bars.iter().map(|bar| bar.name.chars().count()).max();
-    let left = 12.0 + LETTER * widest.unwrap_or(0) as f64;
+    let left = 24.0 + LETTER * widest.unwrap_or(0) as f64;
     let ends = bars
         .iter()
         .flat_map(|bar| [Some(bar.value), bar.range.map(|range| range.1)]);
