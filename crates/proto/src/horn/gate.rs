@@ -28,7 +28,8 @@ mod votes;
 
 use alphorn_scheme::{self as scheme, Bytes, Outcome};
 use alphorn_types::{Slot, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::ballot::Ballot;
@@ -37,6 +38,7 @@ use super::effects::Origin;
 use super::machine::{Due, Horn, Timer};
 use super::selection::{self, Post};
 use super::state::SlotState;
+use crate::contract::Peer;
 use crate::job::Product;
 use crate::wire::{Kind, Reject, Root, Topic, Vote};
 
@@ -129,6 +131,22 @@ impl Lot {
     /// Whether a message waits for a block.
     fn awaits(&self, block: &Root) -> bool {
         self.rows.contains_key(&Awaited::Block(*block))
+    }
+
+    /// The blocks that are waited for, with the number of messages and the peers that sent them.
+    fn blocks(&self) -> Vec<(Root, usize, Vec<Peer>)> {
+        let blocks = self.rows.iter().filter_map(|(awaited, row)| match awaited {
+            Awaited::Block(root) => Some((root, row)),
+            Awaited::Committees(_) => None,
+        });
+        let with_peers = |(root, row): (&Root, &VecDeque<Parked>)| {
+            let mut known = BTreeSet::new();
+            let senders = row.iter().filter_map(|parked| parked.origin);
+            let peers = senders.map(|(peer, _)| peer);
+            let peers = peers.filter(|peer| known.insert(*peer)).collect();
+            (*root, row.len(), peers)
+        };
+        blocks.map(with_peers).collect()
     }
 
     fn take(&mut self, awaited: &Awaited) -> VecDeque<Parked> {
@@ -260,14 +278,16 @@ impl Horn {
         }
     }
 
-    /// Blocks that messages wait for: whoever drives the machine may fetch them from a peer and
-    /// hand them in as messages.
-    pub fn missing_blocks(&self) -> impl Iterator<Item = &Root> {
-        let blocks = self.lot.rows.keys().filter_map(|awaited| match awaited {
-            Awaited::Block(root) => Some(root),
-            Awaited::Committees(_) => None,
-        });
-        blocks.filter(|root| self.chain.header(root).is_none())
+    /// Blocks that messages wait for, each with the peers that sent those messages: whoever drives
+    /// the machine may fetch a block from one of them and hand it in as a message. Blocks that more
+    /// peers speak of come first, then those that more messages wait for; of a block's peers, the
+    /// one that spoke of it first.
+    pub fn missing_blocks(&self) -> impl Iterator<Item = (Root, Vec<Peer>)> {
+        let mut missing = self.lot.blocks();
+        missing.retain(|(root, _, _)| self.chain.header(root).is_none());
+        missing.sort_by_key(|(_, messages, peers)| Reverse((peers.len(), *messages)));
+        let named = missing.into_iter();
+        named.map(|(root, _, peers)| (root, peers))
     }
 
     /// Check 2.

@@ -432,6 +432,7 @@ fn messages_about_an_unknown_block_wait_for_it() {
         Some(Verdict::Accept)
     );
     assert_eq!(net.verdict(0, waits), Some(Verdict::Accept));
+    assert_eq!(net.nodes[0].horn.missing_blocks().count(), 0);
     // A block that never comes.
     other.head = [9; 32];
     other.target.root = other.head;
@@ -440,10 +441,24 @@ fn messages_about_an_unknown_block_wait_for_it() {
         let full = net.offer(0, topic, data);
         assert_eq!(full, (i >= 64).then_some(Verdict::Ignore), "message {i}");
     }
+    // Another one, of which two peers speak: it is asked for first, of the first of them.
+    let never = other.head;
+    other.head = [8; 32];
+    other.target.root = other.head;
+    for (i, peer) in [(1, 5), (2, 4), (3, 5)] {
+        let (topic, data) = forge.vote(forge.member(0, i), other);
+        assert_eq!(net.offer_from(peer, 0, topic, data), None);
+    }
+    let missing: Vec<_> = net.nodes[0].horn.missing_blocks().collect();
+    let expected = [
+        (other.head, vec![Peer(5), Peer(4)]),
+        (never, vec![Peer(STRANGER as u64)]),
+    ];
+    assert_eq!(missing, expected);
     net.run_until(net.now.saturating_add_ns(2_000_000_000));
     assert_eq!(net.open_verdicts(), 0);
-    assert_eq!(net.nodes[0].horn.counters().parked_expired, 64);
-    assert_eq!(count(&net, "unknown_block"), 65);
+    assert_eq!(net.nodes[0].horn.counters().parked_expired, 67);
+    assert_eq!(count(&net, "unknown_block"), 68);
     assert!(net.nodes[0].reports.is_empty());
 }
 

@@ -229,10 +229,10 @@ impl Net {
         let mut fetched = Vec::new();
         for (to, node) in self.nodes.iter().enumerate() {
             let format = node.horn.format();
-            for root in node.horn.missing_blocks() {
+            for (root, _) in node.horn.missing_blocks() {
                 let is_it = |sent: &&Sent| {
                     sent.topic == Topic::Block
-                        && Header::peek(&sent.data, format).unwrap().root() == *root
+                        && Header::peek(&sent.data, format).unwrap().root() == root
                 };
                 let block = self.sent.iter().find(is_it);
                 fetched.extend(block.map(|sent| (to, sent.from, sent.data.clone())));
