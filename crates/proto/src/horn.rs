@@ -28,6 +28,7 @@ pub mod cover;
 mod duties;
 mod effects;
 mod epochs;
+mod fair;
 mod gate;
 mod held;
 mod machine;

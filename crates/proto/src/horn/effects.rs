@@ -11,9 +11,9 @@ use crate::contract::{Class, Evidence, JobId, Output, Peer, Token, Verdict};
 use crate::job::Work;
 use crate::wire::{Kind, Reject, Topic};
 
-/// Most pairs of contradicting statements that are reported. A network with more equivocators
-/// than that is broken, and each pair costs its listener two messages of memory.
-const EVIDENCE_MAX: u64 = 1_024;
+/// Most pairs of contradicting statements of a slot that are reported: each pair costs its listener
+/// two messages of memory.
+const EVIDENCE_PER_SLOT_MAX: u64 = 1_024;
 
 /// Who waits for the verdict on a message; nobody for an own one.
 pub(super) type Origin = Option<(Peer, Token)>;
@@ -41,6 +41,8 @@ pub(super) struct Effects {
     session_next: u32,
     /// What was published of the slots whose messages are taken.
     done: BTreeMap<Slot, Done>,
+    /// Pairs of contradicting statements, by slot.
+    evidence: BTreeMap<Slot, u64>,
     pub(super) counters: Counters,
 }
 
@@ -117,9 +119,10 @@ impl Effects {
         self.done.get(&slot).copied().unwrap_or_default()
     }
 
-    /// Forgets what was published before a slot.
+    /// Forgets what was published and reported before a slot.
     pub(super) fn prune_done(&mut self, before: Slot) {
         self.done = self.done.split_off(&before);
+        self.evidence = self.evidence.split_off(&before);
     }
 
     pub(super) fn seen(&mut self, kind: Kind) {
@@ -155,9 +158,12 @@ impl Effects {
         }
     }
 
-    pub(super) fn evidence(&mut self, first: Bytes, second: Bytes) {
+    /// Two statements of a slot contradict each other.
+    pub(super) fn evidence(&mut self, slot: Slot, first: Bytes, second: Bytes) {
         self.counters.evidence += 1;
-        if self.counters.evidence <= EVIDENCE_MAX {
+        let count = self.evidence.entry(slot).or_default();
+        *count += 1;
+        if *count <= EVIDENCE_PER_SLOT_MAX {
             let pair = Evidence { first, second };
             self.outputs.push_back(Output::Evidence(pair));
         }

@@ -7,8 +7,8 @@
 
 use alphorn_scheme::Evidence;
 
-use super::batch::{Room, Waits};
 use super::config::{Config, Local, SchemeInfo};
+use super::fair::{Room, Waits};
 use super::gate::{
     AGGREGATES_ROOM, COLLECTIONS_ROOM, ITEMS_PER_JOB_MAX, PARKED_BYTES_MAX, TOLERANCE_NS,
     votes_room,

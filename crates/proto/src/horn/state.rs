@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use super::aggregator::Aggregating;
 use super::ballot::{Ballot, Ballots};
-use super::batch::{Batch, Waits};
+use super::batch::Batch;
 use super::collector::Collecting;
 use super::effects::{Effects, Origin};
 use super::epochs::Committees;
+use super::fair::Waits;
 use super::selection::{self, Post};
 use super::view::{BlockView, CollectionView, SlotView};
 use crate::contract::Peer;
@@ -344,13 +345,13 @@ impl SlotState {
             .cells
             .iter_mut()
             .flatten()
-            .flat_map(|votes| votes.batch.drain());
+            .flat_map(|votes| votes.batch.give_up(|_| true));
         let mut origins: Vec<Origin> = votes.map(|vote| vote.origin).collect();
         for committee in &mut self.aggregates {
             origins.extend(
                 committee
                     .batch
-                    .drain()
+                    .give_up(|_| true)
                     .into_iter()
                     .map(|waiting| waiting.origin),
             );

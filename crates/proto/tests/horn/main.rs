@@ -10,4 +10,5 @@ mod late;
 mod net;
 mod overlap;
 mod random;
+mod rooms;
 mod slots;

@@ -7,9 +7,9 @@ use alphorn_types::{Slot, Validator};
 
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
 use crate::contract::Class;
-use crate::horn::batch::Room;
 use crate::horn::config::{Config, SubsetRule};
 use crate::horn::effects::{Effects, Origin, Request};
+use crate::horn::fair::Room;
 use crate::horn::machine::{Due, Horn};
 use crate::horn::selection::Post;
 use crate::horn::state::{KeptAggregate, SlotState, Standing, Waiting};
@@ -238,7 +238,7 @@ fn keep(
     } = waiting;
     let sender: Validator = message.sender;
     if let Standing::Second(first) = check_again(state, config, &message, &content)? {
-        fx.evidence(first.clone(), data);
+        fx.evidence(message.vote.slot, first.clone(), data);
         let senders = &mut state.aggregates[usize::from(message.cell.committee)].senders;
         senders.mark_equivocated(sender);
         return Err(Reject::Duplicate);

@@ -290,7 +290,7 @@ impl Horn {
                 true
             }
             Ok(Standing::Second(first)) => {
-                self.fx.evidence(first.clone(), data.clone());
+                self.fx.evidence(header.slot, first.clone(), data.clone());
                 state.proposers.mark_equivocated(header.proposer);
                 false
             }

@@ -7,10 +7,10 @@ use alphorn_types::Slot;
 
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
 use crate::contract::Class;
-use crate::horn::batch::Room;
 use crate::horn::config::{Config, SubsetRule};
 use crate::horn::effects::{Effects, Origin, Request};
 use crate::horn::epochs::Committees;
+use crate::horn::fair::Room;
 use crate::horn::machine::{Due, Horn};
 use crate::horn::selection::Post;
 use crate::horn::state::{KeptCollection, SlotState, Standing, Waiting, WaitingCollection};
@@ -68,19 +68,17 @@ impl Horn {
     /// One job takes every collection that waits, committee by committee, so that keys are summed
     /// for all collections of a committee together.
     pub(super) fn verify_collections(&mut self) {
-        let Some(first) = self.batch.first().map(|waiting| waiting.ballot.vote.slot) else {
-            return;
-        };
         let slots = &self.slots;
-        let (Some(committees), Some(newest)) = (
-            slots.get(&first).map(|state| state.committees.clone()),
-            slots.values().next_back(),
-        ) else {
-            for gone in self.batch.drain() {
-                self.fx.reject(gone.origin, Reject::TooOld);
-            }
+        let closed = |waiting: &WaitingCollection| !slots.contains_key(&waiting.ballot.vote.slot);
+        for gone in self.batch.give_up(closed) {
+            self.fx.reject(gone.origin, Reject::TooOld);
+        }
+        let first = self.batch.first().map(|waiting| waiting.ballot.vote.slot);
+        let oldest = first.and_then(|slot| slots.get(&slot));
+        let (Some(oldest), Some(newest)) = (oldest, slots.values().next_back()) else {
             return;
         };
+        let committees = oldest.committees.clone();
         // Of the newest slot, so that the end of an older one does not cancel it.
         let (slot, session) = (newest.slot, newest.sessions.verify);
         let epoch = committees.assignment.epoch();
@@ -287,7 +285,7 @@ fn keep(
     } = waiting;
     let (sender, index) = (message.sender, usize::from(message.committee));
     if let Standing::Second(first) = check_again(state, config, &message, &content)? {
-        fx.evidence(first.clone(), data);
+        fx.evidence(message.vote.slot, first.clone(), data);
         state.collections[index].senders.mark_equivocated(sender);
         return Err(Reject::Duplicate);
     }

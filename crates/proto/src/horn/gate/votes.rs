@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims};
 use crate::contract::Class;
 use crate::horn::ballot::Ballot;
-use crate::horn::batch::Room;
 use crate::horn::effects::{Origin, Request};
+use crate::horn::fair::Room;
 use crate::horn::machine::{Due, Horn};
 use crate::horn::state::{Record, SlotState, WaitingVote};
 use crate::horn::task::Purpose;
@@ -141,7 +141,7 @@ impl Horn {
                 Err(Contradiction::Reject(reason)) => self.fx.reject(origin, reason),
                 Err(Contradiction::Proof(pair)) => {
                     let [first, second] = pair.map(|vote| vote.encode(&self.format).into());
-                    self.fx.evidence(first, second);
+                    self.fx.evidence(slot, first, second);
                     self.fx.reject(origin, Reject::Duplicate);
                 }
             }

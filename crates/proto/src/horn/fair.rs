@@ -1,0 +1,276 @@
+//! Rooms that peers share: messages that wait for something, in the order of their arrival.
+//!
+//! Room is shared only when it is short: a full room takes the message of a peer that has fewer
+//! waiting than another, in place of the newest one of the peer that has most. So a flood takes what
+//! nobody else needs, and displaces itself.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::contract::Peer;
+
+/// A message that can wait.
+pub(super) trait Waits {
+    /// Who sent it; none for an own one, which always finds room at the cost of a peer's.
+    fn peer(&self) -> Option<Peer>;
+    /// Bytes that it holds while it waits.
+    fn held_bytes(&self) -> usize;
+}
+
+/// What waits of one peer.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Load {
+    items: usize,
+    bytes: usize,
+}
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) items: usize,
+    pub(super) bytes: usize,
+}
+
+/// Messages that wait, in the order of their arrival.
+pub(super) struct FairQueue<M> {
+    waiting: VecDeque<M>,
+    bytes: usize,
+    by_peer: BTreeMap<Peer, Load>,
+}
+
+impl<M> Default for FairQueue<M> {
+    fn default() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            by_peer: BTreeMap::new(),
+        }
+    }
+}
+
+impl<M: Waits> FairQueue<M> {
+    /// Adds a message, if need be in place of others, which are returned.
+    ///
+    /// # Errors
+    ///
+    /// The message, if there is no room for it: the queue is full and no peer has so much more
+    /// waiting that it would have to give way.
+    pub(super) fn offer(&mut self, message: M, room: Room) -> Result<Vec<M>, M> {
+        let (peer, bytes) = (message.peer(), message.held_bytes());
+        let mut displaced = Vec::new();
+        loop {
+            let full = self.waiting.len() >= room.items;
+            if !full && self.bytes.saturating_add(bytes) <= room.bytes {
+                break;
+            }
+            let Some(at) = self.heaviest(peer, bytes, full) else {
+                // What gave way for it in vain comes back to its place: the newest.
+                displaced
+                    .into_iter()
+                    .rev()
+                    .for_each(|message| self.append(message));
+                return Err(message);
+            };
+            displaced.extend(self.remove(at));
+        }
+        self.append(message);
+        Ok(displaced)
+    }
+
+    /// The newest message of the peer that has most waiting, counted in items or in bytes, if that
+    /// is more than `peer` would have with one more of `bytes`.
+    fn heaviest(&self, peer: Option<Peer>, bytes: usize, by_items: bool) -> Option<usize> {
+        let count = |load: &Load| if by_items { load.items } else { load.bytes };
+        let others = self
+            .by_peer
+            .iter()
+            .filter(|(other, _)| Some(**other) != peer);
+        let (heaviest, load) = others.max_by_key(|(_, load)| count(load))?;
+        let own = peer.and_then(|peer| self.by_peer.get(&peer));
+        let own = own.copied().unwrap_or_default();
+        let with_it = count(&Load {
+            items: own.items + 1,
+            bytes: own.bytes + bytes,
+        });
+        let gives_way = peer.is_none() || count(load) > with_it;
+        let newest = || {
+            let mut waiting = self.waiting.iter();
+            waiting.rposition(|message| message.peer() == Some(*heaviest))
+        };
+        gives_way.then(newest)?
+    }
+
+    fn append(&mut self, message: M) {
+        let bytes = message.held_bytes();
+        self.bytes += bytes;
+        if let Some(peer) = message.peer() {
+            let load = self.by_peer.entry(peer).or_default();
+            load.items += 1;
+            load.bytes += bytes;
+        }
+        self.waiting.push_back(message);
+    }
+
+    fn remove(&mut self, at: usize) -> Option<M> {
+        let message = self.waiting.remove(at)?;
+        self.forget(&message);
+        Some(message)
+    }
+
+    /// A message waits no longer.
+    fn forget(&mut self, message: &M) {
+        let bytes = message.held_bytes();
+        self.bytes -= bytes;
+        if let Some(peer) = message.peer()
+            && let Some(load) = self.by_peer.get_mut(&peer)
+        {
+            load.items -= 1;
+            load.bytes -= bytes;
+            if load.items == 0 {
+                self.by_peer.remove(&peer);
+            }
+        }
+    }
+
+    /// Takes up to `max` messages that `fits`, the oldest first.
+    pub(super) fn take(&mut self, max: usize, fits: impl Fn(&M) -> bool) -> Vec<M> {
+        let mut taken = Vec::new();
+        let mut left = VecDeque::new();
+        for message in std::mem::take(&mut self.waiting) {
+            if taken.len() < max && fits(&message) {
+                self.forget(&message);
+                taken.push(message);
+            } else {
+                left.push_back(message);
+            }
+        }
+        self.waiting = left;
+        taken
+    }
+
+    /// Bytes of all messages.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The oldest message.
+    pub(super) fn first(&self) -> Option<&M> {
+        self.waiting.front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A message of a peer (0 = an own one), with a number and its bytes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Mail(u64, u32, usize);
+
+    impl Waits for Mail {
+        fn peer(&self) -> Option<Peer> {
+            (self.0 > 0).then_some(Peer(self.0))
+        }
+
+        fn held_bytes(&self) -> usize {
+            self.2
+        }
+    }
+
+    const ROOM: Room = Room {
+        items: 8,
+        bytes: 100,
+    };
+
+    fn numbers(mails: &[Mail]) -> Vec<u32> {
+        mails.iter().map(|mail| mail.1).collect()
+    }
+
+    #[test]
+    fn a_flood_displaces_itself_and_nobody_else() {
+        let mut queue = FairQueue::default();
+        for number in 0..20 {
+            let taken = queue.offer(Mail(9, number, 1), ROOM);
+            assert_eq!(taken.is_ok(), number < 8, "alone it may fill the room");
+        }
+        // Four honest peers with two messages each, while the flood goes on.
+        for (honest, peer) in (1..=4).flat_map(|peer| [(2 * peer, peer), (2 * peer + 1, peer)]) {
+            let honest = honest as u32;
+            if let Ok(displaced) = queue.offer(Mail(peer, 100 + honest, 1), ROOM) {
+                assert!(displaced.iter().all(|gone| gone.0 == 9), "{displaced:?}");
+            } else {
+                // Everybody has as many as everybody else: first come, first served.
+                assert!(queue.by_peer.values().all(|load| load.items <= 2));
+            }
+            assert!(queue.offer(Mail(9, 50, 1), ROOM).is_err());
+        }
+        let taken = queue.take(10, |_| true);
+        let of = |peer| taken.iter().filter(|mail| mail.0 == peer).count();
+        assert_eq!([1, 2, 3, 4].map(of), [2, 2, 2, 1]);
+        assert_eq!(of(9), 1, "what is left of the flood");
+        assert_eq!(numbers(&taken)[0], 0, "the oldest stays");
+    }
+
+    #[test]
+    fn bytes_are_shared_like_places() {
+        let mut queue = FairQueue::default();
+        assert!(queue.offer(Mail(9, 1, 90), ROOM).is_ok());
+        // Too little would be gained for it: nothing changes.
+        assert!(queue.offer(Mail(1, 2, 95), ROOM).is_err());
+        assert_eq!((queue.bytes, queue.waiting.len()), (90, 1));
+        let displaced = queue.offer(Mail(1, 3, 20), ROOM).unwrap();
+        assert_eq!(numbers(&displaced), [1]);
+        assert!(
+            queue.offer(Mail(2, 4, 101), ROOM).is_err(),
+            "no queue has room for it"
+        );
+        assert_eq!(queue.bytes, 20);
+    }
+
+    #[test]
+    fn own_messages_find_room_and_stay() {
+        let mut queue = FairQueue::default();
+        for number in 0..8 {
+            assert!(queue.offer(Mail(9, number, 1), ROOM).is_ok());
+        }
+        for number in 100..108 {
+            let displaced = queue.offer(Mail(0, number, 1), ROOM).unwrap();
+            assert_eq!(numbers(&displaced), [107 - number]);
+        }
+        assert!(queue.offer(Mail(0, 108, 1), ROOM).is_err());
+        assert!(queue.offer(Mail(9, 8, 1), ROOM).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_peer_within_its_share_loses_nothing(
+            mails in proptest::collection::vec((0u64..6, 0usize..30), 1..120)
+        ) {
+            let mut queue = FairQueue::default();
+            let mut held: BTreeMap<u64, usize> = BTreeMap::new();
+            for (number, (peer, bytes)) in (0..).zip(mails) {
+                let mail = Mail(peer, number, bytes);
+                if let Ok(displaced) = queue.offer(mail, ROOM) {
+                    *held.entry(peer).or_default() += 1;
+                    for gone in displaced {
+                        prop_assert_ne!(gone.0, 0, "own messages stay");
+                        *held.get_mut(&gone.0).unwrap() -= 1;
+                    }
+                }
+                let sum: usize = queue.waiting.iter().map(Waits::held_bytes).sum();
+                prop_assert_eq!(queue.bytes, sum);
+                prop_assert!(queue.bytes <= ROOM.bytes && queue.waiting.len() <= ROOM.items);
+                for (peer, count) in &held {
+                    let waiting = queue.waiting.iter().filter(|mail| mail.0 == *peer).count();
+                    prop_assert_eq!(waiting, *count);
+                    let load = queue.by_peer.get(&Peer(*peer)).map_or(0, |load| load.items);
+                    prop_assert_eq!(load, if *peer == 0 { 0 } else { *count });
+                }
+            }
+        }
+    }
+}
