@@ -3,6 +3,7 @@
 
 use crate::blocks::{Blocks, RANGE_MAX, Stored};
 use crate::engine::Kept;
+use alphorn_proto::wire::Root;
 use alphorn_types::Slot;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,17 +25,32 @@ const COMMIT_REST: u32 = 4;
 /// Where an answer goes: the blocks, or none if they cannot be read.
 pub type Answer = Box<dyn FnOnce(Option<Vec<Stored>>) + Send>;
 
+/// Blocks that a peer asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those from a slot on.
+    Range {
+        /// The slot.
+        from: Slot,
+        /// How many, at most [`RANGE_MAX`].
+        count: u16,
+    },
+    /// One of them.
+    Block {
+        /// Its slot.
+        slot: Slot,
+        /// Its name.
+        root: Root,
+    },
+}
+
 /// Who is told whether a message is durable.
 pub type Told = Box<dyn FnOnce(bool) + Send>;
 
 enum Request {
     Keep(Stored),
     Message(Kept, Option<Told>),
-    Serve {
-        from: Slot,
-        count: u16,
-        answer: Answer,
-    },
+    Serve(Wanted, Answer),
     Stop,
 }
 
@@ -120,12 +136,8 @@ impl Archive {
 
     /// Reads blocks for a peer; the answer is called on the archive's thread, or never if the
     /// queue is full: a peer that gets none asks another.
-    pub fn serve(&self, from: Slot, count: u16, answer: Answer) {
-        self.send(Request::Serve {
-            from,
-            count,
-            answer,
-        });
+    pub fn serve(&self, wanted: Wanted, answer: Answer) {
+        self.send(Request::Serve(wanted, answer));
     }
 
     /// Sends what is to be written; gives back what finds no room.
@@ -211,20 +223,32 @@ impl Keeper {
                     self.batch.told.extend(told);
                     self.gather();
                 }
-                Ok(Request::Serve {
-                    from,
-                    count,
-                    answer,
-                }) => {
-                    // What was accepted a moment ago is what peers lack.
-                    self.commit();
-                    let count = usize::from(count).min(RANGE_MAX);
-                    answer(self.blocks.range(from, count).ok());
-                }
+                Ok(Request::Serve(wanted, answer)) => answer(self.read(&wanted)),
                 Err(RecvTimeoutError::Timeout) => self.commit(),
                 Ok(Request::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.commit();
                     return;
+                }
+            }
+        }
+    }
+
+    /// Blocks for a peer. What was accepted a moment ago is what peers lack, so those that are not
+    /// durable yet are among them: no question of a peer has the disk do anything but read.
+    fn read(&self, wanted: &Wanted) -> Option<Vec<Stored>> {
+        match wanted {
+            Wanted::Range { from, count } => {
+                let count = usize::from(*count).min(RANGE_MAX);
+                self.blocks.range(*from, count, &self.batch.blocks).ok()
+            }
+            Wanted::Block { slot, root } => {
+                let mut waiting = self.batch.blocks.iter();
+                match waiting.find(|block| block.root == *root) {
+                    Some(block) => Some(vec![block.clone()]),
+                    None => {
+                        let block = self.blocks.block(*slot, root).ok()?;
+                        Some(block.into_iter().collect())
+                    }
                 }
             }
         }
@@ -282,11 +306,24 @@ mod tests {
         archive.keep(block(3));
         let (sender, answers) = sync_channel(1);
         let answer = move |blocks| sender.send(blocks).unwrap();
-        archive.serve(Slot(0), 9, Box::new(answer));
+        let all = Wanted::Range {
+            from: Slot(0),
+            count: 9,
+        };
+        archive.serve(all, Box::new(answer.clone()));
         assert_eq!(answers.recv().unwrap(), Some(vec![block(3)]));
         archive.keep(block(4));
+        for (slot, found) in [(3, vec![block(3)]), (4, vec![block(4)]), (5, vec![])] {
+            let one = Wanted::Block {
+                slot: Slot(slot),
+                root: [slot as u8; 32],
+            };
+            archive.serve(one, Box::new(answer.clone()));
+            assert_eq!(answers.recv().unwrap(), Some(found));
+        }
         archive.shutdown();
-        let left = Blocks::open(&file).unwrap().range(Slot(0), 9).unwrap();
+        let left = Blocks::open(&file).unwrap();
+        let left = left.range(Slot(0), 9, &[]).unwrap();
         assert_eq!(left, [block(3), block(4)]);
     }
 
@@ -298,9 +335,13 @@ mod tests {
         let blocked = move |_| {
             let _ = release.recv();
         };
-        archive.serve(Slot(0), 1, Box::new(blocked));
+        let one = Wanted::Range {
+            from: Slot(0),
+            count: 1,
+        };
+        archive.serve(one, Box::new(blocked));
         for _ in 0..QUEUE_MAX + 10 {
-            archive.serve(Slot(0), 1, Box::new(|_| ()));
+            archive.serve(one, Box::new(|_| ()));
         }
         assert!(archive.counters().dropped.load(Ordering::Relaxed) >= 9);
         drop(hold);

@@ -96,12 +96,50 @@ impl Blocks {
         })
     }
 
-    /// Blocks from a slot on in the order of their slots, at most `count_max`, [`RANGE_MAX`] and
-    /// [`RANGE_BYTES_MAX`].
+    /// A block, if it is there.
     ///
     /// # Errors
     /// [`BlocksError`].
-    pub fn range(&self, from: Slot, count_max: usize) -> Result<Vec<Stored>, BlocksError> {
+    pub fn block(&self, slot: Slot, root: &Root) -> Result<Option<Stored>, BlocksError> {
+        self.read(|database: &Database| {
+            let txn = database.begin_read()?;
+            let found = txn.open_table(BLOCKS)?.get((slot.0, root))?;
+            let data = found.map(|value| Bytes::from(value.value()));
+            let root = *root;
+            Ok(data.map(|data| Stored { slot, root, data }))
+        })
+    }
+
+    /// Blocks from a slot on in the order of their slots, those that `wait` to be written among
+    /// them; at most `count_max`, [`RANGE_MAX`] and [`RANGE_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// [`BlocksError`].
+    pub fn range(
+        &self,
+        from: Slot,
+        count_max: usize,
+        wait: &[Stored],
+    ) -> Result<Vec<Stored>, BlocksError> {
+        let count_max = count_max.min(RANGE_MAX);
+        let mut blocks = self.written(from, count_max)?;
+        let wait = wait.iter().filter(|block| block.slot >= from);
+        blocks.extend(wait.cloned());
+        blocks.sort_by_key(|block| (block.slot, block.root));
+        blocks.dedup_by_key(|block| (block.slot, block.root));
+        blocks.truncate(count_max);
+        let mut bytes = 0;
+        let fits = blocks.iter().take_while(|block| {
+            bytes += block.data.len();
+            bytes <= RANGE_BYTES_MAX
+        });
+        let fits = fits.count();
+        blocks.truncate(fits.max(1));
+        Ok(blocks)
+    }
+
+    /// The same of those that are written.
+    fn written(&self, from: Slot, count_max: usize) -> Result<Vec<Stored>, BlocksError> {
         self.read(|database: &Database| {
             let txn = database.begin_read()?;
             let table = txn.open_table(BLOCKS)?;
@@ -110,7 +148,7 @@ impl Blocks {
                 let (key, value) = entry?;
                 let (slot, root) = key.value();
                 bytes += value.value().len();
-                let full = blocks.len() >= count_max.min(RANGE_MAX) || bytes > RANGE_BYTES_MAX;
+                let full = blocks.len() >= count_max || bytes > RANGE_BYTES_MAX;
                 if full && !blocks.is_empty() {
                     break;
                 }
@@ -195,7 +233,7 @@ mod tests {
         ];
         blocks.put(&all, &[]).unwrap();
         let slots = |from, count| -> Vec<(u64, u8)> {
-            let found = blocks.range(Slot(from), count).unwrap();
+            let found = blocks.range(Slot(from), count, &[]).unwrap();
             found
                 .iter()
                 .map(|block| (block.slot.0, block.root[0]))
@@ -204,7 +242,7 @@ mod tests {
         assert_eq!(slots(0, 10), [(3, 9), (5, 4), (7, 1), (7, 2)]);
         assert_eq!(slots(4, 2), [(5, 4), (7, 1)]);
         assert_eq!(slots(8, 2), []);
-        assert_eq!(blocks.range(Slot(3), 1).unwrap()[0], block(3, 9, 10));
+        assert_eq!(blocks.range(Slot(3), 1, &[]).unwrap()[0], block(3, 9, 10));
     }
 
     #[test]
@@ -214,12 +252,12 @@ mod tests {
         blocks
             .put(&[block(1, 1, half), block(2, 2, half), block(3, 3, 1)], &[])
             .unwrap();
-        assert_eq!(blocks.range(Slot(0), 10).unwrap().len(), 1);
-        assert_eq!(blocks.range(Slot(2), 10).unwrap().len(), 2);
+        assert_eq!(blocks.range(Slot(0), 10, &[]).unwrap().len(), 1);
+        assert_eq!(blocks.range(Slot(2), 10, &[]).unwrap().len(), 2);
         blocks
             .put(&[block(4, 4, RANGE_BYTES_MAX + 1)], &[])
             .unwrap();
-        assert_eq!(blocks.range(Slot(4), 10).unwrap().len(), 1);
+        assert_eq!(blocks.range(Slot(4), 10, &[]).unwrap().len(), 1);
     }
 
     #[test]
@@ -227,7 +265,7 @@ mod tests {
         let blocks = Blocks::open_backend(InMemoryBackend::new).unwrap();
         blocks.put(&[block(1, 1, 1), block(9, 2, 1)], &[]).unwrap();
         blocks.put(&[block(SLOTS_KEPT + 5, 3, 1)], &[]).unwrap();
-        let left = blocks.range(Slot(0), 10).unwrap();
+        let left = blocks.range(Slot(0), 10, &[]).unwrap();
         let slots: Vec<u64> = left.iter().map(|block| block.slot.0).collect();
         assert_eq!(slots, [9, SLOTS_KEPT + 5]);
     }

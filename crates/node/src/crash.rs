@@ -142,7 +142,7 @@ fn no_crash_loses_what_was_acknowledged() {
         let left = disk.crashed(|| rng.random_bool(share));
         let again = Blocks::open_backend(left.opener());
         let again = again.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        let found = again.range(Slot(0), 100).unwrap();
+        let found = again.range(Slot(0), 100, &[]).unwrap();
         for block in &blocks {
             assert!(found.contains(block), "seed {seed}: block {}", block.slot);
         }

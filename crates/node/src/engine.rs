@@ -9,6 +9,7 @@ mod judge;
 #[cfg(test)]
 mod tests;
 
+use crate::sync::Missing;
 use alphorn_proto::horn::Horn;
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic, Vote, VoteMsg};
@@ -161,6 +162,15 @@ impl Engine {
     /// The first slot whose duties are done.
     pub fn first_slot(&self) -> Slot {
         self.first_slot
+    }
+
+    /// The blocks that messages wait for, the most wanted first.
+    pub fn missing_blocks(&self) -> impl Iterator<Item = Missing> {
+        self.horn.missing_blocks().map(|(root, peers)| Missing {
+            held: self.awaited.values().any(|(_, held, _)| *held == root),
+            root,
+            peers,
+        })
     }
 
     /// Takes an input, and has the host carry out what follows.

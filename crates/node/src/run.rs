@@ -125,6 +125,8 @@ pub struct Node<C: Source> {
     events: Events,
     wake: Arc<Notify>,
     sync: Sync,
+    /// When blocks that messages wait for are looked for next.
+    fetch_at: Time,
     token_next: u64,
     probe_at: Time,
     summary_at: Time,
@@ -189,6 +191,7 @@ impl<C: Source> Node<C> {
             events: parts.events,
             wake: parts.wake,
             sync: Sync::default(),
+            fetch_at: now,
             token_next: REQUESTED,
             probe_at: now,
             summary_at: now,

@@ -118,8 +118,10 @@ pub struct Stats {
     pub evidence: u64,
     /// Reports of misbehaviour by reason.
     pub reports: BTreeMap<&'static str, u64>,
-    /// Blocks that were fetched from peers.
+    /// Blocks that were fetched from peers to fill a gap.
     pub blocks_fetched: u64,
+    /// Blocks that messages waited for and that peers sent when they were asked.
+    pub blocks_by_root: u64,
     /// Publications that the network did not take.
     pub publish_refused: u64,
     /// Milliseconds from the start of a slot until two thirds of all validators stood in verified

@@ -189,8 +189,10 @@ pub struct Summary {
     pub restored_messages: u64,
     /// Votes and aggregates that would survive a crash by now.
     pub kept_messages: u64,
-    /// Blocks that were asked of peers.
+    /// Blocks that were asked of peers to fill a gap.
     pub fetched_blocks: u64,
+    /// Blocks that messages waited for and that peers sent when they were asked.
+    pub blocks_by_root: u64,
     /// Signing jobs that the store of marks refused.
     pub signing_refused: u64,
     /// Commits that failed: of marks, of blocks.
@@ -263,6 +265,7 @@ impl Summary {
                 .collect(),
             evidence: stats.evidence,
             fetched_blocks: stats.blocks_fetched,
+            blocks_by_root: stats.blocks_by_root,
             clock_steps: stats.clock_steps,
             phases_missed: counters.phases_missed,
             publish_refused: stats.publish_refused,

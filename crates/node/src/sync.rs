@@ -7,28 +7,42 @@
 //! brought blocks that are in the chain by now, the next question begins after them, so that a gap
 //! of any length is filled piece by piece.
 //!
-//! One question is open at a time, and an answer is taken only from whom it was asked.
+//! One such question is open at a time, and an answer is taken only from whom it was asked. If one
+//! brought nothing, another peer is asked in the same slot.
+//!
+//! A block that a message waits for is not left to that: it is asked for by root and at once, from
+//! whoever sent the message. See [`Missing`].
+
+mod fetch;
 
 use crate::blocks::RANGE_MAX;
 use alphorn_net::RequestProtocol;
 use alphorn_proto::Peer;
 use alphorn_proto::wire::Root;
-use alphorn_types::Slot;
+use alphorn_types::{Slot, Time};
+use fetch::Fetch;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+pub use fetch::{FETCHES_MAX, Missing};
 
 /// Name of the request for a [`Status`].
 pub const STATUS: &str = "status";
 /// Name of the request for blocks; see [`encode_range`].
 pub const BLOCKS_BY_RANGE: &str = "blocks_by_range";
+/// Name of the request for a block by its root, which is all that it says.
+pub const BLOCKS_BY_ROOT: &str = "blocks_by_root";
 
 /// Bytes of a [`Status`].
 pub const STATUS_BYTES: usize = 92;
 /// Bytes of a request for blocks.
 pub const RANGE_BYTES: usize = 10;
+/// Bytes of a request for a block by its root.
+pub const ROOT_BYTES: usize = 32;
 
-/// The protocols of both, where an answer with blocks has at most so many bytes.
-pub fn requests(answer_bytes_max: usize) -> Vec<RequestProtocol> {
+/// The protocols of all, where an answer with blocks has at most so many bytes, and one with a block
+/// that was asked for by root has at most `block_bytes_max`.
+pub fn requests(answer_bytes_max: usize, block_bytes_max: usize) -> Vec<RequestProtocol> {
     let request = |name: &str, request_bytes_max, chunk_bytes_max, chunks_max| RequestProtocol {
         name: name.to_owned(),
         request_bytes_max,
@@ -39,11 +53,14 @@ pub fn requests(answer_bytes_max: usize) -> Vec<RequestProtocol> {
     vec![
         request(STATUS, STATUS_BYTES, STATUS_BYTES, 1),
         request(BLOCKS_BY_RANGE, RANGE_BYTES, answer_bytes_max, RANGE_MAX),
+        request(BLOCKS_BY_ROOT, ROOT_BYTES, block_bytes_max, 1),
     ]
 }
 
 /// Most blocks that are asked for at a time.
 const BLOCKS_ASKED: u16 = 128;
+/// Most peers that are asked for their status in a slot, if those before brought nothing.
+const STATUS_PER_SLOT_MAX: u32 = 4;
 /// Most peers that are remembered; more than a node has connections.
 const PEERS_MAX: usize = 256;
 
@@ -160,10 +177,13 @@ pub struct Sync {
     id_next: u64,
     /// The peer that was asked last, so that all have their turn.
     last: u64,
-    /// The last slot in which a peer was asked for its status.
-    asked_slot: Option<Slot>,
+    /// The last slot in which a peer was asked for its status, and how many were.
+    asked_slot: Option<(Slot, u32)>,
+    /// Whether the last question came to nothing, so that another peer is asked.
+    again: bool,
     /// What the last answer brought: slots and roots in its order.
     brought: Vec<(Slot, Root)>,
+    fetch: Fetch,
 }
 
 /// What an answer comes to.
@@ -175,6 +195,9 @@ pub enum Answer {
     Malformed,
     /// Blocks to be checked, in this order.
     Blocks(Vec<Arc<[u8]>>),
+    /// The block that was asked for by its root, to be checked: its header alone is known to be
+    /// that one's.
+    Block(Arc<[u8]>),
 }
 
 impl Sync {
@@ -190,46 +213,77 @@ impl Sync {
     pub fn peer_down(&mut self, peer: Peer) {
         self.peers.remove(&peer);
         self.fresh.remove(&peer);
+        self.fetch.peer_down(peer);
         if self.open.is_some_and(|(_, asked, _)| asked == peer) {
             self.open = None;
         }
     }
 
-    /// The question to ask now, if none is open: a new peer, or once a slot the next one.
+    /// The question to ask now, if none is open: a new peer, or once a slot the next one, or one more
+    /// if the last one brought nothing.
     pub fn poll(&mut self, standing: Standing) -> Option<Question> {
         if self.open.is_some() {
             return None;
         }
+        let asked = self.asked_slot.filter(|(slot, _)| *slot >= standing.slot);
+        let times = asked.map_or(0, |(_, times)| times);
+        let again = std::mem::take(&mut self.again) && times < STATUS_PER_SLOT_MAX;
         let peer = match self.fresh.pop_first() {
             Some(peer) => peer,
-            None if self.asked_slot.is_none_or(|asked| asked < standing.slot) => {
+            None if asked.is_none() || again => {
                 let next = self.peers.range(Peer(self.last.saturating_add(1))..).next();
-                *next.or(self.peers.first())?
+                let next = *next.or(self.peers.first())?;
+                if asked.is_some() && next.0 == self.last {
+                    return None;
+                }
+                next
             }
             None => return None,
         };
-        self.asked_slot = Some(standing.slot);
+        self.asked_slot = Some((standing.slot, times + 1));
         self.last = peer.0;
         Some(self.ask(peer, Asked::Status, Vec::new()))
     }
 
     fn ask(&mut self, peer: Peer, asked: Asked, data: Vec<u8>) -> Question {
+        let name = match asked {
+            Asked::Status => STATUS,
+            Asked::Blocks => BLOCKS_BY_RANGE,
+        };
+        let question = self.question(peer, name, data);
+        self.open = Some((question.id, peer, asked));
+        question
+    }
+
+    fn question(&mut self, peer: Peer, name: &'static str, data: Vec<u8>) -> Question {
         let id = self.id_next;
         self.id_next += 1;
-        self.open = Some((id, peer, asked));
         Question {
             peer,
             id,
-            name: match asked {
-                Asked::Status => STATUS,
-                Asked::Blocks => BLOCKS_BY_RANGE,
-            },
+            name,
             data,
         }
     }
 
+    /// Questions to ask now for the blocks that messages wait for: all of those, the most wanted
+    /// first.
+    pub fn fetch(&mut self, now: Time, missing: &[Missing]) -> Vec<Question> {
+        let mut questions = Vec::new();
+        self.fetch.keep(now, missing);
+        for one in missing {
+            if let Some(peer) = self.fetch.whom(now, one, &self.peers) {
+                let question = self.question(peer, BLOCKS_BY_ROOT, one.root.to_vec());
+                self.fetch.asked(now, question.id, peer, one);
+                questions.push(question);
+            }
+        }
+        questions
+    }
+
     /// The question could not be asked.
     pub fn refused(&mut self, id: u64) {
+        self.fetch.refused(id);
         if self.open.is_some_and(|(open, ..)| open == id) {
             self.open = None;
         }
@@ -247,10 +301,14 @@ impl Sync {
         knows: impl Fn(&Root) -> bool,
         read: impl Fn(&[u8]) -> Option<(Slot, Root)>,
     ) -> (Answer, Option<Question>) {
+        if let Some(answer) = self.fetch.answer(id, chunks.as_deref(), &read) {
+            return (answer, None);
+        }
         let Some((_, peer, asked)) = self.open.filter(|(open, ..)| *open == id) else {
             return (Answer::Nothing, None);
         };
         self.open = None;
+        self.again = true;
         let Some(chunks) = chunks else {
             return (Answer::Nothing, None);
         };
@@ -258,6 +316,7 @@ impl Sync {
             Asked::Blocks => {
                 let blocks = chunks.iter().take(usize::from(BLOCKS_ASKED));
                 self.brought = blocks.map_while(|chunk| read(chunk)).collect();
+                self.again = self.brought.is_empty();
                 (Answer::Blocks(chunks), None)
             }
             Asked::Status => {
@@ -268,6 +327,7 @@ impl Sync {
                 let Some(status) = status.filter(|status| status.network == network) else {
                     return (Answer::Malformed, None);
                 };
+                self.again = false;
                 let behind = !knows(&status.head) && status.head_slot > standing.finalised_slot;
                 let question = behind.then(|| {
                     let from = self.first_lacking(standing, &knows);
@@ -297,169 +357,4 @@ impl Sync {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NETWORK: [u8; 4] = [1, 2, 3, 4];
-    const HERE: Standing = Standing {
-        slot: Slot(9),
-        finalised_slot: Slot(5),
-    };
-
-    fn status(head: u8, head_slot: u64) -> Status {
-        Status {
-            network: NETWORK,
-            slot: Slot(9),
-            head_slot: Slot(head_slot),
-            head: [head; 32],
-            finalised_slot: Slot(4),
-            finalised: [7; 32],
-        }
-    }
-
-    fn chunk(status: Status) -> Option<Vec<Arc<[u8]>>> {
-        Some(vec![Arc::from(status.encode().as_slice())])
-    }
-
-    fn knows(root: &Root) -> bool {
-        root[0] < 10
-    }
-
-    /// A block of these tests is its slot; its root begins with a tenth of it.
-    fn read(block: &[u8]) -> Option<(Slot, Root)> {
-        let slot = u64::from_le_bytes(block.try_into().ok()?);
-        Some((Slot(slot), [(slot / 10) as u8; 32]))
-    }
-
-    #[test]
-    fn what_is_encoded_comes_back() {
-        let one = status(3, 8);
-        assert_eq!(Status::decode(&one.encode()), Some(one));
-        assert_eq!(Status::decode(&[0; STATUS_BYTES - 1]), None);
-        assert_eq!(
-            decode_range(&encode_range(Slot(77), 9)),
-            Some((Slot(77), 9))
-        );
-        assert_eq!(decode_range(&[0; RANGE_BYTES + 1]), None);
-    }
-
-    #[test]
-    fn an_unknown_head_is_followed_by_a_question_for_blocks() {
-        let mut sync = Sync::default();
-        assert_eq!(sync.poll(HERE), None, "nobody to ask");
-        sync.peer_up(Peer(3));
-        let asked = sync.poll(HERE).unwrap();
-        assert_eq!((asked.peer, asked.name), (Peer(3), STATUS));
-        assert_eq!(sync.poll(HERE), None, "one question at a time");
-        let (answer, more) =
-            sync.answer(asked.id, chunk(status(20, 8)), NETWORK, HERE, knows, read);
-        let more = more.unwrap();
-        assert_eq!((answer, more.name), (Answer::Nothing, BLOCKS_BY_RANGE));
-        assert_eq!(decode_range(&more.data), Some((Slot(6), BLOCKS_ASKED)));
-        let blocks = vec![Arc::from([1u8].as_slice())];
-        let late = sync.answer(asked.id, Some(blocks.clone()), NETWORK, HERE, knows, read);
-        assert_eq!(late, (Answer::Nothing, None), "an answer is taken once");
-        let (answer, none) = sync.answer(more.id, Some(blocks.clone()), NETWORK, HERE, knows, read);
-        assert_eq!((answer, none), (Answer::Blocks(blocks), None));
-    }
-
-    /// Where the next question begins after an answer with the blocks of some slots.
-    fn next_from(sync: &mut Sync, standing: Standing, slots: &[u64]) -> Slot {
-        let ask = |sync: &mut Sync| {
-            let asked = sync.poll(standing).unwrap();
-            let answer = chunk(status(20, 900));
-            let (_, more) = sync.answer(asked.id, answer, NETWORK, standing, knows, read);
-            more.unwrap()
-        };
-        sync.peer_up(Peer(1));
-        let more = ask(sync);
-        let blocks = slots
-            .iter()
-            .map(|slot| Arc::from(slot.to_le_bytes().as_slice()));
-        let blocks = Some(blocks.collect());
-        sync.answer(more.id, blocks, NETWORK, standing, knows, read);
-        sync.peer_up(Peer(1));
-        let (from, count) = decode_range(&ask(sync).data).unwrap();
-        assert_eq!(count, BLOCKS_ASKED);
-        from
-    }
-
-    #[test]
-    fn a_long_gap_is_filled_piece_by_piece() {
-        // Blocks of slots below 100 are in the chain.
-        let mut sync = Sync::default();
-        assert_eq!(next_from(&mut sync, HERE, &[6, 8, 40, 90]), Slot(91));
-        let mut sync = Sync::default();
-        assert_eq!(next_from(&mut sync, HERE, &[50, 98, 101, 120]), Slot(99));
-        // Of another branch, or nothing, or no block at all: from the beginning.
-        for slots in [&[200, 201][..], &[]] {
-            let mut sync = Sync::default();
-            assert_eq!(next_from(&mut sync, HERE, slots), Slot(6));
-        }
-        // What is final meanwhile is not asked for.
-        let mut sync = Sync::default();
-        let later = Standing {
-            finalised_slot: Slot(95),
-            ..HERE
-        };
-        assert_eq!(next_from(&mut sync, later, &[40, 50]), Slot(96));
-    }
-
-    #[test]
-    fn a_known_head_ends_it_and_peers_take_turns() {
-        let mut sync = Sync::default();
-        sync.peer_up(Peer(3));
-        sync.peer_up(Peer(8));
-        for (slot, peer) in [(9, 3), (9, 8), (10, 3), (11, 8), (12, 3)] {
-            let here = Standing {
-                slot: Slot(slot),
-                ..HERE
-            };
-            let asked = sync.poll(here).unwrap();
-            assert_eq!(asked.peer, Peer(peer), "slot {slot}");
-            let (answer, more) =
-                sync.answer(asked.id, chunk(status(2, 8)), NETWORK, here, knows, read);
-            assert_eq!((answer, more), (Answer::Nothing, None));
-        }
-        assert_eq!(
-            sync.poll(Standing {
-                slot: Slot(12),
-                ..HERE
-            }),
-            None,
-            "once a slot"
-        );
-    }
-
-    #[test]
-    fn a_bad_answer_or_none_leaves_the_way_free() {
-        let mut sync = Sync::default();
-        sync.peer_up(Peer(1));
-        let id = sync.poll(HERE).unwrap().id;
-        let other = Status {
-            network: [9; 4],
-            ..status(20, 8)
-        };
-        let answer = sync.answer(id, chunk(other), NETWORK, HERE, knows, read);
-        assert_eq!(answer, (Answer::Malformed, None));
-        sync.peer_up(Peer(2));
-        let id = sync.poll(HERE).unwrap().id;
-        assert_eq!(
-            sync.answer(id, None, NETWORK, HERE, knows, read),
-            (Answer::Nothing, None)
-        );
-        sync.peer_up(Peer(4));
-        assert_eq!(sync.poll(HERE).unwrap().peer, Peer(4));
-        sync.peer_down(Peer(4));
-        sync.peer_up(Peer(5));
-        let refused = sync.poll(HERE).unwrap();
-        assert_eq!(
-            refused.peer,
-            Peer(5),
-            "a peer that went away is not waited for"
-        );
-        sync.refused(refused.id);
-        sync.peer_up(Peer(6));
-        assert!(sync.poll(HERE).is_some());
-    }
-}
+mod tests;

@@ -24,7 +24,8 @@ use alphorn_node::run::{Control, Node};
 use alphorn_node::safety::{KeyId, Opening, SafetyStore};
 use alphorn_node::sign_log::SignLog;
 use alphorn_node::summary::Summary;
-use alphorn_node::{http, run, sync, topic_bytes};
+use alphorn_node::sync::{self, FETCHES_MAX};
+use alphorn_node::{http, run, topic_bytes};
 use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
 use alphorn_scheme::Env;
@@ -335,9 +336,11 @@ fn net_config(
     config.limits.peers_max = args.peers_max;
     // Whoever fills the places for others leaves some for those that this node dials.
     config.limits.peers_in_max = (args.peers_max * 5 / 8).max(1);
-    // Blocks are asked of one peer after the other.
-    config.limits.responses_bytes_max = ANSWERS_MAX * BLOCK_BYTES_MAX;
-    config.requests = sync::requests(BLOCK_BYTES_MAX);
+    // Blocks are asked of one peer after the other, those that messages wait for of several at once.
+    let block_bytes_max = config.topic_bytes_max.block;
+    config.limits.responses_bytes_max =
+        ANSWERS_MAX * BLOCK_BYTES_MAX + FETCHES_MAX * block_bytes_max;
+    config.requests = sync::requests(BLOCK_BYTES_MAX, block_bytes_max);
     Ok(config)
 }
 

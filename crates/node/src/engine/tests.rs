@@ -2,6 +2,7 @@
 
 mod cast;
 mod faults;
+mod fetch;
 mod flood;
 mod gap;
 mod replay;
@@ -21,8 +22,9 @@ use std::collections::VecDeque;
 const NODES: u32 = 3;
 const VALIDATORS: u32 = 48;
 const LATENCY_NS: u64 = 30_000_000;
-/// Whom messages of nodes come from.
+/// Whom messages of the first node come from; those of the others are next to it.
 const NODE: Peer = Peer(9);
+const NODES_MAX: u64 = 16;
 const GENESIS: Time = Time::from_millis(10_000);
 
 /// What happens to a node in virtual time.
@@ -31,6 +33,16 @@ enum Event {
     Finished(JobId, Outcome<Product>),
     Frame(Peer, Bytes),
     Left(Peer),
+    /// A peer's question, and its answer.
+    Asked(Peer, u64, Vec<u8>),
+    Answered(Peer, u64, Option<Vec<Bytes>>),
+    /// Time for a node to look for blocks that messages wait for.
+    Look,
+}
+
+/// Under which number the others see a node.
+fn seen_as(index: usize) -> Peer {
+    Peer(NODE.0 + index as u64)
 }
 
 /// One node and what it asked for.
@@ -63,6 +75,8 @@ struct Node {
     recorder: Option<Recorder>,
     /// Its broadcasts, if it has any.
     caster: Option<cast::Caster>,
+    /// Whom it asks for blocks, if it asks.
+    asker: Option<fetch::Asker>,
 }
 
 impl Host for Node {
@@ -96,7 +110,8 @@ impl Host for Node {
     }
 
     fn report(&mut self, peer: Peer, reason: Reject) {
-        assert_ne!(peer, NODE, "an honest {peer} is reported: {reason}");
+        let is_node = (NODE.0..NODE.0 + NODES_MAX).contains(&peer.0);
+        assert!(!is_node, "an honest {peer} is reported: {reason}");
         if peer.0 >= SOURCES {
             return;
         }
@@ -190,6 +205,8 @@ struct World {
     now: Time,
     /// Even and odd nodes do not hear of each other.
     parted: bool,
+    /// What gossip loses: from when until when, of which kind, on the way to which node.
+    lost: Option<(Range<Time>, Kind, usize)>,
 }
 
 fn config(scheme: &Model, epoch_slots: u64) -> (Config, SchemeInfo) {
@@ -259,6 +276,7 @@ fn node_of(scheme: Model, horn: Horn) -> Node {
         votes: BTreeMap::new(),
         recorder: None,
         caster: None,
+        asker: None,
     }
 }
 
@@ -272,6 +290,7 @@ impl World {
         World {
             nodes: (0..nodes).map(node).collect(),
             parted: false,
+            lost: None,
             queue: BTreeMap::new(),
             sequence: 0,
             now: GENESIS.saturating_sub_ns(2_000_000_000),
@@ -306,13 +325,17 @@ impl World {
         let arrival = self.now.saturating_add_ns(LATENCY_NS);
         for (topic, data) in std::mem::take(&mut self.nodes[index].published) {
             for other in (0..self.nodes.len()).filter(|other| *other != index) {
-                let is_cut = self.parted && other % 2 != index % 2;
+                let lost = self.lost.as_ref();
+                let is_lost = lost.is_some_and(|(times, kind, to)| {
+                    times.contains(&self.now) && topic.kind() == *kind && other == *to
+                });
+                let is_cut = is_lost || (self.parted && other % 2 != index % 2);
                 if !is_cut && self.nodes[other].topics.contains(&topic) {
                     let token = Token(self.sequence);
                     self.push(
                         arrival,
                         other,
-                        Event::Message(NODE, topic, token, data.clone()),
+                        Event::Message(seen_as(index), topic, token, data.clone()),
                     );
                 }
             }
@@ -367,6 +390,18 @@ impl World {
                         }
                         Event::Left(peer) => {
                             self.frame_left(index, peer);
+                            continue;
+                        }
+                        Event::Asked(from, id, root) => {
+                            self.serve(index, from, id, &root);
+                            continue;
+                        }
+                        Event::Answered(from, id, chunks) => {
+                            self.take_answer(index, from, id, chunks);
+                            continue;
+                        }
+                        Event::Look => {
+                            self.look(index);
                             continue;
                         }
                     };

@@ -1,9 +1,12 @@
 //! Questions to peers and theirs: where they stand, and blocks.
 
 use super::Node;
+use crate::archive::Wanted;
 use crate::blocks::Stored;
 use crate::clock::Source;
-use crate::sync::{self, Answer, BLOCKS_BY_RANGE, Question, STATUS, Status};
+use crate::sync::{
+    self, Answer, BLOCKS_BY_RANGE, BLOCKS_BY_ROOT, Missing, Question, STATUS, Status,
+};
 use alphorn_proto::wire::{Header, Root, Topic};
 use alphorn_proto::{Input, Peer, Token};
 use alphorn_scheme::Bytes;
@@ -11,6 +14,9 @@ use alphorn_types::{Slot, Time};
 
 /// Points against a peer whose answer is none.
 const BAD_ANSWER: u32 = 10;
+/// How often the loop looks for blocks that messages wait for: a flood of messages does not have it
+/// look after each of them.
+const FETCH_EVERY_NS: u64 = 5_000_000;
 
 impl<C: Source> Node<C> {
     /// Asks the next peer, if it is time.
@@ -19,6 +25,13 @@ impl<C: Source> Node<C> {
         if let Some(mut question) = self.sync.poll(standing) {
             question.data = self.status(now).encode().to_vec();
             self.put(&question);
+        }
+        if self.fetch_at <= now {
+            self.fetch_at = now.saturating_add_ns(FETCH_EVERY_NS);
+            let missing: Vec<Missing> = self.engine.missing_blocks().collect();
+            for question in self.sync.fetch(now, &missing) {
+                self.put(&question);
+            }
         }
     }
 
@@ -49,21 +62,39 @@ impl<C: Source> Node<C> {
 
     pub(super) fn serve(&mut self, now: Time, channel: u64, protocol: &str, data: &[u8]) {
         let net = self.ports.net.clone();
-        if protocol == STATUS {
-            let status = Bytes::from(self.status(now).encode().as_slice());
-            let _ = net.respond(channel, Ok(vec![status]));
-        } else if let Some((from, count)) =
-            sync::decode_range(data).filter(|_| protocol == BLOCKS_BY_RANGE)
-        {
-            let answer = move |blocks: Option<Vec<Stored>>| {
-                let blocks = blocks.ok_or(alphorn_net::CODE_BUSY);
-                let chunks = blocks.map(|all| all.into_iter().map(|block| block.data).collect());
-                let _ = net.respond(channel, chunks);
-            };
-            self.ports.archive.serve(from, count, Box::new(answer));
-        } else {
+        let wanted = match protocol {
+            STATUS => {
+                let status = Bytes::from(self.status(now).encode().as_slice());
+                let _ = net.respond(channel, Ok(vec![status]));
+                return;
+            }
+            BLOCKS_BY_RANGE => {
+                let range = sync::decode_range(data);
+                range.map(|(from, count)| Wanted::Range { from, count })
+            }
+            BLOCKS_BY_ROOT => match Root::try_from(data) {
+                Ok(root) => {
+                    let Some(header) = self.engine.horn().chain().header(&root) else {
+                        let _ = net.respond(channel, Ok(Vec::new()));
+                        return;
+                    };
+                    let slot = header.slot;
+                    Some(Wanted::Block { slot, root })
+                }
+                Err(_) => None,
+            },
+            _ => None,
+        };
+        let Some(wanted) = wanted else {
             let _ = net.respond(channel, Err(alphorn_net::CODE_BUSY));
-        }
+            return;
+        };
+        let answer = move |blocks: Option<Vec<Stored>>| {
+            let blocks = blocks.ok_or(alphorn_net::CODE_BUSY);
+            let chunks = blocks.map(|all| all.into_iter().map(|block| block.data).collect());
+            let _ = net.respond(channel, chunks);
+        };
+        self.ports.archive.serve(wanted, Box::new(answer));
     }
 
     pub(super) fn take_answer(
@@ -87,6 +118,10 @@ impl<C: Source> Node<C> {
             Answer::Nothing => {}
             Answer::Malformed => {
                 let _ = self.ports.net.report(peer.0, BAD_ANSWER);
+            }
+            Answer::Block(data) => {
+                self.ports.stats.blocks_by_root += 1;
+                self.feed_block(now, peer, data);
             }
             Answer::Blocks(blocks) => {
                 self.ports.stats.blocks_fetched += blocks.len() as u64;

@@ -92,7 +92,7 @@ pub(super) fn restore(
 ) -> Result<u64, BlocksError> {
     let (mut taken, mut from) = (0, Slot(0));
     loop {
-        let part = blocks.range(from, usize::MAX)?;
+        let part = blocks.range(from, usize::MAX, &[])?;
         let Some(last) = part.last().map(|block| block.slot) else {
             return Ok(taken);
         };

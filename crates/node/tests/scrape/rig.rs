@@ -12,6 +12,7 @@ use alphorn_node::summary::Summary;
 use alphorn_node::{metrics, sync, topic_bytes};
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
 use alphorn_proto::slot::Timing;
+use alphorn_proto::wire::Topic;
 use alphorn_scheme::Env;
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_sse::Clients;
@@ -33,11 +34,21 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const FINALISED: u64 = 3;
 
 /// A node that runs.
-struct Running {
+pub(crate) struct Running {
     window: Window,
-    summary: watch::Receiver<Arc<Summary>>,
+    pub(crate) summary: watch::Receiver<Arc<Summary>>,
     control: mpsc::Sender<Control>,
     thread: JoinHandle<()>,
+    pub(crate) net: alphorn_net::Handle,
+    /// The name of the topic of blocks.
+    pub(crate) blocks: String,
+}
+
+impl Running {
+    fn end(self) {
+        self.control.blocking_send(Control::Shutdown).unwrap();
+        self.thread.join().unwrap();
+    }
 }
 
 /// What a node told when it had run some slots.
@@ -80,7 +91,7 @@ fn network(horn: &Horn) -> alphorn_net::Config {
     config.subcommittees = horn.config().layout.subcommittees();
     config.slot_ms = horn.config().timing.slot_ms();
     config.topic_bytes_max = topic_bytes(horn.format());
-    config.requests = sync::requests(1 << 24);
+    config.requests = sync::requests(1 << 24, 1 << 20);
     config
 }
 
@@ -95,7 +106,9 @@ fn start(index: u32, genesis: Time, folder: &Path) -> Running {
     };
     let safety = SafetyStore::open(&folder.join("safety.redb"), ids, opening).unwrap();
     let blocks = Blocks::open(&folder.join("node.redb")).unwrap();
+    let blocks_topic = Topic::Block.named(horn.config().network()).to_string();
     let (net, events) = alphorn_net::start(network(&horn)).unwrap();
+    let handle = net.clone();
     let wake = Arc::new(Notify::new());
     let (snapshot, summary) = watch::channel(Arc::new(Summary::default()));
     let parts = Parts {
@@ -133,6 +146,8 @@ fn start(index: u32, genesis: Time, folder: &Path) -> Running {
         summary,
         control,
         thread,
+        net: handle,
+        blocks: blocks_topic,
     }
 }
 
@@ -151,7 +166,7 @@ fn now() -> Time {
 }
 
 /// Waits until something is there.
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -162,8 +177,8 @@ fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Runs two nodes until the chain is finalised some slots, and gives what the first one tells.
-fn run() -> Told {
+/// Runs two nodes that know each other, has something looked at, and ends them.
+pub(crate) fn with_two<T>(look: impl FnOnce(&[Running]) -> T) -> T {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let genesis = now().saturating_add_ns(3_000_000_000);
     let nodes: Vec<Running> = (0..NODES)
@@ -177,7 +192,18 @@ fn run() -> Told {
     });
     let dial = Control::Dial(address.parse().unwrap());
     nodes[1].control.blocking_send(dial).unwrap();
-    let told = wait("finality", || {
+    let found = look(&nodes);
+    nodes.into_iter().for_each(Running::end);
+    found
+}
+
+/// Runs two nodes until the chain is finalised some slots, and gives what the first one tells.
+fn run() -> Told {
+    with_two(|nodes| finality(&nodes[0]))
+}
+
+fn finality(first: &Running) -> Told {
+    wait("finality", || {
         let summary = first.summary.borrow().clone();
         let picture = first.window.picture.borrow().clone();
         let is_there = summary.finalised_slot >= FINALISED
@@ -191,12 +217,7 @@ fn run() -> Told {
             summary: summary.clone(),
             window: window.clone(),
         })
-    });
-    for node in nodes {
-        node.control.blocking_send(Control::Shutdown).unwrap();
-        node.thread.join().unwrap();
-    }
-    told
+    })
 }
 
 /// What a node told; it runs once for all tests.

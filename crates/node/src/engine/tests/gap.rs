@@ -7,7 +7,7 @@ use crate::sync::{Answer, Standing, Status, Sync, decode_range};
 const APART: u64 = 300;
 
 impl World {
-    fn standing(&self, index: usize) -> (Standing, Status) {
+    pub(super) fn standing(&self, index: usize) -> (Standing, Status) {
         let horn = self.nodes[index].engine.as_ref().unwrap().horn();
         let chain = horn.chain();
         let slot = horn.clock().slot_at(self.now).unwrap();

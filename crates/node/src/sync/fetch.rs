@@ -1,0 +1,177 @@
+//! Blocks that messages wait for, each asked for by its root.
+//!
+//! A vote, a collection or a block can come before the block that it refers to, and waits for it, but
+//! not long. Whoever sent it on has checked it and so has the block, if it is honest. So it is asked
+//! at once, and if it has not answered in [`PATIENCE_NS`], or not with that block, the next peer that
+//! spoke of it is. If all who did are gone, somebody else is asked.
+//!
+//! Anybody can invent roots. So a peer is asked for one block at a time and for the same one once,
+//! and roots that one peer alone speaks of take one place of [`FETCHES_MAX`], however many they are.
+//! Peers whose last answer was none share [`DOUBTED_MAX`] places, after all others.
+
+use super::Answer;
+use alphorn_proto::Peer;
+use alphorn_proto::wire::Root;
+use alphorn_types::{Slot, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Most questions whose answers are awaited. Those that are overdue count: the network awaits them.
+pub const FETCHES_MAX: usize = 32;
+/// Most questions that are not overdue.
+const PROMPT_MAX: usize = 16;
+/// Most questions to peers whose last answer was none.
+const DOUBTED_MAX: usize = 4;
+/// How long a peer has until the next one is asked: five of them while a message waits.
+pub(super) const PATIENCE_NS: u64 = 400_000_000;
+/// How long a block is not asked for while one with its header is being checked here.
+pub(super) const HELD_NS: u64 = 1_000_000_000;
+/// Most roots that are remembered with whom they were asked of.
+const SEARCHES_MAX: usize = 1_024;
+
+/// A block that messages wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Which.
+    pub root: Root,
+    /// The peers that sent those messages, who did so first before the others.
+    pub peers: Vec<Peer>,
+    /// Whether a block with its header is here and waits for its verdict.
+    pub held: bool,
+}
+
+/// A question that is not answered.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    peer: Peer,
+    root: Root,
+    since: Time,
+    /// Nobody that is here spoke of the block.
+    is_guess: bool,
+}
+
+impl Open {
+    fn is_prompt(&self, now: Time) -> bool {
+        now < self.since.saturating_add_ns(PATIENCE_NS)
+    }
+}
+
+/// The search for a block.
+#[derive(Debug)]
+struct Search {
+    since: Time,
+    asked: BTreeSet<Peer>,
+}
+
+/// Who is asked for which block.
+#[derive(Debug, Default)]
+pub(super) struct Fetch {
+    open: BTreeMap<u64, Open>,
+    searches: BTreeMap<Root, Search>,
+    /// How many answers in a row were none, by peer.
+    failed: BTreeMap<Peer, u32>,
+}
+
+impl Fetch {
+    /// Begins the search for what is missing now, and ends that for everything else.
+    pub(super) fn keep(&mut self, now: Time, missing: &[Missing]) {
+        let roots: BTreeSet<Root> = missing.iter().map(|one| one.root).collect();
+        self.searches.retain(|root, _| roots.contains(root));
+        for root in roots {
+            if self.searches.len() >= SEARCHES_MAX {
+                break;
+            }
+            self.searches.entry(root).or_insert_with(|| Search {
+                since: now,
+                asked: BTreeSet::new(),
+            });
+        }
+    }
+
+    /// The peer to ask for a block now, if any.
+    pub(super) fn whom(
+        &self,
+        now: Time,
+        missing: &Missing,
+        peers: &BTreeSet<Peer>,
+    ) -> Option<Peer> {
+        let search = self.searches.get(&missing.root)?;
+        let prompt = self.open.values().filter(|open| open.is_prompt(now));
+        let is_asked = prompt.clone().any(|open| open.root == missing.root);
+        let is_held = missing.held && now < search.since.saturating_add_ns(HELD_NS);
+        let is_full = self.open.len() >= FETCHES_MAX || prompt.count() >= PROMPT_MAX;
+        if is_asked || is_held || is_full {
+            return None;
+        }
+        let doubted = self.open.values().filter(|open| self.doubts(&open.peer));
+        let room_for_doubted = doubted.count() < DOUBTED_MAX;
+        let may = |peer: &&Peer| {
+            let is_busy = self.open.values().any(|open| open.peer == **peer);
+            let is_trusted = room_for_doubted || !self.doubts(peer);
+            !is_busy && is_trusted && !search.asked.contains(peer)
+        };
+        let failed = |peer: &&Peer| self.failed.get(peer).copied().unwrap_or(0);
+        if !missing.peers.iter().any(|peer| peers.contains(peer)) {
+            let is_guessing = self.open.values().any(|open| open.is_guess);
+            let others = peers.iter().filter(may).filter(|_| !is_guessing);
+            return others.min_by_key(failed).copied();
+        }
+        let spoke = missing.peers.iter().filter(|peer| peers.contains(peer));
+        spoke.filter(may).min_by_key(failed).copied()
+    }
+
+    fn doubts(&self, peer: &Peer) -> bool {
+        self.failed.contains_key(peer)
+    }
+
+    /// A peer is asked for a block.
+    pub(super) fn asked(&mut self, now: Time, id: u64, peer: Peer, missing: &Missing) {
+        if let Some(search) = self.searches.get_mut(&missing.root) {
+            search.asked.insert(peer);
+        }
+        let open = Open {
+            peer,
+            root: missing.root,
+            since: now,
+            is_guess: !missing.peers.contains(&peer),
+        };
+        self.open.insert(id, open);
+    }
+
+    /// A question could not be asked; it may be later.
+    pub(super) fn refused(&mut self, id: u64) {
+        if let Some(open) = self.open.remove(&id)
+            && let Some(search) = self.searches.get_mut(&open.root)
+        {
+            search.asked.remove(&open.peer);
+        }
+    }
+
+    /// What an answer comes to; none if it is to no question of these.
+    pub(super) fn answer(
+        &mut self,
+        id: u64,
+        chunks: Option<&[Arc<[u8]>]>,
+        read: impl Fn(&[u8]) -> Option<(Slot, Root)>,
+    ) -> Option<Answer> {
+        let open = self.open.remove(&id)?;
+        let answer = match chunks {
+            None | Some([]) => Answer::Nothing,
+            Some([block]) if read(block).is_some_and(|(_, root)| root == open.root) => {
+                Answer::Block(block.clone())
+            }
+            Some(_) => Answer::Malformed,
+        };
+        if matches!(answer, Answer::Block(_)) {
+            self.failed.remove(&open.peer);
+        } else {
+            *self.failed.entry(open.peer).or_default() += 1;
+        }
+        Some(answer)
+    }
+
+    pub(super) fn peer_down(&mut self, peer: Peer) {
+        self.failed.remove(&peer);
+        self.open.retain(|_, open| open.peer != peer);
+    }
+}

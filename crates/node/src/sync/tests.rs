@@ -1,0 +1,314 @@
+//! Questions and answers, one by one.
+
+use super::*;
+
+const NETWORK: [u8; 4] = [1, 2, 3, 4];
+const HERE: Standing = Standing {
+    slot: Slot(9),
+    finalised_slot: Slot(5),
+};
+
+fn status(head: u8, head_slot: u64) -> Status {
+    Status {
+        network: NETWORK,
+        slot: Slot(9),
+        head_slot: Slot(head_slot),
+        head: [head; 32],
+        finalised_slot: Slot(4),
+        finalised: [7; 32],
+    }
+}
+
+fn chunk(status: Status) -> Option<Vec<Arc<[u8]>>> {
+    Some(vec![Arc::from(status.encode().as_slice())])
+}
+
+fn knows(root: &Root) -> bool {
+    root[0] < 10
+}
+
+/// A block of these tests is its slot; its root begins with a tenth of it.
+fn read(block: &[u8]) -> Option<(Slot, Root)> {
+    let slot = u64::from_le_bytes(block.try_into().ok()?);
+    Some((Slot(slot), [(slot / 10) as u8; 32]))
+}
+
+#[test]
+fn what_is_encoded_comes_back() {
+    let one = status(3, 8);
+    assert_eq!(Status::decode(&one.encode()), Some(one));
+    assert_eq!(Status::decode(&[0; STATUS_BYTES - 1]), None);
+    assert_eq!(
+        decode_range(&encode_range(Slot(77), 9)),
+        Some((Slot(77), 9))
+    );
+    assert_eq!(decode_range(&[0; RANGE_BYTES + 1]), None);
+}
+
+#[test]
+fn an_unknown_head_is_followed_by_a_question_for_blocks() {
+    let mut sync = Sync::default();
+    assert_eq!(sync.poll(HERE), None, "nobody to ask");
+    sync.peer_up(Peer(3));
+    let asked = sync.poll(HERE).unwrap();
+    assert_eq!((asked.peer, asked.name), (Peer(3), STATUS));
+    assert_eq!(sync.poll(HERE), None, "one question at a time");
+    let (answer, more) = sync.answer(asked.id, chunk(status(20, 8)), NETWORK, HERE, knows, read);
+    let more = more.unwrap();
+    assert_eq!((answer, more.name), (Answer::Nothing, BLOCKS_BY_RANGE));
+    assert_eq!(decode_range(&more.data), Some((Slot(6), BLOCKS_ASKED)));
+    let blocks = vec![Arc::from([1u8].as_slice())];
+    let late = sync.answer(asked.id, Some(blocks.clone()), NETWORK, HERE, knows, read);
+    assert_eq!(late, (Answer::Nothing, None), "an answer is taken once");
+    let (answer, none) = sync.answer(more.id, Some(blocks.clone()), NETWORK, HERE, knows, read);
+    assert_eq!((answer, none), (Answer::Blocks(blocks), None));
+}
+
+/// Where the next question begins after an answer with the blocks of some slots.
+fn next_from(sync: &mut Sync, standing: Standing, slots: &[u64]) -> Slot {
+    let ask = |sync: &mut Sync| {
+        let asked = sync.poll(standing).unwrap();
+        let answer = chunk(status(20, 900));
+        let (_, more) = sync.answer(asked.id, answer, NETWORK, standing, knows, read);
+        more.unwrap()
+    };
+    sync.peer_up(Peer(1));
+    let more = ask(sync);
+    let blocks = slots
+        .iter()
+        .map(|slot| Arc::from(slot.to_le_bytes().as_slice()));
+    let blocks = Some(blocks.collect());
+    sync.answer(more.id, blocks, NETWORK, standing, knows, read);
+    sync.peer_up(Peer(1));
+    let (from, count) = decode_range(&ask(sync).data).unwrap();
+    assert_eq!(count, BLOCKS_ASKED);
+    from
+}
+
+#[test]
+fn a_long_gap_is_filled_piece_by_piece() {
+    // Blocks of slots below 100 are in the chain.
+    let mut sync = Sync::default();
+    assert_eq!(next_from(&mut sync, HERE, &[6, 8, 40, 90]), Slot(91));
+    let mut sync = Sync::default();
+    assert_eq!(next_from(&mut sync, HERE, &[50, 98, 101, 120]), Slot(99));
+    // Of another branch, or nothing, or no block at all: from the beginning.
+    for slots in [&[200, 201][..], &[]] {
+        let mut sync = Sync::default();
+        assert_eq!(next_from(&mut sync, HERE, slots), Slot(6));
+    }
+    // What is final meanwhile is not asked for.
+    let mut sync = Sync::default();
+    let later = Standing {
+        finalised_slot: Slot(95),
+        ..HERE
+    };
+    assert_eq!(next_from(&mut sync, later, &[40, 50]), Slot(96));
+}
+
+#[test]
+fn a_known_head_ends_it_and_peers_take_turns() {
+    let mut sync = Sync::default();
+    sync.peer_up(Peer(3));
+    sync.peer_up(Peer(8));
+    for (slot, peer) in [(9, 3), (9, 8), (10, 3), (11, 8), (12, 3)] {
+        let here = Standing {
+            slot: Slot(slot),
+            ..HERE
+        };
+        let asked = sync.poll(here).unwrap();
+        assert_eq!(asked.peer, Peer(peer), "slot {slot}");
+        let (answer, more) = sync.answer(asked.id, chunk(status(2, 8)), NETWORK, here, knows, read);
+        assert_eq!((answer, more), (Answer::Nothing, None));
+    }
+    assert_eq!(
+        sync.poll(Standing {
+            slot: Slot(12),
+            ..HERE
+        }),
+        None,
+        "once a slot"
+    );
+}
+
+#[test]
+fn a_bad_answer_or_none_leaves_the_way_free() {
+    let mut sync = Sync::default();
+    sync.peer_up(Peer(1));
+    let id = sync.poll(HERE).unwrap().id;
+    let other = Status {
+        network: [9; 4],
+        ..status(20, 8)
+    };
+    let answer = sync.answer(id, chunk(other), NETWORK, HERE, knows, read);
+    assert_eq!(answer, (Answer::Malformed, None));
+    sync.peer_up(Peer(2));
+    let id = sync.poll(HERE).unwrap().id;
+    assert_eq!(
+        sync.answer(id, None, NETWORK, HERE, knows, read),
+        (Answer::Nothing, None)
+    );
+    sync.peer_up(Peer(4));
+    assert_eq!(sync.poll(HERE).unwrap().peer, Peer(4));
+    sync.peer_down(Peer(4));
+    sync.peer_up(Peer(5));
+    let refused = sync.poll(HERE).unwrap();
+    assert_eq!(
+        refused.peer,
+        Peer(5),
+        "a peer that went away is not waited for"
+    );
+    sync.refused(refused.id);
+    sync.peer_up(Peer(6));
+    assert!(sync.poll(HERE).is_some());
+}
+
+fn missing(root: u8, peers: &[u64]) -> Missing {
+    Missing {
+        root: [root; 32],
+        peers: peers.iter().map(|peer| Peer(*peer)).collect(),
+        held: false,
+    }
+}
+
+/// Peers 1 to `count` are there.
+fn among(count: u64) -> Sync {
+    let mut sync = Sync::default();
+    (1..=count).for_each(|peer| sync.peer_up(Peer(peer)));
+    sync
+}
+
+/// Whom a node asks, and for which roots.
+fn whom(questions: &[Question]) -> Vec<(u64, u8)> {
+    let one = |question: &Question| (question.peer.0, question.data[0]);
+    questions.iter().map(one).collect()
+}
+
+fn answered(sync: &mut Sync, id: u64, slots: Option<&[u64]>) -> Answer {
+    let blocks = slots.map(|slots| {
+        let block = |slot: &u64| Arc::from(slot.to_le_bytes().as_slice());
+        slots.iter().map(block).collect()
+    });
+    sync.answer(id, blocks, NETWORK, HERE, knows, read).0
+}
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn a_missing_block_is_asked_of_one_who_spoke_of_it_then_of_the_next() {
+    let mut sync = among(5);
+    let wanted = [missing(20, &[3, 2]), missing(21, &[3])];
+    let at = |ms: u64| Time::from_millis(ms);
+    let first = sync.fetch(at(0), &wanted);
+    assert_eq!(whom(&first), [(3, 20)], "one block of a peer at a time");
+    assert_eq!(sync.fetch(at(0), &wanted), [], "no root twice at a time");
+    let patience = fetch::PATIENCE_NS / MS;
+    assert_eq!(sync.fetch(at(patience - 1), &wanted), []);
+    let second = sync.fetch(at(patience), &wanted);
+    assert_eq!(whom(&second), [(2, 20)]);
+    // An answer that is late is taken: the block of slot 200 has a root of twenties.
+    let late = answered(&mut sync, first[0].id, Some(&[200]));
+    assert!(matches!(late, Answer::Block(_)));
+    assert_eq!(
+        answered(&mut sync, first[0].id, Some(&[200])),
+        Answer::Nothing
+    );
+    assert_eq!(whom(&sync.fetch(at(patience), &wanted[1..])), [(3, 21)]);
+}
+
+#[test]
+fn an_answer_without_the_block_is_followed_by_the_next_question_at_once() {
+    let mut sync = among(5);
+    let wanted = [missing(20, &[1, 2, 3, 4])];
+    let lies: [(Option<&[u64]>, Answer); 3] = [
+        (None, Answer::Nothing),
+        (Some(&[]), Answer::Nothing),
+        (Some(&[9]), Answer::Malformed),
+    ];
+    for (peer, (slots, answer)) in (1..).zip(lies) {
+        let asked = sync.fetch(Time::ZERO, &wanted);
+        assert_eq!(whom(&asked), [(peer, 20)]);
+        assert_eq!(answered(&mut sync, asked[0].id, slots), answer);
+    }
+    // Nobody is asked for the same block twice, and others do not know of it.
+    assert_eq!(whom(&sync.fetch(Time::ZERO, &wanted)), [(4, 20)]);
+    sync.peer_down(Peer(4));
+    assert_eq!(sync.fetch(Time::from_millis(9_000), &wanted), []);
+}
+
+#[test]
+fn roots_of_one_peer_take_one_place_and_those_who_never_answer_few() {
+    let mut sync = among(100);
+    let mut wanted: Vec<Missing> = (0..90).map(|root| missing(100 + root, &[1])).collect();
+    wanted.push(missing(20, &[2]));
+    assert_eq!(whom(&sync.fetch(Time::ZERO, &wanted)), [(1, 100), (2, 20)]);
+    // Ever more peers that never answer: each is one, and the last comes to its turn.
+    let mut sync = among(100);
+    let invented: Vec<Missing> = (0..90)
+        .map(|peer| missing(100 + peer as u8, &[1 + peer]))
+        .collect();
+    let asked = sync.fetch(Time::ZERO, &invented);
+    assert!(asked.len() < FETCHES_MAX);
+    for question in &asked {
+        assert_eq!(answered(&mut sync, question.id, None), Answer::Nothing);
+    }
+    let doubted: Vec<Missing> = (0..asked.len() as u64)
+        .map(|peer| missing(200 + peer as u8, &[1 + peer]))
+        .collect();
+    let again = sync.fetch(Time::from_millis(1), &doubted).len();
+    assert!(again > 0 && again < asked.len() / 2, "{again} places");
+    let honest = [missing(20, &[99])];
+    assert_eq!(whom(&sync.fetch(Time::from_millis(2), &honest)), [(99, 20)]);
+}
+
+#[test]
+fn a_block_that_is_being_checked_is_asked_for_after_a_while() {
+    let mut sync = among(3);
+    let held = [Missing {
+        held: true,
+        ..missing(20, &[1])
+    }];
+    assert_eq!(sync.fetch(Time::ZERO, &held), []);
+    let later = Time::ZERO.saturating_add_ns(fetch::HELD_NS);
+    assert_eq!(whom(&sync.fetch(later, &held)), [(1, 20)]);
+}
+
+#[test]
+fn somebody_is_asked_where_all_who_spoke_of_a_block_are_gone() {
+    let mut sync = among(3);
+    let wanted = [missing(20, &[50]), missing(21, &[51])];
+    let first = sync.fetch(Time::ZERO, &wanted);
+    assert_eq!(whom(&first), [(1, 20)], "one such question at a time");
+    answered(&mut sync, first[0].id, Some(&[]));
+    assert_eq!(whom(&sync.fetch(Time::ZERO, &wanted)), [(2, 20)]);
+}
+
+#[test]
+fn a_question_without_room_is_asked_again() {
+    let mut sync = among(2);
+    let wanted = [missing(20, &[1])];
+    let first = sync.fetch(Time::ZERO, &wanted);
+    sync.refused(first[0].id);
+    assert_eq!(whom(&sync.fetch(Time::ZERO, &wanted)), [(1, 20)]);
+}
+
+#[test]
+fn a_peer_without_an_answer_does_not_use_up_the_question_of_the_slot() {
+    let mut sync = among(9);
+    for peer in 1..=9 {
+        // Those that are new are asked once each.
+        let asked = sync.poll(HERE).unwrap();
+        assert_eq!(asked.peer, Peer(peer));
+        sync.answer(asked.id, chunk(status(2, 8)), NETWORK, HERE, knows, read);
+    }
+    let next = Standing {
+        slot: Slot(10),
+        ..HERE
+    };
+    let mut asked = Vec::new();
+    while let Some(question) = sync.poll(next) {
+        asked.push(question.peer.0);
+        sync.answer(question.id, None, NETWORK, next, knows, read);
+    }
+    assert_eq!(asked, [1, 2, 3, 4]);
+}
