@@ -7,9 +7,9 @@
 //! |---|---|
 //! | [`committee`], [`shuffle`] | who sits where in an epoch |
 //! | [`selection`] | who aggregates, who collects |
-//! | `validator` | what a validator votes for |
+//! | `voter` | what a validator votes for |
 //! | `aggregator` | which votes become an aggregate |
-//! | `collector`, [`cover`] | which aggregates become a collection |
+//! | `combiner`, [`cover`] | which aggregates become a collection |
 //! | `proposer` | which collections become a block |
 //! | `gate` | which messages are taken |
 //! | `machine` | [`Horn`]: all of it at one machine, under the contract |
@@ -21,10 +21,11 @@
 mod aggregator;
 mod ballot;
 mod batch;
-mod collector;
+mod combiner;
 pub mod committee;
 pub mod config;
 pub mod cover;
+mod deadlines;
 mod duties;
 mod effects;
 mod epochs;
@@ -35,15 +36,14 @@ mod machine;
 mod pool;
 mod proposer;
 mod restore;
-mod salvage;
-mod select;
+mod roster;
 pub mod selection;
 pub mod shuffle;
 mod sources;
 mod state;
 mod task;
-mod validator;
 pub mod view;
+mod voter;
 
 pub use config::{Config, ConfigError, Local, Publish, SchemeInfo, Selection, SubsetRule};
 pub use cover::Rule as Cover;

@@ -8,9 +8,9 @@ use alphorn_scheme::{
 };
 use alphorn_types::{Cell, Slot};
 
+use super::deadlines::Lateness;
 use super::effects::Request;
 use super::machine::{Horn, Timer};
-use super::salvage::Lateness;
 use super::state::{Serving, SlotState, Waiting, evidence_fits};
 use super::task::Purpose;
 use crate::contract::Class;

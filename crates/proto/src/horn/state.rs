@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::aggregator::Aggregating;
 use super::ballot::{Ballot, Ballots};
 use super::batch::Batch;
-use super::collector::Collecting;
+use super::combiner::Collecting;
 use super::effects::{Effects, Origin};
 use super::epochs::Committees;
 use super::fair::Waits;
