@@ -6,12 +6,14 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`committee`], [`shuffle`] | who sits where in an epoch |
-//! | [`selection`] | who aggregates, who collects |
+//! | [`selection`], `roster` | who aggregates, who collects |
 //! | `voter` | what a validator votes for |
 //! | `aggregator` | which votes become an aggregate |
 //! | `combiner`, [`cover`] | which aggregates become a collection |
 //! | `proposer` | which collections become a block |
 //! | `gate` | which messages are taken |
+//! | `role`, `roles` | what roles share, and how one follows from another |
+//! | `deadlines` | when a message is wanted, late, of no use |
 //! | `machine` | [`Horn`]: all of it at one machine, under the contract |
 //! | `held` | how many bytes a machine holds, and how many they can become |
 //! | `duties` | what local validators had to do in a slot, and did |
@@ -36,6 +38,8 @@ mod machine;
 mod pool;
 mod proposer;
 mod restore;
+mod role;
+mod roles;
 mod roster;
 pub mod selection;
 pub mod shuffle;

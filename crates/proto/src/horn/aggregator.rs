@@ -1,22 +1,76 @@
-//! The aggregator of a cell: sums the votes that equal its own.
+//! The aggregator: makes evidence of the votes of its cell that equal its own.
 //!
 //! Local aggregators of a cell who cast the same vote share one sum, and all local aggregators of
 //! a committee share one signing job for their envelopes.
 
 use alphorn_scheme::{
-    self as scheme, AggregateJob, Bytes, Layer, Outcome, Role, SignItem, SignJob, Statement,
+    self as scheme, AggregateJob, Bytes, Evidence, Layer, Outcome, Role as Signer, SignItem,
+    SignJob, Statement,
 };
-use alphorn_types::{Cell, Slot};
+use alphorn_types::{Cell, Slot, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::deadlines::Lateness;
 use super::effects::Request;
-use super::machine::{Horn, Timer};
-use super::state::{Serving, SlotState, Waiting, evidence_fits};
+use super::role::{Role, Shared};
+use super::roster::{Draw, Roster};
+use super::state::{Record, Serving, SlotState, evidence_fits};
 use super::task::Purpose;
 use crate::contract::Class;
 use crate::job::{Product, Work};
 use crate::slot::Phase;
-use crate::wire::{Aggregate, Topic, digest};
+use crate::wire::{Aggregate, Kind, digest};
+
+/// What happens to an aggregator.
+pub(super) enum Input {
+    /// A slot begins.
+    Open { slot: Slot },
+    /// The phase begins.
+    Begin { slot: Slot },
+    /// Votes of a committee were verified or signed.
+    Votes { slot: Slot, committee: u16 },
+    /// A job ended.
+    Finished { job: Job, outcome: Outcome<Product> },
+    /// The tickets of a committee were drawn.
+    Drawn {
+        draw: Draw,
+        outcome: Outcome<Product>,
+    },
+    /// The time of [`Role::next_deadline`] has come.
+    Deadline,
+    /// Messages of the slot are no longer taken.
+    Close { slot: Slot },
+}
+
+/// A job of an aggregator.
+pub(super) enum Job {
+    /// Make the evidence of a cell.
+    Make {
+        slot: Slot,
+        cell: Cell,
+        ballot: u8,
+        /// Positions in the cell, in the order of the job's votes.
+        positions: Vec<u32>,
+    },
+    /// Sign the envelopes of a committee's aggregates.
+    Sign {
+        slot: Slot,
+        committee: u16,
+        aggregates: Vec<Aggregate>,
+    },
+}
+
+impl Job {
+    /// Whose work it is.
+    pub(super) fn place(&self) -> (Slot, u16) {
+        match self {
+            Self::Make { slot, cell, .. } => (*slot, cell.committee),
+            Self::Sign {
+                slot, committee, ..
+            } => (*slot, *committee),
+        }
+    }
+}
 
 /// How far the work on a plan is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,73 +95,92 @@ struct Plan {
 
 /// The work of a committee's local aggregators in a slot.
 #[derive(Default)]
-pub(super) struct Aggregating {
+struct Making {
     plans: Vec<Plan>,
     planned: bool,
     unsigned: Vec<Aggregate>,
     signing: u32,
 }
 
-impl Aggregating {
+impl Making {
     /// Whether nothing more will come.
-    pub(super) fn is_settled(&self) -> bool {
+    fn is_settled(&self) -> bool {
         self.plans.iter().all(|plan| plan.stage == Stage::Done)
             && self.unsigned.is_empty()
             && self.signing == 0
     }
 }
 
-impl Horn {
-    /// The aggregate phase begins.
-    pub(super) fn start_aggregators(&mut self, slot: Slot) {
-        let start = self.clock.phase_start(slot, Phase::Aggregate);
-        let phase_ns = self.clock.phase_start(slot, Phase::Collect).since_ns(start);
-        self.set_timer(
-            start.saturating_add_ns(phase_ns / 2),
-            Timer::Aggregate(slot),
-        );
-        self.set_timer(
-            start.saturating_add_ns(phase_ns / 4 * 3),
-            Timer::Aggregate(slot),
-        );
-        for committee in 0..self.config.layout.committees() {
-            self.plan_aggregates(slot, committee);
+/// The aggregators among the local validators.
+pub(super) struct Aggregator {
+    roster: Roster,
+    by_committee: BTreeMap<(Slot, u16), Making>,
+    /// When it goes on with the votes that it has.
+    timers: BTreeSet<(Time, Slot)>,
+    signed: VecDeque<Aggregate>,
+}
+
+impl Default for Aggregator {
+    fn default() -> Self {
+        Self {
+            roster: Roster::new(Kind::Aggregate),
+            by_committee: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            signed: VecDeque::new(),
         }
     }
+}
 
-    /// Continues with all committees: a bounded wait has ended.
-    pub(super) fn hurry_aggregators(&mut self, slot: Slot) {
-        for committee in 0..self.config.layout.committees() {
-            self.advance_aggregators(slot, committee);
+impl Aggregator {
+    /// Who of the local validators aggregates.
+    pub(super) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// Whether nothing more of a committee will come from here.
+    pub(super) fn is_settled(&self, slot: Slot, committee: u16) -> bool {
+        let making = self.by_committee.get(&(slot, committee));
+        self.roster.is_settled(slot) && making.is_none_or(Making::is_settled)
+    }
+
+    fn begin(&mut self, shared: &mut Shared<'_>, slot: Slot) {
+        let start = shared.clock.phase_start(slot, Phase::Aggregate);
+        let wanted = shared.deadlines(Kind::Aggregate, slot).wanted;
+        let quarter_ns = wanted.since_ns(start) / 4;
+        for quarters in [2, 3] {
+            let at = start.saturating_add_ns(quarters * quarter_ns);
+            self.timers.insert((at, slot));
+        }
+        for committee in 0..shared.config.layout.committees() {
+            self.plan(shared, slot, committee);
         }
     }
 
     /// Groups the local aggregators of a committee by cell and vote, once they are known and the
     /// phase has begun.
-    pub(super) fn plan_aggregates(&mut self, slot: Slot, committee: u16) {
-        let Some(state) = self.slots.get_mut(&slot) else {
+    fn plan(&mut self, shared: &mut Shared<'_>, slot: Slot, committee: u16) {
+        let Some(state) = shared.slot(slot) else {
             return;
         };
-        let index = usize::from(committee);
         let Some(own) = state.own else {
             return;
         };
-        if state.phase < Some(Phase::Aggregate)
-            || state.aggregating[index].planned
-            || state.aggregators[index].is_empty()
-        {
+        let serving = self.roster.serving(slot, committee);
+        if state.phase < Some(Phase::Aggregate) || serving.is_empty() {
             return;
         }
-        let mut plans: Vec<Plan> = Vec::new();
-        for maker in &state.aggregators[index] {
+        let making = self.by_committee.entry((slot, committee)).or_default();
+        if making.planned {
+            return;
+        }
+        making.planned = true;
+        for maker in serving {
             let ballot = state.vote_of(maker).unwrap_or(own);
             let cell = maker.cell;
-            match plans
-                .iter_mut()
-                .find(|plan| plan.cell == cell && plan.ballot == ballot)
-            {
+            let of = |plan: &&mut Plan| plan.cell == cell && plan.ballot == ballot;
+            match making.plans.iter_mut().find(of) {
                 Some(plan) => plan.makers.push(maker.clone()),
-                None => plans.push(Plan {
+                None => making.plans.push(Plan {
                     cell,
                     ballot,
                     makers: vec![maker.clone()],
@@ -116,93 +189,104 @@ impl Horn {
                 }),
             }
         }
-        let aggregating = &mut state.aggregating[index];
-        aggregating.plans = plans;
-        aggregating.planned = true;
-        self.advance_aggregators(slot, committee);
+        self.advance(shared, slot, committee);
     }
 
     /// Starts what can be started: sums of cells whose votes are all verified (or have to do, at
     /// half of the phase), then signatures when all sums are there (or have to do, at three
     /// quarters).
-    pub(super) fn advance_aggregators(&mut self, slot: Slot, committee: u16) {
-        let start = self.clock.phase_start(slot, Phase::Aggregate);
-        let end = self.clock.phase_start(slot, Phase::Collect);
-        let passed_ns = self.now.since_ns(start);
-        let phase_ns = end.since_ns(start);
+    fn advance(&mut self, shared: &mut Shared<'_>, slot: Slot, committee: u16) {
+        let start = shared.clock.phase_start(slot, Phase::Aggregate);
+        let deadlines = shared.deadlines(Kind::Aggregate, slot);
+        let passed_ns = shared.now.since_ns(start);
+        let phase_ns = deadlines.wanted.since_ns(start);
         let hurry = passed_ns >= phase_ns / 2;
-        let Some(state) = self.slots.get_mut(&slot) else {
+        let state = shared.slot(slot);
+        let (Some(state), Some(making)) = (state, self.by_committee.get_mut(&(slot, committee)))
+        else {
             return;
         };
         if state.phase < Some(Phase::Aggregate) {
             return;
         }
-        let index = usize::from(committee);
-        let mut plans = std::mem::take(&mut state.aggregating[index].plans);
-        for plan in plans.iter_mut().filter(|plan| plan.stage == Stage::Waiting) {
+        let waiting = |plan: &&mut Plan| plan.stage == Stage::Waiting;
+        for plan in making.plans.iter_mut().filter(waiting) {
             if !(hurry || state.votes_settled(plan.cell)) {
                 continue;
             }
             plan.stage = Stage::Done;
-            if let Some(job) = aggregate_job(state, plan) {
-                plan.stage = Stage::Running;
-                let request = Request {
-                    session: state.sessions.aggregate,
-                    message: job.statement.message,
-                    committee: Some(committee),
-                    subcommittee: Some(plan.cell.subcommittee),
-                    class: Class::Current,
-                    soft: end,
-                    hard: self.clock.slot_start(slot.next().next()),
-                    work: Work::Scheme(scheme::Work::Aggregate(job)),
-                };
-                let (cell, ballot) = (plan.cell, plan.ballot);
-                let positions = summed_positions(state, plan);
-                self.fx.spawn(
-                    request,
-                    Purpose::Aggregate {
-                        slot,
-                        cell,
-                        ballot,
-                        positions,
-                    },
-                );
-            }
+            let Some(work) = aggregate_job(state, plan) else {
+                continue;
+            };
+            plan.stage = Stage::Running;
+            let request = Request {
+                session: state.sessions.aggregate,
+                message: work.statement.message,
+                committee: Some(committee),
+                subcommittee: Some(plan.cell.subcommittee),
+                class: Class::Current,
+                soft: deadlines.wanted,
+                hard: deadlines.made,
+                work: Work::Scheme(scheme::Work::Aggregate(work)),
+            };
+            let job = Job::Make {
+                slot,
+                cell: plan.cell,
+                ballot: plan.ballot,
+                positions: summed(state, plan).map(|(position, _)| position).collect(),
+            };
+            shared.fx.spawn(request, Purpose::Aggregator(job));
         }
-        let all_done = plans.iter().all(|plan| plan.stage == Stage::Done);
-        state.aggregating[index].plans = plans;
+        let all_done = making.plans.iter().all(|plan| plan.stage == Stage::Done);
         if all_done || passed_ns >= phase_ns / 4 * 3 {
-            self.sign_aggregates(slot, committee);
+            self.sign(shared, slot, committee);
         }
-        self.advance_collectors(slot, committee);
     }
 
-    pub(super) fn aggregate_made(
+    fn finished(&mut self, shared: &mut Shared<'_>, job: Job, outcome: Outcome<Product>) {
+        match job {
+            Job::Make {
+                slot,
+                cell,
+                ballot,
+                positions,
+            } => {
+                self.made(shared, slot, cell, ballot, &positions, outcome);
+                self.advance(shared, slot, cell.committee);
+            }
+            Job::Sign {
+                slot,
+                committee,
+                aggregates,
+            } => self.envelopes(shared, slot, committee, aggregates, outcome),
+        }
+    }
+
+    fn made(
         &mut self,
+        shared: &mut Shared<'_>,
         slot: Slot,
         cell: Cell,
         ballot: u8,
         positions: &[u32],
         outcome: Outcome<Product>,
     ) {
-        let Some(state) = self.slots.get_mut(&slot) else {
+        let making = self.by_committee.get_mut(&(slot, cell.committee));
+        let (Some(state), Some(making)) = (shared.slot(slot), making) else {
             return;
         };
-        let vote = state.ballots.get(ballot).vote;
-        let len = state.layout().cell_len(cell) as usize;
-        let aggregating = &mut state.aggregating[usize::from(cell.committee)];
-        let found = aggregating
-            .plans
-            .iter_mut()
-            .find(|plan| plan.cell == cell && plan.ballot == ballot);
-        let Some(plan) = found else {
+        let of = |plan: &&mut Plan| plan.cell == cell && plan.ballot == ballot;
+        let Some(plan) = making.plans.iter_mut().find(of) else {
             return;
         };
         plan.stage = Stage::Done;
+        let len = state.layout().cell_len(cell) as usize;
+        let fits = |made: &Evidence| evidence_fits(made, len, 1, shared.format.aggregate_evidence);
         match outcome {
             Outcome::Done(Product::Scheme(scheme::Product::Evidence(evidence)))
-                if evidence_fits(&evidence, len, 1, self.format.aggregate_evidence) =>
+                if fits(&evidence) =>
             {
+                let vote = state.ballots.get(ballot).vote;
                 let unsigned = plan.makers.iter().map(|maker| Aggregate {
                     vote,
                     cell,
@@ -211,7 +295,7 @@ impl Horn {
                     evidence: evidence.clone(),
                     envelope: Bytes::from([]),
                 });
-                aggregating.unsigned.extend(unsigned);
+                making.unsigned.extend(unsigned);
             }
             Outcome::Invalid(bad) if plan.without.is_none() => {
                 let name = |i: usize| positions.get(i).copied();
@@ -220,28 +304,28 @@ impl Horn {
             }
             // The sum of these votes is no signature: nothing is published (a cell of two keys
             // that cancel, for BLS). Or the job was not run.
-            _ => self.fx.counters.jobs_failed += 1,
+            _ => shared.fx.counters.jobs_failed += 1,
         }
-        self.advance_aggregators(slot, cell.committee);
     }
 
-    fn sign_aggregates(&mut self, slot: Slot, committee: u16) {
-        let Some(state) = self.slots.get_mut(&slot) else {
+    fn sign(&mut self, shared: &mut Shared<'_>, slot: Slot, committee: u16) {
+        let making = self.by_committee.get_mut(&(slot, committee));
+        let (Some(state), Some(making)) = (shared.slot(slot), making) else {
             return;
         };
-        let aggregating = &mut state.aggregating[usize::from(committee)];
-        let aggregates = std::mem::take(&mut aggregating.unsigned);
+        let aggregates = std::mem::take(&mut making.unsigned);
         if aggregates.is_empty() {
             return;
         }
-        aggregating.signing += 1;
+        making.signing += 1;
         let item = |aggregate: &Aggregate| SignItem {
             validator: aggregate.sender,
-            role: Role::Aggregate,
-            message: digest::aggregate_message(self.config.network(), aggregate, &self.format),
+            role: Signer::Aggregate,
+            message: digest::aggregate_message(shared.config.network(), aggregate, shared.format),
             guard: None,
         };
         let items: Vec<SignItem> = aggregates.iter().map(item).collect();
+        let deadlines = shared.deadlines(Kind::Aggregate, slot);
         let request = Request {
             session: state.sessions.aggregate,
             // Jobs of one group replace each other, so it is named by what it signs.
@@ -249,119 +333,121 @@ impl Horn {
             committee: Some(committee),
             subcommittee: None,
             class: Class::Duty,
-            soft: self.clock.phase_start(slot, Phase::Collect),
-            hard: self.clock.slot_start(slot.next().next()),
+            soft: deadlines.wanted,
+            hard: deadlines.signed,
             work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
         };
-        self.fx.spawn(
-            request,
-            Purpose::SignAggregates {
-                slot,
-                committee,
-                aggregates,
-            },
-        );
+        let job = Job::Sign {
+            slot,
+            committee,
+            aggregates,
+        };
+        shared.fx.spawn(request, Purpose::Aggregator(job));
     }
 
-    pub(super) fn aggregates_signed(
+    fn envelopes(
         &mut self,
+        shared: &mut Shared<'_>,
         slot: Slot,
         committee: u16,
         aggregates: Vec<Aggregate>,
         outcome: Outcome<Product>,
     ) {
-        if let Some(state) = self.slots.get_mut(&slot) {
-            state.aggregating[usize::from(committee)].signing -= 1;
+        if let Some(making) = self.by_committee.get_mut(&(slot, committee)) {
+            making.signing -= 1;
         }
-        if let Some(signatures) = self.signatures(
-            outcome,
-            aggregates.len(),
-            self.info.sizes.duty_signature_bytes,
-        ) {
-            let end = self.clock.phase_start(slot, Phase::Collect);
-            for (mut aggregate, envelope) in aggregates.into_iter().zip(signatures) {
-                aggregate.envelope = envelope;
-                let gain = self.aggregate_gain(&aggregate);
-                match self.lateness(&aggregate.vote, end, gain) {
-                    Lateness::Publish => self.publish_aggregate(aggregate),
-                    // Nobody merges single aggregates of an older slot.
-                    Lateness::Keep | Lateness::Drop => self.fx.counters.stale += 1,
-                }
-            }
-        }
-        self.advance_collectors(slot, committee);
-    }
-
-    fn publish_aggregate(&mut self, message: Aggregate) {
-        let committee = message.cell.committee;
-        let references = |vote: &_, committee| self.reference(vote, committee);
-        let Ok(data) = message.encode(&self.format, &references) else {
-            // The head went away with a branch that was finalised against.
-            self.fx.counters.stale += 1;
-            return;
-        };
-        let data: Bytes = data.into();
-        let topic = Topic::Aggregate { committee };
-        let slot = message.vote.slot;
-        let late = self.now >= self.clock.phase_start(slot, Phase::Decide);
-        self.fx.publish(slot, late, topic, data.clone());
-        if !self.local.trust_own {
-            return self.receive(None, topic, data);
-        }
-        self.fx.seen(topic.kind());
-        let content = digest::aggregate_message(self.config.network(), &message, &self.format);
-        let slot = self.slots.get(&message.vote.slot);
-        if let Some(ballot) = slot.and_then(|state| state.ballots.find(&message.vote)) {
-            self.take_aggregate(Waiting {
-                origin: None,
-                ballot,
-                message,
-                data,
-                content,
-            });
+        let bytes = shared.info.sizes.duty_signature_bytes;
+        let signatures = shared.signatures(outcome, aggregates.len(), bytes);
+        for (mut aggregate, envelope) in
+            aggregates.into_iter().zip(signatures.into_iter().flatten())
+        {
+            aggregate.envelope = envelope;
+            self.signed.push_back(aggregate);
         }
     }
 
-    /// Signers that no accepted aggregate of the cell and vote contains.
-    fn aggregate_gain(&self, aggregate: &Aggregate) -> u32 {
-        let mut signers = aggregate.evidence.support.signers();
-        if let Some(state) = self.slots.get(&aggregate.vote.slot) {
-            let committee = &state.aggregates[usize::from(aggregate.cell.committee)];
-            for kept in &committee.kept {
-                if kept.subcommittee == aggregate.cell.subcommittee
-                    && state.ballots.get(kept.ballot).vote == aggregate.vote
-                {
-                    signers.subtract(&kept.evidence.support.signers());
+    fn close(&mut self, slot: Slot) {
+        self.roster.close(slot);
+        self.by_committee.retain(|(of, _), _| *of != slot);
+        self.timers.retain(|(_, of)| *of != slot);
+    }
+}
+
+impl Role for Aggregator {
+    type Input = Input;
+    type Made = Aggregate;
+
+    fn handle(&mut self, shared: &mut Shared<'_>, input: Input) {
+        match input {
+            Input::Open { slot } => self.roster.open(shared, slot),
+            Input::Begin { slot } => self.begin(shared, slot),
+            Input::Votes { slot, committee } => self.advance(shared, slot, committee),
+            Input::Finished { job, outcome } => self.finished(shared, job, outcome),
+            Input::Drawn { draw, outcome } => {
+                let (slot, committee) = (draw.slot, draw.committee);
+                self.roster.drawn(shared, draw, outcome);
+                self.plan(shared, slot, committee);
+            }
+            Input::Deadline => {
+                if let Some((_, slot)) = self.timers.pop_first() {
+                    for committee in 0..shared.config.layout.committees() {
+                        self.advance(shared, slot, committee);
+                    }
                 }
             }
+            Input::Close { slot } => self.close(slot),
         }
-        signers.count_ones() as u32
     }
+
+    fn poll_output(&mut self, shared: &mut Shared<'_>) -> Option<Aggregate> {
+        while let Some(signed) = self.signed.pop_front() {
+            let gain = gain(shared.slot(signed.vote.slot), &signed);
+            match shared.lateness(Kind::Aggregate, &signed.vote, gain) {
+                Lateness::Publish => return Some(signed),
+                // Nobody merges single aggregates of an older slot.
+                Lateness::Keep | Lateness::Drop => shared.fx.counters.stale += 1,
+            }
+        }
+        None
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.timers.first().map(|(time, _)| *time)
+    }
+}
+
+/// Signers that no accepted aggregate of the cell and vote contains.
+fn gain(state: Option<&SlotState>, aggregate: &Aggregate) -> u32 {
+    let mut signers = aggregate.evidence.support.signers();
+    if let Some(state) = state {
+        let committee = &state.aggregates[usize::from(aggregate.cell.committee)];
+        for kept in &committee.kept {
+            if kept.subcommittee == aggregate.cell.subcommittee
+                && state.ballots.get(kept.ballot).vote == aggregate.vote
+            {
+                signers.subtract(&kept.evidence.support.signers());
+            }
+        }
+    }
+    signers.count_ones() as u32
 }
 
 /// Positions of the cell whose votes go into a plan's aggregate, with their signatures.
 fn summed<'a>(state: &'a SlotState, plan: &'a Plan) -> impl Iterator<Item = (u32, &'a Bytes)> + 'a {
+    let is_bad = |position: &u32| {
+        let bad = plan.without.as_ref();
+        bad.is_some_and(|bad| bad.contains(position))
+    };
     let records = state
         .cell(plan.cell)
         .map_or(&[][..], |votes| &votes.records);
-    (0u32..)
-        .zip(records)
-        .filter_map(|(position, record)| match &record.first {
-            Some((ballot, Some(signature)))
-                if *ballot == plan.ballot
-                    && !plan
-                        .without
-                        .as_ref()
-                        .is_some_and(|bad| bad.contains(&position)) =>
-            {
-                Some((position, signature))
-            }
-            _ => None,
-        })
-}
-
-fn summed_positions(state: &SlotState, plan: &Plan) -> Vec<u32> {
-    summed(state, plan).map(|(position, _)| position).collect()
+    let of_plan = move |(position, record): (u32, &'a Record)| match &record.first {
+        Some((ballot, Some(signature))) if *ballot == plan.ballot && !is_bad(&position) => {
+            Some((position, signature))
+        }
+        _ => None,
+    };
+    (0u32..).zip(records).filter_map(of_plan)
 }
 
 /// The job of a plan; none if nobody cast the vote.

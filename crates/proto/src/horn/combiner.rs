@@ -1,27 +1,84 @@
-//! The collector of a committee: covers each cell with aggregates, and sums over the cells.
+//! The combiner: makes evidence of evidence. It covers each cell of its committee with aggregates,
+//! and sums over the cells.
+
+mod parts;
 
 use alphorn_scheme::{
-    self as scheme, Bytes, CombineJob, Evidence, Layer, Op, Outcome, Part, Role, SessionId,
-    SignItem, SignJob,
+    self as scheme, Bytes, Evidence, Outcome, Role as Signer, SessionId, SignItem, SignJob,
 };
-use alphorn_types::{Bitfield, Cell, Slot, Validator};
-use std::collections::BTreeMap;
+use alphorn_types::{Slot, Time, Validator};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::ballot::Ballot;
-use super::config::{Config, PPM, Publish, SchemeInfo};
-use super::cover::{self, Candidate};
+use super::config::Publish;
 use super::deadlines::Lateness;
 use super::effects::Request;
-use super::gate::statement;
-use super::machine::{Horn, Timer};
-use super::state::{KeptAggregate, Serving, SlotState, Waiting, evidence_fits};
+use super::role::{Role, Shared};
+use super::roster::{Draw, Roster};
+use super::state::{Serving, SlotState, evidence_fits};
 use super::task::Purpose;
-use crate::chain::INCLUSION_SLOTS;
 use crate::contract::Class;
 use crate::job::{Product, Work};
 use crate::slot::Phase;
-use crate::wire::{Collection, Entry, Topic, digest};
+use crate::wire::{Collection, Entry, Kind, digest};
+use parts::{adds_enough, collect_job};
+
+/// What happens to a combiner.
+pub(super) enum Input {
+    /// A slot begins.
+    Open { slot: Slot },
+    /// The phase begins.
+    Begin { slot: Slot },
+    /// Evidence of a committee's cells was verified or made.
+    Evidence { slot: Slot, committee: u16 },
+    /// A collection of a committee was accepted, or published here: own ones may add too little to
+    /// it, or be next.
+    Accepted { slot: Slot, committee: u16 },
+    /// A job ended.
+    Finished { job: Job, outcome: Outcome<Product> },
+    /// The tickets of a committee were drawn.
+    Drawn {
+        draw: Draw,
+        outcome: Outcome<Product>,
+    },
+    /// The time of [`Role::next_deadline`] has come.
+    Deadline,
+    /// Messages of the slot are no longer taken.
+    Close { slot: Slot },
+}
+
+/// A job of a combiner.
+pub(super) enum Job {
+    /// Make the collection of a committee.
+    Make { committee: u16, ballot: Arc<Ballot> },
+    /// Sign the envelopes of a committee's collections.
+    Sign {
+        committee: u16,
+        ballot: Arc<Ballot>,
+        collections: Vec<Collection>,
+    },
+}
+
+impl Job {
+    /// Whose work it is.
+    pub(super) fn place(&self) -> (Slot, u16) {
+        match self {
+            Self::Make { committee, ballot }
+            | Self::Sign {
+                committee, ballot, ..
+            } => (ballot.vote.slot, *committee),
+        }
+    }
+}
+
+/// What a combiner made.
+pub(super) enum Made {
+    /// For the global topic.
+    Collection(Collection),
+    /// Too late for gossip: for an own block.
+    Late(Entry),
+}
 
 /// How far the work on a plan is.
 enum Stage {
@@ -54,49 +111,74 @@ struct Plan {
     without: Option<Vec<Validator>>,
 }
 
-/// The work of a committee's local collectors in a slot.
-#[derive(Default)]
-pub(super) struct Collecting {
-    plans: Vec<Plan>,
-    planned: bool,
+/// When a combiner goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// With what it has, in all committees.
+    Hurry(Slot),
+    /// A collector's turn has come.
+    Turn(Slot, u16),
 }
 
-impl Horn {
-    /// The collect phase begins.
-    pub(super) fn start_collectors(&mut self, slot: Slot) {
-        let start = self.clock.phase_start(slot, Phase::Collect);
-        let phase_ns = self.clock.phase_start(slot, Phase::Decide).since_ns(start);
-        self.set_timer(start.saturating_add_ns(phase_ns / 2), Timer::Collect(slot));
-        for committee in 0..self.config.layout.committees() {
-            self.plan_collections(slot, committee);
+/// The collectors among the local validators.
+pub(super) struct Combiner {
+    roster: Roster,
+    /// What is made of a committee's evidence; there once it is planned.
+    plans: BTreeMap<(Slot, u16), Vec<Plan>>,
+    timers: BTreeSet<(Time, Timer)>,
+    /// With their envelopes, to be published.
+    signed: VecDeque<Collection>,
+    /// Made after their slot was closed.
+    salvaged: VecDeque<Entry>,
+}
+
+impl Default for Combiner {
+    fn default() -> Self {
+        Self {
+            roster: Roster::new(Kind::Collection),
+            plans: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            signed: VecDeque::new(),
+            salvaged: VecDeque::new(),
         }
     }
+}
 
-    /// Continues with all committees: a bounded wait has ended.
-    pub(super) fn hurry_collectors(&mut self, slot: Slot) {
-        for committee in 0..self.config.layout.committees() {
-            self.advance_collectors(slot, committee);
+impl Combiner {
+    /// Who of the local validators collects.
+    pub(super) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    fn begin(&mut self, shared: &mut Shared<'_>, slot: Slot) {
+        let start = shared.clock.phase_start(slot, Phase::Collect);
+        let phase_ns = shared
+            .deadlines(Kind::Collection, slot)
+            .wanted
+            .since_ns(start);
+        let half = start.saturating_add_ns(phase_ns / 2);
+        self.timers.insert((half, Timer::Hurry(slot)));
+        for committee in 0..shared.config.layout.committees() {
+            self.plan(shared, slot, committee);
         }
     }
 
     /// Groups the local collectors of a committee by vote, once they are known and the phase has
     /// begun.
-    pub(super) fn plan_collections(&mut self, slot: Slot, committee: u16) {
-        let Some(state) = self.slots.get_mut(&slot) else {
+    fn plan(&mut self, shared: &mut Shared<'_>, slot: Slot, committee: u16) {
+        let Some(state) = shared.slot(slot) else {
             return;
         };
-        let index = usize::from(committee);
         let Some(own) = state.own else {
             return;
         };
-        if state.phase < Some(Phase::Collect)
-            || state.collecting[index].planned
-            || state.collectors[index].is_empty()
-        {
+        let serving = self.roster.serving(slot, committee);
+        let planned = self.plans.contains_key(&(slot, committee));
+        if state.phase < Some(Phase::Collect) || planned || serving.is_empty() {
             return;
         }
         let mut by_ballot: BTreeMap<u8, Vec<Maker>> = BTreeMap::new();
-        for serving in &state.collectors[index] {
+        for serving in serving {
             let ballot = state.vote_of(serving).unwrap_or(own);
             let maker = Maker {
                 serving: serving.clone(),
@@ -106,151 +188,152 @@ impl Horn {
         }
         let plan = |(ballot, mut makers): (u8, Vec<Maker>)| {
             makers.sort_by_key(|maker| (maker.serving.rank, maker.serving.validator));
-            let (senders, without) = (Vec::new(), None);
             Plan {
                 ballot,
                 makers,
                 stage: Stage::Waiting,
                 signing: false,
-                senders,
-                without,
+                senders: Vec::new(),
+                without: None,
             }
         };
-        state.collecting[index].plans = by_ballot.into_iter().map(plan).collect();
-        state.collecting[index].planned = true;
-        self.advance_collectors(slot, committee);
+        let plans = by_ballot.into_iter().map(plan).collect();
+        self.plans.insert((slot, committee), plans);
+        self.advance(shared, slot, committee);
     }
 
     /// Starts the collections of a committee whose aggregates are all verified (or have to do, at
     /// half of the phase), when the first collector's turn has come.
-    pub(super) fn advance_collectors(&mut self, slot: Slot, committee: u16) {
-        let start = self.clock.phase_start(slot, Phase::Collect);
-        let end = self.clock.phase_start(slot, Phase::Decide);
-        let hurry = self.now.since_ns(start) >= end.since_ns(start) / 2;
-        let Some(state) = self.slots.get_mut(&slot) else {
+    fn advance(&mut self, shared: &mut Shared<'_>, slot: Slot, committee: u16) {
+        let start = shared.clock.phase_start(slot, Phase::Collect);
+        let deadlines = shared.deadlines(Kind::Collection, slot);
+        let hurry = shared.now.since_ns(start) >= deadlines.wanted.since_ns(start) / 2;
+        let plans = self.plans.get_mut(&(slot, committee));
+        let (Some(state), Some(plans)) = (shared.slot(slot), plans) else {
             return;
         };
-        let index = usize::from(committee);
-        if state.phase < Some(Phase::Collect) {
+        let settled = state.aggregates_settled(committee) && self.roster.is_settled(slot);
+        if state.phase < Some(Phase::Collect) || !(settled || hurry) {
             return;
         }
-        let settled = state.aggregates[index].batch.is_idle()
-            && state.aggregating[index].is_settled()
-            && state.selecting == 0;
-        if !(settled || hurry) {
-            return;
-        }
-        let mut plans = std::mem::take(&mut state.collecting[index].plans);
-        for plan in plans
-            .iter_mut()
-            .filter(|plan| matches!(plan.stage, Stage::Waiting))
-        {
+        let waiting = |plan: &&mut Plan| matches!(plan.stage, Stage::Waiting);
+        for plan in plans.iter_mut().filter(waiting) {
             if let Some(maker) = plan.makers.first() {
-                let due = self.config.turn(start, &maker.serving);
-                if due > self.now {
-                    self.timers.insert((due, Timer::Stage(slot, committee)));
+                let due = shared.config.turn(start, &maker.serving);
+                if due > shared.now {
+                    self.timers.insert((due, Timer::Turn(slot, committee)));
                     continue;
                 }
             }
             plan.stage = Stage::Failed;
-            let (covered, job) = collect_job(state, &self.config, &self.info, committee, plan);
-            if !adds_enough(state, &self.config, committee, plan.ballot, &covered) {
-                self.fx.held_back(slot, plan.makers.len() as u64);
-            } else if !job.parts.is_empty() {
+            let (covered, work) = collect_job(state, shared.config, shared.info, committee, plan);
+            if !adds_enough(state, shared.config, committee, plan.ballot, &covered) {
+                shared.fx.held_back(slot, plan.makers.len() as u64);
+            } else if !work.parts.is_empty() {
                 plan.stage = Stage::Running;
                 let request = Request {
                     session: state.sessions.collect,
-                    message: job.statement.message,
+                    message: work.statement.message,
                     committee: Some(committee),
                     subcommittee: None,
                     class: Class::Current,
-                    soft: end,
-                    // Late, it is still good for a block.
-                    hard: self
-                        .clock
-                        .slot_start(Slot(slot.0.saturating_add(INCLUSION_SLOTS))),
-                    work: Work::Scheme(scheme::Work::Combine(job)),
+                    soft: deadlines.wanted,
+                    hard: deadlines.made,
+                    work: Work::Scheme(scheme::Work::Combine(work)),
                 };
                 let ballot = state.ballots.get(plan.ballot).clone();
-                self.fx
-                    .spawn(request, Purpose::Collect { committee, ballot });
+                let job = Job::Make { committee, ballot };
+                shared.fx.spawn(request, Purpose::Combiner(job));
             }
         }
-        state.collecting[index].plans = plans;
     }
 
-    pub(super) fn collection_made(
+    fn finished(&mut self, shared: &mut Shared<'_>, job: Job, outcome: Outcome<Product>) {
+        match job {
+            Job::Make { committee, ballot } => self.made(shared, committee, &ballot, outcome),
+            Job::Sign {
+                committee,
+                ballot,
+                collections,
+            } => self.envelopes(shared, committee, &ballot, collections, outcome),
+        }
+    }
+
+    fn made(
         &mut self,
+        shared: &mut Shared<'_>,
         committee: u16,
         ballot: &Arc<Ballot>,
         outcome: Outcome<Product>,
     ) {
-        let (slot, len) = (
-            ballot.vote.slot,
-            self.config.layout.committee_len(committee) as usize,
-        );
+        let slot = ballot.vote.slot;
+        let len = shared.config.layout.committee_len(committee) as usize;
         let made = match outcome {
             Outcome::Done(Product::Scheme(scheme::Product::Evidence(evidence))) => Some(evidence)
                 .filter(|made| {
-                    let length = self.format.collection_evidence;
-                    evidence_fits(made, len, self.config.multiplicity_max, length)
+                    let length = shared.format.collection_evidence;
+                    evidence_fits(made, len, shared.config.multiplicity_max, length)
                 })
                 .ok_or_else(Vec::new),
             Outcome::Invalid(bad) => Err(bad),
             _ => Err(Vec::new()),
         };
-        let Some(state) = self.slots.get_mut(&slot) else {
-            return self.keep_salvaged(committee, ballot, made.ok());
+        let Some(state) = shared.slot(slot) else {
+            return self.salvage(shared, committee, ballot, made.ok());
         };
-        let plans = &mut state.collecting[usize::from(committee)].plans;
         let index = state.ballots.index(ballot);
-        let Some(plan) = plans.iter_mut().find(|plan| Some(plan.ballot) == index) else {
+        let plans = self.plans.get_mut(&(slot, committee)).into_iter();
+        let Some(plan) = plans.flatten().find(|plan| Some(plan.ballot) == index) else {
             return;
         };
         match made {
             Ok(evidence) => {
                 plan.stage = Stage::Made(evidence);
-                self.stage_collections(slot, committee);
+                self.publish(shared, slot, committee);
             }
             Err(bad) if !bad.is_empty() && plan.without.is_none() => {
                 let name = |i: usize| plan.senders.get(i).copied();
                 plan.without = Some(bad.into_iter().filter_map(name).collect());
                 plan.stage = Stage::Waiting;
-                self.advance_collectors(slot, committee);
+                self.advance(shared, slot, committee);
             }
             Err(_) => {
                 plan.stage = Stage::Failed;
-                self.fx.counters.jobs_failed += 1;
+                shared.fx.counters.jobs_failed += 1;
             }
         }
     }
 
     /// A collection that was made after its slot was closed: gossip takes it no more, an own block
     /// does. The job has verified it.
-    fn keep_salvaged(&mut self, committee: u16, ballot: &Ballot, made: Option<Evidence>) {
+    fn salvage(
+        &mut self,
+        shared: &mut Shared<'_>,
+        committee: u16,
+        ballot: &Ballot,
+        made: Option<Evidence>,
+    ) {
         match made {
-            Some(evidence) if self.chain.check_vote(&ballot.vote).is_ok() => {
-                self.fx.counters.salvaged += 1;
-                self.keep_for_blocks(Entry {
+            Some(evidence) if shared.chain.check_vote(&ballot.vote).is_ok() => {
+                shared.fx.counters.salvaged += 1;
+                self.salvaged.push_back(Entry {
                     vote: ballot.vote,
                     committee,
                     evidence,
                 });
             }
-            _ => self.fx.counters.stale += 1,
+            _ => shared.fx.counters.stale += 1,
         }
     }
 
     /// Has the envelopes of made collections signed: all at once, or one after the other, each
     /// when its collector's turn has come and only if it adds enough to what was accepted.
-    pub(super) fn stage_collections(&mut self, slot: Slot, committee: u16) {
-        let start = self.clock.phase_start(slot, Phase::Collect);
-        let index = usize::from(committee);
-        let Some(state) = self.slots.get_mut(&slot) else {
+    fn publish(&mut self, shared: &mut Shared<'_>, slot: Slot, committee: u16) {
+        let start = shared.clock.phase_start(slot, Phase::Collect);
+        let plans = self.plans.get_mut(&(slot, committee));
+        let (Some(state), Some(plans)) = (shared.slot(slot), plans) else {
             return;
         };
-        let mut plans = std::mem::take(&mut state.collecting[index].plans);
-        let mut ready = Vec::new();
         for plan in plans.iter_mut().filter(|plan| !plan.signing) {
             let Stage::Made(evidence) = &plan.stage else {
                 continue;
@@ -258,15 +341,15 @@ impl Horn {
             let ballot = state.ballots.get(plan.ballot);
             let mut collections = Vec::new();
             for maker in plan.makers.iter_mut().filter(|maker| !maker.done) {
-                let due = self.config.turn(start, &maker.serving);
-                if due > self.now {
-                    self.timers.insert((due, Timer::Stage(slot, committee)));
+                let due = shared.config.turn(start, &maker.serving);
+                if due > shared.now {
+                    self.timers.insert((due, Timer::Turn(slot, committee)));
                     break;
                 }
                 maker.done = true;
                 let signers = evidence.support.signers();
-                if !adds_enough(state, &self.config, committee, plan.ballot, &signers) {
-                    self.fx.held_back(slot, 1);
+                if !adds_enough(state, shared.config, committee, plan.ballot, &signers) {
+                    shared.fx.held_back(slot, 1);
                     continue;
                 }
                 collections.push(Collection {
@@ -277,220 +360,160 @@ impl Horn {
                     evidence: evidence.clone(),
                     envelope: Bytes::from([]),
                 });
-                if self.config.publish == Publish::Staged {
+                if shared.config.publish == Publish::Staged {
                     break;
                 }
             }
             if !collections.is_empty() {
                 plan.signing = true;
-                ready.push((ballot.clone(), collections));
+                let session = state.sessions.collect;
+                sign(shared, session, committee, ballot.clone(), collections);
             }
         }
-        state.collecting[index].plans = plans;
-        let session = state.sessions.collect;
-        for (ballot, collections) in ready {
-            self.sign_collections(session, committee, ballot, collections);
-        }
     }
 
-    fn sign_collections(
+    fn envelopes(
         &mut self,
-        session: SessionId,
-        committee: u16,
-        ballot: Arc<Ballot>,
-        collections: Vec<Collection>,
-    ) {
-        let (network, slot) = (self.config.network(), ballot.vote.slot);
-        let item = |collection: &Collection| SignItem {
-            validator: collection.sender,
-            role: Role::Collection,
-            message: digest::collection_message(network, collection, &self.format),
-            guard: None,
-        };
-        let items: Vec<SignItem> = collections.iter().map(item).collect();
-        let request = Request {
-            session,
-            // Jobs of one group replace each other, so it is named by what it signs.
-            message: items[0].message,
-            committee: Some(committee),
-            subcommittee: None,
-            class: Class::Duty,
-            soft: self.clock.phase_start(slot, Phase::Decide),
-            hard: self.clock.slot_start(slot.next().next()),
-            work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
-        };
-        let purpose = Purpose::SignCollections {
-            committee,
-            ballot,
-            collections,
-        };
-        self.fx.spawn(request, purpose);
-    }
-
-    pub(super) fn collections_signed(
-        &mut self,
+        shared: &mut Shared<'_>,
         committee: u16,
         ballot: &Arc<Ballot>,
         collections: Vec<Collection>,
         outcome: Outcome<Product>,
     ) {
         let slot = ballot.vote.slot;
-        if let Some(state) = self.slots.get_mut(&slot) {
-            let index = state.ballots.index(ballot);
-            let plans = &mut state.collecting[usize::from(committee)].plans;
-            if let Some(plan) = plans.iter_mut().find(|plan| Some(plan.ballot) == index) {
-                plan.signing = false;
-            }
+        let state = shared.slot(slot);
+        let index = state.and_then(|state| state.ballots.index(ballot));
+        let plans = self.plans.get_mut(&(slot, committee)).into_iter();
+        if let Some(plan) = plans.flatten().find(|plan| Some(plan.ballot) == index) {
+            plan.signing = false;
         }
-        let bytes = self.info.sizes.duty_signature_bytes;
-        if let Some(signatures) = self.signatures(outcome, collections.len(), bytes) {
-            let end = self.clock.slot_start(slot.next());
-            for (mut collection, envelope) in collections.into_iter().zip(signatures) {
-                collection.envelope = envelope;
-                let gain = self.collection_gain(&collection);
-                match self.lateness(&collection.vote, end, gain) {
-                    Lateness::Publish => self.publish_collection(collection),
-                    Lateness::Keep => self.keep_for_blocks(Entry::from(&collection)),
-                    Lateness::Drop => self.fx.counters.stale += 1,
+        let bytes = shared.info.sizes.duty_signature_bytes;
+        let signatures = shared.signatures(outcome, collections.len(), bytes);
+        for (mut collection, envelope) in collections
+            .into_iter()
+            .zip(signatures.into_iter().flatten())
+        {
+            collection.envelope = envelope;
+            self.signed.push_back(collection);
+        }
+    }
+
+    fn deadline(&mut self, shared: &mut Shared<'_>) {
+        match self.timers.pop_first() {
+            Some((_, Timer::Hurry(slot))) => {
+                for committee in 0..shared.config.layout.committees() {
+                    self.advance(shared, slot, committee);
                 }
             }
+            Some((_, Timer::Turn(slot, committee))) => {
+                self.advance(shared, slot, committee);
+                self.publish(shared, slot, committee);
+            }
+            None => {}
         }
-        self.stage_collections(slot, committee);
     }
 
-    fn publish_collection(&mut self, message: Collection) {
-        let references = |vote: &_, committee| self.reference(vote, committee);
-        let Ok(data) = message.encode(&self.format, &references) else {
-            // The head went away with a branch that was finalised against.
-            self.fx.counters.stale += 1;
-            return;
+    fn drawn(&mut self, shared: &mut Shared<'_>, draw: Draw, outcome: Outcome<Product>) {
+        let (slot, committee) = (draw.slot, draw.committee);
+        self.roster.drawn(shared, draw, outcome);
+        self.plan(shared, slot, committee);
+        // All committees wait for the last draw, which may have been this one.
+        if self.roster.is_settled(slot) {
+            for committee in 0..shared.config.layout.committees() {
+                self.advance(shared, slot, committee);
+            }
+        }
+    }
+
+    fn close(&mut self, slot: Slot) {
+        self.roster.close(slot);
+        self.plans.retain(|(of, _), _| *of != slot);
+        let of = |timer: &Timer| match timer {
+            Timer::Hurry(of) | Timer::Turn(of, _) => *of,
         };
-        let data: Bytes = data.into();
-        let slot = message.vote.slot;
-        let late = self.now >= self.clock.phase_start(slot.next(), Phase::Vote);
-        self.fx.publish(slot, late, Topic::Collection, data.clone());
-        if !self.local.trust_own {
-            return self.receive(None, Topic::Collection, data);
-        }
-        self.fx.seen(Topic::Collection.kind());
-        let content = digest::collection_message(self.config.network(), &message, &self.format);
-        let inner = Entry::from(&message).digest(&self.format);
-        let slot = self.slots.get(&message.vote.slot);
-        if let Some(ballot) = slot.and_then(|state| state.ballots.find(&message.vote)) {
-            // The job that made it has verified it.
-            self.verified.insert(inner, message.vote.slot);
-            self.take_collection(Waiting {
-                origin: None,
-                ballot,
-                message,
-                data,
-                content,
-            });
-        }
-    }
-
-    /// Signers that the best accepted collection of the committee and vote lacks.
-    fn collection_gain(&self, collection: &Collection) -> u32 {
-        let mut signers = collection.evidence.support.signers();
-        if let Some(state) = self.slots.get(&collection.vote.slot)
-            && let Some(ballot) = state.ballots.find(&collection.vote)
-            && let Some(ballot) = state.ballots.index(&ballot)
-            && let Some(best) = state.best_collection(collection.committee, ballot)
-        {
-            signers.subtract(&best.evidence.support.signers());
-        }
-        signers.count_ones() as u32
+        self.timers.retain(|(_, timer)| of(timer) != slot);
     }
 }
 
-/// Under staged publishing: whether `signers` add enough to the best accepted collection.
-fn adds_enough(
-    state: &SlotState,
-    config: &Config,
-    committee: u16,
-    ballot: u8,
-    signers: &Bitfield,
-) -> bool {
-    if config.publish == Publish::All {
-        return true;
+impl Role for Combiner {
+    type Input = Input;
+    type Made = Made;
+
+    fn handle(&mut self, shared: &mut Shared<'_>, input: Input) {
+        match input {
+            Input::Open { slot } => self.roster.open(shared, slot),
+            Input::Begin { slot } => self.begin(shared, slot),
+            Input::Evidence { slot, committee } => self.advance(shared, slot, committee),
+            Input::Accepted { slot, committee } => self.publish(shared, slot, committee),
+            Input::Finished { job, outcome } => self.finished(shared, job, outcome),
+            Input::Drawn { draw, outcome } => self.drawn(shared, draw, outcome),
+            Input::Deadline => self.deadline(shared),
+            Input::Close { slot } => self.close(slot),
+        }
     }
-    let Some(best) = state.best_collection(committee, ballot) else {
-        return true;
-    };
-    let positions = signers.len() as u64;
-    let least = (positions * u64::from(config.stage_gain_ppm))
-        .div_ceil(u64::from(PPM))
-        .max(1);
-    signers.count_and_not(&best.evidence.support.signers()) as u64 >= least
+
+    fn poll_output(&mut self, shared: &mut Shared<'_>) -> Option<Made> {
+        while let Some(signed) = self.signed.pop_front() {
+            let gain = gain(shared.slot(signed.vote.slot), &signed);
+            match shared.lateness(Kind::Collection, &signed.vote, gain) {
+                Lateness::Publish => return Some(Made::Collection(signed)),
+                Lateness::Keep => return Some(Made::Late(Entry::from(&signed))),
+                Lateness::Drop => shared.fx.counters.stale += 1,
+            }
+        }
+        self.salvaged.pop_front().map(Made::Late)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.timers.first().map(|(time, _)| *time)
+    }
 }
 
-/// The job of a plan: the cover of each cell, as parts of the committee; and all that is covered.
-fn collect_job(
-    state: &SlotState,
-    config: &Config,
-    info: &SchemeInfo,
+/// Has the envelopes of collections signed.
+fn sign(
+    shared: &mut Shared<'_>,
+    session: SessionId,
     committee: u16,
-    plan: &mut Plan,
-) -> (Bitfield, CombineJob) {
-    let mut by_cell: BTreeMap<u16, Vec<&KeptAggregate>> = BTreeMap::new();
-    let usable = |kept: &&KeptAggregate| {
-        kept.ballot == plan.ballot
-            && !plan
-                .without
-                .as_ref()
-                .is_some_and(|bad| bad.contains(&kept.sender))
+    ballot: Arc<Ballot>,
+    collections: Vec<Collection>,
+) {
+    let (network, slot) = (shared.config.network(), ballot.vote.slot);
+    let item = |collection: &Collection| SignItem {
+        validator: collection.sender,
+        role: Signer::Collection,
+        message: digest::collection_message(network, collection, shared.format),
+        guard: None,
     };
-    for kept in state.aggregates[usize::from(committee)]
-        .kept
-        .iter()
-        .filter(usable)
+    let items: Vec<SignItem> = collections.iter().map(item).collect();
+    let deadlines = shared.deadlines(Kind::Collection, slot);
+    let request = Request {
+        session,
+        // Jobs of one group replace each other, so it is named by what it signs.
+        message: items[0].message,
+        committee: Some(committee),
+        subcommittee: None,
+        class: Class::Duty,
+        soft: deadlines.wanted,
+        hard: deadlines.signed,
+        work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
+    };
+    let job = Job::Sign {
+        committee,
+        ballot,
+        collections,
+    };
+    shared.fx.spawn(request, Purpose::Combiner(job));
+}
+
+/// Signers that the best accepted collection of the committee and vote lacks.
+fn gain(state: Option<&SlotState>, collection: &Collection) -> u32 {
+    let mut signers = collection.evidence.support.signers();
+    if let Some(state) = state
+        && let Some(ballot) = state.ballots.find(&collection.vote)
+        && let Some(ballot) = state.ballots.index(&ballot)
+        && let Some(best) = state.best_collection(collection.committee, ballot)
     {
-        by_cell.entry(kept.subcommittee).or_default().push(kept);
+        signers.subtract(&best.evidence.support.signers());
     }
-    let (rule, picks_max) = config.cover.under(info.overlap(), config.multiplicity_max);
-    let layout = state.layout();
-    let mut covered = Bitfield::new(layout.committee_len(committee) as usize);
-    let mut parts = Vec::new();
-    let mut senders = Vec::new();
-    for (subcommittee, kept) in by_cell {
-        let signers: Vec<Bitfield> = kept
-            .iter()
-            .map(|kept| kept.evidence.support.signers())
-            .collect();
-        let candidates: Vec<Candidate<'_>> = kept
-            .iter()
-            .zip(&signers)
-            .map(|(kept, signers)| Candidate {
-                sender: kept.sender,
-                signers,
-            })
-            .collect();
-        let picks = cover::cover(&candidates, None, rule, picks_max);
-        let offset = layout
-            .cell_in_committee(Cell {
-                committee,
-                subcommittee,
-            })
-            .start;
-        covered.write_range(offset as usize, &picks.covered);
-        for pick in picks.chosen {
-            senders.push(kept[pick].sender);
-            let evidence = kept[pick].evidence.clone();
-            parts.push(Part {
-                offset,
-                layer: Layer::Aggregate,
-                evidence,
-            });
-        }
-    }
-    plan.senders = senders;
-    let message = state.ballots.get(plan.ballot).message;
-    let job = CombineJob {
-        op: Op::Collect,
-        epoch: state.epoch,
-        statement: statement(config, committee, state.slot, message),
-        parts,
-        multiplicity_max: config.multiplicity_max,
-    };
-    (covered, job)
+    signers.count_ones() as u32
 }

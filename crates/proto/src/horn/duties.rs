@@ -80,9 +80,9 @@ impl Horn {
             let votes = state.cell(cell);
             votes.is_some_and(|votes| votes.records.iter().any(|one| one.first.is_some()))
         };
-        let serving = state.aggregators.iter().flatten();
+        let serving = self.roles.aggregator.roster().all(slot);
         let aggregators = serving.map(|s| (s.validator, s.cell, has_votes(s.cell)));
-        let serving = state.collectors.iter().flatten();
+        let serving = self.roles.combiner.roster().all(slot);
         let collectors = serving.map(|s| {
             let committee = s.cell.committee;
             let aggregates = &state.aggregates[usize::from(committee)];

@@ -257,7 +257,7 @@ impl Epochs {
     }
 
     /// The committees of an epoch under a mix, once their keys are ready.
-    fn of(&self, epoch: Epoch, mix: &[u8; 32]) -> Option<&Arc<Committees>> {
+    pub(super) fn of(&self, epoch: Epoch, mix: &[u8; 32]) -> Option<&Arc<Committees>> {
         self.find(epoch, mix)?.ready()
     }
 

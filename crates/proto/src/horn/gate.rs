@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 use super::ballot::Ballot;
 use super::config::{Config, Selection};
+use super::deadlines::{TOLERANCE_NS, window_end};
 use super::effects::Origin;
 use super::machine::{Due, Horn, Timer};
 use super::selection::{self, Post};
@@ -47,8 +48,6 @@ pub(super) use blocks::{BlockJob, Blocks};
 pub(super) use collections::{ROOM as COLLECTIONS_ROOM, statement};
 pub(super) use votes::room as votes_room;
 
-/// How far clocks may be apart.
-pub(super) const TOLERANCE_NS: u64 = 500_000_000;
 /// Most messages of one verification job.
 pub const ITEMS_PER_JOB_MAX: usize = 4_096;
 /// How long a message waits for a block.
@@ -295,18 +294,11 @@ impl Horn {
         let early = self.now.saturating_add_ns(TOLERANCE_NS);
         if early < self.clock.slot_start(slot) {
             Err(Reject::TooEarly)
-        } else if self.now >= self.window_end(slot) {
+        } else if self.now >= window_end(&self.clock, slot) {
             Err(Reject::TooOld)
         } else {
             Ok(())
         }
-    }
-
-    /// When messages of a slot are no longer taken: the tolerance after the end of the next one.
-    pub(super) fn window_end(&self, slot: Slot) -> Time {
-        self.clock
-            .slot_start(slot.next().next())
-            .saturating_add_ns(TOLERANCE_NS)
     }
 
     /// Checks 2 and 3 of a vote; the slot's state exists afterwards.

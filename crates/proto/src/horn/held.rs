@@ -8,10 +8,10 @@
 use alphorn_scheme::Evidence;
 
 use super::config::{Config, Local, SchemeInfo};
+use super::deadlines::TOLERANCE_NS;
 use super::fair::{Room, Waits};
 use super::gate::{
-    AGGREGATES_ROOM, COLLECTIONS_ROOM, ITEMS_PER_JOB_MAX, PARKED_BYTES_MAX, TOLERANCE_NS,
-    votes_room,
+    AGGREGATES_ROOM, COLLECTIONS_ROOM, ITEMS_PER_JOB_MAX, PARKED_BYTES_MAX, votes_room,
 };
 use super::machine::Horn;
 use super::proposer::BLOCK_FIXED_BYTES;
@@ -119,7 +119,7 @@ impl Horn {
     pub fn held(&self) -> Held {
         let mut held = Held {
             voters: self.chain.voters_bytes(),
-            collections: self.pool.bytes(),
+            collections: self.roles.proposer.bytes(),
             waiting: (self.batch.bytes() + self.lot.bytes()) as u64,
             ..Held::default()
         };

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use super::ballot::Ballot;
 use super::batch::Batch;
 use super::config::{Config, ConfigError, Local, SchemeInfo};
+use super::deadlines::window_end;
 use super::effects::Effects;
 use super::epochs::Epochs;
 use super::gate::{Blocks, Lot, Verified};
-use super::pool::Pool;
+use super::roles::Roles;
 use super::state::{SlotState, WaitingCollection};
 use super::task::Purpose;
 use super::view::{Counters, SlotView};
+use super::{aggregator, combiner, proposer, voter};
 use crate::chain::Chain;
 use crate::contract::{Input, JobId, Output, Protocol};
 use crate::job::Product;
@@ -40,12 +42,6 @@ pub(super) enum Due {
 pub(super) enum Timer {
     /// Messages that wait for a block are given up.
     Parked,
-    /// Aggregators go on with what they have.
-    Aggregate(Slot),
-    /// Collectors go on with what they have.
-    Collect(Slot),
-    /// A collector's turn has come.
-    Stage(Slot, u16),
     /// Messages of the slot are no longer taken.
     Close(Slot),
 }
@@ -72,7 +68,7 @@ pub struct Horn {
     pub(super) blocks: Blocks,
     pub(super) lot: Lot,
     pub(super) verified: Verified,
-    pub(super) pool: Pool,
+    pub(super) roles: Roles,
 }
 
 impl Horn {
@@ -102,7 +98,7 @@ impl Horn {
             blocks: Blocks::default(),
             lot: Lot::default(),
             verified: Verified::default(),
-            pool: Pool::default(),
+            roles: Roles::default(),
         })
     }
 
@@ -185,7 +181,7 @@ impl Horn {
             let votes_max = self.config.vote_data_per_slot_max;
             let state = SlotState::new(slot, committees, votes_max, &mut self.fx);
             self.slots.insert(slot, state);
-            self.set_timer(self.window_end(slot), Timer::Close(slot));
+            self.set_timer(window_end(&self.clock, slot), Timer::Close(slot));
         }
         self.slots.get_mut(&slot)
     }
@@ -197,10 +193,14 @@ impl Horn {
         let (Some(in_force), Some(state)) = (in_force, self.slots.get(&slot)) else {
             return;
         };
-        if !state.is_untouched() || state.committees.mix == in_force.mix {
+        if !state.is_untouched()
+            || !self.roles.are_known(slot)
+            || state.committees.mix == in_force.mix
+        {
             return;
         }
         let before = self.slots.remove(&slot);
+        self.close_roles(slot);
         if let (Some(before), Some(state)) = (before, self.ensure_slot(slot)) {
             state.proposers = before.proposers;
             state.block = before.block;
@@ -214,6 +214,7 @@ impl Horn {
         for origin in state.give_up() {
             self.fx.reject(origin, Reject::TooOld);
         }
+        self.close_roles(slot);
         // A running collection is still good for a block.
         for session in [
             state.sessions.duty,
@@ -248,17 +249,10 @@ impl Horn {
         self.boundary = Some(boundary);
         loop {
             let phase_at = self.clock.start(boundary);
-            let timer = self
-                .timers
-                .first()
-                .copied()
-                .filter(|(time, _)| *time <= self.now);
+            let timer = self.timer().filter(|time| *time <= self.now);
             match timer {
                 // Phases come first where both are due at once.
-                Some((time, timer)) if time < phase_at => {
-                    self.timers.pop_first();
-                    self.fire(timer);
-                }
+                Some(time) if time < phase_at => self.fire(time),
                 _ if phase_at <= self.now && phase_at < Time::MAX => {
                     self.boundary = Some(boundary.next());
                     self.enter(boundary);
@@ -269,16 +263,26 @@ impl Horn {
         }
     }
 
-    fn fire(&mut self, timer: Timer) {
-        match timer {
-            Timer::Parked => self.expire_parked(),
-            Timer::Aggregate(slot) => self.hurry_aggregators(slot),
-            Timer::Collect(slot) => self.hurry_collectors(slot),
-            Timer::Stage(slot, committee) => {
-                self.advance_collectors(slot, committee);
-                self.stage_collections(slot, committee);
+    /// The next time at which something is due beside the phases.
+    fn timer(&self) -> Option<Time> {
+        let own = self.timers.first().map(|(time, _)| *time);
+        [own, self.roles.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Does what is due at a time: of this node first, then of the roles in the order of the slot.
+    fn fire(&mut self, time: Time) {
+        match self.timers.first().copied() {
+            Some((own, timer)) if own == time => {
+                self.timers.pop_first();
+                match timer {
+                    Timer::Parked => self.expire_parked(),
+                    Timer::Close(slot) => self.close_slot(slot),
+                }
             }
-            Timer::Close(slot) => self.close_slot(slot),
+            _ => self.roles_due(time),
         }
     }
 
@@ -287,7 +291,9 @@ impl Horn {
         if boundary.phase == Phase::Propose {
             self.chain.set_slot(boundary.slot);
             self.fx.prune_done(boundary.slot.saturating_sub(DONE_SLOTS));
-            self.pool.prune(boundary.slot);
+            self.proposer(proposer::Input::Slot {
+                slot: boundary.slot,
+            });
             self.verified.prune(boundary.slot);
         }
         if boundary.phase <= Phase::Vote {
@@ -310,18 +316,22 @@ impl Horn {
         let begins = state.phase.is_none() && phase < Phase::Decide;
         state.phase = Some(phase);
         if begins {
-            self.select(slot);
+            self.open_roles(slot);
         }
         match phase {
-            Phase::Propose => self.propose(slot),
-            Phase::Vote => self.cast_votes(slot),
+            Phase::Propose => self.proposer(proposer::Input::Begin { slot }),
+            Phase::Vote => {
+                if let Some(ballot) = self.fix_own_vote(slot) {
+                    self.voter(voter::Input::Begin { slot, ballot });
+                }
+            }
             Phase::Aggregate => {
                 self.fix_own_vote(slot);
-                self.start_aggregators(slot);
+                self.aggregator(slot, None, aggregator::Input::Begin { slot });
             }
             Phase::Collect => {
                 self.fix_own_vote(slot);
-                self.start_collectors(slot);
+                self.combiner(combiner::Input::Begin { slot });
             }
             Phase::Decide => {
                 if let Some(state) = self.slots.get_mut(&slot) {
@@ -358,39 +368,19 @@ impl Horn {
         match purpose {
             Purpose::Assign { epoch, mix } => self.committees_drawn(epoch, mix, outcome),
             Purpose::Prepare { epoch, mix } => self.keys_prepared(epoch, mix, outcome),
-            Purpose::Select {
-                slot,
-                role,
-                committee,
-                validators,
-            } => {
-                self.selected(slot, role, committee, &validators, outcome);
+            Purpose::Draw(draw) => self.drawn(draw, outcome),
+            Purpose::Voter(job) => self.voter(voter::Input::Finished { job, outcome }),
+            Purpose::Aggregator(job) => {
+                let (slot, committee) = job.place();
+                let input = aggregator::Input::Finished { job, outcome };
+                self.aggregator(slot, Some(committee), input);
             }
-            Purpose::SignVotes {
-                slot,
-                committee,
-                ballot,
-                voters,
-            } => {
-                self.votes_signed(slot, committee, &ballot, &voters, outcome);
+            Purpose::Combiner(job) => self.combiner(combiner::Input::Finished { job, outcome }),
+            Purpose::Proposer(block) => {
+                self.proposer(proposer::Input::Finished { block, outcome });
             }
             Purpose::VerifyVotes { slot, cell, votes } => {
                 self.votes_verified(slot, cell, votes, outcome);
-            }
-            Purpose::Aggregate {
-                slot,
-                cell,
-                ballot,
-                positions,
-            } => {
-                self.aggregate_made(slot, cell, ballot, &positions, outcome);
-            }
-            Purpose::SignAggregates {
-                slot,
-                committee,
-                aggregates,
-            } => {
-                self.aggregates_signed(slot, committee, aggregates, outcome);
             }
             Purpose::VerifyAggregates {
                 slot,
@@ -399,23 +389,12 @@ impl Horn {
             } => {
                 self.aggregates_verified(slot, committee, aggregates, outcome);
             }
-            Purpose::Collect { committee, ballot } => {
-                self.collection_made(committee, &ballot, outcome);
-            }
-            Purpose::SignCollections {
-                committee,
-                ballot,
-                collections,
-            } => {
-                self.collections_signed(committee, &ballot, collections, outcome);
-            }
             Purpose::VerifyCollections {
                 collections,
                 digests,
             } => {
                 self.collections_verified(collections, digests, outcome);
             }
-            Purpose::SignBlock { block } => self.block_signed(*block, outcome),
             Purpose::VerifyBlock(job) => self.block_verified(job, outcome),
         }
     }
@@ -482,7 +461,7 @@ impl Protocol for Horn {
         if !self.due.is_empty() {
             return Some(self.now);
         }
-        let timer = self.timers.first().map(|(time, _)| *time);
+        let timer = self.timer();
         let phase = Some(self.clock.start(boundary)).filter(|start| *start < Time::MAX);
         [timer, phase].into_iter().flatten().min()
     }

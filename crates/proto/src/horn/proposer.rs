@@ -1,20 +1,17 @@
 //! The proposer: a block of the collections that credit most signers who are not credited yet.
 
-use alphorn_scheme::{self as scheme, Bytes, Outcome, Role, SignItem, SignJob};
-use alphorn_types::{Bitfield, Slot};
+use alphorn_scheme::{self as scheme, Bytes, Outcome, Role as Signer, SignItem, SignJob};
+use alphorn_types::{Bitfield, Slot, Time};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::effects::Request;
-use super::machine::Horn;
-use super::pool::Kept;
+use super::pool::{Kept, Pool};
+use super::role::{Role, Shared};
 use super::task::Purpose;
 use crate::contract::Class;
 use crate::job::{Product, Work};
-use crate::slot::Phase;
-use crate::wire::{
-    BLOCK_BYTES_MAX, Block, Body, Entry, HEADER_BYTES, Header, Kind, Root, Topic, digest,
-};
+use crate::wire::{BLOCK_BYTES_MAX, Block, Body, Entry, HEADER_BYTES, Header, Kind, Root, digest};
 
 /// Bytes of a block before, between and after its entries, but for signature and filler: version,
 /// kind, header, number of entries, length of the filler.
@@ -32,29 +29,56 @@ struct Offer {
     index: usize,
 }
 
-impl Horn {
-    /// An accepted collection may go into a block.
-    pub(super) fn keep_for_blocks(&mut self, entry: Entry) {
-        let digest = entry.digest(&self.format);
+/// What happens to a proposer.
+pub(super) enum Input {
+    /// A collection was accepted, or made too late for gossip: a block may include it.
+    Collection(Entry),
+    /// A slot begins: what no block can include any more is forgotten.
+    Slot { slot: Slot },
+    /// The phase begins.
+    Begin { slot: Slot },
+    /// The signature of the own block was made, or not.
+    Finished {
+        block: Box<Block>,
+        outcome: Outcome<Product>,
+    },
+}
+
+/// The proposers among the local validators, and the collections that their blocks may include.
+#[derive(Default)]
+pub(super) struct Proposer {
+    pool: Pool,
+    made: VecDeque<Block>,
+}
+
+impl Proposer {
+    /// Bytes of the collections that blocks may include.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pool.bytes()
+    }
+
+    fn keep(&mut self, shared: &mut Shared<'_>, entry: Entry) {
+        let digest = entry.digest(shared.format);
         let kept = Kept { entry, digest };
-        let dropped = self.pool.insert(kept, self.config.collections_bytes_max);
-        self.fx.counters.collections_dropped += dropped;
+        let dropped = self.pool.insert(kept, shared.config.collections_bytes_max);
+        shared.fx.counters.collections_dropped += dropped;
     }
 
     /// Proposes the block of a slot, if its proposer is local. Slot 0 has the genesis block.
-    pub(super) fn propose(&mut self, slot: Slot) {
-        let proposer = self.chain.proposer(slot);
-        if slot == Slot(0) || !self.local.validators.get(proposer.0 as usize) {
+    fn propose(&self, shared: &mut Shared<'_>, slot: Slot) {
+        let proposer = shared.chain.proposer(slot);
+        let state = shared.slot(slot).filter(|_| slot > Slot(0));
+        let is_local = shared.local.validators.get(proposer.0 as usize);
+        let Some(state) = state.filter(|_| is_local) else {
             return;
-        }
-        let parent = self.chain.head();
-        let entries = self.choose_entries(slot, &parent);
-        let body = Body {
-            entries,
-            filler: vec![0; self.config.filler_bytes].into(),
         };
-        let references = |vote: &_, committee| self.reference(vote, committee);
-        let Ok(encoded) = body.encode(&self.format, &references) else {
+        let parent = shared.chain.head();
+        let body = Body {
+            entries: self.choose_entries(shared, slot, &parent),
+            filler: vec![0; shared.config.filler_bytes].into(),
+        };
+        let references = |vote: &_, committee| shared.reference(vote, committee);
+        let Ok(encoded) = body.encode(shared.format, &references) else {
             return;
         };
         let header = Header {
@@ -64,23 +88,21 @@ impl Horn {
             body: digest::body_digest(&encoded),
         };
         let root = header.root();
-        let Some(state) = self.slots.get(&slot) else {
-            return;
-        };
         let item = SignItem {
             validator: proposer,
-            role: Role::Block,
-            message: digest::block_message(self.config.network(), &root),
+            role: Signer::Block,
+            message: digest::block_message(shared.config.network(), &root),
             guard: None,
         };
+        let deadlines = shared.deadlines(Kind::Block, slot);
         let request = Request {
             session: state.sessions.duty,
             message: root,
             committee: None,
             subcommittee: None,
             class: Class::Duty,
-            soft: self.clock.phase_start(slot, Phase::Vote),
-            hard: self.clock.slot_start(slot.next()),
+            soft: deadlines.wanted,
+            hard: deadlines.signed,
             work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, vec![item]))),
         };
         let block = Block {
@@ -88,53 +110,35 @@ impl Horn {
             signature: Bytes::from([]),
             body,
         };
-        self.fx.spawn(
-            request,
-            Purpose::SignBlock {
-                block: Box::new(block),
-            },
-        );
+        shared.fx.spawn(request, Purpose::Proposer(Box::new(block)));
     }
 
-    pub(super) fn block_signed(&mut self, mut block: Block, outcome: Outcome<Product>) {
-        let bytes = self.info.sizes.duty_signature_bytes;
-        let Some(mut signatures) = self.signatures(outcome, 1, bytes) else {
+    fn signed(&mut self, shared: &mut Shared<'_>, mut block: Block, outcome: Outcome<Product>) {
+        let bytes = shared.info.sizes.duty_signature_bytes;
+        let signatures = shared.signatures(outcome, 1, bytes);
+        let Some(signature) = signatures.and_then(|mut signatures| signatures.pop()) else {
             return;
         };
-        if let Some(signature) = signatures.pop() {
-            block.signature = signature;
-        }
-        let references = |vote: &_, committee| self.reference(vote, committee);
-        let encoded = block.encode(&self.format, &references);
-        let in_time = self.now < self.clock.slot_start(block.header.slot.next());
-        let (Ok(data), true) = (encoded, in_time) else {
-            self.fx.counters.stale += 1;
-            return;
-        };
-        let data: Bytes = data.into();
-        let slot = block.header.slot;
-        let late = self.now >= self.clock.phase_start(slot, Phase::Vote);
-        self.fx.publish(slot, late, Topic::Block, data.clone());
-        if self.local.trust_own {
-            self.fx.seen(Kind::Block);
-            self.take_block(None, block, data);
+        block.signature = signature;
+        if shared.now < shared.deadlines(Kind::Block, block.header.slot).signed {
+            self.made.push_back(block);
         } else {
-            self.receive(None, Topic::Block, data);
+            shared.fx.counters.stale += 1;
         }
     }
 
     /// Repeatedly the collection that adds most signers who are not credited in the chain of
     /// `parent`, until none adds any or the block is full. A gain only shrinks as others are
     /// chosen, so an outdated one at the top of the queue is recomputed and put back.
-    fn choose_entries(&self, slot: Slot, parent: &Root) -> Vec<Entry> {
-        let candidates = self.candidates(slot, parent);
+    fn choose_entries(&self, shared: &Shared<'_>, slot: Slot, parent: &Root) -> Vec<Entry> {
+        let candidates = self.candidates(shared, slot, parent);
         let mut credited: BTreeMap<(Slot, u16), Bitfield> = BTreeMap::new();
         let mut offers = BinaryHeap::new();
         for (index, Kept { entry, digest }) in candidates.iter().enumerate() {
             let (slot, committee) = (entry.vote.slot, entry.committee);
             let set = credited
                 .entry((slot, committee))
-                .or_insert_with(|| self.chain.credited(parent, slot, committee));
+                .or_insert_with(|| shared.chain.credited(parent, slot, committee));
             offers.push(Offer {
                 gain: entry.evidence.support.signers().count_and_not(set),
                 slot,
@@ -143,7 +147,7 @@ impl Horn {
                 index,
             });
         }
-        let mut room = Room::new(self);
+        let mut room = Room::new(shared);
         let mut entries = Vec::new();
         while let Some(mut offer) = offers.pop() {
             let entry = &candidates[offer.index].entry;
@@ -160,10 +164,10 @@ impl Horn {
                 offers.push(offer);
                 continue;
             }
-            if entries.len() >= usize::from(self.config.collections_per_block_max) {
+            if entries.len() >= usize::from(shared.config.collections_per_block_max) {
                 break;
             }
-            if room.takes(self, entry) {
+            if room.takes(shared, entry) {
                 set.union_with(&signers);
                 entries.push(entry.clone());
             }
@@ -172,13 +176,35 @@ impl Horn {
     }
 
     /// Collections that a block of `slot` on top of `parent` can include.
-    fn candidates(&self, slot: Slot, parent: &Root) -> Vec<&Kept> {
+    fn candidates(&self, shared: &Shared<'_>, slot: Slot, parent: &Root) -> Vec<&Kept> {
         let includable = |kept: &&Kept| {
             let vote = &kept.entry.vote;
-            self.committees_of(vote).is_some()
-                && self.chain.check_inclusion(vote, slot, parent).is_ok()
+            shared.committees_of(vote).is_some()
+                && shared.chain.check_inclusion(vote, slot, parent).is_ok()
         };
         self.pool.iter().filter(includable).collect()
+    }
+}
+
+impl Role for Proposer {
+    type Input = Input;
+    type Made = Block;
+
+    fn handle(&mut self, shared: &mut Shared<'_>, input: Input) {
+        match input {
+            Input::Collection(entry) => self.keep(shared, entry),
+            Input::Slot { slot } => self.pool.prune(slot),
+            Input::Begin { slot } => self.propose(shared, slot),
+            Input::Finished { block, outcome } => self.signed(shared, *block, outcome),
+        }
+    }
+
+    fn poll_output(&mut self, _: &mut Shared<'_>) -> Option<Block> {
+        self.made.pop_front()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        None
     }
 }
 
@@ -189,9 +215,9 @@ struct Room {
 }
 
 impl Room {
-    fn new(horn: &Horn) -> Self {
-        let config = &horn.config;
-        let around = BLOCK_FIXED_BYTES + horn.format.duty_signature_bytes + config.filler_bytes;
+    fn new(shared: &Shared<'_>) -> Self {
+        let config = shared.config;
+        let around = BLOCK_FIXED_BYTES + shared.format.duty_signature_bytes + config.filler_bytes;
         Self {
             wire_bytes: config.block_bytes_max.saturating_sub(around),
             raw_bytes: BLOCK_BYTES_MAX,
@@ -199,9 +225,9 @@ impl Room {
     }
 
     /// Takes an entry if it fits; one that does not is skipped, a smaller one may still fit.
-    fn takes(&mut self, horn: &Horn, entry: &Entry) -> bool {
-        let references = |vote: &_, committee| horn.reference(vote, committee);
-        let Ok(wire) = entry.encoded_bytes(&horn.format, &references) else {
+    fn takes(&mut self, shared: &Shared<'_>, entry: &Entry) -> bool {
+        let references = |vote: &_, committee| shared.reference(vote, committee);
+        let Ok(wire) = entry.encoded_bytes(shared.format, &references) else {
             return false;
         };
         let raw = entry.raw_bytes();

@@ -1,145 +1,193 @@
-//! Who of the local validators serves in a slot.
+//! Who of the local validators serves at a kind of post in a slot: by rank at once, by lottery from
+//! the proofs of a job for each committee. The lottery's message is known when the slot begins, and
+//! the proofs are needed two phases later.
 
 use alphorn_scheme::{self as scheme, Bytes, Outcome, SelectJob};
-use alphorn_types::{Slot, Validator};
+use alphorn_types::{Cell, Slot, Validator};
+use std::collections::BTreeMap;
 
-use super::config::Selection;
+use super::config::{Config, Selection};
 use super::effects::Request;
-use super::machine::Horn;
+use super::role::Shared;
 use super::selection::{self, Post};
 use super::state::Serving;
 use super::task::Purpose;
 use crate::contract::Class;
 use crate::job::{Product, Work};
-use crate::slot::Phase;
 use crate::wire::{Kind, digest};
 
-impl Horn {
-    /// Finds out at the start of a slot who serves: by rank at once, by lottery from the proofs of
-    /// a job for each role and committee. The lottery's message is known then, and the proofs are
-    /// needed two phases later.
-    pub(super) fn select(&mut self, slot: Slot) {
-        for committee in 0..self.config.layout.committees() {
-            match self.config.selection {
-                Selection::Rank => self.select_by_rank(slot, committee),
-                Selection::Lottery => {
-                    self.draw(slot, committee, Kind::Aggregate, Phase::Aggregate);
-                    self.draw(slot, committee, Kind::Collection, Phase::Collect);
-                }
-            }
+/// Find out which local members of a committee serve.
+pub(super) struct Draw {
+    pub(super) slot: Slot,
+    pub(super) kind: Kind,
+    pub(super) committee: u16,
+    validators: Vec<Validator>,
+}
+
+/// Who serves in a slot.
+struct OfSlot {
+    /// By committee.
+    serving: Vec<Vec<Serving>>,
+    /// Draws that run.
+    draws: u32,
+}
+
+/// Who of the local validators serves, slot by slot.
+pub(super) struct Roster {
+    /// What is published from the posts.
+    kind: Kind,
+    slots: BTreeMap<Slot, OfSlot>,
+}
+
+impl Roster {
+    /// That of the posts from which messages of `kind` are published.
+    pub(super) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            slots: BTreeMap::new(),
         }
     }
 
-    fn select_by_rank(&mut self, slot: Slot, committee: u16) {
-        let subcommittees = 0..self.config.layout.subcommittees();
-        let cells = subcommittees.map(|subcommittee| {
-            Post::Aggregator(alphorn_types::Cell {
+    /// The local members of a committee who serve, as far as they are known.
+    pub(super) fn serving(&self, slot: Slot, committee: u16) -> &[Serving] {
+        let of = self.slots.get(&slot);
+        of.map_or(&[], |of| &of.serving[usize::from(committee)])
+    }
+
+    /// Local members of all committees who serve.
+    pub(super) fn all(&self, slot: Slot) -> impl Iterator<Item = &Serving> {
+        self.slots
+            .get(&slot)
+            .into_iter()
+            .flat_map(|of| of.serving.iter().flatten())
+    }
+
+    /// Whether all who serve are known.
+    pub(super) fn is_settled(&self, slot: Slot) -> bool {
+        self.slots.get(&slot).is_none_or(|of| of.draws == 0)
+    }
+
+    pub(super) fn close(&mut self, slot: Slot) {
+        self.slots.remove(&slot);
+    }
+
+    /// Finds out who serves in a slot that begins.
+    pub(super) fn open(&mut self, shared: &mut Shared<'_>, slot: Slot) {
+        let committees = 0..shared.config.layout.committees();
+        let mut of = OfSlot {
+            serving: committees.clone().map(|_| Vec::new()).collect(),
+            draws: 0,
+        };
+        for committee in committees {
+            match shared.config.selection {
+                Selection::Rank => {
+                    of.serving[usize::from(committee)] = self.by_rank(shared, slot, committee);
+                }
+                Selection::Lottery => of.draws += u32::from(self.draw(shared, slot, committee)),
+            }
+        }
+        self.slots.insert(slot, of);
+    }
+
+    /// The posts of a committee.
+    fn posts(&self, config: &Config, committee: u16) -> Vec<Post> {
+        if self.kind != Kind::Aggregate {
+            return vec![Post::Collector(committee)];
+        }
+        let cell = |subcommittee| {
+            Post::Aggregator(Cell {
                 committee,
                 subcommittee,
             })
-        });
-        let aggregators = cells
-            .flat_map(|post| self.serving_by_rank(slot, post))
-            .collect();
-        let collectors = self.serving_by_rank(slot, Post::Collector(committee));
-        if let Some(state) = self.slots.get_mut(&slot) {
-            state.aggregators[usize::from(committee)] = aggregators;
-            state.collectors[usize::from(committee)] = collectors;
-        }
+        };
+        (0..config.layout.subcommittees()).map(cell).collect()
     }
 
-    /// The local members of a post who serve by rank.
-    fn serving_by_rank(&mut self, slot: Slot, post: Post) -> Vec<Serving> {
-        let target = self.config.target(post);
-        let Some(state) = self.slots.get_mut(&slot) else {
+    fn by_rank(&self, shared: &Shared<'_>, slot: Slot, committee: u16) -> Vec<Serving> {
+        let Some(state) = shared.slot(slot) else {
             return Vec::new();
         };
-        let committees = state.committees.clone();
-        let layout = committees.assignment.layout();
-        let positions = post.positions(layout);
-        if committees.local_in(positions.clone()).is_empty() {
-            return Vec::new();
-        }
+        let (committees, layout) = (&state.committees, state.layout());
         let mut serving = Vec::new();
-        for (rank, &position) in (0u32..).zip(state.ranked(post, target)) {
-            let position = positions.start + position;
-            let validator = committees.assignment.member(position);
-            if self.local.validators.get(validator.0 as usize) {
-                let cell = layout.cell_of(position);
-                serving.push(Serving {
-                    validator,
-                    cell,
-                    proof: None,
-                    rank,
-                });
+        for post in self.posts(shared.config, committee) {
+            let positions = post.positions(layout);
+            if committees.local_in(positions.clone()).is_empty() {
+                continue;
+            }
+            let target = u32::from(shared.config.target(post));
+            let members = selection::ranked(&committees.seed, slot, post, layout, target);
+            for (rank, position) in (0u32..).zip(members) {
+                let position = positions.start + position;
+                let validator = committees.assignment.member(position);
+                if shared.local.validators.get(validator.0 as usize) {
+                    serving.push(Serving {
+                        validator,
+                        cell: layout.cell_of(position),
+                        proof: None,
+                        rank,
+                    });
+                }
             }
         }
         serving
     }
 
-    fn draw(&mut self, slot: Slot, committee: u16, role: Kind, phase: Phase) {
-        let Some(state) = self.slots.get_mut(&slot) else {
-            return;
+    /// Has the proofs of a committee's local members made. False if it has none.
+    fn draw(&self, shared: &mut Shared<'_>, slot: Slot, committee: u16) -> bool {
+        let Some(state) = shared.slot(slot) else {
+            return false;
         };
         let validators = state.committees.local_members(committee);
         if validators.is_empty() {
-            return;
+            return false;
         }
-        state.selecting += 1;
-        let seed = &state.committees.seed;
-        let message = digest::selection_message(self.config.network(), seed, role, slot);
+        let (kind, seed) = (self.kind, &state.committees.seed);
+        let message = digest::selection_message(shared.config.network(), seed, kind, slot);
         let job = SelectJob {
             message,
             validators: validators.clone(),
         };
+        let phase = kind.phase();
         let request = Request {
             session: state.sessions.duty,
             message,
             committee: Some(committee),
             subcommittee: None,
             class: Class::Current,
-            soft: self.clock.phase_start(slot, phase),
-            hard: self.clock.slot_start(slot.next()),
+            soft: shared.clock.phase_start(slot, phase),
+            hard: shared.clock.slot_start(slot.next()),
             work: Work::Scheme(scheme::Work::Select(job)),
         };
-        self.fx.spawn(
-            request,
-            Purpose::Select {
-                slot,
-                role,
-                committee,
-                validators,
-            },
-        );
+        let draw = Draw {
+            slot,
+            kind,
+            committee,
+            validators,
+        };
+        shared.fx.spawn(request, Purpose::Draw(draw));
+        true
     }
 
     /// Keeps the tickets that win.
-    pub(super) fn selected(
-        &mut self,
-        slot: Slot,
-        role: Kind,
-        committee: u16,
-        validators: &[Validator],
-        outcome: Outcome<Product>,
-    ) {
-        let bytes = self.info.sizes.selection_proof_bytes.unwrap_or(0);
-        let proofs = self
-            .signatures(outcome, validators.len(), bytes)
-            .unwrap_or_default();
-        let Some(state) = self.slots.get_mut(&slot) else {
+    pub(super) fn drawn(&mut self, shared: &mut Shared<'_>, draw: Draw, outcome: Outcome<Product>) {
+        let bytes = shared.info.sizes.selection_proof_bytes.unwrap_or(0);
+        let count = draw.validators.len();
+        let proofs = shared.signatures(outcome, count, bytes).unwrap_or_default();
+        let state = shared.slot(draw.slot);
+        let (Some(state), Some(of)) = (state, self.slots.get_mut(&draw.slot)) else {
             return;
         };
-        state.selecting -= 1;
+        of.draws -= 1;
         let mut serving = Vec::new();
-        for (&validator, proof) in validators.iter().zip(proofs) {
+        for (validator, proof) in draw.validators.into_iter().zip(proofs) {
             let Some(cell) = state.committees.assignment.cell_of(validator) else {
                 continue;
             };
-            let post = match role {
+            let post = match self.kind {
                 Kind::Aggregate => Post::Aggregator(cell),
-                _ => Post::Collector(committee),
+                _ => Post::Collector(draw.committee),
             };
-            if let Some(rank) = self.config.wins(post, &proof) {
+            if let Some(rank) = wins(shared.config, post, &proof) {
                 serving.push(Serving {
                     validator,
                     cell,
@@ -148,31 +196,15 @@ impl Horn {
                 });
             }
         }
-        let index = usize::from(committee);
-        match role {
-            Kind::Aggregate => state.aggregators[index] = serving,
-            _ => state.collectors[index] = serving,
-        }
-        self.plan_aggregates(slot, committee);
-        self.plan_collections(slot, committee);
-        // Collectors wait for the last selection, which may have been this one.
-        if self
-            .slots
-            .get(&slot)
-            .is_some_and(|state| state.selecting == 0)
-        {
-            self.hurry_collectors(slot);
-        }
+        of.serving[usize::from(draw.committee)] = serving;
     }
 }
 
-impl super::Config {
-    /// The expected rank of the holder of a proof at a post, if its ticket wins.
-    fn wins(&self, post: Post, proof: &Bytes) -> Option<u32> {
-        let positions = post.positions(&self.layout);
-        let members = positions.end - positions.start;
-        let ticket = selection::ticket(proof);
-        selection::selected(ticket, u32::from(self.target(post)), members)
-            .then(|| selection::expected_rank(ticket, members))
-    }
+/// The expected rank of the holder of a proof at a post, if its ticket wins.
+fn wins(config: &Config, post: Post, proof: &Bytes) -> Option<u32> {
+    let positions = post.positions(&config.layout);
+    let members = positions.end - positions.start;
+    let ticket = selection::ticket(proof);
+    selection::selected(ticket, u32::from(config.target(post)), members)
+        .then(|| selection::expected_rank(ticket, members))
 }

@@ -5,10 +5,8 @@ use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Validator};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::aggregator::Aggregating;
 use super::ballot::{Ballot, Ballots};
 use super::batch::Batch;
-use super::combiner::Collecting;
 use super::effects::{Effects, Origin};
 use super::epochs::Committees;
 use super::fair::Waits;
@@ -201,6 +199,13 @@ pub(super) struct Serving {
     pub(super) rank: u32,
 }
 
+/// What local roles are still making of a committee: those who build on it wait for it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Making {
+    pub(super) votes: bool,
+    pub(super) aggregates: bool,
+}
+
 /// The sessions of a slot: one for each role.
 pub(super) struct Sessions {
     pub(super) duty: SessionId,
@@ -228,15 +233,8 @@ pub(super) struct SlotState {
     pub(super) collections: Vec<CommitteeCollections>,
     /// Who serves by rank, as far as it was needed.
     ranked: BTreeMap<Post, Vec<u32>>,
-    /// Local members who serve, by committee.
-    pub(super) aggregators: Vec<Vec<Serving>>,
-    pub(super) collectors: Vec<Vec<Serving>>,
-    /// Selection jobs that run.
-    pub(super) selecting: u32,
-    /// Jobs that sign own votes, by committee.
-    pub(super) votes_signing: Vec<u32>,
-    pub(super) aggregating: Vec<Aggregating>,
-    pub(super) collecting: Vec<Collecting>,
+    /// What local roles are still making, by committee.
+    pub(super) making: Vec<Making>,
     pub(super) proposers: Senders,
     pub(super) block: Option<BlockView>,
     pub(super) votes_seen: u64,
@@ -271,12 +269,7 @@ impl SlotState {
             aggregates: per_committee(layout),
             collections: per_committee(layout),
             ranked: BTreeMap::new(),
-            aggregators: per_committee(layout),
-            collectors: per_committee(layout),
-            selecting: 0,
-            votes_signing: per_committee(layout),
-            aggregating: per_committee(layout),
-            collecting: per_committee(layout),
+            making: per_committee(layout),
             proposers: Senders::default(),
             block: None,
             votes_seen: 0,
@@ -296,7 +289,7 @@ impl SlotState {
 
     /// Whether the slot has not gone beyond the proposal, and no message or job is of its committees.
     pub(super) fn is_untouched(&self) -> bool {
-        let waits = self.votes_seen > 0 || self.selecting > 0 || self.own.is_some();
+        let waits = self.votes_seen > 0 || self.own.is_some();
         self.phase <= Some(Phase::Propose) && !waits
     }
 
@@ -324,8 +317,14 @@ impl SlotState {
 
     /// Whether no vote of a cell waits for a verification or an own signature.
     pub(super) fn votes_settled(&self, cell: Cell) -> bool {
-        self.votes_signing[usize::from(cell.committee)] == 0
+        !self.making[usize::from(cell.committee)].votes
             && self.cell(cell).is_none_or(|votes| votes.batch.is_idle())
+    }
+
+    /// Whether no aggregate of a committee waits for a verification or is made here.
+    pub(super) fn aggregates_settled(&self, committee: u16) -> bool {
+        let committee = usize::from(committee);
+        !self.making[committee].aggregates && self.aggregates[committee].batch.is_idle()
     }
 
     /// Drops the signatures of single votes: the aggregates of the slot are made.

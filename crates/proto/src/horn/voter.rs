@@ -1,135 +1,149 @@
-//! The voter: one vote a slot, for the head that this machine sees when the phase begins.
+//! The voter: one vote a slot, for the head that this node sees when the phase begins.
 
-use alphorn_scheme::{self as scheme, Bytes, Outcome, Role, SignItem, SignJob};
-use alphorn_types::{Slot, Validator};
+use alphorn_scheme::{self as scheme, Bytes, Outcome, Role as Signer, SignItem, SignJob};
+use alphorn_types::{Slot, Time, Validator};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::ballot::Ballot;
+use super::deadlines::window_end;
 use super::effects::Request;
-use super::machine::Horn;
+use super::role::{Role, Shared};
 use super::task::Purpose;
 use crate::contract::Class;
 use crate::job::{Product, Work};
-use crate::slot::Phase;
-use crate::wire::{Topic, VoteMsg};
+use crate::wire::{Kind, VoteMsg};
 
-impl Horn {
-    /// Fixes the vote of this machine and has it signed for all local voters, a job for each
-    /// committee: all of them sign the same message.
-    pub(super) fn cast_votes(&mut self, slot: Slot) {
-        let Some(ballot) = self.fix_own_vote(slot) else {
+/// What happens to a voter.
+pub(super) enum Input {
+    /// The phase begins, and this is what is voted for.
+    Begin { slot: Slot, ballot: Arc<Ballot> },
+    /// A job ended.
+    Finished { job: Job, outcome: Outcome<Product> },
+    /// Messages of the slot are no longer taken.
+    Close { slot: Slot },
+}
+
+/// Sign the votes of local members of a committee.
+pub(super) struct Job {
+    pub(super) slot: Slot,
+    pub(super) committee: u16,
+    ballot: Arc<Ballot>,
+    voters: Vec<Validator>,
+}
+
+/// A signed vote.
+pub(super) struct Made {
+    pub(super) ballot: Arc<Ballot>,
+    pub(super) message: VoteMsg,
+}
+
+/// The voters among the local validators.
+#[derive(Default)]
+pub(super) struct Voter {
+    /// Jobs that run, by slot and committee.
+    signing: BTreeMap<(Slot, u16), u32>,
+    made: VecDeque<Made>,
+}
+
+impl Voter {
+    /// Whether no vote of a committee is still to be signed here.
+    pub(super) fn is_settled(&self, slot: Slot, committee: u16) -> bool {
+        !self.signing.contains_key(&(slot, committee))
+    }
+
+    /// Has the vote signed for all local voters, a job for each committee: all of them sign the
+    /// same message.
+    fn begin(&mut self, shared: &mut Shared<'_>, slot: Slot, ballot: &Arc<Ballot>) {
+        let Some(state) = shared.slot(slot) else {
             return;
         };
-        let (soft, hard) = (
-            self.clock.phase_start(slot, Phase::Aggregate),
-            self.clock.slot_start(slot.next()),
-        );
-        let Some(state) = self.slots.get_mut(&slot) else {
-            return;
-        };
-        let committees = state.committees.clone();
-        for committee in 0..self.config.layout.committees() {
-            let mut voters = committees.local_members(committee);
-            voters.retain(|voter| self.local.voters.get(voter.0 as usize));
+        let deadlines = shared.deadlines(Kind::Vote, slot);
+        for committee in 0..state.layout().committees() {
+            let mut voters = state.committees.local_members(committee);
+            voters.retain(|voter| shared.local.voters.get(voter.0 as usize));
             if voters.is_empty() {
                 continue;
             }
             let item = |&validator: &Validator| SignItem {
                 validator,
-                role: Role::Vote,
+                role: Signer::Vote,
                 message: ballot.message,
                 guard: Some(ballot.guard()),
             };
             let items = voters.iter().map(item).collect();
-            state.votes_signing[usize::from(committee)] += 1;
+            *self.signing.entry((slot, committee)).or_default() += 1;
             let request = Request {
                 session: state.sessions.duty,
                 message: ballot.message,
                 committee: Some(committee),
                 subcommittee: None,
                 class: Class::Duty,
-                soft,
-                hard,
+                soft: deadlines.wanted,
+                hard: deadlines.signed,
                 work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
             };
-            let ballot = ballot.clone();
-            self.fx.spawn(
-                request,
-                Purpose::SignVotes {
-                    slot,
-                    committee,
-                    ballot,
-                    voters,
-                },
-            );
+            let job = Job {
+                slot,
+                committee,
+                ballot: ballot.clone(),
+                voters,
+            };
+            shared.fx.spawn(request, Purpose::Voter(job));
         }
     }
 
-    pub(super) fn votes_signed(
-        &mut self,
-        slot: Slot,
-        committee: u16,
-        ballot: &Arc<Ballot>,
-        voters: &[Validator],
-        outcome: Outcome<Product>,
-    ) {
-        if let Some(state) = self.slots.get_mut(&slot) {
-            state.votes_signing[usize::from(committee)] -= 1;
-        }
-        match self.signatures(outcome, voters.len(), self.info.sizes.signature_bytes) {
-            // A vote that nobody takes any more is not sent: it would only be evidence of delay.
-            Some(signatures) if self.now < self.window_end(slot) => {
-                for (&validator, signature) in voters.iter().zip(signatures) {
-                    self.publish_vote(ballot, validator, signature);
-                }
+    fn finished(&mut self, shared: &mut Shared<'_>, job: Job, outcome: Outcome<Product>) {
+        let Job {
+            slot,
+            committee,
+            ballot,
+            voters,
+        } = job;
+        if let Some(running) = self.signing.get_mut(&(slot, committee)) {
+            *running -= 1;
+            if *running == 0 {
+                self.signing.remove(&(slot, committee));
             }
-            Some(_) => self.fx.counters.stale += voters.len() as u64,
+        }
+        let bytes = shared.info.sizes.signature_bytes;
+        match shared.signatures(outcome, voters.len(), bytes) {
+            // A vote that nobody takes any more is not sent: it would only be evidence of delay.
+            Some(signatures) if shared.now < window_end(shared.clock, slot) => {
+                let made = |(validator, signature): (Validator, Bytes)| Made {
+                    ballot: ballot.clone(),
+                    message: VoteMsg {
+                        vote: ballot.vote,
+                        validator,
+                        signature,
+                    },
+                };
+                self.made
+                    .extend(voters.into_iter().zip(signatures).map(made));
+            }
+            Some(_) => shared.fx.counters.stale += voters.len() as u64,
             None => {}
         }
-        self.advance_aggregators(slot, committee);
     }
+}
 
-    fn publish_vote(&mut self, ballot: &Arc<Ballot>, validator: Validator, signature: Bytes) {
-        let Some(cell) = self
-            .slots
-            .get(&ballot.vote.slot)
-            .and_then(|state| state.committees.assignment.cell_of(validator))
-        else {
-            return;
-        };
-        let vote = ballot.vote;
-        let message = VoteMsg {
-            vote,
-            validator,
-            signature,
-        };
-        let data: Bytes = message.encode(&self.format).into();
-        let topic = Topic::Vote { cell };
-        let late = self.now >= self.clock.phase_start(vote.slot, Phase::Aggregate);
-        self.fx.publish(vote.slot, late, topic, data.clone());
-        if self.local.trust_own {
-            self.take_own_vote(ballot, validator, message.signature);
-        } else {
-            self.receive(None, topic, data);
+impl Role for Voter {
+    type Input = Input;
+    type Made = Made;
+
+    fn handle(&mut self, shared: &mut Shared<'_>, input: Input) {
+        match input {
+            Input::Begin { slot, ballot } => self.begin(shared, slot, &ballot),
+            Input::Finished { job, outcome } => self.finished(shared, job, outcome),
+            Input::Close { slot } => self.signing.retain(|(of, _), _| *of != slot),
         }
     }
 
-    /// The signatures of a job that was to make `count` of `bytes` each.
-    pub(super) fn signatures(
-        &mut self,
-        outcome: Outcome<Product>,
-        count: usize,
-        bytes: usize,
-    ) -> Option<Vec<Bytes>> {
-        let signed = match outcome {
-            Outcome::Done(Product::Scheme(
-                scheme::Product::Signed(signed) | scheme::Product::Selected(signed),
-            )) if signed.len() == count && signed.iter().all(|one| one.len() == bytes) => signed,
-            _ => {
-                self.fx.counters.jobs_failed += 1;
-                return None;
-            }
-        };
-        Some(signed.iter().map(Bytes::from).collect())
+    fn poll_output(&mut self, _: &mut Shared<'_>) -> Option<Made> {
+        self.made.pop_front()
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        None
     }
 }

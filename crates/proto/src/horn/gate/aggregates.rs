@@ -7,7 +7,9 @@ use alphorn_types::{Slot, Validator};
 
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
 use crate::contract::Class;
+use crate::horn::combiner;
 use crate::horn::config::{Config, SubsetRule};
+use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Effects, Origin, Request};
 use crate::horn::fair::Room;
 use crate::horn::machine::{Due, Horn};
@@ -104,7 +106,7 @@ impl Horn {
             subcommittee: None,
             class: Class::Verdict,
             soft: self.clock.phase_start(slot, Phase::Decide),
-            hard: self.window_end(slot),
+            hard: window_end(&self.clock, slot),
             work: Work::Scheme(scheme::Work::Verify(job)),
         };
         self.fx.spawn(
@@ -140,7 +142,7 @@ impl Horn {
         {
             self.due.insert(Due::Aggregates(slot, committee));
         }
-        self.advance_collectors(slot, committee);
+        self.combiner(combiner::Input::Evidence { slot, committee });
     }
 
     /// Takes a verified aggregate, or an own one: check 11.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::collections::statement;
 use super::{Awaited, Refusal, failed_claims};
 use crate::contract::Class;
+use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Origin, Request};
 use crate::horn::machine::Horn;
 use crate::horn::state::Standing;
@@ -206,7 +207,8 @@ impl Horn {
             class: Class::Verdict,
             soft: self.clock.phase_start(header.slot, Phase::Vote),
             // Later than the slot's own end where it fills a gap.
-            hard: self.window_end(
+            hard: window_end(
+                &self.clock,
                 header
                     .slot
                     .max(self.clock.slot_at(self.now).unwrap_or_default()),

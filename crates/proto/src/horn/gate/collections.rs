@@ -7,7 +7,9 @@ use alphorn_types::Slot;
 
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
 use crate::contract::Class;
+use crate::horn::combiner;
 use crate::horn::config::{Config, SubsetRule};
+use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Effects, Origin, Request};
 use crate::horn::epochs::Committees;
 use crate::horn::fair::Room;
@@ -104,7 +106,7 @@ impl Horn {
             subcommittee: None,
             class: Class::Verdict,
             soft: self.clock.phase_start(slot, Phase::Decide),
-            hard: self.window_end(slot),
+            hard: window_end(&self.clock, slot),
             work: Work::Scheme(scheme::Work::Verify(job)),
         };
         let purpose = Purpose::VerifyCollections {
@@ -185,7 +187,7 @@ impl Horn {
         let (slot, committee) = (entry.vote.slot, entry.committee);
         self.observe(&entry);
         self.keep_for_blocks(entry);
-        self.stage_collections(slot, committee);
+        self.combiner(combiner::Input::Accepted { slot, committee });
     }
 }
 

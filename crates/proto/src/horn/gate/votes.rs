@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims};
 use crate::contract::Class;
 use crate::horn::ballot::Ballot;
+use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Origin, Request};
 use crate::horn::fair::Room;
 use crate::horn::machine::{Due, Horn};
@@ -104,7 +105,7 @@ impl Horn {
             class: Class::Verdict,
             soft: self.clock.phase_start(slot, Phase::Collect),
             // Beyond the time in which gossip can still use the verdict: the vote counts here.
-            hard: self.window_end(slot),
+            hard: window_end(&self.clock, slot),
             work: Work::Scheme(scheme::Work::Verify(job)),
         };
         self.fx
@@ -149,7 +150,7 @@ impl Horn {
         if state.cell_mut(cell).batch.ended() {
             self.due.insert(Due::Votes(slot, cell));
         }
-        self.advance_aggregators(slot, cell.committee);
+        self.votes_changed(slot, cell.committee);
     }
 
     /// Takes an own vote without verification.
