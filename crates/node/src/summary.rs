@@ -205,6 +205,8 @@ pub struct Summary {
     pub clock_steps: u64,
     /// Phases that had passed before the loop ran.
     pub phases_missed: u64,
+    /// Verified votes that the fork choice did not take, and those that gave way to heavier ballots.
+    pub votes_uncounted: [u64; 2],
     /// Publications and subscriptions that the network did not take.
     pub publish_refused: u64,
     /// Records that the trace could not hold.
@@ -268,6 +270,7 @@ impl Summary {
             blocks_by_root: stats.blocks_by_root,
             clock_steps: stats.clock_steps,
             phases_missed: counters.phases_missed,
+            votes_uncounted: [counters.votes_refused, counters.votes_displaced],
             publish_refused: stats.publish_refused,
             trace_refused: ports.trace.refused,
             ..Summary::default()

@@ -22,12 +22,13 @@ use std::collections::BTreeMap;
 
 use crate::wire::{Checkpoint, Entry, Header, Reject, Root, Vote, digest};
 
+mod ballots;
 mod fork_choice;
 mod room;
 
+pub(crate) use ballots::SETS_MAX;
+pub use ballots::{BALLOTS_PER_COMMITTEE_MAX, Uncounted, VoteCount};
 pub(crate) use fork_choice::VOTED_SLOTS;
-pub use fork_choice::{VOTES_PER_SLOT_MAX, VoteCount};
-
 pub use room::{EQUIVOCATION_BYTES_MAX, UNFINALISED_BYTES_MAX};
 
 use fork_choice::LatestVotes;
@@ -42,6 +43,14 @@ pub const UNFINALISED_BLOCKS_MAX: usize = 4096;
 /// Most blocks of one slot. More than one is a proposer's equivocation; the bound keeps it from
 /// filling [`UNFINALISED_BLOCKS_MAX`].
 pub const BLOCKS_PER_SLOT_MAX: usize = 16;
+
+/// Slots for which a vote may name a block although another one stands on it.
+///
+/// Honest voters name the last block that they have. Who lacks a block that stood there for so long
+/// is behind: such a vote can be in no block of that chain, because its target is not, and it
+/// weighs only where the chain forks below it. Without the bound each of some thousand ancestors is
+/// a head of its own, and each ballot for one takes room.
+pub const HEAD_LAG_SLOTS: u64 = 8;
 
 /// Positions of a committee whose votes a block includes, by vote and committee.
 type Included = BTreeMap<Vote, BTreeMap<u16, Bitfield>>;
@@ -59,6 +68,8 @@ struct Node {
     bytes: usize,
     /// Another block of the slot came before.
     further: bool,
+    /// Since which slot another block is known to stand on it.
+    built_on: Option<Slot>,
     /// The highest justified checkpoint of the chain that ends here.
     justified: Checkpoint,
     /// The highest final checkpoint of the chain that ends here.
@@ -115,6 +126,7 @@ impl Chain {
             included: Included::new(),
             bytes: 0,
             further: false,
+            built_on: None,
             justified: genesis,
             finalised: genesis,
             epoch_roots: [root; 2],
@@ -186,13 +198,31 @@ impl Chain {
     /// # Errors
     ///
     /// [`Reject::UnknownBlock`] or [`Reject::InconsistentVote`].
-    pub fn check_vote(&self, vote: &Vote) -> Result<(), Reject> {
+    pub fn check_consistent(&self, vote: &Vote) -> Result<(), Reject> {
         if !self.by_root.contains_key(&vote.head) {
             return Err(Reject::UnknownBlock);
         }
         match self.vote(vote.slot, &vote.head) {
             Some(consistent) if consistent == *vote => Ok(()),
             _ => Err(Reject::InconsistentVote),
+        }
+    }
+
+    /// Whether a vote is consistent and its head can be one in its slot: no other block stands on
+    /// it, or none did [`HEAD_LAG_SLOTS`] before the vote. A block stands there from its slot on, and
+    /// not before it came, so that a block that was held back makes no honest vote late.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_consistent`](Self::check_consistent), and [`Reject::StaleHead`].
+    pub fn check_vote(&self, vote: &Vote) -> Result<(), Reject> {
+        self.check_consistent(vote)?;
+        let built_on = self.node(&vote.head).and_then(|node| node.built_on);
+        match built_on {
+            Some(since) if since.0.saturating_add(HEAD_LAG_SLOTS) < vote.slot.0 => {
+                Err(Reject::StaleHead)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -268,6 +298,9 @@ impl Chain {
             return Err(Reject::Full);
         }
         self.room.add(node.bytes, node.further);
+        let since = header.slot.max(self.latest.slot);
+        let built_on = &mut self.nodes[parent].built_on;
+        *built_on = Some(built_on.map_or(since, |before| before.min(since)));
         self.by_root.insert(root, self.nodes.len());
         self.nodes.push(node);
         Ok(self.advance(self.nodes.len() - 1))
@@ -313,7 +346,7 @@ impl Chain {
     ///
     /// # Errors
     ///
-    /// [`Reject::InvalidBlock`], and as [`check_vote`](Self::check_vote).
+    /// [`Reject::InvalidBlock`], and as [`check_consistent`](Self::check_consistent).
     pub fn check_inclusion(&self, vote: &Vote, slot: Slot, parent: &Root) -> Result<(), Reject> {
         let age = slot.0.checked_sub(vote.slot.0);
         if !age.is_some_and(|age| (1..=INCLUSION_SLOTS).contains(&age)) {
@@ -324,7 +357,7 @@ impl Chain {
         if last.is_none_or(|(root, _)| root != vote.head) {
             return Err(Reject::InvalidBlock);
         }
-        self.check_vote(vote)
+        self.check_consistent(vote)
     }
 
     /// The votes of a block's entries, if all of them can be included.
@@ -376,6 +409,7 @@ impl Chain {
             parent: Some(parent),
             bytes: included_bytes(&included),
             further: self.nodes.iter().any(|n| n.header.slot == header.slot),
+            built_on: None,
             included,
             justified,
             finalised,

@@ -118,10 +118,17 @@ impl World {
         let vote = self.vote(&written);
         let members = (0..self.layout.validators()).collect();
         let assignment = Assignment::new(Epoch(0), self.layout, members).unwrap();
-        let seen = self
-            .chain
-            .add_votes(&vote, &assignment, 0, &written.positions);
-        assert_eq!(seen, Ok(written.positions.count_ones() as u32), "{text}");
+        for committee in 0..self.layout.committees() {
+            let range = self.layout.committee_range(committee);
+            let signers = written
+                .positions
+                .extract(range.start as usize..range.end as usize);
+            let all = signers.count_ones() as u32;
+            let seen = self
+                .chain
+                .add_votes(&vote, &assignment, committee, &signers);
+            assert_eq!(seen, Ok(all), "{text}");
+        }
     }
 
     fn name(&self, root: &Root) -> &str {

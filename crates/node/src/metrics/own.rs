@@ -108,6 +108,13 @@ fn duties(page: &mut Page, summary: &Summary) {
     for (name, help, value) in counters {
         page.counter(name, help, value);
     }
+    let uncounted = ["refused", "displaced"].into_iter();
+    let uncounted = uncounted.zip(summary.votes_uncounted);
+    page.counters(
+        "alphorn_fork_choice_votes_uncounted",
+        "Verified votes that the fork choice does not count, because heavier ballots take the room",
+        uncounted.map(|(reason, votes)| (label("reason", reason), votes)),
+    );
 }
 
 fn machine(page: &mut Page, summary: &Summary, measures: &Measures) {

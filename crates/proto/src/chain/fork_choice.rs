@@ -6,51 +6,52 @@
 //! validator with two votes in one slot counts for neither, and no longer for its earlier one.
 
 use alphorn_types::{Assignment, Bitfield, Slot};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::Chain;
+use super::ballots::{Ballots, Cast, Uncounted, VoteCount};
 use crate::wire::{Reject, Root, Vote};
-
-/// Most distinct votes of a slot that count.
-pub const VOTES_PER_SLOT_MAX: usize = 16;
 
 /// Slots whose votes are counted at one time: the last one that was set and its neighbours.
 pub(crate) const VOTED_SLOTS: u64 = 3;
 
-/// Validators seen to cast one vote.
-#[derive(Clone, Debug)]
-struct Ballot {
-    vote: Vote,
-    /// Who sits at the positions of `signers`: that of the vote's epoch in its head's chain.
-    assignment: Assignment,
-    /// One bit for each epoch position.
-    signers: Bitfield,
-}
-
-/// How many validators were seen to cast a vote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VoteCount {
-    /// The vote.
-    pub vote: Vote,
-    /// Validators, equivocators included.
-    pub signers: u32,
-}
-
 /// The votes of the slots that the fork choice can count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LatestVotes {
-    slot: Slot,
-    by_slot: BTreeMap<Slot, Vec<Ballot>>,
+    pub(super) slot: Slot,
+    by_slot: BTreeMap<Slot, Ballots>,
+    uncounted: Uncounted,
 }
 
 #[cfg(test)]
 impl LatestVotes {
     /// The committees under which a vote was counted first.
     pub(super) fn committees(&self, vote: &Vote) -> Option<Assignment> {
-        let ballots = self.by_slot.get(&vote.slot)?;
-        let ballot = ballots.iter().find(|ballot| ballot.vote == *vote)?;
-        Some(ballot.assignment.clone())
+        self.by_slot.get(&vote.slot)?.committees(vote)
+    }
+}
+
+impl LatestVotes {
+    /// Whether votes of a slot count.
+    fn check_slot(&self, slot: Slot) -> Result<(), Reject> {
+        if slot < self.slot.saturating_sub(1) {
+            return Err(Reject::TooOld);
+        }
+        if slot > self.slot.next() {
+            return Err(Reject::TooEarly);
+        }
+        Ok(())
+    }
+
+    /// Counts anew whose latest vote is one of `slot`, in a committee.
+    fn expire(&mut self, slot: Slot, assignment: &Assignment, committee: u16) {
+        let mut rest = self.by_slot.range_mut(slot..=slot.next());
+        if let Some((first, here)) = rest.next()
+            && *first == slot
+        {
+            let next = rest.next().map(|(_, next)| &*next);
+            here.expire(assignment, committee, next);
+        }
     }
 }
 
@@ -62,72 +63,78 @@ impl Chain {
         self.latest.by_slot = self.latest.by_slot.split_off(&oldest);
     }
 
-    /// Counts verified votes: `signers` are the epoch positions from `first` on who cast `vote`,
-    /// under the committees of the vote's epoch in its head's chain. Returns how many of them were
-    /// not seen to cast it before.
+    /// Says which vote of its slot is cast here, or would be: it always counts.
+    pub fn set_own_vote(&mut self, vote: &Vote) {
+        if self.latest.check_slot(vote.slot).is_ok() {
+            self.latest
+                .by_slot
+                .entry(vote.slot)
+                .or_default()
+                .set_own(vote);
+        }
+    }
+
+    /// Counts verified votes: `signers` are the positions of a committee who cast `vote`, under the
+    /// assignment of the vote's epoch in its head's chain. Returns how many of them were not seen
+    /// to cast it before.
     ///
     /// # Errors
     ///
     /// [`Reject::TooOld`] and [`Reject::TooEarly`] outside the current slot and its neighbours,
-    /// [`Reject::Full`] if the slot has [`VOTES_PER_SLOT_MAX`] other votes, and as
-    /// [`check_vote`](Self::check_vote).
+    /// [`Reject::Full`] if the committee has
+    /// [`BALLOTS_PER_COMMITTEE_MAX`](super::BALLOTS_PER_COMMITTEE_MAX) other ballots and none is
+    /// lighter, and as [`check_consistent`](Self::check_consistent).
     ///
     /// # Panics
     ///
-    /// If the positions are not all of the layout.
+    /// If the positions are not those of a committee.
     pub fn add_votes(
         &mut self,
         vote: &Vote,
         assignment: &Assignment,
-        first: u32,
+        committee: u16,
         signers: &Bitfield,
     ) -> Result<u32, Reject> {
-        if vote.slot < self.latest.slot.saturating_sub(1) {
-            return Err(Reject::TooOld);
-        }
-        if vote.slot > self.latest.slot.next() {
-            return Err(Reject::TooEarly);
-        }
-        self.check_vote(vote)?;
-        let positions = self.layout.validators() as usize;
-        let ballots = self.latest.by_slot.entry(vote.slot).or_default();
-        let index = match ballots.iter().position(|ballot| ballot.vote == *vote) {
-            Some(index) => index,
-            None if ballots.len() == VOTES_PER_SLOT_MAX => return Err(Reject::Full),
-            None => {
-                ballots.push(Ballot {
-                    vote: *vote,
-                    assignment: assignment.clone(),
-                    signers: Bitfield::new(positions),
-                });
-                ballots.len() - 1
-            }
+        self.latest.check_slot(vote.slot)?;
+        self.check_consistent(vote)?;
+        let len = self.layout.committee_len(committee) as usize;
+        assert_eq!(signers.len(), len, "positions of committee {committee}");
+        let cast = Cast {
+            vote,
+            assignment,
+            committee,
+            signers,
         };
-        let seen = &mut ballots[index].signers;
-        let range = first as usize..first as usize + signers.len();
-        let before = seen.count_range(range.clone());
-        seen.write_range(range.start, signers);
-        Ok((seen.count_range(range) - before) as u32)
+        let latest = &mut self.latest;
+        let ballots = latest.by_slot.entry(vote.slot).or_default();
+        let added = ballots.add(&cast, &mut latest.uncounted);
+        let slots = [vote.slot.0.checked_sub(1).map(Slot), Some(vote.slot)];
+        for slot in slots.into_iter().flatten() {
+            latest.expire(slot, assignment, committee);
+        }
+        added
+    }
+
+    /// Verified votes that the fork choice did not count.
+    pub fn uncounted(&self) -> Uncounted {
+        self.latest.uncounted
     }
 
     /// Bytes of the sets of validators that were seen to cast a vote.
     pub(crate) fn voters_bytes(&self) -> u64 {
-        let ballots = self.latest.by_slot.values().flatten();
-        ballots
-            .map(|ballot| size_of_val(ballot.signers.words()) as u64)
-            .sum()
+        self.latest.by_slot.values().map(Ballots::sets_bytes).sum()
+    }
+
+    /// The votes of a slot that count, with how many validators were seen to cast each.
+    pub(super) fn counts(&self, slot: Slot) -> Vec<VoteCount> {
+        let ballots = self.latest.by_slot.get(&slot);
+        ballots.map_or_else(Vec::new, Ballots::counts)
     }
 
     /// The vote of a slot that most validators were seen to cast; of equal ones the greater.
     pub fn strongest_vote(&self, slot: Slot) -> Option<VoteCount> {
-        let ballots = self.latest.by_slot.get(&slot)?;
-        ballots
-            .iter()
-            .map(|ballot| VoteCount {
-                vote: ballot.vote,
-                signers: ballot.signers.count_ones() as u32,
-            })
-            .max_by_key(|count| (count.signers, count.vote))
+        let counts = self.counts(slot).into_iter();
+        counts.max_by_key(|count| (count.signers, count.vote))
     }
 
     /// Whether two thirds of all validators were seen to cast one vote of a slot.
@@ -168,70 +175,17 @@ impl Chain {
     }
 
     /// Validators whose latest vote is for a head, for each vote that counts.
-    fn vote_weights(&self) -> Vec<(Root, u64)> {
+    pub(super) fn vote_weights(&self) -> Vec<(Root, u64)> {
         let slot = self.latest.slot;
-        let ballots = |slot: Slot| self.latest.by_slot.get(&slot).map_or(&[][..], |b| b);
+        let ballots = |slot: Slot| self.latest.by_slot.get(&slot);
         let current = ballots(slot);
-        let previous = match slot.0 {
-            0 => &[][..],
-            _ => ballots(slot.saturating_sub(1)),
-        };
-        // Usually all votes are over one assignment, and positions can be compared as they are.
-        let mut all = current.iter().chain(previous);
-        let first = all.next().map(|ballot| &ballot.assignment);
-        let same = first.is_some_and(|first| all.all(|b| is_same(first, &b.assignment)));
-        let (current, previous) = (sets(current, same), sets(previous, same));
-        let positions = self.layout.validators() as usize;
-        let (voted, equivocated) = once_and_twice(&current, positions);
-        let (_, mut expired) = once_and_twice(&previous, positions);
-        expired.union_with(&voted);
-        let count = |set: &Bitfield, not: &Bitfield| set.count_and_not(not) as u64;
-        let current = current
-            .iter()
-            .map(|(head, set)| (*head, count(set, &equivocated)));
-        let previous = previous
-            .iter()
-            .map(|(head, set)| (*head, count(set, &expired)));
-        current.chain(previous).collect()
+        let previous = slot.0.checked_sub(1).and_then(|slot| ballots(Slot(slot)));
+        let mut weights = current.map_or_else(Vec::new, |current| current.weights(None));
+        weights.extend(
+            previous
+                .into_iter()
+                .flat_map(|previous| previous.weights(current)),
+        );
+        weights
     }
-}
-
-/// Whether two assignments share their table; two equal ones that do not are only slower.
-fn is_same(a: &Assignment, b: &Assignment) -> bool {
-    std::ptr::eq(a.members(), b.members())
-}
-
-/// The signers of each ballot with its head, as epoch positions or as validator indices.
-fn sets(ballots: &[Ballot], by_position: bool) -> Vec<(Root, Cow<'_, Bitfield>)> {
-    ballots
-        .iter()
-        .map(|ballot| {
-            let set = match by_position {
-                true => Cow::Borrowed(&ballot.signers),
-                false => Cow::Owned(by_validator(ballot)),
-            };
-            (ballot.vote.head, set)
-        })
-        .collect()
-}
-
-/// The signers of a ballot as validator indices.
-fn by_validator(ballot: &Ballot) -> Bitfield {
-    let mut validators = Bitfield::new(ballot.signers.len());
-    for position in ballot.signers.iter_ones() {
-        validators.set(ballot.assignment.members()[position] as usize);
-    }
-    validators
-}
-
-/// Members of at least one set, and of at least two.
-fn once_and_twice(sets: &[(Root, Cow<'_, Bitfield>)], len: usize) -> (Bitfield, Bitfield) {
-    let (mut once, mut twice) = (Bitfield::new(len), Bitfield::new(len));
-    for (_, set) in sets {
-        let mut again = once.clone();
-        again.intersect_with(set);
-        twice.union_with(&again);
-        once.union_with(set);
-    }
-    (once, twice)
 }

@@ -17,7 +17,7 @@ use super::machine::Horn;
 use super::proposer::BLOCK_FIXED_BYTES;
 use super::state::{MESSAGE_BYTES, Record, SHARED_BYTES, SlotState, WaitingVote};
 use super::task::Purpose;
-use crate::chain::{INCLUSION_SLOTS, VOTED_SLOTS, VOTES_PER_SLOT_MAX};
+use crate::chain::{INCLUSION_SLOTS, SETS_MAX, VOTED_SLOTS};
 use crate::wire::{Kind, WireFormat};
 
 /// Bytes of the network's messages at a machine: those that it holds, or the most that it can.
@@ -106,7 +106,10 @@ impl Config {
             + PARKED_BYTES_MAX as u64;
         Held {
             votes,
-            voters: VOTED_SLOTS * VOTES_PER_SLOT_MAX as u64 * bits_bytes(layout.validators()),
+            voters: VOTED_SLOTS
+                * SETS_MAX as u64
+                * committees
+                * bits_bytes(layout.committee_len_max()),
             aggregates: slots * local_committees * aggregates,
             collections: open + for_blocks.min(self.collections_bytes_max),
             waiting,

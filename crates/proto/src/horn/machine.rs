@@ -355,6 +355,7 @@ impl Horn {
             return None;
         }
         let ballot = Ballot::new(self.config.network(), vote);
+        self.chain.set_own_vote(&vote);
         let state = self.slots.get_mut(&slot)?;
         state.own = Some(state.ballots.track_own(&ballot));
         Some(ballot)
@@ -409,12 +410,15 @@ impl Horn {
     pub(super) fn observe(&mut self, entry: &Entry) {
         if let Some(committees) = self.committees_of(&entry.vote) {
             let assignment = committees.assignment.clone();
-            let first = self.config.layout.committee_range(entry.committee).start;
             let signers = entry.evidence.support.signers();
-            // The fork choice tracks its own bounded number of votes and slots.
+            // The fork choice tracks its own bounded number of ballots and slots, and counts what it
+            // refuses.
             let _ = self
                 .chain
-                .add_votes(&entry.vote, &assignment, first, &signers);
+                .add_votes(&entry.vote, &assignment, entry.committee, &signers);
+            let uncounted = self.chain.uncounted();
+            self.fx.counters.votes_refused = uncounted.refused;
+            self.fx.counters.votes_displaced = uncounted.displaced;
         }
     }
 

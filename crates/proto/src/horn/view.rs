@@ -40,6 +40,11 @@ pub struct Counters {
     pub evidence_cached: u64,
     /// Kept collections that were dropped, because they passed the byte budget.
     pub collections_dropped: u64,
+    /// Verified votes that the fork choice does not count: see
+    /// [`Uncounted`](crate::chain::Uncounted).
+    pub votes_refused: u64,
+    /// Votes that the fork choice counted no longer, because heavier ballots came.
+    pub votes_displaced: u64,
 }
 
 impl Counters {

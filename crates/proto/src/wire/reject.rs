@@ -30,6 +30,9 @@ pub enum Reject {
     /// Source or target of its vote are not in the chain of its head.
     #[error("source or target do not fit the chain of the head")]
     InconsistentVote,
+    /// Others have built on the head of its vote for long.
+    #[error("others have built on the head for long")]
+    StaleHead,
     /// Its sender or voter is no member of the committee or cell.
     #[error("sender is no member of the committee or cell")]
     NotMember,
@@ -67,7 +70,7 @@ pub enum Reject {
 
 impl Reject {
     /// The names of all reasons, for counters.
-    pub const NAMES: [&'static str; 18] = [
+    pub const NAMES: [&'static str; 19] = [
         "malformed",
         "wrong_topic",
         "too_old",
@@ -75,6 +78,7 @@ impl Reject {
         "unknown_block",
         "conflicting",
         "inconsistent_vote",
+        "stale_head",
         "not_member",
         "wrong_proposer",
         "invalid_block",
@@ -98,17 +102,18 @@ impl Reject {
             Self::UnknownBlock => 4,
             Self::Conflicting => 5,
             Self::InconsistentVote => 6,
-            Self::NotMember => 7,
-            Self::WrongProposer => 8,
-            Self::InvalidBlock => 9,
-            Self::NoSigner => 10,
-            Self::NotSelected => 11,
-            Self::Duplicate => 12,
-            Self::Full => 13,
-            Self::Subset => 14,
-            Self::BadSelection => 15,
-            Self::BadEnvelope => 16,
-            Self::BadEvidence => 17,
+            Self::StaleHead => 7,
+            Self::NotMember => 8,
+            Self::WrongProposer => 9,
+            Self::InvalidBlock => 10,
+            Self::NoSigner => 11,
+            Self::NotSelected => 12,
+            Self::Duplicate => 13,
+            Self::Full => 14,
+            Self::Subset => 15,
+            Self::BadSelection => 16,
+            Self::BadEnvelope => 17,
+            Self::BadEvidence => 18,
         }
     }
 
@@ -125,6 +130,7 @@ impl Reject {
             | Self::TooEarly
             | Self::UnknownBlock
             | Self::Conflicting
+            | Self::StaleHead
             | Self::Duplicate
             | Self::Full
             | Self::Subset => Verdict::Ignore,

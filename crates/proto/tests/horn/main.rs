@@ -2,6 +2,7 @@
 #![allow(missing_docs, unreachable_pub)]
 
 mod adversary;
+mod ballots;
 mod flood;
 mod forge;
 mod griefing;
