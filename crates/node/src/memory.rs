@@ -12,7 +12,9 @@ use crate::kept::RESTORED_BYTES_MAX;
 use crate::notes::news;
 use crate::safety;
 use alphorn_net::PerKind;
-use alphorn_proto::chain::{BLOCKS_PER_SLOT_MAX, UNFINALISED_BLOCKS_MAX, UNFINALISED_BYTES_MAX};
+use alphorn_proto::chain::{
+    BLOCK_BYTES, BLOCKS_PER_SLOT_MAX, UNFINALISED_BLOCKS_MAX, UNFINALISED_BYTES_MAX,
+};
 use alphorn_proto::horn::{Horn, ITEMS_PER_JOB_MAX, SchemeInfo};
 use alphorn_scheme::{BRANCHES_MAX, EPOCHS_MAX, Env, Op};
 use alphorn_types::trace::RingLimits;
@@ -64,7 +66,8 @@ pub fn bound(env: &Env, sources: &Sources<'_>) -> BTreeMap<String, u64> {
         ("messages in the protocol", messages),
         (
             "blocks that are not final",
-            unfinal.min(UNFINALISED_BYTES_MAX as u64),
+            unfinal.min(UNFINALISED_BYTES_MAX as u64)
+                + (UNFINALISED_BLOCKS_MAX * BLOCK_BYTES) as u64,
         ),
         (
             "key tables",

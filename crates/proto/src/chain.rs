@@ -23,13 +23,14 @@ use std::collections::BTreeMap;
 use crate::wire::{Checkpoint, Entry, Header, Reject, Root, Vote, digest};
 
 mod ballots;
+mod fold;
 mod fork_choice;
 mod room;
 
 pub(crate) use ballots::SETS_MAX;
 pub use ballots::{BALLOTS_PER_COMMITTEE_MAX, Uncounted, VoteCount};
 pub(crate) use fork_choice::VOTED_SLOTS;
-pub use room::{EQUIVOCATION_BYTES_MAX, UNFINALISED_BYTES_MAX};
+pub use room::{BLOCK_BYTES, EQUIVOCATION_BYTES_MAX, UNFINALISED_BYTES_MAX};
 
 use fork_choice::LatestVotes;
 use room::{Room, included_bytes};
@@ -37,8 +38,10 @@ use room::{Room, included_bytes};
 /// Slots after which a collection can no longer be included in a block.
 pub const INCLUSION_SLOTS: u64 = 32;
 
-/// Most blocks that are neither final nor discarded.
-pub const UNFINALISED_BLOCKS_MAX: usize = 4096;
+/// Most blocks that are neither final nor discarded. When there are as many, dead branches and then
+/// what lies deep below the head are given up (`fold.rs`): branches that parted 12,288 blocks ago or
+/// more, three days at 22 s a slot with a block in each.
+pub const UNFINALISED_BLOCKS_MAX: usize = 1 << 15;
 
 /// Most blocks of one slot. More than one is a proposer's equivocation; the bound keeps it from
 /// filling [`UNFINALISED_BLOCKS_MAX`].
@@ -66,6 +69,8 @@ struct Node {
     included: Included,
     /// [`included_bytes`] of them.
     bytes: usize,
+    /// What it included is forgotten.
+    folded: bool,
     /// Another block of the slot came before.
     further: bool,
     /// Since which slot another block is known to stand on it.
@@ -76,6 +81,15 @@ struct Node {
     finalised: Checkpoint,
     /// Roots of the last blocks before the block's epoch and before the epoch that precedes it.
     epoch_roots: [Root; 2],
+}
+
+impl Node {
+    /// Forgets who signed what it includes.
+    fn fold(&mut self) {
+        self.included = Included::new();
+        self.bytes = 0;
+        self.folded = true;
+    }
 }
 
 /// What the insertion of a block has changed.
@@ -95,6 +109,11 @@ pub struct Chain {
     /// In the order of insertion: a parent stands before its children.
     nodes: Vec<Node>,
     by_root: BTreeMap<Root, usize>,
+    /// How many blocks each slot has.
+    in_slot: BTreeMap<Slot, usize>,
+    /// The block on which all stand that are neither final nor before the final one: the final one
+    /// itself, or a later one ([`fold`]).
+    base: Root,
     justified: Checkpoint,
     finalised: Checkpoint,
     latest: LatestVotes,
@@ -125,6 +144,7 @@ impl Chain {
             parent: None,
             included: Included::new(),
             bytes: 0,
+            folded: false,
             further: false,
             built_on: None,
             justified: genesis,
@@ -136,6 +156,8 @@ impl Chain {
             epoch_slots,
             nodes: vec![node],
             by_root: BTreeMap::from([(root, 0)]),
+            in_slot: BTreeMap::from([(Slot(0), 1)]),
+            base: root,
             justified: genesis,
             finalised: genesis,
             latest: LatestVotes::default(),
@@ -293,17 +315,32 @@ impl Chain {
         let root = header.root();
         let parent = self.check_block(&header, &root)?;
         let included = self.include(&header, entries)?;
-        let node = self.decide(header, root, parent, included);
-        if !self.room.fits(node.bytes, node.further) {
+        if self.needs_folded(parent, &included) {
             return Err(Reject::Full);
         }
+        let node = self.decide(header, root, parent, included);
+        self.make_room(node.bytes, node.further)?;
         self.room.add(node.bytes, node.further);
         let since = header.slot.max(self.latest.slot);
         let built_on = &mut self.nodes[parent].built_on;
         *built_on = Some(built_on.map_or(since, |before| before.min(since)));
         self.by_root.insert(root, self.nodes.len());
+        *self.in_slot.entry(header.slot).or_default() += 1;
         self.nodes.push(node);
-        Ok(self.advance(self.nodes.len() - 1))
+        let inserted = self.advance(self.nodes.len() - 1);
+        self.give_up();
+        Ok(inserted)
+    }
+
+    /// Whether votes may have been included before in a block of the chain of which this is
+    /// forgotten.
+    fn needs_folded(&self, parent: usize, included: &Included) -> bool {
+        let Some(oldest) = included.keys().map(|vote| vote.slot).min() else {
+            return false;
+        };
+        let chain = self.walk(Some(parent));
+        let mut chain = chain.take_while(|node| node.header.slot > oldest);
+        chain.any(|node| node.folded)
     }
 
     /// Whether a block could be inserted, as far as its header tells.
@@ -330,11 +367,15 @@ impl Chain {
         if header.slot <= self.nodes[parent].header.slot {
             return Err(Reject::InvalidBlock);
         }
-        if !self.is_ancestor(&self.finalised.root, &header.parent) {
+        // All blocks from the base on stand on it.
+        if parent < self.base_index() {
             return Err(Reject::Conflicting);
         }
-        let in_slot = self.nodes.iter().filter(|n| n.header.slot == header.slot);
-        if self.nodes.len() >= UNFINALISED_BLOCKS_MAX || in_slot.count() >= BLOCKS_PER_SLOT_MAX {
+        if self
+            .in_slot
+            .get(&header.slot)
+            .is_some_and(|&n| n >= BLOCKS_PER_SLOT_MAX)
+        {
             return Err(Reject::Full);
         }
         Ok(parent)
@@ -408,7 +449,8 @@ impl Chain {
             root,
             parent: Some(parent),
             bytes: included_bytes(&included),
-            further: self.nodes.iter().any(|n| n.header.slot == header.slot),
+            folded: false,
+            further: self.in_slot.contains_key(&header.slot),
             built_on: None,
             included,
             justified,
@@ -467,40 +509,33 @@ impl Chain {
     /// Drops blocks beside the final chain, and those of the final chain that no vote can name any
     /// more. The highest justified checkpoint is then one of what is left.
     fn prune(&mut self) {
-        let horizon = self.finalised.slot.saturating_sub(INCLUSION_SLOTS);
+        // A final block before the base changes nothing of what stands on that.
         let last = self.by_root.get(&self.finalised.root).copied();
+        let Some(last) = last.filter(|&last| last >= self.base_index()) else {
+            return;
+        };
+        let horizon = self.finalised.slot.saturating_sub(INCLUSION_SLOTS);
         let mut keep = vec![false; self.nodes.len()];
-        let mut index = last;
+        let mut index = Some(last);
         while let Some(i) = index {
             keep[i] = true;
             let node = &self.nodes[i];
             index = node.parent.filter(|_| node.header.slot > horizon);
         }
         // Parents stand before their children, so one pass finds all descendants.
-        let first = last.map_or(0, |i| i + 1);
-        for i in first..self.nodes.len() {
-            keep[i] = self.nodes[i]
-                .parent
-                .is_some_and(|p| keep[p] && p + 1 >= first);
+        for i in last + 1..self.nodes.len() {
+            keep[i] = self.nodes[i].parent.is_some_and(|p| p >= last && keep[p]);
         }
-        let mut moved = vec![None; self.nodes.len()];
-        let mut kept = Vec::new();
-        for (i, mut node) in std::mem::take(&mut self.nodes).into_iter().enumerate() {
-            if keep[i] {
-                moved[i] = Some(kept.len());
-                node.parent = node.parent.and_then(|p| moved[p]);
-                kept.push(node);
-            }
-        }
-        self.by_root = (0..).zip(&kept).map(|(i, node)| (node.root, i)).collect();
-        let justified = kept.iter().map(|node| node.justified);
+        self.base = self.finalised.root;
+        self.retain(&keep);
+        let justified = self.nodes.iter().map(|node| node.justified);
         let justified = justified.filter(|c| self.by_root.contains_key(&c.root));
         self.justified = justified.max().unwrap_or(self.finalised);
-        self.room.clear();
-        for node in &kept {
-            self.room.add(node.bytes, node.further);
-        }
-        self.nodes = kept;
+    }
+
+    /// The index of the base. Those before it are final or were given up.
+    fn base_index(&self) -> usize {
+        self.by_root.get(&self.base).copied().unwrap_or(0)
     }
 
     fn node(&self, root: &Root) -> Option<&Node> {

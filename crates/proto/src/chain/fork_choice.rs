@@ -146,32 +146,36 @@ impl Chain {
 
     /// The head of the chain in the slot of the last [`set_slot`](Self::set_slot).
     pub fn head(&self) -> Root {
-        let mut weights = vec![0u64; self.nodes.len()];
+        // From the justified block on, or the base if that was given up.
+        let start = self.by_root.get(&self.justified.root).copied();
+        let start = start.unwrap_or(0).max(self.base_index());
+        let nodes = &self.nodes[start..];
+        let mut weights = vec![0u64; nodes.len()];
         for (root, weight) in self.vote_weights() {
-            if let Some(&index) = self.by_root.get(&root) {
+            let index = self.by_root.get(&root).and_then(|i| i.checked_sub(start));
+            if let Some(index) = index {
                 weights[index] += weight;
             }
         }
         // Children stand behind their parents: from the back, each subtree is complete before it
         // is added to its parent and compared with its siblings.
-        let mut best: Vec<Option<usize>> = vec![None; self.nodes.len()];
-        for index in (0..self.nodes.len()).rev() {
-            let Some(parent) = self.nodes[index].parent else {
+        let mut best: Vec<Option<usize>> = vec![None; nodes.len()];
+        for index in (1..nodes.len()).rev() {
+            let parent = nodes[index].parent.and_then(|i| i.checked_sub(start));
+            let Some(parent) = parent else {
                 continue;
             };
             weights[parent] += weights[index];
-            let key = |i: usize| (weights[i], self.nodes[i].root);
+            let key = |i: usize| (weights[i], nodes[i].root);
             if best[parent].is_none_or(|sibling| key(index) > key(sibling)) {
                 best[parent] = Some(index);
             }
         }
-        let mut head = self.justified.root;
-        let mut index = self.by_root.get(&head).copied();
-        while let Some(i) = index {
-            head = self.nodes[i].root;
-            index = best[i];
+        let mut head = 0;
+        while let Some(next) = best[head] {
+            head = next;
         }
-        head
+        nodes[head].root
     }
 
     /// Validators whose latest vote is for a head, for each vote that counts.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Included;
+use super::{INCLUSION_SLOTS, Included, UNFINALISED_BLOCKS_MAX};
 
 /// Most bytes of signer sets in blocks that are neither final nor discarded: a thousand blocks of
 /// 64 collections over committees of 2^15 are 268 MB, and half a thousand of the largest ones 1 GB.
@@ -12,6 +12,12 @@ pub const UNFINALISED_BYTES_MAX: usize = 1 << 30;
 /// equivocations: they must not keep the first blocks of later slots out, without which nothing
 /// becomes final.
 pub const EQUIVOCATION_BYTES_MAX: usize = UNFINALISED_BYTES_MAX / 4;
+
+/// Slots after which the sets of a block may go: twice as many as a new block looks back.
+pub(super) const FOLDED_SLOTS: u64 = 2 * INCLUSION_SLOTS;
+
+/// What a block takes beside its sets, rounded up: 16 MiB for as many as there can be.
+pub const BLOCK_BYTES: usize = 512;
 
 /// What an entry of [`Included`] takes beside its bits, rounded up.
 pub(super) const SET_BYTES: usize = 64;
@@ -32,6 +38,8 @@ pub(super) struct Room {
     /// Of all blocks, and of those that are not the first of their slot.
     pub(super) used: [usize; 2],
     pub(super) max: [usize; 2],
+    /// Most blocks.
+    pub(super) blocks_max: usize,
 }
 
 impl Default for Room {
@@ -39,6 +47,7 @@ impl Default for Room {
         Self {
             used: [0; 2],
             max: [UNFINALISED_BYTES_MAX, EQUIVOCATION_BYTES_MAX],
+            blocks_max: UNFINALISED_BLOCKS_MAX,
         }
     }
 }
@@ -55,6 +64,14 @@ impl Room {
         self.used[0] += bytes;
         if further {
             self.used[1] += bytes;
+        }
+    }
+
+    /// Gives the room of a block back.
+    pub(super) fn remove(&mut self, bytes: usize, further: bool) {
+        self.used[0] -= bytes;
+        if further {
+            self.used[1] -= bytes;
         }
     }
 

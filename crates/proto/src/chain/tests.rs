@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 mod ballots;
+mod fold;
 
 const N: u32 = 9;
 
@@ -181,21 +182,6 @@ fn a_slot_has_a_bounded_number_of_blocks() {
     assert_eq!(chain.insert(one_more, &[]), Err(Reject::Full));
     assert_eq!(chain.check_header(&one_more), Err(Reject::Full));
     chain.insert(header(&chain, genesis, 2, 0), &[]).unwrap();
-}
-
-#[test]
-fn unfinalised_blocks_are_bounded() {
-    let mut chain = chain(N, 32);
-    let mut parent = chain.head();
-    for slot in 1..UNFINALISED_BLOCKS_MAX as u64 {
-        parent = grow(&mut chain, parent, slot, &[]);
-    }
-    let slot = UNFINALISED_BLOCKS_MAX as u64;
-    assert_eq!(
-        chain.insert(header(&chain, parent, slot, 0), &[]),
-        Err(Reject::Full)
-    );
-    assert_eq!(chain.head(), parent);
 }
 
 #[test]

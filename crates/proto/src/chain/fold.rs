@@ -1,0 +1,124 @@
+//! What is given up while nothing becomes final, so that the chain goes on within its bounds.
+//!
+//! - *Sets of signers* of old blocks go where bytes run out; what the blocks have decided stays.
+//!   A block that would need them, because it includes votes of slots before theirs, is refused.
+//! - *Blocks* go where their number runs out: first branches on which nothing was built in the last
+//!   half of all blocks. If that is not enough, all that stands below or beside a block of the
+//!   head's chain, the *base*, on which fewer than half of all blocks stand. The final block and
+//!   those before it that votes can name stay.
+//!
+//! A branch that was given up comes back when somebody builds on it and its blocks are fetched; one
+//! that parted before the base cannot.
+
+use super::Chain;
+use super::room::FOLDED_SLOTS;
+use crate::wire::Reject;
+
+impl Chain {
+    /// Makes room for the sets of a block, `further` if it is not the first of its slot.
+    pub(super) fn make_room(&mut self, bytes: usize, further: bool) -> Result<(), Reject> {
+        if !self.room.fits(bytes, further) {
+            let newest = self.nodes.iter().map(|node| node.header.slot).max();
+            let newest = newest.unwrap_or_default().0;
+            // The first blocks of slots have room as soon as any goes.
+            let only_further = self.room.fits(bytes, false);
+            for node in &mut self.nodes {
+                let old = node.header.slot.0.saturating_add(FOLDED_SLOTS) <= newest;
+                if !old || node.bytes == 0 || (only_further && !node.further) {
+                    continue;
+                }
+                self.room.remove(node.bytes, node.further);
+                node.fold();
+                if self.room.fits(bytes, further) {
+                    break;
+                }
+            }
+        }
+        match self.room.fits(bytes, further) {
+            true => Ok(()),
+            false => Err(Reject::Full),
+        }
+    }
+
+    /// Gives up blocks if there are as many as there can be.
+    pub(super) fn give_up(&mut self) {
+        if self.nodes.len() < self.room.blocks_max {
+            return;
+        }
+        let half = self.nodes.len() / 2;
+        let mut keep = vec![false; self.nodes.len()];
+        keep[half..].fill(true);
+        // What is final, from which the base is parted.
+        keep[..=self.base_index()].fill(true);
+        let mut index = self.by_root.get(&self.head()).copied();
+        while let Some(i) = index {
+            keep[i] = true;
+            index = self.nodes[i].parent;
+        }
+        // Parents stand before their children.
+        for i in (0..self.nodes.len()).rev() {
+            if keep[i]
+                && let Some(parent) = self.nodes[i].parent
+            {
+                keep[parent] = true;
+            }
+        }
+        self.retain(&keep);
+        if 4 * self.nodes.len() > 3 * self.room.blocks_max {
+            self.cut();
+        }
+    }
+
+    /// Moves the base up the head's chain until at most half of all blocks stand on it.
+    fn cut(&mut self) {
+        let mut above = vec![1; self.nodes.len()];
+        for i in (0..self.nodes.len()).rev() {
+            if let Some(parent) = self.nodes[i].parent {
+                above[parent] += above[i];
+            }
+        }
+        let half = self.nodes.len() / 2;
+        let (mut base, mut index) = (None, self.by_root.get(&self.head()).copied());
+        while let Some(i) = index.filter(|&i| above[i] <= half) {
+            base = Some(i);
+            index = self.nodes[i].parent;
+        }
+        let Some(base) = base else {
+            return;
+        };
+        let window = self.base_index();
+        let mut keep = vec![false; self.nodes.len()];
+        // The final block and its window; of an earlier base only what stands before it.
+        for (i, node) in self.nodes[..=window].iter().enumerate() {
+            keep[i] = node.header.slot <= self.finalised.slot;
+        }
+        keep[base] = true;
+        for i in base + 1..self.nodes.len() {
+            keep[i] = self.nodes[i].parent.is_some_and(|p| p >= base && keep[p]);
+        }
+        self.nodes[base].parent = None;
+        self.base = self.nodes[base].root;
+        self.retain(&keep);
+    }
+
+    /// Keeps the marked blocks.
+    pub(super) fn retain(&mut self, keep: &[bool]) {
+        let mut moved = vec![None; self.nodes.len()];
+        let mut kept = Vec::new();
+        for (i, mut node) in std::mem::take(&mut self.nodes).into_iter().enumerate() {
+            if keep[i] {
+                moved[i] = Some(kept.len());
+                node.parent = node.parent.and_then(|p| moved[p]);
+                kept.push(node);
+            }
+        }
+        self.by_root = (0..).zip(&kept).map(|(i, node)| (node.root, i)).collect();
+        self.in_slot.clear();
+        self.room.clear();
+        for node in &kept {
+            *self.in_slot.entry(node.header.slot).or_default() += 1;
+            self.room.add(node.bytes, node.further);
+        }
+        self.nodes = kept;
+    }
+}
