@@ -1,7 +1,9 @@
 //! Targets of `alphorn-proto`'s broadcast: the decoders of its messages, and its state machine.
 
+use alphorn_scheme::JobId;
 use std::sync::{Arc, OnceLock};
 
+use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{
     Announce, Broadcast, CHUNK_BYTES_MAX, Config, Input, Known, Limits, Message, Output, Place,
     Policy, PolicyChoice, Product, Ranks, Reject, ShardSet, Want, Work,
@@ -10,7 +12,6 @@ use alphorn_proto::rlnc::{
     Backend, Coding, Cut, Generators, Header, Id, Law, Model16, Published, Ristretto, Rs, Strategy,
     Subject,
 };
-use alphorn_proto::{JobId, Peer};
 use alphorn_types::Time;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;

@@ -5,10 +5,10 @@ use alphorn_node::record::{Record, Recorder, Replayed, replay};
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::{Reject, Root, Topic};
-use alphorn_proto::{Evidence, Input, JobId, Peer, Product, Token, Verdict};
+use alphorn_proto::{Evidence, Input, Peer, Token, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
-    self as scheme, Bytes, Ctx, Env, MemoryWatermark, Outcome, Scratch, SessionId, Task,
+    Bytes, Ctx, Env, JobId, MemoryWatermark, Outcome, Product, Scratch, SessionId, Task, Work,
 };
 use alphorn_types::{Bitfield, Layout, Slot, Time};
 use std::collections::{BTreeSet, VecDeque};
@@ -137,22 +137,14 @@ impl Host for Desk {
     fn judged(&mut self, _: Judged) {}
 }
 
-fn run(env: &mut Env, marks: &MemoryWatermark, work: alphorn_proto::Work) -> Outcome<Product> {
-    if let alphorn_proto::Work::Scheme(scheme::Work::Sign(job)) = &work
+fn run(env: &mut Env, marks: &MemoryWatermark, work: Work) -> Outcome<Product> {
+    if let Work::Sign(job) = &work
         && let Err((_, refused)) = job.admit(marks)
     {
         return Outcome::Refused(refused.to_string());
     }
     let done = work.run(env, &mut Ctx::single(&mut Scratch::default()));
-    let done = done.map(|output| {
-        if let (Some(keys), Product::Scheme(scheme::Product::Prepared(epoch))) =
-            (&output.keys, &output.product)
-        {
-            env.insert_keys(*epoch, keys.clone());
-        }
-        output.product
-    });
-    done.into()
+    done.map(|output| env.take_keys(output)).into()
 }
 
 /// The record of some slots, and the last block of them.

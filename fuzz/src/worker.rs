@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use alphorn_scheme::{Features, Group, SessionId};
+use alphorn_scheme::{Class, Features, Group, JobId, Schedulable, SessionId};
 use alphorn_types::{Slot, Time};
 use alphorn_worker::child::{Answer, Frame, Init, JobFrame, Message};
 use alphorn_worker::plan::{Output, Ran};
-use alphorn_worker::{Bisect, Class, Config, CostModel, JobId, Plan, Request, Session, Work};
+use alphorn_worker::{Bisect, Config, CostModel, Plan, Request, Session};
 
 const JOBS_MAX: u32 = 12;
 const BYTES_MAX: u64 = 400;
@@ -16,7 +16,7 @@ const LANES: usize = 3;
 #[derive(Clone, Copy)]
 struct Inputs(u32);
 
-impl Work for Inputs {
+impl Schedulable for Inputs {
     fn features(&self) -> Features {
         Features {
             kind: 1,
@@ -48,19 +48,12 @@ impl Driver {
 
     fn submit(&mut self, a: u8, b: u8) {
         let (now, inputs) = (self.now_ms, u32::from(b) + 1);
-        let classes = [
-            Class::Duty,
-            Class::Verdict,
-            Class::Current,
-            Class::Backfill,
-            Class::Maintenance,
-        ];
         let soft = now + u64::from(b) * 2;
         let request = Request {
             session: session(a),
             group: group(a),
             replaces: (a & 8 == 0).then_some(u16::from(a & 1)),
-            class: classes[usize::from(a) % 5],
+            class: Class::ALL[usize::from(a) % 5],
             soft: Time::from_millis(soft),
             hard: Time::from_millis(soft + u64::from(a)),
             votes: inputs,

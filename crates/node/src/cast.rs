@@ -16,14 +16,14 @@ mod peers;
 
 use crate::engine::Spawn;
 use alphorn_proto::broadcast::{
-    Blame, Broadcast, Class, ConfigError, Input, Message, Output, Reject, Schedule,
+    Blame, Broadcast, ConfigError, Input, Message, Output, Priority, Reject, Schedule,
 };
 use alphorn_proto::horn::{Horn, KIND_BLOCK, KIND_COLLECTION, Sources};
 use alphorn_proto::rlnc::{Id, Rs, Subject};
 use alphorn_proto::slot::SlotClock;
 use alphorn_proto::wire::{Collection, Header, Kind, Topic, WireFormat};
-use alphorn_proto::{Evidence, JobId, Peer, Product, Token, Verdict};
-use alphorn_scheme::{Bytes, Outcome};
+use alphorn_proto::{Evidence, Peer, Token, Verdict};
+use alphorn_scheme::{Bytes, JobId, Outcome, Product};
 use alphorn_types::{Slot, Time};
 pub use config::{ABOVE_BYTES, Settings, memory_max};
 use job::Begun;
@@ -286,9 +286,9 @@ impl Cast {
             Output::Send {
                 peer,
                 message,
-                class,
+                priority,
                 ..
-            } => self.send(now, peer, &message, class, carrier),
+            } => self.send(now, peer, &message, priority, carrier),
             Output::Cancel { peer, id } => {
                 if let Some(link) = self.peers.link(peer) {
                     carrier.cancel_frames(link.peer, frame_id(&id, true));
@@ -337,10 +337,10 @@ impl Cast {
         now: Time,
         to: Peer,
         message: &Message<Rs>,
-        class: Class,
+        priority: Priority,
         carrier: &mut dyn Carrier,
     ) {
-        let is_piece = class.is_piece();
+        let is_piece = priority.is_piece();
         let Some(link) = self.peers.link_mut(to) else {
             return;
         };

@@ -8,8 +8,7 @@ use crate::engine::Spawn;
 use crate::lanes::{Ended, Lanes};
 use crate::safety::SafetyStore;
 use crate::sign_log::SignLog;
-use alphorn_proto::Work;
-use alphorn_scheme as scheme;
+use alphorn_scheme::Work;
 use alphorn_types::Slot;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -182,7 +181,7 @@ impl Clerk {
 
     fn sign(&mut self, spawn: Spawn) {
         let refused = match &spawn.work {
-            Work::Scheme(scheme::Work::Sign(job)) => {
+            Work::Sign(job) => {
                 let granted = self.store.grant(job.slot, &job.items, (self.clock_ms)());
                 let admitted = granted.and_then(|grant| job.admit(&grant));
                 match (admitted, &mut self.log) {
@@ -218,8 +217,7 @@ impl Clerk {
 mod tests {
     use super::*;
     use crate::safety::Opening;
-    use alphorn_proto::{Class, JobId};
-    use alphorn_scheme::{Group, Outcome, Role, SessionId, SignItem, SignJob};
+    use alphorn_scheme::{Class, Group, JobId, Outcome, Role, SessionId, SignItem, SignJob};
     use alphorn_types::{Time, Validator};
     use redb::backends::InMemoryBackend;
     use std::collections::BTreeMap;
@@ -262,16 +260,11 @@ mod tests {
         Spawn {
             job: JobId(job),
             session: SessionId { slot, seq: 0 },
-            group: Group {
-                slot,
-                message: [0; 32],
-                committee: None,
-                subcommittee: None,
-            },
+            group: Group::of_slot(slot),
             class: Class::Duty,
             soft: Time::MAX,
             hard: Time::MAX,
-            work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, vec![item]))),
+            work: Work::Sign(SignJob::new(slot, vec![item])),
         }
     }
 

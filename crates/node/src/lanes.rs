@@ -4,8 +4,7 @@ mod child;
 mod pool;
 
 use crate::engine::Spawn;
-use alphorn_proto::{JobId, Product};
-use alphorn_scheme::{Group, Outcome, SessionId};
+use alphorn_scheme::{Group, JobId, Outcome, Product, SessionId};
 use alphorn_worker::Run;
 use serde::{Deserialize, Serialize};
 

@@ -13,8 +13,8 @@ use crate::stats::Stats;
 use crate::trace::Tracer;
 use alphorn_net::{Handle, Priority};
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
-use alphorn_proto::{Evidence, Input, Peer, Token, Verdict, Work, broadcast};
-use alphorn_scheme::{self as scheme, Bytes, SessionId};
+use alphorn_proto::{Evidence, Input, Peer, Token, Verdict, broadcast};
+use alphorn_scheme::{Bytes, SessionId, Work};
 use alphorn_types::{Cell, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -163,11 +163,11 @@ impl Host for Ports {
         self.trace.spawn(&spawn);
         self.notes.spawn(&spawn);
         let refused = match &spawn.work {
-            Work::Scheme(scheme::Work::Sign(_)) if self.stats.stranger.is_some() => {
+            Work::Sign(_) if self.stats.stranger.is_some() => {
                 // Rights of the next slot may have been handed out already.
                 Some("another machine signs with a key of this node".to_owned())
             }
-            Work::Scheme(scheme::Work::Sign(_)) => self
+            Work::Sign(_) => self
                 .desk
                 .sign(spawn)
                 .err()

@@ -11,8 +11,7 @@ use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::{Config, SlotView};
 use alphorn_proto::slot::Boundary;
 use alphorn_proto::wire::Topic;
-use alphorn_proto::{Class, Product};
-use alphorn_scheme::{self as scheme, Group, Op, Outcome, SessionId};
+use alphorn_scheme::{Class, Group, Op, Outcome, Product, SessionId};
 use alphorn_types::trace::{CELLS_PER_LINE_MAX, Event, Name, Percents, Record, Ring, RingLimits};
 use alphorn_types::{Cell, Layout, Slot, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -193,9 +192,7 @@ impl Tracer {
             lane: ended.run.map_or(0, |run| run.lane),
         });
         match &ended.outcome {
-            Outcome::Done(Product::Scheme(scheme::Product::Evidence(evidence)))
-                if ended.op == Op::Aggregate.name() =>
-            {
+            Outcome::Done(Product::Evidence(evidence)) if ended.op == Op::Aggregate.name() => {
                 let votes = evidence.support.signer_count();
                 self.aggregate(&ended.group, votes, ended.ran_ns / 1_000_000, ended.late);
             }
@@ -398,8 +395,8 @@ impl Tracer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alphorn_proto::JobId;
     use alphorn_proto::horn::{Horn, Local, SchemeInfo};
+    use alphorn_scheme::JobId;
     use alphorn_scheme::model::{CostTable, Model};
     use alphorn_worker::Run;
 
@@ -467,12 +464,7 @@ mod tests {
     fn a_job_has_its_times_and_one_that_failed_is_a_fault() {
         let (mut tracer, _) = tracer();
         tracer.at(Time::from_millis(10_020));
-        let group = Group {
-            slot: Slot(0),
-            message: [0; 32],
-            committee: None,
-            subcommittee: None,
-        };
+        let group = Group::of_slot(Slot(0));
         let run = Run {
             lane: 2,
             inputs: 7,

@@ -13,8 +13,8 @@ mod task;
 mod work;
 
 use crate::rlnc::{Coding, HeaderError, Id, InvalidSource, Subject};
-use crate::{Evidence, JobId, Peer};
-use alphorn_scheme::Bytes;
+use crate::{Evidence, Peer};
+use alphorn_scheme::{Bytes, JobId};
 use alphorn_types::Time;
 
 pub use config::{
@@ -28,13 +28,13 @@ pub use place::Place;
 pub use policy::{CHUNK_BYTES_MAX, CREDIT_ONE, Policy, PolicyChoice};
 pub use reject::{Blame, Refused, Reject};
 pub use shards::ShardSet;
-pub use task::{CodeJob, CodeProduct, KIND_CODED};
+pub use task::{CodeJob, KIND_CODED};
 pub use work::{CodeSize, Product, Work};
 
 /// Order in which a driver's queue to a peer is served, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Class {
+pub enum Priority {
     /// HEADER, COMMITS, RANK, DONE, NEED and ASK: small, and what follows is worthless without.
     Control,
     /// A piece that was asked for.
@@ -45,11 +45,11 @@ pub enum Class {
     Rest,
 }
 
-impl Class {
-    /// Whether a message of this class is a piece: it takes one of the peer's send slots until
+impl Priority {
+    /// Whether a message of this priority is a piece: it takes one of the peer's send slots until
     /// [`Input::SendReady`].
     pub const fn is_piece(self) -> bool {
-        !matches!(self, Class::Control)
+        !matches!(self, Priority::Control)
     }
 }
 
@@ -78,7 +78,7 @@ pub enum Input<C: Coding> {
         reason: Reject,
     },
     /// A piece has left for the peer, or was dropped after [`Output::Cancel`]; exactly one for each
-    /// [`Output::Send`] of a piece ([`Class::is_piece`]), but none after [`Input::PeerDown`].
+    /// [`Output::Send`] of a piece ([`Priority::is_piece`]), but none after [`Input::PeerDown`].
     SendReady {
         /// The peer.
         peer: Peer,
@@ -121,8 +121,8 @@ pub enum Output<C: Coding> {
         peer: Peer,
         /// The message.
         message: Message<C>,
-        /// Its class in the queue to the peer.
-        class: Class,
+        /// Its priority in the queue to the peer.
+        priority: Priority,
         /// Rows that the machine itself combined for it, for whoever charges time
         /// ([`CodeOp::RlncRecode`]); 0 = none.
         ///

@@ -5,9 +5,8 @@
 //! of `(now, input)`: it can be recorded, replayed, shrunk and fuzzed, and the node and the
 //! simulator drive the same code.
 
-use crate::job::{Product, Work};
 use crate::wire::{Reject, Topic};
-use alphorn_scheme::{Bytes, Group, Outcome, SessionId};
+use alphorn_scheme::{Bytes, Class, Group, JobId, Outcome, Product, SessionId, Work};
 use alphorn_types::Time;
 use std::fmt;
 
@@ -18,10 +17,6 @@ pub struct Peer(pub u64);
 /// A gossip message that waits for a [`Verdict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
-
-/// A job, numbered by the state machine that asked for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(pub u64);
 
 /// What happens to a protocol.
 #[derive(Debug)]
@@ -61,22 +56,6 @@ pub enum Input {
         /// The peer.
         peer: Peer,
     },
-}
-
-/// Classes of jobs, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Class {
-    /// Own proposals, and signing.
-    Duty,
-    /// Verification that a gossip verdict waits for.
-    Verdict,
-    /// Aggregation for the current slot.
-    Current,
-    /// Late groups, merging toward better coverage.
-    Backfill,
-    /// Key tables and committees of the next epoch.
-    Maintenance,
 }
 
 /// What a gossip network does with a message.

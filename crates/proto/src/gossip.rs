@@ -49,7 +49,7 @@ pub use reject::{Counters, Duplicates, Reject};
 /// Order in which a driver's queue to a peer is served, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Class {
+pub enum Priority {
     /// GRAFT, PRUNE, IDONTWANT and IWANT: small, and worthless when late.
     Control,
     /// Own messages.
@@ -115,8 +115,8 @@ pub enum Output<I, P> {
         to: Peers,
         /// The message.
         message: Message<I, P>,
-        /// Its class in the queue of each receiver.
-        class: Class,
+        /// Its priority in the queue of each receiver.
+        priority: Priority,
     },
     /// A peer does not want this message any more: drop it from the queue to the peer if it still
     /// waits there.

@@ -10,8 +10,7 @@ pub mod job;
 pub mod slot;
 pub mod wire;
 
-pub use contract::{Class, Evidence, Input, JobId, Output, Peer, Protocol, Token, Verdict};
-pub use job::{Product, Work};
+pub use contract::{Evidence, Input, Output, Peer, Protocol, Token, Verdict};
 
 /// The codes, for drivers that are not to depend on them otherwise.
 pub use alphorn_rlnc as rlnc;

@@ -1,7 +1,8 @@
-//! The tasks of a scheme: what a role asks for, and what it gets back.
+//! What a role asks for, and what it gets back: the tasks of a scheme, and others that run beside them.
 
 mod code;
 mod env;
+mod foreign;
 mod held;
 mod product;
 mod task;
@@ -11,9 +12,11 @@ use crate::{
     Statement, TaskError, Verdict, Watermark,
 };
 use alphorn_types::{Assignment, DecodeError, Epoch, Slot, Validator};
+use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 pub use env::{BRANCH_EPOCH, BRANCHES_MAX, EPOCHS_MAX, Env};
+pub use foreign::{Foreign, Opaque};
 pub use held::{Keys, Scratch};
 pub use task::PreparedWork;
 
@@ -118,7 +121,7 @@ pub struct PrepareJob {
     pub assignment: Arc<Assignment>,
 }
 
-/// What a role asks of a scheme: the unit that a worker schedules. It names no scheme, so the protocol and
+/// What a role asks for: the unit that a worker schedules. It names no scheme, so the protocol and
 /// whatever drives it need no type parameter.
 #[derive(Debug)]
 pub enum Work {
@@ -134,6 +137,8 @@ pub enum Work {
     Combine(CombineJob),
     /// Prepare a key table.
     Prepare(PrepareJob),
+    /// Of the protocol itself.
+    Foreign(Box<dyn Foreign>),
 }
 
 /// What a role gets back.
@@ -149,6 +154,10 @@ pub enum Product {
     Evidence(Evidence),
     /// The key table of an epoch is ready.
     Prepared(Epoch),
+    /// The committees of an epoch, which foreign work draws.
+    Assigned(Arc<Assignment>),
+    /// What else foreign work yields.
+    Foreign(Opaque),
 }
 
 /// What running [`Work`] yields: the role's product and, from [`PrepareJob`], the key table that the
@@ -157,8 +166,8 @@ pub enum Product {
 pub struct Output {
     /// For the role.
     pub product: Product,
-    /// For the driver.
-    pub keys: Option<Keys>,
+    /// For the driver: the key table of an epoch.
+    pub keys: Option<(Epoch, Keys)>,
 }
 
 impl From<Product> for Output {
@@ -172,7 +181,7 @@ impl From<Product> for Output {
 
 impl Product {
     /// Its bytes, for records; none for signatures and key tables, which are made where the secrets
-    /// are.
+    /// are, and for what foreign work yields.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
         product::encode(self)
     }
@@ -187,14 +196,28 @@ impl Product {
 }
 
 impl Work {
-    /// Its bytes, for digests; none for what uses secret keys, and for key tables.
+    /// Its bytes, for digests; none for what uses secret keys, for key tables and for foreign work.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
         code::encode(self)
     }
 
-    /// The operation, for costs and metrics.
-    pub fn op(&self) -> Op {
-        match self {
+    /// The name in traces and metrics.
+    pub fn name(&self) -> &'static str {
+        match self.op() {
+            Ok(op) => op.name(),
+            Err(foreign) => foreign.name(),
+        }
+    }
+
+    /// Foreign work as its own type; none if it is of another, or of the scheme.
+    pub fn foreign<F: Foreign>(&self) -> Option<&F> {
+        let foreign: &dyn Any = self.op().err()?;
+        foreign.downcast_ref()
+    }
+
+    /// The operation of the scheme, or else the foreign work.
+    fn op(&self) -> Result<Op, &(dyn Foreign + 'static)> {
+        Ok(match self {
             Work::Sign(job) => match job.items.first().map(|item| item.role) {
                 None | Some(Role::Vote) => Op::Sign,
                 Some(_) => Op::DutySign,
@@ -204,7 +227,8 @@ impl Work {
             Work::Aggregate(_) => Op::Aggregate,
             Work::Combine(job) => job.op,
             Work::Prepare(_) => Op::Prepare,
-        }
+            Work::Foreign(job) => return Err(&**job),
+        })
     }
 
     /// Number of inputs and the second size of [`Op`].
@@ -231,6 +255,7 @@ impl Work {
                 (job.parts.len() as u64, signers)
             }
             Work::Prepare(job) => (u64::from(job.assignment.layout().validators()), 0),
+            Work::Foreign(_) => (0, 0),
         }
     }
 
@@ -267,7 +292,7 @@ impl Work {
                 };
                 Some((job.epoch, job.parts.iter().map(claim).collect()))
             }
-            Work::Sign(_) | Work::Select(_) | Work::Prepare(_) => None,
+            Work::Sign(_) | Work::Select(_) | Work::Prepare(_) | Work::Foreign(_) => None,
         }
     }
 }

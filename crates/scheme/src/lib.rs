@@ -6,8 +6,8 @@
 //! | [`claim`] | the statements that a batch verification decides |
 //! | [`traits`] | [`Scheme`] itself |
 //! | [`task`] | [`Task`]: the only unit of CPU work, and the context it runs in |
-//! | [`job`] | [`Work`]: the tasks of a scheme, whatever scheme it is |
-//! | [`session`] | sessions, groups, outcomes and what to do with a late result |
+//! | [`job`] | [`Work`]: the tasks of a scheme, whatever scheme it is, and others on the same lanes |
+//! | [`session`] | jobs, sessions, groups, outcomes and what to do with a late result |
 //! | [`watermark`] | reservations: no (key, role, slot) is ever signed twice |
 //! | [`list`] | list mode: an aggregate that is its signatures |
 //! | [`model`] | cost tables, and a scheme without cryptography that charges them |
@@ -32,11 +32,11 @@ pub mod watermark;
 pub use abilities::{Abilities, Cost, EvidenceLength, Form, Layer, Op, Overlap, Security, Sizes};
 pub use claim::{Claim, Evidence, Item, Statement, Verdict};
 pub use job::{
-    AggregateJob, BRANCH_EPOCH, BRANCHES_MAX, CombineJob, EPOCHS_MAX, Env, Keys, Output,
-    PrepareJob, Product, Scratch, SelectJob, SignJob, VerifyJob, Work,
+    AggregateJob, BRANCH_EPOCH, BRANCHES_MAX, CombineJob, EPOCHS_MAX, Env, Foreign, Keys, Opaque,
+    Output, PrepareJob, Product, Scratch, SelectJob, SignJob, VerifyJob, Work,
 };
-pub use session::{Fate, Group, Outcome, SessionId, StaleReason, classify};
-pub use task::{Ctx, Features, Pulse, Stop, Task, TaskError};
+pub use session::{Class, Fate, Group, JobId, Outcome, SessionId, StaleReason, classify};
+pub use task::{Ctx, Features, Pulse, Schedulable, Stop, Task, TaskError};
 pub use traits::{
     Part, Scheme, SchemeError, SignItem, Signatures, combined_support, verify_claims,
 };

@@ -1,7 +1,50 @@
-//! Sessions, groups, outcomes, and what to do with a result that comes late.
+//! Jobs, sessions and groups, outcomes, and what to do with a result that comes late.
 
 use crate::TaskError;
 use alphorn_types::Slot;
+
+/// A job, numbered by whoever hands it out: a state machine those that it asks for, a scheduler those
+/// that it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// Classes of jobs, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Class {
+    /// Own proposals, and signing.
+    Duty,
+    /// Verification that a gossip verdict waits for.
+    Verdict,
+    /// Aggregation for the current slot.
+    Current,
+    /// Late groups, merging toward better coverage.
+    Backfill,
+    /// Key tables and committees of the next epoch.
+    Maintenance,
+}
+
+impl Class {
+    /// Every class, best first.
+    pub const ALL: [Class; 5] = [
+        Class::Duty,
+        Class::Verdict,
+        Class::Current,
+        Class::Backfill,
+        Class::Maintenance,
+    ];
+
+    /// The name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Duty => "duty",
+            Class::Verdict => "verdict",
+            Class::Current => "current",
+            Class::Backfill => "backfill",
+            Class::Maintenance => "maintenance",
+        }
+    }
+}
 
 /// Names the working interval of one role for one group family in one slot. `seq` comes from a
 /// counter of the role's state machine: unique in a process, the same in every replay.
@@ -27,6 +70,18 @@ pub struct Group {
     pub subcommittee: Option<u16>,
 }
 
+impl Group {
+    /// Whatever a slot has in all committees.
+    pub fn of_slot(slot: Slot) -> Self {
+        Group {
+            slot,
+            message: [0; 32],
+            committee: None,
+            subcommittee: None,
+        }
+    }
+}
+
 /// How a task ended. Every accepted submission yields exactly one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<T> {
@@ -44,6 +99,21 @@ pub enum Outcome<T> {
     Crashed,
     /// Its result failed the public verifier.
     SelfVerifyFailed,
+}
+
+impl<T> Outcome<T> {
+    /// The same with another result, made of this one if there is one.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Outcome<U> {
+        match self {
+            Outcome::Done(result) => Outcome::Done(make(result)),
+            Outcome::Invalid(bad) => Outcome::Invalid(bad),
+            Outcome::Refused(reason) => Outcome::Refused(reason),
+            Outcome::Superseded => Outcome::Superseded,
+            Outcome::Cancelled => Outcome::Cancelled,
+            Outcome::Crashed => Outcome::Crashed,
+            Outcome::SelfVerifyFailed => Outcome::SelfVerifyFailed,
+        }
+    }
 }
 
 impl<T> From<Result<T, TaskError>> for Outcome<T> {

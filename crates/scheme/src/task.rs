@@ -24,6 +24,24 @@ pub struct Features {
     pub memory_bytes: u64,
 }
 
+/// What a scheduler asks of the work in its queue: a [`Task`] with its environment, or in a simulation
+/// whatever takes time.
+pub trait Schedulable: Sized {
+    /// Size and prior cost.
+    fn features(&self) -> Features;
+
+    /// The same work on its first `inputs` inputs, the most valuable ones; none if it cannot be cut
+    /// there.
+    fn prefix(&self, _inputs: u32) -> Option<Self> {
+        None
+    }
+
+    /// Whether only a prove lane may run it, however short it is: the lanes that have processes.
+    fn isolated(&self) -> bool {
+        false
+    }
+}
+
 /// Asks a running task to end. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
@@ -157,7 +175,7 @@ pub enum TaskError {
 
 /// A unit of CPU work that a worker schedules, tests in parts, and checks.
 ///
-/// Implemented by [`crate::Work`], and by the protocol for its own coding jobs.
+/// Implemented by [`crate::Work`].
 pub trait Task: Send + Sync + Sized + 'static {
     /// What a task needs beside its inputs: scheme, key tables, signers.
     type Env: Send + Sync;

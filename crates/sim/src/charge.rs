@@ -12,8 +12,7 @@ mod tests;
 use crate::calendar::{ARG_MAX, EventQueue, Slab};
 use crate::net::{Hot, Tally, event};
 use crate::role::Labour;
-use alphorn_proto::JobId;
-use alphorn_scheme::SessionId;
+use alphorn_scheme::{JobId, SessionId};
 use alphorn_types::Time;
 use alphorn_worker::{Config, End, Request};
 use lanes::Lanes;
@@ -142,7 +141,7 @@ impl<W: Labour> Compute<W> {
         done: &mut Vec<Done<W>>,
     ) {
         let processor = self.kinds[usize::from(self.kind[at.node as usize])];
-        let time_ns = processor.time_ns(request.work.cost_ns());
+        let time_ns = processor.time_ns(request.work.features().prior_ns);
         if time_ns == 0 {
             return done.push(Done::ran(job, request.work));
         }

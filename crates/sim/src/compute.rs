@@ -21,9 +21,9 @@ mod unit;
 mod watch;
 
 use crate::Progress;
-use alphorn_proto::job::Output;
-use alphorn_proto::{JobId, Product, Work};
-use alphorn_scheme::{self as scheme, Env, Outcome, SessionId, Task, Watermark};
+use alphorn_scheme::{
+    self as scheme, Env, JobId, Outcome, Product, SessionId, Task, Watermark, Work,
+};
 use alphorn_types::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -218,10 +218,10 @@ impl Compute {
         }
         let op = work.name();
         let admitted = self.admit(&work);
-        let is_void = self.draws_ended && matches!(work, Work::Scheme(scheme::Work::Select(_)));
+        let is_void = self.draws_ended && matches!(work, Work::Select(_));
         let cores = match &work {
-            Work::Scheme(scheme::Work::Sign(job)) => job.items.len(),
-            Work::Scheme(scheme::Work::Select(job)) => job.validators.len(),
+            Work::Sign(job) => job.items.len(),
+            Work::Select(job) => job.validators.len(),
             _ => 1,
         };
         let features = work.features(&self.charged);
@@ -314,7 +314,7 @@ impl Compute {
         if self.tickets.len() >= JOBS_MAX {
             return Err(format!("{JOBS_MAX} jobs are unfinished, which is the most"));
         }
-        let Work::Scheme(scheme::Work::Sign(job)) = work else {
+        let Work::Sign(job) = work else {
             return Ok(());
         };
         let admitted = job.admit(self.watermark.as_ref());
@@ -407,15 +407,7 @@ impl Compute {
         let State::Done(outcome) = &unit.state else {
             unreachable!("a unit has run before it is taken");
         };
-        let outcome = match outcome {
-            Outcome::Done(Output { product, keys }) => {
-                if let (Some(keys), Some(epoch)) = (keys, epoch_of(product)) {
-                    self.env.insert_keys(epoch, keys.clone());
-                }
-                Outcome::Done(product.clone())
-            }
-            other => unit::without_product(other),
-        };
+        let outcome = outcome.clone().map(|output| self.env.take_keys(output));
         self.release(id);
         outcome
     }
@@ -456,12 +448,5 @@ impl Compute {
         if let Some(identity) = identity {
             self.known.remove(&identity);
         }
-    }
-}
-
-fn epoch_of(product: &Product) -> Option<alphorn_types::Epoch> {
-    match product {
-        Product::Scheme(scheme::Product::Prepared(epoch)) => Some(*epoch),
-        _ => None,
     }
 }

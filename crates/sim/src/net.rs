@@ -19,7 +19,7 @@ mod window;
 
 pub(crate) use parts::{BIN_NS, Cut, Hot, Parcel, Sent};
 pub use parts::{Balance, NetConfig, Rate, Tally};
-pub use queue::CLASSES;
+pub use queue::PRIORITIES;
 
 use crate::calendar::{ARG_MAX, Event, EventQueue, Slab};
 use crate::graph::Graph;
@@ -199,7 +199,7 @@ impl<M> Net<M> {
             end: end as u32,
             back: self.graph.back(end),
             next: NONE,
-            class: parcel.class.min(CLASSES as u8 - 1),
+            priority: parcel.priority.min(PRIORITIES as u8 - 1),
             kind: parcel.kind,
             marks: if parcel.paced { mark::PACED } else { 0 },
         };
@@ -305,11 +305,11 @@ impl<M> Net<M> {
         Some(index)
     }
 
-    /// Couples queued small messages for the same peer and class to a first one.
+    /// Couples queued small messages for the same peer and priority to a first one.
     fn couple(&mut self, from: u32, first: u32) {
         let Flight {
             end,
-            class,
+            priority,
             marks,
             bytes,
             ..
@@ -331,7 +331,7 @@ impl<M> Net<M> {
             hot.queue
                 .take(&mut self.flights, (previous, TRAIN_LOOK), |flight| {
                     flight.end == end
-                        && flight.class == class
+                        && flight.priority == priority
                         && couples(flight)
                         && total + flight.bytes <= most
                 })

@@ -14,9 +14,9 @@ pub mod coded;
 pub mod flood;
 pub mod ideal;
 
+use alphorn_proto::Peer;
 use alphorn_proto::gossip::Peers;
-use alphorn_proto::{JobId, Peer};
-use alphorn_scheme::SessionId;
+use alphorn_scheme::{Class, Features, Group, JobId, Schedulable, SessionId};
 use alphorn_types::Time;
 use alphorn_worker::{End, Request};
 use std::fmt::Debug;
@@ -49,37 +49,43 @@ pub trait Wire: Clone + Debug {
 }
 
 /// What a job does, and what it costs.
-pub trait Labour: alphorn_worker::Work + Debug {
+///
+/// Virtual time is charged by [`Features::prior_ns`] alone, 0 for work that is done at once.
+pub trait Labour: Schedulable + Debug {
     /// What it yields.
     type Product: Debug;
 
-    /// Nanoseconds of one core; 0 for work that is done at once.
-    fn cost_ns(&self) -> u64;
-
-    /// Does it. Virtual time is charged by [`Labour::cost_ns`] alone.
+    /// Does it.
     fn run(self) -> Self::Product;
+}
+
+/// A job about no group that never loses its value.
+pub(crate) fn request<W>(session: SessionId, class: Class, work: W) -> Request<W> {
+    Request {
+        session,
+        group: Group::of_slot(session.slot),
+        replaces: None,
+        class,
+        soft: Time::MAX,
+        hard: Time::MAX,
+        votes: 0,
+        bytes: 0,
+        work,
+    }
 }
 
 /// No jobs.
 #[derive(Clone, Copy, Debug)]
 pub enum Idle {}
 
-impl alphorn_worker::Work for Idle {
-    fn features(&self) -> alphorn_scheme::Features {
-        match *self {}
-    }
-
-    fn prefix(&self, _: u32) -> Option<Self> {
+impl Schedulable for Idle {
+    fn features(&self) -> Features {
         match *self {}
     }
 }
 
 impl Labour for Idle {
     type Product = ();
-
-    fn cost_ns(&self) -> u64 {
-        match *self {}
-    }
 
     fn run(self) {
         match self {}
@@ -137,8 +143,8 @@ pub enum Output<R: Role> {
         to: Peers,
         /// The message.
         message: R::Message,
-        /// Its class in the uplink, best first, below [`CLASSES`](crate::net::CLASSES).
-        class: u8,
+        /// Its priority in the uplink, best first, below [`PRIORITIES`](crate::net::PRIORITIES).
+        priority: u8,
     },
     /// Take messages that wait for a neighbour out of the uplink's queue.
     Cancel {

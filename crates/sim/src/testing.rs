@@ -2,11 +2,12 @@
 
 use crate::compute::{Compute, ComputeConfig};
 use alphorn_proto::wire::Topic;
-use alphorn_proto::{Class, Input, JobId, Output, Protocol, Verdict, Work};
+use alphorn_proto::{Input, Output, Protocol, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
-    self as scheme, AggregateJob, Claim, Ctx, Env, Group, Item, Layer, MemoryWatermark, Op, Role,
-    Scheme, Scratch, SessionId, SignItem, SignJob, Statement, VerifyJob,
+    self as scheme, AggregateJob, Claim, Class, Ctx, Env, Group, Item, JobId, Layer,
+    MemoryWatermark, Op, Role, Scheme, Scratch, SessionId, SignItem, SignJob, Statement, VerifyJob,
+    Work,
 };
 use alphorn_types::{Assignment, Epoch, Layout, Slot, Time, Validator};
 use std::collections::VecDeque;
@@ -60,7 +61,7 @@ pub(crate) fn sign(slot: u64, validators: std::ops::Range<u32>) -> Work {
         guard: None,
     };
     let items = validators.map(item).collect();
-    Work::Scheme(scheme::Work::Sign(SignJob::new(Slot(slot), items)))
+    Work::Sign(SignJob::new(Slot(slot), items))
 }
 
 /// The signature that [`sign`] makes, or one that does not hold.
@@ -93,11 +94,11 @@ pub(crate) fn verify(claims: impl IntoIterator<Item = Claim>) -> Work {
     let item = |claim| Item {
         claims: vec![claim],
     };
-    Work::Scheme(scheme::Work::Verify(VerifyJob {
+    Work::Verify(VerifyJob {
         op: Op::VerifyVotes,
         epoch: Epoch(0),
         items: claims.into_iter().map(item).collect(),
-    }))
+    })
 }
 
 /// An aggregate of the first cell by members `0..count` of an epoch.
@@ -106,7 +107,7 @@ pub(crate) fn aggregate(epoch: u64, count: u32) -> Work {
         Claim::One { signature, .. } => signature,
         _ => unreachable!("a single signature"),
     };
-    Work::Scheme(scheme::Work::Aggregate(AggregateJob {
+    Work::Aggregate(AggregateJob {
         epoch: Epoch(epoch),
         statement: Statement {
             layer: Layer::Aggregate,
@@ -116,19 +117,14 @@ pub(crate) fn aggregate(epoch: u64, count: u32) -> Work {
             message: MESSAGE,
         },
         votes: (0..count).map(|i| (i, signature(i))).collect(),
-    }))
+    })
 }
 
 pub(crate) fn spawn(job: u64, session: SessionId, hard: Time, work: Work) -> Output {
     Output::Spawn {
         job: JobId(job),
         session,
-        group: Group {
-            slot: session.slot,
-            message: [0; 32],
-            committee: None,
-            subcommittee: None,
-        },
+        group: Group::of_slot(session.slot),
         class: Class::Current,
         soft: hard,
         hard,

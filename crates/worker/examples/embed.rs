@@ -2,9 +2,9 @@
 //!
 //! Its scheme multiplies: an input is a number, a result the product, zero is a bad signature.
 
-use alphorn_scheme::{Ctx, Features, Group, Outcome, SessionId, Task, TaskError};
+use alphorn_scheme::{Class, Ctx, Features, Group, Outcome, SessionId, Task, TaskError};
 use alphorn_types::{DecodeError, Slot, Time};
-use alphorn_worker::{Class, Request, Session, Worker, WorkerConfig};
+use alphorn_worker::{Request, Session, Worker, WorkerConfig};
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 

@@ -13,8 +13,8 @@ mod watch;
 
 use crate::config::{SelfVerify, WorkerConfig};
 use crate::cost::{CostKey, CostModel, Prediction};
-use crate::plan::{self, JobId, LaneKind, Plan, Ran, Request, Session, Work};
-use alphorn_scheme::{Features, Group, SessionId, Stop, Task};
+use crate::plan::{self, LaneKind, Plan, Ran, Request, Session};
+use alphorn_scheme::{Features, Group, JobId, Schedulable, SessionId, Stop, Task};
 use alphorn_types::{Bitfield, Time};
 use crash::{Groups, Quarantine};
 use std::collections::{BTreeMap, VecDeque};
@@ -175,7 +175,7 @@ impl<T: Task> Desk<T> {
         taken
     }
 
-    fn take(&mut self, at: At, request: Request<Load<T>>) -> Result<JobId, SubmitError> {
+    fn take(&mut self, at: At, mut request: Request<Load<T>>) -> Result<JobId, SubmitError> {
         if self.closing {
             return Err(SubmitError::Closing);
         }
@@ -195,10 +195,9 @@ impl<T: Task> Desk<T> {
             let abandoned = self.abandoned;
             return Err(SubmitError::Degraded { abandoned });
         }
-        let task = request.work.task.clone();
         let permille = self.memory_permille(&features, slot);
-        let request = map(request, |load| load.with_memory(permille));
-        let ticket = map(copy(&request), |()| task);
+        let ticket = request.with(request.work.task.clone());
+        request.work = request.work.with_memory(permille);
         let job = self.plan.submit(at.now, request)?;
         let ticket = Ticket {
             job,
@@ -420,35 +419,5 @@ impl<T: Task> Desk<T> {
             let actual = u64::try_from(actual).unwrap_or(u64::MAX);
             self.memory.learn(key, 1000, actual, slot);
         }
-    }
-}
-
-/// A request with other work.
-fn map<T, U>(request: Request<T>, work: impl FnOnce(T) -> U) -> Request<U> {
-    Request {
-        session: request.session,
-        group: request.group,
-        replaces: request.replaces,
-        class: request.class,
-        soft: request.soft,
-        hard: request.hard,
-        votes: request.votes,
-        bytes: request.bytes,
-        work: work(request.work),
-    }
-}
-
-/// A request without its work.
-fn copy<T>(request: &Request<T>) -> Request<()> {
-    Request {
-        session: request.session,
-        group: request.group,
-        replaces: request.replaces,
-        class: request.class,
-        soft: request.soft,
-        hard: request.hard,
-        votes: request.votes,
-        bytes: request.bytes,
-        work: (),
     }
 }

@@ -50,7 +50,7 @@ pub use child::{ChildCommand, serve_child};
 pub use config::{FaultFiles, SelfVerify, WorkerConfig};
 pub use cost::{CostKey, CostModel, Prediction};
 pub use desk::{Counts, Finished, Run, Status, SubmitError, Timing};
-pub use plan::{Class, Config, End, JobId, LaneKind, Plan, Refused, Request, Session, Start, Work};
+pub use plan::{Config, End, LaneKind, Plan, Refused, Request, Session, Start};
 pub use worker::Worker;
 
 /// The example of the package's page is compiled with the other ones.

@@ -24,9 +24,9 @@ mod sync;
 #[expect(unreachable_pub, reason = "the crate shows its other copy")]
 mod worker;
 
-use crate::plan::{Class, Config as PlanConfig};
-use crate::{Finished, JobId, Request, Session, SubmitError, WorkerConfig};
-use alphorn_scheme::{Group, Outcome, SessionId, Task};
+use crate::plan::Config as PlanConfig;
+use crate::{Finished, Request, Session, SubmitError, WorkerConfig};
+use alphorn_scheme::{Class, Group, JobId, Outcome, SessionId, Task};
 use alphorn_types::{Bitfield, Slot, Time};
 use errand::{Errand, Strings, What};
 use shuttle::rand::{Rng, thread_rng};

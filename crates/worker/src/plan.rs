@@ -15,15 +15,12 @@ mod tests;
 mod types;
 
 use crate::cost::{CostKey, CostModel};
-use alphorn_scheme::{Features, Group, SessionId};
+use alphorn_scheme::{Class, Features, Group, JobId, Schedulable, SessionId};
 use alphorn_types::{Slot, Time};
 use queue::Queue;
 use std::collections::{BTreeMap, VecDeque};
 
-pub use types::{
-    Class, Config, End, Finished, JobId, LaneKind, Output, Ran, Refused, Request, Session, Start,
-    Work,
-};
+pub use types::{Config, End, Finished, LaneKind, Output, Ran, Refused, Request, Session, Start};
 
 /// A job that waits.
 #[derive(Debug)]
@@ -64,7 +61,7 @@ pub struct Plan<T> {
     next_job: u64,
 }
 
-impl<T: Work> Plan<T> {
+impl<T: Schedulable> Plan<T> {
     /// An empty plan with what was learned of costs before.
     ///
     /// # Panics

@@ -6,8 +6,8 @@ use crate::child::AtWork;
 use crate::config::WorkerConfig;
 use crate::cost::{CostModel, Prediction};
 use crate::desk::{At, Desk, Environment, Finished, Hung, Load, Status, SubmitError, Turn};
-use crate::plan::{JobId, LaneKind, Refused, Request, Session};
-use alphorn_scheme::{Features, Group, SessionId, Task};
+use crate::plan::{LaneKind, Refused, Request, Session};
+use alphorn_scheme::{Features, Group, JobId, SessionId, Task};
 use alphorn_types::{Bitfield, Slot, Time};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -143,18 +143,10 @@ impl<T: Task> Worker<T> {
     /// [`SubmitError`]; nothing is reported of the job then.
     pub fn submit(&self, request: Request<T>) -> Result<JobId, SubmitError> {
         let env = self.shared.lock().desk.env();
+        let bounds = request.with(());
         // Outside of the lock: a scheme may have to look at every input.
-        let request = Request {
-            session: request.session,
-            group: request.group,
-            replaces: request.replaces,
-            class: request.class,
-            soft: request.soft,
-            hard: request.hard,
-            votes: request.votes,
-            bytes: request.bytes,
-            work: Load::new(Arc::new(request.work), env),
-        };
+        let load = Load::new(Arc::new(request.work), env);
+        let request = bounds.with(load);
         let mut hall = self.shared.lock();
         let at = self.shared.at(&mut hall);
         let taken = hall.desk.submit(at, request);

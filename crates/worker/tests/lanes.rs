@@ -4,11 +4,9 @@
 
 mod toy;
 
-use alphorn_scheme::Outcome;
+use alphorn_scheme::{Class, JobId, Outcome};
 use alphorn_types::Time;
-use alphorn_worker::{
-    ChildCommand, Class, Config, Finished, JobId, Request, Worker, WorkerConfig, serve_child,
-};
+use alphorn_worker::{ChildCommand, Config, Finished, Request, Worker, WorkerConfig, serve_child};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::OnceLock;

@@ -2,12 +2,12 @@
 
 use super::{Cast, JOBS};
 use crate::engine::Spawn;
-use alphorn_proto::broadcast::{self, CodeJob, CodeProduct};
+use alphorn_proto::broadcast::{self, CodeJob};
 use alphorn_proto::horn::KIND_BLOCK;
 use alphorn_proto::rlnc::{Rs, Subject};
-use alphorn_proto::{JobId, Product, Work};
 use alphorn_scheme::{
-    self as scheme, Claim, Group, Item, Op, Outcome, Role, SessionId, SignItem, SignJob, VerifyJob,
+    Claim, Group, Item, JobId, Op, Outcome, Product, Role, SessionId, SignItem, SignJob, VerifyJob,
+    Work,
 };
 use alphorn_types::{Slot, Time, Validator};
 
@@ -42,7 +42,7 @@ impl Asked {
                     message: root,
                     guard: None,
                 };
-                scheme::Work::Sign(SignJob::new(Slot(subject.slot), vec![item])).into()
+                Work::Sign(SignJob::new(Slot(subject.slot), vec![item]))
             }
             broadcast::Work::VerifyHeader { announce, root } => {
                 if announce.auth.len() != cast.format.duty_signature_bytes {
@@ -62,16 +62,15 @@ impl Asked {
                 let items = vec![Item {
                     claims: vec![claim],
                 }];
-                scheme::Work::Verify(VerifyJob {
+                Work::Verify(VerifyJob {
                     op: Op::DutyVerify,
                     epoch,
                     items,
                 })
-                .into()
             }
             work => {
                 let code = *cast.machine.code();
-                Work::Code(Box::new(CodeJob::Rs { code, work }))
+                Work::Foreign(Box::new(CodeJob { code, work }))
             }
         };
         let slot = Slot(subject.slot);
@@ -118,15 +117,12 @@ fn role(subject: &Subject) -> Role {
 /// What came of a job; none if it was not run or failed.
 pub(super) fn product(outcome: Outcome<Product>) -> Option<broadcast::Product<Rs>> {
     match outcome {
-        Outcome::Done(Product::Coded(product)) => match *product {
-            CodeProduct::Rs(product) => Some(product),
-            CodeProduct::Rlnc(_) => None,
-        },
-        Outcome::Done(Product::Scheme(scheme::Product::Signed(signatures))) => {
+        Outcome::Done(Product::Foreign(product)) => product.take(),
+        Outcome::Done(Product::Signed(signatures)) => {
             let signature = signatures.iter().next()?;
             Some(broadcast::Product::Signed(signature.into()))
         }
-        Outcome::Done(Product::Scheme(scheme::Product::Verdicts(verdicts))) => {
+        Outcome::Done(Product::Verdicts(verdicts)) => {
             let is_valid = verdicts.first()?.is_valid();
             Some(broadcast::Product::Header(is_valid))
         }

@@ -10,12 +10,11 @@ mod replay;
 use super::*;
 use crate::cast::{JOBS, SOURCES, TOKENS};
 use crate::record::Recorder;
-use alphorn_proto::Product;
 use alphorn_proto::horn::{Config, Local, SchemeInfo};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::Vote;
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
-use alphorn_scheme::{self as scheme, Ctx, Env, MemoryWatermark, Outcome, Refused, Scratch, Task};
+use alphorn_scheme::{Ctx, Env, MemoryWatermark, Outcome, Product, Refused, Scratch, Task};
 use alphorn_types::{Bitfield, Layout};
 use std::collections::VecDeque;
 
@@ -120,7 +119,7 @@ impl Host for Node {
 
     fn spawn(&mut self, spawn: Spawn) {
         let admitted = match &spawn.work {
-            Work::Scheme(scheme::Work::Sign(job)) => match self.reserved.contains(&job.slot) {
+            Work::Sign(job) => match self.reserved.contains(&job.slot) {
                 true => job.admit(&self.marks).map_err(|(_, refused)| refused),
                 false => Err(Refused::NotDurable),
             },
@@ -131,18 +130,10 @@ impl Host for Node {
         let outcome = match admitted {
             Err(refused) => Outcome::Refused(refused.to_string()),
             Ok(()) => {
-                match Outcome::from(work.run(&self.env, &mut Ctx::single(&mut Scratch::default())))
-                {
-                    Outcome::Done(output) => {
-                        if let (Some(keys), Product::Scheme(scheme::Product::Prepared(epoch))) =
-                            (output.keys, &output.product)
-                        {
-                            self.env.insert_keys(*epoch, keys);
-                        }
-                        Outcome::Done(output.product)
-                    }
-                    Outcome::Refused(reason) => Outcome::Refused(reason),
-                    other => panic!("{}", matches!(other, Outcome::Crashed)),
+                let ran = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
+                match ran.map(|output| self.env.take_keys(output)).into() {
+                    outcome @ (Outcome::Done(_) | Outcome::Refused(_)) => outcome,
+                    other => panic!("{other:?}"),
                 }
             }
         };

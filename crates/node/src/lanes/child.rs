@@ -4,8 +4,7 @@
 //! of the epochs that are prepared. Key tables are made there again.
 
 use crate::committees;
-use alphorn_proto::Work;
-use alphorn_scheme::{BRANCHES_MAX, Ctx, EPOCHS_MAX, Env, Scratch};
+use alphorn_scheme::{BRANCHES_MAX, Ctx, EPOCHS_MAX, Env, Scratch, Work};
 use alphorn_types::{Assignment, DecodeError, Reader, Writer};
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -4,8 +4,7 @@ use super::child;
 use super::{Ended, Lanes, Troubles};
 use crate::engine::Spawn;
 use alphorn_proto::job::AssignJob;
-use alphorn_proto::{Class, JobId, Product, Work};
-use alphorn_scheme::{self as scheme, Env, Group, Keys, Outcome, SessionId};
+use alphorn_scheme::{Class, Env, Group, JobId, Keys, SessionId, Work};
 use alphorn_types::{Layout, Slot, Time};
 use alphorn_worker::{Request, Session, SubmitError, Worker, WorkerConfig};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,6 +21,7 @@ const GRACE: Duration = Duration::from_millis(800);
 /// A job that the worker has.
 #[derive(Clone, Copy)]
 struct Known {
+    /// The protocol's number.
     job: JobId,
     op: &'static str,
 }
@@ -29,8 +29,9 @@ struct Known {
 #[derive(Default)]
 struct Book {
     /// Jobs of no value, see [`Pool::saturate`].
-    fillers: BTreeSet<alphorn_worker::JobId>,
-    known: BTreeMap<alphorn_worker::JobId, Known>,
+    fillers: BTreeSet<JobId>,
+    /// By the worker's number.
+    known: BTreeMap<JobId, Known>,
     /// Sessions that were opened, with their `soft` and `hard`, and the order of their opening.
     opened: BTreeMap<SessionId, (Time, Time)>,
     order: VecDeque<SessionId>,
@@ -98,25 +99,20 @@ impl Pool {
 
     fn fill(&self, book: &mut Book) -> Result<(), SubmitError> {
         let slot = Slot(0);
-        let work = Work::Assign(AssignJob {
+        let work = Work::Foreign(Box::new(AssignJob {
             epoch: slot.epoch(1),
             mix: [0; 32],
             layout: Layout::new(FILLER_VALIDATORS, 32, 64).expect("a legal layout"),
-        });
+        }));
         let far = Time::from_nanos(u64::MAX / 2);
         let request = Request {
             session: SessionId {
                 slot,
                 seq: u32::MAX,
             },
-            group: Group {
-                slot,
-                message: [0; 32],
-                committee: None,
-                subcommittee: None,
-            },
+            group: Group::of_slot(slot),
             replaces: None,
-            class: alphorn_worker::Class::Backfill,
+            class: Class::Backfill,
             soft: far,
             hard: far,
             votes: 0,
@@ -171,23 +167,10 @@ impl Pool {
     }
 }
 
-fn class(class: Class) -> alphorn_worker::Class {
-    match class {
-        Class::Duty => alphorn_worker::Class::Duty,
-        Class::Verdict => alphorn_worker::Class::Verdict,
-        Class::Current => alphorn_worker::Class::Current,
-        Class::Backfill => alphorn_worker::Class::Backfill,
-        Class::Maintenance => alphorn_worker::Class::Maintenance,
-    }
-}
-
 /// Votes that a job may add to what is held, and the bytes of its inputs.
 fn weight(work: &Work) -> (u32, u64) {
-    let Work::Scheme(work) = work else {
-        return (0, 0);
-    };
     match work {
-        scheme::Work::Aggregate(job) => {
+        Work::Aggregate(job) => {
             let bytes = job
                 .votes
                 .iter()
@@ -195,7 +178,7 @@ fn weight(work: &Work) -> (u32, u64) {
                 .sum();
             (job.votes.len() as u32, bytes)
         }
-        scheme::Work::Combine(job) => {
+        Work::Combine(job) => {
             let parts = job.parts.iter().map(|part| &part.evidence);
             let bytes = parts
                 .clone()
@@ -222,7 +205,7 @@ impl Lanes for Pool {
             group: spawn.group,
             // The protocol asks once for what it wants; each of its jobs is answered.
             replaces: None,
-            class: class(spawn.class),
+            class: spawn.class,
             soft: spawn.soft,
             hard: spawn.hard,
             votes,
@@ -255,22 +238,12 @@ impl Lanes for Pool {
                 }
             }
         };
-        let outcome = match finished.outcome {
-            Outcome::Done(output) => {
-                if let (Some(keys), Product::Scheme(scheme::Product::Prepared(epoch))) =
-                    (output.keys, &output.product)
-                {
-                    self.take_keys(*epoch, keys);
-                }
-                Outcome::Done(output.product)
+        let outcome = finished.outcome.map(|output| {
+            if let Some((epoch, keys)) = output.keys {
+                self.take_keys(epoch, keys);
             }
-            Outcome::Invalid(bad) => Outcome::Invalid(bad),
-            Outcome::Refused(why) => Outcome::Refused(why),
-            Outcome::Superseded => Outcome::Superseded,
-            Outcome::Cancelled => Outcome::Cancelled,
-            Outcome::Crashed => Outcome::Crashed,
-            Outcome::SelfVerifyFailed => Outcome::SelfVerifyFailed,
-        };
+            output.product
+        });
         Some(Ended {
             job: known.job,
             outcome,
@@ -309,6 +282,7 @@ impl Lanes for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alphorn_scheme::Outcome;
     use alphorn_scheme::model::{CostTable, Model, ModelRegistry};
     use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -327,20 +301,15 @@ mod tests {
         Spawn {
             job: JobId(job),
             session: SessionId { slot, seq: 0 },
-            group: Group {
-                slot,
-                message: [0; 32],
-                committee: None,
-                subcommittee: None,
-            },
+            group: Group::of_slot(slot),
             class: Class::Duty,
             soft: now.saturating_add_ns(soft_ms * 1_000_000),
             hard: now.saturating_add_ns(hard_ms * 1_000_000),
-            work: Work::Assign(AssignJob {
+            work: Work::Foreign(Box::new(AssignJob {
                 epoch: slot.epoch(1),
                 mix: [0; 32],
                 layout: Layout::new(8, 1, 1).unwrap(),
-            }),
+            })),
         }
     }
 

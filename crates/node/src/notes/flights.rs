@@ -3,8 +3,7 @@
 use super::measures::outcome;
 use crate::engine::Spawn;
 use crate::lanes::Ended;
-use alphorn_proto::{Class, JobId};
-use alphorn_scheme::{Group, SessionId};
+use alphorn_scheme::{Group, JobId, SessionId};
 use alphorn_types::Time;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -84,7 +83,7 @@ impl Flights {
         let flight = Flight {
             job: spawn.job,
             op: spawn.work.name(),
-            class: class(spawn.class),
+            class: spawn.class.name(),
             group: spawn.group,
             spawned: now,
             soft: spawn.soft,
@@ -136,15 +135,5 @@ impl Flights {
     /// The oldest of those on their way.
     pub(super) fn oldest(&self) -> Vec<Flight> {
         self.flying.values().take(ENDED_MAX).copied().collect()
-    }
-}
-
-fn class(class: Class) -> &'static str {
-    match class {
-        Class::Duty => "duty",
-        Class::Verdict => "verdict",
-        Class::Current => "current",
-        Class::Backfill => "backfill",
-        Class::Maintenance => "maintenance",
     }
 }

@@ -6,9 +6,9 @@ use super::histogram::Histogram;
 use crate::clock::Step;
 use crate::lanes::Ended;
 use alphorn_net::DownReason;
+use alphorn_proto::Verdict;
 use alphorn_proto::wire::Kind;
-use alphorn_proto::{Product, Verdict};
-use alphorn_scheme::{self as scheme, Op, Outcome};
+use alphorn_scheme::{self as scheme, Op, Outcome, Product};
 use alphorn_types::Time;
 use std::collections::BTreeMap;
 
@@ -243,7 +243,7 @@ impl Measures {
             }
         }
         match &ended.outcome {
-            Outcome::Done(Product::Scheme(product)) => {
+            Outcome::Done(product) => {
                 self.product(ended, product, queued, ran);
             }
             Outcome::Invalid(bad) => self.invalid_inputs += bad.len() as u64,
@@ -254,15 +254,15 @@ impl Measures {
         }
     }
 
-    fn product(&mut self, ended: &Ended, product: &scheme::Product, queued: f64, ran: f64) {
+    fn product(&mut self, ended: &Ended, product: &Product, queued: f64, ran: f64) {
         match product {
-            scheme::Product::Signed(_) if ended.op == Op::Sign.name() => {
+            Product::Signed(_) if ended.op == Op::Sign.name() => {
                 let votes = ended.run.map_or(1, |run| u64::from(run.inputs.max(1)));
                 self.votes_signed += votes;
                 self.vote_signing.observe_each(ran / votes as f64, votes);
                 self.vote_production.observe_each(queued + ran, votes);
             }
-            scheme::Product::Verdicts(verdicts) => {
+            Product::Verdicts(verdicts) => {
                 let all = verdicts.len() as u64;
                 let valid = verdicts
                     .iter()
@@ -286,7 +286,7 @@ impl Measures {
                 self.invalid_inputs += all - valid;
                 times.observe_each(each, all);
             }
-            scheme::Product::Evidence(evidence) => {
+            Product::Evidence(evidence) => {
                 self.aggregates_made += 1;
                 self.votes_aggregated += evidence.support.signer_count() as u64;
                 self.aggregate_building.observe(ran);

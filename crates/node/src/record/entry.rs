@@ -2,8 +2,8 @@
 
 use crate::committees::{self, CommitteesError};
 use alphorn_proto::wire::Topic;
-use alphorn_proto::{Input, JobId, Peer, Product, Token};
-use alphorn_scheme::{self as scheme, Bytes, Outcome, Signatures};
+use alphorn_proto::{Input, Peer, Token};
+use alphorn_scheme::{Bytes, JobId, Outcome, Product, Signatures};
 use alphorn_types::{Cell, DecodeError, Epoch, Reader, Time, Writer};
 use std::sync::Arc;
 
@@ -257,19 +257,19 @@ fn outcome(r: &mut Reader<'_>) -> Result<Outcome<Product>, EntryError> {
 
 fn put_product(w: &mut Writer, product: &Product) -> Option<()> {
     match product {
-        Product::Scheme(scheme::Product::Signed(all)) => {
+        Product::Signed(all) => {
             w.u8(0);
             put_signatures(w, all)?;
         }
-        Product::Scheme(scheme::Product::Selected(all)) => {
+        Product::Selected(all) => {
             w.u8(1);
             put_signatures(w, all)?;
         }
-        Product::Scheme(scheme::Product::Prepared(epoch)) => {
+        Product::Prepared(epoch) => {
             w.u8(2);
             w.u64(epoch.0);
         }
-        Product::Scheme(product) => {
+        Product::Verdicts(_) | Product::Evidence(_) => {
             w.u8(3);
             w.bytes_u32_prefixed(&product.to_bytes()?);
         }
@@ -277,23 +277,23 @@ fn put_product(w: &mut Writer, product: &Product) -> Option<()> {
             w.u8(4);
             committees::put(w, assignment);
         }
-        Product::Coded(_) => return None,
+        Product::Foreign(_) => return None,
     }
     Some(())
 }
 
 fn product(r: &mut Reader<'_>) -> Result<Product, EntryError> {
-    Ok(Product::Scheme(match r.u8()? {
-        0 => scheme::Product::Signed(signatures(r)?),
-        1 => scheme::Product::Selected(signatures(r)?),
-        2 => scheme::Product::Prepared(Epoch(r.u64()?)),
+    Ok(match r.u8()? {
+        0 => Product::Signed(signatures(r)?),
+        1 => Product::Selected(signatures(r)?),
+        2 => Product::Prepared(Epoch(r.u64()?)),
         3 => {
             let bytes = r.bytes_u32_prefixed(ENTRY_BYTES_MAX as usize)?;
-            scheme::Product::from_bytes(bytes)?
+            Product::from_bytes(bytes)?
         }
-        4 => return Ok(Product::Assigned(Arc::new(committees::read(r)?))),
+        4 => Product::Assigned(Arc::new(committees::read(r)?)),
         value => return Err(unknown("product", value)),
-    }))
+    })
 }
 
 fn put_signatures(w: &mut Writer, all: &Signatures) -> Option<()> {

@@ -2,9 +2,10 @@
 
 use super::entry::put_topic;
 use crate::engine::{Host, Judged, Kept, Spawn, Stranger};
+use alphorn_proto::job::AssignJob;
 use alphorn_proto::wire::{Reject, Root, Topic};
-use alphorn_proto::{Evidence, Peer, Token, Verdict, Work};
-use alphorn_scheme::{self as scheme, Bytes, SessionId};
+use alphorn_proto::{Evidence, Peer, Token, Verdict};
+use alphorn_scheme::{Bytes, SessionId, Work};
 use alphorn_types::{Slot, Writer};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -35,13 +36,14 @@ fn put_session(w: &mut Writer, session: &SessionId) {
 fn put_work(w: &mut Writer, work: &Work) {
     w.bytes_u32_prefixed(work.name().as_bytes());
     match work {
-        Work::Assign(job) => {
-            w.u64(job.epoch.0);
-            w.bytes(&job.mix);
+        Work::Foreign(_) => {
+            // The protocol of a node has no other.
+            if let Some(job) = work.foreign::<AssignJob>() {
+                w.u64(job.epoch.0);
+                w.bytes(&job.mix);
+            }
         }
-        // The protocol of a node has none.
-        Work::Code(_) => {}
-        Work::Scheme(scheme::Work::Sign(job)) => {
+        Work::Sign(job) => {
             w.u64(job.slot.0);
             for item in &job.items {
                 w.u32(item.validator.0);
@@ -53,12 +55,14 @@ fn put_work(w: &mut Writer, work: &Work) {
                 }
             }
         }
-        Work::Scheme(scheme::Work::Select(job)) => {
+        Work::Select(job) => {
             w.bytes(&job.message);
             job.validators.iter().for_each(|one| w.u32(one.0));
         }
-        Work::Scheme(scheme::Work::Prepare(job)) => crate::committees::put(w, &job.assignment),
-        Work::Scheme(work) => w.bytes(&work.to_bytes().unwrap_or_default()),
+        Work::Prepare(job) => crate::committees::put(w, &job.assignment),
+        Work::Verify(_) | Work::Aggregate(_) | Work::Combine(_) => {
+            w.bytes(&work.to_bytes().unwrap_or_default());
+        }
     }
 }
 

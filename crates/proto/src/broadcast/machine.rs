@@ -15,10 +15,9 @@ use super::orphans::Orphans;
 use super::place::{self, Place};
 use super::reject::{Refused, Reject};
 use super::work::{Product, Work};
-use super::{Class, Input, Output, Step, Unpublished};
-use crate::JobId;
+use super::{Input, Output, Priority, Step, Unpublished};
 use crate::rlnc::{Coding, Header, Id, Published, Subject};
-use alphorn_scheme::Bytes;
+use alphorn_scheme::{Bytes, JobId};
 use alphorn_types::Time;
 use gate::Gate;
 use rand_chacha::ChaCha20Rng;
@@ -78,7 +77,7 @@ enum Task<C: Coding> {
         peer: PeerIndex,
         hop: u8,
         rank: u16,
-        class: Class,
+        priority: Priority,
     },
     Decode {
         id: Id,
@@ -439,8 +438,8 @@ impl<C: Coding> Broadcast<C> {
                 peer,
                 hop,
                 rank,
-                class,
-            } => self.on_drawn(&id, peer, (hop, rank, class), product),
+                priority,
+            } => self.on_drawn(&id, peer, (hop, rank, priority), product),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Coding work together with its code: what a worker schedules beside the jobs of a scheme.
 
 use super::work::{Product, Work};
-use crate::rlnc::{Ristretto, Rs};
+use crate::rlnc::Coding;
 use alphorn_scheme::model::CodeOp;
-use alphorn_scheme::{Features, TaskError};
+use alphorn_scheme::{self as scheme, Features, Foreign, Opaque, TaskError};
 
 /// Kind of coding work in [`Features`], above all others; the operation is added.
 pub const KIND_CODED: u16 = 0x200;
@@ -20,50 +20,23 @@ const SHARD_PS_PER_BYTE: u64 = 1_500;
 /// Payload bytes of an element.
 const ELEMENT_BYTES: u64 = 31;
 
-/// Coding work and the code that does it. Signatures are none: a driver gives those to its scheme.
+/// Coding work and the code that does it; its product is opaque, a [`Product`]. Signatures are none: a
+/// driver gives those to its scheme.
 #[derive(Clone, Debug)]
-pub enum CodeJob {
-    /// Of the random linear code.
-    Rlnc {
-        /// The code, with its generators.
-        code: Ristretto,
-        /// The work.
-        work: Work<Ristretto>,
-    },
-    /// Of Reed-Solomon.
-    Rs {
-        /// The code.
-        code: Rs,
-        /// The work.
-        work: Work<Rs>,
-    },
+pub struct CodeJob<C: Coding> {
+    /// The code.
+    pub code: C,
+    /// The work.
+    pub work: Work<C>,
 }
 
-/// What a [`CodeJob`] yields.
-#[derive(Clone, Debug)]
-pub enum CodeProduct {
-    /// Of the random linear code.
-    Rlnc(Product<Ristretto>),
-    /// Of Reed-Solomon.
-    Rs(Product<Rs>),
-}
-
-impl CodeJob {
-    /// The name in traces and metrics.
-    pub fn name(&self) -> &'static str {
-        match self {
-            CodeJob::Rlnc { work, .. } => work.name(),
-            CodeJob::Rs { work, .. } => work.name(),
-        }
+impl<C: Coding> Foreign for CodeJob<C> {
+    fn name(&self) -> &'static str {
+        self.work.name()
     }
 
-    /// What a scheduler may know.
-    pub fn features(&self) -> Features {
-        let size = match self {
-            CodeJob::Rlnc { work, .. } => work.size(),
-            CodeJob::Rs { work, .. } => work.size(),
-        };
-        let Some(size) = size else {
+    fn features(&self) -> Features {
+        let Some(size) = self.work.size() else {
             return Features {
                 kind: KIND_CODED,
                 class: 0,
@@ -100,11 +73,9 @@ impl CodeJob {
     /// # Errors
     ///
     /// [`TaskError::Refused`] for a signature.
-    pub fn run(&self) -> Result<CodeProduct, TaskError> {
-        let product = match self {
-            CodeJob::Rlnc { code, work } => work.run(code).map(CodeProduct::Rlnc),
-            CodeJob::Rs { code, work } => work.run(code).map(CodeProduct::Rs),
-        };
+    fn run(&self) -> Result<scheme::Product, TaskError> {
+        let product: Option<Product<C>> = self.work.run(&self.code);
+        let product = product.map(|product| scheme::Product::Foreign(Opaque::new(product)));
         product.ok_or_else(|| TaskError::Refused(format!("{} is no coding work", self.name())))
     }
 }
@@ -112,7 +83,7 @@ impl CodeJob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rlnc::{Cut, Subject};
+    use crate::rlnc::{Cut, Rs, Subject};
 
     const SUBJECT: Subject = Subject {
         kind: 1,
@@ -124,7 +95,7 @@ mod tests {
     #[test]
     fn coding_is_done_and_signatures_are_refused() {
         let code = Rs::new(1000);
-        let commit = CodeJob::Rs {
+        let commit = CodeJob {
             code,
             work: Work::Commit {
                 subject: SUBJECT,
@@ -132,7 +103,10 @@ mod tests {
                 cut: Cut::rs(4),
             },
         };
-        let Ok(CodeProduct::Rs(Product::Published(Ok(published)))) = commit.run() else {
+        let Ok(scheme::Product::Foreign(shards)) = commit.run() else {
+            panic!("shards");
+        };
+        let Some(Product::<Rs>::Published(Ok(published))) = shards.take() else {
             panic!("shards");
         };
         assert_eq!(published.header.len, 500);
@@ -140,7 +114,7 @@ mod tests {
         assert_eq!((commit.name(), features.inputs), ("rs_encode", 4));
         assert!(features.prior_ns > 0 && features.kind > KIND_CODED);
 
-        let sign = CodeJob::Rs {
+        let sign = CodeJob {
             code,
             work: Work::Sign {
                 subject: SUBJECT,

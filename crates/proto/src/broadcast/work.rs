@@ -1,12 +1,12 @@
 //! The jobs of a broadcast, as data.
 
 use super::message::Announce;
+use crate::rlnc;
 use crate::rlnc::{
     Coding, Cut, DecodeError, Hash, Header, HeaderError, Law, Published, Subject, Verdicts, Weights,
 };
-use crate::{Class, rlnc};
-use alphorn_scheme::Bytes;
 use alphorn_scheme::model::CodeOp;
+use alphorn_scheme::{Bytes, Class};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use std::sync::Arc;

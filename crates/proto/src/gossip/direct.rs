@@ -2,7 +2,7 @@
 
 use super::plain::{Arrival, Plain};
 use super::{
-    Class, Config, Counters, Duplicates, Input, Message, MessageId, Output, Payload, Reject,
+    Config, Counters, Duplicates, Input, Message, MessageId, Output, Payload, Priority, Reject,
 };
 use crate::Peer;
 use alphorn_types::Time;
@@ -65,7 +65,7 @@ impl<I: MessageId, P: Payload> Direct<I, P> {
             Input::Publish { id, payload } => {
                 if self.plain.publishes(now, id) {
                     let message = Message::Data { id, payload };
-                    self.plain.send(&self.receivers, message, Class::Own);
+                    self.plain.send(&self.receivers, message, Priority::Own);
                 }
             }
             Input::PeerUp { .. } | Input::PeerDown { .. } | Input::Deadline => {}

@@ -3,7 +3,7 @@
 
 use super::plain::{Arrival, Plain};
 use super::{
-    Class, Config, Counters, Duplicates, Input, Message, MessageId, Output, Payload, Reject,
+    Config, Counters, Duplicates, Input, Message, MessageId, Output, Payload, Priority, Reject,
 };
 use crate::Peer;
 use alphorn_types::Time;
@@ -96,8 +96,8 @@ impl<I: MessageId, P: Payload> Grid<I, P> {
                 if self.plain.publishes(now, id) {
                     let message = Message::Relay { id, payload };
                     self.plain
-                        .send(&self.links.row, message.clone(), Class::Own);
-                    self.plain.send(&self.links.column, message, Class::Own);
+                        .send(&self.links.row, message.clone(), Priority::Own);
+                    self.plain.send(&self.links.column, message, Priority::Own);
                 }
             }
             Input::PeerUp { .. } | Input::PeerDown { .. } | Input::Deadline => {}
@@ -148,6 +148,6 @@ impl<I: MessageId, P: Payload> Grid<I, P> {
             id: arrival.id,
             payload: arrival.payload,
         };
-        self.plain.send(across, message, Class::Forward);
+        self.plain.send(across, message, Priority::Forward);
     }
 }

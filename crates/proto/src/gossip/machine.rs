@@ -8,8 +8,8 @@ mod peer;
 use super::inbox::Inbox;
 use super::peers::Draw;
 use super::{
-    Class, Config, Counters, Duplicates, Ids, Input, Mark, Message, MessageId, Output, PEERS_MAX,
-    Payload, PeerSet, Reject, Seen,
+    Config, Counters, Duplicates, Ids, Input, Mark, Message, MessageId, Output, PEERS_MAX, Payload,
+    PeerSet, Priority, Reject, Seen,
 };
 use crate::{Peer, Token, Verdict};
 use alphorn_types::Time;
@@ -371,7 +371,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     fn refuse_copies(&mut self, to: PeerSet, id: I, payload: &P) {
         let large = self.rest.config.refuse_above_bytes;
         if large.is_some_and(|bytes| payload.wire_bytes() > bytes) {
-            self.send(to, Message::IDontWant(Ids::one(id)), Class::Control);
+            self.send(to, Message::IDontWant(Ids::one(id)), Priority::Control);
         }
     }
 
@@ -396,7 +396,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             id,
             payload: payload.clone(),
         };
-        self.send(self.rest.mesh.minus(has), message, Class::Forward);
+        self.send(self.rest.mesh.minus(has), message, Priority::Forward);
         self.keep(id, payload.clone());
         self.emit(Output::Deliver { id, payload });
     }
@@ -421,7 +421,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             id,
             payload: payload.clone(),
         };
-        self.send(to, message, Class::Own);
+        self.send(to, message, Priority::Own);
         self.keep(id, payload);
     }
 
@@ -432,10 +432,14 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         self.wake();
     }
 
-    fn send(&mut self, to: PeerSet, message: Message<I, P>, class: Class) {
+    fn send(&mut self, to: PeerSet, message: Message<I, P>, priority: Priority) {
         if !to.is_empty() {
             let to = self.rest.draw.turn(to);
-            self.emit(Output::Send { to, message, class });
+            self.emit(Output::Send {
+                to,
+                message,
+                priority,
+            });
         }
     }
 

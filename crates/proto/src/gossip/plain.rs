@@ -3,8 +3,8 @@
 
 use super::inbox::Inbox;
 use super::{
-    Class, Config, Counters, Duplicates, Mark, Message, MessageId, Output, Payload, Peers, Reject,
-    Seen,
+    Config, Counters, Duplicates, Mark, Message, MessageId, Output, Payload, Peers, Priority,
+    Reject, Seen,
 };
 use crate::{Peer, Token, Verdict};
 use alphorn_types::Time;
@@ -142,10 +142,14 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
         mark == Mark::New
     }
 
-    pub(super) fn send(&mut self, to: &Arc<[Peer]>, message: Message<I, P>, class: Class) {
+    pub(super) fn send(&mut self, to: &Arc<[Peer]>, message: Message<I, P>, priority: Priority) {
         if !to.is_empty() {
             let to = Peers::List(to.clone());
-            self.out.push_back(Output::Send { to, message, class });
+            self.out.push_back(Output::Send {
+                to,
+                message,
+                priority,
+            });
         }
     }
 

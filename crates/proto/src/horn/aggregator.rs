@@ -4,8 +4,8 @@
 //! a committee share one signing job for their envelopes.
 
 use alphorn_scheme::{
-    self as scheme, AggregateJob, Bytes, Evidence, Layer, Outcome, Role as Signer, SignItem,
-    SignJob, Statement,
+    AggregateJob, Bytes, Class, Evidence, Layer, Outcome, Product, Role as Signer, SignItem,
+    SignJob, Statement, Work,
 };
 use alphorn_types::{Cell, Slot, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,8 +16,6 @@ use super::role::{Role, Shared};
 use super::roster::{Draw, Roster};
 use super::state::{Record, Serving, SlotState, evidence_fits};
 use super::task::Purpose;
-use crate::contract::Class;
-use crate::job::{Product, Work};
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Kind, digest};
 
@@ -227,7 +225,7 @@ impl Aggregator {
                 class: Class::Current,
                 soft: deadlines.wanted,
                 hard: deadlines.made,
-                work: Work::Scheme(scheme::Work::Aggregate(work)),
+                work: Work::Aggregate(work),
             };
             let job = Job::Make {
                 slot,
@@ -283,9 +281,7 @@ impl Aggregator {
         let len = state.layout().cell_len(cell) as usize;
         let fits = |made: &Evidence| evidence_fits(made, len, 1, shared.format.aggregate_evidence);
         match outcome {
-            Outcome::Done(Product::Scheme(scheme::Product::Evidence(evidence)))
-                if fits(&evidence) =>
-            {
+            Outcome::Done(Product::Evidence(evidence)) if fits(&evidence) => {
                 let vote = state.ballots.get(ballot).vote;
                 let unsigned = plan.makers.iter().map(|maker| Aggregate {
                     vote,
@@ -335,7 +331,7 @@ impl Aggregator {
             class: Class::Duty,
             soft: deadlines.wanted,
             hard: deadlines.signed,
-            work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
+            work: Work::Sign(SignJob::new(slot, items)),
         };
         let job = Job::Sign {
             slot,

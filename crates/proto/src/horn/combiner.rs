@@ -4,7 +4,7 @@
 mod parts;
 
 use alphorn_scheme::{
-    self as scheme, Bytes, Evidence, Outcome, Role as Signer, SessionId, SignItem, SignJob,
+    Bytes, Class, Evidence, Outcome, Product, Role as Signer, SessionId, SignItem, SignJob, Work,
 };
 use alphorn_types::{Slot, Time, Validator};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,8 +18,6 @@ use super::role::{Role, Shared};
 use super::roster::{Draw, Roster};
 use super::state::{Serving, SlotState, evidence_fits};
 use super::task::Purpose;
-use crate::contract::Class;
-use crate::job::{Product, Work};
 use crate::slot::Phase;
 use crate::wire::{Collection, Entry, Kind, digest};
 use parts::{adds_enough, collect_job};
@@ -239,7 +237,7 @@ impl Combiner {
                     class: Class::Current,
                     soft: deadlines.wanted,
                     hard: deadlines.made,
-                    work: Work::Scheme(scheme::Work::Combine(work)),
+                    work: Work::Combine(work),
                 };
                 let ballot = state.ballots.get(plan.ballot).clone();
                 let job = Job::Make { committee, ballot };
@@ -269,7 +267,7 @@ impl Combiner {
         let slot = ballot.vote.slot;
         let len = shared.config.layout.committee_len(committee) as usize;
         let made = match outcome {
-            Outcome::Done(Product::Scheme(scheme::Product::Evidence(evidence))) => Some(evidence)
+            Outcome::Done(Product::Evidence(evidence)) => Some(evidence)
                 .filter(|made| {
                     let length = shared.format.collection_evidence;
                     evidence_fits(made, len, shared.config.multiplicity_max, length)
@@ -495,7 +493,7 @@ fn sign(
         class: Class::Duty,
         soft: deadlines.wanted,
         hard: deadlines.signed,
-        work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
+        work: Work::Sign(SignJob::new(slot, items)),
     };
     let job = Job::Sign {
         committee,

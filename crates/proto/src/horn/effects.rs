@@ -1,14 +1,13 @@
 //! What a machine wants done: outputs in order, jobs with what they are for, counts.
 
-use alphorn_scheme::{Bytes, Group, SessionId};
+use alphorn_scheme::{Bytes, Class, Group, JobId, SessionId, Work};
 use alphorn_types::{Slot, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 use super::duties::Done;
 use super::task::Purpose;
 use super::view::Counters;
-use crate::contract::{Class, Evidence, JobId, Output, Peer, Token, Verdict};
-use crate::job::Work;
+use crate::contract::{Evidence, Output, Peer, Token, Verdict};
 use crate::wire::{Kind, Reject, Topic};
 
 /// Most pairs of contradicting statements of a slot that are reported: each pair costs its listener

@@ -5,7 +5,7 @@
 //! the head's branch. What the other branch included in its blocks is verified with its own, which
 //! are prepared when such a block comes; if the head goes over to it, they come into force.
 
-use alphorn_scheme::{self as scheme, BRANCH_EPOCH, Outcome, PrepareJob};
+use alphorn_scheme::{BRANCH_EPOCH, Class, Outcome, PrepareJob, Product, Work};
 use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Validator};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -15,8 +15,7 @@ use super::effects::Request;
 use super::gate::Awaited;
 use super::machine::Horn;
 use super::task::Purpose;
-use crate::contract::Class;
-use crate::job::{AssignJob, Product, Work};
+use crate::job::AssignJob;
 use crate::wire::{Vote, digest};
 
 /// Epochs in force at a time: the previous, the current and the next one, as a scheme keeps key
@@ -314,7 +313,7 @@ impl Horn {
 
     fn draw_committees(&mut self, epoch: Epoch, mix: [u8; 32], class: Class) {
         let layout = self.config.layout;
-        let work = Work::Assign(AssignJob { epoch, mix, layout });
+        let work = Work::Foreign(Box::new(AssignJob { epoch, mix, layout }));
         self.spawn_preparation(epoch, mix, class, work, Purpose::Assign { epoch, mix });
     }
 
@@ -367,15 +366,15 @@ impl Horn {
                 true => Class::Duty,
                 false => Class::Maintenance,
             };
-            let work = Work::Scheme(scheme::Work::Prepare(PrepareJob { assignment }));
+            let work = Work::Prepare(PrepareJob { assignment });
             self.spawn_preparation(epoch, mix, class, work, Purpose::Prepare { epoch, mix });
         }
     }
 
     pub(super) fn keys_prepared(&mut self, epoch: Epoch, mix: [u8; 32], outcome: Outcome<Product>) {
         match outcome {
-            Outcome::Done(Product::Scheme(scheme::Product::Prepared(table)))
-                if self.epochs.prepared(epoch, &mix, table) => {}
+            Outcome::Done(Product::Prepared(table)) if self.epochs.prepared(epoch, &mix, table) => {
+            }
             _ => {
                 self.fx.counters.jobs_failed += 1;
                 return self.epochs.failed(epoch, &mix);

@@ -26,7 +26,7 @@ mod blocks;
 mod collections;
 mod votes;
 
-use alphorn_scheme::{self as scheme, Bytes, Outcome};
+use alphorn_scheme::{self as scheme, Bytes, Outcome, Product};
 use alphorn_types::{Slot, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,7 +40,6 @@ use super::machine::{Due, Horn, Timer};
 use super::selection::{self, Post};
 use super::state::SlotState;
 use crate::contract::Peer;
-use crate::job::Product;
 use crate::wire::{Kind, Reject, Root, Topic, Vote};
 
 pub(super) use aggregates::ROOM as AGGREGATES_ROOM;
@@ -205,9 +204,7 @@ impl Verified {
 /// A worker that found bad inputs by itself names no claim: then it is the last one.
 fn failed_claims(outcome: Outcome<Product>, items: usize) -> Option<Vec<Option<usize>>> {
     match outcome {
-        Outcome::Done(Product::Scheme(scheme::Product::Verdicts(verdicts)))
-            if verdicts.len() == items =>
-        {
+        Outcome::Done(Product::Verdicts(verdicts)) if verdicts.len() == items => {
             let claim = |verdict| match verdict {
                 scheme::Verdict::Valid => None,
                 scheme::Verdict::Invalid { claim } => Some(claim),

@@ -1,6 +1,6 @@
 //! The machine that hosts the roles: it keeps time, slots and epochs, and hands inputs on.
 
-use alphorn_scheme::Outcome;
+use alphorn_scheme::{JobId, Outcome, Product};
 use alphorn_types::{Bitfield, Cell, Epoch, Slot, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,8 +18,7 @@ use super::task::Purpose;
 use super::view::{Counters, SlotView};
 use super::{aggregator, combiner, proposer, voter};
 use crate::chain::Chain;
-use crate::contract::{Input, JobId, Output, Protocol};
-use crate::job::Product;
+use crate::contract::{Input, Output, Protocol};
 use crate::slot::{Boundary, Phase, SlotClock};
 use crate::wire::{Block, Entry, Reject, Root, Topic, Vote, WireFormat};
 

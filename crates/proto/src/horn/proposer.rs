@@ -1,6 +1,6 @@
 //! The proposer: a block of the collections that credit most signers who are not credited yet.
 
-use alphorn_scheme::{self as scheme, Bytes, Outcome, Role as Signer, SignItem, SignJob};
+use alphorn_scheme::{Bytes, Class, Outcome, Product, Role as Signer, SignItem, SignJob, Work};
 use alphorn_types::{Bitfield, Slot, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -9,8 +9,6 @@ use super::effects::Request;
 use super::pool::{Kept, Pool};
 use super::role::{Role, Shared};
 use super::task::Purpose;
-use crate::contract::Class;
-use crate::job::{Product, Work};
 use crate::wire::{BLOCK_BYTES_MAX, Block, Body, Entry, HEADER_BYTES, Header, Kind, Root, digest};
 
 /// Bytes of a block before, between and after its entries, but for signature and filler: version,
@@ -103,7 +101,7 @@ impl Proposer {
             class: Class::Duty,
             soft: deadlines.wanted,
             hard: deadlines.signed,
-            work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, vec![item]))),
+            work: Work::Sign(SignJob::new(slot, vec![item])),
         };
         let block = Block {
             header,

@@ -4,7 +4,7 @@
 //! sits where), the chain and the time through [`Shared`], asks for jobs, and gives what it made to
 //! whoever called it. No role knows another one: [`Horn`](super::Horn) hands inputs on.
 
-use alphorn_scheme::{self as scheme, Bytes, Outcome};
+use alphorn_scheme::{Bytes, Outcome, Product};
 use alphorn_types::{Bitfield, Slot, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use super::effects::Effects;
 use super::epochs::{Committees, Epochs};
 use super::state::SlotState;
 use crate::chain::Chain;
-use crate::job::Product;
 use crate::slot::SlotClock;
 use crate::wire::{Vote, WireFormat};
 
@@ -82,9 +81,11 @@ impl<'a> Shared<'a> {
         bytes: usize,
     ) -> Option<Vec<Bytes>> {
         let signed = match outcome {
-            Outcome::Done(Product::Scheme(
-                scheme::Product::Signed(signed) | scheme::Product::Selected(signed),
-            )) if signed.len() == count && signed.iter().all(|one| one.len() == bytes) => signed,
+            Outcome::Done(Product::Signed(signed) | Product::Selected(signed))
+                if signed.len() == count && signed.iter().all(|one| one.len() == bytes) =>
+            {
+                signed
+            }
             _ => {
                 self.fx.counters.jobs_failed += 1;
                 return None;

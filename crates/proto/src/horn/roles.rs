@@ -1,6 +1,6 @@
 //! The roles of a node together: what one makes is published, taken, and handed on to the next.
 
-use alphorn_scheme::{Bytes, Outcome};
+use alphorn_scheme::{Bytes, Outcome, Product};
 use alphorn_types::{Slot, Time};
 
 use super::aggregator::{self, Aggregator};
@@ -12,7 +12,6 @@ use super::role::{Role, Shared};
 use super::roster::Draw;
 use super::state::Waiting;
 use super::voter::{self, Voter};
-use crate::job::Product;
 use crate::wire::{Aggregate, Block, Collection, Entry, Kind, Topic, VoteMsg, digest};
 
 /// What local validators do.

@@ -2,7 +2,7 @@
 //! the proofs of a job for each committee. The lottery's message is known when the slot begins, and
 //! the proofs are needed two phases later.
 
-use alphorn_scheme::{self as scheme, Bytes, Outcome, SelectJob};
+use alphorn_scheme::{Bytes, Class, Outcome, Product, SelectJob, Work};
 use alphorn_types::{Cell, Slot, Validator};
 use std::collections::BTreeMap;
 
@@ -12,8 +12,6 @@ use super::role::Shared;
 use super::selection::{self, Post};
 use super::state::Serving;
 use super::task::Purpose;
-use crate::contract::Class;
-use crate::job::{Product, Work};
 use crate::wire::{Kind, digest};
 
 /// Find out which local members of a committee serve.
@@ -156,7 +154,7 @@ impl Roster {
             class: Class::Current,
             soft: shared.clock.phase_start(slot, phase),
             hard: shared.clock.slot_start(slot.next()),
-            work: Work::Scheme(scheme::Work::Select(job)),
+            work: Work::Select(job),
         };
         let draw = Draw {
             slot,

@@ -1,6 +1,6 @@
 //! The voter: one vote a slot, for the head that this node sees when the phase begins.
 
-use alphorn_scheme::{self as scheme, Bytes, Outcome, Role as Signer, SignItem, SignJob};
+use alphorn_scheme::{Bytes, Class, Outcome, Product, Role as Signer, SignItem, SignJob, Work};
 use alphorn_types::{Slot, Time, Validator};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,8 +10,6 @@ use super::deadlines::window_end;
 use super::effects::Request;
 use super::role::{Role, Shared};
 use super::task::Purpose;
-use crate::contract::Class;
-use crate::job::{Product, Work};
 use crate::wire::{Kind, VoteMsg};
 
 /// What happens to a voter.
@@ -81,7 +79,7 @@ impl Voter {
                 class: Class::Duty,
                 soft: deadlines.wanted,
                 hard: deadlines.signed,
-                work: Work::Scheme(scheme::Work::Sign(SignJob::new(slot, items))),
+                work: Work::Sign(SignJob::new(slot, items)),
             };
             let job = Job {
                 slot,

@@ -2,7 +2,7 @@
 
 use crate::world::{Blob, Node, Wire, World};
 use alphorn_proto::gossip::{
-    Class, Config, DenseId, Ids, Input, Message, Output, PeerSet, Peers, Reject,
+    Config, DenseId, Ids, Input, Message, Output, PeerSet, Peers, Priority, Reject,
 };
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::{DecodeError, Time};
@@ -178,7 +178,7 @@ fn announcements_are_bounded_and_lies_are_found() {
         [Output::Send {
             to: Peers::Set { .. },
             message: Message::IWant(_),
-            class: Class::Control,
+            priority: Priority::Control,
         }]
     ));
 }
@@ -218,7 +218,7 @@ fn requests_are_answered_once_and_within_bounds() {
                 output,
                 Output::Send {
                     message: Message::Data { .. },
-                    class: Class::Answer,
+                    priority: Priority::Answer,
                     to: Peers::One(ATTACKER),
                 }
             )

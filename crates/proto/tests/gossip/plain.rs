@@ -1,7 +1,7 @@
 //! Grid and direct dissemination.
 
 use alphorn_proto::gossip::{
-    Class, Config, DenseId, Direct, Grid, Input, Links, Message, Output, Payload, Peers, Reject,
+    Config, DenseId, Direct, Grid, Input, Links, Message, Output, Payload, Peers, Priority, Reject,
 };
 use alphorn_proto::{Peer, Verdict};
 use alphorn_types::Time;
@@ -119,11 +119,16 @@ fn a_grid_hears_its_links_only_and_forwards_once() {
     grid.handle(NOW, Input::Verdict { token, verdict });
     // The second to ask came along the row, so it goes down the column.
     assert!(matches!(grid.poll_output(), Some(Output::Deliver { .. })));
-    let Some(Output::Send { to, message, class }) = grid.poll_output() else {
+    let Some(Output::Send {
+        to,
+        message,
+        priority,
+    }) = grid.poll_output()
+    else {
         panic!("the message is forwarded");
     };
     assert_eq!(to.iter().collect::<Vec<_>>(), [Peer(2), Peer(8)]);
-    assert_eq!((message.kind(), class), ("data", Class::Forward));
+    assert_eq!((message.kind(), priority), ("data", Priority::Forward));
     assert!(give(&mut grid, 4, relay(0)).is_empty());
     assert_eq!(grid.duplicates().count, 2);
 
@@ -166,10 +171,15 @@ fn direct_sends_to_the_list_and_forwards_nothing() {
     };
     source.handle(NOW, publish());
     source.handle(NOW, publish());
-    let Some(Output::Send { to, message, class }) = source.poll_output() else {
+    let Some(Output::Send {
+        to,
+        message,
+        priority,
+    }) = source.poll_output()
+    else {
         panic!("the message is sent");
     };
-    assert_eq!((to, class), (Peers::List(receivers), Class::Own));
+    assert_eq!((to, priority), (Peers::List(receivers), Priority::Own));
     assert!(source.poll_output().is_none(), "published once");
 
     let mut sink: Direct<DenseId, Blob> = Direct::new(config, [].into());

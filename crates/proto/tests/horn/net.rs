@@ -2,9 +2,11 @@
 
 use alphorn_proto::horn::{Config, Horn, Local, SchemeInfo};
 use alphorn_proto::wire::{Header, Topic};
-use alphorn_proto::{Input, JobId, Output, Peer, Product, Protocol, Token, Verdict, Work};
+use alphorn_proto::{Input, Output, Peer, Protocol, Token, Verdict};
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
-use alphorn_scheme::{self as scheme, Bytes, Ctx, Env, MemoryWatermark, Outcome, Scratch, Task};
+use alphorn_scheme::{
+    self as scheme, Bytes, Ctx, Env, JobId, MemoryWatermark, Outcome, Product, Scratch, Task, Work,
+};
 use alphorn_types::{Bitfield, Layout, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -404,21 +406,13 @@ impl Net {
 
 impl Node {
     fn run(&mut self, work: Work) -> Outcome<Product> {
-        if let Work::Scheme(scheme::Work::Sign(job)) = &work
+        if let Work::Sign(job) = &work
             && let Err((i, refused)) = job.admit(&self.marks)
         {
             return Outcome::Refused(format!("item {i}: {refused}"));
         }
         let done = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
-        let done = done.map(|output| {
-            if let (Some(keys), Product::Scheme(scheme::Product::Prepared(epoch))) =
-                (&output.keys, &output.product)
-            {
-                self.env.insert_keys(*epoch, keys.clone());
-            }
-            output.product
-        });
-        done.into()
+        done.map(|output| self.env.take_keys(output)).into()
     }
 }
 
@@ -427,7 +421,7 @@ pub fn spoil(outcome: Outcome<Product>, way: Option<u64>) -> Outcome<Product> {
     // Without committees and keys nothing happens at all.
     if matches!(
         outcome,
-        Outcome::Done(Product::Assigned(_) | Product::Scheme(scheme::Product::Prepared(_)))
+        Outcome::Done(Product::Assigned(_) | Product::Prepared(_))
     ) {
         return outcome;
     }
@@ -437,7 +431,7 @@ pub fn spoil(outcome: Outcome<Product>, way: Option<u64>) -> Outcome<Product> {
         Some(1) => Outcome::Superseded,
         Some(2) => Outcome::Cancelled,
         Some(3) => Outcome::SelfVerifyFailed,
-        Some(4) => Outcome::Done(Product::Scheme(scheme::Product::Verdicts(Vec::new()))),
+        Some(4) => Outcome::Done(Product::Verdicts(Vec::new())),
         Some(_) => Outcome::Crashed,
     }
 }

@@ -1,5 +1,5 @@
 //! Bytes of a job, for child processes, input logs and the digest that finds identical work.
-//! Jobs that use secret keys, and the preparation of key tables, have none.
+//! Jobs that use secret keys, the preparation of key tables, and foreign work have none.
 
 use super::{AggregateJob, CombineJob, VerifyJob, Work};
 use crate::{Bytes, Claim, Evidence, Item, Layer, Op, Part, Role, Statement};
@@ -56,7 +56,7 @@ pub(super) fn encode(work: &Work) -> Option<Vec<u8>> {
                 put_part(&mut w, part);
             }
         }
-        Work::Sign(_) | Work::Select(_) | Work::Prepare(_) => return None,
+        Work::Sign(_) | Work::Select(_) | Work::Prepare(_) | Work::Foreign(_) => return None,
     }
     Some(w.into_vec())
 }
@@ -302,7 +302,7 @@ mod tests {
         let support = alphorn_types::Support::new(POSITIONS_MAX as usize);
         let short = support_code::encode(&support, Coding::Rice, None);
         assert!(short.len() < 64, "{} bytes", short.len());
-        let refused = decode(&group(POSITIONS_MAX, &short)).map(|work| work.op());
+        let refused = decode(&group(POSITIONS_MAX, &short)).map(|work| work.name());
         assert!(matches!(refused, Err(DecodeError::UnknownTag { .. })));
     }
 
@@ -323,9 +323,9 @@ mod tests {
             put_statement(&mut w, &statement);
             w.u8(1);
             w.u32(parts);
-            decode(&w.into_vec()).map(|work| work.op())
+            decode(&w.into_vec()).map(|work| work.name())
         };
-        assert_eq!(combine(0), Ok(Op::Collect));
+        assert_eq!(combine(0), Ok(Op::Collect.name()));
         // Within the bound it is the pieces themselves that are missing.
         assert!(matches!(
             combine(PARTS_MAX),
@@ -341,7 +341,7 @@ mod tests {
     fn a_statement_has_no_more_positions_than_a_layout() {
         let support = alphorn_types::Support::new(POSITIONS_MAX as usize);
         let raw = support_code::encode(&support, Coding::Raw, None);
-        let refused = decode(&group(POSITIONS_MAX + 1, &raw)).map(|work| work.op());
+        let refused = decode(&group(POSITIONS_MAX + 1, &raw)).map(|work| work.name());
         let (value, max) = (u64::from(POSITIONS_MAX) + 1, u64::from(POSITIONS_MAX));
         assert!(matches!(
             refused,

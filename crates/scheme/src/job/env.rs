@@ -1,6 +1,7 @@
 //! What the tasks of a scheme need beside their inputs.
 
 use super::held::{Held, Keys, Scratch, With};
+use super::{Output, Product};
 use crate::{Cost, Ctx, Op, Scheme, SchemeError, TaskError};
 use alphorn_types::{Assignment, Epoch};
 use std::collections::BTreeMap;
@@ -119,6 +120,14 @@ impl Env {
             }
         }
         self.keys.append(&mut branches);
+    }
+
+    /// Takes the key table of an output, if it has one, and leaves the product.
+    pub fn take_keys(&mut self, output: Output) -> Product {
+        if let Some((epoch, keys)) = output.keys {
+            self.insert_keys(epoch, keys);
+        }
+        output.product
     }
 
     /// The key table of an epoch.

@@ -31,7 +31,11 @@ pub(super) fn encode(product: &Product) -> Option<Vec<u8>> {
             w.u8(EVIDENCE);
             put_evidence(&mut w, made);
         }
-        Product::Signed(_) | Product::Selected(_) | Product::Prepared(_) => return None,
+        Product::Signed(_)
+        | Product::Selected(_)
+        | Product::Prepared(_)
+        | Product::Assigned(_)
+        | Product::Foreign(_) => return None,
     }
     Some(w.into_vec())
 }
@@ -83,7 +87,7 @@ pub(super) fn input_digest(work: &Work, index: usize) -> Option<[u8; 32]> {
             put_statement(&mut w, &job.statement);
             put_part(&mut w, part);
         }
-        Work::Sign(_) | Work::Select(_) | Work::Prepare(_) => return None,
+        Work::Sign(_) | Work::Select(_) | Work::Prepare(_) | Work::Foreign(_) => return None,
     }
     Some(Sha256::digest(w.as_slice()).into())
 }

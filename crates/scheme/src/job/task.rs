@@ -137,7 +137,10 @@ impl Task for Work {
     type Prepared = PreparedWork;
 
     fn features(&self, env: &Env) -> Features {
-        let op = self.op();
+        let op = match self.op() {
+            Ok(op) => op,
+            Err(foreign) => return foreign.features(),
+        };
         let (n, m) = self.size();
         let cost = env.held.cost(op, n, m);
         Features {
@@ -196,10 +199,14 @@ impl Task for Work {
                     .combine(keys, &job.statement, &job.parts, max, ctx)?;
                 self.finish(env, job.epoch, &job.statement, made, ctx)
             }
-            Work::Prepare(job) => Ok(Output {
-                product: Product::Prepared(job.assignment.epoch()),
-                keys: Some(env.make_keys(&job.assignment, ctx)?),
-            }),
+            Work::Prepare(job) => {
+                let epoch = job.assignment.epoch();
+                Ok(Output {
+                    product: Product::Prepared(epoch),
+                    keys: Some((epoch, env.make_keys(&job.assignment, ctx)?)),
+                })
+            }
+            Work::Foreign(job) => job.run().map(Output::from),
         }
     }
 
@@ -254,6 +261,8 @@ impl Task for Work {
             (Work::Select(job), Product::Selected(proofs)) => proofs.len() == job.validators.len(),
             (Work::Verify(job), Product::Verdicts(verdicts)) => verdicts.len() == job.items.len(),
             (Work::Prepare(job), Product::Prepared(epoch)) => *epoch == job.assignment.epoch(),
+            // It never left this process.
+            (Work::Foreign(_), _) => true,
             _ => false,
         }
     }
@@ -299,7 +308,7 @@ impl Task for Work {
                 let mut named = part.evidence.support.iter();
                 named.all(|(at, _)| held(part.offset as usize + at))
             }),
-            Work::Sign(_) | Work::Select(_) | Work::Verify(_) | Work::Prepare(_) => false,
+            _ => false,
         }
     }
 

@@ -3,9 +3,8 @@
 use super::{At, Done, Processor, kind, lane_arg, time};
 use crate::calendar::{ARG_MAX, EventQueue};
 use crate::role::Labour;
-use alphorn_proto::JobId;
-use alphorn_scheme::SessionId;
-use alphorn_worker::plan::{JobId as PlanId, Output, Ran};
+use alphorn_scheme::{JobId, SessionId};
+use alphorn_worker::plan::{Output, Ran};
 use alphorn_worker::{Config, CostModel, End, LaneKind, Plan, Request};
 use std::collections::BTreeMap;
 
@@ -32,8 +31,8 @@ pub(super) struct Lanes<W> {
     runs: Vec<Option<Run<W>>>,
     /// Tells the event that counts from those before a change of speed.
     generations: Vec<u32>,
-    /// The role's number of each job.
-    jobs: BTreeMap<PlanId, JobId>,
+    /// The role's number of each job, by the plan's.
+    jobs: BTreeMap<JobId, JobId>,
     plan_generation: u32,
     armed_ns: u64,
     /// Nanoseconds of cores that were used and are not in the tally yet.
@@ -183,7 +182,7 @@ impl<W: Labour> Lanes<W> {
                 continue;
             }
             if let Some(start) = self.plan.next(time(now), lane) {
-                let time_ns = processor.time_ns(start.work.cost_ns());
+                let time_ns = processor.time_ns(start.work.features().prior_ns);
                 self.generations[lane] = self.generations[lane].wrapping_add(1);
                 self.runs[lane] = Some(Run {
                     work: start.work,

@@ -1,15 +1,14 @@
 use super::*;
 use crate::calendar::Calendar;
 use crate::net::{NetConfig, Rate};
-use alphorn_scheme::{Features, Group};
+use alphorn_scheme::{Class, Features, Schedulable};
 use alphorn_types::Slot;
-use alphorn_worker::Class;
 
 /// Work of a cost.
 #[derive(Clone, Debug)]
 struct Toil(u64);
 
-impl alphorn_worker::Work for Toil {
+impl Schedulable for Toil {
     fn features(&self) -> Features {
         Features {
             kind: 1,
@@ -19,18 +18,10 @@ impl alphorn_worker::Work for Toil {
             memory_bytes: 0,
         }
     }
-
-    fn prefix(&self, inputs: u32) -> Option<Self> {
-        (inputs > 0).then(|| self.clone())
-    }
 }
 
 impl Labour for Toil {
     type Product = ();
-
-    fn cost_ns(&self) -> u64 {
-        self.0
-    }
 
     fn run(self) {}
 }
@@ -109,23 +100,11 @@ impl Bench {
 }
 
 fn request(cost_ns: u64) -> Request<Toil> {
-    let slot = Slot(0);
-    Request {
-        session: SessionId { slot, seq: 0 },
-        group: Group {
-            slot,
-            message: [0; 32],
-            committee: None,
-            subcommittee: None,
-        },
-        replaces: None,
-        class: Class::Verdict,
-        soft: Time::MAX,
-        hard: Time::MAX,
-        votes: 0,
-        bytes: 0,
-        work: Toil(cost_ns),
-    }
+    let session = SessionId {
+        slot: Slot(0),
+        seq: 0,
+    };
+    crate::role::request(session, Class::Verdict, Toil(cost_ns))
 }
 
 #[test]

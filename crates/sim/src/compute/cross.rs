@@ -2,8 +2,7 @@
 
 use super::lanes::{Lanes, Queued};
 use crate::Progress;
-use alphorn_proto::Work;
-use alphorn_scheme::{self as scheme, Claim, Env, Keys, Verdict};
+use alphorn_scheme::{Claim, Env, Keys, Verdict, Work};
 use alphorn_types::Epoch;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -67,7 +66,7 @@ impl Sampler {
     pub(super) fn sample(&mut self, jobs: &[Queued]) -> Vec<Sample> {
         let mut samples = Vec::new();
         for (index, queued) in jobs.iter().enumerate() {
-            let Work::Scheme(scheme::Work::Verify(job)) = &queued.job else {
+            let Work::Verify(job) = &queued.job else {
                 continue;
             };
             for (item, claims) in job.items.iter().enumerate() {

@@ -1,9 +1,7 @@
 //! Threads that run a batch of jobs.
 
 use super::PoolError;
-use alphorn_proto::Work;
-use alphorn_proto::job::Output;
-use alphorn_scheme::{Ctx, Env, Outcome, Scratch, Stop, Task};
+use alphorn_scheme::{Ctx, Env, Outcome, Output, Scratch, Stop, Task, Work};
 use rayon::ThreadPool;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

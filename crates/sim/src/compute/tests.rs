@@ -28,7 +28,7 @@ fn run_all(compute: &mut Compute, work: Vec<Work>) -> Vec<Outcome<Product>> {
 
 fn verdicts(outcome: &Outcome<Product>) -> Vec<bool> {
     match outcome {
-        Outcome::Done(Product::Scheme(scheme::Product::Verdicts(verdicts))) => {
+        Outcome::Done(Product::Verdicts(verdicts)) => {
             verdicts.iter().map(|verdict| verdict.is_valid()).collect()
         }
         other => panic!("no verdicts but {other:?}"),

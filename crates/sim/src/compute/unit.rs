@@ -1,9 +1,8 @@
 //! A piece of real work, shared by all who asked for it.
 
 use super::Stage;
-use alphorn_proto::job::Output;
-use alphorn_proto::{Product, Work};
-use alphorn_scheme::{self as scheme, Outcome, Task, Verdict};
+use alphorn_proto::job::AssignJob;
+use alphorn_scheme::{Outcome, Output, Product, Task, Verdict, Work};
 use sha2::{Digest, Sha256};
 
 /// Bytes of bookkeeping that are counted for each kept result.
@@ -47,25 +46,9 @@ impl Unit {
     /// The verdicts of a verification that has run.
     pub(super) fn verdicts(&self) -> Option<&[Verdict]> {
         match self.state.kept_product() {
-            Some(Product::Scheme(scheme::Product::Verdicts(verdicts))) => Some(verdicts),
+            Some(Product::Verdicts(verdicts)) => Some(verdicts),
             _ => None,
         }
-    }
-}
-
-/// An outcome that carries no product, for another kind of product.
-///
-/// # Panics
-/// If it carries one.
-pub(super) fn without_product<T, U>(outcome: &Outcome<T>) -> Outcome<U> {
-    match outcome {
-        Outcome::Done(_) => unreachable!("the caller takes the product"),
-        Outcome::Invalid(bad) => Outcome::Invalid(bad.clone()),
-        Outcome::Refused(reason) => Outcome::Refused(reason.clone()),
-        Outcome::Superseded => Outcome::Superseded,
-        Outcome::Cancelled => Outcome::Cancelled,
-        Outcome::Crashed => Outcome::Crashed,
-        Outcome::SelfVerifyFailed => Outcome::SelfVerifyFailed,
     }
 }
 
@@ -74,13 +57,14 @@ pub(super) fn without_product<T, U>(outcome: &Outcome<T>) -> Outcome<U> {
 pub(super) fn identity(job: &Work) -> Option<[u8; 32]> {
     let mut hash = Sha256::new();
     match job {
-        Work::Assign(assign) => {
+        Work::Foreign(_) => {
+            let assign: &AssignJob = job.foreign()?;
             hash.update(b"assign");
             hash.update(assign.epoch.0.to_le_bytes());
             hash.update(assign.mix);
             shape(&mut hash, &assign.layout);
         }
-        Work::Scheme(scheme::Work::Prepare(prepare)) => {
+        Work::Prepare(prepare) => {
             hash.update(b"prepare");
             hash.update(prepare.assignment.epoch().0.to_le_bytes());
             shape(&mut hash, prepare.assignment.layout());
@@ -106,18 +90,14 @@ fn shape(hash: &mut Sha256, layout: &alphorn_types::Layout) {
 pub(super) fn weight(product: &Product) -> u64 {
     let bytes = match product {
         Product::Assigned(assignment) => assignment.members().len() * 8,
-        Product::Scheme(scheme::Product::Evidence(evidence)) => {
+        Product::Evidence(evidence) => {
             let support = &evidence.support;
             evidence.bytes.len() + support.planes_count() * support.len().div_ceil(8)
         }
-        Product::Scheme(scheme::Product::Verdicts(verdicts)) => {
-            std::mem::size_of_val(verdicts.as_slice())
-        }
-        Product::Scheme(scheme::Product::Signed(all) | scheme::Product::Selected(all)) => {
-            all.iter().map(<[u8]>::len).sum()
-        }
+        Product::Verdicts(verdicts) => std::mem::size_of_val(verdicts.as_slice()),
+        Product::Signed(all) | Product::Selected(all) => all.iter().map(<[u8]>::len).sum(),
         // Coded pieces belong to runs that keep no results.
-        Product::Scheme(scheme::Product::Prepared(_)) | Product::Coded(_) => 0,
+        Product::Prepared(_) | Product::Foreign(_) => 0,
     };
     bytes as u64 + KEPT_BYTES
 }

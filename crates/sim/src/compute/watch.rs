@@ -1,8 +1,7 @@
 //! What one node verified, measured alone.
 
 use super::lanes::Lanes;
-use alphorn_proto::{Product, Work};
-use alphorn_scheme::{self as scheme, Claim, Env, Item, Op, Outcome, VerifyJob};
+use alphorn_scheme::{Claim, Env, Item, Op, Outcome, Product, VerifyJob, Work};
 use alphorn_types::Epoch;
 
 /// Most inputs that are remembered: the most that a verification job has.
@@ -56,7 +55,7 @@ impl Watch {
 
     /// Remembers the inputs of a job that is watched for; those of one epoch, up to the bound.
     pub(super) fn note(&mut self, node: u32, work: &Work) {
-        let Work::Scheme(scheme::Work::Verify(job)) = work else {
+        let Work::Verify(job) = work else {
             return;
         };
         if self.is_over || node != self.node || job.op != self.op {
@@ -115,7 +114,7 @@ fn is_inner(claim: &Claim) -> bool {
 
 /// The least nanoseconds on the pool and on one thread, and whether all was found valid.
 fn best(job: &VerifyJob, env: &Env, lanes: &mut Lanes, repeats: u32) -> [(u64, bool); 2] {
-    let task = Work::Scheme(scheme::Work::Verify(job.clone()));
+    let task = Work::Verify(job.clone());
     let mut best = [(u64::MAX, true); 2];
     for _ in 0..repeats.max(1) {
         let runs = [lanes.run_pooled(env, &task), lanes.run_single(env, &task)];
@@ -125,7 +124,7 @@ fn best(job: &VerifyJob, env: &Env, lanes: &mut Lanes, repeats: u32) -> [(u64, b
                 outcome,
                 Outcome::Done(output) if matches!(
                     &output.product,
-                    Product::Scheme(scheme::Product::Verdicts(verdicts))
+                    Product::Verdicts(verdicts)
                         if verdicts.iter().all(|verdict| verdict.is_valid())
                 )
             );

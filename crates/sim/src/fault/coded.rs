@@ -5,7 +5,7 @@ use crate::role::coded::{Coded, FORGED};
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
 use alphorn_proto::Peer;
-use alphorn_proto::broadcast::{Announce, Class, Message, Unread};
+use alphorn_proto::broadcast::{Announce, Message, Priority, Unread};
 use alphorn_proto::gossip::Peers;
 use alphorn_types::Time;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl<C: Spoil> Wrap<Coded<C>> for PieceFlood<C> {
         own.extend(message.map(|message| Output::Send {
             to: self.peers.clone(),
             message,
-            class: Class::Control as u8,
+            priority: Priority::Control as u8,
         }));
     }
 }
@@ -186,10 +186,14 @@ pub struct Spoiler {
 impl<C: Spoil> Wrap<Coded<C>> for Spoiler {
     fn output(&mut self, now: Time, output: Output<Coded<C>>, outputs: &mut Vec<Output<Coded<C>>>) {
         outputs.push(match output {
-            Output::Send { to, message, class } if self.interval.contains(now) => Output::Send {
+            Output::Send {
+                to,
+                message,
+                priority,
+            } if self.interval.contains(now) => Output::Send {
                 to,
                 message: spoiled::<C>(&message).unwrap_or(message),
-                class,
+                priority,
             },
             other => other,
         });
@@ -208,11 +212,11 @@ impl<C: Spoil> Wrap<Coded<C>> for Liar {
             Output::Send {
                 to,
                 message: Message::Rank { id, .. },
-                class,
+                priority,
             } if self.interval.contains(now) => Output::Send {
                 to,
                 message: Message::Done { id },
-                class,
+                priority,
             },
             other => other,
         });
@@ -243,7 +247,7 @@ impl<C: Spoil> Wrap<Coded<C>> for Repeat {
             own.push(Output::Send {
                 to: self.peers.clone(),
                 message: message.clone(),
-                class: Class::Rest as u8,
+                priority: Priority::Rest as u8,
             });
         }
         Some(input)

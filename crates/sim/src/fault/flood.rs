@@ -5,7 +5,7 @@ use crate::role::flood::{Blob, Flood, FloodMessage, Machine};
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
 use alphorn_proto::Peer;
-use alphorn_proto::gossip::{Class, DENSE_WINDOW, DenseId, Ids, Message, Peers};
+use alphorn_proto::gossip::{DENSE_WINDOW, DenseId, Ids, Message, Peers, Priority};
 use alphorn_types::Time;
 use std::collections::BTreeSet;
 
@@ -122,9 +122,9 @@ impl<S: Machine> Wrap<Flood<S>> for FalseNews {
     fn output(&mut self, now: Time, output: Output<Flood<S>>, outputs: &mut Vec<Output<Flood<S>>>) {
         // What was asked for is not sent.
         let lies = self.pace.interval.contains(now);
-        let answer = |class: u8| class == Class::Answer as u8;
+        let answer = |priority: u8| priority == Priority::Answer as u8;
         match output {
-            Output::Send { class, .. } if lies && answer(class) => {}
+            Output::Send { priority, .. } if lies && answer(priority) => {}
             other => outputs.push(other),
         }
     }
@@ -181,7 +181,12 @@ impl<S: Machine> Wrap<Flood<S>> for TwoTales {
     }
 
     fn output(&mut self, _: Time, output: Output<Flood<S>>, outputs: &mut Vec<Output<Flood<S>>>) {
-        let Output::Send { to, message, class } = output else {
+        let Output::Send {
+            to,
+            message,
+            priority,
+        } = output
+        else {
             return outputs.push(output);
         };
         let own = |id: &DenseId| self.own.get(id).map(|id| DenseId(id.0 + self.items));
@@ -197,13 +202,21 @@ impl<S: Machine> Wrap<Flood<S>> for TwoTales {
             _ => None,
         };
         let Some(second) = second else {
-            return outputs.push(Output::Send { to, message, class });
+            return outputs.push(Output::Send {
+                to,
+                message,
+                priority,
+            });
         };
         for (message, parity) in [(message, 0), (second, 1)] {
             let to: Vec<Peer> = to.iter().filter(|peer| peer.0 % 2 == parity).collect();
             if !to.is_empty() {
                 let to = Peers::List(to.into());
-                outputs.push(Output::Send { to, message, class });
+                outputs.push(Output::Send {
+                    to,
+                    message,
+                    priority,
+                });
             }
         }
     }
@@ -213,6 +226,6 @@ fn send<S: Machine>(to: &Peers, message: FloodMessage) -> Output<Flood<S>> {
     Output::Send {
         to: to.clone(),
         message,
-        class: Class::Own as u8,
+        priority: Priority::Own as u8,
     }
 }

@@ -40,13 +40,19 @@ impl Withhold {
 impl<R: Role> Wrap<R> for Withhold {
     fn output(&mut self, now: Time, output: Output<R>, outputs: &mut Vec<Output<R>>) {
         match output {
-            Output::Send { to, message, class }
-                if self.interval.contains(now) && message.has_payload() =>
-            {
+            Output::Send {
+                to,
+                message,
+                priority,
+            } if self.interval.contains(now) && message.has_payload() => {
                 let to: Vec<Peer> = to.iter().filter(|peer| self.keeps(peer)).collect();
                 if !to.is_empty() {
                     let to = Peers::List(to.into());
-                    outputs.push(Output::Send { to, message, class });
+                    outputs.push(Output::Send {
+                        to,
+                        message,
+                        priority,
+                    });
                 }
             }
             other => outputs.push(other),

@@ -3,8 +3,9 @@
 use super::{Spoil, Wrap};
 use crate::role::coded::Coded;
 use crate::role::{Input, Output, Publish, Role};
+use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{Message, Product};
-use alphorn_proto::{JobId, Peer};
+use alphorn_scheme::JobId;
 use alphorn_types::Time;
 
 /// A source that gives fewer pieces than are needed, whoever asks.

@@ -9,13 +9,13 @@ use super::plan::{Plan, SLOT, TopicId, Way};
 use super::station::{Origin, Station};
 use super::work::HornWork;
 use crate::graph::Graph;
-use crate::role::{Input, Output, Role};
+use crate::role::{self, Input, Output, Role};
+use alphorn_proto::Peer;
 use alphorn_proto::gossip::{self, DenseId, Message, Peers};
 use alphorn_proto::slot::Phase;
-use alphorn_proto::{JobId, Peer};
-use alphorn_scheme::{Group, Op, SessionId};
+use alphorn_scheme::{Class, JobId, Op, SessionId};
 use alphorn_types::Time;
-use alphorn_worker::{Class, End, Request};
+use alphorn_worker::End;
 use duties::{Aggregating, Collecting};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -193,14 +193,18 @@ impl HornNode {
         let topic = self.stations[index].id;
         while let Some(output) = self.stations[index].poll_output() {
             match output {
-                gossip::Output::Send { to, message, class } => {
+                gossip::Output::Send {
+                    to,
+                    message,
+                    priority,
+                } => {
                     let to = self.stations[index].neighbours(to);
                     if !to.is_empty() {
                         let inner = message;
                         self.out.push_back(Output::Send {
                             to,
                             message: HornMessage { topic, inner },
-                            class: class as u8,
+                            priority: priority as u8,
                         });
                     }
                 }
@@ -255,7 +259,7 @@ impl HornNode {
         self.out.push_back(Output::Send {
             to: Peers::List(to),
             message: HornMessage { topic, inner },
-            class: gossip::Class::Own as u8,
+            priority: gossip::Priority::Own as u8,
         });
     }
 
@@ -269,22 +273,8 @@ impl HornNode {
     }
 
     fn spawn_work(&mut self, job: JobId, class: Class, work: HornWork) {
-        let request = Request {
-            session: SessionId { slot: SLOT, seq: 0 },
-            group: Group {
-                slot: SLOT,
-                message: [0; 32],
-                committee: None,
-                subcommittee: None,
-            },
-            replaces: None,
-            class,
-            soft: Time::MAX,
-            hard: Time::MAX,
-            votes: 0,
-            bytes: 0,
-            work,
-        };
+        let session = SessionId { slot: SLOT, seq: 0 };
+        let request = role::request(session, class, work);
         self.out.push_back(Output::Spawn { job, request });
     }
 

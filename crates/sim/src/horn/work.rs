@@ -1,7 +1,7 @@
 //! Jobs of a Horn node: an operation, its size, its cost.
 
 use crate::role::Labour;
-use alphorn_scheme::{Features, Op};
+use alphorn_scheme::{Features, Op, Schedulable};
 
 /// What a job does; its result is that it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct HornWork {
     pub cost_ns: u64,
 }
 
-impl alphorn_worker::Work for HornWork {
+impl Schedulable for HornWork {
     fn features(&self) -> Features {
         Features {
             kind: self.op.kind(),
@@ -24,18 +24,10 @@ impl alphorn_worker::Work for HornWork {
             memory_bytes: 0,
         }
     }
-
-    fn prefix(&self, _: u32) -> Option<Self> {
-        None
-    }
 }
 
 impl Labour for HornWork {
     type Product = ();
-
-    fn cost_ns(&self) -> u64 {
-        self.cost_ns
-    }
 
     fn run(self) {}
 }

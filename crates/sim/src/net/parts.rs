@@ -139,7 +139,7 @@ pub(crate) struct Parcel {
     pub(crate) message: u32,
     /// Bytes of the message alone.
     pub(crate) bytes: u64,
-    pub(crate) class: u8,
+    pub(crate) priority: u8,
     pub(crate) kind: u8,
     pub(crate) paced: bool,
 }

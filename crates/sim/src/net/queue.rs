@@ -1,9 +1,9 @@
-//! Transmissions, and the queue of a node's uplink: one list in the order of classes.
+//! Transmissions, and the queue of a node's uplink: one list in the order of priorities.
 
 use super::NONE;
 
 /// Classes of an uplink, best first.
-pub const CLASSES: usize = 4;
+pub const PRIORITIES: usize = 4;
 
 /// Marks of a [`Flight`].
 pub(crate) mod mark {
@@ -31,7 +31,7 @@ pub(crate) struct Flight {
     pub(crate) back: u32,
     /// The next of a queue or of a train.
     pub(crate) next: u32,
-    pub(crate) class: u8,
+    pub(crate) priority: u8,
     pub(crate) kind: u8,
     pub(crate) marks: u8,
 }
@@ -79,7 +79,7 @@ impl Flights {
     #[inline]
     pub(crate) fn read_ahead(&self, index: u32) -> u64 {
         let flight = &self.places[index as usize];
-        flight.last_ns ^ u64::from(flight.class)
+        flight.last_ns ^ u64::from(flight.priority)
     }
 
     /// Flights that are on their way.
@@ -105,17 +105,17 @@ impl std::ops::IndexMut<u32> for Flights {
     }
 }
 
-/// A list of flights in the order of classes, then of insertion. The tails make insertion constant.
+/// A list of flights in the order of priorities, then of insertion. The tails make insertion constant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     pub(crate) head: u32,
-    tails: [u32; CLASSES],
+    tails: [u32; PRIORITIES],
 }
 
 impl Queue {
     pub(crate) const EMPTY: Queue = Queue {
         head: NONE,
-        tails: [NONE; CLASSES],
+        tails: [NONE; PRIORITIES],
     };
 
     #[inline]
@@ -123,11 +123,11 @@ impl Queue {
         self.head == NONE
     }
 
-    /// Inserts behind the flights of the same and of better classes.
+    /// Inserts behind the flights of the same and of better priorities.
     #[inline]
     pub(crate) fn push(&mut self, flights: &mut Flights, index: u32) {
-        let class = usize::from(flights[index].class);
-        let before = self.tails[..=class]
+        let priority = usize::from(flights[index].priority);
+        let before = self.tails[..=priority]
             .iter()
             .rev()
             .find(|&&tail| tail != NONE);
@@ -136,20 +136,23 @@ impl Queue {
             None => std::mem::replace(&mut self.head, index),
         };
         flights[index].next = next;
-        self.tails[class] = index;
+        self.tails[priority] = index;
     }
 
-    /// Inserts before the others of its class: what was taken from there last.
+    /// Inserts before the others of its priority: what was taken from there last.
     pub(crate) fn push_front(&mut self, flights: &mut Flights, index: u32) {
-        let class = usize::from(flights[index].class);
-        let before = self.tails[..class].iter().rev().find(|&&tail| tail != NONE);
+        let priority = usize::from(flights[index].priority);
+        let before = self.tails[..priority]
+            .iter()
+            .rev()
+            .find(|&&tail| tail != NONE);
         let next = match before {
             Some(&before) => std::mem::replace(&mut flights[before].next, index),
             None => std::mem::replace(&mut self.head, index),
         };
         flights[index].next = next;
-        if self.tails[class] == NONE {
-            self.tails[class] = index;
+        if self.tails[priority] == NONE {
+            self.tails[priority] = index;
         }
     }
 
@@ -205,14 +208,14 @@ impl Queue {
 
     #[inline]
     fn unlink(&mut self, flights: &mut Flights, previous: u32, index: u32) {
-        let Flight { next, class, .. } = flights[index];
+        let Flight { next, priority, .. } = flights[index];
         match previous {
             NONE => self.head = next,
             previous => flights[previous].next = next,
         }
-        if self.tails[usize::from(class)] == index {
-            let same = previous != NONE && flights[previous].class == class;
-            self.tails[usize::from(class)] = if same { previous } else { NONE };
+        if self.tails[usize::from(priority)] == index {
+            let same = previous != NONE && flights[previous].priority == priority;
+            self.tails[usize::from(priority)] = if same { previous } else { NONE };
         }
         flights[index].next = NONE;
     }
@@ -249,7 +252,7 @@ impl Doubles {
 mod tests {
     use super::*;
 
-    fn flight(class: u8, to: u32) -> Flight {
+    fn flight(priority: u8, to: u32) -> Flight {
         Flight {
             last_ns: 0,
             bytes: 1,
@@ -258,7 +261,7 @@ mod tests {
             end: 0,
             back: 0,
             next: NONE,
-            class,
+            priority,
             kind: 0,
             marks: 0,
         }
@@ -273,14 +276,14 @@ mod tests {
     fn classes_come_in_order_and_anything_can_be_taken_out() {
         let mut flights = Flights::new(100);
         let mut queue = Queue::EMPTY;
-        for (to, class) in [2, 0, 1, 2, 0, 3, 1].into_iter().enumerate() {
-            let index = flights.insert(flight(class, to as u32)).unwrap();
+        for (to, priority) in [2, 0, 1, 2, 0, 3, 1].into_iter().enumerate() {
+            let index = flights.insert(flight(priority, to as u32)).unwrap();
             queue.push(&mut flights, index);
         }
         let taken = queue.take(&mut flights, (NONE, 10), |f| f.to == 3);
         assert_eq!(taken.map(|(_, i)| flights.remove(i).to), Some(3));
         assert_eq!(queue.take(&mut flights, (NONE, 2), |f| f.to == 5), None);
-        // The tail of class 0 is taken: what comes next goes behind the one before it.
+        // The tail of priority 0 is taken: what comes next goes behind the one before it.
         let taken = queue.take(&mut flights, (NONE, 10), |f| f.to == 4).unwrap();
         assert_eq!(flights[taken.0].to, 1);
         flights.remove(taken.1);

@@ -443,7 +443,7 @@ fn sent_but_for(link: Link, messages: &[(u64, u64)], cancelled: (u64, u32)) -> V
         let parcel = Parcel {
             message: net.messages.insert(number, 1).unwrap(),
             bytes,
-            class: 0,
+            priority: 0,
             kind: 0,
             paced: false,
         };

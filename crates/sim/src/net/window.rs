@@ -60,7 +60,7 @@ impl<M> Net<M> {
     }
 
     /// Lets a connection have its next turn: in the ring of a fair uplink, or by its first flight in
-    /// the queue of classes. False if nothing of it waits.
+    /// the queue of priorities. False if nothing of it waits.
     pub(super) fn list(&mut self, from: u32, end: usize) -> bool {
         let connection = &mut self.connections[end];
         if connection.waiting.is_empty() {
@@ -185,7 +185,7 @@ impl<M> Net<M> {
             end,
             back: 0,
             next: NONE,
-            class: 0,
+            priority: 0,
             kind: 0,
             marks: 0,
         });

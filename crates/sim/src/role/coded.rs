@@ -5,11 +5,10 @@ use crate::latency::mix;
 use alphorn_proto::broadcast::{self, Broadcast, Message, Place, Product, Reject, Work};
 use alphorn_proto::gossip::Peers;
 use alphorn_proto::rlnc::{Coding, Id, Subject};
-use alphorn_proto::{Class, JobId};
 use alphorn_scheme::model::{CodeOp, CodeTable};
-use alphorn_scheme::{Bytes, Features, Group, SessionId};
+use alphorn_scheme::{Bytes, Features, JobId, Schedulable, SessionId};
 use alphorn_types::{Slot, Time};
-use alphorn_worker::{self as worker, Request};
+use alphorn_worker::Request;
 use std::sync::Arc;
 
 /// The kind of payload in the headers of a run.
@@ -107,13 +106,10 @@ pub struct CodedWork<C: Coding> {
     cost_ns: u64,
 }
 
-impl<C: Coding> worker::Work for CodedWork<C> {
+impl<C: Coding> Schedulable for CodedWork<C> {
     fn features(&self) -> Features {
         let size = self.work.size();
-        let index = |op| CodeOp::ALL.iter().position(|known| *known == op);
-        let kind = size
-            .and_then(|size| index(size.op))
-            .unwrap_or(CodeOp::ALL.len());
+        let kind = size.map_or(CodeOp::ALL.len(), |size| size.op as usize);
         let class = size.map_or(0, |size| size.payload_bytes.max(1).ilog2() as u8);
         Features {
             // Above the operations of a scheme.
@@ -124,18 +120,10 @@ impl<C: Coding> worker::Work for CodedWork<C> {
             memory_bytes: 0,
         }
     }
-
-    fn prefix(&self, inputs: u32) -> Option<Self> {
-        (inputs > 0).then(|| self.clone())
-    }
 }
 
 impl<C: Coding> Labour for CodedWork<C> {
     type Product = Option<Product<C>>;
-
-    fn cost_ns(&self) -> u64 {
-        self.cost_ns
-    }
 
     fn run(self) -> Self::Product {
         match &*self.work {
@@ -267,32 +255,21 @@ impl<C: Coding> Coded<C> {
             (Work::Sign { .. }, None) => self.coder.sign_ns,
             (_, None) => self.coder.verify_ns,
         };
-        let slot = Slot(0);
+        let class = work.class();
+        let work = CodedWork {
+            work,
+            coder: self.coder.clone(),
+            cost_ns,
+        };
+        let session = SessionId {
+            slot: Slot(0),
+            seq: 0,
+        };
         Request {
-            session: SessionId { slot, seq: 0 },
-            group: Group {
-                slot,
-                message: [0; 32],
-                committee: None,
-                subcommittee: None,
-            },
-            replaces: None,
-            class: match work.class() {
-                Class::Duty => worker::Class::Duty,
-                Class::Verdict => worker::Class::Verdict,
-                Class::Current => worker::Class::Current,
-                Class::Backfill => worker::Class::Backfill,
-                Class::Maintenance => worker::Class::Maintenance,
-            },
             soft: expires,
             hard: expires,
             votes: 1,
-            bytes: 0,
-            work: CodedWork {
-                work,
-                coder: self.coder.clone(),
-                cost_ns,
-            },
+            ..super::request(session, class, work)
         }
     }
 }
@@ -353,13 +330,13 @@ impl<C: Coding> Role for Coded<C> {
                 broadcast::Output::Send {
                     peer,
                     message,
-                    class,
+                    priority,
                     drawn,
                 } => {
                     let send = Output::Send {
                         to: Peers::One(peer),
                         message,
-                        class: class as u8,
+                        priority: priority as u8,
                     };
                     let bytes = self.coder.generation_bytes;
                     let cost_ns = match drawn {

@@ -6,10 +6,9 @@ use crate::latency::mix;
 use alphorn_proto::gossip::{
     self, Config, DenseId, Direct, Gossip, Grid, Links, Message, PEERS_MAX, Payload, PeerSet,
 };
-use alphorn_proto::{JobId, Peer, Token, Verdict};
-use alphorn_scheme::{Features, Group, SessionId};
+use alphorn_proto::{Peer, Token, Verdict};
+use alphorn_scheme::{Class, Features, JobId, Schedulable, SessionId};
 use alphorn_types::{Slot, Time};
-use alphorn_worker::{Class, Request};
 use std::sync::Arc;
 
 /// A payload that is only a size, and whether validation will accept it.
@@ -79,7 +78,7 @@ pub struct Validation {
     cost_ns: u64,
 }
 
-impl alphorn_worker::Work for Validation {
+impl Schedulable for Validation {
     fn features(&self) -> Features {
         Features {
             kind: u16::MAX,
@@ -89,18 +88,10 @@ impl alphorn_worker::Work for Validation {
             memory_bytes: 0,
         }
     }
-
-    fn prefix(&self, inputs: u32) -> Option<Self> {
-        (inputs > 0).then_some(*self)
-    }
 }
 
 impl super::Labour for Validation {
     type Product = (Token, Verdict);
-
-    fn cost_ns(&self) -> u64 {
-        self.cost_ns
-    }
 
     fn run(self) -> Self::Product {
         let verdict = match self.valid {
@@ -220,27 +211,17 @@ impl<S: Machine> Flood<S> {
     fn validate(&mut self, token: Token, valid: bool) -> Output<Self> {
         let job = JobId(self.first_job + self.jobs);
         self.jobs += 1;
-        let slot = Slot(0);
-        let request = Request {
-            session: SessionId { slot, seq: 0 },
-            group: Group {
-                slot,
-                message: [0; 32],
-                committee: None,
-                subcommittee: None,
-            },
-            replaces: None,
-            class: Class::Verdict,
-            soft: Time::MAX,
-            hard: Time::MAX,
-            votes: 0,
-            bytes: 0,
-            work: Validation {
-                token,
-                valid,
-                cost_ns: self.validation_ns,
-            },
+        let session = SessionId {
+            slot: Slot(0),
+            seq: 0,
         };
+        let cost_ns = self.validation_ns;
+        let work = Validation {
+            token,
+            valid,
+            cost_ns,
+        };
+        let request = super::request(session, Class::Verdict, work);
         Output::Spawn { job, request }
     }
 }
@@ -277,10 +258,14 @@ impl<S: Machine> Role for Flood<S> {
     #[inline]
     fn poll_output(&mut self) -> Option<Output<Self>> {
         Some(match self.machine.poll_output()? {
-            gossip::Output::Send { to, message, class } => Output::Send {
+            gossip::Output::Send {
                 to,
                 message,
-                class: class as u8,
+                priority,
+            } => Output::Send {
+                to,
+                message,
+                priority: priority as u8,
             },
             gossip::Output::Cancel { peer, id } => Output::Cancel { peer, what: id },
             gossip::Output::Validate { token, payload, .. } => self.validate(token, payload.valid),

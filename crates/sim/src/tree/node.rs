@@ -3,12 +3,11 @@
 use super::message::{Piece, TreeMessage};
 use super::plan::Plan;
 use crate::horn::HornWork;
-use crate::role::{Input, Output, Role};
+use crate::role::{self, Input, Output, Role};
+use alphorn_proto::Peer;
 use alphorn_proto::gossip::{DenseId, Peers};
-use alphorn_proto::{JobId, Peer};
-use alphorn_scheme::{Group, Op, SessionId};
+use alphorn_scheme::{Class, JobId, Op, SessionId};
 use alphorn_types::{Bitfield, Slot, Time};
-use alphorn_worker::{Class, Request};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -99,30 +98,16 @@ impl TreeNode {
     }
 
     fn spawn(&mut self, op: Op, inputs: u32, cost_ns: u64, task: Task) {
-        let slot = Slot(0);
         let seq = self.jobs_count;
         self.jobs_count += 1;
         self.jobs.insert(seq, task);
-        let request = Request {
-            session: SessionId { slot, seq },
-            group: Group {
-                slot,
-                message: [0; 32],
-                committee: None,
-                subcommittee: None,
-            },
-            replaces: None,
-            class: Class::Current,
-            soft: Time::MAX,
-            hard: Time::MAX,
-            votes: 0,
-            bytes: 0,
-            work: HornWork {
-                op,
-                inputs,
-                cost_ns,
-            },
+        let work = HornWork {
+            op,
+            inputs,
+            cost_ns,
         };
+        let session = SessionId { slot: Slot(0), seq };
+        let request = role::request(session, Class::Current, work);
         let job = JobId(seq.into());
         self.out.push_back(Output::Spawn { job, request });
     }
@@ -160,7 +145,7 @@ impl TreeNode {
             self.out.push_back(Output::Send {
                 to,
                 message,
-                class: 0,
+                priority: 0,
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::role::{Labour, Wire};
 use alphorn_proto::gossip::{DenseId, Message, Payload};
-use alphorn_scheme::Features;
+use alphorn_scheme::{Features, Schedulable};
 
 /// What is sent as a whole: a signature, or a proof of so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub struct TwoLevelWork {
     pub(super) cost_ns: u64,
 }
 
-impl alphorn_worker::Work for TwoLevelWork {
+impl Schedulable for TwoLevelWork {
     fn features(&self) -> Features {
         Features {
             kind: u16::MAX,
@@ -83,18 +83,10 @@ impl alphorn_worker::Work for TwoLevelWork {
             memory_bytes: 0,
         }
     }
-
-    fn prefix(&self, _: u32) -> Option<Self> {
-        None
-    }
 }
 
 impl Labour for TwoLevelWork {
     type Product = ();
-
-    fn cost_ns(&self) -> u64 {
-        self.cost_ns
-    }
 
     fn run(self) {}
 }

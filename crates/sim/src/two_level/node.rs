@@ -4,12 +4,11 @@ use super::TwoLevel;
 use super::message::{Content, TwoLevelMessage, TwoLevelWork};
 use super::place::{Place, ProofTo};
 use crate::horn::{Origin, Pending, Station, Way};
-use crate::role::{Input, Output, Role};
+use crate::role::{self, Input, Output, Role};
 use alphorn_proto::gossip::{self, DenseId, Message, Peers};
-use alphorn_proto::{JobId, Peer, Verdict};
-use alphorn_scheme::{Group, SessionId};
+use alphorn_proto::{Peer, Verdict};
+use alphorn_scheme::{Class, JobId, SessionId};
 use alphorn_types::{Slot, Time};
-use alphorn_worker::{Class, Request};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -117,23 +116,11 @@ impl TwoLevelNode {
             return;
         };
         self.running = Some(task);
-        let slot = Slot(0);
-        let request = Request {
-            session: SessionId { slot, seq: 0 },
-            group: Group {
-                slot,
-                message: [0; 32],
-                committee: None,
-                subcommittee: None,
-            },
-            replaces: None,
-            class: Class::Current,
-            soft: Time::MAX,
-            hard: Time::MAX,
-            votes: 0,
-            bytes: 0,
-            work: TwoLevelWork { cost_ns },
+        let session = SessionId {
+            slot: Slot(0),
+            seq: 0,
         };
+        let request = role::request(session, Class::Current, TwoLevelWork { cost_ns });
         let job = JobId(0);
         self.out.push_back(Output::Spawn { job, request });
     }
@@ -192,7 +179,7 @@ impl TwoLevelNode {
                 self.send(
                     Peers::List(to),
                     TwoLevelMessage::Signature(inner),
-                    gossip::Class::Own,
+                    gossip::Priority::Own,
                 );
             }
         }
@@ -222,7 +209,7 @@ impl TwoLevelNode {
                     bytes: config.announcement_bytes as u32,
                 };
                 let to = Peers::One(Peer(number.into()));
-                self.send(to, message, gossip::Class::Control);
+                self.send(to, message, gossip::Priority::Control);
             }
             Some(ProofTo::Neighbour(number)) => {
                 let inner = Station::handed_in(
@@ -231,7 +218,7 @@ impl TwoLevelNode {
                     proof(config, self.own_proof),
                 );
                 let to = Peers::One(Peer(number.into()));
-                self.send(to, TwoLevelMessage::Proof(inner), gossip::Class::Own);
+                self.send(to, TwoLevelMessage::Proof(inner), gossip::Priority::Own);
             }
         }
     }
@@ -287,7 +274,7 @@ impl TwoLevelNode {
         let to: Arc<[Peer]> = others.filter(|peer| Some(*peer) != from).collect();
         let bytes = self.place.config.announcement_bytes as u32;
         let message = TwoLevelMessage::Announce { group, bytes };
-        self.send(Peers::List(to), message, gossip::Class::Control);
+        self.send(Peers::List(to), message, gossip::Priority::Control);
         self.hold(group, signers);
     }
 
@@ -302,7 +289,7 @@ impl TwoLevelNode {
             return;
         }
         let message = TwoLevelMessage::Want { group, bytes };
-        self.send(Peers::One(from), message, gossip::Class::Control);
+        self.send(Peers::One(from), message, gossip::Priority::Control);
     }
 
     fn asked(&mut self, from: Peer, group: u32) {
@@ -320,15 +307,19 @@ impl TwoLevelNode {
             self.send(
                 Peers::One(from),
                 TwoLevelMessage::Proof(inner),
-                gossip::Class::Answer,
+                gossip::Priority::Answer,
             );
         }
     }
 
-    fn send(&mut self, to: Peers, message: TwoLevelMessage, class: gossip::Class) {
+    fn send(&mut self, to: Peers, message: TwoLevelMessage, priority: gossip::Priority) {
         if !to.is_empty() {
-            let class = class as u8;
-            self.out.push_back(Output::Send { to, message, class });
+            let priority = priority as u8;
+            self.out.push_back(Output::Send {
+                to,
+                message,
+                priority,
+            });
         }
     }
 
@@ -366,9 +357,13 @@ impl TwoLevelNode {
     fn drain(&mut self) {
         while let Some(output) = self.signatures.as_mut().and_then(Station::poll_output) {
             match output {
-                gossip::Output::Send { to, message, class } => {
+                gossip::Output::Send {
+                    to,
+                    message,
+                    priority,
+                } => {
                     let to = numbered(&self.signatures, to);
-                    self.send(to, TwoLevelMessage::Signature(message), class);
+                    self.send(to, TwoLevelMessage::Signature(message), priority);
                 }
                 gossip::Output::Deliver { .. } => self.count_signature(),
                 _ => {}
@@ -376,9 +371,13 @@ impl TwoLevelNode {
         }
         while let Some(output) = self.proofs.as_mut().and_then(Station::poll_output) {
             match output {
-                gossip::Output::Send { to, message, class } => {
+                gossip::Output::Send {
+                    to,
+                    message,
+                    priority,
+                } => {
                     let to = numbered(&self.proofs, to);
-                    self.send(to, TwoLevelMessage::Proof(message), class);
+                    self.send(to, TwoLevelMessage::Proof(message), priority);
                 }
                 gossip::Output::Validate {
                     token, id, payload, ..

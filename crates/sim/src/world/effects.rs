@@ -25,7 +25,11 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
     pub(super) fn perform(&mut self, node: u32, output: Output<R>) {
         self.trace_output(node, &output);
         match output {
-            Output::Send { to, message, class } => self.send(node, &to, message, class),
+            Output::Send {
+                to,
+                message,
+                priority,
+            } => self.send(node, &to, message, priority),
             Output::Cancel { peer, what } => {
                 if let Some(end) = self.net.graph.end(node, peer.0) {
                     let fits = |message: &R::Message| R::cancels(&what, message);
@@ -72,7 +76,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
 
     /// Gives a message to the uplink, once for each receiver. Peers that are none are left out.
     #[inline]
-    fn send(&mut self, node: u32, to: &Peers, message: R::Message, class: u8) {
+    fn send(&mut self, node: u32, to: &Peers, message: R::Message, priority: u8) {
         let holders = to.len() as u32;
         if holders == 0 || self.net.hot[node as usize].down {
             return;
@@ -90,7 +94,7 @@ impl<R: Role, W: Witness<R>, Q: EventQueue> World<R, W, Q> {
         let parcel = Parcel {
             message,
             bytes,
-            class,
+            priority,
             kind: kind as u8,
             paced,
         };

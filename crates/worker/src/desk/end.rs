@@ -1,9 +1,9 @@
 //! How a run of a ticket's job becomes its end, or another run.
 
 use super::crash::{Next, Search};
-use super::{At, Desk, Ended, Finished, Load, Report, Stage, Ticket, copy, map};
-use crate::plan::{self, Class, End, Output, Request};
-use alphorn_scheme::{Outcome, Task};
+use super::{At, Desk, Ended, Finished, Load, Report, Stage, Ticket};
+use crate::plan::{self, End, Output, Request};
+use alphorn_scheme::{Class, Outcome, Task};
 use std::sync::Arc;
 
 impl<T: Task> Desk<T> {
@@ -195,7 +195,7 @@ impl<T: Task> Desk<T> {
             // What came later for its group does not end the search in it.
             replaces: None,
             class,
-            ..map(copy(&ticket.request), |()| load)
+            ..ticket.request.with(load)
         };
         match self.plan.submit(at.now, request) {
             Ok(job) => {

@@ -1,10 +1,9 @@
 //! The desk by hand, in virtual time.
 
 use super::*;
-use crate::plan::Class;
 use crate::toy::{BAD, GOOD, PANIC, Toy, ToyEnv, group, request};
 use alphorn_scheme::session::Finish;
-use alphorn_scheme::{Fate, Outcome, classify};
+use alphorn_scheme::{Class, Fate, Outcome, classify};
 use alphorn_types::Slot;
 use std::collections::BTreeMap;
 
@@ -38,7 +37,9 @@ fn desk_of(config: WorkerConfig) -> Desk<Toy> {
 
 fn load(desk: &Desk<Toy>, request: Request<Toy>) -> Request<Load<Toy>> {
     let env = desk.env();
-    map(request, |toy| Load::new(Arc::new(toy), env))
+    request
+        .with(())
+        .with(Load::new(Arc::new(request.work), env))
 }
 
 fn submit(desk: &mut Desk<Toy>, ms: u64, toy: Toy) -> JobId {

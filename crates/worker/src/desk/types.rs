@@ -2,8 +2,8 @@
 
 use super::crash::Quarantine;
 use crate::child::ChildCommand;
-use crate::plan::{self, JobId, Work};
-use alphorn_scheme::{Features, Group, Outcome, SessionId, Stop, Task};
+use crate::plan;
+use alphorn_scheme::{Features, Group, JobId, Outcome, Schedulable, SessionId, Stop, Task};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -77,7 +77,7 @@ impl<T: Task> Load<T> {
     }
 }
 
-impl<T: Task> Work for Load<T> {
+impl<T: Task> Schedulable for Load<T> {
     fn features(&self) -> Features {
         let bytes = u128::from(self.features.memory_bytes) * u128::from(self.memory_permille);
         Features {

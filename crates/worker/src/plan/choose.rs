@@ -1,8 +1,8 @@
 //! What a free lane starts.
 
-use super::{Class, JobId, LaneKind, Plan, Running, Start, Waiting, Work};
+use super::{LaneKind, Plan, Running, Start, Waiting};
 use crate::cost::{CostKey, Prediction};
-use alphorn_scheme::Features;
+use alphorn_scheme::{Class, Features, JobId, Schedulable};
 use alphorn_types::Time;
 
 /// Jobs of a class that are looked at for a lane.
@@ -21,7 +21,7 @@ struct Candidate<T> {
     probe: bool,
 }
 
-impl<T: Work> Plan<T> {
+impl<T: Schedulable> Plan<T> {
     /// What a free lane starts now; the lane runs it from here on. None if nothing waits that fits.
     ///
     /// # Panics
@@ -34,16 +34,10 @@ impl<T: Work> Plan<T> {
             return None;
         }
         let mut probe = None;
-        let candidate = [
-            Class::Duty,
-            Class::Verdict,
-            Class::Current,
-            Class::Backfill,
-            Class::Maintenance,
-        ]
-        .into_iter()
-        .find_map(|class| self.best(now, lane, class, &mut probe))
-        .or(probe)?;
+        let candidate = Class::ALL
+            .into_iter()
+            .find_map(|class| self.best(now, lane, class, &mut probe))
+            .or(probe)?;
         Some(self.start(now, lane, candidate))
     }
 

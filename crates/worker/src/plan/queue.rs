@@ -1,7 +1,7 @@
 //! The jobs that wait, in the three orders in which they are looked at.
 
-use super::{Class, JobId, Rank, Request, Waiting};
-use alphorn_scheme::{Group, SessionId};
+use super::{Rank, Request, Waiting};
+use alphorn_scheme::{Class, Group, JobId, SessionId};
 use alphorn_types::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

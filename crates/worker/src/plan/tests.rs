@@ -12,7 +12,7 @@ struct Toy {
     memory_bytes: u64,
 }
 
-impl Work for Toy {
+impl Schedulable for Toy {
     fn features(&self) -> Features {
         let blocks = self.inputs.div_ceil(self.padding);
         Features {

@@ -1,28 +1,8 @@
 //! What a driver and the plan tell each other.
 
-use alphorn_scheme::{Features, Group, SessionId};
+use alphorn_scheme::{Class, Group, JobId, SessionId};
 use alphorn_types::Time;
 use thiserror::Error;
-
-/// A job, numbered by the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(pub u64);
-
-/// Classes of jobs, best first; the same as the protocol's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Class {
-    /// Own proposals, and signing.
-    Duty,
-    /// Verification that a gossip verdict waits for.
-    Verdict,
-    /// Aggregation for the current slot.
-    Current,
-    /// Late groups, merging toward better coverage.
-    Backfill,
-    /// Key tables and committees of the next epoch.
-    Maintenance,
-}
 
 /// What a lane is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,21 +79,6 @@ impl Config {
     }
 }
 
-/// What the plan must know of a job's work.
-pub trait Work: Sized {
-    /// Size and prior cost.
-    fn features(&self) -> Features;
-
-    /// The same work on its first `inputs` inputs, the most valuable ones; none if it cannot be cut
-    /// there.
-    fn prefix(&self, inputs: u32) -> Option<Self>;
-
-    /// Whether only a prove lane may run it, however short it is: the lanes that have processes.
-    fn isolated(&self) -> bool {
-        false
-    }
-}
-
 /// The working interval of one role for one group family in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
@@ -149,6 +114,23 @@ pub struct Request<T> {
     pub bytes: u64,
     /// What to do.
     pub work: T,
+}
+
+impl<T> Request<T> {
+    /// The same with other work.
+    pub fn with<U>(&self, work: U) -> Request<U> {
+        Request {
+            session: self.session,
+            group: self.group,
+            replaces: self.replaces,
+            class: self.class,
+            soft: self.soft,
+            hard: self.hard,
+            votes: self.votes,
+            bytes: self.bytes,
+            work,
+        }
+    }
 }
 
 /// Why a submission was not accepted, or a waiting job given up.

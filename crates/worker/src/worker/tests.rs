@@ -1,12 +1,12 @@
 //! Real threads, real time.
 
-use crate::plan::{Class, Config};
+use crate::plan::Config;
 use crate::toy::{
     ABORT, BAD, DEAF, DEAF_BEATS, GOOD, HANG, OOM, PANIC, Toy, ToyEnv, WRONG, WRONG_BYTES,
     WRONG_EVERYWHERE, group, request,
 };
-use crate::{FaultFiles, Finished, JobId, Request, Session, SubmitError, Worker, WorkerConfig};
-use alphorn_scheme::{Outcome, Task};
+use crate::{FaultFiles, Finished, Request, Session, SubmitError, Worker, WorkerConfig};
+use alphorn_scheme::{Class, JobId, Outcome, Task};
 use alphorn_types::{Bitfield, Slot, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! A task whose inputs are commands: what a prover does on its bad days.
 
-use alphorn_scheme::{Ctx, Features, Group, SessionId, Task, TaskError};
+use alphorn_scheme::{Class, Ctx, Features, Group, SessionId, Task, TaskError};
 use alphorn_types::{Bitfield, DecodeError, Reader, Slot, Time, Writer};
-use alphorn_worker::{Class, Request};
+use alphorn_worker::Request;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

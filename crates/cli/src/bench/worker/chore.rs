@@ -1,8 +1,8 @@
 //! The task of the bench: work that is nothing but time, or an accident.
 
-use alphorn_scheme::{Ctx, Features, Group, SessionId, Task, TaskError};
+use alphorn_scheme::{Class, Ctx, Features, Group, SessionId, Task, TaskError};
 use alphorn_types::{DecodeError, Reader, Slot, Time, Writer};
-use alphorn_worker::{Class, Request};
+use alphorn_worker::Request;
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -167,12 +167,7 @@ pub(super) fn request(class: Class, work: Chore) -> Request<Chore> {
     let far = Time::from_nanos(u64::MAX / 2);
     Request {
         session: SessionId { slot, seq: 0 },
-        group: Group {
-            slot,
-            message: [0; 32],
-            committee: None,
-            subcommittee: None,
-        },
+        group: Group::of_slot(slot),
         replaces: None,
         class,
         soft: far,

@@ -2,12 +2,11 @@
 
 use super::chore::{Chore, Deed, Span, clock_ns, request};
 use crate::error::{Error, Result};
-use alphorn_scheme::Outcome;
+use alphorn_scheme::{Class, Outcome, Schedulable};
 use alphorn_types::Time;
 use alphorn_worker::plan::{Output, Ran};
 use alphorn_worker::{
-    Bisect, ChildCommand, Class, Config, CostKey, CostModel, Finished, Plan, Request, Start, Work,
-    Worker, WorkerConfig,
+    Bisect, ChildCommand, Config, CostKey, CostModel, Finished, Plan, Start, Worker, WorkerConfig,
 };
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, channel};
@@ -227,7 +226,7 @@ pub(super) fn lag_ms(for_ms: u64, load: bool, prove_threads: u16) -> Result<[f64
 /// Work as the plan sees it.
 struct Load;
 
-impl Work for Load {
+impl Schedulable for Load {
     fn features(&self) -> alphorn_scheme::Features {
         alphorn_scheme::Features {
             kind: 0,
@@ -236,10 +235,6 @@ impl Work for Load {
             prior_ns: 1_000_000,
             memory_bytes: 1,
         }
-    }
-
-    fn prefix(&self, _: u32) -> Option<Self> {
-        None
     }
 }
 
@@ -253,18 +248,7 @@ pub(super) fn plan_op_ns(rounds: u32) -> f64 {
             isolate: false,
             prior_ns: 0,
         };
-        let chore = request(Class::Verdict, chore);
-        Request {
-            session: chore.session,
-            group: chore.group,
-            replaces: None,
-            class: chore.class,
-            soft: chore.soft,
-            hard: chore.hard,
-            votes: 1,
-            bytes: 0,
-            work: Load,
-        }
+        request(Class::Verdict, chore).with(Load)
     };
     let mut now = Time::from_millis(1);
     for _ in 0..1023 {

@@ -5,7 +5,7 @@ use crate::broadcast::live::{Live, PeerIndex};
 use crate::broadcast::message::{Announce, Message, rides_along};
 use crate::broadcast::reject::Reject;
 use crate::broadcast::work::{Product, Work};
-use crate::broadcast::{Class, Output, Step};
+use crate::broadcast::{Output, Priority, Step};
 use crate::rlnc::{Coding, Header, Id};
 use crate::{Evidence, Peer};
 use alphorn_types::Time;
@@ -227,7 +227,7 @@ impl<C: Coding> Broadcast<C> {
         self.out.push_back(Output::Send {
             peer: Peer(from.into()),
             message,
-            class: Class::Control,
+            priority: Priority::Control,
             drawn: 0,
         });
     }
@@ -245,7 +245,7 @@ impl<C: Coding> Broadcast<C> {
             self.out.push_back(Output::Send {
                 peer: Peer(from.into()),
                 message: Message::Ask { id },
-                class: Class::Control,
+                priority: Priority::Control,
                 drawn: 0,
             });
         }
@@ -264,7 +264,7 @@ impl<C: Coding> Broadcast<C> {
             self.out.push_back(Output::Send {
                 peer: Peer(peer.into()),
                 message: Message::Header(live.announce.clone()),
-                class: Class::Control,
+                priority: Priority::Control,
                 drawn: 0,
             });
         }

@@ -4,7 +4,7 @@ use super::Broadcast;
 use crate::Peer;
 use crate::broadcast::live::PeerIndex;
 use crate::broadcast::message::Message;
-use crate::broadcast::{Class, Output};
+use crate::broadcast::{Output, Priority};
 use crate::rlnc::Coding;
 
 impl<C: Coding> Broadcast<C> {
@@ -19,7 +19,7 @@ impl<C: Coding> Broadcast<C> {
             let send = |message| Output::Send {
                 peer: Peer(peer.into()),
                 message,
-                class: Class::Control,
+                priority: Priority::Control,
                 drawn: 0,
             };
             self.out

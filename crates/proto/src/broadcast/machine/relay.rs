@@ -7,7 +7,7 @@ use crate::broadcast::live::{Live, PeerIndex};
 use crate::broadcast::message::{Message, Ranks, Want};
 use crate::broadcast::reject::Reject;
 use crate::broadcast::shards::{self, ShardSet};
-use crate::broadcast::{Class, Output};
+use crate::broadcast::{Output, Priority};
 use crate::rlnc::{Coding, Strategy};
 use alphorn_types::Time;
 use std::cmp::Reverse;
@@ -102,7 +102,7 @@ impl<C: Coding> Broadcast<C> {
                     id: live.id,
                     ranks: ranks.clone(),
                 },
-                class: Class::Control,
+                priority: Priority::Control,
                 drawn: 0,
             });
         }
@@ -116,7 +116,7 @@ impl<C: Coding> Broadcast<C> {
         self.out.push_back(Output::Send {
             peer: Peer(peer.into()),
             message: Message::Rank { id, ranks },
-            class: Class::Control,
+            priority: Priority::Control,
             drawn: 0,
         });
     }
@@ -134,7 +134,7 @@ impl<C: Coding> Broadcast<C> {
                 self.out.push_back(Output::Send {
                     peer: Peer(from.into()),
                     message: Message::Done { id },
-                    class: Class::Control,
+                    priority: Priority::Control,
                     drawn: 0,
                 });
             }
@@ -153,7 +153,7 @@ impl<C: Coding> Broadcast<C> {
             self.out.push_back(Output::Send {
                 peer: Peer(peer.into()),
                 message: Message::Done { id: live.id },
-                class: Class::Control,
+                priority: Priority::Control,
                 drawn: 0,
             });
         }
@@ -286,7 +286,7 @@ impl<C: Coding> Broadcast<C> {
                         generation,
                         want: want.clone(),
                     },
-                    class: Class::Control,
+                    priority: Priority::Control,
                     drawn: 0,
                 });
             }

@@ -7,7 +7,7 @@ use crate::broadcast::message::{Message, rides_along};
 use crate::broadcast::reject::Reject;
 use crate::broadcast::shards;
 use crate::broadcast::work::{Product, Work};
-use crate::broadcast::{CREDIT_ONE, Class, Output};
+use crate::broadcast::{CREDIT_ONE, Output, Priority};
 use crate::rlnc::{Coding, Header, Id, Law, Strategy};
 use rand_chacha::rand_core::Rng;
 
@@ -96,7 +96,7 @@ impl<C: Coding> Broadcast<C> {
             live.answers.rotate_left(1);
             if self.is_free(peer) && self.live[index].flows[usize::from(generation)].rank > 0 {
                 let hop = self.live[index].hop_of_answer(generation);
-                self.send_piece(index, generation, peer, hop, Class::Answer);
+                self.send_piece(index, generation, peer, hop, Priority::Answer);
                 return true;
             }
         }
@@ -138,8 +138,12 @@ impl<C: Coding> Broadcast<C> {
             return false;
         };
         let first = self.live[index].share(paid, generation).sent == 0;
-        let class = if first { Class::First } else { Class::Rest };
-        self.send_piece(index, generation, paid, hop, class);
+        let priority = if first {
+            Priority::First
+        } else {
+            Priority::Rest
+        };
+        self.send_piece(index, generation, paid, hop, priority);
         true
     }
 
@@ -189,7 +193,7 @@ impl<C: Coding> Broadcast<C> {
         generation: u16,
         peer: PeerIndex,
         hop: u8,
-        class: Class,
+        priority: Priority,
     ) {
         self.introduce(index, generation, peer, hop);
         let live = &mut self.live[index];
@@ -199,7 +203,7 @@ impl<C: Coding> Broadcast<C> {
         live.stats.sent = live.stats.sent.saturating_add(1);
         let share = live.share(peer, generation);
         share.sent = share.sent.saturating_add(1);
-        if class == Class::Answer {
+        if priority == Priority::Answer {
             share.owed -= 1;
             live.stats.answered = live.stats.answered.saturating_add(1);
             let link = live.link(peer);
@@ -230,7 +234,7 @@ impl<C: Coding> Broadcast<C> {
                 peer,
                 hop: claim.hop,
                 rank: claim.rank.unwrap_or(rows),
-                class,
+                priority,
             };
             let expires = live.expires;
             self.spawn(expires, task, work);
@@ -246,7 +250,7 @@ impl<C: Coding> Broadcast<C> {
             0
         };
         match drawn {
-            Some(piece) => self.send_drawn(index, peer, piece, (claim.hop, rank, class), rows),
+            Some(piece) => self.send_drawn(index, peer, piece, (claim.hop, rank, priority), rows),
             None => self.release(peer),
         }
     }
@@ -256,7 +260,7 @@ impl<C: Coding> Broadcast<C> {
         index: usize,
         peer: PeerIndex,
         mut piece: C::Piece,
-        (hop, rank, class): (u8, u16, Class),
+        (hop, rank, priority): (u8, u16, Priority),
         drawn: u16,
     ) {
         let live = &self.live[index];
@@ -265,7 +269,7 @@ impl<C: Coding> Broadcast<C> {
         self.out.push_back(Output::Send {
             peer: Peer(peer.into()),
             message,
-            class,
+            priority,
             drawn,
         });
     }
@@ -275,7 +279,7 @@ impl<C: Coding> Broadcast<C> {
         &mut self,
         id: &Id,
         peer: PeerIndex,
-        said: (u8, u16, Class),
+        said: (u8, u16, Priority),
         product: Option<Product<C>>,
     ) {
         if peer == NOBODY {
@@ -310,7 +314,7 @@ impl<C: Coding> Broadcast<C> {
         let send = |message| Output::Send {
             peer: Peer(peer.into()),
             message,
-            class: Class::Control,
+            priority: Priority::Control,
             drawn: 0,
         };
         if !std::mem::replace(&mut live.link(peer).header, true) {

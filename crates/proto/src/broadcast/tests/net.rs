@@ -2,12 +2,12 @@
 //! and hooks for whoever misbehaves.
 
 use crate::broadcast::{
-    Announce, Broadcast, Class, Config, Convicted, Input, Message, Output, Policy, PolicyChoice,
+    Announce, Broadcast, Config, Convicted, Input, Message, Output, Policy, PolicyChoice, Priority,
     Product, Reject, Step, Unpublished, Work,
 };
 use crate::rlnc::{Coding, Hash, Id, Published, Subject};
-use crate::{Evidence, JobId, Peer};
-use alphorn_scheme::Bytes;
+use crate::{Evidence, Peer};
+use alphorn_scheme::{Bytes, JobId};
 use alphorn_types::Time;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -200,9 +200,9 @@ impl<C: Coding> Net<C> {
             Output::Send {
                 peer,
                 message,
-                class,
+                priority,
                 ..
-            } => self.send(node, peer, message, class),
+            } => self.send(node, peer, message, priority),
             Output::Spawn { job, work, .. } => self.work(node, job, &work),
             Output::Cancel { .. } => self.seen[node].cancelled += 1,
             Output::Deliver { id, payload, .. } => self.seen[node].delivered.push((id, payload)),
@@ -223,12 +223,12 @@ impl<C: Coding> Net<C> {
         }
     }
 
-    fn send(&mut self, node: usize, peer: Peer, mut message: Message<C>, class: Class) {
+    fn send(&mut self, node: usize, peer: Peer, mut message: Message<C>, priority: Priority) {
         let to = self.links[node][peer.0 as usize];
         let bytes = message.wire_bytes();
         self.bytes_sent += bytes;
         let mut left = self.now;
-        if class.is_piece() {
+        if priority.is_piece() {
             let free = self.uplink_free_at[node].max(self.now);
             left = free.saturating_add_ns(bytes * 8_000_000_000 / self.uplink_bps);
             self.uplink_free_at[node] = left;

@@ -1,6 +1,6 @@
 //! The heartbeat: repairs the mesh, announces, expires.
 
-use super::super::{Class, Ids, Message, MessageId, Payload, PeerSet, Reject, Seen};
+use super::super::{Ids, Message, MessageId, Payload, PeerSet, Priority, Reject, Seen};
 use super::Gossip;
 use crate::Peer;
 use alphorn_types::Time;
@@ -60,7 +60,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             let ready = ready.fold(PeerSet::EMPTY, |set, peer| set.or(PeerSet::one(peer)));
             let grafted = self.rest.draw.pick(ready, degree - self.rest.mesh.len());
             self.rest.mesh = self.rest.mesh.or(grafted);
-            self.send(grafted, Message::Graft, Class::Control);
+            self.send(grafted, Message::Graft, Priority::Control);
         }
         if self.rest.mesh.len() > usize::from(self.rest.config.degree_high) {
             let kept = self.rest.draw.pick(self.rest.mesh, degree);
@@ -96,7 +96,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         if let Some(ids) = Ids::new(self.rest.history.announce(oldest, max)) {
             let count = usize::from(self.rest.config.degree_lazy).max(lazy.len().div_ceil(4));
             let to = self.rest.draw.pick(lazy, count);
-            self.send(to, Message::IHave(ids), Class::Answer);
+            self.send(to, Message::IHave(ids), Priority::Answer);
         }
     }
 

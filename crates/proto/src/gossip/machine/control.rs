@@ -1,6 +1,8 @@
 //! Announcements, requests, refusals, and the two messages that shape the mesh.
 
-use super::super::{Class, Ids, Message, MessageId, Output, Payload, PeerSet, Peers, Reject, Seen};
+use super::super::{
+    Ids, Message, MessageId, Output, Payload, PeerSet, Peers, Priority, Reject, Seen,
+};
 use super::{Ahead, Gossip};
 use crate::Peer;
 use alphorn_types::Time;
@@ -45,7 +47,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             }
         }
         if let Some(ids) = Ids::new(asked) {
-            self.send(PeerSet::one(from), Message::IWant(ids), Class::Control);
+            self.send(PeerSet::one(from), Message::IWant(ids), Priority::Control);
         }
     }
 
@@ -128,7 +130,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             self.emit(Output::Send {
                 to: Peers::One(from),
                 message,
-                class: Class::Answer,
+                priority: Priority::Answer,
             });
         }
     }
@@ -184,7 +186,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             .budget(self.rest.beat)
             .pruned;
         if !std::mem::replace(pruned, true) {
-            self.send(PeerSet::one(peer), Message::Prune, Class::Control);
+            self.send(PeerSet::one(peer), Message::Prune, Priority::Control);
         }
     }
 

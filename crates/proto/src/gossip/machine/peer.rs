@@ -1,7 +1,7 @@
 //! What a peer has used up, and what it has to answer for.
 
 use super::super::{
-    Class, Config, Ids, Message, MessageId, Output, PEERS_MAX, Payload, PeerSet, Reject,
+    Config, Ids, Message, MessageId, Output, PEERS_MAX, Payload, PeerSet, Priority, Reject,
 };
 use super::Gossip;
 use crate::Peer;
@@ -97,7 +97,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         }
         let max = usize::from(self.rest.config.limits.ids_max);
         if let Some(ids) = Ids::new(self.rest.history.announce(0, max)) {
-            self.send(peer, Message::IHave(ids), Class::Answer);
+            self.send(peer, Message::IHave(ids), Priority::Answer);
         }
     }
 

@@ -1,12 +1,11 @@
 //! Aggregates, on the topics of their committees.
 
 use alphorn_scheme::{
-    self as scheme, Bytes, Claim, Item, Layer, Op, Outcome, Role, Statement, VerifyJob,
+    Bytes, Claim, Class, Item, Layer, Op, Outcome, Product, Role, Statement, VerifyJob, Work,
 };
 use alphorn_types::{Slot, Validator};
 
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
-use crate::contract::Class;
 use crate::horn::combiner;
 use crate::horn::config::{Config, SubsetRule};
 use crate::horn::deadlines::window_end;
@@ -16,7 +15,6 @@ use crate::horn::machine::{Due, Horn};
 use crate::horn::selection::Post;
 use crate::horn::state::{KeptAggregate, SlotState, Standing, Waiting};
 use crate::horn::task::Purpose;
-use crate::job::{Product, Work};
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Kind, Reject, digest};
 
@@ -107,7 +105,7 @@ impl Horn {
             class: Class::Verdict,
             soft: self.clock.phase_start(slot, Phase::Decide),
             hard: window_end(&self.clock, slot),
-            work: Work::Scheme(scheme::Work::Verify(job)),
+            work: Work::Verify(job),
         };
         self.fx.spawn(
             request,

@@ -1,19 +1,19 @@
 //! Blocks: verified entry by entry, so that a block of known collections costs one signature.
 
-use alphorn_scheme::{self as scheme, Bytes, Claim, Item, Op, Outcome, Role, SessionId, VerifyJob};
+use alphorn_scheme::{
+    Bytes, Claim, Class, Item, Op, Outcome, Product, Role, SessionId, VerifyJob, Work,
+};
 use alphorn_types::Epoch;
 use std::collections::BTreeMap;
 
 use super::collections::statement;
 use super::{Awaited, Refusal, failed_claims};
-use crate::contract::Class;
 use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Origin, Request};
 use crate::horn::machine::Horn;
 use crate::horn::state::Standing;
 use crate::horn::task::Purpose;
 use crate::horn::view::BlockView;
-use crate::job::{Product, Work};
 use crate::slot::Phase;
 use crate::wire::{Block, Header, Kind, Reject, Root, digest};
 
@@ -213,7 +213,7 @@ impl Horn {
                     .slot
                     .max(self.clock.slot_at(self.now).unwrap_or_default()),
             ),
-            work: Work::Scheme(scheme::Work::Verify(VerifyJob { op, epoch, items })),
+            work: Work::Verify(VerifyJob { op, epoch, items }),
         };
         self.fx.spawn(request, Purpose::VerifyBlock(job));
     }

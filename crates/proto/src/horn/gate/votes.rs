@@ -1,11 +1,10 @@
 //! Single votes, on the topics of their cells.
 
-use alphorn_scheme::{self as scheme, Bytes, Claim, Item, Op, Outcome, Role, VerifyJob};
+use alphorn_scheme::{Bytes, Claim, Class, Item, Op, Outcome, Product, Role, VerifyJob, Work};
 use alphorn_types::{Cell, Slot, Validator};
 use std::sync::Arc;
 
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims};
-use crate::contract::Class;
 use crate::horn::ballot::Ballot;
 use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Origin, Request};
@@ -13,7 +12,6 @@ use crate::horn::fair::Room;
 use crate::horn::machine::{Due, Horn};
 use crate::horn::state::{Record, SlotState, WaitingVote};
 use crate::horn::task::Purpose;
-use crate::job::{Product, Work};
 use crate::slot::Phase;
 use crate::wire::{Kind, Reject, VoteMsg};
 
@@ -106,7 +104,7 @@ impl Horn {
             soft: self.clock.phase_start(slot, Phase::Collect),
             // Beyond the time in which gossip can still use the verdict: the vote counts here.
             hard: window_end(&self.clock, slot),
-            work: Work::Scheme(scheme::Work::Verify(job)),
+            work: Work::Verify(job),
         };
         self.fx
             .spawn(request, Purpose::VerifyVotes { slot, cell, votes });

@@ -7,9 +7,8 @@ use alphorn_proto::gossip::DenseId;
 use alphorn_proto::horn::Publish;
 use alphorn_proto::horn::cover::{self, Candidate};
 use alphorn_proto::slot::Phase;
-use alphorn_scheme::Op;
+use alphorn_scheme::{Class, Op};
 use alphorn_types::{Bitfield, Support, Time, Validator};
-use alphorn_worker::Class;
 use std::cmp::Reverse;
 use std::sync::Arc;
 

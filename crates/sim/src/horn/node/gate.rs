@@ -9,8 +9,7 @@ use alphorn_proto::Verdict;
 use alphorn_proto::gossip::DenseId;
 use alphorn_proto::horn::SubsetRule;
 use alphorn_proto::wire::Kind;
-use alphorn_scheme::Op;
-use alphorn_worker::Class;
+use alphorn_scheme::{Class, Op};
 use std::sync::Arc;
 
 /// Most messages of one verification job, as in the protocol's gate.

@@ -13,10 +13,10 @@ fn sign(node: &Node, subject: &Subject, root: [u8; 32]) -> Bytes {
     };
     let job = SignJob::new(slot, vec![item]);
     job.admit(&MemoryWatermark::new(VALIDATORS)).unwrap();
-    let job = scheme::Work::Sign(job);
+    let job = Work::Sign(job);
     let signed = job.run(&node.env, &mut Ctx::single(&mut Scratch::default()));
     match signed.ok().unwrap().product {
-        scheme::Product::Signed(all) => all.iter().next().unwrap().into(),
+        Product::Signed(all) => all.iter().next().unwrap().into(),
         other => panic!("{other:?}"),
     }
 }
@@ -42,9 +42,11 @@ fn frames_of(subject: Subject, payload: Bytes, sign: impl Fn([u8; 32]) -> Bytes)
                 };
                 machine.handle(now, broadcast::Input::Finished { job, product });
             }
-            broadcast::Output::Send { message, class, .. } => {
+            broadcast::Output::Send {
+                message, priority, ..
+            } => {
                 frames.push(machine.encode(&message).unwrap());
-                if class.is_piece() {
+                if priority.is_piece() {
                     machine.handle(now, broadcast::Input::SendReady { peer });
                 }
             }
