@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use alphorn_bls::{
-    Backend, Columns, CommitteeJob, CurveField, Fp, G1Affine, KeyTable, Method, SumOptions,
+    Backend, Columns, CommitteeJob, CurveField, Exec, Fp, G1Affine, KeyTable, Method, SumOptions,
     Workspace, g1_generator, sum_columns,
 };
 
@@ -78,7 +78,7 @@ pub fn sum_methods(data: &[u8]) -> bool {
                 method,
                 ..SumOptions::default()
             };
-            let sums = sum_columns(&table, &[job], &options, &mut workspace, None)
+            let sums = sum_columns(&table, &[job], &options, &mut workspace, Exec::serial())
                 .expect("the job fits its table");
             // The first method is one addition after the other.
             let expected = expected.get_or_insert_with(|| sums.keys.clone());

@@ -1,11 +1,15 @@
-//! Verification of a slot's collections: decode, sum the keys of each support, test all at once.
+//! Verification of claims under sums of keys: decode, sum the keys of each support, test all at once.
+//!
+//! There is one way from bytes to verdicts, [`Prepared`]: the scheme's claims and the collections of
+//! [`verify_collections`] take it, and the benchmarks time it.
 
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::batch::{Batch, Located, SignatureSet};
-use crate::blst_ffi::field::Fp2;
-use crate::decode::{Decoded, check_subgroup, decompress_signatures};
+use crate::blst_ffi::curve::G1Affine;
+use crate::decode::{check_subgroup, decompress_signatures};
 use crate::error::DecodeError;
 use crate::exec::Exec;
 use crate::keys::{PublicKey, Signature};
@@ -38,12 +42,38 @@ pub struct KeyItem<'a> {
     pub signature: &'a [u8],
 }
 
+/// The key under which an item must hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Signers<'a> {
+    /// The key of one signer.
+    One(PublicKey),
+    /// The sum of the keys of a support over a committee of the table with this index.
+    Sum {
+        table: usize,
+        committee: usize,
+        planes: &'a [&'a [u64]],
+    },
+    /// None: nobody is named like that.
+    Unknown,
+}
+
+/// What is verified: a message was signed, by the key or the keys named.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item<'a> {
+    pub(crate) signers: Signers<'a>,
+    pub(crate) message: &'a [u8],
+    pub(crate) signature: &'a [u8],
+}
+
 /// Why an item is bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RejectReason {
     /// The signature does not decode.
     #[error("the signature does not decode: {0}")]
     Decode(#[from] DecodeError),
+    /// There is no such validator, cell or committee.
+    #[error("the signers are unknown")]
+    UnknownSigners,
     /// Nobody signed, or the signers' keys cancel: no such key is valid.
     #[error("the aggregate key is the identity")]
     KeyAtInfinity,
@@ -59,13 +89,13 @@ pub struct VerifyOptions<'a> {
     pub rlc: &'a Rlc,
     /// How the keys are summed.
     pub sums: SumOptions,
-    /// Vectors of any committees of the table whose sums are known.
+    /// Vectors of any committees of the tables whose sums are known.
     pub bases: &'a [Base],
     /// The threads.
     pub exec: Exec<'a>,
 }
 
-/// Wall time of each step.
+/// Wall time of each step of a preparation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyTimings {
     /// Decompression of the signatures.
@@ -76,41 +106,200 @@ pub struct VerifyTimings {
     pub sums: Duration,
     /// Hashing of the messages, combination and pairings of the test of everything.
     pub rlc: Duration,
-    /// Location of bad items; zero if there is none.
-    pub locate: Duration,
-    /// The whole call.
-    pub total: Duration,
 }
 
-/// The verdict on every item, and what it took.
-#[derive(Clone, Debug)]
-pub struct Verified {
-    /// For each collection, then for each single-key item.
-    pub verdicts: Vec<Result<(), RejectReason>>,
-    /// The search for bad items; empty if the first test passed.
-    pub located: Located,
-    /// Different messages among the tested items.
-    pub messages: usize,
-    /// What the sums did.
-    pub sums: SumReport,
-    /// Wall time of each step.
-    pub timings: VerifyTimings,
+/// Items on their way to verdicts: decoded, summed, and tested all at once, so that what is left is
+/// the test of a part and the search for bad ones.
+///
+/// The order of the steps is part of the argument (see [`crate::lecture`]): every signature is decoded
+/// and in the subgroup, and neither key nor signature is the identity, before anything is combined.
+pub(crate) struct Prepared {
+    batch: Batch,
+    /// Items that are bad by themselves. They do not enter the test: one malformed signature must not
+    /// cost a search.
+    refused: BTreeMap<usize, RejectReason>,
+    /// Of each item, the sums of its planes, the lowest first.
+    plane_sums: Vec<Vec<G1Affine>>,
+    /// The task was asked to end before the items were ready: nothing is known of them.
+    stopped: bool,
+    pub(crate) sums: SumReport,
+    pub(crate) timings: VerifyTimings,
 }
 
-impl Verified {
-    /// Indices of the bad items, ascending.
-    pub fn bad(&self) -> Vec<usize> {
-        (0..self.verdicts.len())
-            .filter(|&i| self.verdicts[i].is_err())
-            .collect()
+impl Prepared {
+    /// Decodes and sums on the kernels of the weights and the tables; makes the test of everything.
+    ///
+    /// # Errors
+    /// [`SumError`] for a support that does not fit its table; nothing is verified then.
+    pub(crate) fn new(
+        items: &[Item<'_>],
+        tables: &[&KeyTable],
+        options: &VerifyOptions<'_>,
+        workspace: &mut Workspace,
+    ) -> Result<Prepared, SumError> {
+        let (rlc, exec) = (options.rlc, options.exec);
+        let mut clock = Instant::now();
+        let mut lap = || {
+            let now = Instant::now();
+            now - core::mem::replace(&mut clock, now)
+        };
+        let mut timings = VerifyTimings::default();
+        let encoded: Vec<&[u8]> = items.iter().map(|item| item.signature).collect();
+        let mut signatures = decompress_signatures(&encoded, rlc.backend(), exec);
+        timings.decode = lap();
+        check_subgroup(&mut signatures, &encoded, rlc, rlc.backend(), exec);
+        timings.subgroup = lap();
+        let mut keys = Keys::of_singles(items);
+        for table in 0..tables.len() {
+            keys.sum(items, tables, table, options, workspace)?;
+        }
+        timings.sums = lap();
+        let mut refused = BTreeMap::new();
+        let sets: Vec<Option<SignatureSet<'_>>> = items
+            .iter()
+            .zip(signatures)
+            .zip(keys.found)
+            .enumerate()
+            .map(|(i, ((item, signature), key))| {
+                let set = signature
+                    .map_err(RejectReason::Decode)
+                    .and_then(|point| set(key, item.message, Signature::from_point(point)));
+                set.map_err(|reason| refused.insert(i, reason)).ok()
+            })
+            .collect();
+        let batch = Batch::new(&sets, rlc, exec);
+        batch.check_all(exec);
+        timings.rlc = lap();
+        Ok(Prepared {
+            batch,
+            refused,
+            plane_sums: keys.plane_sums,
+            // Asked last: if the flag was up at any time before, a value may be none.
+            stopped: exec.stopped(),
+            sums: keys.report,
+            timings,
+        })
+    }
+
+    /// Whether all items of a range hold; false if nothing is known of them.
+    pub(crate) fn check(&self, range: Range<usize>) -> bool {
+        !self.stopped && self.batch.check(range, Exec::serial())
+    }
+
+    /// Exactly the items that do not hold, ascending; nothing at all if the task was asked to end.
+    pub(crate) fn locate(&self, exec: Exec<'_>) -> Option<Located> {
+        if self.stopped {
+            return None;
+        }
+        let located = self.batch.locate(exec);
+        (!exec.stopped()).then_some(located)
+    }
+
+    /// Number of items.
+    pub(crate) fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Different messages among the items that are tested.
+    pub(crate) fn message_count(&self) -> usize {
+        self.batch.message_count()
+    }
+
+    /// The sums of an item's planes, the lowest first; none of one key.
+    pub(crate) fn plane_sums(&self, item: usize) -> &[G1Affine] {
+        &self.plane_sums[item]
+    }
+}
+
+/// What is to be tested, if neither key nor signature is bad by itself.
+fn set(
+    key: Result<PublicKey, RejectReason>,
+    message: &[u8],
+    signature: Signature,
+) -> Result<SignatureSet<'_>, RejectReason> {
+    if signature.is_infinity() {
+        return Err(RejectReason::Decode(DecodeError::Infinity));
+    }
+    Ok(SignatureSet {
+        key: key?,
+        message,
+        signature,
+    })
+}
+
+/// The keys of items.
+struct Keys {
+    found: Vec<Result<PublicKey, RejectReason>>,
+    plane_sums: Vec<Vec<G1Affine>>,
+    report: SumReport,
+}
+
+impl Keys {
+    /// Those that need no sum.
+    fn of_singles(items: &[Item<'_>]) -> Keys {
+        let key = |item: &Item<'_>| match item.signers {
+            Signers::One(key) => Ok(key),
+            Signers::Sum { .. } | Signers::Unknown => Err(RejectReason::UnknownSigners),
+        };
+        Keys {
+            found: items.iter().map(key).collect(),
+            plane_sums: vec![Vec::new(); items.len()],
+            report: SumReport::default(),
+        }
+    }
+
+    /// Adds the sums over the committees of one table, all items of a committee together.
+    fn sum(
+        &mut self,
+        items: &[Item<'_>],
+        tables: &[&KeyTable],
+        wanted: usize,
+        options: &VerifyOptions<'_>,
+        workspace: &mut Workspace,
+    ) -> Result<(), SumError> {
+        let mut by_committee: BTreeMap<usize, (Vec<usize>, Vec<Columns<'_>>)> = BTreeMap::new();
+        for (i, item) in items.iter().enumerate() {
+            match item.signers {
+                Signers::Sum {
+                    table,
+                    committee,
+                    planes,
+                } if table == wanted => {
+                    let (members, columns) = by_committee.entry(committee).or_default();
+                    members.push(i);
+                    columns.push(Columns { planes });
+                }
+                _ => {}
+            }
+        }
+        let jobs: Vec<CommitteeJob<'_>> = by_committee
+            .iter()
+            .flat_map(|(&committee, (_, columns))| {
+                CommitteeJob::split(committee, columns, options.bases, options.sums.method)
+            })
+            .collect();
+        let sums = sum_columns(
+            tables[wanted],
+            &jobs,
+            &options.sums,
+            workspace,
+            options.exec,
+        )?;
+        let mut planes = sums.planes.into_iter();
+        let members = by_committee.values();
+        let members = members.flat_map(|(members, columns)| members.iter().zip(columns));
+        for ((&i, columns), sum) in members.zip(sums.keys) {
+            self.found[i] = PublicKey::from_point(sum).map_err(|_| RejectReason::KeyAtInfinity);
+            self.plane_sums[i] = planes.by_ref().take(columns.planes.len()).collect();
+        }
+        self.report.join(&sums.report);
+        Ok(())
     }
 }
 
 /// Verifies collections, and single signatures beside them, in one test; only if it fails the bad
-/// items are located. Verdicts are those of verifying each item alone (see [`crate::lecture`]).
-///
-/// The order of the steps is part of the argument: every signature is decoded and in the subgroup,
-/// and neither key nor signature is the identity, before anything is combined.
+/// items are located. Verdicts, of the collections and then of the single signatures, are those of
+/// verifying each item alone (see [`crate::lecture`]).
 ///
 /// # Errors
 /// [`SumError`] for a collection whose shape does not fit the key table; nothing is verified then.
@@ -120,120 +309,36 @@ pub fn verify_collections(
     singles: &[KeyItem<'_>],
     options: &VerifyOptions<'_>,
     workspace: &mut Workspace,
-) -> Result<Verified, SumError> {
-    let exec = options.exec;
-    let start = Instant::now();
-    let mut clock = start;
-    let mut lap = || {
-        let now = Instant::now();
-        now - core::mem::replace(&mut clock, now)
-    };
-    let mut timings = VerifyTimings::default();
-
-    let encoded: Vec<&[u8]> = collections
-        .iter()
-        .map(|item| item.signature)
-        .chain(singles.iter().map(|item| item.signature))
-        .collect();
-    let mut signatures = decompress_signatures(&encoded, table.backend(), exec);
-    timings.decode = lap();
-    check_subgroup(
-        &mut signatures,
-        &encoded,
-        options.rlc,
-        table.backend(),
-        exec,
-    );
-    timings.subgroup = lap();
-    let (keys, sums) = aggregate_keys(table, collections, options, workspace)?;
-    timings.sums = lap();
-
-    let singles = singles.iter().map(|item| (Ok(item.key), item.message));
-    let claims: Vec<Result<SignatureSet<'_>, RejectReason>> = keys
-        .into_iter()
-        .zip(collections.iter().map(|item| item.message))
-        .chain(singles)
-        .zip(signatures)
-        .map(|((key, message), signature)| claim(key, message, signature))
-        .collect();
-    // Items that are bad already do not enter: one malformed signature must not cost a search.
-    let tested: Vec<usize> = (0..claims.len()).filter(|&i| claims[i].is_ok()).collect();
-    let sets: Vec<Option<SignatureSet<'_>>> = tested.iter().map(|&i| claims[i].ok()).collect();
-    let mut verdicts: Vec<Result<(), RejectReason>> =
-        claims.iter().map(|claim| claim.map(|_| ())).collect();
+) -> Result<Vec<Result<(), RejectReason>>, SumError> {
+    let collections = collections.iter().map(|item| Item {
+        signers: Signers::Sum {
+            table: 0,
+            committee: item.committee,
+            planes: item.planes,
+        },
+        message: item.message,
+        signature: item.signature,
+    });
+    let singles = singles.iter().map(|item| Item {
+        signers: Signers::One(item.key),
+        message: item.message,
+        signature: item.signature,
+    });
+    let items: Vec<Item<'_>> = collections.chain(singles).collect();
     let rlc = options.rlc.clone().on(table.backend());
-    let batch = Batch::new(&sets, &rlc, exec);
-    let mut located = Located::default();
-    let good = batch.check_all(exec);
-    timings.rlc = lap();
-    if !good {
-        located = batch.locate(exec);
-        located.bad.iter_mut().for_each(|i| *i = tested[*i]);
-        located
-            .bad
-            .iter()
-            .for_each(|&i| verdicts[i] = Err(RejectReason::Signature));
-        timings.locate = lap();
+    let options = VerifyOptions {
+        rlc: &rlc,
+        ..*options
+    };
+    let prepared = Prepared::new(&items, &[table], &options, workspace)?;
+    let mut verdicts = vec![Ok(()); items.len()];
+    if !prepared.check(0..items.len()) {
+        let located = prepared.locate(options.exec);
+        let located = located.expect("nobody can ask a caller without a task to end");
+        for i in located.bad {
+            let reason = prepared.refused.get(&i).copied();
+            verdicts[i] = Err(reason.unwrap_or(RejectReason::Signature));
+        }
     }
-    timings.total = start.elapsed();
-    Ok(Verified {
-        verdicts,
-        located,
-        messages: batch.message_count(),
-        sums,
-        timings,
-    })
-}
-
-/// What is to be tested, if neither key nor signature is bad by itself.
-fn claim<'a>(
-    key: Result<PublicKey, DecodeError>,
-    message: &'a [u8],
-    signature: Decoded<Fp2>,
-) -> Result<SignatureSet<'a>, RejectReason> {
-    let signature = Signature::from_point(signature?);
-    if signature.is_infinity() {
-        return Err(RejectReason::Decode(DecodeError::Infinity));
-    }
-    let key = key.map_err(|_| RejectReason::KeyAtInfinity)?;
-    Ok(SignatureSet {
-        key,
-        message,
-        signature,
-    })
-}
-
-/// The aggregate key of each collection, in the order of the collections.
-fn aggregate_keys(
-    table: &KeyTable,
-    collections: &[CollectionItem<'_>],
-    options: &VerifyOptions<'_>,
-    workspace: &mut Workspace,
-) -> Result<(Vec<Result<PublicKey, DecodeError>>, SumReport), SumError> {
-    let mut by_committee: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (i, item) in collections.iter().enumerate() {
-        by_committee.entry(item.committee).or_default().push(i);
-    }
-    let columns: Vec<Vec<Columns<'_>>> = by_committee
-        .values()
-        .map(|members| {
-            members
-                .iter()
-                .map(|&i| Columns {
-                    planes: collections[i].planes,
-                })
-                .collect()
-        })
-        .collect();
-    let jobs: Vec<CommitteeJob<'_>> = by_committee
-        .keys()
-        .zip(&columns)
-        .flat_map(|(&committee, columns)| CommitteeJob::split(committee, columns, options.bases))
-        .collect();
-    let sums = sum_columns(table, &jobs, &options.sums, workspace, options.exec.pool())?;
-    let mut keys = vec![Err(DecodeError::Infinity); collections.len()];
-    for (&i, sum) in by_committee.values().flatten().zip(sums.keys) {
-        keys[i] = PublicKey::from_point(sum);
-    }
-    Ok((keys, sums.report))
+    Ok(verdicts)
 }

@@ -12,8 +12,9 @@ use crate::lanes::decompress;
 use crate::rlc::Rlc;
 use crate::subgroup::outside_subgroup_with;
 
-/// Points below which a subgroup check in bulk is not worth a thread of its own.
-const SUBGROUP_POINTS_MIN: usize = 512;
+/// Points below which a subgroup check in bulk is not worth a thread of its own, and the most between
+/// two looks at the stop flag: some 10 ms of blst.
+const SUBGROUP_POINTS: (usize, usize) = (512, 2048);
 
 /// A point that is decoded, or why it is not.
 pub(crate) type Decoded<F> = Result<Affine<F>, DecodeError>;
@@ -70,7 +71,7 @@ fn digest<B: AsRef<[u8]>>(encoded: &[B]) -> [u8; 32] {
 }
 
 /// Turns every decoded point outside the subgroup into [`DecodeError::NotInSubgroup`]. The subsets
-/// are drawn after all encodings are fixed.
+/// are drawn after all encodings are fixed. Under a task that was asked to end nothing follows.
 pub(crate) fn check_subgroup<F: CurveField, B: AsRef<[u8]>>(
     decoded: &mut [Decoded<F>],
     encoded: &[B],
@@ -81,9 +82,14 @@ pub(crate) fn check_subgroup<F: CurveField, B: AsRef<[u8]>>(
     let seed = rlc.seed(&digest(encoded));
     let places: Vec<usize> = (0..decoded.len()).filter(|&i| decoded[i].is_ok()).collect();
     let points: Vec<Affine<F>> = decoded.iter().filter_map(|point| point.ok()).collect();
-    let chunks = exec.chunks(points.len(), SUBGROUP_POINTS_MIN);
+    let (least, most) = SUBGROUP_POINTS;
+    let chunks = exec.pieces(points.len(), least, exec.most(most));
     let outside = exec.map(chunks.len(), |c| {
-        let chunk = chunks[c].clone();
+        let chunk = if exec.stopped() {
+            0..0
+        } else {
+            chunks[c].clone()
+        };
         let found = outside_subgroup_with(backend, &points[chunk.clone()], &seed, rlc.bits());
         found
             .into_iter()

@@ -64,6 +64,11 @@ impl<'a> Exec<'a> {
         }
     }
 
+    /// `longest` under a task that can be asked to end, for work whose pieces may else be of any length.
+    pub(crate) fn most(&self, longest: usize) -> usize {
+        self.pulse.map_or(usize::MAX, |_| longest)
+    }
+
     /// Ranges that cover 0 .. n: at least `least` long but the last, at most `most` long, and
     /// otherwise one for each thread.
     pub(crate) fn pieces(

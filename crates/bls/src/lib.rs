@@ -30,8 +30,8 @@
 //!
 //! ```
 //! use alphorn_bls::{
-//!     Backend, CollectionItem, Exec, InteropKey, KeyTable, Rlc, RlcBits, SumOptions, VerifyOptions,
-//!     Workspace, interop_keys, sign, vartime_interop_public_keys, verify_collections,
+//!     Backend, CollectionItem, Exec, InteropKey, KeyTable, RejectReason, Rlc, RlcBits, SumOptions,
+//!     VerifyOptions, Workspace, interop_keys, sign, vartime_interop_public_keys, verify_collections,
 //! };
 //!
 //! let backend = Backend::portable();
@@ -53,8 +53,9 @@
 //! let rlc = Rlc::new([7; 32], RlcBits::Bits64);
 //! let options =
 //!     VerifyOptions { rlc: &rlc, sums: SumOptions::default(), bases: &[], exec: Exec::serial() };
-//! let verified = verify_collections(&table, &[item, forged, item], &[], &options, &mut Workspace::default());
-//! assert_eq!(verified.expect("the planes fit").bad(), [1]);
+//! let verdicts = verify_collections(&table, &[item, forged, item], &[], &options, &mut Workspace::default());
+//! let verdicts = verdicts.expect("the planes fit");
+//! assert_eq!(verdicts, [Ok(()), Err(RejectReason::Signature), Ok(())]);
 //! ```
 //!
 //! # Map
@@ -116,8 +117,7 @@ pub use ciphersuite::{
     key_validate, pop_prove, pop_verify, sign, verify,
 };
 pub use committee::{
-    CollectionItem, KeyItem, RejectReason, Verified, VerifyOptions, VerifyTimings,
-    verify_collections,
+    CollectionItem, KeyItem, RejectReason, VerifyOptions, VerifyTimings, verify_collections,
 };
 pub use decode::{decode_public_keys, decode_signatures};
 pub use error::{BlsError, DecodeError};

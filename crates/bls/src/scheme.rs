@@ -35,9 +35,6 @@ pub use signers::Signers;
 /// Greatest multiplicity that a support can carry.
 const MULTIPLICITY_MAX: u8 = 15;
 
-/// Signatures that a thread decompresses between two looks at the stop flag: some 10 ms of blst.
-const SUMMED_MAX: usize = 512;
-
 /// BLS12-381 signatures, summed.
 #[derive(Clone, Debug)]
 pub struct Bls {
@@ -85,17 +82,18 @@ impl Bls {
         encoded: &[&[u8]],
         ctx: &Ctx<'_, Workspace>,
     ) -> Result<[u8; SIGNATURE_BYTES], SchemeError> {
-        let exec = Exec::new(ctx.pool());
-        let mut points = Vec::with_capacity(encoded.len());
-        for part in encoded.chunks(SUMMED_MAX * exec.threads()) {
-            if ctx.checkpoint().is_err() {
-                return Err(SchemeError::Stopped);
-            }
-            // Verified inputs are in the subgroup; the job verifies the sum all the same.
-            for point in decompress_signatures(part, self.backend, exec) {
-                points.push(point.map_err(|_| SchemeError::Malformed(points.len()))?);
-            }
+        let pulse = ctx.pulse();
+        let exec = Exec::new(ctx.pool()).with_pulse(&pulse);
+        // Verified inputs are in the subgroup; the job verifies the sum all the same.
+        let decoded = decompress_signatures(encoded, self.backend, exec);
+        if ctx.stopped() {
+            return Err(SchemeError::Stopped);
         }
+        let points: Vec<_> = decoded
+            .into_iter()
+            .enumerate()
+            .map(|(i, point)| point.map_err(|_| SchemeError::Malformed(i)))
+            .collect::<Result<_, _>>()?;
         let sum = g2::sum_bulk(&points.iter().collect::<Vec<_>>());
         if sum.is_infinity() {
             return Err(SchemeError::Degenerate);
@@ -238,7 +236,7 @@ impl Scheme for Bls {
         prepared: &PreparedClaims,
         ctx: &mut Ctx<'_, Workspace>,
     ) -> Option<Vec<usize>> {
-        Some(prepared.locate(keys, ctx))
+        Some(prepared.locate(keys, ctx).bad)
     }
 
     fn aggregate(

@@ -26,6 +26,8 @@ const LANES_MIN: usize = 8;
 /// Items that are worth a thread.
 const ITEMS_MIN: usize = 4 * LANES;
 
+/// Encodings that are decoded between two looks at the stop flag: some 3 ms.
+const DECODED_MAX: usize = 16 * LANES;
 /// Messages that are hashed between two looks at the stop flag: some 3 ms.
 const HASHES_MAX: usize = 8 * LANES;
 
@@ -157,19 +159,23 @@ fn parse<F: LaneField>(bytes: &[u8]) -> Option<Compressed> {
 }
 
 /// Points of the curve from their compressed forms: the same verdicts as blst's; subgroup not checked,
-/// identity allowed.
+/// identity allowed. Under a task that was asked to end it is any verdict.
 pub(crate) fn decompress<F: CurveField, B: AsRef<[u8]> + Sync>(
     encoded: &[B],
     backend: Backend,
     exec: Exec<'_>,
 ) -> Vec<Result<Affine<F>, DecodeError>> {
     match backend.level() {
-        Level::Portable => exec.map(encoded.len(), |i| F::decompress(encoded[i].as_ref())),
+        Level::Portable => exec.map(encoded.len(), |i| match exec.stopped() {
+            true => Err(DecodeError::Infinity),
+            false => F::decompress(encoded[i].as_ref()),
+        }),
         #[cfg(target_arch = "x86_64")]
         Level::Avx512(witness) => {
-            let chunks = exec.chunks(encoded.len(), ITEMS_MIN);
-            let parts = exec.map(chunks.len(), |c| {
-                decompress_in_lanes(witness, &encoded[chunks[c].clone()])
+            let chunks = exec.pieces(encoded.len(), ITEMS_MIN, DECODED_MAX);
+            let parts = exec.map(chunks.len(), |c| match exec.stopped() {
+                true => vec![Err(DecodeError::Infinity); chunks[c].len()],
+                false => decompress_in_lanes(witness, &encoded[chunks[c].clone()]),
             });
             parts.concat()
         }

@@ -29,12 +29,15 @@ impl Known {
 
     /// Takes the planes of a support of `slot` that held, if it is newer than what is here, or of
     /// the same slot with more signers.
-    pub(super) fn learn(&mut self, slot: Slot, signers: usize, mut planes: Vec<Base>) {
-        planes.truncate(BASES_MAX);
+    pub(super) fn learn(&mut self, slot: Slot, signers: usize, planes: impl Iterator<Item = Base>) {
         let is_better = self
             .newest
             .is_none_or(|(newest, most)| (slot, signers) > (newest, most));
-        if planes.is_empty() || !is_better {
+        if !is_better {
+            return;
+        }
+        let mut planes: Vec<Base> = planes.take(BASES_MAX).collect();
+        if planes.is_empty() {
             return;
         }
         let same_slot = self.newest.is_some_and(|(newest, _)| newest == slot);
@@ -65,7 +68,7 @@ mod tests {
         let words = |known: &Known| -> Vec<u64> {
             known.bases().iter().map(|base| base.words()[0]).collect()
         };
-        known.learn(Slot(5), 0, Vec::new());
+        known.learn(Slot(5), 0, std::iter::empty());
         assert!(words(&known).is_empty());
         for (slot, word, expected) in [
             (5, 0b0011, vec![0b0011]),
@@ -77,10 +80,10 @@ mod tests {
             (9, 0b0010, vec![0b0010, 0b1100]),
         ] {
             let signers = u64::count_ones(word) as usize;
-            known.learn(Slot(slot), signers, vec![base(word)]);
+            known.learn(Slot(slot), signers, std::iter::once(base(word)));
             assert_eq!(words(&known), expected);
         }
-        known.learn(Slot(9), 7, vec![base(0x7f), base(0x0f), base(0x01)]);
+        known.learn(Slot(9), 7, [0x7f, 0x0f, 0x01].into_iter().map(base));
         assert_eq!(words(&known), [0x7f, 0x0f]);
     }
 }

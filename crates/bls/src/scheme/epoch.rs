@@ -71,20 +71,27 @@ impl EpochKeys {
         &self.assignment
     }
 
-    /// The table of a layer.
-    pub(super) fn table(&self, layer: Layer) -> &KeyTable {
+    /// The table of a layer: of cells or of committees.
+    pub fn table(&self, layer: Layer) -> &KeyTable {
         match layer {
             Layer::Collection => &self.committees,
             Layer::Aggregate => &self.cells,
         }
     }
 
-    /// The vectors of a cell or committee whose sums are known; cells have none.
-    pub(super) fn bases(&self, layer: Layer, place: usize) -> Vec<Base> {
-        match layer {
-            Layer::Aggregate => Vec::new(),
-            Layer::Collection => self.with_known(|known| known[place].bases().to_vec()),
-        }
+    /// The tables of all layers, in their order.
+    pub(super) fn tables(&self) -> [&KeyTable; 2] {
+        [Layer::Aggregate, Layer::Collection].map(|layer| self.table(layer))
+    }
+
+    /// The vectors of all committees whose sums are known; cells have none.
+    pub(super) fn bases(&self) -> Vec<Base> {
+        self.with_known(|known| known.iter().flat_map(Known::bases).cloned().collect())
+    }
+
+    /// Forgets what earlier jobs found, for measurements that begin alike.
+    pub fn forget(&self) {
+        self.with_known(|known| known.fill(Known::default()));
     }
 
     /// Calls `f` with what is known of each committee.

@@ -207,7 +207,7 @@ impl World {
     }
 
     fn bases(&self) -> Vec<usize> {
-        let bases = self.keys.bases(Layer::Collection, 0);
+        let bases = self.keys.bases();
         let ones = |base: &crate::sums::Base| {
             let words = base.words().iter();
             words.map(|word| word.count_ones() as usize).sum()
@@ -227,19 +227,19 @@ fn sums_of_one_job_serve_the_next() {
     let first: Vec<Claim> = (0..4).map(|k| world.claim(1, bits(5 * k + 1))).collect();
     let (verdicts, prepared) = world.verify(&first);
     assert_eq!(verdicts, [true; 4]);
-    assert_eq!(prepared.columns_by(Method::Delta), 0);
+    assert_eq!(prepared.sums().methods.get(Method::Delta), 0);
     assert_eq!(world.bases(), [818], "one of four equally good bitfields");
     // A late one costs the positions in which it differs.
     let (verdicts, prepared) = world.verify(&[world.claim(1, bits(2))]);
     assert_eq!(
-        (verdicts, prepared.columns_by(Method::Delta)),
+        (verdicts, prepared.sums().methods.get(Method::Delta)),
         (vec![true], 1)
     );
     // So does the next slot, many at once.
     let next: Vec<Claim> = (0..8).map(|k| world.claim(2, bits(5 * k + 3))).collect();
     let (verdicts, prepared) = world.verify(&next);
     assert_eq!(verdicts, [true; 8]);
-    assert_eq!(prepared.columns_by(Method::Based), 8);
+    assert_eq!(prepared.sums().methods.get(Method::Based), 8);
     assert_eq!(world.bases(), [818, 818], "the best of each slot");
     // Forged claims, the fullest of all, are found and nothing is learnt from them.
     let Claim::Group {
@@ -279,10 +279,15 @@ fn planes_of_counted_supports_are_kept() {
     assert_eq!(world.bases(), [odd, twice]);
     let (verdicts, prepared) = world.verify(&[world.claim(2, counted(6))]);
     assert_eq!(verdicts, [true]);
-    // The two planes of the claim, and once more as candidates of their own.
+    // The two planes of the claim, which are all that is summed.
+    let methods = &prepared.sums().methods;
+    assert_eq!(methods.get(Method::Delta) + methods.get(Method::Based), 2);
     assert_eq!(
-        prepared.columns_by(Method::Delta) + prepared.columns_by(Method::Based),
-        4
+        Method::ALL
+            .map(|method| methods.get(method))
+            .iter()
+            .sum::<u64>(),
+        2
     );
 }
 
@@ -294,7 +299,7 @@ fn a_retry_neither_uses_nor_leaves_bases() {
     for _ in 0..2 {
         let (verdicts, prepared) = world.verify(std::slice::from_ref(&claim));
         assert_eq!(
-            (verdicts, prepared.columns_by(Method::Naive)),
+            (verdicts, prepared.sums().methods.get(Method::Naive)),
             (vec![true], 1)
         );
         assert!(world.bases().is_empty());
@@ -325,8 +330,8 @@ fn a_request_to_stop_is_answered_soon_and_nothing_is_claimed() {
         .num_threads(2)
         .build()
         .unwrap();
-    // Before it begins, while it decodes, in the middle of the pairings, while it searches.
-    for beats_before in [0, 2, 900, 2_300] {
+    // Before it begins, while it decodes, while it hashes, in the pairings or the search.
+    for beats_before in [0, 900, 2_900, 4_290] {
         let (stop, beats) = (alphorn_scheme::Stop::default(), Arc::new(AtomicU64::new(0)));
         let asked = std::thread::scope(|scope| {
             let asked = scope.spawn(|| {

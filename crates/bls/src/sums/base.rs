@@ -1,5 +1,7 @@
 //! Vectors whose sums are already known.
 
+use std::sync::Arc;
+
 use super::columns::{SumError, check_plane};
 use super::table::KeyTable;
 use crate::blst_ffi::curve::{CurveField, G1Affine};
@@ -12,7 +14,7 @@ use crate::blst_ffi::curve::{CurveField, G1Affine};
 pub struct Base {
     table_digest: [u8; 32],
     committee: usize,
-    words: Vec<u64>,
+    words: Arc<[u64]>,
     sum: G1Affine,
 }
 
@@ -41,7 +43,7 @@ impl Base {
         Ok(Base {
             table_digest: *table.digest(),
             committee,
-            words: words.to_vec(),
+            words: words.into(),
             sum,
         })
     }
@@ -67,7 +69,7 @@ impl Base {
         Ok(Base {
             table_digest: *table.digest(),
             committee,
-            words: words.to_vec(),
+            words: words.into(),
             sum,
         })
     }

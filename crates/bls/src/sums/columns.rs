@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::Method;
 use super::base::Base;
 use super::table::KeyTable;
 
@@ -10,7 +11,8 @@ pub const PLANES_MAX: usize = 4;
 /// Collections of one committee in one job at most.
 pub const COLLECTIONS_MAX: usize = 4096;
 /// Collections of one committee that verification puts into one job: at four planes 16 groups of the
-/// widest kind, behind which nothing more is shared; the working memory of a job grows with them.
+/// widest kind, behind which nothing more is shared; the working memory of a job, and how long a
+/// request to stop waits, grow with them.
 const COLLECTIONS_PER_JOB: usize = 64;
 
 /// The support of one collection: `planes[j]` holds bit j of each position's multiplicity.
@@ -94,14 +96,20 @@ pub(super) fn check_plane(plane: &[u64], positions: usize) -> Result<(), SumErro
 }
 
 impl<'a> CommitteeJob<'a> {
-    /// Jobs of bounded memory for any number of collections, in their order.
+    /// Jobs of bounded memory and time for any number of collections, in their order. Additions of one
+    /// key after the other are so slow that a job has one collection.
     pub(crate) fn split(
         committee: usize,
         collections: &'a [Columns<'a>],
         bases: &'a [Base],
+        method: Option<Method>,
     ) -> impl Iterator<Item = CommitteeJob<'a>> {
+        let size = match method {
+            Some(Method::Naive) => 1,
+            _ => COLLECTIONS_PER_JOB,
+        };
         collections
-            .chunks(COLLECTIONS_PER_JOB)
+            .chunks(size)
             .map(move |collections| CommitteeJob {
                 committee,
                 collections,

@@ -30,6 +30,7 @@ use core::fmt;
 use crate::blst_ffi::curve::G1Affine;
 use crate::blst_ffi::field::{Fp, Fp2};
 use crate::blst_ffi::points::g1;
+use crate::exec::Exec;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::Avx512Witness;
 use crate::kernel::{Backend, Level};
@@ -154,18 +155,25 @@ pub struct SumReport {
 }
 
 impl SumReport {
-    fn join(&mut self, other: &SumReport) {
+    /// Adds what another part of the work did.
+    pub(crate) fn join(&mut self, other: &SumReport) {
+        for (own, other) in self.methods.0.iter_mut().zip(other.methods.0) {
+            *own += other;
+        }
+        self.plan_ns += other.plan_ns;
         self.additions += other.additions;
         self.buckets_ns += other.buckets_ns;
         self.sums_ns += other.sums_ns;
     }
 }
 
-/// The aggregate keys, in the order of jobs and their collections, and what was done.
+/// The sums of keys, in the order of jobs and their collections, and what was done.
 #[derive(Clone, Debug)]
 pub struct Sums {
     /// One aggregate key per collection, possibly the identity.
     pub keys: Vec<G1Affine>,
+    /// One sum per plane of each collection, the lowest first, each possibly the identity.
+    pub planes: Vec<G1Affine>,
     /// What was done.
     pub report: SumReport,
 }
@@ -187,7 +195,8 @@ impl fmt::Debug for Workspace {
 /// The aggregate key of every collection of every job: Σ m_i·pk_i over the positions.
 ///
 /// The result depends neither on the method nor on the number of threads. With a pool, its threads
-/// share the committees; without one, the caller's thread does all.
+/// share the committees; without one, the caller's thread does all. Under a task that was asked to end
+/// it is any sums.
 ///
 /// # Errors
 /// A job that does not fit the table; nothing is summed then.
@@ -196,10 +205,10 @@ pub fn sum_columns(
     jobs: &[CommitteeJob<'_>],
     options: &SumOptions,
     workspace: &mut Workspace,
-    pool: Option<&rayon::ThreadPool>,
+    exec: Exec<'_>,
 ) -> Result<Sums, SumError> {
     jobs.iter().try_for_each(|job| job.check(table))?;
-    let (keys, report) = match table.stored() {
+    let sums = match table.stored() {
         Stored::Portable => {
             let kernel = Portable::default();
             let run = Run {
@@ -208,7 +217,7 @@ pub fn sum_columns(
                 points: table.points(),
                 options,
             };
-            run.run(jobs, &mut workspace.portable, pool)
+            run.run(jobs, &mut workspace.portable, exec)
         }
         #[cfg(target_arch = "x86_64")]
         Stored::Avx512(kernel, points) => {
@@ -218,10 +227,10 @@ pub fn sum_columns(
                 points,
                 options,
             };
-            run.run(jobs, &mut workspace.avx512, pool)
+            run.run(jobs, &mut workspace.avx512, exec)
         }
     };
-    Ok(Sums { keys, report })
+    Ok(sums)
 }
 
 impl Costs {

@@ -12,9 +12,10 @@ use super::plan::{JobColumns, JobPlan};
 use super::segments::{Entry, SumKernel};
 use super::table::KeyTable;
 use super::tree::Tree;
-use super::{Method, SumOptions, SumReport};
+use super::{Method, SumOptions, SumReport, Sums};
 use crate::blst_ffi::curve::{CurveField, G1Affine};
 use crate::blst_ffi::field::Fp;
+use crate::exec::Exec;
 
 /// Items of a batch: small jobs are pooled up to this many, so that they share the inversions.
 const BATCH_ITEMS: usize = 1 << 15;
@@ -87,7 +88,8 @@ struct Planned<'a> {
     job: &'a CommitteeJob<'a>,
     columns: JobColumns<'a>,
     plan: JobPlan,
-    first_output: usize,
+    first_key: usize,
+    first_plane: usize,
 }
 
 /// All jobs of one call over one table.
@@ -100,24 +102,25 @@ pub(crate) struct Run<'a, K: SumKernel> {
 }
 
 impl<K: SumKernel<Field = Fp>> Run<'_, K> {
-    /// The aggregate keys in order of jobs and collections.
+    /// The sums in order of jobs and collections.
     pub(crate) fn run(
         &self,
         jobs: &[CommitteeJob<'_>],
         spaces: &mut Vec<Space<K>>,
-        pool: Option<&rayon::ThreadPool>,
-    ) -> (Vec<G1Affine>, SumReport) {
+        exec: Exec<'_>,
+    ) -> Sums {
         let start = Instant::now();
-        let mut outputs = 0;
+        let (mut keys, mut planes) = (0, 0);
         let mut planned: Vec<Planned<'_>> = Vec::with_capacity(jobs.len());
         for job in jobs {
-            planned.push(self.plan(job, outputs));
-            outputs += job.collections.len();
+            let job = self.plan(job, keys, planes);
+            keys += job.job.collections.len();
+            planes += job.columns.columns.len();
+            planned.push(job);
         }
         // The largest first: the last batches, which decide when all threads end, are small.
         planned.sort_by_key(|job| core::cmp::Reverse(job.plan.items));
-        let threads = pool.map_or(1, rayon::ThreadPool::current_num_threads);
-        let batches = batches(&planned, threads);
+        let batches = batches(&planned, exec.threads());
         let mut report = SumReport {
             plan_ns: elapsed_ns(start),
             ..SumReport::default()
@@ -127,27 +130,36 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
                 .methods
                 .add(job.plan.method, job.columns.columns.len() as u64);
         }
-        let threads = threads.min(batches.len());
+        let threads = exec.threads().min(batches.len());
         spaces.resize_with(threads.max(spaces.len()), Space::default);
-        let shared = Mutex::new((vec![G1Affine::INFINITY; outputs], report));
+        let shared = Mutex::new(Sums {
+            keys: vec![G1Affine::INFINITY; keys],
+            planes: vec![G1Affine::INFINITY; planes],
+            report,
+        });
         let next = AtomicUsize::new(0);
         let work = |space: &mut Space<K>| {
             while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if exec.stopped() {
+                    return;
+                }
                 let report = self.batch(batch, space);
                 let mut shared = shared
                     .lock()
                     .expect("no thread panics while it holds the lock");
-                let mut sums = space.affine.iter();
+                let (mut planes, mut keys) = space.affine.split_at(planes_of(batch));
                 for job in *batch {
-                    let to = &mut shared.0[job.first_output..][..job.job.collections.len()];
-                    to.iter_mut()
-                        .zip(sums.by_ref())
-                        .for_each(|(to, sum)| *to = *sum);
+                    let (of_job, others) = planes.split_at(job.columns.columns.len());
+                    shared.planes[job.first_plane..][..of_job.len()].copy_from_slice(of_job);
+                    planes = others;
+                    let (of_job, others) = keys.split_at(job.job.collections.len());
+                    shared.keys[job.first_key..][..of_job.len()].copy_from_slice(of_job);
+                    keys = others;
                 }
-                shared.1.join(&report);
+                shared.report.join(&report);
             }
         };
-        match pool {
+        match exec.pool() {
             Some(pool) if threads > 1 => pool.scope(|scope| {
                 for space in &mut spaces[..threads] {
                     scope.spawn(|_| work(space));
@@ -158,7 +170,12 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         shared.into_inner().expect("no thread panicked")
     }
 
-    fn plan<'j>(&self, job: &'j CommitteeJob<'j>, first_output: usize) -> Planned<'j> {
+    fn plan<'j>(
+        &self,
+        job: &'j CommitteeJob<'j>,
+        first_key: usize,
+        first_plane: usize,
+    ) -> Planned<'j> {
         let fits = |base: &&Base| base.fits(self.table, job.committee);
         let bases = job.bases.iter().filter(fits).collect();
         let columns = JobColumns::new(job, self.table.range(job.committee).len(), bases);
@@ -167,11 +184,12 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             job,
             columns,
             plan,
-            first_output,
+            first_key,
+            first_plane,
         }
     }
 
-    /// Sums the jobs of one batch into `space.affine`, in their order.
+    /// Sums the jobs of one batch into `space.affine`, in their order: first planes, then collections.
     fn batch(&self, batch: &[Planned<'_>], space: &mut Space<K>) -> SumReport {
         let start = Instant::now();
         space.tree.clear();
@@ -372,7 +390,8 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
         self.drop_infinities(columns, tree);
     }
 
-    /// From the sums of planes to those of collections, by Horner's rule, all collections at once.
+    /// From the sums of planes to those of collections, which are put behind them, by Horner's rule, all
+    /// collections at once.
     fn join_planes(&self, batch: &[Planned<'_>], space: &mut Space<K>) {
         let Space { tree, columns, .. } = space;
         let planes = || {
@@ -407,7 +426,7 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
             });
             self.drop_infinities(&mut sums, tree);
         }
-        *columns = sums;
+        columns.extend(sums);
     }
 
     fn drop_infinities(&self, entries: &mut [Option<Entry>], tree: &Tree<K>) {
@@ -421,24 +440,33 @@ impl<K: SumKernel<Field = Fp>> Run<'_, K> {
 
     /// Overwrites the sums of jobs that are summed naively; returns the additions.
     fn naive_jobs(&self, batch: &[Planned<'_>], space: &mut Space<K>) -> u64 {
-        let (mut additions, mut output) = (0, 0);
+        let (planes, keys) = space.affine.split_at_mut(planes_of(batch));
+        let (mut planes, mut keys) = (planes.iter_mut(), keys.iter_mut());
+        let mut additions = 0;
         for planned in batch {
             for collection in planned.job.collections {
-                if planned.plan.method == Method::Naive {
-                    let keys = self.table.committee(planned.job.committee);
-                    let mut sum = G1Affine::INFINITY;
-                    for plane in collection.planes.iter().rev() {
-                        let part = plane_naive(keys, plane);
-                        sum = CurveField::sum_naive(&[sum, sum, part]);
-                        additions += plane.iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
-                    }
-                    space.affine[output] = sum;
+                let parts: Vec<&mut G1Affine> =
+                    planes.by_ref().take(collection.planes.len()).collect();
+                let key = keys.next().expect("a sum of each collection");
+                if planned.plan.method != Method::Naive {
+                    continue;
                 }
-                output += 1;
+                let members = self.table.committee(planned.job.committee);
+                *key = G1Affine::INFINITY;
+                for (plane, part) in collection.planes.iter().zip(parts).rev() {
+                    *part = plane_naive(members, plane);
+                    *key = CurveField::sum_naive(&[*key, *key, *part]);
+                    additions += plane.iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
+                }
             }
         }
         additions
     }
+}
+
+/// Planes of all collections of a batch.
+fn planes_of(batch: &[Planned<'_>]) -> usize {
+    batch.iter().map(|job| job.columns.columns.len()).sum()
 }
 
 /// Cuts the jobs, largest first, into batches of about [`BATCH_ITEMS`] items, or fewer where a

@@ -94,9 +94,10 @@ fn check(keys: &[G1Affine], columns: &[Vec<u64>]) {
                 method,
                 ..SumOptions::default()
             };
-            let sums =
-                sum_columns(&table, &[job], &options, &mut workspace, None).expect("valid jobs");
+            let sums = sum_columns(&table, &[job], &options, &mut workspace, Exec::serial())
+                .expect("valid jobs");
             assert_eq!(sums.keys, expected, "{method:?} on {backend}");
+            assert_eq!(sums.planes, expected, "{method:?} on {backend}");
         }
     }
 }
@@ -199,7 +200,13 @@ fn many_committees_of_one_to_three_keys() {
                     method,
                     ..SumOptions::default()
                 };
-                let sums = sum_columns(&table, &jobs, &options, &mut Workspace::default(), None);
+                let sums = sum_columns(
+                    &table,
+                    &jobs,
+                    &options,
+                    &mut Workspace::default(),
+                    Exec::serial(),
+                );
                 assert_eq!(
                     sums.expect("valid jobs").keys,
                     expected,
@@ -228,7 +235,13 @@ fn jobs_with_very_many_columns_run_in_parts() {
             method: Some(Method::Pattern),
             ..SumOptions::default()
         };
-        let sums = sum_columns(&table, &[job], &options, &mut Workspace::default(), None);
+        let sums = sum_columns(
+            &table,
+            &[job],
+            &options,
+            &mut Workspace::default(),
+            Exec::serial(),
+        );
         let keys = sums.expect("valid jobs").keys;
         for i in (0..columns.len()).step_by(100) {
             assert_eq!(
@@ -312,6 +325,11 @@ fn multiplicities_are_planes_with_their_weights() {
         .collect();
     let collections: Vec<Columns<'_>> = views.iter().map(|planes| Columns { planes }).collect();
     let keys = &KEYS_RANDOM[..positions];
+    let of_planes: Vec<G1Affine> = planes
+        .iter()
+        .flatten()
+        .map(|plane| base::plane_naive(keys, plane))
+        .collect();
     let expected: Vec<G1Affine> = planes
         .iter()
         .map(|planes| {
@@ -334,12 +352,16 @@ fn multiplicities_are_planes_with_their_weights() {
                 method,
                 ..SumOptions::default()
             };
-            let sums = sum_columns(&table, &[job], &options, &mut Workspace::default(), None);
-            assert_eq!(
-                sums.expect("valid jobs").keys,
-                expected,
-                "{method:?} on {backend}"
+            let sums = sum_columns(
+                &table,
+                &[job],
+                &options,
+                &mut Workspace::default(),
+                Exec::serial(),
             );
+            let sums = sums.expect("valid jobs");
+            assert_eq!(sums.keys, expected, "{method:?} on {backend}");
+            assert_eq!(sums.planes, of_planes, "{method:?} on {backend}");
         }
     }
 }
@@ -377,7 +399,8 @@ fn threads_and_batches_do_not_change_the_result() {
         let table = KeyTable::new(backend, KEYS_RANDOM.clone(), &sizes).expect("a valid table");
         let options = SumOptions::default();
         let mut workspace = Workspace::default();
-        let alone = sum_columns(&table, &jobs, &options, &mut workspace, None).expect("valid jobs");
+        let alone = sum_columns(&table, &jobs, &options, &mut workspace, Exec::serial())
+            .expect("valid jobs");
         let expected: Vec<G1Affine> = planes
             .iter()
             .enumerate()
@@ -394,7 +417,13 @@ fn threads_and_batches_do_not_change_the_result() {
                 .num_threads(threads)
                 .build()
                 .expect("threads");
-            let sums = sum_columns(&table, &jobs, &options, &mut workspace, Some(&pool));
+            let sums = sum_columns(
+                &table,
+                &jobs,
+                &options,
+                &mut workspace,
+                Exec::new(Some(&pool)),
+            );
             assert_eq!(
                 sums.expect("valid jobs").keys,
                 expected,
@@ -419,7 +448,7 @@ fn jobs_that_do_not_fit_are_refused() {
             &[job],
             &SumOptions::default(),
             &mut Workspace::default(),
-            None,
+            Exec::serial(),
         )
         .map(|sums| sums.keys.len())
     };
@@ -502,7 +531,13 @@ fn a_base_of_another_table_is_not_used() {
             method: Some(Method::Delta),
             ..SumOptions::default()
         };
-        let sums = sum_columns(&other, &[job], &options, &mut Workspace::default(), None);
+        let sums = sum_columns(
+            &other,
+            &[job],
+            &options,
+            &mut Workspace::default(),
+            Exec::serial(),
+        );
         let expected = base::plane_naive(other.committee(0), &plane);
         assert_eq!(sums.expect("valid").keys, [expected]);
     }
@@ -542,7 +577,13 @@ fn measured_costs_are_plausible_and_change_no_result() {
             method: None,
             costs,
         };
-        let sums = sum_columns(&table, &[job], &options, &mut Workspace::default(), None);
+        let sums = sum_columns(
+            &table,
+            &[job],
+            &options,
+            &mut Workspace::default(),
+            Exec::serial(),
+        );
         assert_eq!(
             sums.expect("valid").keys,
             [base::plane_naive(&KEYS_RANDOM, &plane)]

@@ -269,7 +269,13 @@ fn direct(
     };
     let mut workspace = Workspace::default();
     let (seconds, sums) = least(runs, || {
-        sum_columns(&key_table, &jobs, &options, &mut workspace, Some(pool))
+        sum_columns(
+            &key_table,
+            &jobs,
+            &options,
+            &mut workspace,
+            Exec::new(Some(pool)),
+        )
     });
     let keys = sums?.keys;
     let mut pairs = proven.iter().zip(&keys);

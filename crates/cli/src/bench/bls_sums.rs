@@ -167,7 +167,13 @@ impl Bench<'_> {
         let mut ours = |table: &KeyTable| {
             with_jobs(&all, table.committees(), |jobs| {
                 least(runs, || {
-                    sum_columns(table, jobs, &self.options, &mut workspace, Some(self.pool))
+                    sum_columns(
+                        table,
+                        jobs,
+                        &self.options,
+                        &mut workspace,
+                        Exec::new(Some(self.pool)),
+                    )
                 })
             })
         };

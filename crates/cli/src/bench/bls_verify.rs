@@ -3,24 +3,23 @@
 mod print;
 mod world;
 
-use super::columns::{Participation, Shape, Supports, table_of};
+use super::columns::{Participation, Shape, Supports};
 use super::least;
 use crate::error::{Error, Result};
-use crate::keycache;
 use crate::options::Common;
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_bls::peer::{PeerMethod, verify_batch, verify_each};
-use alphorn_bls::{
-    Backend, Costs, Exec, KeyItem, Rlc, RlcBits, SumOptions, Verified, VerifyOptions, Workspace,
-    verify_collections,
-};
+use alphorn_bls::{Backend, Bls, Costs, Exec, Located, RlcBits, VerifyTimings, Workspace};
+use alphorn_scheme::{Claim, Ctx, Layer, Scheme, Stop};
 use anyhow::anyhow;
 use print::{fields, print};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-pub(super) use world::World;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+pub(super) use world::{World, epoch_keys, signature_of};
 
 /// Verification of all collections of a slot, aggregates of a committee, or votes of a cell
 #[derive(clap::Args, Debug)]
@@ -132,35 +131,33 @@ fn on_kernel(args: &Args, kernel: Backend, pool: &rayon::ThreadPool) -> Result<C
         )?),
     };
     let mut bars = Bars::new();
-    let points = keycache::interop_points(layout.validators(), kernel, exec, &mut bars)?;
-    let key_table = table_of(points, &layout, kernel)?;
+    let bits = match args.rlc_bits.as_str() {
+        "64" => RlcBits::Bits64,
+        _ => RlcBits::Bits128,
+    };
+    let scheme = Bls::new(kernel, Costs::measure(kernel)).with_rlc_bits(bits);
+    let keys = epoch_keys(&scheme, &layout, pool, &mut bars)?;
     bars.show("signing", 0, 1);
     let messages = u64::from(args.messages);
+    let layer = match args.topic {
+        Topic::Collection => Layer::Collection,
+        Topic::Aggregate | Topic::Vote => Layer::Aggregate,
+    };
     let mut world = match &supports {
-        Some(supports) => World::of_collections(&key_table, supports.all(), messages, pool),
-        None => World::of_votes(&key_table, messages, pool),
+        Some(supports) => World::of_supports(&keys, layer, supports.all(), messages, pool),
+        None => World::of_votes(&keys, messages, pool),
     };
     bars.clear();
 
-    let bits = if args.rlc_bits == "64" {
-        RlcBits::Bits64
-    } else {
-        RlcBits::Bits128
-    };
-    let rlc = rlc(args.common.seed, bits);
-    let options = VerifyOptions {
-        rlc: &rlc,
-        sums: SumOptions {
-            method: None,
-            costs: Costs::measure(kernel),
-        },
-        bases: &[],
-        exec,
+    let verifier = Verifier {
+        scheme: &scheme,
+        secret: secret(args.common.seed),
+        pool,
     };
     let runs = usize::from(args.runs);
     let mut workspace = Workspace::default();
-    let honest = measure(&world, runs, &options, &mut workspace)?;
-    let items = world.items().len() + world.singles().len();
+    let honest = verifier.measure(&world, runs, &mut workspace);
+    let items = world.groups.len() + world.singles.len();
     if args.bad > items {
         return Err(anyhow!("--bad {}: there are {items} items", args.bad).into());
     }
@@ -171,7 +168,7 @@ fn on_kernel(args: &Args, kernel: Backend, pool: &rayon::ThreadPool) -> Result<C
     let bad = if damaged.is_empty() {
         None
     } else {
-        Some(measure(&world, runs, &options, &mut workspace)?)
+        Some(verifier.measure(&world, runs, &mut workspace))
     };
     Ok(Case {
         text: print(args, kernel, &world, &honest, peers.as_ref(), bad.as_ref()),
@@ -180,9 +177,9 @@ fn on_kernel(args: &Args, kernel: Backend, pool: &rayon::ThreadPool) -> Result<C
     })
 }
 
-/// Weights that a seed fixes.
-pub(super) fn rlc(seed: u64, bits: RlcBits) -> Rlc {
-    Rlc::new(Sha256::digest(seed.to_le_bytes()).into(), bits)
+/// The secret of weights that a seed fixes.
+pub(super) fn secret(seed: u64) -> [u8; 32] {
+    Sha256::digest(seed.to_le_bytes()).into()
 }
 
 /// The shape of the topic: a committee's topic is measured as one committee whose cells are the
@@ -225,28 +222,69 @@ impl Ours {
     }
 }
 
-/// The least time of `runs` runs.
-pub(super) fn measure(
-    world: &World<'_>,
-    runs: usize,
-    options: &VerifyOptions<'_>,
-    workspace: &mut Workspace,
-) -> Result<Ours> {
-    let (items, singles) = (world.items(), world.singles());
-    let mut timed = |singles: &[KeyItem<'_>]| -> Result<(f64, Verified)> {
-        let (seconds, verified) = least(runs, || {
-            verify_collections(world.key_table, &items, singles, options, workspace)
-        });
-        Ok((seconds, verified?))
-    };
-    Ok(Ours {
-        inner: if items.is_empty() {
-            None
-        } else {
-            Some(timed(&[])?)
-        },
-        full: timed(&singles)?,
-    })
+/// What a verification found and what it took.
+pub(super) struct Verified {
+    items: usize,
+    messages: usize,
+    timings: VerifyTimings,
+    locate: Duration,
+    total: Duration,
+    located: Located,
+}
+
+impl Verified {
+    /// Indices of the claims that do not hold, ascending.
+    pub(super) fn bad(&self) -> &[usize] {
+        &self.located.bad
+    }
+}
+
+/// Verifies as a node does.
+pub(super) struct Verifier<'a> {
+    pub(super) scheme: &'a Bls,
+    pub(super) secret: [u8; 32],
+    pub(super) pool: &'a rayon::ThreadPool,
+}
+
+impl Verifier<'_> {
+    /// The steps of [`alphorn_scheme::verify_claims`], which a verify job of a node runs.
+    fn verify(&self, world: &World<'_>, claims: &[Claim], workspace: &mut Workspace) -> Verified {
+        let (scheme, keys) = (self.scheme, world.keys);
+        // What one run finds of these very supports would be known to the next.
+        keys.forget();
+        let ctx = &mut Ctx::pooled(self.pool, Stop::default(), Arc::default(), workspace);
+        let start = Instant::now();
+        let prepared = scheme.prepare(keys, claims, &self.secret, ctx);
+        let tested = Instant::now();
+        let located = match scheme.check(keys, &prepared, 0..claims.len()) {
+            true => Located::default(),
+            false => prepared.locate(keys, ctx),
+        };
+        Verified {
+            items: claims.len(),
+            messages: prepared.message_count(),
+            timings: *prepared.timings(),
+            locate: tested.elapsed(),
+            total: start.elapsed(),
+            located,
+        }
+    }
+
+    /// The least time of `runs` runs.
+    pub(super) fn measure(
+        &self,
+        world: &World<'_>,
+        runs: usize,
+        workspace: &mut Workspace,
+    ) -> Ours {
+        let mut timed = |claims: &[Claim]| least(runs, || self.verify(world, claims, workspace));
+        let inner = (!world.groups.is_empty()).then(|| timed(&world.groups));
+        let all = [world.groups.as_slice(), &world.singles].concat();
+        Ours {
+            inner,
+            full: timed(&all),
+        }
+    }
 }
 
 /// blst on the same items: every aggregate alone, by each of its ways to sum keys, and all of them
@@ -275,11 +313,10 @@ pub(super) fn peers(world: &World<'_>, runs: usize, seed: u64, exec: Exec<'_>) -
         u64::from_le_bytes(digest[..8].try_into().expect("8 of 32 bytes")) | 1
     };
     let weights: Vec<u64> = (0..items.len()).map(weight).collect();
-    let (batch_s, batch_holds) = least(runs, || {
-        verify_batch(world.key_table, &items, &weights, exec)
-    });
-    let each = PeerMethod::ALL
-        .map(|method| least(1, || verify_each(world.key_table, &items, method, exec)));
+    let (batch_s, batch_holds) =
+        least(runs, || verify_batch(world.table(), &items, &weights, exec));
+    let each =
+        PeerMethod::ALL.map(|method| least(1, || verify_each(world.table(), &items, method, exec)));
     Peers {
         seconds: [0, 1, 2].map(|i| each[i].0),
         batch_s,
@@ -295,7 +332,7 @@ pub(super) fn verdicts_agree(
     damaged: &[usize],
     peers: Option<&Peers>,
 ) -> bool {
-    let of = |ours: &Ours| ours.inner().1.bad();
+    let of = |ours: &Ours| ours.inner().1.bad().to_vec();
     // What was bad before (a support without signers) stays bad, damaged or not.
     let expected: BTreeSet<usize> = of(honest)
         .into_iter()

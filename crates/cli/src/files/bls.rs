@@ -99,7 +99,7 @@ impl Bls {
             bases: &[],
             exec: self.exec(),
         };
-        let verified = verify_collections(
+        let found = verify_collections(
             table,
             &collections,
             &singles,
@@ -108,7 +108,7 @@ impl Bls {
         )?;
         let mut verdicts = vec![Ok(()); claims.len()];
         let places = group_places.into_iter().chain(single_places);
-        for (place, verdict) in places.zip(verified.verdicts) {
+        for (place, verdict) in places.zip(found) {
             verdicts[place] = verdict.map_err(|reason| reason.to_string());
         }
         Ok(verdicts)

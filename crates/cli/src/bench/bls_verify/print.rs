@@ -1,11 +1,11 @@
 //! What is printed of a verification, for people and as JSON.
 
 use super::world::World;
-use super::{Args, Ours, Peers};
+use super::{Args, Ours, Peers, Verified};
 use crate::report::table;
 use crate::text;
+use alphorn_bls::Backend;
 use alphorn_bls::peer::PeerMethod;
-use alphorn_bls::{Backend, Verified};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -16,8 +16,8 @@ fn steps(verified: &Verified) -> [(&'static str, f64); 6] {
         ("subgroup", timings.subgroup.as_secs_f64()),
         ("sums", timings.sums.as_secs_f64()),
         ("rlc", timings.rlc.as_secs_f64()),
-        ("locate", timings.locate.as_secs_f64()),
-        ("total", timings.total.as_secs_f64()),
+        ("locate", verified.locate.as_secs_f64()),
+        ("total", verified.total.as_secs_f64()),
     ]
 }
 
@@ -67,11 +67,7 @@ pub(super) fn print(
             text::ratio(peers.strongest_s() / ours.0)
         )
     });
-    let items = if world.supports.is_empty() {
-        world.singles.len()
-    } else {
-        world.supports.len()
-    };
+    let items = world.inner().len();
     let verdict = format!(
         "{items} items on kernel {kernel}, {} messages: {}{beside}, verdicts {}.",
         ours.1.messages,
@@ -112,7 +108,7 @@ pub(super) fn fields(
     fields.insert(
         "verdict_digest".into(),
         json!(digest(
-            &mut ours.1.verdicts.iter().map(|verdict| verdict.is_ok())
+            &mut (0..ours.1.items).map(|i| ours.1.bad().binary_search(&i).is_err())
         )),
     );
     if let Some(peers) = peers {

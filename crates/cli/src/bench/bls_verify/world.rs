@@ -1,48 +1,79 @@
 //! What is verified: keys, supports and real signatures of a topic.
 
+use crate::error::Result;
+use crate::keycache;
+use crate::progress::Bars;
 use alphorn_bls::{
-    CollectionItem, Exec, InteropKey, KeyItem, KeyTable, PublicKey, SIGNATURE_BYTES, interop_keys,
-    sign,
+    Bls, CollectionItem, EpochKeys, Exec, InteropKey, KeyTable, SIGNATURE_BYTES, Workspace,
+    interop_keys, sign,
 };
+use alphorn_scheme::{Claim, Ctx, Evidence, Layer, Role, Scheme, Statement};
+use alphorn_types::{Assignment, Bitfield, Epoch, Layout, Slot, Support, Validator};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
-/// Everything that is verified, owned.
+/// The slot of everything.
+const SLOT: Slot = Slot(1);
+
+/// Everything that is verified, as a node's verify job has it.
 pub(in crate::bench) struct World<'s> {
-    pub(super) key_table: &'s KeyTable,
-    pub(super) supports: Vec<(usize, Vec<&'s [u64]>)>,
-    messages: Vec<[u8; 32]>,
-    signatures: Vec<[u8; SIGNATURE_BYTES]>,
-    pub(super) singles: Vec<Single>,
+    pub(super) keys: &'s EpochKeys,
+    /// Whose supports these are: of cells or of committees.
+    layer: Layer,
+    supports: Vec<Planes<'s>>,
+    /// The claim that each support signed.
+    pub(super) groups: Vec<Claim>,
+    /// Single signatures: what stands beside the groups, or votes.
+    pub(in crate::bench) singles: Vec<Claim>,
 }
-
-/// A key, a message, a signature.
-type Single = (PublicKey, [u8; 32], [u8; SIGNATURE_BYTES]);
 
 /// A collection: its committee, the planes of its support.
 type Planes<'s> = (usize, Vec<&'s [u64]>);
 
+/// The keys of an epoch whose validators are the interop keys in their order.
+pub(in crate::bench) fn epoch_keys(
+    scheme: &Bls,
+    layout: &Layout,
+    pool: &rayon::ThreadPool,
+    bars: &mut Bars,
+) -> Result<EpochKeys> {
+    let (validators, exec) = (layout.validators(), Exec::new(Some(pool)));
+    let interop = keycache::interop_registry(validators, scheme.backend(), exec, bars)?;
+    let members = (0..validators).collect();
+    let assignment = Assignment::new(Epoch(0), *layout, members).map_err(anyhow::Error::from)?;
+    let mut scratch = Workspace::default();
+    let ctx = &mut Ctx::single(&mut scratch);
+    let keys = scheme.keys(&Arc::new(interop.registry), &Arc::new(assignment), ctx);
+    Ok(keys.map_err(anyhow::Error::from)?)
+}
+
 impl World<'_> {
-    pub(super) fn items(&self) -> Vec<CollectionItem<'_>> {
-        let item = |(i, (committee, planes)): (usize, &(usize, Vec<_>))| CollectionItem {
-            committee: *committee,
-            planes: &self.supports[i].1[..planes.len()],
-            message: &self.messages[i],
-            signature: &self.signatures[i],
-        };
-        self.supports.iter().enumerate().map(item).collect()
+    /// The table of the groups.
+    pub(super) fn table(&self) -> &KeyTable {
+        self.keys.table(self.layer)
     }
 
-    /// The single signatures.
-    pub(in crate::bench) fn singles(&self) -> Vec<KeyItem<'_>> {
-        self.singles
-            .iter()
-            .map(|(key, message, signature)| KeyItem {
-                key: *key,
-                message,
-                signature,
+    /// The groups, as other verifiers take them.
+    pub(super) fn items(&self) -> Vec<CollectionItem<'_>> {
+        let supports = self.supports.iter().zip(&self.groups);
+        supports
+            .map(|((committee, planes), claim)| CollectionItem {
+                committee: *committee,
+                planes,
+                message: claim.message(),
+                signature: signature_of(claim),
             })
             .collect()
+    }
+}
+
+/// The bytes that are to prove a claim.
+pub(in crate::bench) fn signature_of(claim: &Claim) -> &[u8] {
+    match claim {
+        Claim::One { signature, .. } => signature,
+        Claim::Selected { proof, .. } => proof,
+        Claim::Group { evidence, .. } => &evidence.bytes,
     }
 }
 
@@ -54,99 +85,147 @@ fn message(label: &str, i: u64) -> [u8; 32] {
         .into()
 }
 
-fn single(key: &InteropKey, message: [u8; 32]) -> Single {
-    let secret = key.to_secret_key();
-    let signature = sign(&secret, &message).to_bytes();
-    (secret.public_key(), message, signature)
+/// The claim that a validator signed.
+fn one(key: &InteropKey, validator: usize, role: Role, message: [u8; 32]) -> Claim {
+    Claim::One {
+        validator: Validator(validator as u32),
+        role,
+        slot: SLOT,
+        message,
+        signature: Arc::from(sign(&key.to_secret_key(), &message).to_bytes()),
+    }
+}
+
+/// The claim that a validator was selected.
+fn selected(key: &InteropKey, validator: usize) -> Claim {
+    let message = message("select", 0);
+    Claim::Selected {
+        validator: Validator(validator as u32),
+        message,
+        proof: Arc::from(sign(&key.to_secret_key(), &message).to_bytes()),
+    }
 }
 
 impl<'s> World<'s> {
-    /// Collections with real signatures, made by the sums of the signers' interop keys; beside each
-    /// a proof of selection (one message for all) and an envelope (a message each).
-    pub(in crate::bench) fn of_collections(
-        key_table: &'s KeyTable,
+    /// Supports with real signatures, made by the sums of the signers' interop keys; beside each a proof
+    /// of selection (one message for all) and an envelope (a message each).
+    pub(in crate::bench) fn of_supports(
+        keys: &'s EpochKeys,
+        layer: Layer,
         supports: Vec<Planes<'s>>,
         messages: u64,
         pool: &rayon::ThreadPool,
     ) -> Self {
-        let keys = interop_keys(0..key_table.keys().len() as u64, Exec::new(Some(pool)));
-        let starts: Vec<usize> = (0..key_table.committees())
-            .scan(0, |next, c| {
-                let start = *next;
-                *next += key_table.committee(c).len();
-                Some(start)
-            })
-            .collect();
-        let messages: Vec<[u8; 32]> = (0..supports.len())
-            .map(|i| message("vote", i as u64 % messages))
-            .collect();
+        let layout = keys.assignment().layout();
+        let interop = interop_keys(0..u64::from(layout.validators()), Exec::new(Some(pool)));
         let signed = |i: usize| {
             let (committee, planes) = &supports[i];
-            let (start, len) = (starts[*committee], key_table.committee(*committee).len());
-            let sender = &keys[start + i % len.max(1)];
-            (
-                signature(&keys[start..start + len], planes, &messages[i]),
-                [
-                    single(sender, message("select", 0)),
-                    single(sender, message("envelope", i as u64)),
-                ],
-            )
+            let range = layout.committee_range(*committee as u16);
+            let message = message("vote", i as u64 % messages);
+            let members = &interop[range.start as usize..range.end as usize];
+            let group = Claim::Group {
+                statement: Statement {
+                    layer,
+                    first: range.start,
+                    len: range.end - range.start,
+                    slot: SLOT,
+                    message,
+                },
+                evidence: Evidence {
+                    support: Arc::new(support_of(planes, members.len())),
+                    bytes: Arc::from(signature(members, planes, &message)),
+                },
+            };
+            let sender = range.start as usize + i % members.len().max(1);
+            let envelope = self::message("envelope", i as u64);
+            let key = &interop[sender];
+            let beside = [
+                selected(key, sender),
+                one(key, sender, Role::Collection, envelope),
+            ];
+            (group, beside)
         };
-        let (signatures, beside): (Vec<_>, Vec<_>) =
+        let (groups, beside): (Vec<_>, Vec<_>) =
             pool.install(|| (0..supports.len()).into_par_iter().map(signed).unzip());
         World {
-            key_table,
+            keys,
+            layer,
             supports,
-            messages,
-            signatures,
+            groups,
             singles: beside.into_iter().flatten().collect(),
         }
     }
 
     /// One vote of every key.
     pub(in crate::bench) fn of_votes(
-        key_table: &'s KeyTable,
+        keys: &'s EpochKeys,
         messages: u64,
         pool: &rayon::ThreadPool,
     ) -> Self {
-        let keys = interop_keys(0..key_table.keys().len() as u64, Exec::new(Some(pool)));
-        let vote = |i: usize| single(&keys[i], message("vote", i as u64 % messages));
+        let count = u64::from(keys.assignment().layout().validators());
+        let interop = interop_keys(0..count, Exec::new(Some(pool)));
+        let vote = |i: usize| {
+            one(
+                &interop[i],
+                i,
+                Role::Vote,
+                message("vote", i as u64 % messages),
+            )
+        };
         World {
-            key_table,
+            keys,
+            layer: Layer::Aggregate,
             supports: Vec::new(),
-            messages: Vec::new(),
-            signatures: Vec::new(),
-            singles: pool.install(|| (0..keys.len()).into_par_iter().map(vote).collect()),
+            groups: Vec::new(),
+            singles: pool.install(|| (0..interop.len()).into_par_iter().map(vote).collect()),
         }
     }
 
-    /// Swaps the signatures of `bad` collections (of votes where there is none) for a valid point
-    /// that signs something else; their indices.
+    /// What is damaged, and first of all verified: the groups, or votes where there are none.
+    pub(super) fn inner(&self) -> &[Claim] {
+        match self.groups.is_empty() {
+            true => &self.singles,
+            false => &self.groups,
+        }
+    }
+
+    /// Swaps the signatures of `bad` inner claims for a valid point that signs something else; their
+    /// indices.
     pub(in crate::bench) fn damage(&mut self, bad: usize) -> Vec<usize> {
-        let other = sign(
-            &InteropKey::new(u64::MAX).to_secret_key(),
-            b"another message",
-        )
-        .to_bytes();
-        let votes = self.signatures.is_empty();
-        let n = if votes {
-            self.singles.len()
-        } else {
-            self.signatures.len()
+        let key = InteropKey::new(u64::MAX).to_secret_key();
+        let other: Arc<[u8]> = Arc::from(sign(&key, b"another message").to_bytes());
+        let claims = match self.groups.is_empty() {
+            true => &mut self.singles,
+            false => &mut self.groups,
         };
+        let n = claims.len();
         let bad = bad.min(n);
         let mut chosen: Vec<usize> = (0..bad).map(|k| (k * n / bad.max(1) + 7) % n).collect();
         for &i in &chosen {
-            if votes {
-                self.singles[i].2 = other;
-            } else {
-                self.signatures[i] = other;
+            match &mut claims[i] {
+                Claim::One { signature, .. } => *signature = other.clone(),
+                Claim::Selected { proof, .. } => *proof = other.clone(),
+                Claim::Group { evidence, .. } => evidence.bytes = other.clone(),
             }
         }
         chosen.sort_unstable();
         chosen.dedup();
         chosen
     }
+}
+
+/// The support over `len` positions that planes say, which has no empty one above.
+fn support_of(planes: &[&[u64]], len: usize) -> Support {
+    let used = planes
+        .iter()
+        .rposition(|plane| plane.iter().any(|word| *word != 0));
+    let used = &planes[..=used.unwrap_or(0)];
+    let bits = used
+        .iter()
+        .map(|plane| Bitfield::from_words(plane.to_vec(), len));
+    let bits = bits.collect::<std::result::Result<_, _>>();
+    Support::from_planes(bits.expect("the planes were drawn for this committee"))
+        .expect("one to four planes of one length")
 }
 
 /// What the signers of a support make together.

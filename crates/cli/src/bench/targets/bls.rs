@@ -1,18 +1,17 @@
 //! Rows of verification: collections, bad items, hostile keys.
 
 use super::super::bls_sums::{self, Keys};
-use super::super::bls_verify::{World, measure, peers, rlc, verdicts_agree};
+use super::super::bls_verify::{
+    Verifier, World, epoch_keys, peers, secret, signature_of, verdicts_agree,
+};
 use super::super::columns::{Participation, Supports, table_of};
 use super::super::least;
 use super::{Args, Row, Unit};
 use crate::error::Result;
-use crate::keycache;
 use crate::options::pool;
 use crate::progress::Bars;
-use alphorn_bls::{
-    Backend, Costs, Exec, G1Affine, KeyTable, RlcBits, Signature, SumOptions, VerifyOptions,
-    Workspace, verify,
-};
+use alphorn_bls::{Backend, Bls, Costs, EpochKeys, Exec, Signature, SumOptions, Workspace, verify};
+use alphorn_scheme::{Claim, Layer};
 use alphorn_types::Layout;
 
 /// What of a slot's collections is timed.
@@ -58,6 +57,7 @@ struct Bench<'a> {
     args: &'a Args,
     kernel: Backend,
     costs: Costs,
+    scheme: Bls,
     layout: Layout,
     /// Pools of one and of two threads.
     pools: [rayon::ThreadPool; 2],
@@ -65,43 +65,45 @@ struct Bench<'a> {
 
 /// All rows of a kernel.
 pub(super) fn rows(args: &Args, kernel: Backend, bars: &mut Bars) -> Result<Vec<Row>> {
+    let costs = Costs::measure(kernel);
     let bench = Bench {
         args,
         kernel,
-        costs: Costs::measure(kernel),
+        costs,
+        scheme: Bls::new(kernel, costs),
         layout: args.shape("1").layout()?,
         pools: [pool(1)?, pool(2)?],
     };
-    let exec = Exec::new(Some(&bench.pools[1]));
-    let interop = keycache::interop_points(args.validators, kernel, exec, bars)?;
-    let table = table_of(interop.clone(), &bench.layout, kernel)?;
+    let epoch = epoch_keys(&bench.scheme, &bench.layout, &bench.pools[1], bars)?;
     let mut rows = Vec::new();
     let count = SLOTS.len() as u64 + 4;
     for (i, (share, multiplicity, goals)) in SLOTS.into_iter().enumerate() {
         bars.show("verification", i as u64, count);
-        bench.slot(&table, share, multiplicity, goals, &mut rows)?;
+        bench.slot(&epoch, share, multiplicity, goals, &mut rows)?;
     }
     bars.show("bad votes", SLOTS.len() as u64, count);
     rows.push(bench.votes(bars)?);
     for keys in [Keys::Clones, Keys::Pairs, Keys::Sequence] {
         bars.show("hostile keys", count - 1, count);
-        rows.push(bench.hostile(&table, &interop, keys)?);
+        rows.push(bench.hostile(&epoch, keys)?);
     }
     Ok(rows)
 }
 
 impl Bench<'_> {
-    fn sums(&self) -> SumOptions {
-        SumOptions {
-            method: None,
-            costs: self.costs,
+    /// The scheme's verification on so many threads.
+    fn verifier(&self, threads: usize) -> Verifier<'_> {
+        Verifier {
+            scheme: &self.scheme,
+            secret: secret(self.args.common.seed),
+            pool: &self.pools[threads - 1],
         }
     }
 
     /// Rows of the collections of a slot.
     fn slot(
         &self,
-        table: &KeyTable,
+        keys: &EpochKeys,
         share: f64,
         multiplicity: &str,
         goals: &[Goal],
@@ -111,8 +113,8 @@ impl Bench<'_> {
         let runs = usize::from(self.args.runs);
         let shape = self.args.shape(multiplicity);
         let supports = Supports::draw(&shape, &self.layout, &Participation::Share(share), seed)?;
-        let mut world = World::of_collections(table, supports.all(), 1, &self.pools[1]);
-        let rlc = rlc(seed, RlcBits::Bits64);
+        let pool = &self.pools[1];
+        let mut world = World::of_supports(keys, Layer::Collection, supports.all(), 1, pool);
         let mut workspace = Workspace::default();
         let count = self.args.collections_of_a_slot();
         let name = match multiplicity {
@@ -121,13 +123,8 @@ impl Bench<'_> {
         };
         for &(threads, part, wide_s, portable_s) in goals {
             let exec = Exec::new(Some(&self.pools[threads - 1]));
-            let options = VerifyOptions {
-                rlc: &rlc,
-                sums: self.sums(),
-                bases: &[],
-                exec,
-            };
-            let honest = measure(&world, runs, &options, &mut workspace)?;
+            let verifier = self.verifier(threads);
+            let honest = verifier.measure(&world, runs, &mut workspace);
             let peers = peers(&world, runs, seed, exec);
             let mut agrees = verdicts_agree(&honest, None, &[], Some(&peers));
             let (what, measured) = match part {
@@ -135,7 +132,7 @@ impl Bench<'_> {
                 Part::Full => (format!("{name}, full"), honest.full().0),
                 Part::Bad(bad) => {
                     let damaged = world.damage(bad);
-                    let found = measure(&world, runs, &options, &mut workspace)?;
+                    let found = verifier.measure(&world, runs, &mut workspace);
                     agrees &= verdicts_agree(&honest, Some(&found), &damaged, None);
                     let extra_s = (found.inner().0 - honest.inner().0).max(0.0);
                     (format!("{bad} bad of {count}, 50 %: on top"), extra_s)
@@ -162,27 +159,23 @@ impl Bench<'_> {
     /// Many bad votes among single ones, beside verifying each alone with blst's pairing.
     fn votes(&self, bars: &mut Bars) -> Result<Row> {
         let (count, bad, ratio_max) = VOTES;
-        let serial = Exec::new(Some(&self.pools[0]));
-        let points = keycache::interop_points(count, self.kernel, serial, bars)?;
-        let table = table_of(points, &Layout::new(count, 1, 1)?, self.kernel)?;
-        let mut world = World::of_votes(&table, 1, &self.pools[1]);
+        let layout = Layout::new(count, 1, 1)?;
+        let keys = epoch_keys(&self.scheme, &layout, &self.pools[0], bars)?;
+        let mut world = World::of_votes(&keys, 1, &self.pools[1]);
         let damaged = world.damage(bad);
-        let rlc = rlc(self.args.common.seed, RlcBits::Bits64);
-        let options = VerifyOptions {
-            rlc: &rlc,
-            sums: self.sums(),
-            bases: &[],
-            exec: serial,
-        };
         let runs = usize::from(self.args.runs);
-        let ours = measure(&world, runs, &options, &mut Workspace::default())?;
-        let singles = world.singles();
+        let ours = self
+            .verifier(1)
+            .measure(&world, runs, &mut Workspace::default());
+        let public = keys.registry().keys();
         let (alone_s, bad_alone) = least(runs.min(2), || {
-            let holds = |single: &alphorn_bls::KeyItem<'_>| {
-                Signature::from_bytes(single.signature)
-                    .is_ok_and(|signature| verify(&single.key, single.message, &signature))
+            // The votes stand in the order of the validators.
+            let holds = |i: usize, vote: &Claim| {
+                Signature::from_bytes(signature_of(vote))
+                    .is_ok_and(|signature| verify(&public[i], vote.message(), &signature))
             };
-            let bad = (0..singles.len()).filter(|&i| !holds(&singles[i]));
+            let votes = world.singles.iter().enumerate();
+            let bad = votes.filter(|(i, vote)| !holds(*i, vote)).map(|(i, _)| i);
             bad.collect::<Vec<_>>()
         });
         let (ours_s, verified) = ours.full();
@@ -201,17 +194,21 @@ impl Bench<'_> {
     }
 
     /// Sums of keys that meet equal and opposite points, to the same sums of interop keys.
-    fn hostile(&self, table: &KeyTable, interop: &[G1Affine], keys: Keys) -> Result<Row> {
+    fn hostile(&self, epoch: &EpochKeys, keys: Keys) -> Result<Row> {
+        let interop = epoch.table(Layer::Collection);
         let share = Participation::Share(0.5);
         let shape = self.args.shape("1");
         let supports = Supports::draw(&shape, &self.layout, &share, self.args.common.seed)?;
-        let points = keys.points(interop, &self.layout, self.kernel);
+        let points = keys.points(interop.keys(), &self.layout, self.kernel);
         let hostile = table_of(points, &self.layout, self.kernel)?;
         let bench = bls_sums::Bench {
             runs: usize::from(self.args.runs),
-            options: self.sums(),
+            options: SumOptions {
+                method: None,
+                costs: self.costs,
+            },
             pool: &self.pools[1],
-            interop: table,
+            interop,
         };
         let case = bench.measure(keys, Some(&hostile), &supports, &share)?;
         Ok(Row {
