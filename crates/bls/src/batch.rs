@@ -425,3 +425,74 @@ impl Search<'_> {
             .extend(bad.map(|(&position, _)| self.batch.index[position]));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ciphersuite::sign;
+    use crate::interop::InteropKey;
+    use crate::rlc::RlcBits;
+
+    /// The claims of interop keys 0 .. n on one message.
+    fn claims(n: u64) -> Vec<SignatureSet<'static>> {
+        let claim = |i| {
+            let secret = InteropKey::new(i).to_secret_key();
+            SignatureSet {
+                key: secret.public_key(),
+                message: b"head",
+                signature: sign(&secret, b"head"),
+            }
+        };
+        (0..n).map(claim).collect()
+    }
+
+    fn batch(sets: &[SignatureSet<'_>], rlc: &Rlc) -> Batch {
+        let sets: Vec<_> = sets.iter().copied().map(Some).collect();
+        Batch::new(&sets, rlc, Exec::serial())
+    }
+
+    /// Two errors that cancel under weights which the attacker knows: those of the batch before the
+    /// signatures were changed. Nothing here is secret, so only the digest can save the verdict.
+    #[test]
+    fn trap_09_errors_made_for_the_weights_of_other_signatures_are_found() {
+        let rlc = Rlc::reproducible();
+        let mut sets = claims(4);
+        let honest = batch(&sets, &rlc);
+        assert!(honest.check_all(Exec::serial()));
+        let weight = |item: usize| {
+            let position = honest.index.iter().position(|i| *i == item).unwrap();
+            honest.weights_of(position..position + 1)
+        };
+        let error = g2::mul(sets[3].signature.point(), &[5], 8);
+        // Item 0 gets weight 2 times the error, item 2 takes weight 0 times the error away.
+        let errors = [
+            (0, g2::mul(&error, weight(2), 128)),
+            (2, g2::mul(&error, weight(0), 128).neg()),
+        ];
+        for (item, error) in errors {
+            let signature = g2::sum_naive(&[*sets[item].signature.point(), error]);
+            sets[item].signature = Signature::from_point(signature);
+        }
+        let forged = batch(&sets, &rlc);
+        assert!(!forged.check_all(Exec::serial()));
+        assert_eq!(forged.locate(Exec::serial()).bad, [0, 2]);
+    }
+
+    #[test]
+    fn trap_09_weights_depend_on_all_that_is_verified() {
+        let rlc = Rlc::new([7; 32], RlcBits::Bits64);
+        let (sets, other) = (claims(3), claims(4)[3]);
+        let weights = |sets: &[SignatureSet<'_>]| batch(sets, &rlc).weights;
+        let before = weights(&sets);
+        assert_eq!(before, weights(&sets));
+        let changed = |change: &dyn Fn(&mut SignatureSet<'static>)| {
+            let mut sets = sets.clone();
+            change(&mut sets[1]);
+            weights(&sets)
+        };
+        assert_ne!(before, changed(&|set| set.key = other.key));
+        assert_ne!(before, changed(&|set| set.signature = other.signature));
+        assert_ne!(before, changed(&|set| set.message = b"tail"));
+        assert_ne!(before, weights(&[sets[1], sets[0], sets[2]]));
+    }
+}

@@ -176,4 +176,34 @@ mod tests {
         assert_ne!(reference, weights(2, 1, RlcBits::Bits64));
         assert_ne!(reference, weights(1, 2, RlcBits::Bits64));
     }
+
+    /// Weights of half the width, or with a fixed bit, let a bad batch pass far more often.
+    #[test]
+    fn trap_09_every_bit_of_a_weight_is_drawn() {
+        for bits in [RlcBits::Bits64, RlcBits::Bits128] {
+            let mut stream = Rlc::new([3; 32], bits).stream(&[4; 32]);
+            let bytes = bits.bits() / 8;
+            let (mut set, mut unset) = (vec![0; bytes], vec![0; bytes]);
+            for _ in 0..128 {
+                let mut weight = Vec::new();
+                stream.push_weight(&mut weight);
+                assert_eq!(weight.len(), bytes);
+                for (i, byte) in weight.into_iter().enumerate() {
+                    set[i] |= byte;
+                    unset[i] |= !byte;
+                }
+            }
+            assert_eq!((set, unset), (vec![0xff; bytes], vec![0xff; bytes]));
+        }
+    }
+
+    /// Whoever knows the subsets can choose points whose bad parts cancel in each of them.
+    #[test]
+    fn trap_05_the_seed_of_subsets_depends_on_secret_and_encodings() {
+        let seed =
+            |secret: u8, digest: u8| Rlc::new([secret; 32], RlcBits::Bits64).seed(&[digest; 32]);
+        assert_eq!(seed(1, 1), seed(1, 1));
+        assert_ne!(seed(1, 1), seed(2, 1));
+        assert_ne!(seed(1, 1), seed(1, 2));
+    }
 }
