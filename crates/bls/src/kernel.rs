@@ -115,8 +115,45 @@ impl FromStr for Backend {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::io::Write;
+
     use super::*;
+
+    /// Where the processor cannot run the kernel, a line for each test that leaves it out, which a
+    /// test that passes shows too: what the harness captures, nobody counts.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn witness() -> Option<Avx512Witness> {
+        match Backend::avx512().map(Backend::level) {
+            Some(Level::Avx512(witness)) => Some(witness),
+            _ => {
+                let test = std::thread::current();
+                let test = test.name().unwrap_or("a test").to_owned();
+                let told = writeln!(
+                    std::io::stderr(),
+                    "bls: {test} leaves out the kernel avx512: no avx512ifma here"
+                );
+                told.expect("standard error is open");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn kernels_under_test_are_named() {
+        let names: Vec<&str> = Backend::available()
+            .into_iter()
+            .map(Backend::name)
+            .collect();
+        let told = writeln!(
+            std::io::stderr(),
+            "bls: kernels under test: {}",
+            names.join(", ")
+        );
+        told.expect("standard error is open");
+        assert_eq!(names[0], "portable");
+        assert_eq!(names.contains(&"avx512"), Backend::avx512().is_some());
+    }
 
     #[test]
     fn names_make_the_kernels_that_are_available() {
@@ -129,7 +166,6 @@ mod tests {
             .expect_err("there is no such kernel");
         assert!(error.to_string().contains("avx1024"));
         if Backend::avx512().is_none() {
-            println!("skipped: no avx512ifma");
             let error = "avx512".parse::<Backend>();
             assert_eq!(error, Err(BackendError::Unavailable { name: "avx512" }));
         }

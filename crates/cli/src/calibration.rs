@@ -21,6 +21,13 @@ pub(crate) struct Kernel {
     pub(crate) chosen: bool,
 }
 
+impl Kernel {
+    /// How tables name a kernel.
+    pub(crate) fn title(krate: &str, level: &str) -> String {
+        format!("{krate} kernel {level}")
+    }
+}
+
 /// A kernel of one crate, as its level and a measurement in nanoseconds.
 type Level<'a> = (&'static str, Box<dyn Fn() -> f64 + Sync + 'a>);
 

@@ -171,14 +171,18 @@ fn proc_field(path: &str, field: &str) -> Option<String> {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn features() -> Vec<&'static str> {
+pub(crate) fn features() -> Vec<&'static str> {
     let all = [
         ("bmi2", is_x86_feature_detected!("bmi2")),
         ("adx", is_x86_feature_detected!("adx")),
         ("sha", is_x86_feature_detected!("sha")),
         ("avx2", is_x86_feature_detected!("avx2")),
         ("avx512f", is_x86_feature_detected!("avx512f")),
+        ("avx512bw", is_x86_feature_detected!("avx512bw")),
+        ("avx512dq", is_x86_feature_detected!("avx512dq")),
+        ("avx512vl", is_x86_feature_detected!("avx512vl")),
         ("avx512ifma", is_x86_feature_detected!("avx512ifma")),
+        ("avx512vnni", is_x86_feature_detected!("avx512vnni")),
         ("avx512vbmi2", is_x86_feature_detected!("avx512vbmi2")),
     ];
     all.into_iter()
@@ -188,7 +192,7 @@ fn features() -> Vec<&'static str> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn features() -> Vec<&'static str> {
+pub(crate) fn features() -> Vec<&'static str> {
     Vec::new()
 }
 

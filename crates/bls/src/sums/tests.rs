@@ -653,9 +653,8 @@ fn check_kernels<F: CurveField>(points: &[Affine<F>], lengths: &[usize], seed: u
             Level::Avx512(witness) => check_segments(F::avx512(witness), points, lengths, seed),
         }
     }
-    if Backend::avx512().is_none() {
-        println!("skipped: no avx512ifma");
-    }
+    #[cfg(target_arch = "x86_64")]
+    crate::kernel::tests::witness();
 }
 
 const LENGTHS: [usize; 24] = [

@@ -1,6 +1,7 @@
 //! `alphorn doctor`: what this machine offers, and what it means for a duty.
 
 mod disk;
+mod lacking;
 
 use crate::calibration::{self, Kernel};
 use crate::error::{Error, Result};
@@ -11,6 +12,7 @@ use crate::report::{Report, table};
 use crate::{machine, text};
 use alphorn_node::engine::RESERVE_AHEAD_NS;
 use disk::DiskLag;
+use lacking::Lacking;
 use serde::Serialize;
 use serde_json::{Map, json};
 use std::path::PathBuf;
@@ -71,14 +73,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for kernel in &kernels {
         let mark = if kernel.chosen { ", chosen" } else { "" };
         rows.push(vec![
-            format!("{} kernel {}", kernel.krate, kernel.level),
+            Kernel::title(kernel.krate, kernel.level),
             format!("{:.0} ns {}{mark}", kernel.ns, kernel.of),
         ]);
     }
+    let lacking = Lacking::with(&machine.features);
+    rows.extend(lacking.iter().map(Lacking::row));
     sink.say(&table(&["", "this machine"], &rows));
     sink.say(&format!("\n{}", verdict(&kernels)));
 
-    let fields = json!({ "kernels": kernels, "timer_lag": lag, "disk_lag": disk, "key_cache": cache.display().to_string() });
+    let fields = json!({ "kernels": kernels, "kernels_lacking": lacking, "timer_lag": lag, "disk_lag": disk, "key_cache": cache.display().to_string() });
     let fields = fields.as_object().cloned().unwrap_or_else(Map::new);
     sink.write(&report.object(
         &machine,

@@ -6,17 +6,7 @@ use super::*;
 use crate::blst_ffi::curve::CurveField;
 use crate::blst_ffi::field::Field;
 use crate::blst_ffi::points::from_raw_g2;
-use crate::kernel::{Backend, Level};
-
-fn witness() -> Option<Avx512Witness> {
-    match Backend::avx512().map(Backend::level) {
-        Some(Level::Avx512(witness)) => Some(witness),
-        _ => {
-            println!("skipped: no avx512ifma");
-            None
-        }
-    }
-}
+use crate::kernel::tests::witness;
 
 /// Unrelated elements, and after them 0, 1 and -1.
 fn elements(seed: u64) -> [Fp2; LANES] {

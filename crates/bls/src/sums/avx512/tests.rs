@@ -6,19 +6,9 @@ use super::field::{
 use super::*;
 use crate::CurveField;
 use crate::blst_ffi::field::Field;
-use crate::kernel::{Backend, Level as KernelLevel};
+use crate::kernel::tests::witness;
 
 const LIMB_MAX: u64 = (1 << 52) - 1;
-
-fn witness() -> Option<Avx512Witness> {
-    match Backend::avx512().map(Backend::level) {
-        Some(KernelLevel::Avx512(witness)) => Some(witness),
-        _ => {
-            println!("skipped: no avx512ifma");
-            None
-        }
-    }
-}
 
 struct Random(u64);
 
