@@ -260,6 +260,9 @@ fn sums_of_one_job_serve_the_next() {
     let (verdicts, _) = world.verify(&[forged.clone(), world.claim(3, bits(7)), forged]);
     assert_eq!(verdicts, [false, true, false]);
     assert_eq!(world.bases(), [818, 818]);
+    // A measurement can begin again.
+    world.keys.forget();
+    assert!(world.bases().is_empty());
 }
 
 #[test]

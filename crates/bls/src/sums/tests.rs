@@ -434,6 +434,30 @@ fn threads_and_batches_do_not_change_the_result() {
 }
 
 #[test]
+fn nothing_more_is_summed_for_a_task_that_is_asked_to_end() {
+    let table = KeyTable::new(Backend::portable(), KEYS_RANDOM[..64].to_vec(), &[64]);
+    let table = table.expect("a valid table");
+    let plane = full(64);
+    let planes: [&[u64]; 1] = [&plane];
+    let job = CommitteeJob {
+        committee: 0,
+        collections: &[Columns { planes: &planes }],
+        bases: &[],
+    };
+    let (stop, mut scratch) = (alphorn_scheme::Stop::default(), ());
+    let pulse = alphorn_scheme::Ctx::alone(stop.clone(), Default::default(), &mut scratch).pulse();
+    let mut workspace = Workspace::default();
+    let mut sum = || {
+        let exec = Exec::serial().with_pulse(&pulse);
+        let sums = sum_columns(&table, &[job], &SumOptions::default(), &mut workspace, exec);
+        sums.expect("a valid job").keys
+    };
+    assert_eq!(sum(), [*table.total(0)]);
+    stop.stop();
+    assert_eq!(sum(), [G1Affine::INFINITY]);
+}
+
+#[test]
 fn jobs_that_do_not_fit_are_refused() {
     let table =
         KeyTable::new(Backend::portable(), KEYS_RANDOM[..70].to_vec(), &[70]).expect("valid");
