@@ -10,8 +10,8 @@
 //! | job | 8 | zero where the frame is about none |
 //! | checksum | 8 | XXH3 over the fields above and the payload: against faults, not against adversaries |
 
-mod crew;
 mod message;
+mod pool;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -21,9 +21,9 @@ use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use twox_hash::XxHash3_64;
 
-pub use crew::ChildCommand;
-pub(crate) use crew::{AtWork, Crew, Limits, Told};
 pub use message::{Answer, Init, JobFrame, Message};
+pub use pool::ChildCommand;
+pub(crate) use pool::{AtWork, ChildPool, Limits, Told};
 pub use serve::{ServeError, serve, serve_child};
 
 /// Bytes before the payload.

@@ -1,7 +1,7 @@
 //! What a lane's thread does with an order: in this thread behind a panic guard, or in a child.
 
 use super::sync::{Instant, nice_thread, thread_cpu_ns};
-use crate::child::{Answer, AtWork, ChildCommand, Crew, JobFrame, Told};
+use crate::child::{Answer, AtWork, ChildCommand, ChildPool, JobFrame, Told};
 use crate::config::{FaultFiles, WorkerConfig};
 use crate::desk::{Ended, Order, Report};
 use crate::perform::{Made, perform};
@@ -31,7 +31,7 @@ pub(crate) struct Bench<T: Task> {
     threads: usize,
     nice: u8,
     scratch: T::Scratch,
-    crew: Crew,
+    children: ChildPool,
     faults: Option<FaultFiles>,
 }
 
@@ -73,7 +73,7 @@ impl<T: Task> Bench<T> {
             threads: usize::from(threads),
             nice,
             scratch: T::Scratch::default(),
-            crew: Crew::new(limits, at_work, stale_frames),
+            children: ChildPool::new(limits, at_work, stale_frames),
             faults: config.faults.clone(),
         };
         bench.pool = bench.new_pool();
@@ -187,8 +187,8 @@ impl<T: Task> Bench<T> {
         // Zero is no job in a frame.
         let job = order.job.0.wrapping_add(1);
         let number = order.env.number;
-        let crew = &mut self.crew;
-        let told = crew.run(command, number, job, frame, &order.stop, &order.beats);
+        let children = &mut self.children;
+        let told = children.run(command, number, job, frame, &order.stop, &order.beats);
         let (ended, cpu_ns, peak_bytes) = match told {
             Told::Answered {
                 cpu_ns,

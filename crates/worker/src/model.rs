@@ -14,11 +14,11 @@
 //! the lock are the stop flag, the beats and a counter, single words that stand for themselves and
 //! publish nothing else.
 
-mod errand;
 #[path = "lane.rs"]
 #[expect(clippy::duplicate_mod, reason = "over other locks and threads")]
 mod lane;
 mod sync;
+mod task;
 #[path = "worker.rs"]
 #[expect(clippy::duplicate_mod, reason = "over other locks and threads")]
 #[expect(unreachable_pub, reason = "the crate shows its other copy")]
@@ -28,7 +28,6 @@ use crate::plan::Config as PlanConfig;
 use crate::{Finished, Request, Session, SubmitError, WorkerConfig};
 use alphorn_scheme::{Class, Group, JobId, Outcome, SessionId, Task};
 use alphorn_types::{Bitfield, Slot, Time};
-use errand::{Errand, Strings, What};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{
     PctScheduler, RandomScheduler, Scheduler, UncontrolledNondeterminismCheckScheduler,
@@ -39,6 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use task::{Strings, TestTask, What};
 use worker::Worker;
 
 /// Runs of each scenario by each scheduler.
@@ -118,7 +118,7 @@ impl Bell {
     }
 }
 
-fn worker(config: WorkerConfig) -> (Arc<Worker<Errand>>, Arc<Bell>) {
+fn worker(config: WorkerConfig) -> (Arc<Worker<TestTask>>, Arc<Bell>) {
     let bell = Arc::new(Bell::default());
     let rung = bell.clone();
     let worker = Worker::start((), config, move || rung.ring()).expect("threads");
@@ -147,7 +147,7 @@ fn soon(ms: u64) -> Time {
     Time::from_nanos(sync::wall_ns() + ms * 1_000_000)
 }
 
-fn request(caller: u16, what: What, long: bool, strings: &Arc<Strings>) -> Request<Errand> {
+fn request(caller: u16, what: What, long: bool, strings: &Arc<Strings>) -> Request<TestTask> {
     Request {
         session: session(caller.into()),
         group: group(caller),
@@ -157,7 +157,7 @@ fn request(caller: u16, what: What, long: bool, strings: &Arc<Strings>) -> Reque
         hard: far(),
         votes: 1,
         bytes: 1,
-        work: Errand {
+        work: TestTask {
             what,
             long,
             strings: strings.clone(),
@@ -167,9 +167,9 @@ fn request(caller: u16, what: What, long: bool, strings: &Arc<Strings>) -> Reque
 
 /// A thread that submits; the jobs that were accepted.
 fn submitter(
-    worker: &Arc<Worker<Errand>>,
+    worker: &Arc<Worker<TestTask>>,
     seen: &Seen,
-    requests: Vec<Request<Errand>>,
+    requests: Vec<Request<TestTask>>,
 ) -> JoinHandle<Vec<JobId>> {
     let (worker, seen) = (worker.clone(), seen.clone());
     spawn(move || {
@@ -191,7 +191,7 @@ fn note(seen: &Seen, what: &'static str) {
     seen.lock().expect("no panic").insert(what);
 }
 
-fn drain(worker: &Worker<Errand>, ends: &mut Vec<Finished<()>>) {
+fn drain(worker: &Worker<TestTask>, ends: &mut Vec<Finished<()>>) {
     let max = config().outstanding_max();
     let status = worker.status();
     assert!(

@@ -1,19 +1,19 @@
 //! `alphorn bench worker`: what it costs to have jobs done by the worker, and what an accident costs.
 
-mod chore;
 mod measure;
+mod task;
 
 use crate::error::{Error, Result};
 use crate::machine::Machine;
 use crate::report::{Report, Sink, json_target, table};
 use alphorn_worker::{ChildCommand, serve_child};
-use chore::{Chore, Deed};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use measure::Spread;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use task::{Action, BenchTask};
 
 /// Bad inputs of 1,024 for which searches are counted, and how many checks they may take.
 const BAD: [(u32, u32); 6] = [
@@ -108,14 +108,19 @@ impl Figures {
     fn restarts(&mut self) -> Result<()> {
         let child = child()?;
         let accidents = [
-            ("panic", "panic in a thread", Deed::Panic, None),
-            ("child_panic", "panic in a child", Deed::Panic, Some(&child)),
-            ("abort", "abort of a child", Deed::Abort, Some(&child)),
-            ("hang", "hang of a child", Deed::Hang, Some(&child)),
+            ("panic", "panic in a thread", Action::Panic, None),
+            (
+                "child_panic",
+                "panic in a child",
+                Action::Panic,
+                Some(&child),
+            ),
+            ("abort", "abort of a child", Action::Abort, Some(&child)),
+            ("hang", "hang of a child", Action::Hang, Some(&child)),
         ];
         let mut object = Map::new();
-        for (field, name, deed, child) in accidents {
-            let spread = measure::restart_ms(deed, child, 5)?;
+        for (field, name, action, child) in accidents {
+            let spread = measure::restart_ms(action, child, 5)?;
             let note = format!("least {:.2}, most {:.2}", spread.min, spread.max);
             self.row(name, format!("{:.2} ms", spread.p50), note);
             object.insert(field.into(), spread_json(&spread));
@@ -186,7 +191,7 @@ impl Figures {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.serve_child {
-        return match serve_child::<Chore>(|_| Ok(())) {
+        return match serve_child::<BenchTask>(|_| Ok(())) {
             ExitCode::SUCCESS => Ok(()),
             _ => Err(Error::Check("the child ended before its parent".into())),
         };

@@ -45,3 +45,62 @@ impl PartialEq for Opaque {
 }
 
 impl Eq for Opaque {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{CostTable, Model, ModelRegistry};
+    use crate::{Ctx, Env, Scratch, Task, Work};
+
+    /// Yields its number, and refuses zero.
+    #[derive(Debug)]
+    struct Number(u64);
+
+    impl Foreign for Number {
+        fn name(&self) -> &'static str {
+            "number"
+        }
+
+        fn features(&self) -> Features {
+            Features {
+                kind: 0x300,
+                class: 0,
+                inputs: 1,
+                prior_ns: self.0,
+                memory_bytes: 0,
+            }
+        }
+
+        fn run(&self) -> Result<Product, TaskError> {
+            match self.0 {
+                0 => Err(TaskError::Refused("nothing to yield".into())),
+                number => Ok(Product::Foreign(Opaque::new(number))),
+            }
+        }
+    }
+
+    #[test]
+    fn foreign_work_runs_beside_a_scheme_and_never_leaves_the_process() {
+        let scheme = Arc::new(Model::new(CostTable::example()).unwrap());
+        let registry = Arc::new(ModelRegistry { validators: 8 });
+        let env = Env::new(scheme, registry, [1; 32]);
+        let mut scratch = Scratch::default();
+        let ctx = &mut Ctx::single(&mut scratch);
+
+        let work = Work::Foreign(Box::new(Number(7)));
+        assert_eq!((work.name(), work.features(&env).prior_ns), ("number", 7));
+        assert_eq!(work.foreign().map(|number: &Number| number.0), Some(7));
+        assert!(work.encode().is_none() && work.prefix(1).is_none() && !work.isolate(&env));
+        let output = work.run(&env, ctx).expect("a number");
+        assert!(work.verify_output(&env, &output, ctx));
+        assert!(work.encode_output(&output).is_none());
+        let Product::Foreign(product) = output.product else {
+            panic!("foreign work yields what it likes");
+        };
+        assert_eq!(product.clone().take::<u32>(), None);
+        assert_eq!(product.take(), Some(7_u64));
+
+        let refused = Work::Foreign(Box::new(Number(0))).run(&env, ctx).err();
+        assert_eq!(refused, Some(TaskError::Refused("nothing to yield".into())));
+    }
+}

@@ -1,4 +1,4 @@
-//! Frames and crews over streams in memory.
+//! Frames and pools over streams in memory.
 
 use super::*;
 use crate::toy::{GOOD, PANIC, Toy, ToyEnv};
@@ -19,9 +19,12 @@ fn limits() -> Limits {
     }
 }
 
-fn crew() -> (Crew, Arc<AtomicU64>) {
+fn pool() -> (ChildPool, Arc<AtomicU64>) {
     let stale = Arc::<AtomicU64>::default();
-    (Crew::new(limits(), AtWork::default(), stale.clone()), stale)
+    (
+        ChildPool::new(limits(), AtWork::default(), stale.clone()),
+        stale,
+    )
 }
 
 fn init() -> Message {
@@ -146,8 +149,8 @@ proptest! {
     }
 }
 
-/// Starts a child on a thread, as the crew's child at work.
-fn employ_child(crew: &mut Crew) -> std::thread::JoinHandle<Result<(), ServeError>> {
+/// Starts a child on a thread, as the pool's child at work.
+fn employ_child(pool: &mut ChildPool) -> std::thread::JoinHandle<Result<(), ServeError>> {
     let (from_parent, to_child) = std::io::pipe().expect("a pipe");
     let (from_child, to_parent) = std::io::pipe().expect("a pipe");
     let child = std::thread::spawn(|| {
@@ -156,12 +159,12 @@ fn employ_child(crew: &mut Crew) -> std::thread::JoinHandle<Result<(), ServeErro
             Ok(ToyEnv::default())
         })
     });
-    let mut link = crew.link(0, Box::new(to_child), from_child);
+    let mut link = pool.link(0, Box::new(to_child), from_child);
     init()
         .frame(link.generation, 0)
         .write_to(&mut link.input)
         .expect("written");
-    crew.employ(link);
+    pool.employ(link);
     child
 }
 
@@ -174,10 +177,10 @@ fn answer(told: Told) -> Option<Answer> {
 
 #[test]
 fn a_child_works_stops_and_ends_with_its_input() {
-    let (mut crew, _) = crew();
-    let child = employ_child(&mut crew);
+    let (mut pool, _) = pool();
+    let child = employ_child(&mut pool);
     let beats = AtomicU64::new(0);
-    let done = crew.work(
+    let done = pool.work(
         1,
         &job(&Toy::new(&[GOOD; 3])),
         &Stop::default(),
@@ -198,19 +201,19 @@ fn a_child_works_stops_and_ends_with_its_input() {
         std::thread::sleep(Duration::from_millis(60));
         stopper.stop();
     });
-    let stopped = crew.work(2, &job(&slow), &stop, &beats, |_| {});
+    let stopped = pool.work(2, &job(&slow), &stop, &beats, |_| {});
     assert_eq!(answer(stopped), Some(Answer::Stopped));
     assert!(beats.load(Ordering::Relaxed) > 0);
     timer.join().expect("sleeps");
-    drop(crew);
+    drop(pool);
     assert!(child.join().expect("no panic").is_ok());
 }
 
 #[test]
 fn a_child_that_dies_is_noticed() {
-    let (mut crew, _) = crew();
-    let child = employ_child(&mut crew);
-    let told = crew.work(
+    let (mut pool, _) = pool();
+    let child = employ_child(&mut pool);
+    let told = pool.work(
         1,
         &job(&Toy::new(&[PANIC])),
         &Stop::default(),
@@ -225,11 +228,11 @@ fn a_child_that_dies_is_noticed() {
 /// or names another generation on this one.
 #[test]
 fn a_replaced_child_is_not_listened_to() {
-    let (mut crew, stale) = crew();
+    let (mut pool, stale) = pool();
     let (old_in, mut to_parent) = std::io::pipe().expect("a pipe");
-    let old = crew.link(0, Box::new(std::io::sink()), old_in);
+    let old = pool.link(0, Box::new(std::io::sink()), old_in);
     let generation = old.generation;
-    let child = employ_child(&mut crew);
+    let child = employ_child(&mut pool);
     let forged = Message::Result {
         cpu_ns: 0,
         peak_bytes: 0,
@@ -247,7 +250,7 @@ fn a_replaced_child_is_not_listened_to() {
             work_us: 20_000,
             ..Toy::new(&[GOOD; 5])
         };
-        let told = crew.work(
+        let told = pool.work(
             number,
             &job(&toy),
             &Stop::default(),
@@ -262,9 +265,9 @@ fn a_replaced_child_is_not_listened_to() {
     assert_eq!(stale.load(Ordering::Relaxed), 3);
     // A frame of an older generation on the stream of the child at work.
     let (from_child, mut to_parent) = std::io::pipe().expect("a pipe");
-    let link = crew.link(0, Box::new(std::io::sink()), from_child);
+    let link = pool.link(0, Box::new(std::io::sink()), from_child);
     let current = link.generation;
-    crew.employ(link);
+    pool.employ(link);
     forged
         .frame(current - 1, 4)
         .write_to(&mut to_parent)
@@ -278,7 +281,7 @@ fn a_replaced_child_is_not_listened_to() {
         .frame(current, 4)
         .write_to(&mut to_parent)
         .expect("written");
-    let told = crew.work(
+    let told = pool.work(
         4,
         &Message::Stop,
         &Stop::default(),
@@ -287,6 +290,6 @@ fn a_replaced_child_is_not_listened_to() {
     );
     assert_eq!(answer(told), Some(Answer::Stopped));
     assert_eq!(stale.load(Ordering::Relaxed), 4);
-    drop(crew);
+    drop(pool);
     assert!(child.join().expect("no panic").is_ok());
 }

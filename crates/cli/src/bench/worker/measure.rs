@@ -1,6 +1,6 @@
 //! What is measured.
 
-use super::chore::{Chore, Deed, Span, clock_ns, request};
+use super::task::{Action, BenchTask, Span, clock_ns, request};
 use crate::error::{Error, Result};
 use alphorn_scheme::{Class, Outcome, Schedulable};
 use alphorn_types::Time;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A worker and its wake-ups.
 pub(super) struct Bench {
-    worker: Worker<Chore>,
+    worker: Worker<BenchTask>,
     woken: Receiver<()>,
 }
 
@@ -49,8 +49,8 @@ impl Bench {
         Ok(Self { worker, woken })
     }
 
-    fn submit(&self, class: Class, chore: Chore) -> Result<()> {
-        let taken = self.worker.submit(request(class, chore));
+    fn submit(&self, class: Class, task: BenchTask) -> Result<()> {
+        let taken = self.worker.submit(request(class, task));
         taken
             .map(|_| ())
             .map_err(|error| Error::Check(error.to_string()))
@@ -98,13 +98,13 @@ pub(super) fn overhead_us(jobs: u32) -> Result<[Spread; 3]> {
     let bench = Bench::start(1, None)?;
     let mut parts = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..jobs {
-        let chore = Chore {
-            deed: Deed::Spin(0),
+        let task = BenchTask {
+            action: Action::Spin(0),
             isolate: false,
             prior_ns: 1000,
         };
         let before_ns = clock_ns();
-        bench.submit(Class::Verdict, chore)?;
+        bench.submit(Class::Verdict, task)?;
         let submitted_ns = clock_ns();
         let span = bench.span()?;
         let received_ns = clock_ns();
@@ -120,13 +120,13 @@ pub(super) fn overhead_us(jobs: u32) -> Result<[Spread; 3]> {
 /// the end of another. They are long enough to stay on that lane once their cost is learned.
 pub(super) fn busy_ratio(for_ms: u64) -> Result<f64> {
     let bench = Bench::start(1, None)?;
-    let chore = Chore {
-        deed: Deed::Spin(80_000),
+    let task = BenchTask {
+        action: Action::Spin(80_000),
         isolate: false,
         prior_ns: 80_000_000,
     };
     for _ in 0..4 {
-        bench.submit(Class::Maintenance, chore.clone())?;
+        bench.submit(Class::Maintenance, task.clone())?;
     }
     bench.span()?;
     let (begin, busy_ns) = (Instant::now(), || {
@@ -134,7 +134,7 @@ pub(super) fn busy_ratio(for_ms: u64) -> Result<f64> {
     });
     let before_ns = busy_ns();
     while begin.elapsed() < Duration::from_millis(for_ms) {
-        bench.submit(Class::Maintenance, chore.clone())?;
+        bench.submit(Class::Maintenance, task.clone())?;
         bench.span()?;
     }
     let busy = busy_ns().saturating_sub(before_ns) as f64;
@@ -146,12 +146,12 @@ pub(super) fn late_lost(jobs: u32) -> Result<u32> {
     let bench = Bench::start(1, None)?;
     let mut lost = 0;
     for _ in 0..jobs {
-        let chore = Chore {
-            deed: Deed::Spin(60_000),
+        let task = BenchTask {
+            action: Action::Spin(60_000),
             isolate: false,
             prior_ns: 60_000_000,
         };
-        let mut late = request(Class::Backfill, chore);
+        let mut late = request(Class::Backfill, task);
         late.soft = Time::from_nanos(1);
         let taken = bench.worker.submit(late);
         taken.map_err(|error| Error::Check(error.to_string()))?;
@@ -163,19 +163,23 @@ pub(super) fn late_lost(jobs: u32) -> Result<u32> {
 
 /// Milliseconds from the end of a job that met with an accident to the end of the next, which does
 /// nothing, on the same lane; a hang is noticed 300 ms after it began, which is not counted.
-pub(super) fn restart_ms(deed: Deed, child: Option<&ChildCommand>, runs: u32) -> Result<Spread> {
+pub(super) fn restart_ms(
+    action: Action,
+    child: Option<&ChildCommand>,
+    runs: u32,
+) -> Result<Spread> {
     let bench = Bench::start(1, child.cloned())?;
     let (isolate, mut times) = (child.is_some(), Vec::new());
-    let chore = |deed| Chore {
-        deed,
+    let task = |action| BenchTask {
+        action,
         isolate,
         prior_ns: LONG_NS,
     };
-    bench.submit(Class::Maintenance, chore(Deed::Spin(0)))?;
+    bench.submit(Class::Maintenance, task(Action::Spin(0)))?;
     bench.span()?;
     for run in 0..runs {
         // Groups that crash thrice are refused.
-        let mut accident = request(Class::Maintenance, chore(deed));
+        let mut accident = request(Class::Maintenance, task(action));
         accident.group.committee = u16::try_from(run).ok();
         // A task that crashed is not run again: each is another one.
         accident.work.prior_ns += u64::from(run) + 1;
@@ -186,7 +190,7 @@ pub(super) fn restart_ms(deed: Deed, child: Option<&ChildCommand>, runs: u32) ->
             return Err(Error::Check(format!("an accident ended as {ended:?}")));
         }
         let begin = Instant::now();
-        bench.submit(Class::Maintenance, chore(Deed::Spin(0)))?;
+        bench.submit(Class::Maintenance, task(Action::Spin(0)))?;
         bench.span()?;
         times.push(begin.elapsed().as_secs_f64() * 1e3);
         // Long enough for a child that stands by.
@@ -202,12 +206,12 @@ pub(super) fn lag_ms(for_ms: u64, load: bool, prove_threads: u16) -> Result<[f64
     let end = Instant::now() + Duration::from_millis(for_ms);
     if load {
         let us = u32::try_from(for_ms.saturating_mul(1000)).unwrap_or(u32::MAX);
-        let chore = Chore {
-            deed: Deed::Spin(us),
+        let task = BenchTask {
+            action: Action::Spin(us),
             isolate: false,
             prior_ns: LONG_NS,
         };
-        bench.submit(Class::Maintenance, chore)?;
+        bench.submit(Class::Maintenance, task)?;
     }
     let (step, mut lags) = (Duration::from_millis(2), Vec::new());
     while Instant::now() < end {
@@ -243,12 +247,12 @@ impl Schedulable for Load {
 pub(super) fn plan_op_ns(rounds: u32) -> f64 {
     let mut plan = Plan::new(Config::default(), CostModel::new());
     let job = || {
-        let chore = Chore {
-            deed: Deed::Spin(0),
+        let task = BenchTask {
+            action: Action::Spin(0),
             isolate: false,
             prior_ns: 0,
         };
-        request(Class::Verdict, chore).with(Load)
+        request(Class::Verdict, task).with(Load)
     };
     let mut now = Time::from_millis(1);
     for _ in 0..1023 {

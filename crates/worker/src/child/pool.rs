@@ -104,7 +104,7 @@ pub(crate) enum Told {
     Unfit(String),
 }
 
-/// The limits of a crew's children.
+/// The limits of a pool's children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub threads: u16,
@@ -118,7 +118,7 @@ pub(crate) struct Limits {
 }
 
 /// The children of one process lane.
-pub(crate) struct Crew {
+pub(crate) struct ChildPool {
     limits: Limits,
     at_work: AtWork,
     generation: u32,
@@ -129,7 +129,7 @@ pub(crate) struct Crew {
     stale_frames: Arc<AtomicU64>,
 }
 
-impl Crew {
+impl ChildPool {
     pub(crate) fn new(limits: Limits, at_work: AtWork, stale_frames: Arc<AtomicU64>) -> Self {
         let (tell, heard) = sync_channel(EVENTS_MAX);
         Self {
@@ -163,8 +163,8 @@ impl Crew {
                 Err(error) => return Told::Unfit(format!("no child process: {error}")),
             }
         }
-        let told = self.work(job, &Message::Job(frame), stop, beats, |crew| {
-            crew.stand_by(command, env);
+        let told = self.work(job, &Message::Job(frame), stop, beats, |pool| {
+            pool.stand_by(command, env);
         });
         self.at_work.name(None);
         if self.limits.recycle || !matches!(told, Told::Answered { .. }) {

@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// What a chore does.
+/// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum Action {
     /// Computes for so many microseconds.
     Spin(u32),
     /// Panics.
@@ -22,8 +22,8 @@ pub(super) enum Deed {
 
 /// One job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chore {
-    pub(super) deed: Deed,
+pub(super) struct BenchTask {
+    pub(super) action: Action,
     /// In a child process.
     pub(super) isolate: bool,
     /// On the prove lane: what the scheduler is told, in nanoseconds.
@@ -43,7 +43,7 @@ pub(super) struct Span {
     pub(super) end_ns: u64,
 }
 
-impl Task for Chore {
+impl Task for BenchTask {
     type Env = ();
     type Output = Span;
     type Scratch = ();
@@ -65,17 +65,17 @@ impl Task for Chore {
 
     fn run(&self, (): &(), ctx: &mut Ctx<'_, ()>) -> Result<Span, TaskError> {
         let begin_ns = clock_ns();
-        match self.deed {
-            Deed::Spin(us) => {
+        match self.action {
+            Action::Spin(us) => {
                 let until = Instant::now() + Duration::from_micros(us.into());
                 while Instant::now() < until {
                     ctx.checkpoint()?;
                     (0..1000).for_each(|_| std::hint::spin_loop());
                 }
             }
-            Deed::Panic => std::panic::resume_unwind(Box::new("as asked")),
-            Deed::Abort => std::process::abort(),
-            Deed::Hang => loop {
+            Action::Panic => std::panic::resume_unwind(Box::new("as asked")),
+            Action::Abort => std::process::abort(),
+            Action::Hang => loop {
                 std::thread::sleep(Duration::from_secs(1));
             },
         }
@@ -105,11 +105,11 @@ impl Task for Chore {
 
     fn encode(&self) -> Option<Vec<u8>> {
         let mut w = Writer::with_capacity(16);
-        let (tag, us) = match self.deed {
-            Deed::Spin(us) => (0, us),
-            Deed::Panic => (1, 0),
-            Deed::Abort => (2, 0),
-            Deed::Hang => (3, 0),
+        let (tag, us) = match self.action {
+            Action::Spin(us) => (0, us),
+            Action::Panic => (1, 0),
+            Action::Abort => (2, 0),
+            Action::Hang => (3, 0),
         };
         w.u8(tag);
         w.u32(us);
@@ -121,25 +121,25 @@ impl Task for Chore {
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut r = Reader::new(bytes);
         let (tag, us) = (r.u8()?, r.u32()?);
-        let deed = match tag {
-            0 => Deed::Spin(us),
-            1 => Deed::Panic,
-            2 => Deed::Abort,
-            3 => Deed::Hang,
+        let action = match tag {
+            0 => Action::Spin(us),
+            1 => Action::Panic,
+            2 => Action::Abort,
+            3 => Action::Hang,
             value => {
                 return Err(DecodeError::UnknownTag {
-                    what: "deed",
+                    what: "action",
                     value: value.into(),
                 });
             }
         };
-        let chore = Chore {
-            deed,
+        let task = BenchTask {
+            action,
             isolate: r.u8()? == 1,
             prior_ns: r.u64()?,
         };
         r.finish()?;
-        Ok(chore)
+        Ok(task)
     }
 
     fn encode_output(&self, span: &Span) -> Option<Vec<u8>> {
@@ -161,7 +161,7 @@ impl Task for Chore {
 }
 
 /// A job without end of its value.
-pub(super) fn request(class: Class, work: Chore) -> Request<Chore> {
+pub(super) fn request(class: Class, work: BenchTask) -> Request<BenchTask> {
     let slot = Slot(1);
     // Half of what can be told: no deadline is near.
     let far = Time::from_nanos(u64::MAX / 2);

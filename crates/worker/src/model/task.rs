@@ -32,7 +32,7 @@ pub(super) struct Strings {
 }
 
 #[derive(Clone)]
-pub(super) struct Errand {
+pub(super) struct TestTask {
     pub(super) what: What,
     /// For a prove lane.
     pub(super) long: bool,
@@ -58,7 +58,7 @@ fn step() {
     shuttle::thread::yield_now();
 }
 
-impl Task for Errand {
+impl Task for TestTask {
     type Env = ();
     type Output = ();
     type Scratch = ();
