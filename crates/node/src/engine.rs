@@ -9,7 +9,6 @@ mod judge;
 #[cfg(test)]
 mod tests;
 
-use crate::sync::Missing;
 use alphorn_proto::horn::Horn;
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{Header, Kind, Reject, Root, Topic, Vote, VoteMsg};
@@ -112,6 +111,17 @@ pub struct Stranger {
     pub validator: Validator,
     /// The slot of the vote.
     pub slot: Slot,
+}
+
+/// A block that messages wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Which.
+    pub root: Root,
+    /// The peers that sent those messages, who did so first before the others.
+    pub peers: Vec<Peer>,
+    /// Whether a block with its header is here and waits for its verdict.
+    pub held: bool,
 }
 
 /// The roles of a node with what surrounds them.

@@ -16,6 +16,7 @@
 mod fetch;
 
 use crate::blocks::RANGE_MAX;
+use crate::engine::Missing;
 use alphorn_net::RequestProtocol;
 use alphorn_proto::Peer;
 use alphorn_proto::wire::Root;
@@ -24,7 +25,7 @@ use fetch::Fetch;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-pub use fetch::{FETCHES_MAX, Missing};
+pub use fetch::FETCHES_MAX;
 
 /// Name of the request for a [`Status`].
 pub const STATUS: &str = "status";

@@ -4,9 +4,8 @@ use super::Node;
 use crate::archive::Wanted;
 use crate::blocks::Stored;
 use crate::clock::Source;
-use crate::sync::{
-    self, Answer, BLOCKS_BY_RANGE, BLOCKS_BY_ROOT, Missing, Question, STATUS, Status,
-};
+use crate::engine::Missing;
+use crate::sync::{self, Answer, BLOCKS_BY_RANGE, BLOCKS_BY_ROOT, Question, STATUS, Status};
 use alphorn_proto::wire::{Header, Root, Topic};
 use alphorn_proto::{Input, Peer, Token};
 use alphorn_scheme::Bytes;

@@ -10,6 +10,7 @@
 //! Peers whose last answer was none share [`DOUBTED_MAX`] places, after all others.
 
 use super::Answer;
+use crate::engine::Missing;
 use alphorn_proto::Peer;
 use alphorn_proto::wire::Root;
 use alphorn_types::{Slot, Time};
@@ -28,17 +29,6 @@ pub(super) const PATIENCE_NS: u64 = 400_000_000;
 pub(super) const HELD_NS: u64 = 1_000_000_000;
 /// Most roots that are remembered with whom they were asked of.
 const SEARCHES_MAX: usize = 1_024;
-
-/// A block that messages wait for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// Which.
-    pub root: Root,
-    /// The peers that sent those messages, who did so first before the others.
-    pub peers: Vec<Peer>,
-    /// Whether a block with its header is here and waits for its verdict.
-    pub held: bool,
-}
 
 /// A question that is not answered.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! Blocks that gossip lost, and peers that speak of blocks which nobody has.
 
 use super::*;
-use crate::sync::{Answer, BLOCKS_BY_ROOT, Missing, Sync};
+use crate::sync::{Answer, BLOCKS_BY_ROOT, Sync};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::VoteMsg;
 
