@@ -6,31 +6,38 @@
 //! - A vote of slot s names its head, the highest checkpoint that is justified in the head's chain
 //!   (source), and the checkpoint (s, head) (target): each slot is a checkpoint.
 //! - A target is justified in a chain when signers of its vote *included in blocks of that chain*
-//!   are at least two thirds of N. If it is the slot right after its source, the source is final
+//!   weigh at least two thirds of all. If it is the slot right after its source, the source is final
 //!   (Casper FFG, Buterin and Griffith, 2017, with a checkpoint in each slot). With full votes the
 //!   block of slot s + 1 finalises slot s − 1.
 //! - The fork choice (`fork_choice.rs`) counts votes of two slots (LMD-GHOST with expiry).
 //!
-//! Every validator weighs 1. There is no state besides: no balances, no penalties, no entry or
-//! exit. The mix of an epoch is a digest of the last block before the epoch that precedes it, which
+//! Validators weigh 1 each, or their balances ([`Weights`]), which are those of genesis. There is no
+//! state besides: no penalties, no entry or exit. The mix of an epoch is a digest of the last block before the epoch that precedes it, which
 //! the proposer of that block can grind: there is no RANDAO here.
 //!
 //! Nothing here verifies a signature: whoever inserts blocks and votes has done so.
 
-use alphorn_types::{Bitfield, Epoch, Layout, Slot, Validator};
+use alphorn_types::{Assignment, Bitfield, Layout, Slot, Supports, Validator};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::wire::{Checkpoint, Entry, Header, Reject, Root, Vote, digest};
+use crate::wire::{Checkpoint, Entry, Header, Reject, Root, Vote};
 
 mod ballots;
 mod fold;
 mod fork_choice;
+mod read;
 mod room;
+mod seats;
+mod weights;
 
 pub(crate) use ballots::SETS_MAX;
-pub use ballots::{BALLOTS_PER_COMMITTEE_MAX, Uncounted, VoteCount};
+pub use ballots::{Uncounted, VoteCount};
 pub(crate) use fork_choice::VOTED_SLOTS;
 pub use room::{BLOCK_BYTES, EQUIVOCATION_BYTES_MAX, UNFINALISED_BYTES_MAX};
+pub use seats::BALLOTS_PER_COMMITTEE_MAX;
+pub use weights::{INCREMENTS_MAX, Weights, WeightsError};
 
 use fork_choice::LatestVotes;
 use room::{Room, included_bytes};
@@ -56,7 +63,7 @@ pub const BLOCKS_PER_SLOT_MAX: usize = 16;
 pub const HEAD_LAG_SLOTS: u64 = 8;
 
 /// Positions of a committee whose votes a block includes, by vote and committee.
-type Included = BTreeMap<Vote, BTreeMap<u16, Bitfield>>;
+type Included = BTreeMap<Vote, BTreeMap<u16, Arc<Bitfield>>>;
 
 /// A block in the chain, and what its chain has decided with it.
 #[derive(Clone, Debug)]
@@ -118,6 +125,8 @@ pub struct Chain {
     finalised: Checkpoint,
     latest: LatestVotes,
     room: Room,
+    weights: Weights,
+    supports: Arc<Supports>,
 }
 
 impl Chain {
@@ -162,7 +171,21 @@ impl Chain {
             finalised: genesis,
             latest: LatestVotes::default(),
             room: Room::default(),
+            weights: Weights::equal(layout.validators()),
+            supports: Arc::default(),
         }
+    }
+
+    /// Keeps sets of signers from now on in a store that is shared with others.
+    pub fn lend_supports(&mut self, supports: Arc<Supports>) {
+        self.supports = supports;
+    }
+
+    /// The same with votes of unequal weight, for a chain that has seen none.
+    #[must_use]
+    pub fn with_weights(mut self, weights: Weights) -> Self {
+        self.weights = weights;
+        self
     }
 
     /// The validator who proposes in `slot`.
@@ -181,127 +204,6 @@ impl Chain {
         self.finalised
     }
 
-    /// The header of a block, none if it is not known.
-    pub fn header(&self, root: &Root) -> Option<&Header> {
-        self.node(root).map(|node| &node.header)
-    }
-
-    /// Blocks of the chain that ends with `root`, newest first, as far as they are kept.
-    pub fn ancestors(&self, root: &Root) -> impl Iterator<Item = (Root, &Header)> + '_ {
-        let start = self.by_root.get(root).copied();
-        self.walk(start).map(|node| (node.root, &node.header))
-    }
-
-    /// Whether `ancestor` is in the chain that ends with `root`, or is `root`. False if either is
-    /// not known.
-    pub fn is_ancestor(&self, ancestor: &Root, root: &Root) -> bool {
-        let Some(oldest) = self.node(ancestor) else {
-            return false;
-        };
-        self.ancestors(root)
-            .take_while(|(_, header)| header.slot >= oldest.header.slot)
-            .any(|(root, _)| root == *ancestor)
-    }
-
-    /// What a validator votes for in `slot` whose head is `head`; none if that is not known or of
-    /// a later slot.
-    pub fn vote(&self, slot: Slot, head: &Root) -> Option<Vote> {
-        let node = self.node(head)?;
-        (node.header.slot <= slot).then_some(Vote {
-            slot,
-            head: *head,
-            source: node.justified,
-            target: Checkpoint { slot, root: *head },
-        })
-    }
-
-    /// Whether a vote is what [`vote`](Self::vote) gives for its slot and head.
-    ///
-    /// # Errors
-    ///
-    /// [`Reject::UnknownBlock`] or [`Reject::InconsistentVote`].
-    pub fn check_consistent(&self, vote: &Vote) -> Result<(), Reject> {
-        if !self.by_root.contains_key(&vote.head) {
-            return Err(Reject::UnknownBlock);
-        }
-        match self.vote(vote.slot, &vote.head) {
-            Some(consistent) if consistent == *vote => Ok(()),
-            _ => Err(Reject::InconsistentVote),
-        }
-    }
-
-    /// Whether a vote is consistent and its head can be one in its slot: no other block stands on
-    /// it, or none did [`HEAD_LAG_SLOTS`] before the vote. A block stands there from its slot on, and
-    /// not before it came, so that a block that was held back makes no honest vote late.
-    ///
-    /// # Errors
-    ///
-    /// As [`check_consistent`](Self::check_consistent), and [`Reject::StaleHead`].
-    pub fn check_vote(&self, vote: &Vote) -> Result<(), Reject> {
-        self.check_consistent(vote)?;
-        let built_on = self.node(&vote.head).and_then(|node| node.built_on);
-        match built_on {
-            Some(since) if since.0.saturating_add(HEAD_LAG_SLOTS) < vote.slot.0 => {
-                Err(Reject::StaleHead)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The mix of an epoch in the chain that ends with `head`: [`digest::epoch_mix`] of the last
-    /// block before the epoch that precedes it, of genesis for epochs 0 and 1. None if `head` is
-    /// not known or of a later epoch.
-    pub fn mix(&self, epoch: Epoch, head: &Root) -> Option<[u8; 32]> {
-        let node = self.node(head)?;
-        let of_head = node.header.slot.epoch(self.epoch_slots);
-        let root = match epoch.0.checked_sub(of_head.0)? {
-            0 => &node.epoch_roots[1],
-            1 => &node.epoch_roots[0],
-            _ => head,
-        };
-        Some(digest::epoch_mix(epoch, root))
-    }
-
-    /// The positions of a committee whose votes the block `vote.head` includes, of the vote's
-    /// epoch, or all if there is none: the reference of
-    /// [`Context::Chain`](crate::wire::Context::Chain). None if that block is not known.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such committee.
-    pub fn reference(&self, vote: &Vote, committee: u16) -> Option<Bitfield> {
-        let node = self.node(&vote.head)?;
-        let epoch = vote.slot.epoch(self.epoch_slots);
-        let same_epoch = |v: &Vote| v.slot.epoch(self.epoch_slots) == epoch;
-        let committees = node.included.iter().filter(|(v, _)| same_epoch(v));
-        let mut sets = committees.filter_map(|(_, sets)| sets.get(&committee));
-        let Some(first) = sets.next() else {
-            return Some(Bitfield::ones(self.layout.committee_len(committee) as usize));
-        };
-        Some(sets.fold(first.clone(), |mut union, set| {
-            union.union_with(set);
-            union
-        }))
-    }
-
-    /// Positions of a committee that the chain ending with `head` credits with a vote in `slot`:
-    /// what a proposer need not include again.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such committee.
-    pub fn credited(&self, head: &Root, slot: Slot, committee: u16) -> Bitfield {
-        let mut credited = Bitfield::new(self.layout.committee_len(committee) as usize);
-        let start = self.by_root.get(head).copied();
-        for node in self.walk(start).take_while(|n| n.header.slot > slot) {
-            let votes = node.included.iter().filter(|(vote, _)| vote.slot == slot);
-            for set in votes.filter_map(|(_, sets)| sets.get(&committee)) {
-                credited.union_with(set);
-            }
-        }
-        credited
-    }
-
     /// Inserts a block whose signature, body and evidence were verified. Its proposer is checked
     /// here, and that its entries can be included
     /// ([`check_inclusion`](Self::check_inclusion)).
@@ -312,13 +214,29 @@ impl Chain {
     /// [`Reject::WrongProposer`], [`Reject::InvalidBlock`], [`Reject::NoSigner`],
     /// [`Reject::InconsistentVote`] (of an entry), [`Reject::Full`].
     pub fn insert(&mut self, header: Header, entries: &[Entry]) -> Result<Inserted, Reject> {
+        self.insert_under(header, entries, &|_| None)
+    }
+
+    /// The same where validators have balances: `seats` tells who sits where, under the assignment
+    /// of a vote's epoch in its head's chain.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert), and [`Reject::UnknownBlock`] if weights are unequal and `seats`
+    /// does not know.
+    pub fn insert_under(
+        &mut self,
+        header: Header,
+        entries: &[Entry],
+        seats: &dyn Fn(&Vote) -> Option<Assignment>,
+    ) -> Result<Inserted, Reject> {
         let root = header.root();
         let parent = self.check_block(&header, &root)?;
         let included = self.include(&header, entries)?;
         if self.needs_folded(parent, &included) {
             return Err(Reject::Full);
         }
-        let node = self.decide(header, root, parent, included);
+        let node = self.decide(header, root, parent, included, seats)?;
         self.make_room(node.bytes, node.further)?;
         self.room.add(node.bytes, node.further);
         let since = header.slot.max(self.latest.slot);
@@ -414,23 +332,29 @@ impl Chain {
                 return Err(Reject::NoSigner);
             }
             let committees = included.entry(*vote).or_default();
-            match committees.get_mut(&entry.committee) {
-                Some(union) => union.union_with(&signers),
-                None => {
-                    committees.insert(entry.committee, signers);
-                }
-            }
+            let signers = self.supports.intern(Cow::Owned(signers));
+            let union = committees.entry(entry.committee);
+            union
+                .and_modify(|union| *union = self.supports.union(union, &signers))
+                .or_insert(signers);
         }
         Ok(included)
     }
 
     /// The block with what its chain has decided once it is part of it.
-    fn decide(&self, header: Header, root: Root, parent: usize, included: Included) -> Node {
+    fn decide(
+        &self,
+        header: Header,
+        root: Root,
+        parent: usize,
+        included: Included,
+        seats: &dyn Fn(&Vote) -> Option<Assignment>,
+    ) -> Result<Node, Reject> {
         let before = &self.nodes[parent];
         let (mut justified, mut finalised) = (before.justified, before.finalised);
         for (vote, sets) in &included {
             let undecided = vote.target.slot > before.finalised.slot;
-            if undecided && self.has_supermajority(parent, vote, sets) {
+            if undecided && self.has_supermajority(parent, vote, sets, seats)? {
                 // Links in the order of their slots; both checkpoints only move up.
                 justified = justified.max(vote.target);
                 if vote.source.slot.next() == vote.target.slot {
@@ -444,7 +368,7 @@ impl Chain {
             1 => [before.root, before.epoch_roots[0]],
             _ => [before.root; 2],
         };
-        Node {
+        Ok(Node {
             header,
             root,
             parent: Some(parent),
@@ -456,7 +380,7 @@ impl Chain {
             justified,
             finalised,
             epoch_roots,
-        }
+        })
     }
 
     /// Whether the signers of `vote` in the chain that ends at `parent`, with `sets` of a block on
@@ -466,24 +390,28 @@ impl Chain {
         &self,
         parent: usize,
         vote: &Vote,
-        sets: &BTreeMap<u16, Bitfield>,
-    ) -> bool {
+        sets: &BTreeMap<u16, Arc<Bitfield>>,
+        seats: &dyn Fn(&Vote) -> Option<Assignment>,
+    ) -> Result<bool, Reject> {
         let mut union = sets.clone();
-        for node in self
-            .walk(Some(parent))
-            .take_while(|n| n.header.slot > vote.slot)
-        {
+        let chain = self.walk(Some(parent));
+        for node in chain.take_while(|n| n.header.slot > vote.slot) {
             for (committee, set) in node.included.get(vote).into_iter().flatten() {
-                match union.get_mut(committee) {
-                    Some(union) => union.union_with(set),
-                    None => {
-                        union.insert(*committee, set.clone());
-                    }
-                }
+                union
+                    .entry(*committee)
+                    .and_modify(|union| *union = self.supports.union(union, set))
+                    .or_insert_with(|| set.clone());
             }
         }
-        let signers: u64 = union.values().map(|set| set.count_ones() as u64).sum();
-        3 * signers >= 2 * u64::from(self.layout.validators())
+        let weight = match self.weights.are_equal() {
+            true => union.values().map(|set| set.count_ones() as u64).sum(),
+            false => {
+                let seats = seats(vote).ok_or(Reject::UnknownBlock)?;
+                let weigh = |(&c, set): (&u16, &Arc<Bitfield>)| self.weights.sum(&seats, c, set);
+                union.iter().map(weigh).sum()
+            }
+        };
+        Ok(self.weights.is_supermajority(weight))
     }
 
     /// Takes over what the chain of a new block has decided.

@@ -8,6 +8,7 @@ mod index;
 mod layout;
 mod support;
 pub mod support_code;
+mod supports;
 mod time;
 pub mod trace;
 
@@ -20,6 +21,7 @@ pub use layout::{
 };
 pub use support::{MULTIPLICITY_LIMIT, Overflow, Support, SupportError};
 pub use support_code::Coding;
+pub use supports::Supports;
 pub use time::Time;
 
 /// The example of the package's page is compiled with the other ones.

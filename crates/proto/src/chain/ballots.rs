@@ -3,20 +3,24 @@
 //! Each committee keeps its [`BALLOTS_PER_COMMITTEE_MAX`] heaviest ballots, and beside them the own
 //! one, that is the vote that this machine casts or would cast. Where there is no room, a ballot
 //! displaces the lightest one if it is heavier, as far as both are known at that time. The weight
-//! of a ballot is the number of its voters who were seen to cast no other in the slot. So whoever
-//! wants to keep w votes of a committee out of the count needs 64 ballots of at least w voters of
-//! the same committee who vote for nothing else: 64·w votes given for w taken. Committees are
-//! compared each by itself, so the order in which their collections come does not matter.
+//! of a ballot is that of its voters who were seen to cast no other in the slot. So whoever wants to
+//! keep w votes of a committee out of the count needs 64 ballots of at least w voters of the same
+//! committee who vote for nothing else: 64·w votes given for w taken. Committees are compared each
+//! by itself, so the order in which their collections come does not matter.
 //!
 //! Who cast two votes is remembered although one of them gives way or is refused.
+//!
+//! Sets are immutable and shared with everybody who has the same store of them. What a ballot weighs
+//! is counted when a vote comes, not when the head is asked for.
 
 use alphorn_types::{Assignment, Bitfield, Validator};
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::seats::{BALLOTS_PER_COMMITTEE_MAX, Part, Scale, Seats};
+use super::weights::Weights;
 use crate::wire::{Reject, Root, Vote};
-
-/// Most ballots of a committee that count in a slot, besides the own one.
-pub const BALLOTS_PER_COMMITTEE_MAX: usize = 64;
 
 /// Most assignments to committees in a slot: a second one is that of a branch that parted before the
 /// last epoch.
@@ -32,6 +36,8 @@ pub struct VoteCount {
     pub vote: Vote,
     /// Validators, equivocators included.
     pub signers: u32,
+    /// What they weigh.
+    pub weight: u64,
 }
 
 /// Verified votes that the fork choice does not count, because the committee had heavier ballots.
@@ -42,31 +48,6 @@ pub struct Uncounted {
     pub refused: u64,
     /// Votes of ballots that were counted and gave way.
     pub displaced: u64,
-}
-
-/// Who of a committee cast one vote.
-#[derive(Clone, Debug)]
-struct Part {
-    /// Index of the vote.
-    ballot: u32,
-    /// Positions of the committee.
-    signers: Bitfield,
-    /// Signers.
-    all: u32,
-    /// Signers of no other ballot of the slot.
-    counted: u32,
-    /// Those of `counted` who were not seen to vote in the next slot, of the same committees.
-    latest: u32,
-}
-
-/// The votes of a committee.
-#[derive(Clone, Debug)]
-struct Seats {
-    parts: Vec<Part>,
-    /// Who voted: the signers of all parts, and `twice`.
-    voted: Bitfield,
-    /// Who cast two votes, be they still among the parts or not.
-    twice: Bitfield,
 }
 
 /// Votes of a slot under one assignment to committees.
@@ -82,116 +63,6 @@ pub(super) struct Ballots {
     votes: Vec<Vote>,
     own: Option<Vote>,
     electorates: Vec<Electorate>,
-}
-
-/// Signers that a committee adds to a ballot.
-pub(super) struct Cast<'a> {
-    pub(super) vote: &'a Vote,
-    pub(super) assignment: &'a Assignment,
-    pub(super) committee: u16,
-    /// Positions of the committee.
-    pub(super) signers: &'a Bitfield,
-}
-
-impl Seats {
-    fn new(len: usize) -> Self {
-        Self {
-            parts: Vec::new(),
-            voted: Bitfield::new(len),
-            twice: Bitfield::new(len),
-        }
-    }
-
-    /// Adds signers to a ballot. How many were not seen to cast it before, and the part that gave
-    /// way.
-    fn add(
-        &mut self,
-        ballot: u32,
-        signers: &Bitfield,
-        own: Option<u32>,
-    ) -> Result<(u32, Option<Part>), Reject> {
-        let mut displaced = None;
-        let known = self.parts.iter().position(|part| part.ballot == ballot);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                displaced = self.make_room(ballot, signers, own)?;
-                self.parts.push(Part {
-                    ballot,
-                    signers: Bitfield::new(signers.len()),
-                    all: 0,
-                    counted: 0,
-                    latest: 0,
-                });
-                self.parts.len() - 1
-            }
-        };
-        let part = &mut self.parts[index];
-        let mut fresh = signers.clone();
-        fresh.subtract(&part.signers);
-        let new = fresh.count_ones() as u32;
-        part.all += new;
-        part.counted += fresh.count_and_not(&self.voted) as u32;
-        part.signers.union_with(&fresh);
-        self.mark(&fresh);
-        self.voted.union_with(&fresh);
-        Ok((new, displaced))
-    }
-
-    /// Room for one more ballot, or the reason why it has none.
-    fn make_room(
-        &mut self,
-        ballot: u32,
-        signers: &Bitfield,
-        own: Option<u32>,
-    ) -> Result<Option<Part>, Reject> {
-        let is_own = |ballot| own == Some(ballot);
-        let others = || (0..self.parts.len()).filter(|&i| !is_own(self.parts[i].ballot));
-        if is_own(ballot) || others().count() < BALLOTS_PER_COMMITTEE_MAX {
-            return Ok(None);
-        }
-        let weight = signers.count_and_not(&self.voted) as u32;
-        let lightest = others().min_by_key(|&i| self.parts[i].counted);
-        match lightest.filter(|&i| self.parts[i].counted < weight) {
-            Some(lightest) => {
-                let part = self.parts.swap_remove(lightest);
-                let mut only = part.signers.clone();
-                only.subtract(&self.twice);
-                self.voted.subtract(&only);
-                Ok(Some(part))
-            }
-            None => {
-                self.mark(signers);
-                Err(Reject::Full)
-            }
-        }
-    }
-
-    /// Notes who of the signers of a ballot was seen to cast another.
-    fn mark(&mut self, signers: &Bitfield) {
-        if signers.count_and(&self.voted) == 0 {
-            return;
-        }
-        let mut again = signers.clone();
-        again.intersect_with(&self.voted);
-        self.twice.union_with(&again);
-        for part in &mut self.parts {
-            part.counted = part.signers.count_and_not(&self.twice) as u32;
-        }
-    }
-
-    /// Counts anew whose latest vote is one of this slot, after votes of the next one.
-    fn expire(&mut self, next: Option<&Seats>) {
-        let Some(next) = next else {
-            let parts = self.parts.iter_mut();
-            return parts.for_each(|part| part.latest = part.counted);
-        };
-        let mut gone = self.twice.clone();
-        gone.union_with(&next.voted);
-        for part in &mut self.parts {
-            part.latest = part.signers.count_and_not(&gone) as u32;
-        }
-    }
 }
 
 impl Electorate {
@@ -223,10 +94,6 @@ impl Electorate {
         let mut parts = self.committees.values().flat_map(|seats| &seats.parts);
         parts.any(|part| part.ballot == ballot)
     }
-
-    fn seats(&self, committee: u16) -> Option<&Seats> {
-        self.committees.get(&committee)
-    }
 }
 
 impl Ballots {
@@ -236,20 +103,26 @@ impl Ballots {
     }
 
     /// Adds signers; how many of them were not seen to cast the vote before.
-    pub(super) fn add(&mut self, cast: &Cast<'_>, lost: &mut Uncounted) -> Result<u32, Reject> {
-        let all = cast.signers.count_ones() as u64;
-        let Some(electorate) = self.electorate(cast, lost) else {
+    pub(super) fn add(
+        &mut self,
+        scale: &Scale<'_>,
+        vote: &Vote,
+        signers: &Bitfield,
+        lost: &mut Uncounted,
+    ) -> Result<u32, Reject> {
+        let all = signers.count_ones() as u64;
+        let Some(electorate) = self.electorate(scale, vote, signers, lost) else {
             lost.refused += all;
             return Err(Reject::Full);
         };
-        let ballot = self.ballot(cast.vote);
-        let own = self.own.filter(|own| own == cast.vote).map(|_| ballot);
-        let own = own.or_else(|| self.find(self.own.as_ref()?));
+        let ballot = self.ballot(vote);
+        let own = self.own.and_then(|own| self.find(&own));
+        let signers = scale.supports.intern(Cow::Borrowed(signers));
         let seats = self.electorates[electorate]
             .committees
-            .entry(cast.committee);
-        let seats = seats.or_insert_with(|| Seats::new(cast.signers.len()));
-        let added = seats.add(ballot, cast.signers, own);
+            .entry(scale.committee);
+        let seats = seats.or_insert_with(|| Seats::new(signers.len(), scale));
+        let added = seats.add(scale, ballot, &signers, own);
         match &added {
             Ok((_, Some(displaced))) => {
                 lost.displaced += u64::from(displaced.all);
@@ -264,23 +137,29 @@ impl Ballots {
         added.map(|(new, _)| new)
     }
 
-    /// Counts anew whose latest vote is one of this slot in a committee, with the next slot's votes.
-    pub(super) fn expire(&mut self, assignment: &Assignment, committee: u16, next: Option<&Self>) {
-        let same = |electorate: &&Electorate| is_same(&electorate.assignment, assignment);
+    /// Weighs anew whose latest vote is one of this slot in a committee, with the next slot's votes.
+    pub(super) fn expire(&mut self, scale: &Scale<'_>, next: Option<&Self>) {
+        let same = |one: &&Electorate| is_same(&one.assignment, scale.assignment);
         let next = next.and_then(|next| next.electorates.iter().find(same));
-        let next = next.and_then(|next| next.seats(committee));
+        let next = next.and_then(|next| next.committees.get(&scale.committee));
         let mut here = self.electorates.iter_mut();
-        if let Some(here) = here.find(|one| is_same(&one.assignment, assignment))
-            && let Some(seats) = here.committees.get_mut(&committee)
+        if let Some(here) = here.find(|one| is_same(&one.assignment, scale.assignment))
+            && let Some(seats) = here.committees.get_mut(&scale.committee)
         {
-            seats.expire(next);
+            seats.expire(scale, next);
         }
     }
 
-    /// The index of the committees of a cast, none if there is no room for them.
-    fn electorate(&mut self, cast: &Cast<'_>, lost: &mut Uncounted) -> Option<usize> {
+    /// The index of the committees of a vote, none if there is no room for them.
+    fn electorate(
+        &mut self,
+        scale: &Scale<'_>,
+        vote: &Vote,
+        signers: &Bitfield,
+        lost: &mut Uncounted,
+    ) -> Option<usize> {
         let mut known = self.electorates.iter();
-        let known = known.position(|one| is_same(&one.assignment, cast.assignment));
+        let known = known.position(|one| is_same(&one.assignment, scale.assignment));
         if known.is_some() {
             return known;
         }
@@ -289,21 +168,25 @@ impl Ballots {
             let others = self.electorates.iter().zip(0..);
             let others = others.filter(|(one, _)| own.is_none_or(|own| !one.has(own)));
             let (weight, lightest) = others.map(|(one, i)| (one.weight(), i)).min()?;
-            let is_own = self.own.as_ref() == Some(cast.vote);
-            if !is_own && weight >= cast.signers.count_ones() as u64 {
+            let is_own = self.own.as_ref() == Some(vote);
+            if !is_own && weight >= u64::from(scale.weigh(signers, None)) {
                 return None;
             }
-            lost.displaced += weight;
             let gone = self.electorates.swap_remove(lightest);
             let parts = gone.committees.into_values().flat_map(|seats| seats.parts);
-            let mut ballots: Vec<u32> = parts.map(|part| part.ballot).collect();
-            // From the back: the votes behind the one that goes move up.
-            ballots.sort_unstable_by(|a, b| b.cmp(a));
-            ballots.dedup();
-            ballots.into_iter().for_each(|ballot| self.sweep(ballot));
+            let mut ballots = BTreeSet::new();
+            for part in parts {
+                lost.displaced += u64::from(part.all);
+                ballots.insert(part.ballot);
+            }
+            // From the back: the last vote takes the index of one that goes.
+            ballots
+                .into_iter()
+                .rev()
+                .for_each(|ballot| self.sweep(ballot));
         }
         self.electorates.push(Electorate {
-            assignment: cast.assignment.clone(),
+            assignment: scale.assignment.clone(),
             committees: BTreeMap::new(),
         });
         Some(self.electorates.len() - 1)
@@ -340,72 +223,85 @@ impl Ballots {
     }
 
     /// Validators for each vote, equivocators included.
-    pub(super) fn counts(&self) -> Vec<VoteCount> {
+    pub(super) fn counts(&self, weights: &Weights) -> Vec<VoteCount> {
         let count = |vote: &Vote| VoteCount {
             vote: *vote,
             signers: 0,
+            weight: 0,
         };
         let mut counts: Vec<VoteCount> = self.votes.iter().map(count).collect();
-        let seats = self
-            .electorates
-            .iter()
-            .flat_map(|one| one.committees.values());
-        for part in seats.flat_map(|seats| &seats.parts) {
-            counts[part.ballot as usize].signers += part.all;
+        for (electorate, committee, part) in self.parts() {
+            let count = &mut counts[part.ballot as usize];
+            count.signers += part.all;
+            count.weight += match weights.are_equal() {
+                true => part.all.into(),
+                false => weights.sum(&electorate.assignment, committee, &part.signers),
+            };
         }
         counts
     }
 
-    /// Validators who voted once in this slot and were not seen to vote in `next`, for each head.
-    pub(super) fn weights(&self, next: Option<&Self>) -> Vec<(Root, u64)> {
-        let mut weights: Vec<_> = self.votes.iter().map(|vote| (vote.head, 0)).collect();
-        let others = self
-            .electorates
-            .iter()
-            .chain(next.into_iter().flat_map(|n| &n.electorates));
-        let others: Vec<&Electorate> = others.collect();
-        let first = others.first().map(|one| &one.assignment);
-        let same = first.is_none_or(|first| others.iter().all(|o| is_same(first, &o.assignment)));
+    /// The weight of those who voted once in this slot and were not seen to vote in `next`, for each
+    /// head.
+    pub(super) fn weights(&self, weights: &Weights, next: Option<&Self>) -> Vec<(Root, u64)> {
+        let mut heads: Vec<_> = self.votes.iter().map(|vote| (vote.head, 0)).collect();
+        let later = next.into_iter().flat_map(|next| &next.electorates);
+        let others: Vec<&Electorate> = self.electorates.iter().chain(later).collect();
+        let same = |pair: &[&Electorate]| is_same(&pair[0].assignment, &pair[1].assignment);
+        // Usually all votes are under one assignment, and are weighed already.
+        if others.windows(2).all(same) {
+            for (_, _, part) in self.parts() {
+                let weight = match next {
+                    Some(_) => part.latest,
+                    None => part.counted,
+                };
+                heads[part.ballot as usize].1 += u64::from(weight);
+            }
+            return heads;
+        }
         for electorate in &self.electorates {
-            // Usually all votes are under one assignment, and are counted already.
-            let gone = (!same).then(|| electorate.gone(&others));
-            for (committee, seats) in &electorate.committees {
+            let gone = electorate.gone(&others);
+            for (&committee, seats) in &electorate.committees {
+                let gone = seats.gone(gone.get(&committee));
                 for part in &seats.parts {
-                    weights[part.ballot as usize].1 += u64::from(match &gone {
-                        None if next.is_some() => part.latest,
-                        None => part.counted,
-                        Some(gone) => part.counted_without(&seats.twice, gone.get(committee)),
-                    });
+                    let assignment = &electorate.assignment;
+                    heads[part.ballot as usize].1 +=
+                        weights.sum_without(assignment, committee, &part.signers, &gone);
                 }
             }
         }
-        weights
+        heads
     }
 
-    /// Bytes of the sets of validators.
-    pub(super) fn sets_bytes(&self) -> u64 {
-        let seats = self
+    fn parts(&self) -> impl Iterator<Item = (&Electorate, u16, &Part)> {
+        self.electorates.iter().flat_map(|electorate| {
+            electorate
+                .committees
+                .iter()
+                .flat_map(move |(&committee, seats)| {
+                    let parts = seats.parts.iter();
+                    parts.map(move |part| (electorate, committee, part))
+                })
+        })
+    }
+
+    /// The sets of validators.
+    pub(super) fn sets(&self) -> impl Iterator<Item = &Arc<Bitfield>> {
+        let committees = self
             .electorates
             .iter()
             .flat_map(|one| one.committees.values());
-        let bytes = |set: &Bitfield| size_of_val(set.words()) as u64;
-        seats
-            .map(|seats| {
-                let parts = seats.parts.iter().map(|part| bytes(&part.signers));
-                bytes(&seats.voted) + bytes(&seats.twice) + parts.sum::<u64>()
-            })
-            .sum()
+        committees.flat_map(Seats::sets)
     }
-}
 
-impl Part {
-    fn counted_without(&self, twice: &Bitfield, gone: Option<&Bitfield>) -> u32 {
-        let Some(gone) = gone else {
-            return self.counted;
-        };
-        let mut gone = gone.clone();
-        gone.union_with(twice);
-        self.signers.count_and_not(&gone) as u32
+    /// Bytes beside the sets.
+    pub(super) fn table_bytes(&self) -> usize {
+        let committees = self
+            .electorates
+            .iter()
+            .flat_map(|one| one.committees.values());
+        let seats: usize = committees.map(Seats::table_bytes).sum();
+        self.votes.capacity() * size_of::<Vote>() + seats
     }
 }
 

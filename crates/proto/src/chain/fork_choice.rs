@@ -7,9 +7,11 @@
 
 use alphorn_types::{Assignment, Bitfield, Slot};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::Chain;
-use super::ballots::{Ballots, Cast, Uncounted, VoteCount};
+use super::ballots::{Ballots, Uncounted, VoteCount};
+use super::seats::Scale;
 use crate::wire::{Reject, Root, Vote};
 
 /// Slots whose votes are counted at one time: the last one that was set and its neighbours.
@@ -43,14 +45,14 @@ impl LatestVotes {
         Ok(())
     }
 
-    /// Counts anew whose latest vote is one of `slot`, in a committee.
-    fn expire(&mut self, slot: Slot, assignment: &Assignment, committee: u16) {
+    /// Weighs anew whose latest vote is one of `slot`, in a committee.
+    fn expire(&mut self, slot: Slot, scale: &Scale<'_>) {
         let mut rest = self.by_slot.range_mut(slot..=slot.next());
         if let Some((first, here)) = rest.next()
             && *first == slot
         {
             let next = rest.next().map(|(_, next)| &*next);
-            here.expire(assignment, committee, next);
+            here.expire(scale, next);
         }
     }
 }
@@ -99,18 +101,18 @@ impl Chain {
         self.check_consistent(vote)?;
         let len = self.layout.committee_len(committee) as usize;
         assert_eq!(signers.len(), len, "positions of committee {committee}");
-        let cast = Cast {
-            vote,
+        let scale = Scale {
+            supports: &self.supports,
+            weights: &self.weights,
             assignment,
             committee,
-            signers,
         };
         let latest = &mut self.latest;
         let ballots = latest.by_slot.entry(vote.slot).or_default();
-        let added = ballots.add(&cast, &mut latest.uncounted);
+        let added = ballots.add(&scale, vote, signers, &mut latest.uncounted);
         let slots = [vote.slot.0.checked_sub(1).map(Slot), Some(vote.slot)];
         for slot in slots.into_iter().flatten() {
-            latest.expire(slot, assignment, committee);
+            latest.expire(slot, &scale);
         }
         added
     }
@@ -120,28 +122,36 @@ impl Chain {
         self.latest.uncounted
     }
 
-    /// Bytes of the sets of validators that were seen to cast a vote.
+    /// Bytes of the sets of validators that were seen to cast a vote, each counted once.
     pub(crate) fn voters_bytes(&self) -> u64 {
-        self.latest.by_slot.values().map(Ballots::sets_bytes).sum()
+        let sets = self.latest.by_slot.values().flat_map(Ballots::sets);
+        let sets: BTreeMap<_, _> = sets.map(|set| (Arc::as_ptr(set), set)).collect();
+        sets.values()
+            .map(|set| size_of_val(set.words()) as u64)
+            .sum()
+    }
+
+    /// Bytes of the ballots beside their sets.
+    pub fn ballots_bytes(&self) -> usize {
+        self.latest.by_slot.values().map(Ballots::table_bytes).sum()
     }
 
     /// The votes of a slot that count, with how many validators were seen to cast each.
     pub(super) fn counts(&self, slot: Slot) -> Vec<VoteCount> {
         let ballots = self.latest.by_slot.get(&slot);
-        ballots.map_or_else(Vec::new, Ballots::counts)
+        ballots.map_or_else(Vec::new, |ballots| ballots.counts(&self.weights))
     }
 
-    /// The vote of a slot that most validators were seen to cast; of equal ones the greater.
+    /// The heaviest vote of a slot, equivocators included; of equal ones the greater.
     pub fn strongest_vote(&self, slot: Slot) -> Option<VoteCount> {
         let counts = self.counts(slot).into_iter();
-        counts.max_by_key(|count| (count.signers, count.vote))
+        counts.max_by_key(|count| (count.weight, count.vote))
     }
 
-    /// Whether two thirds of all validators were seen to cast one vote of a slot.
+    /// Whether two thirds of all weight were seen to cast one vote of a slot.
     pub fn observed_supermajority(&self, slot: Slot) -> bool {
-        let all = u64::from(self.layout.validators());
-        self.strongest_vote(slot)
-            .is_some_and(|count| 3 * u64::from(count.signers) >= 2 * all)
+        let strongest = self.strongest_vote(slot);
+        strongest.is_some_and(|count| self.weights.is_supermajority(count.weight))
     }
 
     /// The head of the chain in the slot of the last [`set_slot`](Self::set_slot).
@@ -184,12 +194,10 @@ impl Chain {
         let ballots = |slot: Slot| self.latest.by_slot.get(&slot);
         let current = ballots(slot);
         let previous = slot.0.checked_sub(1).and_then(|slot| ballots(Slot(slot)));
-        let mut weights = current.map_or_else(Vec::new, |current| current.weights(None));
-        weights.extend(
-            previous
-                .into_iter()
-                .flat_map(|previous| previous.weights(current)),
-        );
+        let of = &self.weights;
+        let mut weights = current.map_or_else(Vec::new, |current| current.weights(of, None));
+        let previous = previous.into_iter();
+        weights.extend(previous.flat_map(|previous| previous.weights(of, current)));
         weights
     }
 }

@@ -1,14 +1,18 @@
 use super::room::{SET_BYTES, VOTE_BYTES};
 use super::*;
 use crate::horn::committee::assignment;
+use crate::wire::digest;
 use alphorn_scheme::Evidence;
-use alphorn_types::{Assignment, Support};
+use alphorn_types::{Epoch, Support};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 mod ballots;
 mod fold;
+mod oracle;
+mod sets;
+mod weights;
 
 const N: u32 = 9;
 

@@ -1,7 +1,7 @@
 //! The machine that hosts the roles: it keeps time, slots and epochs, and hands inputs on.
 
 use alphorn_scheme::{JobId, Outcome, Product};
-use alphorn_types::{Bitfield, Cell, Epoch, Slot, Time};
+use alphorn_types::{Bitfield, Cell, Epoch, Slot, Supports, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -99,6 +99,11 @@ impl Horn {
             verified: Verified::default(),
             roles: Roles::default(),
         })
+    }
+
+    /// Keeps sets of signers in a store that is shared with other machines: before the first input.
+    pub fn lend_supports(&mut self, supports: Arc<Supports>) {
+        self.chain.lend_supports(supports);
     }
 
     /// The state of a slot: the current one and its neighbours, as long as their messages are

@@ -1,6 +1,6 @@
 //! Which ballots count where there are more than a committee keeps.
 
-use super::super::ballots::BALLOTS_PER_COMMITTEE_MAX;
+use super::super::BALLOTS_PER_COMMITTEE_MAX;
 use super::*;
 
 /// Slots of blocks beside each other: more heads than a committee keeps ballots.

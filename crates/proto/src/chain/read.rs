@@ -1,0 +1,129 @@
+//! What the chain says of blocks and votes: who may vote for what, and what is credited.
+
+use alphorn_types::{Bitfield, Epoch, Slot};
+
+use super::{Chain, HEAD_LAG_SLOTS};
+use crate::wire::{Checkpoint, Header, Reject, Root, Vote, digest};
+
+impl Chain {
+    /// The header of a block, none if it is not known.
+    pub fn header(&self, root: &Root) -> Option<&Header> {
+        self.node(root).map(|node| &node.header)
+    }
+
+    /// Blocks of the chain that ends with `root`, newest first, as far as they are kept.
+    pub fn ancestors(&self, root: &Root) -> impl Iterator<Item = (Root, &Header)> + '_ {
+        let start = self.by_root.get(root).copied();
+        self.walk(start).map(|node| (node.root, &node.header))
+    }
+
+    /// Whether `ancestor` is in the chain that ends with `root`, or is `root`. False if either is
+    /// not known.
+    pub fn is_ancestor(&self, ancestor: &Root, root: &Root) -> bool {
+        let Some(oldest) = self.node(ancestor) else {
+            return false;
+        };
+        self.ancestors(root)
+            .take_while(|(_, header)| header.slot >= oldest.header.slot)
+            .any(|(root, _)| root == *ancestor)
+    }
+
+    /// What a validator votes for in `slot` whose head is `head`; none if that is not known or of
+    /// a later slot.
+    pub fn vote(&self, slot: Slot, head: &Root) -> Option<Vote> {
+        let node = self.node(head)?;
+        (node.header.slot <= slot).then_some(Vote {
+            slot,
+            head: *head,
+            source: node.justified,
+            target: Checkpoint { slot, root: *head },
+        })
+    }
+
+    /// Whether a vote is what [`vote`](Self::vote) gives for its slot and head.
+    ///
+    /// # Errors
+    ///
+    /// [`Reject::UnknownBlock`] or [`Reject::InconsistentVote`].
+    pub fn check_consistent(&self, vote: &Vote) -> Result<(), Reject> {
+        if !self.by_root.contains_key(&vote.head) {
+            return Err(Reject::UnknownBlock);
+        }
+        match self.vote(vote.slot, &vote.head) {
+            Some(consistent) if consistent == *vote => Ok(()),
+            _ => Err(Reject::InconsistentVote),
+        }
+    }
+
+    /// Whether a vote is consistent and its head can be one in its slot: no other block stands on
+    /// it, or none did [`HEAD_LAG_SLOTS`] before the vote. A block stands there from its slot on, and
+    /// not before it came, so that a block that was held back makes no honest vote late.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_consistent`](Self::check_consistent), and [`Reject::StaleHead`].
+    pub fn check_vote(&self, vote: &Vote) -> Result<(), Reject> {
+        self.check_consistent(vote)?;
+        let built_on = self.node(&vote.head).and_then(|node| node.built_on);
+        match built_on {
+            Some(since) if since.0.saturating_add(HEAD_LAG_SLOTS) < vote.slot.0 => {
+                Err(Reject::StaleHead)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The mix of an epoch in the chain that ends with `head`: [`digest::epoch_mix`] of the last
+    /// block before the epoch that precedes it, of genesis for epochs 0 and 1. None if `head` is
+    /// not known or of a later epoch.
+    pub fn mix(&self, epoch: Epoch, head: &Root) -> Option<[u8; 32]> {
+        let node = self.node(head)?;
+        let of_head = node.header.slot.epoch(self.epoch_slots);
+        let root = match epoch.0.checked_sub(of_head.0)? {
+            0 => &node.epoch_roots[1],
+            1 => &node.epoch_roots[0],
+            _ => head,
+        };
+        Some(digest::epoch_mix(epoch, root))
+    }
+
+    /// The positions of a committee whose votes the block `vote.head` includes, of the vote's
+    /// epoch, or all if there is none: the reference of
+    /// [`Context::Chain`](crate::wire::Context::Chain). None if that block is not known.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such committee.
+    pub fn reference(&self, vote: &Vote, committee: u16) -> Option<Bitfield> {
+        let node = self.node(&vote.head)?;
+        let epoch = vote.slot.epoch(self.epoch_slots);
+        let same_epoch = |v: &Vote| v.slot.epoch(self.epoch_slots) == epoch;
+        let committees = node.included.iter().filter(|(v, _)| same_epoch(v));
+        let mut sets = committees.filter_map(|(_, sets)| sets.get(&committee));
+        let Some(first) = sets.next() else {
+            return Some(Bitfield::ones(self.layout.committee_len(committee) as usize));
+        };
+        Some(sets.fold(Bitfield::clone(first), |mut union, set| {
+            union.union_with(set);
+            union
+        }))
+    }
+
+    /// Positions of a committee that the chain ending with `head` credits with a vote in `slot`:
+    /// what a proposer need not include again.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such committee.
+    pub fn credited(&self, head: &Root, slot: Slot, committee: u16) -> Bitfield {
+        let mut credited = Bitfield::new(self.layout.committee_len(committee) as usize);
+        let start = self.by_root.get(head).copied();
+        for node in self.walk(start).take_while(|n| n.header.slot > slot) {
+            let votes = node.included.iter().filter(|(vote, _)| vote.slot == slot);
+            for set in votes.filter_map(|(_, sets)| sets.get(&committee)) {
+                credited.union_with(set);
+            }
+        }
+        credited
+    }
+}

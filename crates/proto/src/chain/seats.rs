@@ -1,0 +1,200 @@
+//! What one committee votes in a slot: its heaviest ballots, who voted, and who voted twice.
+
+use alphorn_types::{Assignment, Bitfield, Supports};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::weights::Weights;
+use crate::wire::Reject;
+
+/// Most ballots of a committee that count in a slot, besides the own one.
+pub const BALLOTS_PER_COMMITTEE_MAX: usize = 64;
+
+/// What the votes of a committee take in the map of committees, rounded up.
+const SEATS_BYTES: usize = 64;
+
+/// Who of a committee cast one vote.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// Index of the vote.
+    pub(super) ballot: u32,
+    /// Signers.
+    pub(super) all: u32,
+    /// Weight of the signers of no other ballot of the slot. No committee weighs more than 2^32 − 1
+    /// here: it would have two million members of the highest balance.
+    pub(super) counted: u32,
+    /// Weight of those who were not seen to vote in the next slot either, under the same assignment.
+    pub(super) latest: u32,
+    /// Positions of the committee.
+    pub(super) signers: Arc<Bitfield>,
+}
+
+/// The votes of a committee.
+#[derive(Clone, Debug)]
+pub(super) struct Seats {
+    pub(super) parts: Vec<Part>,
+    /// Who voted: the signers of all parts, and `twice`.
+    pub(super) voted: Arc<Bitfield>,
+    /// Who cast two votes, be they still among the parts or not; none if nobody did.
+    twice: Option<Arc<Bitfield>>,
+}
+
+/// A committee, and what sets of its positions are counted with.
+#[derive(Clone, Copy)]
+pub(super) struct Scale<'a> {
+    pub(super) supports: &'a Supports,
+    pub(super) weights: &'a Weights,
+    pub(super) assignment: &'a Assignment,
+    pub(super) committee: u16,
+}
+
+impl Scale<'_> {
+    pub(super) fn weigh(&self, set: &Bitfield, without: Option<&Bitfield>) -> u32 {
+        let (weights, assignment) = (self.weights, self.assignment);
+        let weight = match without {
+            Some(without) => weights.sum_without(assignment, self.committee, set, without),
+            None => weights.sum(assignment, self.committee, set),
+        };
+        u32::try_from(weight).unwrap_or(u32::MAX)
+    }
+
+    fn keep(&self, set: Bitfield) -> Arc<Bitfield> {
+        self.supports.intern(Cow::Owned(set))
+    }
+}
+
+impl Seats {
+    pub(super) fn new(len: usize, scale: &Scale<'_>) -> Self {
+        Self {
+            parts: Vec::new(),
+            voted: scale.keep(Bitfield::new(len)),
+            twice: None,
+        }
+    }
+
+    /// Adds signers to a ballot. How many were not seen to cast it before, and the part that gave
+    /// way.
+    pub(super) fn add(
+        &mut self,
+        scale: &Scale<'_>,
+        ballot: u32,
+        signers: &Arc<Bitfield>,
+        own: Option<u32>,
+    ) -> Result<(u32, Option<Part>), Reject> {
+        let known = self.parts.iter().position(|part| part.ballot == ballot);
+        let Some(index) = known else {
+            let displaced = self.make_room(scale, ballot, signers, own)?;
+            self.mark(scale, signers);
+            let all = signers.count_ones() as u32;
+            let counted = scale.weigh(signers, self.twice.as_deref());
+            self.parts.push(Part {
+                ballot,
+                all,
+                counted,
+                latest: counted,
+                signers: signers.clone(),
+            });
+            self.voted = scale.supports.union(&self.voted, signers);
+            return Ok((all, displaced));
+        };
+        let before = self.parts[index].signers.clone();
+        let mut fresh = Bitfield::clone(signers);
+        fresh.subtract(&before);
+        if fresh.none() {
+            return Ok((0, None));
+        }
+        self.mark(scale, &fresh);
+        let part = &mut self.parts[index];
+        part.signers = scale.supports.union(&before, signers);
+        part.all = part.signers.count_ones() as u32;
+        part.counted = scale.weigh(&part.signers, self.twice.as_deref());
+        self.voted = scale.supports.union(&self.voted, signers);
+        Ok((fresh.count_ones() as u32, None))
+    }
+
+    /// Room for one more ballot, or the reason why it has none.
+    fn make_room(
+        &mut self,
+        scale: &Scale<'_>,
+        ballot: u32,
+        signers: &Bitfield,
+        own: Option<u32>,
+    ) -> Result<Option<Part>, Reject> {
+        let is_own = |ballot| own == Some(ballot);
+        let others = || (0..self.parts.len()).filter(|&i| !is_own(self.parts[i].ballot));
+        if is_own(ballot) || others().count() < BALLOTS_PER_COMMITTEE_MAX {
+            return Ok(None);
+        }
+        let weight = scale.weigh(signers, Some(&self.voted));
+        let lightest = others().min_by_key(|&i| self.parts[i].counted);
+        match lightest.filter(|&i| self.parts[i].counted < weight) {
+            Some(lightest) => {
+                let part = self.parts.swap_remove(lightest);
+                let mut only = Bitfield::clone(&part.signers);
+                if let Some(twice) = &self.twice {
+                    only.subtract(twice);
+                }
+                let mut voted = Bitfield::clone(&self.voted);
+                voted.subtract(&only);
+                self.voted = scale.keep(voted);
+                Ok(Some(part))
+            }
+            None => {
+                self.mark(scale, signers);
+                Err(Reject::Full)
+            }
+        }
+    }
+
+    /// Notes who of the signers of a ballot was seen to cast another.
+    fn mark(&mut self, scale: &Scale<'_>, signers: &Bitfield) {
+        if signers.count_and(&self.voted) == 0 {
+            return;
+        }
+        let mut again = signers.clone();
+        again.intersect_with(&self.voted);
+        if let Some(twice) = &self.twice {
+            again.union_with(twice);
+        }
+        let twice = scale.keep(again);
+        for part in &mut self.parts {
+            part.counted = scale.weigh(&part.signers, Some(&twice));
+        }
+        self.twice = Some(twice);
+    }
+
+    /// Weighs anew whose latest vote is one of this slot, after votes of the next one.
+    pub(super) fn expire(&mut self, scale: &Scale<'_>, next: Option<&Seats>) {
+        let Some(next) = next else {
+            let parts = self.parts.iter_mut();
+            return parts.for_each(|part| part.latest = part.counted);
+        };
+        let gone = self.gone(Some(&next.voted)).into_owned();
+        for part in &mut self.parts {
+            part.latest = scale.weigh(&part.signers, Some(&gone));
+        }
+    }
+
+    /// Who voted twice, or stands in another set.
+    pub(super) fn gone<'a>(&'a self, other: Option<&'a Bitfield>) -> Cow<'a, Bitfield> {
+        match (self.twice.as_deref(), other) {
+            (None, None) => Cow::Owned(Bitfield::new(self.voted.len())),
+            (Some(set), None) | (None, Some(set)) => Cow::Borrowed(set),
+            (Some(twice), Some(other)) => {
+                let mut gone = twice.clone();
+                gone.union_with(other);
+                Cow::Owned(gone)
+            }
+        }
+    }
+
+    pub(super) fn sets(&self) -> impl Iterator<Item = &Arc<Bitfield>> {
+        let parts = self.parts.iter().map(|part| &part.signers);
+        parts.chain([&self.voted]).chain(&self.twice)
+    }
+
+    /// Bytes beside the sets.
+    pub(super) fn table_bytes(&self) -> usize {
+        SEATS_BYTES + size_of::<Self>() + self.parts.capacity() * size_of::<Part>()
+    }
+}

@@ -1,0 +1,105 @@
+//! How much the votes of validators weigh.
+
+use alphorn_types::{Assignment, Bitfield};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// The highest effective balance in increments of 1 ETH: EIP-7251.
+pub const INCREMENTS_MAX: u16 = 2_048;
+
+/// Balances that no validators have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("balance of validator {validator} = {increments} increments, must be at most 2048")]
+pub struct WeightsError {
+    /// The validator.
+    pub validator: usize,
+    /// Its balance.
+    pub increments: u16,
+}
+
+/// The weight of each validator's vote, in increments of its balance. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// By validator; none if all weigh 1.
+    increments: Option<Arc<[u16]>>,
+    total: u64,
+}
+
+impl Weights {
+    /// All weigh 1.
+    pub fn equal(validators: u32) -> Self {
+        Self {
+            increments: None,
+            total: validators.into(),
+        }
+    }
+
+    /// Balances by validator, in increments.
+    ///
+    /// # Errors
+    ///
+    /// If one is above [`INCREMENTS_MAX`].
+    pub fn new(increments: Vec<u16>) -> Result<Self, WeightsError> {
+        let mut each = increments.iter().enumerate();
+        if let Some((validator, &increments)) = each.find(|(_, one)| **one > INCREMENTS_MAX) {
+            return Err(WeightsError {
+                validator,
+                increments,
+            });
+        }
+        Ok(Self {
+            total: increments.iter().map(|&one| u64::from(one)).sum(),
+            increments: Some(increments.into()),
+        })
+    }
+
+    /// Of all validators together.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether a weight is at least two thirds of all.
+    pub fn is_supermajority(&self, weight: u64) -> bool {
+        // At most 2^22 validators of 2^11 increments.
+        3 * weight >= 2 * self.total
+    }
+
+    /// Whether all weigh 1, so that nobody's seat need be known.
+    pub fn are_equal(&self) -> bool {
+        self.increments.is_none()
+    }
+
+    /// The weight of members of a committee, by position.
+    ///
+    /// # Panics
+    ///
+    /// If the positions are not those of the committee, or its members have no weights here.
+    pub fn sum(&self, assignment: &Assignment, committee: u16, positions: &Bitfield) -> u64 {
+        let Some(increments) = &self.increments else {
+            return positions.count_ones() as u64;
+        };
+        let members = assignment.committee_members(committee);
+        let weight = |position: usize| u64::from(increments[members[position] as usize]);
+        positions.iter_ones().map(weight).sum()
+    }
+
+    /// The same without the members of another set.
+    ///
+    /// # Panics
+    ///
+    /// As [`sum`](Self::sum), and if the sets differ in length.
+    pub fn sum_without(
+        &self,
+        assignment: &Assignment,
+        committee: u16,
+        positions: &Bitfield,
+        without: &Bitfield,
+    ) -> u64 {
+        if self.are_equal() {
+            return positions.count_and_not(without) as u64;
+        }
+        let mut rest = positions.clone();
+        rest.subtract(without);
+        self.sum(assignment, committee, &rest)
+    }
+}
