@@ -9,7 +9,8 @@
 //!   weigh at least two thirds of all. If it is the slot right after its source, the source is final
 //!   (Casper FFG, Buterin and Griffith, 2017, with a checkpoint in each slot). With full votes the
 //!   block of slot s + 1 finalises slot s − 1.
-//! - The fork choice (`fork_choice.rs`) counts votes of two slots (LMD-GHOST with expiry).
+//! - The fork choice (`fork_choice.rs`) counts votes of two slots (LMD-GHOST with expiry), and a
+//!   [`Policy`] may do more.
 //!
 //! Validators weigh 1 each, or their balances ([`Weights`]), which are those of genesis. There is no
 //! state besides: no penalties, no entry or exit. The mix of an epoch is a digest of the last block before the epoch that precedes it, which
@@ -27,6 +28,7 @@ use crate::wire::{Checkpoint, Entry, Header, Reject, Root, Vote};
 mod ballots;
 mod fold;
 mod fork_choice;
+mod policy;
 mod read;
 mod room;
 mod seats;
@@ -34,12 +36,15 @@ mod weights;
 
 pub(crate) use ballots::SETS_MAX;
 pub use ballots::{Uncounted, VoteCount};
+pub use fork_choice::Cast;
 pub(crate) use fork_choice::VOTED_SLOTS;
+pub use policy::{ForkChoice, Policy};
 pub use room::{BLOCK_BYTES, EQUIVOCATION_BYTES_MAX, UNFINALISED_BYTES_MAX};
 pub use seats::BALLOTS_PER_COMMITTEE_MAX;
 pub use weights::{INCREMENTS_MAX, Weights, WeightsError};
 
 use fork_choice::LatestVotes;
+use policy::View;
 use room::{Room, included_bytes};
 
 /// Slots after which a collection can no longer be included in a block.
@@ -124,6 +129,7 @@ pub struct Chain {
     justified: Checkpoint,
     finalised: Checkpoint,
     latest: LatestVotes,
+    view: View,
     room: Room,
     weights: Weights,
     supports: Arc<Supports>,
@@ -170,6 +176,7 @@ impl Chain {
             justified: genesis,
             finalised: genesis,
             latest: LatestVotes::default(),
+            view: View::default(),
             room: Room::default(),
             weights: Weights::equal(layout.validators()),
             supports: Arc::default(),
@@ -245,6 +252,7 @@ impl Chain {
         self.by_root.insert(root, self.nodes.len());
         *self.in_slot.entry(header.slot).or_default() += 1;
         self.nodes.push(node);
+        self.note(self.nodes.len() - 1);
         let inserted = self.advance(self.nodes.len() - 1);
         self.give_up();
         Ok(inserted)

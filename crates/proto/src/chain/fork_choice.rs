@@ -3,7 +3,8 @@
 //! From the block of the highest justified checkpoint, step to the child whose subtree has the
 //! greatest weight, until there is none; of equal ones the greater root wins. In slot s, weight
 //! comes from votes of slot s, and from votes of slot s − 1 by validators without one in s. A
-//! validator with two votes in one slot counts for neither, and no longer for its earlier one.
+//! validator with two votes in one slot counts for neither, and no longer for its earlier one. What
+//! else weighs or waits is the [`Policy`](super::Policy)'s.
 
 use alphorn_types::{Assignment, Bitfield, Slot};
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ use std::sync::Arc;
 use super::Chain;
 use super::ballots::{Ballots, Uncounted, VoteCount};
 use super::seats::Scale;
-use crate::wire::{Reject, Root, Vote};
+use super::weights::Weights;
+use crate::wire::{Header, Reject, Root, Vote};
 
 /// Slots whose votes are counted at one time: the last one that was set and its neighbours.
 pub(crate) const VOTED_SLOTS: u64 = 3;
@@ -55,24 +57,65 @@ impl LatestVotes {
             here.expire(scale, next);
         }
     }
+
+    fn set_slot(&mut self, slot: Slot) {
+        self.slot = slot;
+        self.by_slot = self.by_slot.split_off(&slot.saturating_sub(1));
+    }
+
+    fn add(&mut self, scale: &Scale<'_>, vote: &Vote, signers: &Bitfield) -> Result<u32, Reject> {
+        let ballots = self.by_slot.entry(vote.slot).or_default();
+        let added = ballots.add(scale, vote, signers, &mut self.uncounted);
+        let slots = [vote.slot.0.checked_sub(1).map(Slot), Some(vote.slot)];
+        for slot in slots.into_iter().flatten() {
+            self.expire(slot, scale);
+        }
+        added
+    }
+
+    /// What validators weigh whose latest vote is for a head, for each vote that counts.
+    fn weights(&self, weights: &Weights) -> Vec<(Root, u64)> {
+        let ballots = |slot: Slot| self.by_slot.get(&slot);
+        let current = ballots(self.slot);
+        let previous = self.slot.0.checked_sub(1);
+        let previous = previous.and_then(|slot| ballots(Slot(slot)));
+        let mut heads = current.map_or_else(Vec::new, |current| current.weights(weights, None));
+        let previous = previous.into_iter();
+        heads.extend(previous.flat_map(|previous| previous.weights(weights, current)));
+        heads
+    }
+}
+
+/// A vote that is counted, and who cast it.
+#[derive(Clone, Copy, Debug)]
+pub struct Cast<'a> {
+    /// The vote.
+    pub vote: &'a Vote,
+    /// Who sits where, in the vote's epoch and its head's chain.
+    pub assignment: &'a Assignment,
+    /// The committee.
+    pub committee: u16,
+    /// Positions of it.
+    pub signers: &'a Bitfield,
 }
 
 impl Chain {
     /// Says which slot it is. Votes of slots before the previous one are forgotten.
     pub fn set_slot(&mut self, slot: Slot) {
-        self.latest.slot = slot;
-        let oldest = slot.saturating_sub(1);
-        self.latest.by_slot = self.latest.by_slot.split_off(&oldest);
+        self.view.begin();
+        let frozen = self.view.frozen.iter_mut();
+        frozen
+            .chain([&mut self.latest])
+            .for_each(|votes| votes.set_slot(slot));
     }
 
     /// Says which vote of its slot is cast here, or would be: it always counts.
     pub fn set_own_vote(&mut self, vote: &Vote) {
-        if self.latest.check_slot(vote.slot).is_ok() {
-            self.latest
-                .by_slot
-                .entry(vote.slot)
-                .or_default()
-                .set_own(vote);
+        let frozen = self.view.frozen.iter_mut();
+        for votes in frozen.chain([&mut self.latest]) {
+            if votes.check_slot(vote.slot).is_ok() {
+                votes.by_slot.entry(vote.slot).or_default().set_own(vote);
+            }
         }
     }
 
@@ -97,24 +140,43 @@ impl Chain {
         committee: u16,
         signers: &Bitfield,
     ) -> Result<u32, Reject> {
-        self.latest.check_slot(vote.slot)?;
-        self.check_consistent(vote)?;
-        let len = self.layout.committee_len(committee) as usize;
-        assert_eq!(signers.len(), len, "positions of committee {committee}");
+        let cast = Cast {
+            vote,
+            assignment,
+            committee,
+            signers,
+        };
+        self.count_votes(&cast, None)
+    }
+
+    /// The same for votes that may come in a block: those that the proposer of the current slot
+    /// brings count although the view is frozen.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_votes`](Self::add_votes).
+    ///
+    /// # Panics
+    ///
+    /// As [`add_votes`](Self::add_votes).
+    pub fn count_votes(&mut self, cast: &Cast<'_>, block: Option<&Header>) -> Result<u32, Reject> {
+        self.latest.check_slot(cast.vote.slot)?;
+        self.check_consistent(cast.vote)?;
+        let len = self.layout.committee_len(cast.committee) as usize;
+        assert_eq!(cast.signers.len(), len, "positions of a committee");
         let scale = Scale {
             supports: &self.supports,
             weights: &self.weights,
-            assignment,
-            committee,
+            assignment: cast.assignment,
+            committee: cast.committee,
         };
-        let latest = &mut self.latest;
-        let ballots = latest.by_slot.entry(vote.slot).or_default();
-        let added = ballots.add(&scale, vote, signers, &mut latest.uncounted);
-        let slots = [vote.slot.0.checked_sub(1).map(Slot), Some(vote.slot)];
-        for slot in slots.into_iter().flatten() {
-            latest.expire(slot, &scale);
+        if let Some(frozen) = &mut self.view.frozen
+            && block.is_some_and(|block| block.slot == self.latest.slot)
+        {
+            // It counts what it refuses once, where all votes are.
+            let _ = frozen.add(&scale, cast.vote, cast.signers);
         }
-        added
+        self.latest.add(&scale, cast.vote, cast.signers)
     }
 
     /// Verified votes that the fork choice did not count.
@@ -124,7 +186,9 @@ impl Chain {
 
     /// Bytes of the sets of validators that were seen to cast a vote, each counted once.
     pub(crate) fn voters_bytes(&self) -> u64 {
-        let sets = self.latest.by_slot.values().flat_map(Ballots::sets);
+        let views = self.view.frozen.iter().chain([&self.latest]);
+        let ballots = views.flat_map(|votes| votes.by_slot.values());
+        let sets = ballots.flat_map(Ballots::sets);
         let sets: BTreeMap<_, _> = sets.map(|set| (Arc::as_ptr(set), set)).collect();
         sets.values()
             .map(|set| size_of_val(set.words()) as u64)
@@ -154,14 +218,31 @@ impl Chain {
         strongest.is_some_and(|count| self.weights.is_supermajority(count.weight))
     }
 
-    /// The head of the chain in the slot of the last [`set_slot`](Self::set_slot).
+    /// The head of the chain in the slot of the last [`set_slot`](Self::set_slot), as the policy sees
+    /// it: what this machine votes for.
     pub fn head(&self) -> Root {
+        let votes = self.view.frozen.as_ref().unwrap_or(&self.latest);
+        let boost = self.view.boost(self.weights.total());
+        self.heaviest(votes, boost, |root| !self.view.is_late(root))
+    }
+
+    /// The head by all that is known: what a proposer builds on.
+    pub fn proposal_parent(&self) -> Root {
+        self.heaviest(&self.latest, None, |_| true)
+    }
+
+    fn heaviest(
+        &self,
+        votes: &LatestVotes,
+        boost: Option<(Root, u64)>,
+        counts: impl Fn(&Root) -> bool,
+    ) -> Root {
         // From the justified block on, or the base if that was given up.
         let start = self.by_root.get(&self.justified.root).copied();
         let start = start.unwrap_or(0).max(self.base_index());
         let nodes = &self.nodes[start..];
         let mut weights = vec![0u64; nodes.len()];
-        for (root, weight) in self.vote_weights() {
+        for (root, weight) in votes.weights(&self.weights).into_iter().chain(boost) {
             let index = self.by_root.get(&root).and_then(|i| i.checked_sub(start));
             if let Some(index) = index {
                 weights[index] += weight;
@@ -172,7 +253,7 @@ impl Chain {
         let mut best: Vec<Option<usize>> = vec![None; nodes.len()];
         for index in (1..nodes.len()).rev() {
             let parent = nodes[index].parent.and_then(|i| i.checked_sub(start));
-            let Some(parent) = parent else {
+            let Some(parent) = parent.filter(|_| counts(&nodes[index].root)) else {
                 continue;
             };
             weights[parent] += weights[index];
@@ -188,16 +269,8 @@ impl Chain {
         nodes[head].root
     }
 
-    /// Validators whose latest vote is for a head, for each vote that counts.
+    #[cfg(test)]
     pub(super) fn vote_weights(&self) -> Vec<(Root, u64)> {
-        let slot = self.latest.slot;
-        let ballots = |slot: Slot| self.latest.by_slot.get(&slot);
-        let current = ballots(slot);
-        let previous = slot.0.checked_sub(1).and_then(|slot| ballots(Slot(slot)));
-        let of = &self.weights;
-        let mut weights = current.map_or_else(Vec::new, |current| current.weights(of, None));
-        let previous = previous.into_iter();
-        weights.extend(previous.flat_map(|previous| previous.weights(of, current)));
-        weights
+        self.latest.weights(&self.weights)
     }
 }

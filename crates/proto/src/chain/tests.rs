@@ -11,6 +11,7 @@ use std::sync::Arc;
 mod ballots;
 mod fold;
 mod oracle;
+mod policy;
 mod sets;
 mod weights;
 

@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::cover::Rule as Cover;
 use super::selection::Post;
 use super::state::Serving;
+use crate::chain::Policy;
 use crate::slot::Timing;
 use crate::wire::{BLOCK_ENTRIES_MAX, Context, FormatError, Kind, NetworkDigest, WireFormat};
 
@@ -105,6 +106,8 @@ pub struct Config {
     pub vote_data_per_slot_max: u16,
     /// Where a message must add a signer to be forwarded.
     pub subset_rule: SubsetRule,
+    /// What the fork choice does besides counting latest votes.
+    pub fork_choice: Policy,
     /// How supports are written.
     pub coding: Coding,
     /// What the code of a support may refer to.
@@ -247,6 +250,7 @@ impl Config {
             filler_bytes: 0,
             vote_data_per_slot_max: 16,
             subset_rule: SubsetRule::Global,
+            fork_choice: Policy::Lmd,
             coding: Coding::Rice,
             context: Context::None,
             collections_bytes_max: 1 << 30,

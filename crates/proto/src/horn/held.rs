@@ -97,6 +97,8 @@ impl Config {
         let for_blocks = committees
             * (slots * collections + 2 * INCLUSION_SLOTS)
             * decoded_max(&format, Kind::Collection);
+        // A frozen view of the votes has sets of its own.
+        let views = 1 + u64::from(self.fork_choice.rule().freezes());
         let waiting_vote = (size_of::<WaitingVote>() + signature) as u64;
         let room = votes_room(positions as usize).items;
         let waiting_votes = (room + room.min(ITEMS_PER_JOB_MAX)) as u64 * waiting_vote;
@@ -106,7 +108,8 @@ impl Config {
             + PARKED_BYTES_MAX as u64;
         Held {
             votes,
-            voters: VOTED_SLOTS
+            voters: views
+                * VOTED_SLOTS
                 * SETS_MAX as u64
                 * committees
                 * bits_bytes(layout.committee_len_max()),

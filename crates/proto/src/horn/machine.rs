@@ -17,10 +17,10 @@ use super::state::{SlotState, WaitingCollection};
 use super::task::Purpose;
 use super::view::{Counters, SlotView};
 use super::{aggregator, combiner, proposer, voter};
-use crate::chain::Chain;
+use crate::chain::{Cast, Chain};
 use crate::contract::{Input, Output, Protocol};
 use crate::slot::{Boundary, Phase, SlotClock};
-use crate::wire::{Block, Entry, Reject, Root, Topic, Vote, WireFormat};
+use crate::wire::{Block, Entry, Header, Reject, Root, Topic, Vote, WireFormat};
 
 /// For how many slots it is remembered what was published.
 const DONE_SLOTS: u64 = 4;
@@ -82,7 +82,8 @@ impl Horn {
         Ok(Self {
             format: config.format(&info),
             clock: SlotClock::new(config.genesis, config.timing),
-            chain: Chain::new(config.network_id, config.layout, config.epoch_slots),
+            chain: Chain::new(config.network_id, config.layout, config.epoch_slots)
+                .with_policy(config.fork_choice),
             config,
             info,
             local,
@@ -309,6 +310,11 @@ impl Horn {
         } else {
             self.fx.counters.phases_missed += 1;
         }
+        match boundary.phase {
+            Phase::Vote => self.chain.thaw(),
+            Phase::Decide => self.chain.freeze(),
+            _ => {}
+        }
     }
 
     /// Does what a phase asks of the local validators, if the epoch is ready.
@@ -410,16 +416,19 @@ impl Horn {
     }
 
     /// Counts the votes of a verified collection in the fork choice; those of slots that no longer
-    /// count change nothing.
-    pub(super) fn observe(&mut self, entry: &Entry) {
+    /// count change nothing. A collection in a block comes with its header.
+    pub(super) fn observe(&mut self, entry: &Entry, block: Option<&Header>) {
         if let Some(committees) = self.committees_of(&entry.vote) {
             let assignment = committees.assignment.clone();
-            let signers = entry.evidence.support.signers();
+            let cast = Cast {
+                vote: &entry.vote,
+                assignment: &assignment,
+                committee: entry.committee,
+                signers: &entry.evidence.support.signers(),
+            };
             // The fork choice tracks its own bounded number of ballots and slots, and counts what it
             // refuses.
-            let _ = self
-                .chain
-                .add_votes(&entry.vote, &assignment, entry.committee, &signers);
+            let _ = self.chain.count_votes(&cast, block);
             let uncounted = self.chain.uncounted();
             self.fx.counters.votes_refused = uncounted.refused;
             self.fx.counters.votes_displaced = uncounted.displaced;
@@ -429,11 +438,9 @@ impl Horn {
     /// Inserts a verified block.
     pub(super) fn import(&mut self, block: &Block) -> Result<(), Reject> {
         self.chain.insert(block.header, &block.body.entries)?;
-        block
-            .body
-            .entries
-            .iter()
-            .for_each(|entry| self.observe(entry));
+        for entry in &block.body.entries {
+            self.observe(entry, Some(&block.header));
+        }
         Ok(())
     }
 }

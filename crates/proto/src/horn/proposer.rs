@@ -70,7 +70,7 @@ impl Proposer {
         let Some(state) = state.filter(|_| is_local) else {
             return;
         };
-        let parent = shared.chain.head();
+        let parent = shared.chain.proposal_parent();
         let body = Body {
             entries: self.choose_entries(shared, slot, &parent),
             filler: vec![0; shared.config.filler_bytes].into(),

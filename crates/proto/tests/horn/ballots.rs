@@ -2,6 +2,7 @@
 
 use crate::forge::Forge;
 use crate::net::{Net, SUMS, config};
+use alphorn_proto::chain::Policy;
 use alphorn_proto::horn::{Local, Selection};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::Root;
@@ -15,10 +16,11 @@ fn attacks(validator: u32) -> bool {
 }
 
 /// A machine with all honest validators at the start of slot 20, all of whom serve and vote.
-fn honest() -> (Net, Forge) {
+fn honest(policy: Policy) -> (Net, Forge) {
     let layout = Layout::new(N, 1, 2).unwrap();
     let (mut config, info) = config(SUMS, layout);
     config.selection = Selection::Rank;
+    config.fork_choice = policy;
     config.aggregators_target = 64;
     config.collectors_target = 64;
     let mut validators = Bitfield::new(N as usize);
@@ -62,7 +64,11 @@ fn split(net: &mut Net, forge: &Forge) {
 
 #[test]
 fn sixteen_collectors_of_one_vote_each_do_not_take_the_head() {
-    let (mut net, forge) = honest();
+    Policy::ALL.into_iter().for_each(attacked);
+}
+
+fn attacked(policy: Policy) {
+    let (mut net, forge) = honest(policy);
     let clock = *net.nodes[0].horn.clock();
     let before = net.nodes[0].horn.chain().finalised().slot;
     assert_eq!(before, Slot(18), "44 of 60 finalise");

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
+use crate::chain::Policy;
+
 /// How members of a cell or committee come to serve in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Selection {
@@ -60,3 +62,6 @@ choice_text!(Selection, "lottery, rank", Selection::Lottery => "lottery", Select
 choice_text!(Publish, "all, staged", Publish::All => "all", Publish::Staged => "staged");
 choice_text!(SubsetRule, "global, both, off",
     SubsetRule::Global => "global", SubsetRule::Both => "both", SubsetRule::Off => "off");
+choice_text!(Policy, "lmd, proposer-boost, view-merge",
+    Policy::Lmd => "lmd", Policy::ProposerBoost => "proposer-boost",
+    Policy::ViewMerge => "view-merge");

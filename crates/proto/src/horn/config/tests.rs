@@ -180,6 +180,9 @@ fn choices_parse_as_they_are_written() {
     for rule in [SubsetRule::Global, SubsetRule::Both, SubsetRule::Off] {
         assert_eq!(rule.to_string().parse(), Ok(rule));
     }
+    for policy in Policy::ALL {
+        assert_eq!(policy.to_string().parse(), Ok(policy));
+    }
     assert_eq!(
         "x".parse::<Publish>().unwrap_err().to_string(),
         "must be one of all, staged"

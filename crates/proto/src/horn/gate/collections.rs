@@ -183,7 +183,7 @@ impl Horn {
     /// ones back that add nothing to it.
     fn collection_accepted(&mut self, entry: Entry) {
         let (slot, committee) = (entry.vote.slot, entry.committee);
-        self.observe(&entry);
+        self.observe(&entry, None);
         self.keep_for_blocks(entry);
         self.combiner(combiner::Input::Accepted { slot, committee });
     }
