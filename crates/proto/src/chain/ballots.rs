@@ -328,13 +328,3 @@ impl Electorate {
 fn is_same(a: &Assignment, b: &Assignment) -> bool {
     std::ptr::eq(a.members(), b.members()) || a.members() == b.members()
 }
-
-#[cfg(test)]
-impl Ballots {
-    /// The committees under which a vote was counted first.
-    pub(super) fn committees(&self, vote: &Vote) -> Option<Assignment> {
-        let ballot = self.find(vote)?;
-        let mut known = self.electorates.iter().filter(|one| one.has(ballot));
-        known.next().map(|one| one.assignment.clone())
-    }
-}

@@ -27,14 +27,6 @@ pub(super) struct LatestVotes {
     uncounted: Uncounted,
 }
 
-#[cfg(test)]
-impl LatestVotes {
-    /// The committees under which a vote was counted first.
-    pub(super) fn committees(&self, vote: &Vote) -> Option<Assignment> {
-        self.by_slot.get(&vote.slot)?.committees(vote)
-    }
-}
-
 impl LatestVotes {
     /// Whether votes of a slot count.
     fn check_slot(&self, slot: Slot) -> Result<(), Reject> {

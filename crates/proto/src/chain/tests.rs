@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 mod ballots;
 mod fold;
-mod oracle;
+mod latest;
 mod policy;
 mod sets;
 mod weights;
@@ -219,99 +219,6 @@ fn votes_outside_the_window_are_not_counted() {
     assert!(!chain.observed_supermajority(Slot(5)));
     chain.set_slot(Slot(6));
     assert_eq!(chain.strongest_vote(Slot(4)), None);
-}
-
-/// Random trees and votes under different committees: the fork choice equals one that keeps a
-/// vote for each validator.
-#[derive(Clone, Debug)]
-struct Case {
-    /// Parent of block i + 1 among blocks 0 to i.
-    parents: Vec<usize>,
-    /// (slot 0 = previous or 1 = current, block, validators, which committees).
-    votes: Vec<(u64, usize, BTreeSet<usize>, usize)>,
-}
-
-const VALIDATORS: usize = 70;
-
-fn cases() -> impl Strategy<Value = Case> {
-    let parents = (1usize..8).prop_flat_map(|n| {
-        let parents: Vec<_> = (0..n).map(|i| 0..=i).collect();
-        parents
-    });
-    let validators = proptest::collection::btree_set(0..VALIDATORS, 0..VALIDATORS);
-    let vote = (0u64..2, 0usize..9, validators, 0usize..2);
-    (parents, proptest::collection::vec(vote, 0..12))
-        .prop_map(|(parents, votes)| Case { parents, votes })
-}
-
-/// The head by one vote for each validator, subtree by subtree.
-fn naive_head(
-    chain: &Chain,
-    roots: &[Root],
-    votes: &[(u64, usize, BTreeSet<usize>, usize)],
-) -> Root {
-    let mut weights: BTreeMap<Root, u64> = BTreeMap::new();
-    for validator in 0..VALIDATORS {
-        let heads = |slot| -> BTreeSet<usize> {
-            let cast = votes
-                .iter()
-                .filter(|(s, _, by, _)| *s == slot && by.contains(&validator));
-            cast.map(|(_, block, _, _)| block % roots.len()).collect()
-        };
-        let current = heads(1);
-        let latest = if current.is_empty() {
-            heads(0)
-        } else {
-            current
-        };
-        if latest.len() == 1 {
-            *weights.entry(roots[*latest.first().unwrap()]).or_default() += 1;
-        }
-    }
-    let mut head = chain.justified().root;
-    loop {
-        let subtree = |root: Root| -> u64 {
-            let inside = weights
-                .iter()
-                .filter(|(voted, _)| chain.is_ancestor(&root, voted));
-            inside.map(|(_, weight)| weight).sum()
-        };
-        let children = roots
-            .iter()
-            .filter(|root| chain.header(root).unwrap().parent == head);
-        match children.max_by_key(|root| (subtree(**root), **root)) {
-            Some(best) => head = *best,
-            None => return head,
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn the_head_is_that_of_one_vote_a_validator(case in cases()) {
-        let mut chain = chain(VALIDATORS as u32, 32);
-        let mut roots = vec![chain.head()];
-        for (slot, parent) in (1..).zip(&case.parents) {
-            let root = grow(&mut chain, roots[*parent], slot, &[]);
-            roots.push(root);
-        }
-        let slot = roots.len() as u64 + 1;
-        let committees: Vec<Assignment> = (0..2)
-            .map(|i| assignment(Epoch(0), &[i; 32], chain.layout))
-            .collect();
-        chain.set_slot(Slot(slot));
-        for (late, block, validators, which) in &case.votes {
-            let head = roots[block % roots.len()];
-            let vote = chain.vote(Slot(slot - 1 + late), &head).unwrap();
-            // All votes of one head are under the same committees, as in one chain.
-            let members = &committees[(which + block) % 2 * usize::from(case.votes.len() % 2 == 0)];
-            let known = chain.latest.committees(&vote).unwrap_or_else(|| members.clone());
-            let positions = validators.iter().map(|&v| known.position(Validator(v as u32)).unwrap());
-            let signers = bits(VALIDATORS, positions.map(|p| p as usize));
-            chain.add_votes(&vote, &known, 0, &signers).unwrap();
-        }
-        prop_assert_eq!(chain.head(), naive_head(&chain, &roots, &case.votes));
-    }
 }
 
 /// Committees of 2^12, so that a few blocks are many bytes.

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 1 | it decodes, within limits and canonically; indices are in range; it came on its topic |
 //! | 2 | its slot is the current or the previous one, with half a second of tolerance; a block may be older, so that a gap can be filled |
-//! | 3 | the head of its vote is known, source and target fit the head's chain |
+//! | 3 | the head of its vote is known and can still be one, source and target fit the head's chain |
 //! | 4 | sender or voter sits in the committee or cell; the proposer has the slot |
 //! | 5 | somebody signed; no multiplicity is above the bound |
 //! | 6 | the ticket wins, or the rank serves |

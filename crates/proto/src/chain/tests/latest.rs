@@ -1,42 +1,6 @@
-//! The fork choice as it was before ballots were sets by committee: a set over all validators for
-//! each vote, and nothing kept from one question to the next.
+//! The fork choice against one that keeps a vote for each validator.
 
 use super::*;
-
-/// The signers of a vote, by validator.
-struct Row {
-    vote: Vote,
-    validators: Bitfield,
-}
-
-/// Members of at least one set, and of at least two.
-fn once_and_twice(rows: &[&Row], len: usize) -> (Bitfield, Bitfield) {
-    let (mut once, mut twice) = (Bitfield::new(len), Bitfield::new(len));
-    for row in rows {
-        let mut again = once.clone();
-        again.intersect_with(&row.validators);
-        twice.union_with(&again);
-        once.union_with(&row.validators);
-    }
-    (once, twice)
-}
-
-/// Validators whose latest vote is for a head, for each vote that counts.
-fn weights(rows: &[Row], slot: Slot, len: usize) -> BTreeMap<Root, u64> {
-    let of = |slot: u64| -> Vec<&Row> { rows.iter().filter(|r| r.vote.slot.0 == slot).collect() };
-    let (current, previous) = (of(slot.0), of(slot.0 - 1));
-    let (voted, equivocated) = once_and_twice(&current, len);
-    let (_, mut expired) = once_and_twice(&previous, len);
-    expired.union_with(&voted);
-    let mut weights = BTreeMap::new();
-    for (rows, not) in [(current, equivocated), (previous, expired)] {
-        for row in rows {
-            let weight = row.validators.count_and_not(&not) as u64;
-            *weights.entry(row.vote.head).or_default() += weight;
-        }
-    }
-    weights
-}
 
 /// A tree, who voted for what, and under which committees.
 #[derive(Clone, Debug)]
@@ -73,11 +37,54 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
+/// Validators whose latest vote is for a head, one by one.
+fn latest(roots: &[Root], cast: &[(usize, usize, &BTreeSet<u32>)]) -> BTreeMap<Root, u64> {
+    let mut weights = BTreeMap::new();
+    for validator in 0..VALIDATORS {
+        let blocks = |slot| -> BTreeSet<usize> {
+            let cast = cast
+                .iter()
+                .filter(|(s, _, by)| *s == slot && by.contains(&validator));
+            cast.map(|(_, block, _)| *block).collect()
+        };
+        let current = blocks(1);
+        let latest = if current.is_empty() {
+            blocks(0)
+        } else {
+            current
+        };
+        if latest.len() == 1 {
+            *weights.entry(roots[*latest.first().unwrap()]).or_default() += 1;
+        }
+    }
+    weights
+}
+
+/// The head, subtree by subtree.
+fn heaviest(chain: &Chain, roots: &[Root], weights: &BTreeMap<Root, u64>) -> Root {
+    let mut head = chain.justified().root;
+    loop {
+        let subtree = |root: Root| -> u64 {
+            let inside = weights
+                .iter()
+                .filter(|(voted, _)| chain.is_ancestor(&root, voted));
+            inside.map(|(_, weight)| weight).sum()
+        };
+        let children = roots
+            .iter()
+            .filter(|root| chain.header(root).unwrap().parent == head);
+        match children.max_by_key(|root| (subtree(**root), **root)) {
+            Some(best) => head = *best,
+            None => return head,
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn ballots_by_committee_choose_as_sets_of_validators_did(case in cases()) {
+    fn the_head_is_that_of_one_vote_a_validator(case in cases()) {
         let layout = Layout::new(VALIDATORS, 4, 1).unwrap();
         let mut chain = Chain::new([7; 32], layout, 32);
         let mut roots = vec![chain.head()];
@@ -87,7 +94,7 @@ proptest! {
         let slot = Slot(roots.len() as u64 + 1);
         chain.set_slot(slot);
         let seats = [0, 1, 2].map(|i| assignment(Epoch(0), &[i; 32], layout));
-        let mut rows: Vec<Row> = Vec::new();
+        let mut cast = Vec::new();
         for (which, block, validators) in &case.votes {
             let block = block % roots.len();
             let vote = chain.vote(Slot(slot.0 - 1 + *which as u64), &roots[block]).unwrap();
@@ -95,9 +102,7 @@ proptest! {
             let mut signers: Vec<Bitfield> = (0..4)
                 .map(|c| Bitfield::new(layout.committee_len(c) as usize))
                 .collect();
-            let mut set = Bitfield::new(VALIDATORS as usize);
             for &validator in validators {
-                set.set(validator as usize);
                 let position = seats.position(Validator(validator)).unwrap();
                 let committee = layout.cell_of(position).committee;
                 let first = layout.committee_range(committee).start;
@@ -106,16 +111,15 @@ proptest! {
             for (committee, signers) in (0..).zip(&signers) {
                 chain.add_votes(&vote, seats, committee, signers).unwrap();
             }
-            match rows.iter_mut().find(|row| row.vote == vote) {
-                Some(row) => row.validators.union_with(&set),
-                None => rows.push(Row { vote, validators: set }),
-            }
+            cast.push((*which, block, validators));
         }
         let mut found = BTreeMap::<Root, u64>::new();
         for (head, weight) in chain.vote_weights() {
             *found.entry(head).or_default() += weight;
         }
-        let expected = weights(&rows, slot, VALIDATORS as usize);
-        prop_assert_eq!(found, expected);
+        found.retain(|_, weight| *weight > 0);
+        let expected = latest(&roots, &cast);
+        prop_assert_eq!(&found, &expected);
+        prop_assert_eq!(chain.head(), heaviest(&chain, &roots, &expected));
     }
 }
