@@ -66,21 +66,15 @@ pub(super) struct Ballots {
 }
 
 impl Electorate {
-    /// Validators who voted, as positions of other committees.
-    fn voted_as(&self, other: &Assignment, into: &mut BTreeMap<u16, Bitfield>) {
-        let layout = other.layout();
+    /// Adds the validators who voted, as positions of an epoch under another assignment. Both tables
+    /// of an assignment are shared by all who have it.
+    fn voted_as(&self, other: &Assignment, into: &mut Bitfield) {
         for (&committee, seats) in &self.committees {
             let members = self.assignment.committee_members(committee);
             for position in seats.voted.iter_ones() {
-                let validator = Validator(members[position]);
-                let Some(position) = other.position(validator) else {
-                    continue;
-                };
-                let committee = layout.cell_of(position).committee;
-                let range = layout.committee_range(committee);
-                into.entry(committee)
-                    .or_insert_with(|| Bitfield::new((range.end - range.start) as usize))
-                    .set((position - range.start) as usize);
+                if let Some(position) = other.position(Validator(members[position])) {
+                    into.set(position as usize);
+                }
             }
         }
     }
@@ -262,7 +256,9 @@ impl Ballots {
         for electorate in &self.electorates {
             let gone = electorate.gone(&others);
             for (&committee, seats) in &electorate.committees {
-                let gone = seats.gone(gone.get(&committee));
+                let range = electorate.assignment.layout().committee_range(committee);
+                let gone = gone.extract(range.start as usize..range.end as usize);
+                let gone = seats.gone(&gone);
                 for part in &seats.parts {
                     let assignment = &electorate.assignment;
                     heads[part.ballot as usize].1 +=
@@ -306,15 +302,15 @@ impl Ballots {
 }
 
 impl Electorate {
-    /// By committee, who voted under one of the other assignments or in the next slot.
-    fn gone(&self, others: &[&Self]) -> BTreeMap<u16, Bitfield> {
-        let mut gone = BTreeMap::new();
+    /// Epoch positions of those who voted under one of the other assignments or in the next slot.
+    fn gone(&self, others: &[&Self]) -> Bitfield {
+        let layout = self.assignment.layout();
+        let mut gone = Bitfield::new(layout.validators() as usize);
         for other in others.iter().filter(|other| !std::ptr::eq(**other, self)) {
             if is_same(&self.assignment, &other.assignment) {
                 for (&committee, seats) in &other.committees {
-                    let gone = gone.entry(committee);
-                    gone.or_insert_with(|| Bitfield::new(seats.voted.len()))
-                        .union_with(&seats.voted);
+                    let first = layout.committee_range(committee).start;
+                    gone.write_range(first as usize, &seats.voted);
                 }
             } else {
                 other.voted_as(&self.assignment, &mut gone);

@@ -169,23 +169,20 @@ impl Seats {
             let parts = self.parts.iter_mut();
             return parts.for_each(|part| part.latest = part.counted);
         };
-        let gone = self.gone(Some(&next.voted)).into_owned();
+        let gone = self.gone(&next.voted);
         for part in &mut self.parts {
             part.latest = scale.weigh(&part.signers, Some(&gone));
         }
     }
 
     /// Who voted twice, or stands in another set.
-    pub(super) fn gone<'a>(&'a self, other: Option<&'a Bitfield>) -> Cow<'a, Bitfield> {
-        match (self.twice.as_deref(), other) {
-            (None, None) => Cow::Owned(Bitfield::new(self.voted.len())),
-            (Some(set), None) | (None, Some(set)) => Cow::Borrowed(set),
-            (Some(twice), Some(other)) => {
-                let mut gone = twice.clone();
-                gone.union_with(other);
-                Cow::Owned(gone)
-            }
-        }
+    pub(super) fn gone<'a>(&self, other: &'a Bitfield) -> Cow<'a, Bitfield> {
+        let Some(twice) = &self.twice else {
+            return Cow::Borrowed(other);
+        };
+        let mut gone = other.clone();
+        gone.union_with(twice);
+        Cow::Owned(gone)
     }
 
     pub(super) fn sets(&self) -> impl Iterator<Item = &Arc<Bitfield>> {
