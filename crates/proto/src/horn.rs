@@ -21,6 +21,8 @@
 //! | [`config`], [`view`] | what the network agrees on, and what a machine shows |
 
 mod aggregator;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod alone;
 mod ballot;
 mod batch;
 mod combiner;

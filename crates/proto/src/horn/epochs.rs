@@ -37,7 +37,7 @@ pub(super) struct Committees {
 }
 
 impl Committees {
-    fn new(
+    pub(super) fn new(
         seed: [u8; 32],
         mix: [u8; 32],
         assignment: Arc<Assignment>,
@@ -258,6 +258,14 @@ impl Epochs {
     /// The committees of an epoch under a mix, once their keys are ready.
     pub(super) fn of(&self, epoch: Epoch, mix: &[u8; 32]) -> Option<&Arc<Committees>> {
         self.find(epoch, mix)?.ready()
+    }
+
+    /// Brings committees into force whose keys are ready.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn insert_ready(&mut self, epoch: Epoch, committees: Arc<Committees>) {
+        let mut preparation = Preparation::new(epoch, committees.mix, epoch);
+        preparation.stage = Stage::Ready(committees);
+        self.in_force.insert(epoch, preparation);
     }
 
     /// The name of the newest key table in force: all tables know every validator's key.

@@ -1,0 +1,633 @@
+//! Each role by itself: any inputs in any order, and what must hold whatever comes.
+//!
+//! A script of bytes says what happens; the jobs that a role asks for are run by the model scheme or
+//! fail. Property tests and fuzz targets give scripts.
+
+use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
+use alphorn_scheme::{
+    self as scheme, Bytes, Ctx, Env, Evidence, MemoryWatermark, Outcome, PrepareJob,
+    Role as Signer, Scratch, SignItem, SignJob, Task,
+};
+use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Time, Validator};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::aggregator::{self, Aggregator};
+use super::ballot::Ballot;
+use super::combiner::{self, Combiner};
+use super::config::{Config, Local, Publish, SchemeInfo, Selection};
+use super::effects::Effects;
+use super::epochs::{Committees, Epochs};
+use super::proposer::{self, Proposer};
+use super::role::{Role, Shared};
+use super::state::{KeptAggregate, KeptCollection, SlotState};
+use super::task::Purpose;
+use super::voter::{self, Voter};
+use crate::chain::Chain;
+use crate::contract::{JobId, Output};
+use crate::job::{Product, Work};
+use crate::slot::{Phase, SlotClock};
+use crate::wire::{Entry, Header, Root, WireFormat, digest};
+
+/// Validators, all of them local, in two committees of two cells.
+const VALIDATORS: u32 = 16;
+/// The slot in which all happens.
+const SLOT: Slot = Slot(1);
+/// Messages that the scripts may bring.
+const STEPS_MAX: usize = 256;
+
+/// The bytes that say what happens.
+struct Script<'a>(&'a [u8]);
+
+impl Script<'_> {
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn number(&mut self) -> usize {
+        usize::from(self.next().unwrap_or(0))
+    }
+}
+
+/// A node with one slot, in which a role is alone.
+struct Stage {
+    config: Config,
+    info: SchemeInfo,
+    format: WireFormat,
+    local: Local,
+    clock: SlotClock,
+    now: Time,
+    chain: Chain,
+    epochs: Epochs,
+    slots: BTreeMap<Slot, SlotState>,
+    fx: Effects,
+    env: Env,
+    marks: MemoryWatermark,
+    /// Jobs that were asked for and have not ended.
+    jobs: Vec<(JobId, Work)>,
+    /// What is voted for: two heads.
+    ballots: [Arc<Ballot>; 2],
+}
+
+impl Stage {
+    fn new(choices: u8) -> Self {
+        let layout = Layout::new(VALIDATORS, 2, 2).expect("a legal layout");
+        let model = Model::new(CostTable::example()).expect("a legal table");
+        let info = SchemeInfo::of(&model, &layout);
+        let mut config = Config::new(layout, &info);
+        if choices & 1 != 0 {
+            config.selection = Selection::Rank;
+        }
+        if choices & 2 != 0 {
+            config.publish = Publish::Staged;
+        }
+        config.aggregators_target = 1 + u16::from(choices >> 2) % 4;
+        let all = Bitfield::ones(VALIDATORS as usize);
+        let local = Local {
+            validators: all.clone(),
+            voters: all.clone(),
+            trust_own: true,
+        };
+        let mut chain = Chain::new([1; 32], layout, config.epoch_slots);
+        chain.set_slot(SLOT);
+        let genesis = chain.head();
+        let header = Header {
+            slot: SLOT,
+            proposer: chain.proposer(SLOT),
+            parent: genesis,
+            body: [0; 32],
+        };
+        chain.insert(header, &[]).expect("the first block");
+        let ballots = [header.root(), genesis].map(|head| {
+            let vote = chain.vote(SLOT, &head).expect("a known head");
+            Ballot::new(config.network(), vote)
+        });
+        let mut env = Env::signing(
+            Arc::new(model),
+            Arc::new(ModelRegistry {
+                validators: VALIDATORS,
+            }),
+            Arc::new(ModelSigners {
+                validators: VALIDATORS,
+            }),
+            [7; 32],
+        );
+        let mix = chain.mix(Epoch(0), &genesis).expect("genesis is known");
+        let assignment = Arc::new(super::committee::assignment(Epoch(0), &mix, layout));
+        let work = scheme::Work::Prepare(PrepareJob {
+            assignment: assignment.clone(),
+        });
+        let prepared = work.run(&env, &mut Ctx::single(&mut Scratch::default()));
+        let keys = prepared.ok().and_then(|output| output.keys);
+        env.insert_keys(Epoch(0), keys.expect("the model prepares any keys"));
+        let seed = digest::epoch_seed(Epoch(0), &mix);
+        let committees = Arc::new(Committees::new(seed, mix, assignment, &all));
+        let mut fx = Effects::default();
+        let mut state = SlotState::new(SLOT, committees, config.vote_data_per_slot_max, &mut fx);
+        state.own = Some(state.ballots.track_own(&ballots[0]));
+        state.ballots.track(&ballots[1]).expect("room for two");
+        let clock = SlotClock::new(config.genesis, config.timing);
+        Self {
+            format: config.format(&info),
+            now: clock.slot_start(SLOT),
+            slots: BTreeMap::from([(SLOT, state)]),
+            marks: MemoryWatermark::new(VALIDATORS),
+            epochs: Epochs::default(),
+            jobs: Vec::new(),
+            config,
+            info,
+            local,
+            clock,
+            chain,
+            fx,
+            env,
+            ballots,
+        }
+    }
+
+    fn shared(&mut self) -> Shared<'_> {
+        Shared {
+            config: &self.config,
+            info: &self.info,
+            format: &self.format,
+            local: &self.local,
+            clock: &self.clock,
+            now: self.now,
+            chain: &self.chain,
+            epochs: &self.epochs,
+            slots: &self.slots,
+            fx: &mut self.fx,
+        }
+    }
+
+    fn state(&mut self) -> &mut SlotState {
+        self.slots.get_mut(&SLOT).expect("the only slot")
+    }
+
+    /// Hands an input to a role, and gives what it made.
+    fn handle<R: Role>(&mut self, role: &mut R, input: R::Input) -> Vec<R::Made> {
+        role.handle(&mut self.shared(), input);
+        while let Some(output) = self.fx.poll() {
+            match output {
+                Output::Spawn {
+                    job,
+                    work,
+                    soft,
+                    hard,
+                    ..
+                } => {
+                    assert!(soft <= hard, "{} is wanted after its end", work.name());
+                    self.jobs.push((job, work));
+                }
+                other => panic!("a role does not publish by itself: {other:?}"),
+            }
+        }
+        std::iter::from_fn(|| role.poll_output(&mut self.shared())).collect()
+    }
+
+    /// Ends one of the jobs that run: well, or in one of the ways in which it has no result.
+    fn end(&mut self, which: usize, way: usize) -> Option<(Purpose, Outcome<Product>)> {
+        if self.jobs.is_empty() {
+            return None;
+        }
+        let (job, work) = self.jobs.remove(which % self.jobs.len());
+        let outcome = match way % 8 {
+            0 => Outcome::Refused("spoilt".into()),
+            1 => Outcome::Crashed,
+            2 => Outcome::Invalid(vec![0]),
+            3 => Outcome::Done(Product::Scheme(scheme::Product::Verdicts(Vec::new()))),
+            _ => self.run(&work),
+        };
+        let purpose = self.fx.finish(job).expect("it was asked for");
+        assert!(self.fx.finish(job).is_none(), "a job ends once");
+        Some((purpose, outcome))
+    }
+
+    fn run(&self, work: &Work) -> Outcome<Product> {
+        if let Work::Scheme(scheme::Work::Sign(job)) = work
+            && let Err((_, refused)) = job.admit(&self.marks)
+        {
+            return Outcome::Refused(refused.to_string());
+        }
+        let done = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
+        done.map(|output| output.product).into()
+    }
+
+    /// Time passes, and the phase with it; true if the role's deadline has come.
+    fn pass(&mut self, ms: u64, deadline: Option<Time>) -> bool {
+        self.now = self.now.saturating_add_ns(ms * 1_000_000);
+        let now = self.clock.phase_at(self.now).filter(|at| at.slot == SLOT);
+        let phase = now.map_or(Phase::Decide, |at| at.phase);
+        self.state().phase = Some(phase);
+        deadline.is_some_and(|at| at <= self.now)
+    }
+
+    /// Accepts the vote of a validator, unless it has voted or signs nothing more.
+    fn vote(&mut self, validator: u32, choice: usize) -> Option<Cell> {
+        let validator = Validator(validator % VALIDATORS);
+        let ballot = self.ballots[choice % 2].clone();
+        let item = SignItem {
+            validator,
+            role: Signer::Vote,
+            message: ballot.message,
+            guard: Some(ballot.guard()),
+        };
+        let work = Work::Scheme(scheme::Work::Sign(SignJob::new(SLOT, vec![item])));
+        let Outcome::Done(Product::Scheme(scheme::Product::Signed(signed))) = self.run(&work)
+        else {
+            return None;
+        };
+        let signature: Bytes = signed.iter().map(Bytes::from).next()?;
+        let state = self.state();
+        let cell = state.committees.assignment.cell_of(validator)?;
+        let position = state.committees.position_in_cell(validator, cell)?;
+        let index = state.ballots.index(&ballot)?;
+        let record = &mut state.cell_mut(cell).records[position as usize];
+        record.first.get_or_insert((index, Some(signature)));
+        Some(cell)
+    }
+
+    /// Evidence of some positions of a cell, as the model scheme makes it.
+    fn aggregate(&self, cell: Cell, choice: usize, members: u8) -> Option<Evidence> {
+        let state = self.slots.get(&SLOT)?;
+        let range = state.layout().cell_range(cell);
+        let ballot = &self.ballots[choice % 2];
+        let mut votes = Vec::new();
+        for (position, &validator) in (0u32..).zip(state.committees.assignment.cell_members(cell)) {
+            if members >> (position % 8) & 1 != 0 {
+                let marks = MemoryWatermark::new(VALIDATORS);
+                let item = SignItem {
+                    validator: Validator(validator),
+                    role: Signer::Vote,
+                    message: ballot.message,
+                    guard: Some(ballot.guard()),
+                };
+                let job = SignJob::new(SLOT, vec![item]);
+                job.admit(&marks).ok()?;
+                let work = scheme::Work::Sign(job);
+                let run = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
+                let scheme::Product::Signed(signed) = run.ok()?.product else {
+                    return None;
+                };
+                votes.push((position, signed.iter().map(Bytes::from).next()?));
+            }
+        }
+        if votes.is_empty() {
+            return None;
+        }
+        let statement = scheme::Statement {
+            layer: scheme::Layer::Aggregate,
+            first: range.start,
+            len: range.end - range.start,
+            slot: SLOT,
+            message: ballot.message,
+        };
+        let work = scheme::Work::Aggregate(scheme::AggregateJob {
+            epoch: state.epoch,
+            statement,
+            votes,
+        });
+        let run = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
+        match run.ok()?.product {
+            scheme::Product::Evidence(evidence) => Some(evidence),
+            _ => None,
+        }
+    }
+}
+
+fn cell(number: usize) -> Cell {
+    Cell {
+        committee: (number & 1) as u16,
+        subcommittee: (number >> 1 & 1) as u16,
+    }
+}
+
+/// A voter alone: at most one vote of each validator is signed, of the ballot that it was given.
+///
+/// # Panics
+///
+/// If that does not hold.
+pub fn voter(data: &[u8]) -> bool {
+    let mut script = Script(data);
+    let mut stage = Stage::new(script.number() as u8);
+    let mut role = Voter::default();
+    let mut signed = BTreeSet::new();
+    for _ in 0..STEPS_MAX {
+        let Some(step) = script.next() else {
+            break;
+        };
+        let made = match step % 4 {
+            0 => {
+                let ballot = stage.ballots[script.number() % 2].clone();
+                stage.handle(&mut role, voter::Input::Begin { slot: SLOT, ballot })
+            }
+            1 => {
+                stage.pass(script.number() as u64 * 100, None);
+                Vec::new()
+            }
+            2 => stage.handle(&mut role, voter::Input::Close { slot: SLOT }),
+            _ => match stage.end(script.number(), script.number()) {
+                Some((Purpose::Voter(job), outcome)) => {
+                    stage.handle(&mut role, voter::Input::Finished { job, outcome })
+                }
+                _ => Vec::new(),
+            },
+        };
+        for made in made {
+            assert_eq!(made.ballot.vote, made.message.vote);
+            let vote = (made.message.validator, made.message.vote);
+            let twice = signed
+                .iter()
+                .any(|(validator, of)| *validator == vote.0 && *of != vote.1);
+            assert!(!twice, "two votes of one validator");
+            signed.insert(vote);
+        }
+    }
+    !signed.is_empty()
+}
+
+/// An aggregator alone: what it makes is of accepted votes, and of each maker once.
+///
+/// # Panics
+///
+/// If that does not hold.
+pub fn aggregator(data: &[u8]) -> bool {
+    let mut script = Script(data);
+    let mut stage = Stage::new(script.number() as u8);
+    let mut role = Aggregator::default();
+    let mut makers = BTreeSet::new();
+    stage.handle(&mut role, aggregator::Input::Open { slot: SLOT });
+    for _ in 0..STEPS_MAX {
+        let Some(step) = script.next() else {
+            break;
+        };
+        let made = match step % 5 {
+            0 => match stage.vote(script.number() as u32, script.number()) {
+                Some(Cell { committee, .. }) => {
+                    let slot = SLOT;
+                    stage.handle(&mut role, aggregator::Input::Votes { slot, committee })
+                }
+                None => Vec::new(),
+            },
+            1 => stage.handle(&mut role, aggregator::Input::Begin { slot: SLOT }),
+            2 => match stage.pass(script.number() as u64 * 40, role.next_deadline()) {
+                true => stage.handle(&mut role, aggregator::Input::Deadline),
+                false => Vec::new(),
+            },
+            _ => match stage.end(script.number(), script.number()) {
+                Some((Purpose::Aggregator(job), outcome)) => {
+                    stage.handle(&mut role, aggregator::Input::Finished { job, outcome })
+                }
+                Some((Purpose::Draw(draw), outcome)) => {
+                    stage.handle(&mut role, aggregator::Input::Drawn { draw, outcome })
+                }
+                _ => Vec::new(),
+            },
+        };
+        for made in made {
+            let serves = role.roster().serving(SLOT, made.cell.committee);
+            assert!(serves.iter().any(|one| one.validator == made.sender));
+            assert!(makers.insert(made.sender), "a maker has one aggregate");
+            let state = &stage.slots[&SLOT];
+            let records = &state.cell(made.cell).expect("votes").records;
+            for position in made.evidence.support.signers().iter_ones() {
+                let (ballot, _) = records[position].first.as_ref().expect("an accepted vote");
+                assert_eq!(state.ballots.get(*ballot).vote, made.vote);
+            }
+        }
+    }
+    stage.handle(&mut role, aggregator::Input::Close { slot: SLOT });
+    assert_eq!(
+        role.next_deadline(),
+        None,
+        "nothing is left of a closed slot"
+    );
+    !makers.is_empty()
+}
+
+/// A combiner alone: what it makes is covered by accepted aggregates, of each maker once.
+///
+/// # Panics
+///
+/// If that does not hold.
+pub fn combiner(data: &[u8]) -> bool {
+    let mut script = Script(data);
+    let mut stage = Stage::new(script.number() as u8);
+    let mut role = Combiner::default();
+    let mut makers = BTreeSet::new();
+    stage.handle(&mut role, combiner::Input::Open { slot: SLOT });
+    for _ in 0..STEPS_MAX {
+        let Some(step) = script.next() else {
+            break;
+        };
+        let made = match step % 5 {
+            0 => {
+                let (cell, choice) = (cell(script.number()), script.number());
+                let evidence = stage.aggregate(cell, choice, script.number() as u8);
+                let sender = Validator(script.number() as u32 % VALIDATORS);
+                let state = stage.state();
+                let kept = |evidence| KeptAggregate {
+                    sender,
+                    subcommittee: cell.subcommittee,
+                    ballot: (choice % 2) as u8,
+                    evidence,
+                };
+                let committee = cell.committee;
+                let aggregates = &mut state.aggregates[usize::from(committee)];
+                aggregates.kept.extend(evidence.map(kept));
+                let slot = SLOT;
+                stage.handle(&mut role, combiner::Input::Evidence { slot, committee })
+            }
+            1 => stage.handle(&mut role, combiner::Input::Begin { slot: SLOT }),
+            2 => match stage.pass(script.number() as u64 * 40, role.next_deadline()) {
+                true => stage.handle(&mut role, combiner::Input::Deadline),
+                false => Vec::new(),
+            },
+            _ => match stage.end(script.number(), script.number()) {
+                Some((Purpose::Combiner(job), outcome)) => {
+                    stage.handle(&mut role, combiner::Input::Finished { job, outcome })
+                }
+                Some((Purpose::Draw(draw), outcome)) => {
+                    stage.handle(&mut role, combiner::Input::Drawn { draw, outcome })
+                }
+                _ => Vec::new(),
+            },
+        };
+        for made in made {
+            if let combiner::Made::Collection(made) = made {
+                assert!(makers.insert(made.sender), "a maker has one collection");
+                check_collection(&mut stage, &role, made);
+            }
+        }
+    }
+    stage.handle(&mut role, combiner::Input::Close { slot: SLOT });
+    assert_eq!(
+        role.next_deadline(),
+        None,
+        "nothing is left of a closed slot"
+    );
+    !makers.is_empty()
+}
+
+/// Checks a collection against the aggregates, and accepts it.
+fn check_collection(stage: &mut Stage, role: &Combiner, made: crate::wire::Collection) {
+    let committee = made.committee;
+    let serves = role.roster().serving(SLOT, committee);
+    assert!(serves.iter().any(|one| one.validator == made.sender));
+    let state = stage.state();
+    let layout = *state.layout();
+    let ballot = state.ballots.find(&made.vote).expect("a tracked ballot");
+    let ballot = state.ballots.index(&ballot).expect("a tracked ballot");
+    let mut covered = Bitfield::new(layout.committee_len(committee) as usize);
+    let kept = &state.aggregates[usize::from(committee)].kept;
+    for kept in kept.iter().filter(|kept| kept.ballot == ballot) {
+        let subcommittee = kept.subcommittee;
+        let range = layout.cell_in_committee(Cell {
+            committee,
+            subcommittee,
+        });
+        for position in kept.evidence.support.signers().iter_ones() {
+            covered.set(range.start as usize + position);
+        }
+    }
+    let mut beyond = made.evidence.support.signers();
+    beyond.subtract(&covered);
+    assert!(beyond.none(), "signers whom no aggregate has");
+    state.collections[usize::from(committee)]
+        .kept
+        .push(KeptCollection {
+            sender: made.sender,
+            ballot,
+            evidence: made.evidence,
+            bytes: 0,
+        });
+}
+
+/// A proposer alone: a block has collections that it was given, each adds a signer, and it fits.
+///
+/// # Panics
+///
+/// If that does not hold.
+pub fn proposer(data: &[u8]) -> bool {
+    let mut script = Script(data);
+    let mut stage = Stage::new(script.number() as u8);
+    let slot = SLOT.next();
+    let mut role = Proposer::default();
+    let mut given: Vec<Entry> = Vec::new();
+    let mut proposed = false;
+    for _ in 0..STEPS_MAX {
+        let Some(step) = script.next() else {
+            break;
+        };
+        let made = match step % 4 {
+            0 => {
+                let (committee, members) = (step as u16 >> 2 & 1, script.number());
+                let len = stage.config.layout.committee_len(committee) as usize;
+                let mut signers = Bitfield::new(len);
+                (0..len)
+                    .filter(|i| members >> i & 1 != 0)
+                    .for_each(|i| signers.set(i));
+                let entry = Entry {
+                    vote: stage.ballots[script.number() % 2].vote,
+                    committee,
+                    evidence: Evidence {
+                        support: Arc::new(Support::from_bits(signers)),
+                        bytes: vec![0; 96].into(),
+                    },
+                };
+                given.push(entry.clone());
+                stage.handle(&mut role, proposer::Input::Collection(entry))
+            }
+            1 => {
+                stage.chain.set_slot(slot);
+                stage
+                    .epochs
+                    .insert_ready(Epoch(0), stage.slots[&SLOT].committees.clone());
+                stage.now = stage.now.max(stage.clock.slot_start(slot));
+                let mut state = SlotState::new(
+                    slot,
+                    stage.slots[&SLOT].committees.clone(),
+                    1,
+                    &mut stage.fx,
+                );
+                state.phase = Some(Phase::Propose);
+                stage.slots.insert(slot, state);
+                stage.handle(&mut role, proposer::Input::Begin { slot })
+            }
+            2 => stage.handle(&mut role, proposer::Input::Slot { slot }),
+            _ => match stage.end(script.number(), script.number()) {
+                Some((Purpose::Proposer(block), outcome)) => {
+                    stage.handle(&mut role, proposer::Input::Finished { block, outcome })
+                }
+                _ => Vec::new(),
+            },
+        };
+        for block in made {
+            proposed = true;
+            assert_eq!(block.header.slot, slot);
+            assert_eq!(block.header.parent, stage.chain.head());
+            check_entries(&stage, &given, &block.body.entries);
+        }
+    }
+    proposed
+}
+
+fn check_entries(stage: &Stage, given: &[Entry], entries: &[Entry]) {
+    let head: Root = stage.chain.head();
+    assert!(entries.len() <= usize::from(stage.config.collections_per_block_max));
+    let mut credited: BTreeMap<u16, Bitfield> = BTreeMap::new();
+    for entry in entries {
+        assert!(given.contains(entry), "it was never accepted");
+        assert!(
+            stage
+                .chain
+                .check_inclusion(&entry.vote, SLOT.next(), &head)
+                .is_ok()
+        );
+        let signers = entry.evidence.support.signers();
+        let before = credited
+            .entry(entry.committee)
+            .or_insert_with(|| stage.chain.credited(&head, SLOT, entry.committee));
+        assert!(signers.count_and_not(before) > 0, "it adds nobody");
+        before.union_with(&signers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::cell::Cell;
+
+    /// Gives a role random scripts; some of them must come to something.
+    fn scripts(role: fn(&[u8]) -> bool) {
+        let came = Cell::new(0u32);
+        let config = ProptestConfig::with_cases(200);
+        proptest!(config, |(script in vec(any::<u8>(), 0..300))| {
+            came.set(came.get() + u32::from(role(&script)));
+        });
+        assert!(came.get() > 0, "no script came to a message");
+    }
+
+    #[test]
+    fn a_voter_alone_signs_one_vote_of_each_validator() {
+        scripts(super::voter);
+    }
+
+    #[test]
+    fn an_aggregator_alone_sums_accepted_votes() {
+        scripts(super::aggregator);
+    }
+
+    #[test]
+    fn a_combiner_alone_covers_accepted_aggregates() {
+        scripts(super::combiner);
+    }
+
+    #[test]
+    fn a_proposer_alone_includes_what_adds_signers() {
+        scripts(super::proposer);
+    }
+}
