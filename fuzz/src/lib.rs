@@ -10,6 +10,7 @@ mod bls;
 mod broadcast;
 mod falcon;
 mod gossip;
+mod horn;
 mod ipa;
 mod key_cache;
 mod lattice;
@@ -29,6 +30,7 @@ pub use bls::bls_bytes;
 pub use broadcast::{broadcast_message, broadcast_roles};
 pub use falcon::{falcon_bytes, falcon_evidence};
 pub use gossip::gossip_message;
+pub use horn::{horn_aggregator, horn_combiner, horn_proposer, horn_voter};
 pub use ipa::ipa_proof;
 pub use key_cache::key_cache;
 pub use lattice::lattice_proof;
@@ -124,6 +126,30 @@ pub const TARGETS: &[Target] = &[
         run: gossip_message,
         seeds: gossip::gossip_message_seeds,
         mutations: 20_000,
+    },
+    Target {
+        name: "horn_aggregator",
+        run: horn_aggregator,
+        seeds: horn::horn_aggregator_seeds,
+        mutations: 1_000,
+    },
+    Target {
+        name: "horn_combiner",
+        run: horn_combiner,
+        seeds: horn::horn_combiner_seeds,
+        mutations: 1_000,
+    },
+    Target {
+        name: "horn_proposer",
+        run: horn_proposer,
+        seeds: horn::horn_proposer_seeds,
+        mutations: 1_000,
+    },
+    Target {
+        name: "horn_voter",
+        run: horn_voter,
+        seeds: horn::horn_voter_seeds,
+        mutations: 1_000,
     },
     Target {
         name: "ipa_proof",

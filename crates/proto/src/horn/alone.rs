@@ -5,8 +5,8 @@
 
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
-    self as scheme, Bytes, Ctx, Env, Evidence, MemoryWatermark, Outcome, PrepareJob,
-    Role as Signer, Scratch, SignItem, SignJob, Task,
+    self as scheme, Bytes, Ctx, Env, Evidence, JobId, MemoryWatermark, Outcome, PrepareJob,
+    Product, Role as Signer, Scratch, SignItem, SignJob, Task, Work,
 };
 use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Time, Validator};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +24,7 @@ use super::state::{KeptAggregate, KeptCollection, SlotState};
 use super::task::Purpose;
 use super::voter::{self, Voter};
 use crate::chain::Chain;
-use crate::contract::{JobId, Output};
-use crate::job::{Product, Work};
+use crate::contract::Output;
 use crate::slot::{Phase, SlotClock};
 use crate::wire::{Entry, Header, Root, WireFormat, digest};
 
@@ -116,12 +115,13 @@ impl Stage {
         );
         let mix = chain.mix(Epoch(0), &genesis).expect("genesis is known");
         let assignment = Arc::new(super::committee::assignment(Epoch(0), &mix, layout));
-        let work = scheme::Work::Prepare(PrepareJob {
+        let work = Work::Prepare(PrepareJob {
             assignment: assignment.clone(),
         });
         let prepared = work.run(&env, &mut Ctx::single(&mut Scratch::default()));
         let keys = prepared.ok().and_then(|output| output.keys);
-        env.insert_keys(Epoch(0), keys.expect("the model prepares any keys"));
+        let (epoch, keys) = keys.expect("the model prepares any keys");
+        env.insert_keys(epoch, keys);
         let seed = digest::epoch_seed(Epoch(0), &mix);
         let committees = Arc::new(Committees::new(seed, mix, assignment, &all));
         let mut fx = Effects::default();
@@ -197,7 +197,7 @@ impl Stage {
             0 => Outcome::Refused("spoilt".into()),
             1 => Outcome::Crashed,
             2 => Outcome::Invalid(vec![0]),
-            3 => Outcome::Done(Product::Scheme(scheme::Product::Verdicts(Vec::new()))),
+            3 => Outcome::Done(Product::Verdicts(Vec::new())),
             _ => self.run(&work),
         };
         let purpose = self.fx.finish(job).expect("it was asked for");
@@ -206,7 +206,7 @@ impl Stage {
     }
 
     fn run(&self, work: &Work) -> Outcome<Product> {
-        if let Work::Scheme(scheme::Work::Sign(job)) = work
+        if let Work::Sign(job) = work
             && let Err((_, refused)) = job.admit(&self.marks)
         {
             return Outcome::Refused(refused.to_string());
@@ -234,9 +234,8 @@ impl Stage {
             message: ballot.message,
             guard: Some(ballot.guard()),
         };
-        let work = Work::Scheme(scheme::Work::Sign(SignJob::new(SLOT, vec![item])));
-        let Outcome::Done(Product::Scheme(scheme::Product::Signed(signed))) = self.run(&work)
-        else {
+        let work = Work::Sign(SignJob::new(SLOT, vec![item]));
+        let Outcome::Done(Product::Signed(signed)) = self.run(&work) else {
             return None;
         };
         let signature: Bytes = signed.iter().map(Bytes::from).next()?;
@@ -266,9 +265,9 @@ impl Stage {
                 };
                 let job = SignJob::new(SLOT, vec![item]);
                 job.admit(&marks).ok()?;
-                let work = scheme::Work::Sign(job);
+                let work = Work::Sign(job);
                 let run = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
-                let scheme::Product::Signed(signed) = run.ok()?.product else {
+                let Product::Signed(signed) = run.ok()?.product else {
                     return None;
                 };
                 votes.push((position, signed.iter().map(Bytes::from).next()?));
@@ -284,14 +283,14 @@ impl Stage {
             slot: SLOT,
             message: ballot.message,
         };
-        let work = scheme::Work::Aggregate(scheme::AggregateJob {
+        let work = Work::Aggregate(scheme::AggregateJob {
             epoch: state.epoch,
             statement,
             votes,
         });
         let run = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
         match run.ok()?.product {
-            scheme::Product::Evidence(evidence) => Some(evidence),
+            Product::Evidence(evidence) => Some(evidence),
             _ => None,
         }
     }
