@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let source = code.publish(subject, &payload, cut)?;
     let header = &source.header;
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let mut weights = Weights::new(&[0; 32], &Id([0; 16]), 0);
+    let mut weights = Weights::new(&[0; 32], &Id([0; 32]), 0);
     let mut basket = code.basket(header);
     let (mut taken, mut bytes) = (0, 0);
     // The last shards, as if all others were lost.

@@ -49,9 +49,10 @@ impl Strategy {
     }
 }
 
-/// Names one broadcast: the first half of its signing root.
+/// Names one broadcast: its signing root, the whole of it. A source chooses its payloads, so it could find
+/// two headers with one half of a root (2^64 hashes), and pieces of one would be wrong under the other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Id(pub [u8; 16]);
+pub struct Id(pub Hash);
 
 impl fmt::Debug for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -288,10 +289,7 @@ impl Header {
 
     /// The name of the broadcast. It covers no signature, because signatures need not be unique.
     pub fn id(&self, network_id: &Hash) -> Id {
-        let root = self.signing_root(network_id);
-        let mut id = [0; 16];
-        id.copy_from_slice(&root[..16]);
-        Id(id)
+        Id(self.signing_root(network_id))
     }
 
     fn check_counts(&self) -> Result<(), HeaderError> {

@@ -5,13 +5,13 @@
 //! | tag | message | body |
 //! |---|---|---|
 //! | 1 | HEADER | header 100, length of the authenticator u16, authenticator; with one generation its commitments |
-//! | 2 | COMMITS | id 16, generation u16, commitments and Merkle path |
-//! | 3 | CHUNK | id 16, body of [`Coding::encode_piece`] |
-//! | 4 | SHARD | id 16, body of [`Coding::encode_piece`] |
-//! | 5 | RANK | id 16, one u16 a generation, or the held shards, one bit each |
-//! | 6 | DONE | id 16 |
-//! | 7 | NEED | id 16, generation u16, pieces u16 or the wanted shards, one bit each |
-//! | 8 | ASK | id 16 |
+//! | 2 | COMMITS | id 32, generation u16, commitments and Merkle path |
+//! | 3 | CHUNK | id 32, body of [`Coding::encode_piece`] |
+//! | 4 | SHARD | id 32, body of [`Coding::encode_piece`] |
+//! | 5 | RANK | id 32, one u16 a generation, or the held shards, one bit each |
+//! | 6 | DONE | id 32 |
+//! | 7 | NEED | id 32, generation u16, pieces u16 or the wanted shards, one bit each |
+//! | 8 | ASK | id 32 |
 //!
 //! All lengths but the authenticator's follow from the header, so every message but HEADER, DONE and
 //! ASK is read only where its header is known; what comes earlier is kept as bytes, see [`Unread`].
@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub const MESSAGE_BYTES_MAX: usize = 320 << 10;
 
 /// Bytes of tag and id.
-const HEAD_BYTES: u64 = 17;
+const HEAD_BYTES: u64 = 33;
 
 const TAG_HEADER: u8 = 1;
 const TAG_COMMITS: u8 = 2;

@@ -94,7 +94,7 @@ fn verdicts_follow_the_flag_and_sums_those_of_bisecting() {
     let code = Model16::new(MAX);
     let mut rng = ChaCha20Rng::seed_from_u64(3);
     let source = code.publish(SUBJECT, &[1; 1000], Cut::rlnc(10)).unwrap();
-    let mut weights = Weights::new(&[0; 32], &Id([0; 16]), 0);
+    let mut weights = Weights::new(&[0; 32], &Id([0; 32]), 0);
     let mut draw = |valid| {
         let mut piece = code.draw(&source.basket, 0, Law::Fresh, &mut rng).unwrap();
         piece.valid = valid;

@@ -28,7 +28,7 @@ fn history<C: Coding>(code: &C, payload: &[u8], indices: &[u16]) -> Vec<String> 
         let piece = code.decode_piece(header, &body).unwrap();
         let first = code.offer(&mut basket, &piece);
         let second = code.offer(&mut basket, &piece);
-        let mut weights = Weights::new(&[0; 32], &Id([0; 16]), 0);
+        let mut weights = Weights::new(&[0; 32], &Id([0; 32]), 0);
         let pieces = std::slice::from_ref(&piece);
         let verdicts = code.verify(header, &source.anchors[0], pieces, &mut weights);
         assert_eq!(verdicts.valid, [true]);
@@ -77,7 +77,7 @@ fn what_is_wrong_is_found() {
     let mut body = Vec::new();
     code.encode_piece(header, &bad, &mut body);
     assert_eq!(code.decode_piece(header, &body), Ok(bad));
-    let mut weights = Weights::new(&[0; 32], &Id([0; 16]), 0);
+    let mut weights = Weights::new(&[0; 32], &Id([0; 32]), 0);
     let verdicts = code.verify(header, &(), &[piece, bad], &mut weights);
     assert_eq!(verdicts.valid, [true, false]);
     assert!(code.decode_piece(header, &body[1..]).is_err());

@@ -11,7 +11,7 @@ fn generators() -> Generators {
 }
 
 fn weights(counter: u64) -> Weights {
-    Weights::new(&[7; 32], &Id([1; 16]), counter)
+    Weights::new(&[7; 32], &Id([1; 32]), counter)
 }
 
 fn source(seed: u64) -> Vec<Row> {
@@ -169,7 +169,7 @@ fn trap_08_weights_must_be_random() {
 #[test]
 fn weights_depend_on_secret_broadcast_and_counter() {
     let draw =
-        |secret: u8, id: u8, counter| Weights::new(&[secret; 32], &Id([id; 16]), counter).draw();
+        |secret: u8, id: u8, counter| Weights::new(&[secret; 32], &Id([id; 32]), counter).draw();
     let first = draw(1, 1, 0);
     assert_eq!(first, draw(1, 1, 0));
     assert!(

@@ -25,7 +25,7 @@ fn rng(seed: u64) -> ChaCha20Rng {
 }
 
 fn weights(counter: u64) -> Weights {
-    Weights::new(&[3; 32], &Id([2; 16]), counter)
+    Weights::new(&[3; 32], &Id([2; 32]), counter)
 }
 
 fn verify(code: &Ristretto, source: &Published<Ristretto>, pieces: &[Arc<Chunk>]) -> Vec<bool> {
@@ -84,7 +84,7 @@ fn the_known_broadcast() {
         header.signing_root(&network_id),
         known::hash("signing_root")
     );
-    assert_eq!(header.id(&network_id).0, known::hash("signing_root")[..16]);
+    assert_eq!(header.id(&network_id).0, known::hash("signing_root"));
 
     let factors = [Scalar::from(3_u64), Scalar::from(5_u64)];
     let rows: Vec<Row> = payload
@@ -105,7 +105,7 @@ fn the_known_broadcast() {
     let mut message = vec![3];
     message.extend_from_slice(&header.id(&network_id).0);
     code.encode_piece(header, &chunk, &mut message);
-    assert_eq!(message.len(), 153);
+    assert_eq!(message.len(), 169);
     let digest: [u8; 32] = Sha256::digest(&message).into();
     assert_eq!(digest, known::hash("chunk_message_sha256"));
     assert_eq!(verify(&code, &source, &[chunk]), [true]);

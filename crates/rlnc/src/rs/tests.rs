@@ -22,7 +22,7 @@ fn rng() -> ChaCha20Rng {
 }
 
 fn weights() -> Weights {
-    Weights::new(&[0; 32], &Id([0; 16]), 0)
+    Weights::new(&[0; 32], &Id([0; 32]), 0)
 }
 
 fn draw(basket: &ShardBasket, index: u16) -> Shard {

@@ -214,7 +214,7 @@ fn once(ns: f64) -> Times {
 }
 
 fn weights(batch: u64) -> Weights {
-    Weights::new(&[1; 32], &Id([0; 16]), batch)
+    Weights::new(&[1; 32], &Id([0; 32]), batch)
 }
 
 fn random_row(elements: usize, rng: &mut ChaCha20Rng) -> Row {

@@ -27,7 +27,7 @@ pub(super) fn ops(shape: &Shape, seed: u64) -> Result<(Vec<Op>, Vec<Baseline>)> 
     let shards: Vec<_> = last
         .filter_map(|index| code.draw(&source.basket, index, Law::Fresh, &mut rng))
         .collect();
-    let mut weights = Weights::new(&[1; 32], &Id([0; 16]), 0);
+    let mut weights = Weights::new(&[1; 32], &Id([0; 32]), 0);
     let mut all_valid = true;
     // Up to 64 shards are one call.
     let group = &shards[..shards.len().min(alphorn_rlnc::VERIFY_BATCH_MAX)];

@@ -135,10 +135,10 @@ fn trap_04_malformed_bytes_are_found_before_verification() {
         .draw(&published.basket, 0, Law::Fresh, &mut rng)
         .unwrap();
     for (at, fill, reason) in [
-        (23, 0..8, Reject::ZeroRow),
-        (31, 0..32, Reject::NonCanonicalScalar),
-        (22, 0..1, Reject::BadLength),
-        (16, 0..1, Reject::UnknownId),
+        (39, 0..8, Reject::ZeroRow),
+        (47, 0..32, Reject::NonCanonicalScalar),
+        (38, 0..1, Reject::BadLength),
+        (32, 0..1, Reject::UnknownId),
     ] {
         let mut net = Net::new(code.clone(), config(POLICY), 2, 1, 1);
         let announce = net.announce(&published);

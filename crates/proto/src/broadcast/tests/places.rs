@@ -152,7 +152,7 @@ fn headers_are_answered_once_and_of_known_broadcasts_alone() {
     let first = net.bytes_sent;
     assert!(first > sent);
     net.receive(1, 2, Message::Ask { id });
-    net.receive(1, 2, Message::Ask { id: Id([9; 16]) });
+    net.receive(1, 2, Message::Ask { id: Id([9; 32]) });
     assert_eq!(net.bytes_sent, first);
 }
 

@@ -1,12 +1,13 @@
 //! Sources that cheat: everybody finds out the same, and no peer is blamed.
 
 use super::net::{Net, SUBJECT, config, payload};
-use crate::broadcast::{CHUNK_BYTES_MAX, Message, Policy, Reject};
-use crate::rlnc::{Coding, Cut, InvalidSource, Law, Model16, Published, Rs};
+use crate::broadcast::{Announce, CHUNK_BYTES_MAX, Message, Policy, Reject};
+use crate::rlnc::{Coding, Cut, Header, Id, InvalidSource, Law, Model16, Published, Rs};
 use alphorn_types::Time;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
 const POLICY: Policy = Policy {
     chunks: 8,
@@ -139,6 +140,53 @@ fn trap_14_withheld_dimensions_end_in_evidence() {
             .iter()
             .all(|(_, _, why)| *why == Reject::Useless)
     );
+}
+
+/// A source signs two headers of one subject and tells each to one half of a line of four nodes, with
+/// another half of the shards that it needs. `name` gives the ids.
+fn two_headers(name: impl Fn(&Header) -> Id) -> Net<Rs> {
+    let code = Rs::new(1 << 20);
+    let mut net = Net::new(code, config(POLICY), 4, 2, 19);
+    for (node, from, half) in [(1, 0, 0), (2, 3, 1)] {
+        let cut = POLICY.cut(code.strategy(), 5_000);
+        let published = code
+            .publish(SUBJECT, &[1 + half as u8; 5_000], cut)
+            .unwrap();
+        let honest = net.announce(&published);
+        let (header, auth) = (&published.header, honest.auth.clone());
+        let id = name(header);
+        let announce = Announce::new(&code, id, header.clone(), auth, honest.anchor);
+        net.receive(node, from, Message::Header(Arc::new(announce)));
+        net.run_ms(1);
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let count = header.chunks / 2;
+        for shard in half * count..(half + 1) * count {
+            let piece = code.draw(&published.basket, shard, Law::Fresh, &mut rng);
+            let piece = Message::piece(&code, header, id, piece.unwrap());
+            net.receive(node, from, piece);
+        }
+    }
+    net.run_ms(3_000);
+    net
+}
+
+/// With one id for both, as where it is a half of the signing root and the source found a collision, the
+/// halves ban each other and nobody has evidence. The whole root keeps them apart: nobody is blamed, and
+/// everybody has both headers.
+#[test]
+fn two_headers_of_a_source_set_no_honest_peers_against_each_other() {
+    let collided = two_headers(|_| Id([7; 32]));
+    for report in [(1, 2, Reject::InvalidChunk), (2, 1, Reject::InvalidChunk)] {
+        assert!(collided.reports.contains(&report), "{:?}", collided.reports);
+    }
+    assert!(collided.seen.iter().all(|seen| seen.evidence.is_empty()));
+
+    let apart = two_headers(|header| header.id(&[0; 32]));
+    assert_eq!(apart.reports, []);
+    for (node, seen) in apart.seen.iter().enumerate() {
+        assert_eq!(seen.evidence.len(), 1, "node {node}");
+        assert_ne!(seen.evidence[0].first, seen.evidence[0].second);
+    }
 }
 
 /// Everything that a broadcast sent can be read again, byte for byte.
