@@ -436,8 +436,8 @@ fn subject(topic: Topic, data: &[u8], format: &WireFormat) -> Option<Subject> {
             (header.slot, 0, header.proposer)
         }
         _ => {
-            let (slot, committee, sender) = Collection::peek(data, format).ok()?;
-            (slot, u32::from(committee), sender)
+            let (vote, committee, sender, _) = Collection::peek(data, format).ok()?;
+            (vote.slot, u32::from(committee), sender)
         }
     };
     Some(Subject {

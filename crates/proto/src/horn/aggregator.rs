@@ -46,7 +46,7 @@ pub(super) enum Job {
     Make {
         slot: Slot,
         cell: Cell,
-        ballot: u8,
+        ballot: u16,
         /// Positions in the cell, in the order of the job's votes.
         positions: Vec<u32>,
     },
@@ -84,7 +84,7 @@ enum Stage {
 /// An aggregate that is to be made: of one cell, for one vote.
 struct Plan {
     cell: Cell,
-    ballot: u8,
+    ballot: u16,
     makers: Vec<Serving>,
     stage: Stage,
     /// Positions whose signatures a failed job named; it is tried again once, without them.
@@ -265,7 +265,7 @@ impl Aggregator {
         shared: &mut Shared<'_>,
         slot: Slot,
         cell: Cell,
-        ballot: u8,
+        ballot: u16,
         positions: &[u32],
         outcome: Outcome<Product>,
     ) {

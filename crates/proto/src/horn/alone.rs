@@ -126,8 +126,8 @@ impl Stage {
         let committees = Arc::new(Committees::new(seed, mix, assignment, &all));
         let mut fx = Effects::default();
         let mut state = SlotState::new(SLOT, committees, config.vote_data_per_slot_max, &mut fx);
-        state.own = Some(state.ballots.track_own(&ballots[0]));
-        state.ballots.track(&ballots[1]).expect("room for two");
+        state.own = state.ballots.track_own(&ballots[0]);
+        state.ballots.track_vote(&ballots[1]).expect("room for two");
         let clock = SlotClock::new(config.genesis, config.timing);
         Self {
             format: config.format(&info),
@@ -430,7 +430,7 @@ pub fn combiner(data: &[u8]) -> bool {
                 let kept = |evidence| KeptAggregate {
                     sender,
                     subcommittee: cell.subcommittee,
-                    ballot: (choice % 2) as u8,
+                    ballot: (choice % 2) as u16,
                     evidence,
                 };
                 let committee = cell.committee;

@@ -1,7 +1,8 @@
 //! The distinct votes of a slot.
 
 use alphorn_scheme::VoteGuard;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::wire::{NetworkDigest, Reject, Vote, digest};
@@ -32,10 +33,26 @@ impl Ballot {
     }
 }
 
+/// A ballot that somebody was seen to cast, and how many were.
+struct Tracked {
+    ballot: Arc<Ballot>,
+    /// Voters whose single votes were verified.
+    votes: u32,
+    /// Most signers of a verified aggregate or collection.
+    signers: u32,
+}
+
 /// The votes of a slot that somebody was seen to cast, and those that only claim it.
+///
+/// Every vote that a verified signature names keeps its index: at most one for each signature that
+/// was verified, so that what refers to it stays right. But only the heaviest ones *count*, and the
+/// own one: what counts is taken, forwarded and shown. A vote that nobody else casts takes no place
+/// from one that many do, whatever came first.
 pub(super) struct Ballots {
     max: usize,
-    tracked: Vec<Arc<Ballot>>,
+    tracked: Vec<Tracked>,
+    by_vote: BTreeMap<Vote, u16>,
+    own: Option<u16>,
     recent: VecDeque<Arc<Ballot>>,
 }
 
@@ -44,14 +61,22 @@ impl Ballots {
         Self {
             max: usize::from(max),
             tracked: Vec::new(),
+            by_vote: BTreeMap::new(),
+            own: None,
             recent: VecDeque::new(),
         }
     }
 
     /// The ballot of a vote that was checked before.
     pub(super) fn find(&self, vote: &Vote) -> Option<Arc<Ballot>> {
-        let mut known = self.tracked.iter().chain(&self.recent);
-        known.find(|ballot| ballot.vote == *vote).cloned()
+        match self.by_vote.get(vote) {
+            Some(index) => Some(self.get(*index).clone()),
+            None => self
+                .recent
+                .iter()
+                .find(|known| known.vote == *vote)
+                .cloned(),
+        }
     }
 
     /// Remembers a ballot for a while. A forged one takes no place from those that are tracked.
@@ -63,41 +88,80 @@ impl Ballots {
     }
 
     /// The index of a tracked ballot.
-    pub(super) fn index(&self, ballot: &Ballot) -> Option<u8> {
-        let place = self.tracked.iter().position(|known| **known == *ballot)?;
-        u8::try_from(place).ok()
+    pub(super) fn index(&self, ballot: &Ballot) -> Option<u16> {
+        self.by_vote.get(&ballot.vote).copied()
     }
 
-    /// The index of a ballot with a verified signature, tracked from now on.
+    /// The index of a ballot of which a single vote was verified, one more than before.
     ///
     /// # Errors
     ///
-    /// [`Reject::Full`] if as many are tracked as a slot takes.
-    pub(super) fn track(&mut self, ballot: &Arc<Ballot>) -> Result<u8, Reject> {
-        match self.index(ballot) {
-            Some(index) => Ok(index),
-            None if self.tracked.len() < self.max => Ok(self.push(ballot)),
-            None => Err(Reject::Full),
+    /// [`Reject::Full`] if there is no index left.
+    pub(super) fn track_vote(&mut self, ballot: &Arc<Ballot>) -> Result<u16, Reject> {
+        let index = self.track(ballot).ok_or(Reject::Full)?;
+        self.tracked[usize::from(index)].votes += 1;
+        Ok(index)
+    }
+
+    /// The index of a ballot of which evidence with so many signers was verified.
+    ///
+    /// # Errors
+    ///
+    /// [`Reject::Full`] if it does not count, or there is no index left.
+    pub(super) fn track_evidence(
+        &mut self,
+        ballot: &Arc<Ballot>,
+        signers: usize,
+    ) -> Result<u16, Reject> {
+        let index = self.track(ballot).ok_or(Reject::Full)?;
+        let tracked = &mut self.tracked[usize::from(index)];
+        tracked.signers = tracked.signers.max(signers as u32);
+        self.counts(index).then_some(index).ok_or(Reject::Full)
+    }
+
+    /// The index of the vote that is cast here, which counts whatever the others cast. None if there
+    /// is no index left.
+    pub(super) fn track_own(&mut self, ballot: &Arc<Ballot>) -> Option<u16> {
+        self.own = self.track(ballot);
+        self.own
+    }
+
+    /// Whether a tracked ballot is the own one, or one of the heaviest; the first of equal ones.
+    pub(super) fn counts(&self, index: u16) -> bool {
+        let weight = |index: usize| {
+            let tracked = &self.tracked[index];
+            (tracked.votes.max(tracked.signers), Reverse(index))
+        };
+        let this = weight(usize::from(index));
+        let heavier = (0..self.tracked.len())
+            .filter(|&other| self.own.map(usize::from) != Some(other) && weight(other) > this);
+        self.own == Some(index) || heavier.count() < self.max
+    }
+
+    pub(super) fn get(&self, index: u16) -> &Arc<Ballot> {
+        &self.tracked[usize::from(index)].ballot
+    }
+
+    /// The indices of the ballots that count.
+    pub(super) fn counted(&self) -> Vec<u16> {
+        let all = self.by_vote.values().copied();
+        let mut counted: Vec<u16> = all.filter(|&index| self.counts(index)).collect();
+        counted.sort_unstable();
+        counted
+    }
+
+    fn track(&mut self, ballot: &Arc<Ballot>) -> Option<u16> {
+        if let Some(index) = self.index(ballot) {
+            return Some(index);
         }
-    }
-
-    /// The index of the vote that is cast here, tracked whatever the others cast.
-    pub(super) fn track_own(&mut self, ballot: &Arc<Ballot>) -> u8 {
-        self.index(ballot).unwrap_or_else(|| self.push(ballot))
-    }
-
-    pub(super) fn get(&self, index: u8) -> &Arc<Ballot> {
-        &self.tracked[usize::from(index)]
-    }
-
-    pub(super) fn tracked(&self) -> &[Arc<Ballot>] {
-        &self.tracked
-    }
-
-    fn push(&mut self, ballot: &Arc<Ballot>) -> u8 {
-        let index = self.tracked.len() as u8;
-        self.tracked.push(ballot.clone());
-        index
+        let index = u16::try_from(self.tracked.len()).ok()?;
+        self.by_vote.insert(ballot.vote, index);
+        self.tracked.push(Tracked {
+            ballot: ballot.clone(),
+            votes: 0,
+            signers: 0,
+        });
+        Some(index)
     }
 }
 
@@ -115,19 +179,35 @@ mod tests {
     }
 
     #[test]
-    fn claimed_votes_take_no_place_and_the_own_vote_always_has_one() {
+    fn claimed_votes_take_no_place() {
         let mut ballots = Ballots::new(2);
         for slot in 0..100 {
             ballots.remember(&ballot(slot));
         }
         assert!(ballots.find(&ballot(0).vote).is_none());
         assert!(ballots.find(&ballot(99).vote).is_some());
-        assert_eq!(ballots.track(&ballot(200)), Ok(0));
-        assert_eq!(ballots.track(&ballot(201)), Ok(1));
-        assert_eq!(ballots.track(&ballot(200)), Ok(0));
-        assert_eq!(ballots.track(&ballot(202)), Err(Reject::Full));
-        assert_eq!(ballots.track_own(&ballot(202)), 2);
-        assert_eq!(ballots.track(&ballot(202)), Ok(2));
-        assert_eq!(ballots.get(2), &ballot(202));
+        assert!(ballots.counted().is_empty());
+    }
+
+    #[test]
+    fn the_heaviest_count_whatever_came_first_and_the_own_one() {
+        let mut ballots = Ballots::new(2);
+        assert_eq!(ballots.track_own(&ballot(0)), Some(0));
+        for (index, slot) in [(1, 201), (2, 202), (3, 203)] {
+            assert_eq!(ballots.track_vote(&ballot(slot)), Ok(index));
+        }
+        // As light as the others, and later.
+        assert_eq!(ballots.counted(), [0, 1, 2]);
+        assert_eq!(ballots.track_vote(&ballot(203)), Ok(3));
+        assert_eq!(ballots.counted(), [0, 1, 3]);
+        // A collection of one signer displaces nothing, one of two does; a later one of fewer
+        // signers takes no weight away.
+        for (signers, counts) in [(1, false), (2, true), (5, true), (4, true)] {
+            let index = ballots.track_evidence(&ballot(204), signers);
+            assert_eq!(index.is_ok(), counts, "{signers}");
+        }
+        assert_eq!(ballots.counted(), [0, 3, 4]);
+        assert_eq!(ballots.get(1), &ballot(201), "an index stays what it was");
+        assert_eq!(ballots.find(&ballot(202).vote), Some(ballot(202)));
     }
 }

@@ -98,7 +98,7 @@ struct Maker {
 
 /// A collection that is to be made: of one committee, for one vote.
 struct Plan {
-    ballot: u8,
+    ballot: u16,
     /// By rank: first to publish first.
     makers: Vec<Maker>,
     stage: Stage,
@@ -175,7 +175,7 @@ impl Combiner {
         if state.phase < Some(Phase::Collect) || planned || serving.is_empty() {
             return;
         }
-        let mut by_ballot: BTreeMap<u8, Vec<Maker>> = BTreeMap::new();
+        let mut by_ballot: BTreeMap<u16, Vec<Maker>> = BTreeMap::new();
         for serving in serving {
             let ballot = state.vote_of(serving).unwrap_or(own);
             let maker = Maker {
@@ -184,7 +184,7 @@ impl Combiner {
             };
             by_ballot.entry(ballot).or_default().push(maker);
         }
-        let plan = |(ballot, mut makers): (u8, Vec<Maker>)| {
+        let plan = |(ballot, mut makers): (u16, Vec<Maker>)| {
             makers.sort_by_key(|maker| (maker.serving.rank, maker.serving.validator));
             Plan {
                 ballot,

@@ -1,7 +1,7 @@
 //! What is checked of a message before it is taken, in which order, and what waits meanwhile.
 //!
 //! The first check that fails decides. Checks 1 to 7 are cheap and made on arrival, 8 to 10 are
-//! one job, 11 is made when the job ends:
+//! jobs, 11 is made when the last one ends:
 //!
 //! | # | check |
 //! |---|---|
@@ -17,66 +17,57 @@
 //! | 10 | the evidence of the votes |
 //! | 11 | 7 again, for what was accepted while the job ran |
 //!
+//! What is cheap is verified before what is dear: 8 and 9 are a job of their own before 10, so a
+//! forged aggregate, collection or block costs no more than its sender's signatures.
+//!
 //! Only accepted messages are compared with: a forged message must not suppress an honest one
-//! while its job runs. A message about an unknown block waits for the block, for two seconds; a block
-//! of a branch with other committees waits for them as long.
+//! while its job runs. A message about an unknown block waits for the block, for two seconds, if its
+//! sender passes 4 and 6 by the committees in force; a block of a branch with other committees waits
+//! for them as long.
 
 mod aggregates;
 mod blocks;
 mod collections;
+mod lot;
 mod votes;
 
 use alphorn_scheme::{self as scheme, Bytes, Outcome, Product};
-use alphorn_types::{Slot, Time};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use alphorn_types::Slot;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use self::lot::Seat;
 use super::ballot::Ballot;
 use super::config::{Config, Selection};
 use super::deadlines::{TOLERANCE_NS, window_end};
 use super::effects::Origin;
-use super::machine::{Due, Horn, Timer};
+use super::machine::{Due, Horn};
 use super::selection::{self, Post};
-use super::state::SlotState;
-use crate::contract::Peer;
-use crate::wire::{Kind, Reject, Root, Topic, Vote};
+use super::state::{SlotState, Waiting};
+use super::task::Stage;
+use crate::wire::{Reject, Topic, Vote};
 
 pub(super) use aggregates::ROOM as AGGREGATES_ROOM;
-pub(super) use blocks::{BlockJob, Blocks};
+pub(super) use blocks::{BlockJob, Blocks, ROOM as BLOCKS_ROOM, WaitingBlock};
 pub(super) use collections::{ROOM as COLLECTIONS_ROOM, statement};
+pub(super) use lot::{Awaited, Lot};
 pub(super) use votes::room as votes_room;
 
 /// Most messages of one verification job.
 pub const ITEMS_PER_JOB_MAX: usize = 4_096;
 /// How long a message waits for a block.
 const PARKED_NS: u64 = 2_000_000_000;
-/// Most messages that wait for one block.
-const PARKED_PER_BLOCK_MAX: usize = 64;
-/// Most blocks and committees that are waited for.
-const PARKED_BLOCKS_MAX: usize = 64;
-/// Most bytes of waiting messages.
-pub(super) const PARKED_BYTES_MAX: usize = 64 << 20;
 /// Digests of verified evidence that are remembered.
 const VERIFIED_MAX: usize = 2_048;
 /// For how many slots they are remembered.
 const VERIFIED_SLOTS: u64 = 4;
 
-/// What a message can wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Awaited {
-    /// A block.
-    Block(Root),
-    /// The committees of another branch, by what it supplied for their epoch.
-    Committees([u8; 32]),
-}
-
 /// Why a message does not go on.
 pub(super) enum Refusal {
     /// It is not taken.
     Reject(Reject),
-    /// It waits for something.
-    Park(Awaited),
+    /// It waits for something, at the seat of its sender.
+    Park(Awaited, Option<Seat>),
     /// The committees of its epoch are not ready here.
     Unprepared,
 }
@@ -84,87 +75,6 @@ pub(super) enum Refusal {
 impl From<Reject> for Refusal {
     fn from(reject: Reject) -> Self {
         Self::Reject(reject)
-    }
-}
-
-/// A message that waits.
-struct Parked {
-    until: Time,
-    topic: Topic,
-    origin: Origin,
-    data: Bytes,
-}
-
-/// Messages that wait, by what for.
-#[derive(Default)]
-pub(super) struct Lot {
-    rows: BTreeMap<Awaited, VecDeque<Parked>>,
-    bytes: usize,
-}
-
-impl Lot {
-    /// Parks a message; gives its origin back if there is no room.
-    fn park(&mut self, awaited: Awaited, message: Parked) -> Result<(), Origin> {
-        let bytes = message.data.len();
-        let known = self.rows.contains_key(&awaited);
-        let full = (!known && self.rows.len() >= PARKED_BLOCKS_MAX)
-            || self.bytes + bytes > PARKED_BYTES_MAX
-            || self
-                .rows
-                .get(&awaited)
-                .is_some_and(|row| row.len() >= PARKED_PER_BLOCK_MAX);
-        if full {
-            return Err(message.origin);
-        }
-        self.bytes += bytes;
-        self.rows.entry(awaited).or_default().push_back(message);
-        Ok(())
-    }
-
-    /// Bytes of all messages that wait.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether a message waits for a block.
-    fn awaits(&self, block: &Root) -> bool {
-        self.rows.contains_key(&Awaited::Block(*block))
-    }
-
-    /// The blocks that are waited for, with the number of messages and the peers that sent them.
-    fn blocks(&self) -> Vec<(Root, usize, Vec<Peer>)> {
-        let blocks = self.rows.iter().filter_map(|(awaited, row)| match awaited {
-            Awaited::Block(root) => Some((root, row)),
-            Awaited::Committees(_) => None,
-        });
-        let with_peers = |(root, row): (&Root, &VecDeque<Parked>)| {
-            let mut known = BTreeSet::new();
-            let senders = row.iter().filter_map(|parked| parked.origin);
-            let peers = senders.map(|(peer, _)| peer);
-            let peers = peers.filter(|peer| known.insert(*peer)).collect();
-            (*root, row.len(), peers)
-        };
-        blocks.map(with_peers).collect()
-    }
-
-    fn take(&mut self, awaited: &Awaited) -> VecDeque<Parked> {
-        let row = self.rows.remove(awaited).unwrap_or_default();
-        self.bytes -= row.iter().map(|parked| parked.data.len()).sum::<usize>();
-        row
-    }
-
-    fn expire(&mut self, now: Time) -> Vec<Origin> {
-        let mut gone = Vec::new();
-        for row in self.rows.values_mut() {
-            while row.front().is_some_and(|parked| parked.until <= now) {
-                if let Some(parked) = row.pop_front() {
-                    self.bytes -= parked.data.len();
-                    gone.push(parked.origin);
-                }
-            }
-        }
-        self.rows.retain(|_, row| !row.is_empty());
-        gone
     }
 }
 
@@ -244,46 +154,8 @@ impl Horn {
                 self.fx.counters.epoch_unprepared += 1;
                 self.fx.ignore(origin);
             }
-            Err(Refusal::Park(awaited)) => {
-                let until = self.now.saturating_add_ns(PARKED_NS);
-                let parked = Parked {
-                    until,
-                    topic,
-                    origin,
-                    data,
-                };
-                match self.lot.park(awaited, parked) {
-                    Ok(()) => self.set_timer(until, Timer::Parked),
-                    Err(origin) => self.fx.reject(origin, Reject::UnknownBlock),
-                }
-            }
+            Err(Refusal::Park(awaited, seat)) => self.park((awaited, seat), topic, origin, data),
         }
-    }
-
-    /// Something is there now: what waited for it goes on.
-    pub(super) fn unpark(&mut self, awaited: &Awaited) {
-        for parked in self.lot.take(awaited) {
-            self.admit(parked.origin, parked.topic, parked.data);
-        }
-    }
-
-    pub(super) fn expire_parked(&mut self) {
-        for origin in self.lot.expire(self.now) {
-            self.fx.counters.parked_expired += 1;
-            self.fx.reject(origin, Reject::UnknownBlock);
-        }
-    }
-
-    /// Blocks that messages wait for, each with the peers that sent those messages: whoever drives
-    /// the machine may fetch a block from one of them and hand it in as a message. Blocks that more
-    /// peers speak of come first, then those that more messages wait for; of a block's peers, the
-    /// one that spoke of it first.
-    pub fn missing_blocks(&self) -> impl Iterator<Item = (Root, Vec<Peer>)> {
-        let mut missing = self.lot.blocks();
-        missing.retain(|(root, _, _)| self.chain.header(root).is_none());
-        missing.sort_by_key(|(_, messages, peers)| Reverse((peers.len(), *messages)));
-        let named = missing.into_iter();
-        named.map(|(root, _, peers)| (root, peers))
     }
 
     /// Check 2.
@@ -308,7 +180,9 @@ impl Horn {
         }
         match self.chain.check_vote(vote) {
             Ok(()) => {}
-            Err(Reject::UnknownBlock) => return Err(Refusal::Park(Awaited::Block(vote.head))),
+            Err(Reject::UnknownBlock) => {
+                return Err(Refusal::Park(Awaited::Block(vote.head), None));
+            }
             Err(reason) => return Err(reason.into()),
         }
         // Of a branch with other committees: its blocks tell what was voted there.
@@ -324,27 +198,44 @@ impl Horn {
         Ok(ballot)
     }
 
-    /// Check 1 of a message whose support may refer to its vote's head, up to the vote: the head
-    /// must be known before the rest can be read.
-    fn peek_vote(&mut self, data: &[u8], kind: Kind) -> Result<Arc<Ballot>, Refusal> {
-        let vote = Vote::peek(data, kind).map_err(Reject::from_decode)?;
-        self.admit_ballot(&vote)
-    }
-
-    /// The reason for which claim number `claim` of an aggregate or a collection stands.
+    /// The reason for which claim number `claim` of a sender stands.
     fn reason_of(&self, claim: usize) -> Reject {
         let without_proof = usize::from(self.config.selection == Selection::Rank);
         match claim.saturating_add(without_proof) {
             0 => Reject::BadSelection,
-            1 => Reject::BadEnvelope,
-            _ => Reject::BadEvidence,
+            _ => Reject::BadEnvelope,
         }
+    }
+
+    /// Rejects what a job found false or could not judge, and gives back the rest.
+    fn passed<M>(
+        &mut self,
+        messages: Vec<Waiting<M>>,
+        stage: Stage,
+        outcome: Outcome<Product>,
+    ) -> Vec<Waiting<M>> {
+        let failed = failed_claims(outcome, messages.len());
+        self.fx.counters.jobs_failed += u64::from(failed.is_none());
+        let mut passed = Vec::new();
+        for (i, message) in messages.into_iter().enumerate() {
+            let origin = message.origin;
+            match failed.as_ref().map(|claims| claims[i]) {
+                None => self.fx.ignore(origin),
+                Some(None) => passed.push(message),
+                Some(Some(claim)) if stage == Stage::Sender => {
+                    self.fx.reject(origin, self.reason_of(claim));
+                }
+                Some(Some(_)) => self.fx.reject(origin, Reject::BadEvidence),
+            }
+        }
+        passed
     }
 
     /// Starts the jobs of all batches that are due.
     pub(super) fn run_due(&mut self) {
         for due in std::mem::take(&mut self.due) {
             match due {
+                Due::Blocks => self.verify_proposers(),
                 Due::Votes(slot, cell) => self.verify_votes(slot, cell),
                 Due::Aggregates(slot, committee) => self.verify_aggregates(slot, committee),
                 Due::Collections => self.verify_collections(),
@@ -370,5 +261,31 @@ fn serves(
         }
         (Selection::Lottery, None) => false,
         (Selection::Rank, _) => state.ranked(post, target).contains(&position),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bounded_number_of_digests_is_remembered_for_some_slots() {
+        let digest = |i: usize| {
+            let mut digest = [0; 32];
+            digest[..8].copy_from_slice(&i.to_le_bytes());
+            digest
+        };
+        let mut verified = Verified::default();
+        for i in 0..=VERIFIED_MAX {
+            verified.insert(digest(i), Slot(i as u64 % 2));
+            verified.insert(digest(i), Slot(5));
+        }
+        assert!(!verified.contains(&digest(0)), "the oldest is forgotten");
+        assert!((1..=VERIFIED_MAX).all(|i| verified.contains(&digest(i))));
+        assert_eq!((verified.since.len(), verified.order.len()), (2_048, 2_048));
+        verified.prune(Slot(5 + VERIFIED_SLOTS));
+        assert_eq!(verified.order.len(), 2_048);
+        verified.prune(Slot(6 + VERIFIED_SLOTS));
+        assert_eq!((verified.since.len(), verified.order.len()), (0, 0));
     }
 }

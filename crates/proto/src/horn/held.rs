@@ -2,7 +2,7 @@
 //!
 //! Counted is what grows with what others send: signatures of votes, who voted for what, aggregates
 //! and collections (each as it came, because it can prove an equivocation, and decoded), and what
-//! waits for a verification or runs in one. Blocks are the chain's and have room of their own; own
+//! waits for a verification or runs in one, blocks too. Blocks of the chain have room of their own; own
 //! work in progress is bounded by the duties.
 
 use alphorn_scheme::Evidence;
@@ -10,15 +10,17 @@ use alphorn_scheme::Evidence;
 use super::config::{Config, Local, SchemeInfo};
 use super::deadlines::TOLERANCE_NS;
 use super::fair::{Room, Waits};
-use super::gate::{
-    AGGREGATES_ROOM, COLLECTIONS_ROOM, ITEMS_PER_JOB_MAX, PARKED_BYTES_MAX, votes_room,
-};
+use super::gate::{AGGREGATES_ROOM, BLOCKS_ROOM, COLLECTIONS_ROOM, ITEMS_PER_JOB_MAX, votes_room};
 use super::machine::Horn;
 use super::proposer::BLOCK_FIXED_BYTES;
 use super::state::{MESSAGE_BYTES, Record, SHARED_BYTES, SlotState, WaitingVote};
 use super::task::Purpose;
 use crate::chain::{INCLUSION_SLOTS, SETS_MAX, VOTED_SLOTS};
 use crate::wire::{Kind, WireFormat};
+
+/// Rooms of blocks that can be full at once: before, in and after the verification of proposers'
+/// signatures, and in that of entries.
+const BLOCK_STAGES: u64 = 4;
 
 /// Bytes of the network's messages at a machine: those that it holds, or the most that it can.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub struct Held {
     pub aggregates: u64,
     /// Accepted collections: of slots whose messages are taken, and those that a block may include.
     pub collections: u64,
-    /// Messages that wait for a verification, run in one, or wait for a block.
+    /// Messages that wait for a verification, run in one, or wait for a block; blocks too.
     pub waiting: u64,
 }
 
@@ -51,7 +53,7 @@ impl Config {
     }
 
     /// Cells and committees that have a local member in an epoch, at most.
-    fn local_cells(&self, local: &Local) -> (u64, u64) {
+    pub(super) fn local_cells(&self, local: &Local) -> (u64, u64) {
         let own = local.validators.count_ones() as u64;
         let layout = &self.layout;
         (
@@ -105,7 +107,8 @@ impl Config {
         let waiting = slots * cells * waiting_votes
             + 2 * slots * local_committees * waiting_max(AGGREGATES_ROOM, &format, Kind::Aggregate)
             + 2 * waiting_max(COLLECTIONS_ROOM, &format, Kind::Collection)
-            + PARKED_BYTES_MAX as u64;
+            + BLOCK_STAGES * BLOCKS_ROOM.bytes as u64
+            + self.parked_room(info, local).bytes as u64;
         Held {
             votes,
             voters: views
@@ -126,7 +129,7 @@ impl Horn {
         let mut held = Held {
             voters: self.chain.voters_bytes(),
             collections: self.roles.proposer.bytes(),
-            waiting: (self.batch.bytes() + self.lot.bytes()) as u64,
+            waiting: (self.batch.bytes() + self.blocks.bytes() + self.lot.bytes()) as u64,
             ..Held::default()
         };
         for state in self.slots.values() {
@@ -171,6 +174,7 @@ fn in_verification(purpose: &Purpose) -> u64 {
         Purpose::VerifyVotes { votes, .. } => sum(votes),
         Purpose::VerifyAggregates { aggregates, .. } => sum(aggregates),
         Purpose::VerifyCollections { collections, .. } => sum(collections),
+        Purpose::VerifyProposers { blocks } => sum(blocks),
         _ => 0,
     }
 }

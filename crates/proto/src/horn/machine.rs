@@ -28,6 +28,8 @@ const DONE_SLOTS: u64 = 4;
 /// A batch that is verified at the end of the instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
+    /// Signatures of proposers.
+    Blocks,
     /// Votes of a cell.
     Votes(Slot, Cell),
     /// Aggregates of a committee.
@@ -79,6 +81,7 @@ impl Horn {
     pub fn new(config: Config, info: SchemeInfo, local: Local) -> Result<Self, ConfigError> {
         config.validate(&info)?;
         local.check(&config.layout)?;
+        let parked = config.parked_room(&info, &local);
         Ok(Self {
             format: config.format(&info),
             clock: SlotClock::new(config.genesis, config.timing),
@@ -96,7 +99,7 @@ impl Horn {
             slots: BTreeMap::new(),
             batch: Batch::default(),
             blocks: Blocks::default(),
-            lot: Lot::default(),
+            lot: Lot::new(parked),
             verified: Verified::default(),
             roles: Roles::default(),
         })
@@ -367,7 +370,7 @@ impl Horn {
         let ballot = Ballot::new(self.config.network(), vote);
         self.chain.set_own_vote(&vote);
         let state = self.slots.get_mut(&slot)?;
-        state.own = Some(state.ballots.track_own(&ballot));
+        state.own = Some(state.ballots.track_own(&ballot)?);
         Some(ballot)
     }
 
@@ -396,16 +399,19 @@ impl Horn {
             Purpose::VerifyAggregates {
                 slot,
                 committee,
+                stage,
                 aggregates,
             } => {
-                self.aggregates_verified(slot, committee, aggregates, outcome);
+                self.aggregates_verified((slot, committee), stage, aggregates, outcome);
             }
             Purpose::VerifyCollections {
+                epoch,
+                stage,
                 collections,
-                digests,
             } => {
-                self.collections_verified(collections, digests, outcome);
+                self.collections_verified(epoch, stage, collections, outcome);
             }
+            Purpose::VerifyProposers { blocks } => self.proposers_verified(blocks, outcome),
             Purpose::VerifyBlock(job) => self.block_verified(job, outcome),
         }
     }

@@ -80,7 +80,7 @@ fn held_bytes(data: &Bytes, support: &Support) -> usize {
 #[derive(Clone, Default)]
 pub(super) struct Record {
     /// Index of the ballot, and the signature until the aggregates are made.
-    pub(super) first: Option<(u8, Option<Bytes>)>,
+    pub(super) first: Option<(u16, Option<Bytes>)>,
     /// A second vote for something else was proven: nothing more is taken from this voter.
     pub(super) equivocated: bool,
 }
@@ -162,7 +162,7 @@ pub(super) enum Standing<'a> {
 pub(super) struct KeptAggregate {
     pub(super) sender: Validator,
     pub(super) subcommittee: u16,
-    pub(super) ballot: u8,
+    pub(super) ballot: u16,
     pub(super) evidence: Evidence,
 }
 
@@ -177,7 +177,7 @@ pub(super) struct CommitteeAggregates {
 /// An accepted collection.
 pub(super) struct KeptCollection {
     pub(super) sender: Validator,
-    pub(super) ballot: u8,
+    pub(super) ballot: u16,
     pub(super) evidence: Evidence,
     pub(super) bytes: usize,
 }
@@ -224,7 +224,7 @@ pub(super) struct SlotState {
     pub(super) sessions: Sessions,
     pub(super) ballots: Ballots,
     /// The vote that is cast here: index of the ballot.
-    pub(super) own: Option<u8>,
+    pub(super) own: Option<u16>,
     /// The phase whose duties were begun last.
     pub(super) phase: Option<Phase>,
     /// By number of the cell; filled where a vote came.
@@ -368,7 +368,7 @@ impl SlotState {
     }
 
     /// The vote of a local validator, as far as it was accepted here.
-    pub(super) fn vote_of(&self, serving: &Serving) -> Option<u8> {
+    pub(super) fn vote_of(&self, serving: &Serving) -> Option<u16> {
         let position = self
             .committees
             .position_in_cell(serving.validator, serving.cell)?;
@@ -377,7 +377,7 @@ impl SlotState {
     }
 
     /// The accepted collection of a committee with most signers for a ballot.
-    pub(super) fn best_collection(&self, committee: u16, ballot: u8) -> Option<&KeptCollection> {
+    pub(super) fn best_collection(&self, committee: u16, ballot: u16) -> Option<&KeptCollection> {
         let kept = self.collections[usize::from(committee)].kept.iter();
         kept.filter(|kept| kept.ballot == ballot)
             .max_by_key(|kept| kept.evidence.support.signer_count())
@@ -385,13 +385,16 @@ impl SlotState {
 
     /// The state as others may see it.
     pub(super) fn view(&self) -> SlotView {
-        let mut signers = vec![0u64; self.ballots.tracked().len()];
+        let counted = self.ballots.counted();
+        let mut signers = vec![0u64; counted.len()];
         let mut coverage: Vec<Vec<Bitfield>> = Vec::new();
         for (c, committee) in (0u16..).zip(&self.collections) {
             let positions = self.layout().committee_len(c) as usize;
-            let mut by_ballot = vec![Bitfield::new(positions); signers.len()];
+            let mut by_ballot = vec![Bitfield::new(positions); counted.len()];
             for kept in &committee.kept {
-                by_ballot[usize::from(kept.ballot)].union_with(&kept.evidence.support.signers());
+                if let Ok(place) = counted.binary_search(&kept.ballot) {
+                    by_ballot[place].union_with(&kept.evidence.support.signers());
+                }
             }
             for (count, bits) in signers.iter_mut().zip(&by_ballot) {
                 *count += bits.count_ones() as u64;
@@ -407,7 +410,7 @@ impl SlotState {
             votes_accepted: self.votes_accepted,
             aggregates_accepted: self.aggregates.iter().map(|c| c.kept.len() as u64).sum(),
             collections_accepted: self.collections.iter().map(|c| c.kept.len() as u64).sum(),
-            vote: most.map(|most| self.ballots.tracked()[most].vote),
+            vote: most.map(|most| self.ballots.get(counted[most]).vote),
             coverage: (0u16..)
                 .zip(coverage)
                 .map(|(c, mut bits)| most.map_or_else(|| empty(c), |most| bits.swap_remove(most)))

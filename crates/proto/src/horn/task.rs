@@ -2,11 +2,20 @@
 
 use alphorn_types::{Cell, Epoch, Slot};
 
-use super::gate::BlockJob;
+use super::gate::{BlockJob, WaitingBlock};
 use super::roster::Draw;
 use super::state::{Waiting, WaitingCollection, WaitingVote};
 use super::{aggregator, combiner, voter};
 use crate::wire::{Aggregate, Block};
+
+/// What a verification looks at: what is cheap comes first, so that a forged message costs no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The sender's ticket and envelope.
+    Sender,
+    /// The evidence of the votes.
+    Evidence,
+}
 
 /// What a job was asked for, and what its end is to be applied to.
 pub(super) enum Purpose {
@@ -34,13 +43,17 @@ pub(super) enum Purpose {
     VerifyAggregates {
         slot: Slot,
         committee: u16,
+        stage: Stage,
         aggregates: Vec<Waiting<Aggregate>>,
     },
     /// Verify collections of any committee.
     VerifyCollections {
+        epoch: Epoch,
+        stage: Stage,
         collections: Vec<WaitingCollection>,
-        digests: Vec<[u8; 32]>,
     },
-    /// Verify a block, or the entries of one of its epochs.
+    /// Verify the proposers' signatures of blocks.
+    VerifyProposers { blocks: Vec<WaitingBlock> },
+    /// Verify the entries of a block, those of one of its epochs.
     VerifyBlock(BlockJob),
 }

@@ -203,6 +203,38 @@ impl Aggregate {
         write_proof(writer, self.proof.as_ref(), format);
     }
 
+    fn read_head(
+        reader: &mut Reader<'_>,
+        format: &WireFormat,
+    ) -> Result<(Vote, Cell, Validator, Option<Bytes>), DecodeError> {
+        let vote = Vote::read(reader)?;
+        let committee = read_committee(reader, format)?;
+        let subcommittee = reader.u16()?;
+        index(
+            "subcommittee",
+            u64::from(subcommittee),
+            u64::from(format.layout.subcommittees()),
+        )?;
+        let cell = Cell {
+            committee,
+            subcommittee,
+        };
+        let sender = read_validator(reader, format)?;
+        Ok((vote, cell, sender, read_proof(reader, format)?))
+    }
+
+    /// Vote, cell, sender and ticket: what can be read while the vote's head is not known.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes do not begin as an aggregate, or an index is none of the layout.
+    pub fn peek(
+        bytes: &[u8],
+        format: &WireFormat,
+    ) -> Result<(Vote, Cell, Validator, Option<Bytes>), DecodeError> {
+        Self::read_head(&mut open(bytes, Kind::Aggregate)?, format)
+    }
+
     /// The message that `bytes` encode.
     ///
     /// # Errors
@@ -215,20 +247,7 @@ impl Aggregate {
         references: References<'_>,
     ) -> Result<Self, DecodeError> {
         let mut reader = open(bytes, Kind::Aggregate)?;
-        let vote = Vote::read(&mut reader)?;
-        let committee = read_committee(&mut reader, format)?;
-        let subcommittee = reader.u16()?;
-        index(
-            "subcommittee",
-            u64::from(subcommittee),
-            u64::from(format.layout.subcommittees()),
-        )?;
-        let cell = Cell {
-            committee,
-            subcommittee,
-        };
-        let sender = read_validator(&mut reader, format)?;
-        let proof = read_proof(&mut reader, format)?;
+        let (vote, cell, sender, proof) = Self::read_head(&mut reader, format)?;
         let over = Over::Cell(cell);
         let support = format.read_support(&mut reader, &vote, over, references)?;
         let evidence = read_evidence(&mut reader, format.aggregate_evidence)?.into();
@@ -304,17 +323,26 @@ impl Collection {
         Ok(writer.into_vec())
     }
 
-    /// Slot, committee and sender of an encoded collection, before anything else of it is read.
+    fn read_head(
+        reader: &mut Reader<'_>,
+        format: &WireFormat,
+    ) -> Result<(Vote, u16, Validator, Option<Bytes>), DecodeError> {
+        let vote = Vote::read(reader)?;
+        let committee = read_committee(reader, format)?;
+        let sender = read_validator(reader, format)?;
+        Ok((vote, committee, sender, read_proof(reader, format)?))
+    }
+
+    /// Vote, committee, sender and ticket: what can be read while the vote's head is not known.
     ///
     /// # Errors
     ///
     /// If the bytes do not begin as a collection, or an index is none of the layout.
-    pub fn peek(bytes: &[u8], format: &WireFormat) -> Result<(Slot, u16, Validator), DecodeError> {
-        let mut reader = open(bytes, Kind::Collection)?;
-        let vote = Vote::read(&mut reader)?;
-        let committee = read_committee(&mut reader, format)?;
-        let sender = read_validator(&mut reader, format)?;
-        Ok((vote.slot, committee, sender))
+    pub fn peek(
+        bytes: &[u8],
+        format: &WireFormat,
+    ) -> Result<(Vote, u16, Validator, Option<Bytes>), DecodeError> {
+        Self::read_head(&mut open(bytes, Kind::Collection)?, format)
     }
 
     /// The fields before the support.
@@ -339,10 +367,7 @@ impl Collection {
         references: References<'_>,
     ) -> Result<Self, DecodeError> {
         let mut reader = open(bytes, Kind::Collection)?;
-        let vote = Vote::read(&mut reader)?;
-        let committee = read_committee(&mut reader, format)?;
-        let sender = read_validator(&mut reader, format)?;
-        let proof = read_proof(&mut reader, format)?;
+        let (vote, committee, sender, proof) = Self::read_head(&mut reader, format)?;
         let over = Over::Committee(committee);
         let support = format.read_support(&mut reader, &vote, over, references)?;
         let evidence = read_evidence(&mut reader, format.collection_evidence)?.into();

@@ -240,7 +240,8 @@ proptest! {
         let collection = filling.collection();
         let bytes = collection.encode(&format, &known).unwrap();
         prop_assert_eq!(Vote::peek(&bytes, Kind::Collection), Ok(collection.vote));
-        let named = (collection.vote.slot, collection.committee, collection.sender);
+        let Collection { vote, committee, sender, proof, .. } = collection.clone();
+        let named = (vote, committee, sender, proof);
         prop_assert_eq!(Collection::peek(&bytes, &format), Ok(named));
         prop_assert_eq!(Collection::decode(&bytes, &format, &known), Ok(collection));
         let block = filling.block();

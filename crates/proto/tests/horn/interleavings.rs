@@ -219,7 +219,7 @@ fn a_forged_block_suppresses_no_honest_one() {
 }
 
 #[test]
-fn of_two_jobs_that_hold_the_same_block_one_imports_it() {
+fn of_two_copies_of_a_block_one_is_imported() {
     let (mut net, forge, _) = observer();
     net.job_ns = Box::new(|_, _| Some(0));
     net.run_until(net.nodes[0].horn.clock().slot_start(Slot(1)));
@@ -231,7 +231,9 @@ fn of_two_jobs_that_hold_the_same_block_one_imports_it() {
         net.offer(0, topic, data.clone());
         tokens.push(net.last_token());
     }
-    net.release(0, &[1, 0]);
-    assert_eq!(net.verdict(0, tokens[1]), Some(Verdict::Accept));
-    assert_eq!(net.verdict(0, tokens[0]), Some(Verdict::Ignore));
+    net.handle(0, Input::Deadline);
+    assert_eq!(net.nodes[0].held.len(), 1, "one job for both");
+    net.release(0, &[0]);
+    assert_eq!(net.verdict(0, tokens[0]), Some(Verdict::Accept));
+    assert_eq!(net.verdict(0, tokens[1]), Some(Verdict::Ignore));
 }

@@ -4,9 +4,12 @@ use crate::forge::Forge;
 use crate::net::{Net, SUMS, config};
 use alphorn_proto::horn::{Config, Local, Selection};
 use alphorn_proto::slot::Phase;
-use alphorn_proto::wire::{Topic, Vote};
+use alphorn_proto::wire::{Block, Entry, HEADER_BYTES, Root, Topic, Vote, VoteMsg};
 use alphorn_proto::{Token, Verdict};
 use alphorn_types::{Epoch, Layout, Slot, Validator};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A machine that hosts nobody, in which everybody else serves, at a phase of a slot without
 /// blocks before it.
@@ -40,6 +43,234 @@ fn offer(net: &mut Net, peer: usize, (topic, data): (Topic, Vec<u8>)) -> Token {
 fn all(net: &Net, tokens: &[Token], verdict: Verdict) -> bool {
     let mut given = tokens.iter().map(|token| net.verdict(0, *token));
     given.all(|given| given == Some(verdict))
+}
+
+/// A block of slot 1 that the machine does not have yet, and the vote for it.
+fn late_block(net: &Net, forge: &Forge) -> (Block, Vote) {
+    let block = forge.block(Slot(1), net.nodes[0].horn.head(), Vec::new());
+    (block.clone(), for_head(net, block.header.root()))
+}
+
+/// The vote of slot 1 for any head.
+fn for_head(net: &Net, head: Root) -> Vote {
+    let mut vote = vote(net, 1);
+    vote.head = head;
+    vote.target.root = head;
+    vote
+}
+
+/// The head that peer number `peer` invents.
+fn invented(peer: usize) -> Root {
+    [peer as u8 ^ 0x55; 32]
+}
+
+/// A vote that nobody signed.
+fn unsigned(forge: &Forge, voter: u32, vote: Vote) -> (Topic, Vec<u8>) {
+    let validator = Validator(voter);
+    let cell = forge.assignment.cell_of(validator).unwrap();
+    let message = VoteMsg {
+        vote,
+        validator,
+        signature: vec![0; forge.format.signature_bytes].into(),
+    };
+    (Topic::Vote { cell }, message.encode(&forge.format))
+}
+
+fn missing(net: &Net) -> Vec<Root> {
+    let missing = net.nodes[0].horn.missing_blocks();
+    missing.map(|(root, _)| root).collect()
+}
+
+fn count(net: &Net, name: &str) -> u64 {
+    let mut counts = net.nodes[0].horn.counters().rejects();
+    counts
+        .find(|(reason, _)| *reason == name)
+        .map_or(0, |r| r.1)
+}
+
+fn wait_ms(net: &mut Net, ms: u64) {
+    let end = net.now.saturating_add_ns(ms * 1_000_000);
+    net.run_until(end);
+}
+
+#[test]
+fn a_block_that_comes_after_its_votes_costs_none_of_them() {
+    let (mut net, forge) = observer((600, 1, 1), 1, |_| ());
+    let (block, vote) = late_block(&net, &forge);
+    let tokens: Vec<Token> = (0..600)
+        .map(|voter| offer(&mut net, 1, forge.vote(Validator(voter), vote)))
+        .collect();
+    assert_eq!(missing(&net), [vote.head]);
+    wait_ms(&mut net, 300);
+    offer(&mut net, 2, forge.encode_block(&block));
+    net.run_until(net.now);
+    assert!(all(&net, &tokens, Verdict::Accept));
+    let view = net.nodes[0].horn.view(Slot(1)).unwrap();
+    assert_eq!(view.votes_accepted, 600);
+    assert!(missing(&net).is_empty());
+}
+
+#[test]
+fn invented_blocks_of_one_peer_keep_no_vote_for_a_real_one_out() {
+    let (mut net, forge) = observer((600, 1, 1), 1, |_| ());
+    let (block, vote) = late_block(&net, &forge);
+    for i in 0..64 {
+        let head = for_head(&net, invented(i));
+        offer(&mut net, 1, unsigned(&forge, i as u32, head));
+    }
+    let honest = offer(&mut net, 2, forge.vote(Validator(100), vote));
+    assert_eq!(net.verdict(0, honest), None, "it waits");
+    assert_eq!(missing(&net).len(), 65);
+    assert_eq!(
+        missing(&net)[0],
+        vote.head,
+        "the real one is asked for first"
+    );
+    offer(&mut net, 3, forge.encode_block(&block));
+    net.run_until(net.now);
+    assert_eq!(net.verdict(0, honest), Some(Verdict::Accept));
+}
+
+#[test]
+fn what_cannot_be_taken_whatever_the_block_does_not_wait() {
+    let (mut net, forge) = observer((40, 2, 1), 1, |_| ());
+    let (_, vote) = late_block(&net, &forge);
+    let voter = forge.member(0, 3);
+    let (topic, data) = forge.vote(voter, vote);
+    let other = Topic::Vote {
+        cell: forge.assignment.cell_of(forge.member(1, 0)).unwrap(),
+    };
+    // Of another branch it could be right there, so nobody is blamed.
+    assert_eq!(net.offer(0, other, data.clone()), Some(Verdict::Ignore));
+    assert_eq!(count(&net, "unknown_block"), 1);
+    // A peer has one place for each voter, whatever the voter votes for.
+    assert_eq!(net.offer(0, topic, data.clone()), None);
+    let second = forge.vote(voter, for_head(&net, invented(1))).1;
+    assert_eq!(net.offer(0, topic, second.clone()), Some(Verdict::Ignore));
+    assert_eq!(count(&net, "duplicate"), 1);
+    assert_eq!(net.offer_from(7, 0, topic, second), None);
+    let evidence = forge.cell_evidence(forge.assignment.cell_of(voter).unwrap(), &vote, &[1]);
+    let cell = forge.assignment.cell_of(voter).unwrap();
+    let aggregate = forge.aggregate(cell, voter, vote, evidence);
+    let (_, data) = forge.encode_aggregate(&aggregate);
+    let wrong = Topic::Aggregate { committee: 1 };
+    assert_eq!(net.offer(0, wrong, data.clone()), Some(Verdict::Reject));
+    assert_eq!(count(&net, "wrong_topic"), 1);
+    let right = Topic::Aggregate { committee: 0 };
+    assert_eq!(net.offer(0, right, data), None);
+    let evidence = forge.committee_evidence(0, &vote, &[1], 1);
+    let stranger = forge.collection(0, forge.member(1, 2), vote, evidence.clone());
+    let (topic, data) = forge.encode_collection(&stranger);
+    assert_eq!(net.offer(0, topic, data), Some(Verdict::Ignore));
+    assert_eq!(count(&net, "unknown_block"), 2);
+    let member = forge.collection(0, voter, vote, evidence);
+    let (topic, data) = forge.encode_collection(&member);
+    assert_eq!(net.offer(0, topic, data), None);
+    let mut block = forge.block(Slot(1), invented(2), Vec::new());
+    let (topic, data) = forge.encode_block(&block);
+    assert_eq!(net.offer(0, topic, data), None);
+    block.header.proposer = Validator(9);
+    let (topic, data) = forge.encode_block(&block);
+    assert_eq!(net.offer(0, topic, data), Some(Verdict::Reject));
+    assert_eq!(count(&net, "wrong_proposer"), 1);
+    wait_ms(&mut net, 2_000);
+    assert_eq!(net.open_verdicts(), 0);
+    assert!(missing(&net).is_empty());
+}
+
+/// A machine without validators has 4,096 messages wait.
+#[test]
+fn whoever_has_most_waiting_gives_way() {
+    let (mut net, forge) = observer((4_200, 1, 1), 1, |_| ());
+    let (block, vote) = late_block(&net, &forge);
+    let head = for_head(&net, invented(1));
+    let flood: Vec<Token> = (0..4_200)
+        .map(|voter| offer(&mut net, 1, unsigned(&forge, voter, head)))
+        .collect();
+    assert_eq!(count(&net, "full"), 104);
+    let waits = |net: &Net, token: &&Token| net.verdict(0, **token).is_none();
+    assert_eq!(
+        flood.iter().filter(|token| waits(&net, token)).count(),
+        4_096
+    );
+    let honest: Vec<Token> = (0..600)
+        .map(|voter| offer(&mut net, 2, forge.vote(Validator(voter), vote)))
+        .collect();
+    assert_eq!(count(&net, "full"), 704, "six hundred gave way");
+    assert!(
+        flood[..3_496]
+            .iter()
+            .all(|token| net.verdict(0, *token).is_none())
+    );
+    assert!(
+        all(&net, &flood[3_496..], Verdict::Ignore),
+        "the newest ones"
+    );
+    assert!(net.nodes[0].horn.held().waiting < 64 << 20);
+    offer(&mut net, 3, forge.encode_block(&block));
+    net.run_until(net.now);
+    assert!(all(&net, &honest, Verdict::Accept));
+    wait_ms(&mut net, 2_000);
+    assert_eq!(net.nodes[0].horn.counters().parked_expired, 3_496);
+    assert_eq!(net.nodes[0].horn.held().waiting, 0);
+}
+
+/// How many peers without stake it takes to have votes of an honest one lost: beside five of them
+/// it has room for a whole cell, beside twelve for a thirteenth of all.
+#[test]
+fn peers_that_flood_together_have_a_share_each() {
+    for (flooders, lost) in [(5, 0), (12, 600 - 4_096 / 13)] {
+        let (mut net, forge) = observer((600, 1, 1), 1, |_| ());
+        let (block, vote) = late_block(&net, &forge);
+        for peer in 10..10 + flooders {
+            let head = for_head(&net, invented(peer));
+            for voter in 0..600 {
+                offer(&mut net, peer, unsigned(&forge, voter, head));
+            }
+        }
+        for voter in 0..600 {
+            offer(&mut net, 1, forge.vote(Validator(voter), vote));
+        }
+        offer(&mut net, 2, forge.encode_block(&block));
+        net.run_until(net.now);
+        let view = net.nodes[0].horn.view(Slot(1)).unwrap();
+        let taken = view.votes_accepted as usize;
+        assert!(
+            taken.abs_diff(600 - lost) <= 1,
+            "{taken} of 600 with {flooders}"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_wait_are_shared_too() {
+    let (mut net, forge) = observer((600, 1, 1), 1, |_| ());
+    let (block, vote) = late_block(&net, &forge);
+    let large = |net: &mut Net, peer: usize, parent: usize| {
+        let block = forge.block(Slot(1), invented(parent), Vec::new());
+        let (topic, mut data) = forge.encode_block(&block);
+        data.resize(15 << 20, 0);
+        offer(net, peer, (topic, data))
+    };
+    let flood: Vec<Token> = (0..5).map(|i| large(&mut net, 1, i)).collect();
+    let open = |net: &Net| {
+        flood
+            .iter()
+            .filter(|t| net.verdict(0, **t).is_none())
+            .count()
+    };
+    assert_eq!((open(&net), count(&net, "full")), (4, 1));
+    let other = large(&mut net, 2, 9);
+    assert_eq!(open(&net), 3, "one of the peer that has most gave way");
+    assert_eq!(net.verdict(0, other), None);
+    for voter in 0..600 {
+        offer(&mut net, 3, forge.vote(Validator(voter), vote));
+    }
+    assert_eq!(open(&net), 3);
+    offer(&mut net, 4, forge.encode_block(&block));
+    net.run_until(net.now);
+    let view = net.nodes[0].horn.view(Slot(1)).unwrap();
+    assert_eq!(view.votes_accepted, 600);
 }
 
 #[test]
@@ -98,4 +329,221 @@ fn a_slot_full_of_equivocators_hides_none_of_a_later_one() {
     net.run_until(clock.phase_start(Slot(2), Phase::Vote));
     twice(&mut net, 2, 0..1);
     assert_eq!(net.nodes[0].evidence.len(), 1_025);
+}
+
+/// Has jobs counted by their names, those of blocks' entries as `verify_collections`.
+fn count_jobs(net: &mut Net) -> Rc<RefCell<BTreeMap<&'static str, usize>>> {
+    let counts = Rc::new(RefCell::new(BTreeMap::new()));
+    let counted = counts.clone();
+    net.job_ns = Box::new(move |_, name| {
+        *counted.borrow_mut().entry(name).or_default() += 1;
+        Some(0)
+    });
+    counts
+}
+
+/// A block of slot 1 with an entry that was not seen before, and a copy with other signature bytes.
+fn block_and_copy(net: &Net, forge: &Forge) -> (Block, impl Fn(u8) -> (Topic, Vec<u8>) + use<>) {
+    let before = vote(net, 0);
+    let entry = Entry {
+        vote: before,
+        committee: 0,
+        evidence: forge.committee_evidence(0, &before, &[1, 2], 1),
+    };
+    let block = forge.block(Slot(1), net.nodes[0].horn.head(), vec![entry]);
+    let (topic, honest) = forge.encode_block(&block);
+    let copy = move |i: u8| {
+        let mut data = honest.clone();
+        // After version, kind and header.
+        data[2 + HEADER_BYTES] ^= i;
+        (topic, data)
+    };
+    (block, copy)
+}
+
+#[test]
+fn copies_of_a_block_with_other_signatures_cost_no_evidence_and_keep_it_not_out() {
+    for flooders in [1, 8, 63] {
+        let (mut net, forge) = observer((40, 1, 2), 1, |_| ());
+        let (block, copy) = block_and_copy(&net, &forge);
+        let jobs = count_jobs(&mut net);
+        // All in one instant: none is verified meanwhile.
+        for i in 0..200 {
+            offer(&mut net, 10 + i % flooders, copy(1 + i as u8));
+        }
+        assert_eq!(count(&net, "full"), 136, "all but 64");
+        let honest = offer(&mut net, 1, copy(0));
+        assert_eq!(net.verdict(0, honest), None);
+        for i in 0..flooders {
+            offer(&mut net, 10 + i, copy(250));
+        }
+        net.run_until(net.now);
+        assert_eq!(net.verdict(0, honest), Some(Verdict::Accept), "{flooders}");
+        assert_eq!(net.nodes[0].horn.head(), block.header.root());
+        let expected = BTreeMap::from([("duty_verify", 1), ("verify_collections", 1)]);
+        assert_eq!(
+            *jobs.borrow(),
+            expected,
+            "one for all signatures, one for the entry"
+        );
+        assert_eq!(count(&net, "bad_envelope"), 63);
+    }
+}
+
+/// Sixty-four peers with a forged copy each are what it takes: then nobody has more than the honest
+/// one would have.
+#[test]
+fn as_many_peers_as_there_is_room_for_fill_it() {
+    let (mut net, forge) = observer((40, 1, 2), 1, |_| ());
+    let (_, copy) = block_and_copy(&net, &forge);
+    for i in 0..64 {
+        assert_eq!(
+            net.offer_from(10 + i, 0, Topic::Block, copy(1 + i as u8).1),
+            None
+        );
+    }
+    let full = offer(&mut net, 1, copy(0));
+    assert_eq!(net.verdict(0, full), Some(Verdict::Ignore));
+    // They are verified in this instant: what comes in the next one has room again.
+    net.run_until(net.now);
+    let again = offer(&mut net, 1, copy(0));
+    net.run_until(net.now);
+    assert_eq!(net.verdict(0, again), Some(Verdict::Accept));
+    assert_eq!(net.nodes[0].horn.held().waiting, 0);
+}
+
+#[test]
+fn two_blocks_of_a_proposal_are_verified_at_a_time_and_all_count_as_held() {
+    let (mut net, forge) = observer((40, 1, 2), 1, |_| ());
+    let before = vote(&net, 0);
+    let genesis = net.nodes[0].horn.head();
+    let signed = |slot: u64, voter: u32| {
+        let entry = Entry {
+            vote: before,
+            committee: 0,
+            evidence: forge.committee_evidence(0, &before, &[voter], 1),
+        };
+        forge.encode_block(&forge.block(Slot(slot), genesis, vec![entry]))
+    };
+    let clock = *net.nodes[0].horn.clock();
+    net.run_until(clock.slot_start(Slot(2)));
+    net.job_ns = Box::new(|_, name| Some(0).filter(|_| name == "duty_verify"));
+    // The proposer of slot 1 signs more blocks than may run; the one of slot 2 one.
+    let many: Vec<Token> = (0..40).map(|i| offer(&mut net, 7, signed(1, i))).collect();
+    net.run_until(net.now);
+    assert_eq!(net.nodes[0].held.len(), 2);
+    let all_held = net.nodes[0].horn.held().waiting;
+    let other = offer(&mut net, 7, signed(2, 9));
+    net.run_until(net.now);
+    assert_eq!(net.nodes[0].held.len(), 3, "it need not wait for them");
+    let data = signed(1, 0).1.len() as u64;
+    assert!(all_held >= 40 * data, "{all_held} of 40 blocks of {data}");
+    let (_, info) = config(SUMS, forge.config.layout);
+    let max = forge.config.held_max(&info, net.nodes[0].horn.local());
+    assert!(net.nodes[0].horn.held().waiting <= max.waiting);
+    net.job_ns = Box::new(|_, _| Some(0));
+    net.release(0, &[2, 0, 1]);
+    net.run_until(net.now);
+    assert_eq!(net.verdict(0, other), Some(Verdict::Accept));
+    assert_eq!(net.verdict(0, many[0]), Some(Verdict::Accept));
+    assert!(all(&net, &many[1..], Verdict::Ignore));
+    assert_eq!(net.nodes[0].evidence.len(), 1);
+    assert_eq!(net.nodes[0].horn.held().waiting, 0);
+}
+
+/// A ballot that came first and that one voter casts takes no place from one that others do.
+#[test]
+fn a_ballot_that_one_casts_gives_way_to_one_that_two_cast() {
+    let (mut net, forge) = observer((40, 1, 1), 1, |config| config.vote_data_per_slot_max = 1);
+    let clock = *net.nodes[0].horn.clock();
+    let genesis = net.nodes[0].horn.head();
+    let first = forge.block(Slot(1), genesis, Vec::new());
+    offer(&mut net, 1, forge.encode_block(&first));
+    net.run_until(clock.slot_start(Slot(2)));
+    let second = forge.block(Slot(2), first.header.root(), Vec::new());
+    offer(&mut net, 1, forge.encode_block(&second));
+    net.run_until(clock.phase_start(Slot(2), Phase::Vote));
+    let vote = |head| net.nodes[0].horn.chain().vote(Slot(2), &head).unwrap();
+    let [own, others, attacker] = [second.header.root(), first.header.root(), genesis].map(vote);
+    let judge = |net: &mut Net, message: (Topic, Vec<u8>)| {
+        let token = offer(net, 1, message);
+        net.run_until(net.now);
+        net.verdict(0, token).unwrap()
+    };
+    let cast = |net: &mut Net, voter: u32, vote| judge(net, forge.vote(Validator(voter), vote));
+    assert_eq!(cast(&mut net, 0, attacker), Verdict::Accept);
+    assert_eq!(
+        cast(&mut net, 1, others),
+        Verdict::Ignore,
+        "as light, and later"
+    );
+    assert_eq!(count(&net, "full"), 1);
+    // The vote that went nowhere weighs all the same, once.
+    assert_eq!(cast(&mut net, 1, others), Verdict::Ignore);
+    assert_eq!((count(&net, "full"), count(&net, "duplicate")), (1, 1));
+    for voter in 2..10 {
+        assert_eq!(cast(&mut net, voter, others), Verdict::Accept);
+    }
+    assert_eq!(cast(&mut net, 10, attacker), Verdict::Ignore);
+    assert_eq!(
+        cast(&mut net, 11, own),
+        Verdict::Accept,
+        "the own one always counts"
+    );
+    assert_eq!(count(&net, "full"), 2);
+    assert_eq!(net.nodes[0].horn.view(Slot(2)).unwrap().votes_accepted, 12);
+    // What its voters say is remembered: a second vote of one is evidence of the right pair.
+    assert_eq!(cast(&mut net, 0, others), Verdict::Ignore);
+    let (before, _) = net.nodes[0].evidence.pop().unwrap();
+    assert_eq!(
+        VoteMsg::decode(&before, &forge.format).unwrap().vote,
+        attacker
+    );
+    let collect = |net: &mut Net, sender: u32, vote: Vote, signers: &[u32]| {
+        let evidence = forge.committee_evidence(0, &vote, signers, 1);
+        let message = forge.collection(0, forge.member(0, sender), vote, evidence);
+        judge(net, forge.encode_collection(&message))
+    };
+    assert_eq!(collect(&mut net, 20, attacker, &[1, 2]), Verdict::Ignore);
+    assert_eq!(count(&net, "full"), 3);
+    assert_eq!(collect(&mut net, 21, others, &[1, 2]), Verdict::Accept);
+    let many: Vec<u32> = (0..30).collect();
+    assert_eq!(collect(&mut net, 22, attacker, &many), Verdict::Accept);
+    let view = net.nodes[0].horn.view(Slot(2)).unwrap();
+    assert_eq!((view.vote, view.covered()), (Some(attacker), 30));
+}
+
+#[test]
+fn forged_collections_and_aggregates_cost_no_evidence() {
+    let (mut net, forge) = observer((40, 1, 1), 1, |_| ());
+    let jobs = count_jobs(&mut net);
+    let vote = vote(&net, 1);
+    let sender = forge.member(0, 1);
+    let evidence = forge.committee_evidence(0, &vote, &[1, 2], 1);
+    let collection = forge.encode_collection(&forge.collection(0, sender, vote, evidence));
+    let cell = forge.assignment.cell_of(sender).unwrap();
+    let evidence = forge.cell_evidence(cell, &vote, &[1, 2]);
+    let aggregate = forge.encode_aggregate(&forge.aggregate(cell, sender, vote, evidence));
+    for (message, op) in [
+        (collection, "verify_collections"),
+        (aggregate, "verify_aggregates"),
+    ] {
+        jobs.borrow_mut().clear();
+        for i in 0..32 {
+            let (topic, mut data) = message.clone();
+            // The envelope comes last.
+            *data.last_mut().unwrap() ^= 1 + i as u8;
+            offer(&mut net, 10 + i, (topic, data));
+        }
+        net.run_until(net.now);
+        assert_eq!(*jobs.borrow(), BTreeMap::from([("duty_verify", 1)]));
+        let honest = offer(&mut net, 1, message);
+        net.run_until(net.now);
+        assert_eq!(net.verdict(0, honest), Some(Verdict::Accept));
+        assert_eq!(
+            *jobs.borrow(),
+            BTreeMap::from([("duty_verify", 2), (op, 1)])
+        );
+    }
+    assert_eq!(count(&net, "bad_envelope"), 64);
 }

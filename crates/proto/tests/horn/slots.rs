@@ -323,7 +323,12 @@ fn sources_of_broadcasts_are_those_who_publish() {
             }
             Topic::Collection => {
                 let peeked = Collection::peek(&sent.data, horn.format()).unwrap();
-                (KIND_COLLECTION, peeked.0, peeked.2, u32::from(peeked.1))
+                (
+                    KIND_COLLECTION,
+                    peeked.0.slot,
+                    peeked.2,
+                    u32::from(peeked.1),
+                )
             }
             _ => continue,
         };

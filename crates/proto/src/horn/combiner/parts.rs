@@ -15,7 +15,7 @@ pub(super) fn adds_enough(
     state: &SlotState,
     config: &Config,
     committee: u16,
-    ballot: u8,
+    ballot: u16,
     signers: &Bitfield,
 ) -> bool {
     if config.publish == Publish::All {

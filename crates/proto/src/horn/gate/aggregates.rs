@@ -5,7 +5,8 @@ use alphorn_scheme::{
 };
 use alphorn_types::{Slot, Validator};
 
-use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
+use super::lot::{Seat, with_seat};
+use super::{ITEMS_PER_JOB_MAX, Refusal, serves};
 use crate::horn::combiner;
 use crate::horn::config::{Config, SubsetRule};
 use crate::horn::deadlines::window_end;
@@ -14,7 +15,7 @@ use crate::horn::fair::Room;
 use crate::horn::machine::{Due, Horn};
 use crate::horn::selection::Post;
 use crate::horn::state::{KeptAggregate, SlotState, Standing, Waiting};
-use crate::horn::task::Purpose;
+use crate::horn::task::{Purpose, Stage};
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Kind, Reject, digest};
 
@@ -31,14 +32,24 @@ impl Horn {
         committee: u16,
         data: &Bytes,
     ) -> Result<(), Refusal> {
-        let ballot = self.peek_vote(data, Kind::Aggregate)?;
-        let references = |vote: &_, committee| self.reference(vote, committee);
-        let message =
-            Aggregate::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
-        let cell = message.cell;
+        let head = Aggregate::peek(data, &self.format).map_err(Reject::from_decode)?;
+        let (vote, cell, sender, proof) = head;
         if cell.committee != committee {
             return Err(Reject::WrongTopic.into());
         }
+        let ballot = self.admit_ballot(&vote).map_err(|refusal| {
+            let state = self.slots.get_mut(&vote.slot);
+            with_seat(refusal, || {
+                let (state, slot, kind) = (state?, vote.slot, Kind::Aggregate);
+                let position = state.committees.position_in_cell(sender, cell)?;
+                let post = Post::Aggregator(cell);
+                let serves = serves(state, &self.config, post, position, proof.as_ref());
+                serves.then_some(Seat { slot, kind, sender })
+            })
+        })?;
+        let references = |vote: &_, committee| self.reference(vote, committee);
+        let message =
+            Aggregate::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
         let slot = ballot.vote.slot;
         let state = self.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
         let position = state
@@ -86,16 +97,36 @@ impl Horn {
         if aggregates.is_empty() {
             return;
         }
+        self.spawn_aggregates((slot, committee), Stage::Sender, aggregates);
+    }
+
+    fn spawn_aggregates(
+        &mut self,
+        (slot, committee): (Slot, u16),
+        stage: Stage,
+        aggregates: Vec<Waiting<Aggregate>>,
+    ) {
+        let Some(state) = self.slots.get(&slot) else {
+            let gone = aggregates.iter();
+            gone.for_each(|gone| self.fx.reject(gone.origin, Reject::TooOld));
+            return;
+        };
         let seed = &state.committees.seed;
         let ticket = digest::selection_message(self.config.network(), seed, Kind::Aggregate, slot);
-        let item = |waiting: &Waiting<Aggregate>| Item {
-            claims: claims(waiting, &ticket, &self.config),
+        let claims = |waiting: &Waiting<Aggregate>| match stage {
+            Stage::Sender => sender(waiting, &ticket),
+            Stage::Evidence => vec![votes(waiting, &self.config)],
         };
-        let items = aggregates.iter().map(item).collect();
+        let item = |waiting| Item {
+            claims: claims(waiting),
+        };
         let job = VerifyJob {
-            op: Op::VerifyAggregates,
+            op: match stage {
+                Stage::Sender => Op::DutyVerify,
+                Stage::Evidence => Op::VerifyAggregates,
+            },
             epoch: state.epoch,
-            items,
+            items: aggregates.iter().map(item).collect(),
         };
         let request = Request {
             session: state.sessions.verify,
@@ -107,33 +138,29 @@ impl Horn {
             hard: window_end(&self.clock, slot),
             work: Work::Verify(job),
         };
-        self.fx.spawn(
-            request,
-            Purpose::VerifyAggregates {
-                slot,
-                committee,
-                aggregates,
-            },
-        );
+        let purpose = Purpose::VerifyAggregates {
+            slot,
+            committee,
+            stage,
+            aggregates,
+        };
+        self.fx.spawn(request, purpose);
     }
 
+    /// The senders' signatures were verified, or the evidence of those that hold.
     pub(in crate::horn) fn aggregates_verified(
         &mut self,
-        slot: Slot,
-        committee: u16,
+        (slot, committee): (Slot, u16),
+        stage: Stage,
         aggregates: Vec<Waiting<Aggregate>>,
         outcome: Outcome<Product>,
     ) {
-        let failed = failed_claims(outcome, aggregates.len());
-        self.fx.counters.jobs_failed += u64::from(failed.is_none());
-        for (i, waiting) in aggregates.into_iter().enumerate() {
-            match &failed {
-                None => self.fx.ignore(waiting.origin),
-                Some(claims) => match claims[i] {
-                    Some(claim) => self.fx.reject(waiting.origin, self.reason_of(claim)),
-                    None => self.take_aggregate(waiting),
-                },
-            }
+        let passed = self.passed(aggregates, stage, outcome);
+        if stage == Stage::Sender && !passed.is_empty() {
+            return self.spawn_aggregates((slot, committee), Stage::Evidence, passed);
+        }
+        for waiting in passed {
+            self.take_aggregate(waiting);
         }
         if let Some(state) = self.slots.get_mut(&slot)
             && state.aggregates[usize::from(committee)].batch.ended()
@@ -157,10 +184,9 @@ impl Horn {
     }
 }
 
-/// What an aggregate claims, in the order of the checks 8 to 10.
-fn claims(waiting: &Waiting<Aggregate>, ticket: &[u8; 32], config: &Config) -> Vec<Claim> {
-    let (message, ballot) = (&waiting.message, &waiting.ballot);
-    let range = config.layout.cell_range(message.cell);
+/// What the sender of an aggregate claims: checks 8 and 9.
+fn sender(waiting: &Waiting<Aggregate>, ticket: &[u8; 32]) -> Vec<Claim> {
+    let message = &waiting.message;
     let selected = message.proof.as_ref().map(|proof| Claim::Selected {
         validator: message.sender,
         message: *ticket,
@@ -169,11 +195,18 @@ fn claims(waiting: &Waiting<Aggregate>, ticket: &[u8; 32], config: &Config) -> V
     let envelope = Claim::One {
         validator: message.sender,
         role: Role::Aggregate,
-        slot: ballot.vote.slot,
+        slot: waiting.ballot.vote.slot,
         message: waiting.content,
         signature: message.envelope.clone(),
     };
-    let votes = Claim::Group {
+    selected.into_iter().chain([envelope]).collect()
+}
+
+/// What an aggregate claims of the votes: check 10.
+fn votes(waiting: &Waiting<Aggregate>, config: &Config) -> Claim {
+    let (message, ballot) = (&waiting.message, &waiting.ballot);
+    let range = config.layout.cell_range(message.cell);
+    Claim::Group {
         statement: Statement {
             layer: Layer::Aggregate,
             first: range.start,
@@ -182,8 +215,7 @@ fn claims(waiting: &Waiting<Aggregate>, ticket: &[u8; 32], config: &Config) -> V
             message: ballot.message,
         },
         evidence: message.evidence.clone(),
-    };
-    selected.into_iter().chain([envelope, votes]).collect()
+    }
 }
 
 /// Check 7 of aggregates. A second, different message of a sender passes, so that it can be
@@ -243,7 +275,8 @@ fn keep(
         senders.mark_equivocated(sender);
         return Err(Reject::Duplicate);
     }
-    let ballot = state.ballots.track(&ballot)?;
+    let signers = message.evidence.support.signer_count();
+    let ballot = state.ballots.track_evidence(&ballot, signers)?;
     let committee = &mut state.aggregates[usize::from(message.cell.committee)];
     committee.senders.insert(sender, data, content);
     committee.kept.push(KeptAggregate {

@@ -3,19 +3,19 @@
 use alphorn_scheme::{
     Bytes, Claim, Class, Item, Layer, Op, Outcome, Product, Role, Statement, VerifyJob, Work,
 };
-use alphorn_types::Slot;
+use alphorn_types::{Epoch, Slot};
 
-use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims, serves};
+use super::lot::{Seat, with_seat};
+use super::{ITEMS_PER_JOB_MAX, Refusal, serves};
 use crate::horn::combiner;
 use crate::horn::config::{Config, SubsetRule};
 use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Effects, Origin, Request};
-use crate::horn::epochs::Committees;
 use crate::horn::fair::Room;
 use crate::horn::machine::{Due, Horn};
 use crate::horn::selection::Post;
 use crate::horn::state::{KeptCollection, SlotState, Standing, Waiting, WaitingCollection};
-use crate::horn::task::Purpose;
+use crate::horn::task::{Purpose, Stage};
 use crate::slot::Phase;
 use crate::wire::{Collection, Entry, Kind, Reject, digest};
 
@@ -27,7 +27,18 @@ pub(in crate::horn) const ROOM: Room = Room {
 
 impl Horn {
     pub(super) fn admit_collection(&mut self, origin: Origin, data: &Bytes) -> Result<(), Refusal> {
-        let ballot = self.peek_vote(data, Kind::Collection)?;
+        let head = Collection::peek(data, &self.format).map_err(Reject::from_decode)?;
+        let (vote, committee, sender, proof) = head;
+        let ballot = self.admit_ballot(&vote).map_err(|refusal| {
+            let state = self.slots.get_mut(&vote.slot);
+            with_seat(refusal, || {
+                let (state, slot, kind) = (state?, vote.slot, Kind::Collection);
+                let position = state.committees.position_in_committee(sender, committee)?;
+                let post = Post::Collector(committee);
+                let serves = serves(state, &self.config, post, position, proof.as_ref());
+                serves.then_some(Seat { slot, kind, sender })
+            })
+        })?;
         let references = |vote: &_, committee| self.reference(vote, committee);
         let message =
             Collection::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
@@ -75,52 +86,77 @@ impl Horn {
         }
         let first = self.batch.first().map(|waiting| waiting.ballot.vote.slot);
         let oldest = first.and_then(|slot| slots.get(&slot));
-        let (Some(oldest), Some(newest)) = (oldest, slots.values().next_back()) else {
+        let Some(oldest) = oldest else {
             return;
         };
-        let committees = oldest.committees.clone();
-        // Of the newest slot, so that the end of an older one does not cancel it.
-        let (slot, session) = (newest.slot, newest.sessions.verify);
-        let epoch = committees.assignment.epoch();
+        let epoch = oldest.epoch;
         let in_epoch = |waiting: &WaitingCollection| {
             let state = slots.get(&waiting.ballot.vote.slot);
             state.is_some_and(|state| state.epoch == epoch)
         };
         let mut collections = self.batch.take(ITEMS_PER_JOB_MAX, in_epoch);
-        if collections.is_empty() {
-            return;
+        if !collections.is_empty() {
+            collections.sort_by_key(|waiting| waiting.message.committee);
+            self.spawn_collections(epoch, Stage::Sender, collections);
         }
-        collections.sort_by_key(|waiting| waiting.message.committee);
-        let (items, digests) = self.collection_items(&collections, &committees);
+    }
+
+    fn spawn_collections(
+        &mut self,
+        epoch: Epoch,
+        stage: Stage,
+        collections: Vec<WaitingCollection>,
+    ) {
+        // Of the newest slot, so that the end of an older one does not cancel it.
+        let Some(newest) = self.slots.values().next_back() else {
+            let gone = collections.iter();
+            gone.for_each(|gone| self.fx.reject(gone.origin, Reject::TooOld));
+            return self.collections_ended();
+        };
+        let claims = |waiting: &WaitingCollection| match stage {
+            Stage::Sender => self.sender(waiting),
+            Stage::Evidence => vec![votes(waiting, &self.config)],
+        };
+        let item = |waiting| Item {
+            claims: claims(waiting),
+        };
         let job = VerifyJob {
-            op: Op::VerifyCollections,
+            op: match stage {
+                Stage::Sender => Op::DutyVerify,
+                Stage::Evidence => Op::VerifyCollections,
+            },
             epoch,
-            items,
+            items: collections.iter().map(item).collect(),
         };
         let request = Request {
-            session,
+            session: newest.sessions.verify,
             message: [0; 32],
             committee: None,
             subcommittee: None,
             class: Class::Verdict,
-            soft: self.clock.phase_start(slot, Phase::Decide),
-            hard: window_end(&self.clock, slot),
+            soft: self.clock.phase_start(newest.slot, Phase::Decide),
+            hard: window_end(&self.clock, newest.slot),
             work: Work::Verify(job),
         };
         let purpose = Purpose::VerifyCollections {
+            epoch,
+            stage,
             collections,
-            digests,
         };
         self.fx.spawn(request, purpose);
     }
 
-    /// What each collection claims, and the digest of its evidence.
-    fn collection_items(
+    /// The senders' signatures were verified, or the evidence of those that hold. What was verified
+    /// before, in a block or in another collection, is not verified again.
+    pub(in crate::horn) fn collections_verified(
         &mut self,
-        collections: &[WaitingCollection],
-        committees: &Committees,
-    ) -> (Vec<Item>, Vec<[u8; 32]>) {
-        let claimed = |waiting: &WaitingCollection| {
+        epoch: Epoch,
+        stage: Stage,
+        collections: Vec<WaitingCollection>,
+        outcome: Outcome<Product>,
+    ) {
+        let mut left = Vec::new();
+        for waiting in self.passed(collections, stage, outcome) {
             let Collection {
                 vote,
                 committee,
@@ -129,36 +165,47 @@ impl Horn {
             } = &waiting.message;
             let digest = digest::entry_digest(vote, *committee, evidence, &self.format);
             let cached = self.verified.contains(&digest);
-            self.fx.counters.evidence_cached += u64::from(cached);
-            let claims = claims(waiting, committees, &self.config, cached);
-            (Item { claims }, digest)
-        };
-        collections.iter().map(claimed).unzip()
+            if stage == Stage::Sender && !cached {
+                left.push(waiting);
+                continue;
+            }
+            self.fx.counters.evidence_cached += u64::from(stage == Stage::Sender);
+            self.verified.insert(digest, waiting.ballot.vote.slot);
+            self.take_collection(waiting);
+        }
+        match left.is_empty() {
+            false => self.spawn_collections(epoch, Stage::Evidence, left),
+            true => self.collections_ended(),
+        }
     }
 
-    pub(in crate::horn) fn collections_verified(
-        &mut self,
-        collections: Vec<WaitingCollection>,
-        digests: Vec<[u8; 32]>,
-        outcome: Outcome<Product>,
-    ) {
-        let failed = failed_claims(outcome, collections.len());
-        self.fx.counters.jobs_failed += u64::from(failed.is_none());
-        for (i, (waiting, inner)) in collections.into_iter().zip(digests).enumerate() {
-            match &failed {
-                None => self.fx.ignore(waiting.origin),
-                Some(claims) => match claims[i] {
-                    Some(claim) => self.fx.reject(waiting.origin, self.reason_of(claim)),
-                    None => {
-                        self.verified.insert(inner, waiting.ballot.vote.slot);
-                        self.take_collection(waiting);
-                    }
-                },
-            }
-        }
+    fn collections_ended(&mut self) {
         if self.batch.ended() {
             self.due.insert(Due::Collections);
         }
+    }
+
+    /// What the sender of a collection claims: checks 8 and 9.
+    fn sender(&self, waiting: &WaitingCollection) -> Vec<Claim> {
+        let (message, slot) = (&waiting.message, waiting.ballot.vote.slot);
+        let envelope = Claim::One {
+            validator: message.sender,
+            role: Role::Collection,
+            slot,
+            message: waiting.content,
+            signature: message.envelope.clone(),
+        };
+        let seed = self.slots.get(&slot).map(|state| state.committees.seed);
+        let network = self.config.network();
+        let selected = message.proof.as_ref().zip(seed).map(|(proof, seed)| {
+            let validator = message.sender;
+            Claim::Selected {
+                validator,
+                message: digest::selection_message(network, &seed, Kind::Collection, slot),
+                proof: proof.clone(),
+            }
+        });
+        selected.into_iter().chain([envelope]).collect()
     }
 
     /// Takes a verified collection, or an own one: check 11.
@@ -189,38 +236,13 @@ impl Horn {
     }
 }
 
-/// What a collection claims, in the order of the checks 8 to 10; without the votes if just this
-/// evidence was verified before.
-fn claims(
-    waiting: &WaitingCollection,
-    committees: &Committees,
-    config: &Config,
-    cached: bool,
-) -> Vec<Claim> {
-    let (message, slot) = (&waiting.message, waiting.ballot.vote.slot);
-    let ticket =
-        || digest::selection_message(config.network(), &committees.seed, Kind::Collection, slot);
-    let selected = message.proof.as_ref().map(|proof| Claim::Selected {
-        validator: message.sender,
-        message: ticket(),
-        proof: proof.clone(),
-    });
-    let envelope = Claim::One {
-        validator: message.sender,
-        role: Role::Collection,
-        slot,
-        message: waiting.content,
-        signature: message.envelope.clone(),
-    };
-    let votes = (!cached).then(|| Claim::Group {
-        statement: statement(config, message.committee, slot, waiting.ballot.message),
+/// What a collection claims of the votes: check 10.
+fn votes(waiting: &WaitingCollection, config: &Config) -> Claim {
+    let (message, ballot) = (&waiting.message, &waiting.ballot);
+    Claim::Group {
+        statement: statement(config, message.committee, ballot.vote.slot, ballot.message),
         evidence: message.evidence.clone(),
-    });
-    selected
-        .into_iter()
-        .chain([envelope])
-        .chain(votes)
-        .collect()
+    }
 }
 
 /// What the evidence of a collection or of a block's entry proves.
@@ -289,7 +311,8 @@ fn keep(
         state.collections[index].senders.mark_equivocated(sender);
         return Err(Reject::Duplicate);
     }
-    let ballot = state.ballots.track(&ballot)?;
+    let signers = message.evidence.support.signer_count();
+    let ballot = state.ballots.track_evidence(&ballot, signers)?;
     let committee = &mut state.collections[index];
     committee.kept.push(KeptCollection {
         sender,

@@ -4,6 +4,7 @@ use alphorn_scheme::{Bytes, Claim, Class, Item, Op, Outcome, Product, Role, Veri
 use alphorn_types::{Cell, Slot, Validator};
 use std::sync::Arc;
 
+use super::lot::{Seat, with_seat};
 use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims};
 use crate::horn::ballot::Ballot;
 use crate::horn::deadlines::window_end;
@@ -35,12 +36,15 @@ impl Horn {
         cell: Cell,
         data: &Bytes,
     ) -> Result<(), Refusal> {
-        let message = VoteMsg::decode(data, &self.format).map_err(Reject::from_decode)?;
         if !self.config.layout.has_cell(cell) {
             return Err(Reject::WrongTopic.into());
         }
+        let message = VoteMsg::decode(data, &self.format).map_err(Reject::from_decode)?;
         let slot = message.vote.slot;
-        let ballot = self.admit_ballot(&message.vote)?;
+        let ballot = self.admit_ballot(&message.vote).map_err(|refusal| {
+            let state = self.slots.get(&slot);
+            with_seat(refusal, || seat(state?, cell, message.validator))
+        })?;
         let state = self.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
         state.votes_seen += 1;
         let position = state
@@ -183,6 +187,17 @@ impl Horn {
     }
 }
 
+/// The seat of a vote for an unknown block.
+fn seat(state: &SlotState, cell: Cell, sender: Validator) -> Option<Seat> {
+    let position = state.committees.position_in_cell(sender, cell)?;
+    let votes = state.cell(cell);
+    let record = votes.map(|votes| &votes.records[position as usize]);
+    let (slot, kind) = (state.slot, Kind::Vote);
+    record
+        .is_none_or(|record| !record.equivocated)
+        .then_some(Seat { slot, kind, sender })
+}
+
 /// Why a verified vote does not count.
 enum Contradiction {
     Reject(Reject),
@@ -198,7 +213,7 @@ impl From<Reject> for Contradiction {
 
 /// Check 7 of votes: the first of a voter counts, a second for something else is evidence, once.
 /// `choice` is the index of the ballot, none if nobody was seen to cast it.
-fn check_first(record: &Record, choice: Option<u8>) -> Result<(), Reject> {
+fn check_first(record: &Record, choice: Option<u16>) -> Result<(), Reject> {
     match &record.first {
         None => Ok(()),
         Some((first, _)) if record.equivocated || Some(*first) == choice => Err(Reject::Duplicate),
@@ -212,11 +227,15 @@ fn take_vote(state: &mut SlotState, cell: Cell, vote: WaitingVote) -> Result<(),
     let record = &mut state.cell_mut(cell).records[vote.position as usize];
     check_first(record, choice)?;
     let Some((first, signature)) = record.first.clone() else {
-        let choice = state.ballots.track(&vote.ballot)?;
+        let choice = state.ballots.track_vote(&vote.ballot)?;
         let record = &mut state.cell_mut(cell).records[vote.position as usize];
         record.first = Some((choice, Some(vote.signature)));
         state.votes_accepted += 1;
-        return Ok(());
+        // A vote for what too few cast counts for its voter, but goes nowhere.
+        return match state.ballots.counts(choice) {
+            true => Ok(()),
+            false => Err(Reject::Full.into()),
+        };
     };
     record.equivocated = true;
     let validator =

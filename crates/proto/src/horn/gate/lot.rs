@@ -1,0 +1,250 @@
+//! Messages that wait for a block, or for the committees of another branch.
+//!
+//! Peers share one room, as in a batch. Nothing that waits was verified, so a peer has one place for
+//! each member and kind of message in a slot: as many as an honest one needs, whatever blocks it
+//! speaks of.
+
+use alphorn_scheme::Bytes;
+use alphorn_types::{Slot, Time, Validator};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{PARKED_NS, Refusal};
+use crate::contract::Peer;
+use crate::horn::config::{Config, Local, SchemeInfo};
+use crate::horn::effects::Origin;
+use crate::horn::fair::{FairQueue, Room, Waits};
+use crate::horn::machine::{Horn, Timer};
+use crate::horn::state::SHARED_BYTES;
+use crate::wire::{Kind, Reject, Root, Topic};
+
+/// Messages that wait at most, besides votes of local cells.
+const ITEMS: usize = 4_096;
+/// Votes that wait at most, for each position of the local cells: those of two slots, twice.
+const VOTES_PER_POSITION: usize = 4;
+/// Bytes of messages that wait at most, besides votes of local cells.
+const BYTES: usize = 64 << 20;
+/// What is remembered of a message that waits, besides the message: its place and who speaks of
+/// its block.
+const PLACE_BYTES: usize = 256;
+/// What a peer's word weighs, before it is divided by the blocks that it speaks of.
+const VOICE: u64 = 1 << 32;
+
+/// What a message can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::horn) enum Awaited {
+    /// A block.
+    Block(Root),
+    /// The committees of another branch, by what it supplied for their epoch.
+    Committees([u8; 32]),
+}
+
+/// Whose message of a slot waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::horn) struct Seat {
+    pub(in crate::horn) slot: Slot,
+    pub(in crate::horn) kind: Kind,
+    pub(in crate::horn) sender: Validator,
+}
+
+/// A message that waits.
+pub(super) struct Parked {
+    awaited: Awaited,
+    /// None for a block.
+    seat: Option<Seat>,
+    until: Time,
+    topic: Topic,
+    origin: Origin,
+    data: Bytes,
+}
+
+impl Parked {
+    fn place(&self) -> Option<(Peer, Seat)> {
+        self.peer().zip(self.seat)
+    }
+}
+
+impl Waits for Parked {
+    fn peer(&self) -> Option<Peer> {
+        self.origin.map(|(peer, _)| peer)
+    }
+
+    fn held_bytes(&self) -> usize {
+        PLACE_BYTES + SHARED_BYTES + self.data.len()
+    }
+}
+
+/// Who speaks of something that is awaited, the first one first, with the number of messages.
+type Speakers = Vec<(Option<Peer>, usize)>;
+
+/// Messages that wait.
+pub(in crate::horn) struct Lot {
+    room: Room,
+    queue: FairQueue<Parked>,
+    places: BTreeSet<(Peer, Seat)>,
+    speakers: BTreeMap<Awaited, Speakers>,
+}
+
+impl Lot {
+    pub(in crate::horn) fn new(room: Room) -> Self {
+        Self {
+            room,
+            queue: FairQueue::default(),
+            places: BTreeSet::new(),
+            speakers: BTreeMap::new(),
+        }
+    }
+
+    /// Has a message wait; those that give way for it are returned.
+    fn park(&mut self, message: Parked) -> Result<Vec<Parked>, Reject> {
+        let (awaited, peer, place) = (message.awaited, message.peer(), message.place());
+        if place.is_some_and(|place| self.places.contains(&place)) {
+            return Err(Reject::Duplicate);
+        }
+        let displaced = self.queue.offer(message, self.room);
+        let displaced = displaced.map_err(|_| Reject::Full)?;
+        self.places.extend(place);
+        let speakers = self.speakers.entry(awaited).or_default();
+        match speakers.iter_mut().find(|(other, _)| *other == peer) {
+            Some((_, messages)) => *messages += 1,
+            None => speakers.push((peer, 1)),
+        }
+        displaced.iter().for_each(|gone| self.forget(gone));
+        Ok(displaced)
+    }
+
+    /// A message waits no longer.
+    fn forget(&mut self, gone: &Parked) {
+        if let Some(place) = gone.place() {
+            self.places.remove(&place);
+        }
+        let Some(speakers) = self.speakers.get_mut(&gone.awaited) else {
+            return;
+        };
+        if let Some((_, messages)) = speakers.iter_mut().find(|(peer, _)| *peer == gone.peer()) {
+            *messages -= 1;
+        }
+        speakers.retain(|(_, messages)| *messages > 0);
+        if speakers.is_empty() {
+            self.speakers.remove(&gone.awaited);
+        }
+    }
+
+    fn take(&mut self, fits: impl Fn(&Parked) -> bool) -> Vec<Parked> {
+        let taken = self.queue.take(usize::MAX, fits);
+        taken.iter().for_each(|gone| self.forget(gone));
+        taken
+    }
+
+    /// Bytes of all messages that wait.
+    pub(in crate::horn) fn bytes(&self) -> usize {
+        self.queue.bytes()
+    }
+
+    /// Whether a message waits for a block.
+    pub(super) fn awaits(&self, block: &Root) -> bool {
+        self.speakers.contains_key(&Awaited::Block(*block))
+    }
+
+    /// The blocks that are waited for, each with the peers that speak of it. Each peer has one voice,
+    /// shared by all blocks that it speaks of; the block with most voice comes first.
+    fn blocks(&self) -> Vec<(Root, Vec<Peer>)> {
+        let blocks = || {
+            let all = self.speakers.iter();
+            all.filter_map(|(awaited, speakers)| match awaited {
+                Awaited::Block(root) => Some((*root, speakers.iter().filter_map(|one| one.0))),
+                Awaited::Committees(_) => None,
+            })
+        };
+        let mut spoken: BTreeMap<Peer, u64> = BTreeMap::new();
+        for peer in blocks().flat_map(|(_, peers)| peers) {
+            *spoken.entry(peer).or_default() += 1;
+        }
+        let mut all: Vec<(Root, Vec<Peer>)> = blocks()
+            .map(|(root, peers)| (root, peers.collect()))
+            .collect();
+        let voice = |peers: &[Peer]| peers.iter().map(|peer| VOICE / spoken[peer]).sum::<u64>();
+        all.sort_by_cached_key(|(_, peers)| Reverse(voice(peers)));
+        all
+    }
+}
+
+impl Config {
+    /// What may wait for blocks at a machine: a block that is late has all votes of its slot wait.
+    pub(in crate::horn) fn parked_room(&self, info: &SchemeInfo, local: &Local) -> Room {
+        let cells = self.local_cells(local).0 as usize;
+        let votes = VOTES_PER_POSITION * cells * self.layout.cell_len_max() as usize;
+        let vote = PLACE_BYTES + SHARED_BYTES + self.format(info).bytes_max(Kind::Vote);
+        Room {
+            items: ITEMS + votes,
+            bytes: BYTES + votes * vote,
+        }
+    }
+}
+
+impl Horn {
+    /// A message is to wait, unless it already does or there is no room.
+    pub(super) fn park(
+        &mut self,
+        (awaited, seat): (Awaited, Option<Seat>),
+        topic: Topic,
+        origin: Origin,
+        data: Bytes,
+    ) {
+        let until = self.now.saturating_add_ns(PARKED_NS);
+        let message = Parked {
+            awaited,
+            seat,
+            until,
+            topic,
+            origin,
+            data,
+        };
+        match self.lot.park(message) {
+            Ok(displaced) => {
+                self.set_timer(until, Timer::Parked);
+                for gone in displaced {
+                    self.fx.reject(gone.origin, Reject::Full);
+                }
+            }
+            Err(reason) => self.fx.reject(origin, reason),
+        }
+    }
+
+    /// Something is there now: what waited for it goes on.
+    pub(in crate::horn) fn unpark(&mut self, awaited: &Awaited) {
+        for parked in self.lot.take(|parked| parked.awaited == *awaited) {
+            self.admit(parked.origin, parked.topic, parked.data);
+        }
+    }
+
+    pub(in crate::horn) fn expire_parked(&mut self) {
+        let now = self.now;
+        for parked in self.lot.take(|parked| parked.until <= now) {
+            self.fx.counters.parked_expired += 1;
+            self.fx.reject(parked.origin, Reject::UnknownBlock);
+        }
+    }
+
+    /// Blocks that messages wait for, each with the peers that sent those messages: whoever drives
+    /// the machine may fetch a block from one of them and hand it in as a message. Each peer has one
+    /// voice, shared by all blocks that it speaks of; blocks with most voice come first, and of a
+    /// block's peers the one that spoke of it first.
+    pub fn missing_blocks(&self) -> impl Iterator<Item = (Root, Vec<Peer>)> {
+        let blocks = self.lot.blocks().into_iter();
+        blocks.filter(|(root, _)| self.chain.header(root).is_none())
+    }
+}
+
+/// What becomes of a message that would wait: it does if its sender has a seat, as far as the
+/// committees in force tell. Where those of an unknown block's branch are others, it would not be
+/// taken here either; but nobody is blamed for it.
+pub(super) fn with_seat(refusal: Refusal, seat: impl FnOnce() -> Option<Seat>) -> Refusal {
+    match refusal {
+        Refusal::Park(awaited, _) => match seat() {
+            None => Reject::UnknownBlock.into(),
+            seat => Refusal::Park(awaited, seat),
+        },
+        refusal => refusal,
+    }
+}
