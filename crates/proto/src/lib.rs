@@ -7,6 +7,7 @@ mod contract;
 pub mod gossip;
 pub mod horn;
 pub mod job;
+pub mod rewards;
 pub mod slot;
 pub mod wire;
 

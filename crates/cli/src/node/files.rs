@@ -189,7 +189,7 @@ pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<Nod
 }
 
 /// Reads a YAML file of bounded length.
-pub(super) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     let text = || -> anyhow::Result<String> {
         let bytes = std::fs::metadata(path)?.len();
         if bytes > FILE_BYTES_MAX {
