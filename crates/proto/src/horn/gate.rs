@@ -32,7 +32,7 @@ mod lot;
 mod votes;
 
 use alphorn_scheme::{self as scheme, Bytes, Outcome, Product};
-use alphorn_types::Slot;
+use alphorn_types::{Slot, Validator};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ use super::deadlines::{TOLERANCE_NS, window_end};
 use super::effects::Origin;
 use super::machine::{Due, Horn};
 use super::selection::{self, Post};
-use super::state::{SlotState, Waiting};
+use super::state::{Posted, SlotState, Waiting};
 use super::task::Stage;
 use crate::wire::{Reject, Topic, Vote};
 
@@ -53,6 +53,9 @@ pub(super) use collections::{ROOM as COLLECTIONS_ROOM, statement};
 pub(super) use lot::{Awaited, Lot};
 pub(super) use votes::room as votes_room;
 
+/// Messages of one sender and slot whose evidence is verified together: the first, and a second that
+/// proves an equivocation.
+const SIGNED_PER_SENDER_MAX: u32 = 2;
 /// Most messages of one verification job.
 pub const ITEMS_PER_JOB_MAX: usize = 4_096;
 /// How long a message waits for a block.
@@ -207,8 +210,10 @@ impl Horn {
         }
     }
 
-    /// Rejects what a job found false or could not judge, and gives back the rest.
-    fn passed<M>(
+    /// Rejects what a job found false or could not judge, and gives back the rest. What a sender
+    /// signed is its own: one whose evidence does not hold is looked at no more in the slot, and of
+    /// many that it signed two go on, enough to prove that it contradicts itself.
+    fn passed<M: Posted>(
         &mut self,
         messages: Vec<Waiting<M>>,
         stage: Stage,
@@ -217,15 +222,29 @@ impl Horn {
         let failed = failed_claims(outcome, messages.len());
         self.fx.counters.jobs_failed += u64::from(failed.is_none());
         let mut passed = Vec::new();
-        for (i, message) in messages.into_iter().enumerate() {
-            let origin = message.origin;
+        let mut of_sender: BTreeMap<(Slot, Validator), u32> = BTreeMap::new();
+        for (i, waiting) in messages.into_iter().enumerate() {
+            let (origin, slot) = (waiting.origin, waiting.ballot.vote.slot);
+            let sender = waiting.message.sender();
             match failed.as_ref().map(|claims| claims[i]) {
                 None => self.fx.ignore(origin),
-                Some(None) => passed.push(message),
+                Some(None) => {
+                    let count = of_sender.entry((slot, sender)).or_default();
+                    *count += 1;
+                    match *count <= SIGNED_PER_SENDER_MAX {
+                        true => passed.push(waiting),
+                        false => self.fx.reject(origin, Reject::Duplicate),
+                    }
+                }
                 Some(Some(claim)) if stage == Stage::Sender => {
                     self.fx.reject(origin, self.reason_of(claim));
                 }
-                Some(Some(_)) => self.fx.reject(origin, Reject::BadEvidence),
+                Some(Some(_)) => {
+                    if let Some(state) = self.slots.get_mut(&slot) {
+                        waiting.message.senders(state).refuse(sender);
+                    }
+                    self.fx.reject(origin, Reject::BadEvidence);
+                }
             }
         }
         passed

@@ -2,7 +2,7 @@
 
 use alphorn_scheme::{Bytes, Evidence, EvidenceLength, SessionId};
 use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Validator};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ballot::{Ballot, Ballots};
@@ -106,6 +106,36 @@ pub(super) struct Sent {
 #[derive(Default)]
 pub(super) struct Senders {
     by_sender: BTreeMap<Validator, Sent>,
+    /// Who signed evidence that does not hold.
+    refused: BTreeSet<Validator>,
+}
+
+/// A message of somebody who serves.
+pub(super) trait Posted {
+    fn sender(&self) -> Validator;
+
+    /// The messages accepted from the members of its post.
+    fn senders<'a>(&self, state: &'a mut SlotState) -> &'a mut Senders;
+}
+
+impl Posted for Aggregate {
+    fn sender(&self) -> Validator {
+        self.sender
+    }
+
+    fn senders<'a>(&self, state: &'a mut SlotState) -> &'a mut Senders {
+        &mut state.aggregates[usize::from(self.cell.committee)].senders
+    }
+}
+
+impl Posted for Collection {
+    fn sender(&self) -> Validator {
+        self.sender
+    }
+
+    fn senders<'a>(&self, state: &'a mut SlotState) -> &'a mut Senders {
+        &mut state.collections[usize::from(self.committee)].senders
+    }
 }
 
 impl Senders {
@@ -114,13 +144,15 @@ impl Senders {
     ///
     /// # Errors
     ///
-    /// [`Reject::Duplicate`] if it is the first again, or an equivocation was proven before.
+    /// [`Reject::Duplicate`] if it is the first again, or an equivocation or false evidence was proven
+    /// before.
     pub(super) fn admit(
         &self,
         sender: Validator,
         content: &[u8; 32],
     ) -> Result<Standing<'_>, Reject> {
         match self.by_sender.get(&sender) {
+            _ if self.refused.contains(&sender) => Err(Reject::Duplicate),
             None => Ok(Standing::First),
             Some(sent) if sent.equivocated || sent.content == *content => Err(Reject::Duplicate),
             Some(sent) => Ok(Standing::Second(&sent.data)),
@@ -134,6 +166,11 @@ impl Senders {
             equivocated: false,
         };
         self.by_sender.entry(sender).or_insert(sent);
+    }
+
+    /// Nothing more is taken from a sender who signed false evidence.
+    pub(super) fn refuse(&mut self, sender: Validator) {
+        self.refused.insert(sender);
     }
 
     /// Bytes of all messages, with their places.

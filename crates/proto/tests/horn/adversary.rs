@@ -259,14 +259,14 @@ fn lists_and_proofs_with_a_false_signer_are_refused() {
         bits.clear(3);
         bits.set(4);
         let false_one = overstate(&truth, Support::from_bits(bits));
-        let sender = Validator(forge.assignment.cell_members(CELL)[0]);
-        let message = forge.aggregate(CELL, sender, vote, false_one);
+        let [liar, honest] = [0, 1].map(|i| Validator(forge.assignment.cell_members(CELL)[i]));
+        let message = forge.aggregate(CELL, liar, vote, false_one);
         assert_eq!(
             judge(&mut net, forge.encode_aggregate(&message)),
             Some(Verdict::Reject)
         );
         assert_eq!(reason(&net), "bad_evidence");
-        let message = forge.aggregate(CELL, sender, vote, truth);
+        let message = forge.aggregate(CELL, honest, vote, truth);
         assert_eq!(
             judge(&mut net, forge.encode_aggregate(&message)),
             Some(Verdict::Accept)

@@ -1,12 +1,12 @@
 //! What is bounded: who loses when it is full, and that nobody else does.
 
-use crate::forge::Forge;
+use crate::forge::{Forge, overstate};
 use crate::net::{Net, SUMS, config};
 use alphorn_proto::horn::{Config, Local, Selection};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::{Block, Entry, HEADER_BYTES, Root, Topic, Vote, VoteMsg};
 use alphorn_proto::{Token, Verdict};
-use alphorn_types::{Epoch, Layout, Slot, Validator};
+use alphorn_types::{Bitfield, Epoch, Layout, Slot, Support, Validator};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -546,4 +546,45 @@ fn forged_collections_and_aggregates_cost_no_evidence() {
         );
     }
     assert_eq!(count(&net, "bad_envelope"), 64);
+}
+
+/// Evidence that a sender signed and that does not hold costs one job, however much of it it signs.
+#[test]
+fn who_signs_false_evidence_is_looked_at_no_more_in_its_slot() {
+    let (mut net, forge) = observer((40, 1, 1), 1, |_| ());
+    let jobs = count_jobs(&mut net);
+    let vote = vote(&net, 1);
+    let good = forge.committee_evidence(0, &vote, &[1, 2], 1);
+    let signed = |sender: Validator, more: u32| {
+        let mut signers = Bitfield::new(40);
+        (1..3 + more as usize).for_each(|i| signers.set(i));
+        let evidence = overstate(&good, Support::from_bits(signers));
+        forge.encode_collection(&forge.collection(0, sender, vote, evidence))
+    };
+    let one = forge.member(0, 1);
+    let first = offer(&mut net, 10, signed(one, 1));
+    net.run_until(net.now);
+    assert_eq!(net.verdict(0, first), Some(Verdict::Reject));
+    let verified = BTreeMap::from([("duty_verify", 1), ("verify_collections", 1)]);
+    assert_eq!(*jobs.borrow(), verified);
+    let more: Vec<Token> = (2..12)
+        .map(|more| offer(&mut net, 11, signed(one, more)))
+        .collect();
+    net.run_until(net.now);
+    assert!(all(&net, &more, Verdict::Ignore));
+    assert_eq!(*jobs.borrow(), verified, "no further job");
+    // Many at once: two are verified.
+    let other = forge.member(0, 2);
+    let many: Vec<Token> = (1..12)
+        .map(|more| offer(&mut net, 12, signed(other, more)))
+        .collect();
+    net.run_until(net.now);
+    assert!(all(&net, &many[..2], Verdict::Reject));
+    assert!(all(&net, &many[2..], Verdict::Ignore));
+    assert_eq!(count(&net, "bad_evidence"), 3);
+    // The honest one beside them is taken.
+    let honest = forge.collection(0, forge.member(0, 3), vote, good.clone());
+    let honest = offer(&mut net, 12, forge.encode_collection(&honest));
+    net.run_until(net.now);
+    assert_eq!(net.verdict(0, honest), Some(Verdict::Accept));
 }
