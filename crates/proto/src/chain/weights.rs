@@ -1,6 +1,6 @@
 //! How much the votes of validators weigh.
 
-use alphorn_types::{Assignment, Bitfield};
+use alphorn_types::{Assignment, Bitfield, Validator};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -62,6 +62,32 @@ impl Weights {
     pub fn is_supermajority(&self, weight: u64) -> bool {
         // At most 2^22 validators of 2^11 increments.
         3 * weight >= 2 * self.total
+    }
+
+    /// Of how many validators the weights are known one by one; none if all weigh 1.
+    pub fn validators(&self) -> Option<usize> {
+        self.increments.as_ref().map(|increments| increments.len())
+    }
+
+    /// The weights of validators in their order; none if all weigh 1.
+    ///
+    /// # Panics
+    ///
+    /// If one of them has no weight here.
+    pub fn of(&self, members: &[u32]) -> Option<Vec<u64>> {
+        let increments = self.increments.as_ref()?;
+        let weight = |&member: &u32| u64::from(increments[member as usize]);
+        Some(members.iter().map(weight).collect())
+    }
+
+    /// The weight of one validator.
+    ///
+    /// # Panics
+    ///
+    /// If it has none here.
+    pub fn of_one(&self, validator: Validator) -> u64 {
+        let weight = |increments: &Arc<[u16]>| increments[validator.0 as usize].into();
+        self.increments.as_ref().map_or(1, weight)
     }
 
     /// Whether all weigh 1, so that nobody's seat need be known.

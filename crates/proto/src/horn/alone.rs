@@ -123,11 +123,20 @@ impl Stage {
         let (epoch, keys) = keys.expect("the model prepares any keys");
         env.insert_keys(epoch, keys);
         let seed = digest::epoch_seed(Epoch(0), &mix);
-        let committees = Arc::new(Committees::new(seed, mix, assignment, &all));
+        let committees = Arc::new(Committees::new(
+            seed,
+            mix,
+            assignment,
+            config.weights.clone(),
+            &all,
+        ));
         let mut fx = Effects::default();
         let mut state = SlotState::new(SLOT, committees, config.vote_data_per_slot_max, &mut fx);
         state.own = state.ballots.track_own(&ballots[0]);
-        state.ballots.track_vote(&ballots[1]).expect("room for two");
+        state
+            .ballots
+            .track_vote(&ballots[1], 1)
+            .expect("room for two");
         let clock = SlotClock::new(config.genesis, config.timing);
         Self {
             format: config.format(&info),

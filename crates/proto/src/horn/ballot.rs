@@ -33,13 +33,13 @@ impl Ballot {
     }
 }
 
-/// A ballot that somebody was seen to cast, and how many were.
+/// A ballot that somebody was seen to cast, and with how much weight.
 struct Tracked {
     ballot: Arc<Ballot>,
-    /// Voters whose single votes were verified.
-    votes: u32,
-    /// Most signers of a verified aggregate or collection.
-    signers: u32,
+    /// Of the voters whose single votes were verified.
+    votes: u64,
+    /// Of the heaviest verified aggregate or collection.
+    evidence: u64,
 }
 
 /// The votes of a slot that somebody was seen to cast, and those that only claim it.
@@ -92,18 +92,19 @@ impl Ballots {
         self.by_vote.get(&ballot.vote).copied()
     }
 
-    /// The index of a ballot of which a single vote was verified, one more than before.
+    /// The index of a ballot of which a single vote of so much weight was verified, beside those
+    /// before.
     ///
     /// # Errors
     ///
     /// [`Reject::Full`] if there is no index left.
-    pub(super) fn track_vote(&mut self, ballot: &Arc<Ballot>) -> Result<u16, Reject> {
+    pub(super) fn track_vote(&mut self, ballot: &Arc<Ballot>, weight: u64) -> Result<u16, Reject> {
         let index = self.track(ballot).ok_or(Reject::Full)?;
-        self.tracked[usize::from(index)].votes += 1;
+        self.tracked[usize::from(index)].votes += weight;
         Ok(index)
     }
 
-    /// The index of a ballot of which evidence with so many signers was verified.
+    /// The index of a ballot of which evidence of so much weight was verified.
     ///
     /// # Errors
     ///
@@ -111,11 +112,11 @@ impl Ballots {
     pub(super) fn track_evidence(
         &mut self,
         ballot: &Arc<Ballot>,
-        signers: usize,
+        weight: u64,
     ) -> Result<u16, Reject> {
         let index = self.track(ballot).ok_or(Reject::Full)?;
         let tracked = &mut self.tracked[usize::from(index)];
-        tracked.signers = tracked.signers.max(signers as u32);
+        tracked.evidence = tracked.evidence.max(weight);
         self.counts(index).then_some(index).ok_or(Reject::Full)
     }
 
@@ -130,7 +131,7 @@ impl Ballots {
     pub(super) fn counts(&self, index: u16) -> bool {
         let weight = |index: usize| {
             let tracked = &self.tracked[index];
-            (tracked.votes.max(tracked.signers), Reverse(index))
+            (tracked.votes.max(tracked.evidence), Reverse(index))
         };
         let this = weight(usize::from(index));
         let heavier = (0..self.tracked.len())
@@ -159,7 +160,7 @@ impl Ballots {
         self.tracked.push(Tracked {
             ballot: ballot.clone(),
             votes: 0,
-            signers: 0,
+            evidence: 0,
         });
         Some(index)
     }
@@ -194,11 +195,11 @@ mod tests {
         let mut ballots = Ballots::new(2);
         assert_eq!(ballots.track_own(&ballot(0)), Some(0));
         for (index, slot) in [(1, 201), (2, 202), (3, 203)] {
-            assert_eq!(ballots.track_vote(&ballot(slot)), Ok(index));
+            assert_eq!(ballots.track_vote(&ballot(slot), 1), Ok(index));
         }
         // As light as the others, and later.
         assert_eq!(ballots.counted(), [0, 1, 2]);
-        assert_eq!(ballots.track_vote(&ballot(203)), Ok(3));
+        assert_eq!(ballots.track_vote(&ballot(203), 1), Ok(3));
         assert_eq!(ballots.counted(), [0, 1, 3]);
         // A collection of one signer displaces nothing, one of two does; a later one of fewer
         // signers takes no weight away.

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::cover::Rule as Cover;
 use super::selection::Post;
 use super::state::Serving;
-use crate::chain::Policy;
+use crate::chain::{Policy, Weights};
 use crate::slot::Timing;
 use crate::wire::{BLOCK_ENTRIES_MAX, Context, FormatError, Kind, NetworkDigest, WireFormat};
 
@@ -108,6 +108,8 @@ pub struct Config {
     pub subset_rule: SubsetRule,
     /// What the fork choice does besides counting latest votes.
     pub fork_choice: Policy,
+    /// How much each validator's vote weighs.
+    pub weights: Weights,
     /// How supports are written.
     pub coding: Coding,
     /// What the code of a support may refer to.
@@ -190,6 +192,17 @@ pub enum ConfigError {
     /// Fields that the scheme fixes do not fit.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// Balances of other validators than those of the layout.
+    #[error("weights of {value} validators, the layout has {validators}")]
+    WeightsLength {
+        /// Validators with a weight.
+        value: usize,
+        /// Validators of the layout.
+        validators: u32,
+    },
+    /// Nobody's vote weighs anything.
+    #[error("total weight = 0, must be at least 1")]
+    NoWeight,
     /// A set of local validators of another length than the layout.
     #[error("{what}: {value} bits for {validators} validators")]
     LocalLength {
@@ -251,6 +264,7 @@ impl Config {
             vote_data_per_slot_max: 16,
             subset_rule: SubsetRule::Global,
             fork_choice: Policy::Lmd,
+            weights: Weights::equal(layout.validators()),
             coding: Coding::Rice,
             context: Context::None,
             collections_bytes_max: 1 << 30,
@@ -305,6 +319,7 @@ impl Config {
     /// The first [`ConfigError`].
     pub fn validate(&self, info: &SchemeInfo) -> Result<(), ConfigError> {
         self.check_ranges()?;
+        self.check_weights()?;
         let committee = self.layout.committee_len_max();
         if let Some(max) = info.abilities.committee_max
             && committee > max
@@ -360,6 +375,17 @@ impl Config {
         check("filler_bytes", self.filler_bytes as u64, 0, bytes / 2)?;
         let votes = self.vote_data_per_slot_max.into();
         check("vote_data_per_slot_max", votes, 1, VOTE_DATA_MAX.into())
+    }
+
+    fn check_weights(&self) -> Result<(), ConfigError> {
+        let validators = self.layout.validators();
+        match self.weights.validators() {
+            Some(value) if value != validators as usize => {
+                Err(ConfigError::WeightsLength { value, validators })
+            }
+            _ if self.weights.total() == 0 => Err(ConfigError::NoWeight),
+            _ => Ok(()),
+        }
     }
 
     fn check_cover(&self, overlap: Overlap) -> Result<(), ConfigError> {

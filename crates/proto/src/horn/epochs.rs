@@ -15,6 +15,7 @@ use super::effects::Request;
 use super::gate::Awaited;
 use super::machine::Horn;
 use super::task::Purpose;
+use crate::chain::Weights;
 use crate::job::AssignJob;
 use crate::wire::{Vote, digest};
 
@@ -32,6 +33,7 @@ pub(super) struct Committees {
     pub(super) mix: [u8; 32],
     /// Its epoch is the name of the key table, which is not the epoch's for another branch.
     pub(super) assignment: Arc<Assignment>,
+    pub(super) weights: Weights,
     /// Epoch positions of local validators, ascending.
     local: Vec<u32>,
 }
@@ -41,6 +43,7 @@ impl Committees {
         seed: [u8; 32],
         mix: [u8; 32],
         assignment: Arc<Assignment>,
+        weights: Weights,
         validators: &Bitfield,
     ) -> Self {
         let position = |v: usize| assignment.position(Validator(v as u32));
@@ -50,8 +53,33 @@ impl Committees {
             seed,
             mix,
             assignment,
+            weights,
             local,
         }
+    }
+
+    /// The weight of members of a committee, by position.
+    pub(super) fn weigh(&self, committee: u16, signers: &Bitfield) -> u64 {
+        self.weights.sum(&self.assignment, committee, signers)
+    }
+
+    /// The weight of those members of a committee who are not in `without`.
+    pub(super) fn weigh_gain(&self, committee: u16, signers: &Bitfield, without: &Bitfield) -> u64 {
+        self.weights
+            .sum_without(&self.assignment, committee, signers, without)
+    }
+
+    /// The weight of members of a cell, by position.
+    pub(super) fn weigh_cell(&self, cell: Cell, signers: &Bitfield) -> u64 {
+        match self.cell_weights(cell) {
+            Some(weights) => signers.iter_ones().map(|position| weights[position]).sum(),
+            None => signers.count_ones() as u64,
+        }
+    }
+
+    /// The weights of a cell's positions; none if all weigh 1.
+    pub(super) fn cell_weights(&self, cell: Cell) -> Option<Vec<u64>> {
+        self.weights.of(self.assignment.cell_members(cell))
     }
 
     /// Epoch positions of the local validators within a range, ascending.
@@ -204,6 +232,7 @@ impl Epochs {
         &mut self,
         mix: &[u8; 32],
         assignment: Arc<Assignment>,
+        weights: &Weights,
         local: &Bitfield,
     ) -> Option<Arc<Assignment>> {
         let epoch = assignment.epoch();
@@ -219,7 +248,7 @@ impl Epochs {
             }
         };
         let seed = digest::epoch_seed(epoch, mix);
-        let committees = Committees::new(seed, *mix, assignment.clone(), local);
+        let committees = Committees::new(seed, *mix, assignment.clone(), weights.clone(), local);
         present.stage = Stage::Preparing(Arc::new(committees));
         Some(assignment)
     }
@@ -365,10 +394,8 @@ impl Horn {
             self.fx.counters.jobs_failed += 1;
             return self.epochs.failed(epoch, &mix);
         }
-        if let Some(assignment) = self
-            .epochs
-            .assigned(&mix, assignment, &self.local.validators)
-        {
+        let (weights, local) = (&self.config.weights, &self.local.validators);
+        if let Some(assignment) = self.epochs.assigned(&mix, assignment, weights, local) {
             let begun = self.clock.slot_at(self.now).unwrap_or(Slot(0));
             let class = match epoch <= begun.epoch(self.config.epoch_slots) {
                 true => Class::Duty,

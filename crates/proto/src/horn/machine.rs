@@ -1,12 +1,13 @@
 //! The machine that hosts the roles: it keeps time, slots and epochs, and hands inputs on.
 
 use alphorn_scheme::{JobId, Outcome, Product};
-use alphorn_types::{Bitfield, Cell, Epoch, Slot, Supports, Time};
+use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Supports, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ballot::Ballot;
 use super::batch::Batch;
+use super::committee::assignment;
 use super::config::{Config, ConfigError, Local, SchemeInfo};
 use super::deadlines::window_end;
 use super::effects::Effects;
@@ -70,6 +71,8 @@ pub struct Horn {
     pub(super) lot: Lot,
     pub(super) verified: Verified,
     pub(super) roles: Roles,
+    /// The committees drawn last for blocks from the own store, where weights differ.
+    restored: BTreeMap<(Epoch, [u8; 32]), Assignment>,
 }
 
 impl Horn {
@@ -86,7 +89,8 @@ impl Horn {
             format: config.format(&info),
             clock: SlotClock::new(config.genesis, config.timing),
             chain: Chain::new(config.network_id, config.layout, config.epoch_slots)
-                .with_policy(config.fork_choice),
+                .with_policy(config.fork_choice)
+                .with_weights(config.weights.clone()),
             config,
             info,
             local,
@@ -102,6 +106,7 @@ impl Horn {
             lot: Lot::new(parked),
             verified: Verified::default(),
             roles: Roles::default(),
+            restored: BTreeMap::new(),
         })
     }
 
@@ -441,9 +446,34 @@ impl Horn {
         }
     }
 
+    /// Who sits where under the votes of a block's entries; nobody need be known where all weigh the
+    /// same.
+    fn seats(&mut self, entries: &[Entry]) -> BTreeMap<Vote, Assignment> {
+        let mut seats = BTreeMap::new();
+        if self.config.weights.are_equal() {
+            return seats;
+        }
+        for Entry { vote, .. } in entries {
+            if let Some(committees) = self.committees_of(vote) {
+                seats.insert(*vote, Assignment::clone(&committees.assignment));
+            } else if let Some(mix) = self.mix_of(vote).filter(|_| !seats.contains_key(vote)) {
+                // A block from the own store comes before any committees were drawn.
+                let epoch = vote.slot.epoch(self.config.epoch_slots);
+                let drawn = self.restored.get(&(epoch, mix)).cloned();
+                let drawn = drawn.unwrap_or_else(|| assignment(epoch, &mix, self.config.layout));
+                self.restored = BTreeMap::from([((epoch, mix), drawn.clone())]);
+                seats.insert(*vote, drawn);
+            }
+        }
+        seats
+    }
+
     /// Inserts a verified block.
     pub(super) fn import(&mut self, block: &Block) -> Result<(), Reject> {
-        self.chain.insert(block.header, &block.body.entries)?;
+        let seats = self.seats(&block.body.entries);
+        let seats = |vote: &Vote| seats.get(vote).cloned();
+        self.chain
+            .insert_under(block.header, &block.body.entries, &seats)?;
         for entry in &block.body.entries {
             self.observe(entry, Some(&block.header));
         }

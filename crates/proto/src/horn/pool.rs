@@ -17,14 +17,11 @@ const KEPT_ALL_SLOTS: u64 = 2;
 pub(super) struct Kept {
     pub(super) entry: Entry,
     pub(super) digest: [u8; 32],
+    /// Of its signers; each counts once, whatever its multiplicity.
+    pub(super) weight: u64,
 }
 
 impl Kept {
-    /// Number of signers; each counts once, whatever its multiplicity.
-    fn signers(&self) -> usize {
-        self.entry.evidence.support.signer_count()
-    }
-
     fn bytes(&self) -> u64 {
         self.entry.raw_bytes() as u64
     }
@@ -51,11 +48,11 @@ impl Pool {
         dropped
     }
 
-    /// Drops the collection with fewest signers, the older one of equal ones.
+    /// Drops the lightest collection, the older one of equal ones.
     fn drop_least(&mut self) -> bool {
         let all = self.by_group.iter().flat_map(|(group, row)| {
             let row = (0..).zip(row);
-            row.map(move |(i, kept)| (kept.signers(), *group, i))
+            row.map(move |(i, kept)| (kept.weight, *group, i))
         });
         let Some((_, group, i)) = all.min() else {
             return false;
@@ -68,13 +65,13 @@ impl Pool {
     }
 
     /// Of slots before the previous one, the best two collections of a committee stay; of slots
-    /// that no block can include any more, none.
-    pub(super) fn prune(&mut self, now: Slot) {
+    /// that no block can include any more, none. `gain` is the weight that an entry adds to a set.
+    pub(super) fn prune(&mut self, now: Slot, gain: &dyn Fn(&Entry, &Bitfield) -> u64) {
         let oldest = now.saturating_sub(INCLUSION_SLOTS);
         self.by_group = self.by_group.split_off(&(oldest, 0));
         for (&(slot, _), row) in &mut self.by_group {
             if slot.0 + KEPT_ALL_SLOTS <= now.0 && row.len() > KEPT_OLD {
-                keep_best(row);
+                keep_best(row, gain);
             }
         }
         self.bytes = self.iter().map(Kept::bytes).sum();
@@ -90,16 +87,15 @@ impl Pool {
     }
 }
 
-/// Keeps the collection with most signers, and the one that adds most to it; the first of equal
+/// Keeps the heaviest collection, and the one that adds most to it; the first of equal
 /// ones.
-fn keep_best(row: &mut Vec<Kept>) {
+fn keep_best(row: &mut Vec<Kept>, gain: &dyn Fn(&Entry, &Bitfield) -> u64) {
     let mut covered = row
         .first()
         .map(|kept| Bitfield::new(kept.entry.evidence.support.len()));
     let mut best = Vec::with_capacity(KEPT_OLD);
     while let Some(covered) = covered.as_mut().filter(|_| best.len() < KEPT_OLD) {
-        let gain = |kept: &Kept| kept.entry.evidence.support.signers().count_and_not(covered);
-        let most = (0..row.len()).max_by_key(|&i| (gain(&row[i]), Reverse(i)));
+        let most = (0..row.len()).max_by_key(|&i| (gain(&row[i].entry, covered), Reverse(i)));
         let Some(most) = most else {
             break;
         };
@@ -137,19 +133,24 @@ mod tests {
             evidence,
         };
         Kept {
+            weight: entry.evidence.support.signer_count() as u64,
             entry,
             digest: [0; 32],
         }
     }
 
-    fn ranges(pool: &Pool) -> Vec<(u64, usize, usize)> {
+    fn ranges(pool: &Pool) -> Vec<(u64, usize, u64)> {
         pool.iter()
             .map(|kept| {
                 let signers = kept.entry.evidence.support.signers();
                 let first = signers.iter_ones().next().unwrap();
-                (kept.entry.vote.slot.0, first, kept.signers())
+                (kept.entry.vote.slot.0, first, kept.weight)
             })
             .collect()
+    }
+
+    fn added(entry: &Entry, to: &Bitfield) -> u64 {
+        entry.evidence.support.signers().count_and_not(to) as u64
     }
 
     #[test]
@@ -158,13 +159,13 @@ mod tests {
         for signers in [0..10, 5..30, 6..29, 40..44, 28..33] {
             assert_eq!(pool.insert(kept(5, signers), u64::MAX), 0);
         }
-        pool.prune(Slot(6));
+        pool.prune(Slot(6), &added);
         assert_eq!(ranges(&pool).len(), 5);
-        pool.prune(Slot(7));
+        pool.prune(Slot(7), &added);
         assert_eq!(ranges(&pool), [(5, 5, 25), (5, 0, 10)]);
-        pool.prune(Slot(37));
+        pool.prune(Slot(37), &added);
         assert_eq!(ranges(&pool).len(), 2);
-        pool.prune(Slot(38));
+        pool.prune(Slot(38), &added);
         assert!(ranges(&pool).is_empty());
         assert_eq!(pool.bytes, 0);
     }

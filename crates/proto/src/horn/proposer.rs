@@ -1,4 +1,4 @@
-//! The proposer: a block of the collections that credit most signers who are not credited yet.
+//! The proposer: a block of the collections that credit most weight that is not credited yet.
 
 use alphorn_scheme::{Bytes, Class, Outcome, Product, Role as Signer, SignItem, SignJob, Work};
 use alphorn_types::{Bitfield, Slot, Time};
@@ -19,7 +19,7 @@ pub(super) const BLOCK_FIXED_BYTES: usize = 2 + HEADER_BYTES + 4 + 4;
 /// committee, the lower digest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Offer {
-    gain: usize,
+    gain: u64,
     slot: Slot,
     committee: Reverse<u16>,
     digest: Reverse<[u8; 32]>,
@@ -57,7 +57,13 @@ impl Proposer {
 
     fn keep(&mut self, shared: &mut Shared<'_>, entry: Entry) {
         let digest = entry.digest(shared.format);
-        let kept = Kept { entry, digest };
+        let nobody = Bitfield::new(entry.evidence.support.len());
+        let weight = shared.gain(&entry, &nobody);
+        let kept = Kept {
+            entry,
+            digest,
+            weight,
+        };
         let dropped = self.pool.insert(kept, shared.config.collections_bytes_max);
         shared.fx.counters.collections_dropped += dropped;
     }
@@ -125,20 +131,20 @@ impl Proposer {
         }
     }
 
-    /// Repeatedly the collection that adds most signers who are not credited in the chain of
+    /// Repeatedly the collection that adds most weight that is not credited in the chain of
     /// `parent`, until none adds any or the block is full. A gain only shrinks as others are
     /// chosen, so an outdated one at the top of the queue is recomputed and put back.
     fn choose_entries(&self, shared: &Shared<'_>, slot: Slot, parent: &Root) -> Vec<Entry> {
         let candidates = self.candidates(shared, slot, parent);
         let mut credited: BTreeMap<(Slot, u16), Bitfield> = BTreeMap::new();
         let mut offers = BinaryHeap::new();
-        for (index, Kept { entry, digest }) in candidates.iter().enumerate() {
+        for (index, Kept { entry, digest, .. }) in candidates.iter().enumerate() {
             let (slot, committee) = (entry.vote.slot, entry.committee);
             let set = credited
                 .entry((slot, committee))
                 .or_insert_with(|| shared.chain.credited(parent, slot, committee));
             offers.push(Offer {
-                gain: entry.evidence.support.signers().count_and_not(set),
+                gain: shared.gain(entry, set),
                 slot,
                 committee: Reverse(committee),
                 digest: Reverse(*digest),
@@ -152,8 +158,7 @@ impl Proposer {
             let Some(set) = credited.get_mut(&(entry.vote.slot, entry.committee)) else {
                 continue;
             };
-            let signers = entry.evidence.support.signers();
-            let gain = signers.count_and_not(set);
+            let gain = shared.gain(entry, set);
             if gain == 0 {
                 continue;
             }
@@ -166,7 +171,7 @@ impl Proposer {
                 break;
             }
             if room.takes(shared, entry) {
-                set.union_with(&signers);
+                set.union_with(&entry.evidence.support.signers());
                 entries.push(entry.clone());
             }
         }
@@ -191,7 +196,10 @@ impl Role for Proposer {
     fn handle(&mut self, shared: &mut Shared<'_>, input: Input) {
         match input {
             Input::Collection(entry) => self.keep(shared, entry),
-            Input::Slot { slot } => self.pool.prune(slot),
+            Input::Slot { slot } => {
+                let gain = |entry: &Entry, credited: &Bitfield| shared.gain(entry, credited);
+                self.pool.prune(slot, &gain);
+            }
             Input::Begin { slot } => self.propose(shared, slot),
             Input::Finished { block, outcome } => self.signed(shared, *block, outcome),
         }

@@ -15,7 +15,7 @@ use super::epochs::{Committees, Epochs};
 use super::state::SlotState;
 use crate::chain::Chain;
 use crate::slot::SlotClock;
-use crate::wire::{Vote, WireFormat};
+use crate::wire::{Entry, Vote, WireFormat};
 
 /// What a node lends to one of its roles for the time of a call.
 pub(super) struct Shared<'a> {
@@ -66,6 +66,17 @@ impl<'a> Shared<'a> {
         let epoch = vote.slot.epoch(self.config.epoch_slots);
         let mix = self.chain.mix(epoch, &vote.head)?;
         self.epochs.of(epoch, &mix)
+    }
+
+    /// The weight that an entry adds to those who are credited already. Where the committees are
+    /// not known any more, each signer counts alike.
+    pub(super) fn gain(&self, entry: &Entry, credited: &Bitfield) -> u64 {
+        let signers = entry.evidence.support.signers();
+        let equal = self.config.weights.are_equal();
+        match self.committees_of(&entry.vote).filter(|_| !equal) {
+            Some(committees) => committees.weigh_gain(entry.committee, &signers, credited),
+            None => signers.count_and_not(credited) as u64,
+        }
     }
 
     /// The reference of a support's code, see [`Chain::reference`].

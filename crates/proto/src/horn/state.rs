@@ -413,17 +413,20 @@ impl SlotState {
         record.first.as_ref().map(|(ballot, _)| *ballot)
     }
 
-    /// The accepted collection of a committee with most signers for a ballot.
+    /// The accepted collection of a committee with most weight for a ballot.
     pub(super) fn best_collection(&self, committee: u16, ballot: u16) -> Option<&KeptCollection> {
         let kept = self.collections[usize::from(committee)].kept.iter();
         kept.filter(|kept| kept.ballot == ballot)
-            .max_by_key(|kept| kept.evidence.support.signer_count())
+            .max_by_key(|kept| {
+                let signers = kept.evidence.support.signers();
+                self.committees.weigh(committee, &signers)
+            })
     }
 
     /// The state as others may see it.
     pub(super) fn view(&self) -> SlotView {
         let counted = self.ballots.counted();
-        let mut signers = vec![0u64; counted.len()];
+        let mut weights = vec![0u64; counted.len()];
         let mut coverage: Vec<Vec<Bitfield>> = Vec::new();
         for (c, committee) in (0u16..).zip(&self.collections) {
             let positions = self.layout().committee_len(c) as usize;
@@ -433,13 +436,13 @@ impl SlotState {
                     by_ballot[place].union_with(&kept.evidence.support.signers());
                 }
             }
-            for (count, bits) in signers.iter_mut().zip(&by_ballot) {
-                *count += bits.count_ones() as u64;
+            for (weight, bits) in weights.iter_mut().zip(&by_ballot) {
+                *weight += self.committees.weigh(c, bits);
             }
             coverage.push(by_ballot);
         }
         // The smaller index wins a tie, as the first one tracked.
-        let most = (0..signers.len()).rev().max_by_key(|&i| signers[i]);
+        let most = (0..weights.len()).rev().max_by_key(|&i| weights[i]);
         let empty = |c: u16| Bitfield::new(self.layout().committee_len(c) as usize);
         SlotView {
             slot: self.slot,

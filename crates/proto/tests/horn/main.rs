@@ -13,3 +13,4 @@ mod overlap;
 mod random;
 mod rooms;
 mod slots;
+mod weights;

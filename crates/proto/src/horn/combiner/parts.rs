@@ -24,11 +24,12 @@ pub(super) fn adds_enough(
     let Some(best) = state.best_collection(committee, ballot) else {
         return true;
     };
-    let positions = signers.len() as u64;
-    let least = (positions * u64::from(config.stage_gain_ppm))
+    let committees = &state.committees;
+    let all = Bitfield::ones(signers.len());
+    let least = (committees.weigh(committee, &all) * u64::from(config.stage_gain_ppm))
         .div_ceil(u64::from(PPM))
         .max(1);
-    signers.count_and_not(&best.evidence.support.signers()) as u64 >= least
+    committees.weigh_gain(committee, signers, &best.evidence.support.signers()) >= least
 }
 
 /// The job of a plan: the cover of each cell, as parts of the committee; and all that is covered.
@@ -72,13 +73,13 @@ pub(super) fn collect_job(
                 signers,
             })
             .collect();
-        let picks = cover::cover(&candidates, None, rule, picks_max);
-        let offset = layout
-            .cell_in_committee(Cell {
-                committee,
-                subcommittee,
-            })
-            .start;
+        let cell = Cell {
+            committee,
+            subcommittee,
+        };
+        let weights = state.committees.cell_weights(cell);
+        let picks = cover::cover(&candidates, weights.as_deref(), rule, picks_max);
+        let offset = layout.cell_in_committee(cell).start;
         covered.write_range(offset as usize, &picks.covered);
         for pick in picks.chosen {
             senders.push(kept[pick].sender);

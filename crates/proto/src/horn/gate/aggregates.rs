@@ -275,8 +275,9 @@ fn keep(
         senders.mark_equivocated(sender);
         return Err(Reject::Duplicate);
     }
-    let signers = message.evidence.support.signer_count();
-    let ballot = state.ballots.track_evidence(&ballot, signers)?;
+    let signers = message.evidence.support.signers();
+    let weight = state.committees.weigh_cell(message.cell, &signers);
+    let ballot = state.ballots.track_evidence(&ballot, weight)?;
     let committee = &mut state.aggregates[usize::from(message.cell.committee)];
     committee.senders.insert(sender, data, content);
     committee.kept.push(KeptAggregate {

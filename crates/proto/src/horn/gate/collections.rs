@@ -311,8 +311,9 @@ fn keep(
         state.collections[index].senders.mark_equivocated(sender);
         return Err(Reject::Duplicate);
     }
-    let signers = message.evidence.support.signer_count();
-    let ballot = state.ballots.track_evidence(&ballot, signers)?;
+    let signers = message.evidence.support.signers();
+    let weight = state.committees.weigh(message.committee, &signers);
+    let ballot = state.ballots.track_evidence(&ballot, weight)?;
     let committee = &mut state.collections[index];
     committee.kept.push(KeptCollection {
         sender,

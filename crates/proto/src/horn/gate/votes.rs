@@ -227,7 +227,10 @@ fn take_vote(state: &mut SlotState, cell: Cell, vote: WaitingVote) -> Result<(),
     let record = &mut state.cell_mut(cell).records[vote.position as usize];
     check_first(record, choice)?;
     let Some((first, signature)) = record.first.clone() else {
-        let choice = state.ballots.track_vote(&vote.ballot)?;
+        let members = state.committees.assignment.cell_members(cell);
+        let validator = Validator(members[vote.position as usize]);
+        let weight = state.committees.weights.of_one(validator);
+        let choice = state.ballots.track_vote(&vote.ballot, weight)?;
         let record = &mut state.cell_mut(cell).records[vote.position as usize];
         record.first = Some((choice, Some(vote.signature)));
         state.votes_accepted += 1;
