@@ -45,8 +45,12 @@ pub fn key_validate(public_key: &[u8]) -> Result<PublicKey, DecodeError> {
 
 /// Signs a message; constant time in the secret key.
 pub fn sign(secret_key: &SecretKey, message: &[u8]) -> Signature {
-    let hash = hash_to_g2(message, SIGNATURE_DST);
-    Signature::from_point(secret_key.scalar().sign(&hash))
+    sign_hash(secret_key, &hash_to_g2(message, SIGNATURE_DST))
+}
+
+/// Signs a message by its hash; constant time in the secret key.
+pub(crate) fn sign_hash(secret_key: &SecretKey, hash: &G2Affine) -> Signature {
+    Signature::from_point(secret_key.scalar().sign(hash))
 }
 
 /// Whether e(key, hash) = e(g1, signature); a key at infinity never verifies.

@@ -7,7 +7,7 @@ use alphorn_scheme::{SchemeError, Signatures};
 use alphorn_types::Validator;
 
 use crate::blst_ffi::curve::G2Affine;
-use crate::ciphersuite::sign;
+use crate::ciphersuite::{SIGNATURE_DST, hash_many_to_g2, sign_hash};
 use crate::exec::Exec;
 use crate::interop::{InteropKey, VartimeInteropSigner, interop_keys};
 use crate::kernel::Backend;
@@ -59,7 +59,9 @@ impl Signers {
                     .map(|(v, _)| keys.get(&v.0).ok_or(SchemeError::UnknownSigner(v.0)))
                     .collect();
                 let held = held?;
-                Ok(exec.map(items.len(), |i| sign(held[i], &items[i].1)))
+                let messages: Vec<&[u8; 32]> = items.iter().map(|(_, message)| message).collect();
+                let sign = |i: usize, hash: &G2Affine| sign_hash(held[i], hash);
+                Ok(sign_each(backend, &messages, sign, exec))
             }
             SignerSet::Interop { first, keys } => {
                 let key =
@@ -74,6 +76,24 @@ impl Signers {
     }
 }
 
+/// Hashes each message once, all of them in the lanes of the kernel, and signs: `sign` takes the
+/// number of a message and its hash.
+fn sign_each(
+    backend: Backend,
+    messages: &[&[u8; 32]],
+    sign: impl Fn(usize, &G2Affine) -> Signature + Sync,
+    exec: Exec<'_>,
+) -> Vec<Signature> {
+    let mut distinct = messages.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let hashes = hash_many_to_g2(&distinct, SIGNATURE_DST, backend, exec);
+    exec.map(messages.len(), |i| {
+        let hash = distinct.partition_point(|message| *message < messages[i]);
+        sign(i, &hashes[hash])
+    })
+}
+
 /// Signs with interop keys; messages of many signers get tables of their own.
 fn sign_interop(
     backend: Backend,
@@ -86,20 +106,22 @@ fn sign_interop(
         by_message.entry(message).or_default().push(i);
     }
     let mut signatures = vec![Signature::from_point(G2Affine::INFINITY); items.len()];
+    let mut rare = Vec::new();
     for (message, members) in by_message {
-        let signed = if members.len() < TABLE_SIGNATURES_MIN {
-            exec.map(members.len(), |m| {
-                sign(&keys[members[m]].to_secret_key(), message)
-            })
-        } else {
-            let members: Vec<&InteropKey> = members.iter().map(|&i| keys[i]).collect();
-            VartimeInteropSigner::new(message, backend).vartime_interop_sign(&members, exec)
-        };
-        members
-            .iter()
-            .zip(signed)
-            .for_each(|(&i, signature)| signatures[i] = signature);
+        if members.len() < TABLE_SIGNATURES_MIN {
+            rare.extend(members);
+            continue;
+        }
+        let held: Vec<&InteropKey> = members.iter().map(|&i| keys[i]).collect();
+        let signed = VartimeInteropSigner::new(message, backend).vartime_interop_sign(&held, exec);
+        let signed = members.into_iter().zip(signed);
+        signed.for_each(|(i, signature)| signatures[i] = signature);
     }
+    let messages: Vec<&[u8; 32]> = rare.iter().map(|&i| &items[i].1).collect();
+    let sign = |m: usize, hash: &G2Affine| sign_hash(&keys[rare[m]].to_secret_key(), hash);
+    let signed = sign_each(backend, &messages, sign, exec);
+    let signed = rare.iter().zip(signed);
+    signed.for_each(|(&i, signature)| signatures[i] = signature);
     signatures
 }
 

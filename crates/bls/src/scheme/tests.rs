@@ -127,18 +127,29 @@ fn a_statement_must_name_a_cell_or_a_committee_and_fit_its_support() {
 }
 
 #[test]
-fn many_interop_signatures_equal_those_one_by_one() {
-    let signers = Signers::interop(10..10 + 2 * TABLE_SIGNATURES_MIN as u32, Exec::serial());
-    let item = |i: u32| (Validator(10 + i), [u8::from(i.is_multiple_of(3)); 32]);
-    let items: Vec<_> = (0..2 * TABLE_SIGNATURES_MIN as u32).map(item).collect();
-    let signed = signers
-        .sign(Backend::portable(), &items, Exec::serial())
-        .unwrap();
-    for ((validator, message), signature) in items.iter().zip(signed) {
-        let key = InteropKey::new(u64::from(validator.0)).to_secret_key();
-        assert_eq!(signature, sign(&key, message));
+fn many_signatures_equal_those_one_by_one() {
+    let count = 2 * TABLE_SIGNATURES_MIN as u32;
+    // Three of four sign one message, one in eight another, the rest one each.
+    let message = |i: u32| match i % 8 {
+        0 => [i as u8; 32],
+        1 => [254; 32],
+        _ => [255; 32],
+    };
+    let items: Vec<_> = (0..count)
+        .map(|i| (Validator(10 + i), message(i)))
+        .collect();
+    let signers = Signers::interop(10..10 + count, Exec::serial());
+    let secret = |v: u32| InteropKey::new(v.into()).to_secret_key();
+    let real = Signers::real((10..10 + count).map(|v| (Validator(v), secret(v))));
+    for backend in Backend::available() {
+        for signers in [&signers, &real] {
+            let signed = signers.sign(backend, &items, Exec::serial()).unwrap();
+            for ((validator, message), signature) in items.iter().zip(signed) {
+                assert_eq!(signature, sign(&secret(validator.0), message));
+            }
+        }
     }
-    for outside in [9, 10 + 2 * TABLE_SIGNATURES_MIN as u32] {
+    for outside in [9, 10 + count] {
         let refused = signers.sign(
             Backend::portable(),
             &[(Validator(outside), [0; 32])],
