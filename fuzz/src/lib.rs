@@ -30,7 +30,7 @@ pub use bls::bls_bytes;
 pub use broadcast::{broadcast_message, broadcast_roles};
 pub use falcon::{falcon_bytes, falcon_evidence};
 pub use gossip::gossip_message;
-pub use horn::{horn_aggregator, horn_combiner, horn_proposer, horn_voter};
+pub use horn::{horn_aggregator, horn_combiner, horn_gate, horn_proposer, horn_voter};
 pub use ipa::ipa_proof;
 pub use key_cache::key_cache;
 pub use lattice::lattice_proof;
@@ -137,6 +137,12 @@ pub const TARGETS: &[Target] = &[
         name: "horn_combiner",
         run: horn_combiner,
         seeds: horn::horn_combiner_seeds,
+        mutations: 1_000,
+    },
+    Target {
+        name: "horn_gate",
+        run: horn_gate,
+        seeds: horn::horn_gate_seeds,
         mutations: 1_000,
     },
     Target {

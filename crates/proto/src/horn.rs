@@ -12,7 +12,7 @@
 //! | `combiner`, [`cover`] | which aggregates become a collection |
 //! | `proposer` | which collections become a block |
 //! | `gate` | which messages are taken |
-//! | `role`, `roles` | what roles share, and how one follows from another |
+//! | `role`, `roles` | what roles and gate are lent, and how one follows from another |
 //! | `deadlines` | when a message is wanted, late, of no use |
 //! | `machine` | [`Horn`]: all of it at one machine, under the contract |
 //! | `held` | how many bytes a machine holds, and how many they can become |

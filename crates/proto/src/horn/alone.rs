@@ -3,6 +3,8 @@
 //! A script of bytes says what happens; the jobs that a role asks for are run by the model scheme or
 //! fail. Property tests and fuzz targets give scripts.
 
+mod gate;
+
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
     self as scheme, Bytes, Ctx, Env, Evidence, JobId, MemoryWatermark, Outcome, PrepareJob,
@@ -27,6 +29,8 @@ use crate::chain::Chain;
 use crate::contract::Output;
 use crate::slot::{Phase, SlotClock};
 use crate::wire::{Entry, Header, Root, WireFormat, digest};
+
+pub use gate::gate;
 
 /// Validators, all of them local, in two committees of two cells.
 const VALIDATORS: u32 = 16;
@@ -257,29 +261,37 @@ impl Stage {
         Some(cell)
     }
 
+    /// What a validator signs, whatever it signed before.
+    fn signed(&self, validator: Validator, role: Signer, message: [u8; 32]) -> Option<Bytes> {
+        let item = SignItem {
+            validator,
+            role,
+            message,
+            guard: None,
+        };
+        let job = SignJob::new(SLOT, vec![item]);
+        job.admit(&MemoryWatermark::new(VALIDATORS)).ok()?;
+        match self.product(&Work::Sign(job))? {
+            Product::Signed(signed) => signed.iter().map(Bytes::from).next(),
+            _ => None,
+        }
+    }
+
+    fn product(&self, work: &Work) -> Option<Product> {
+        let done = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
+        done.ok().map(|output| output.product)
+    }
+
     /// Evidence of some positions of a cell, as the model scheme makes it.
     fn aggregate(&self, cell: Cell, choice: usize, members: u8) -> Option<Evidence> {
         let state = self.slots.get(&SLOT)?;
         let range = state.layout().cell_range(cell);
-        let ballot = &self.ballots[choice % 2];
+        let message = self.ballots[choice % 2].message;
         let mut votes = Vec::new();
         for (position, &validator) in (0u32..).zip(state.committees.assignment.cell_members(cell)) {
             if members >> (position % 8) & 1 != 0 {
-                let marks = MemoryWatermark::new(VALIDATORS);
-                let item = SignItem {
-                    validator: Validator(validator),
-                    role: Signer::Vote,
-                    message: ballot.message,
-                    guard: Some(ballot.guard()),
-                };
-                let job = SignJob::new(SLOT, vec![item]);
-                job.admit(&marks).ok()?;
-                let work = Work::Sign(job);
-                let run = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
-                let Product::Signed(signed) = run.ok()?.product else {
-                    return None;
-                };
-                votes.push((position, signed.iter().map(Bytes::from).next()?));
+                let signed = self.signed(Validator(validator), Signer::Vote, message);
+                votes.push((position, signed?));
             }
         }
         if votes.is_empty() {
@@ -290,15 +302,14 @@ impl Stage {
             first: range.start,
             len: range.end - range.start,
             slot: SLOT,
-            message: ballot.message,
+            message,
         };
         let work = Work::Aggregate(scheme::AggregateJob {
             epoch: state.epoch,
             statement,
             votes,
         });
-        let run = work.run(&self.env, &mut Ctx::single(&mut Scratch::default()));
-        match run.ok()?.product {
+        match self.product(&work)? {
             Product::Evidence(evidence) => Some(evidence),
             _ => None,
         }
@@ -617,6 +628,11 @@ mod tests {
             came.set(came.get() + u32::from(role(&script)));
         });
         assert!(came.get() > 0, "no script came to a message");
+    }
+
+    #[test]
+    fn a_gate_alone_answers_each_message_once() {
+        scripts(super::gate);
     }
 
     #[test]

@@ -12,12 +12,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::effects::Request;
-use super::gate::Awaited;
+use super::gate;
 use super::machine::Horn;
 use super::task::Purpose;
 use crate::chain::Weights;
 use crate::job::AssignJob;
-use crate::wire::{Vote, digest};
+use crate::wire::digest;
 
 /// Epochs in force at a time: the previous, the current and the next one, as a scheme keeps key
 /// tables.
@@ -336,18 +336,6 @@ impl Horn {
         }
     }
 
-    /// What the chain of a vote's head supplies for the vote's epoch; none if the head is unknown.
-    pub(super) fn mix_of(&self, vote: &Vote) -> Option<[u8; 32]> {
-        let epoch = vote.slot.epoch(self.config.epoch_slots);
-        self.chain.mix(epoch, &vote.head)
-    }
-
-    /// The committees under which a vote was cast, if they are ready here.
-    pub(super) fn committees_of(&self, vote: &Vote) -> Option<&Arc<Committees>> {
-        let epoch = vote.slot.epoch(self.config.epoch_slots);
-        self.epochs.of(epoch, &self.mix_of(vote)?)
-    }
-
     fn draw_committees(&mut self, epoch: Epoch, mix: [u8; 32], class: Class) {
         let layout = self.config.layout;
         let work = Work::Foreign(Box::new(AssignJob { epoch, mix, layout }));
@@ -415,7 +403,7 @@ impl Horn {
                 return self.epochs.failed(epoch, &mix);
             }
         }
-        self.unpark(&Awaited::Committees(mix));
+        self.gate(gate::Input::Prepared { mix });
         // A phase may have begun while nothing was ready.
         if let Some(present) = self.clock.phase_at(self.now)
             && present.slot.epoch(self.config.epoch_slots) == epoch

@@ -32,25 +32,31 @@ mod lot;
 mod votes;
 
 use alphorn_scheme::{self as scheme, Bytes, Outcome, Product};
-use alphorn_types::{Slot, Validator};
-use std::collections::{BTreeMap, VecDeque};
+use alphorn_types::{Cell, Epoch, Slot, Time, Validator};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use self::lot::Seat;
+use self::lot::{Awaited, Lot, Seat};
 use super::ballot::Ballot;
-use super::config::{Config, Selection};
+use super::batch::Batch;
+use super::config::{Config, Local, SchemeInfo, Selection};
 use super::deadlines::{TOLERANCE_NS, window_end};
 use super::effects::Origin;
-use super::machine::{Due, Horn};
+use super::fair::Waits;
+use super::role::Lent;
 use super::selection::{self, Post};
-use super::state::{Posted, SlotState, Waiting};
-use super::task::Stage;
-use crate::wire::{Reject, Topic, Vote};
+use super::state::{Posted, SlotState, Waiting, WaitingCollection, WaitingVote};
+use crate::contract::Peer;
+use crate::wire::{
+    Aggregate, Block, Collection, Entry, Kind, Reject, Root, Topic, Vote, VoteMsg, digest,
+};
+use aggregates::{take_aggregate, verify_aggregates};
+use blocks::{BlockJob, Blocks};
+use votes::{take_own_vote, verify_votes};
 
 pub(super) use aggregates::ROOM as AGGREGATES_ROOM;
-pub(super) use blocks::{BlockJob, Blocks, ROOM as BLOCKS_ROOM, WaitingBlock};
+pub(super) use blocks::{ROOM as BLOCKS_ROOM, WaitingBlock};
 pub(super) use collections::{ROOM as COLLECTIONS_ROOM, statement};
-pub(super) use lot::{Awaited, Lot};
 pub(super) use votes::room as votes_room;
 
 /// Messages of one sender and slot whose evidence is verified together: the first, and a second that
@@ -64,6 +70,127 @@ const PARKED_NS: u64 = 2_000_000_000;
 const VERIFIED_MAX: usize = 2_048;
 /// For how many slots they are remembered.
 const VERIFIED_SLOTS: u64 = 4;
+
+/// What happens to the gate.
+pub(super) enum Input {
+    /// A peer's message came.
+    Message {
+        origin: Origin,
+        topic: Topic,
+        data: Bytes,
+    },
+    /// A message was made and published here.
+    Own {
+        message: Own,
+        topic: Topic,
+        data: Bytes,
+    },
+    /// A job ended.
+    Finished { job: Job, outcome: Outcome<Product> },
+    /// The chain took a verified block, or did not.
+    Imported {
+        block: WaitingBlock,
+        result: Result<(), Reject>,
+    },
+    /// The committees of a branch are ready.
+    Prepared { mix: [u8; 32] },
+    /// All messages of the instant are there: batches become jobs.
+    Verify,
+    /// The time of [`Gate::next_deadline`] has come.
+    Deadline,
+    /// A slot begins: what was verified long ago is forgotten.
+    Slot { slot: Slot },
+    /// Messages of the slot are no longer taken.
+    Close { slot: Slot },
+}
+
+/// An own message.
+pub(super) enum Own {
+    Vote(Arc<Ballot>, VoteMsg),
+    Aggregate(Aggregate),
+    Collection(Collection),
+    Block(Block),
+}
+
+/// What follows from a message that was verified.
+pub(super) enum Made {
+    /// Votes of a committee were verified.
+    Votes { slot: Slot, committee: u16 },
+    /// Aggregates of a committee were verified.
+    Aggregates { slot: Slot, committee: u16 },
+    /// A collection was accepted.
+    Collection(Entry),
+    /// A block is for the chain; its end there is an input.
+    Block(WaitingBlock),
+    /// A block waits for the committees of another branch.
+    Branch { epoch: Epoch, mix: [u8; 32] },
+}
+
+/// What a verification looks at: what is cheap comes first, so that a forged message costs no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The sender's ticket and envelope.
+    Sender,
+    /// The evidence of the votes.
+    Evidence,
+}
+
+/// A verification job of the gate.
+pub(super) enum Job {
+    /// Votes of a cell.
+    Votes {
+        slot: Slot,
+        cell: Cell,
+        votes: Vec<WaitingVote>,
+    },
+    /// Aggregates of a committee.
+    Aggregates {
+        slot: Slot,
+        committee: u16,
+        stage: Stage,
+        aggregates: Vec<Waiting<Aggregate>>,
+    },
+    /// Collections of any committee.
+    Collections {
+        epoch: Epoch,
+        stage: Stage,
+        collections: Vec<WaitingCollection>,
+    },
+    /// The proposers' signatures of blocks.
+    Proposers { blocks: Vec<WaitingBlock> },
+    /// The entries of a block, those of one of its epochs.
+    Block(BlockJob),
+}
+
+impl Job {
+    /// Bytes of the messages in it.
+    pub(super) fn bytes(&self) -> usize {
+        fn sum<M: Waits>(messages: &[M]) -> usize {
+            messages.iter().map(Waits::held_bytes).sum()
+        }
+        match self {
+            Self::Votes { votes, .. } => sum(votes),
+            Self::Aggregates { aggregates, .. } => sum(aggregates),
+            Self::Collections { collections, .. } => sum(collections),
+            Self::Proposers { blocks } => sum(blocks),
+            // The block is counted where it waits for the end of all its jobs.
+            Self::Block(_) => 0,
+        }
+    }
+}
+
+/// A batch that is verified at the end of the instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// Signatures of proposers.
+    Blocks,
+    /// Votes of a cell.
+    Votes(Slot, Cell),
+    /// Aggregates of a committee.
+    Aggregates(Slot, u16),
+    /// Collections of all committees.
+    Collections,
+}
 
 /// Why a message does not go on.
 pub(super) enum Refusal {
@@ -135,132 +262,262 @@ fn failed_claims(outcome: Outcome<Product>, items: usize) -> Option<Vec<Option<u
     }
 }
 
-impl Horn {
-    /// Takes a message from the network, or, without an origin, an own one that is to be
-    /// validated like anyone's.
-    pub(super) fn receive(&mut self, origin: Origin, topic: Topic, data: Bytes) {
-        self.fx.seen(topic.kind());
-        self.admit(origin, topic, data);
+/// Validates what comes, before it counts, goes on to others or into a block.
+pub(super) struct Gate {
+    /// Collections that wait, of all slots and committees.
+    collections: Batch<WaitingCollection>,
+    blocks: Blocks,
+    lot: Lot,
+    verified: Verified,
+    due: BTreeSet<Due>,
+    /// When messages that wait for a block are given up.
+    timers: BTreeSet<Time>,
+    made: VecDeque<Made>,
+}
+
+impl Gate {
+    pub(super) fn new(config: &Config, info: &SchemeInfo, local: &Local) -> Self {
+        Self {
+            collections: Batch::default(),
+            blocks: Blocks::default(),
+            lot: Lot::new(config.parked_room(info, local)),
+            verified: Verified::default(),
+            due: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            made: VecDeque::new(),
+        }
     }
 
-    fn admit(&mut self, origin: Origin, topic: Topic, data: Bytes) {
+    /// Takes an input. Never fails and never blocks.
+    pub(super) fn handle(&mut self, lent: &mut Lent<'_>, input: Input) {
+        match input {
+            Input::Message {
+                origin,
+                topic,
+                data,
+            } => self.receive(lent, origin, topic, data),
+            Input::Own {
+                message,
+                topic,
+                data,
+            } => match lent.local.trust_own {
+                true => self.take_own(lent, message, data),
+                false => self.receive(lent, None, topic, data),
+            },
+            Input::Finished { job, outcome } => self.finished(lent, job, outcome),
+            Input::Imported { block, result } => self.imported(lent, block, result),
+            Input::Prepared { mix } => self.unpark(lent, &Awaited::Committees(mix)),
+            Input::Verify => self.run_due(lent),
+            Input::Deadline => self.expire_parked(lent),
+            Input::Slot { slot } => self.verified.prune(slot),
+            Input::Close { slot } => {
+                let state = lent.slots.get_mut(&slot);
+                for origin in state.into_iter().flat_map(SlotState::give_up) {
+                    lent.fx.reject(origin, Reject::TooOld);
+                }
+            }
+        }
+    }
+
+    /// What follows from verified messages, until there is nothing more.
+    pub(super) fn poll_output(&mut self) -> Option<Made> {
+        self.made.pop_front()
+    }
+
+    /// When it wants to be called again, if nothing happens before.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.timers.first().copied()
+    }
+
+    /// Whether batches wait for the end of the instant.
+    pub(super) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Bytes of all messages that wait here, besides those in the slots and in jobs.
+    pub(super) fn bytes(&self) -> usize {
+        self.collections.bytes() + self.blocks.bytes() + self.lot.bytes()
+    }
+
+    /// The blocks that messages wait for, see [`Horn::missing_blocks`](super::Horn::missing_blocks).
+    pub(super) fn awaited_blocks(&self) -> Vec<(Root, Vec<Peer>)> {
+        self.lot.blocks()
+    }
+
+    /// Takes a message that is to be validated like anyone's.
+    fn receive(&mut self, lent: &mut Lent<'_>, origin: Origin, topic: Topic, data: Bytes) {
+        lent.fx.seen(topic.kind());
+        self.admit(lent, origin, topic, data);
+    }
+
+    fn admit(&mut self, lent: &mut Lent<'_>, origin: Origin, topic: Topic, data: Bytes) {
         let admitted = match topic {
-            Topic::Vote { cell } => self.admit_vote(origin, cell, &data),
-            Topic::Aggregate { committee } => self.admit_aggregate(origin, committee, &data),
-            Topic::Collection => self.admit_collection(origin, &data),
-            Topic::Block => self.admit_block(origin, &data),
+            Topic::Vote { cell } => self.admit_vote(lent, origin, cell, &data),
+            Topic::Aggregate { committee } => self.admit_aggregate(lent, origin, committee, &data),
+            Topic::Collection => self.admit_collection(lent, origin, &data),
+            Topic::Block => self.admit_block(lent, origin, &data),
         };
         match admitted {
             Ok(()) => {}
-            Err(Refusal::Reject(reason)) => self.fx.reject(origin, reason),
+            Err(Refusal::Reject(reason)) => lent.fx.reject(origin, reason),
             Err(Refusal::Unprepared) => {
-                self.fx.counters.epoch_unprepared += 1;
-                self.fx.ignore(origin);
+                lent.fx.counters.epoch_unprepared += 1;
+                lent.fx.ignore(origin);
             }
-            Err(Refusal::Park(awaited, seat)) => self.park((awaited, seat), topic, origin, data),
-        }
-    }
-
-    /// Check 2.
-    fn check_window(&self, slot: Slot) -> Result<(), Reject> {
-        let early = self.now.saturating_add_ns(TOLERANCE_NS);
-        if early < self.clock.slot_start(slot) {
-            Err(Reject::TooEarly)
-        } else if self.now >= window_end(&self.clock, slot) {
-            Err(Reject::TooOld)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Checks 2 and 3 of a vote; the slot's state exists afterwards.
-    fn admit_ballot(&mut self, vote: &Vote) -> Result<Arc<Ballot>, Refusal> {
-        self.check_window(vote.slot)?;
-        let network = self.config.network();
-        let state = self.ensure_slot(vote.slot).ok_or(Refusal::Unprepared)?;
-        if let Some(ballot) = state.ballots.find(vote) {
-            return Ok(ballot);
-        }
-        match self.chain.check_vote(vote) {
-            Ok(()) => {}
-            Err(Reject::UnknownBlock) => {
-                return Err(Refusal::Park(Awaited::Block(vote.head), None));
-            }
-            Err(reason) => return Err(reason.into()),
-        }
-        // Of a branch with other committees: its blocks tell what was voted there.
-        let mix = self.mix_of(vote);
-        let state = self.slots.get(&vote.slot);
-        if state.is_none_or(|state| Some(state.committees.mix) != mix) {
-            return Err(Refusal::Unprepared);
-        }
-        let ballot = Ballot::new(network, *vote);
-        if let Some(state) = self.slots.get_mut(&vote.slot) {
-            state.ballots.remember(&ballot);
-        }
-        Ok(ballot)
-    }
-
-    /// The reason for which claim number `claim` of a sender stands.
-    fn reason_of(&self, claim: usize) -> Reject {
-        let without_proof = usize::from(self.config.selection == Selection::Rank);
-        match claim.saturating_add(without_proof) {
-            0 => Reject::BadSelection,
-            _ => Reject::BadEnvelope,
-        }
-    }
-
-    /// Rejects what a job found false or could not judge, and gives back the rest. What a sender
-    /// signed is its own: one whose evidence does not hold is looked at no more in the slot, and of
-    /// many that it signed two go on, enough to prove that it contradicts itself.
-    fn passed<M: Posted>(
-        &mut self,
-        messages: Vec<Waiting<M>>,
-        stage: Stage,
-        outcome: Outcome<Product>,
-    ) -> Vec<Waiting<M>> {
-        let failed = failed_claims(outcome, messages.len());
-        self.fx.counters.jobs_failed += u64::from(failed.is_none());
-        let mut passed = Vec::new();
-        let mut of_sender: BTreeMap<(Slot, Validator), u32> = BTreeMap::new();
-        for (i, waiting) in messages.into_iter().enumerate() {
-            let (origin, slot) = (waiting.origin, waiting.ballot.vote.slot);
-            let sender = waiting.message.sender();
-            match failed.as_ref().map(|claims| claims[i]) {
-                None => self.fx.ignore(origin),
-                Some(None) => {
-                    let count = of_sender.entry((slot, sender)).or_default();
-                    *count += 1;
-                    match *count <= SIGNED_PER_SENDER_MAX {
-                        true => passed.push(waiting),
-                        false => self.fx.reject(origin, Reject::Duplicate),
-                    }
-                }
-                Some(Some(claim)) if stage == Stage::Sender => {
-                    self.fx.reject(origin, self.reason_of(claim));
-                }
-                Some(Some(_)) => {
-                    if let Some(state) = self.slots.get_mut(&slot) {
-                        waiting.message.senders(state).refuse(sender);
-                    }
-                    self.fx.reject(origin, Reject::BadEvidence);
-                }
+            Err(Refusal::Park(awaited, seat)) => {
+                self.park(lent, (awaited, seat), topic, origin, data);
             }
         }
-        passed
+    }
+
+    /// Takes an own message: the job that made it has verified it.
+    fn take_own(&mut self, lent: &mut Lent<'_>, message: Own, data: Bytes) {
+        let (network, format) = (lent.config.network(), lent.format);
+        let ballot = |vote: &Vote| lent.slots.get(&vote.slot)?.ballots.find(vote);
+        match message {
+            Own::Vote(ballot, message) => take_own_vote(lent, ballot, message),
+            Own::Aggregate(message) => {
+                let ballot = ballot(&message.vote);
+                let content = digest::aggregate_message(network, &message, format);
+                lent.fx.seen(Kind::Aggregate);
+                if let Some(ballot) = ballot {
+                    take_aggregate(lent, Waiting::own(ballot, message, data, content));
+                }
+            }
+            Own::Collection(message) => {
+                let ballot = ballot(&message.vote);
+                let content = digest::collection_message(network, &message, format);
+                lent.fx.seen(Kind::Collection);
+                if let Some(ballot) = ballot {
+                    let inner = Entry::from(&message).digest(format);
+                    self.verified.insert(inner, message.vote.slot);
+                    self.take_collection(lent, Waiting::own(ballot, message, data, content));
+                }
+            }
+            Own::Block(block) => {
+                lent.fx.seen(Kind::Block);
+                self.made
+                    .push_back(Made::Block(WaitingBlock::new(None, block, data)));
+            }
+        }
+    }
+
+    fn finished(&mut self, lent: &mut Lent<'_>, job: Job, outcome: Outcome<Product>) {
+        match job {
+            Job::Votes { slot, cell, votes } => {
+                self.votes_verified(lent, (slot, cell), votes, outcome);
+            }
+            Job::Aggregates {
+                slot,
+                committee,
+                stage,
+                aggregates,
+            } => self.aggregates_verified(lent, (slot, committee), stage, aggregates, outcome),
+            Job::Collections {
+                epoch,
+                stage,
+                collections,
+            } => self.collections_verified(lent, epoch, stage, collections, outcome),
+            Job::Proposers { blocks } => self.proposers_verified(lent, blocks, outcome),
+            Job::Block(job) => self.block_verified(lent, job, outcome),
+        }
     }
 
     /// Starts the jobs of all batches that are due.
-    pub(super) fn run_due(&mut self) {
+    fn run_due(&mut self, lent: &mut Lent<'_>) {
         for due in std::mem::take(&mut self.due) {
             match due {
-                Due::Blocks => self.verify_proposers(),
-                Due::Votes(slot, cell) => self.verify_votes(slot, cell),
-                Due::Aggregates(slot, committee) => self.verify_aggregates(slot, committee),
-                Due::Collections => self.verify_collections(),
+                Due::Blocks => self.verify_proposers(lent),
+                Due::Votes(slot, cell) => verify_votes(lent, slot, cell),
+                Due::Aggregates(slot, committee) => verify_aggregates(lent, slot, committee),
+                Due::Collections => self.verify_collections(lent),
             }
         }
     }
+}
+
+/// Check 2.
+fn check_window(lent: &Lent<'_>, slot: Slot) -> Result<(), Reject> {
+    let early = lent.now.saturating_add_ns(TOLERANCE_NS);
+    if early < lent.clock.slot_start(slot) {
+        Err(Reject::TooEarly)
+    } else if lent.now >= window_end(lent.clock, slot) {
+        Err(Reject::TooOld)
+    } else {
+        Ok(())
+    }
+}
+
+/// Checks 2 and 3 of a vote; the slot's state exists afterwards.
+fn admit_ballot(lent: &mut Lent<'_>, vote: &Vote) -> Result<Arc<Ballot>, Refusal> {
+    check_window(lent, vote.slot)?;
+    let state = lent.ensure_slot(vote.slot).ok_or(Refusal::Unprepared)?;
+    if let Some(ballot) = state.ballots.find(vote) {
+        return Ok(ballot);
+    }
+    match lent.chain.check_vote(vote) {
+        Ok(()) => {}
+        Err(Reject::UnknownBlock) => {
+            return Err(Refusal::Park(Awaited::Block(vote.head), None));
+        }
+        Err(reason) => return Err(reason.into()),
+    }
+    // Of a branch with other committees: its blocks tell what was voted there.
+    let mix = lent.mix_of(vote);
+    let state = lent.slots.get_mut(&vote.slot);
+    let state = state.filter(|state| Some(state.committees.mix) == mix);
+    let ballot = Ballot::new(lent.config.network(), *vote);
+    state.ok_or(Refusal::Unprepared)?.ballots.remember(&ballot);
+    Ok(ballot)
+}
+
+/// The reason for which claim number `claim` of a sender stands.
+fn reason_of(selection: Selection, claim: usize) -> Reject {
+    match claim.saturating_add(usize::from(selection == Selection::Rank)) {
+        0 => Reject::BadSelection,
+        _ => Reject::BadEnvelope,
+    }
+}
+
+/// Rejects what a job found false or could not judge, and gives back the rest. What a sender signed is
+/// its own: one whose evidence does not hold is looked at no more in the slot, and of many that it
+/// signed two go on, enough to prove that it contradicts itself.
+fn passed<M: Posted>(
+    lent: &mut Lent<'_>,
+    messages: Vec<Waiting<M>>,
+    stage: Stage,
+    outcome: Outcome<Product>,
+) -> Vec<Waiting<M>> {
+    let failed = failed_claims(outcome, messages.len());
+    lent.fx.counters.jobs_failed += u64::from(failed.is_none());
+    let mut passed = Vec::new();
+    let mut of_sender: BTreeMap<(Slot, Validator), u32> = BTreeMap::new();
+    for (i, waiting) in messages.into_iter().enumerate() {
+        let (origin, slot) = (waiting.origin, waiting.ballot.vote.slot);
+        let sender = waiting.message.sender();
+        match failed.as_ref().map(|claims| claims[i]) {
+            None => lent.fx.ignore(origin),
+            Some(None) => {
+                let count = of_sender.entry((slot, sender)).or_default();
+                *count += 1;
+                match *count <= SIGNED_PER_SENDER_MAX {
+                    true => passed.push(waiting),
+                    false => lent.fx.reject(origin, Reject::Duplicate),
+                }
+            }
+            Some(Some(claim)) if stage == Stage::Sender => {
+                lent.fx
+                    .reject(origin, reason_of(lent.config.selection, claim));
+            }
+            Some(Some(_)) => {
+                if let Some(state) = lent.slots.get_mut(&slot) {
+                    waiting.message.senders(state).refuse(sender);
+                }
+                lent.fx.reject(origin, Reject::BadEvidence);
+            }
+        }
+    }
+    passed
 }
 
 /// Check 6: whether the member at a position of a post serves, by its proof or by its rank.

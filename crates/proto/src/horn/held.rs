@@ -9,7 +9,7 @@ use alphorn_scheme::Evidence;
 
 use super::config::{Config, Local, SchemeInfo};
 use super::deadlines::TOLERANCE_NS;
-use super::fair::{Room, Waits};
+use super::fair::Room;
 use super::gate::{AGGREGATES_ROOM, BLOCKS_ROOM, COLLECTIONS_ROOM, ITEMS_PER_JOB_MAX, votes_room};
 use super::machine::Horn;
 use super::proposer::BLOCK_FIXED_BYTES;
@@ -129,13 +129,17 @@ impl Horn {
         let mut held = Held {
             voters: self.chain.voters_bytes(),
             collections: self.roles.proposer.bytes(),
-            waiting: (self.batch.bytes() + self.blocks.bytes() + self.lot.bytes()) as u64,
+            waiting: self.gate.bytes() as u64,
             ..Held::default()
         };
         for state in self.slots.values() {
             state.add_held(&mut held);
         }
-        held.waiting += self.fx.purposes().map(in_verification).sum::<u64>();
+        let in_jobs = self.fx.purposes().map(|purpose| match purpose {
+            Purpose::Gate(job) => job.bytes() as u64,
+            _ => 0,
+        });
+        held.waiting += in_jobs.sum::<u64>();
         held
     }
 }
@@ -159,23 +163,6 @@ impl SlotState {
             let decoded = committee.kept.iter().map(|kept| decoded(&kept.evidence));
             held.collections += committee.senders.held_bytes() + decoded.sum::<u64>();
         }
-    }
-}
-
-/// Bytes of messages in a job that verifies them.
-fn in_verification(purpose: &Purpose) -> u64 {
-    fn sum<M: Waits>(messages: &[M]) -> u64 {
-        messages
-            .iter()
-            .map(|message| message.held_bytes() as u64)
-            .sum()
-    }
-    match purpose {
-        Purpose::VerifyVotes { votes, .. } => sum(votes),
-        Purpose::VerifyAggregates { aggregates, .. } => sum(aggregates),
-        Purpose::VerifyCollections { collections, .. } => sum(collections),
-        Purpose::VerifyProposers { blocks } => sum(blocks),
-        _ => 0,
     }
 }
 

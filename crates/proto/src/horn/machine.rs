@@ -1,52 +1,29 @@
 //! The machine that hosts the roles: it keeps time, slots and epochs, and hands inputs on.
 
 use alphorn_scheme::{JobId, Outcome, Product};
-use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Supports, Time};
+use alphorn_types::{Assignment, Epoch, Slot, Supports, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ballot::Ballot;
-use super::batch::Batch;
 use super::committee::assignment;
 use super::config::{Config, ConfigError, Local, SchemeInfo};
 use super::deadlines::window_end;
 use super::effects::Effects;
 use super::epochs::Epochs;
-use super::gate::{Blocks, Lot, Verified};
+use super::gate::{self, Gate};
 use super::roles::Roles;
-use super::state::{SlotState, WaitingCollection};
+use super::state::{SlotState, Slots};
 use super::task::Purpose;
 use super::view::{Counters, SlotView};
 use super::{aggregator, combiner, proposer, voter};
 use crate::chain::{Cast, Chain};
-use crate::contract::{Input, Output, Protocol};
+use crate::contract::{Input, Output, Peer, Protocol};
 use crate::slot::{Boundary, Phase, SlotClock};
 use crate::wire::{Block, Entry, Header, Reject, Root, Topic, Vote, WireFormat};
 
 /// For how many slots it is remembered what was published.
 const DONE_SLOTS: u64 = 4;
-
-/// A batch that is verified at the end of the instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Due {
-    /// Signatures of proposers.
-    Blocks,
-    /// Votes of a cell.
-    Votes(Slot, Cell),
-    /// Aggregates of a committee.
-    Aggregates(Slot, u16),
-    /// Collections of all committees.
-    Collections,
-}
-
-/// What else is to be done at a time, beside the phases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
-    /// Messages that wait for a block are given up.
-    Parked,
-    /// Messages of the slot are no longer taken.
-    Close(Slot),
-}
 
 /// The roles of Horn at one machine, under the contract of [`Protocol`].
 pub struct Horn {
@@ -58,18 +35,11 @@ pub struct Horn {
     pub(super) now: Time,
     /// The phase that begins next; none before the first input.
     boundary: Option<Boundary>,
-    pub(super) timers: BTreeSet<(Time, Timer)>,
-    pub(super) due: BTreeSet<Due>,
     pub(super) fx: Effects,
     pub(super) chain: Chain,
     pub(super) epochs: Epochs,
-    /// The current slot and those around it whose messages are taken.
-    pub(super) slots: BTreeMap<Slot, SlotState>,
-    /// Collections that wait, of all slots and committees.
-    pub(super) batch: Batch<WaitingCollection>,
-    pub(super) blocks: Blocks,
-    pub(super) lot: Lot,
-    pub(super) verified: Verified,
+    pub(super) slots: Slots,
+    pub(super) gate: Gate,
     pub(super) roles: Roles,
     /// The committees drawn last for blocks from the own store, where weights differ.
     restored: BTreeMap<(Epoch, [u8; 32]), Assignment>,
@@ -84,8 +54,8 @@ impl Horn {
     pub fn new(config: Config, info: SchemeInfo, local: Local) -> Result<Self, ConfigError> {
         config.validate(&info)?;
         local.check(&config.layout)?;
-        let parked = config.parked_room(&info, &local);
         Ok(Self {
+            gate: Gate::new(&config, &info, &local),
             format: config.format(&info),
             clock: SlotClock::new(config.genesis, config.timing),
             chain: Chain::new(config.network_id, config.layout, config.epoch_slots)
@@ -96,15 +66,9 @@ impl Horn {
             local,
             now: Time::ZERO,
             boundary: None,
-            timers: BTreeSet::new(),
-            due: BTreeSet::new(),
             fx: Effects::default(),
             epochs: Epochs::default(),
-            slots: BTreeMap::new(),
-            batch: Batch::default(),
-            blocks: Blocks::default(),
-            lot: Lot::new(parked),
-            verified: Verified::default(),
+            slots: Slots::new(),
             roles: Roles::default(),
             restored: BTreeMap::new(),
         })
@@ -180,22 +144,18 @@ impl Horn {
         Some(topics)
     }
 
-    pub(super) fn set_timer(&mut self, time: Time, timer: Timer) {
-        self.timers.insert((time, timer));
+    /// Blocks that messages wait for, each with the peers that sent those messages: whoever drives
+    /// the machine may fetch a block from one of them and hand it in as a message. Each peer has one
+    /// voice, shared by all blocks that it speaks of; blocks with most voice come first, and of a
+    /// block's peers the one that spoke of it first.
+    pub fn missing_blocks(&self) -> impl Iterator<Item = (Root, Vec<Peer>)> {
+        let blocks = self.gate.awaited_blocks().into_iter();
+        blocks.filter(|(root, _)| self.chain.header(root).is_none())
     }
 
     /// The state of a slot, made if its epoch is ready.
-    pub(super) fn ensure_slot(&mut self, slot: Slot) -> Option<&mut SlotState> {
-        if !self.slots.contains_key(&slot) {
-            let committees = self
-                .epochs
-                .ready(slot.epoch(self.config.epoch_slots))?
-                .clone();
-            let votes_max = self.config.vote_data_per_slot_max;
-            let state = SlotState::new(slot, committees, votes_max, &mut self.fx);
-            self.slots.insert(slot, state);
-            self.set_timer(window_end(&self.clock, slot), Timer::Close(slot));
-        }
+    fn ensure_slot(&mut self, slot: Slot) -> Option<&mut SlotState> {
+        self.lend_gate().0.ensure_slot(slot);
         self.slots.get_mut(&slot)
     }
 
@@ -221,12 +181,10 @@ impl Horn {
     }
 
     fn close_slot(&mut self, slot: Slot) {
-        let Some(mut state) = self.slots.remove(&slot) else {
+        self.gate(gate::Input::Close { slot });
+        let Some(state) = self.slots.remove(&slot) else {
             return;
         };
-        for origin in state.give_up() {
-            self.fx.reject(origin, Reject::TooOld);
-        }
         self.close_roles(slot);
         // A running collection is still good for a block.
         for session in [
@@ -278,24 +236,23 @@ impl Horn {
 
     /// The next time at which something is due beside the phases.
     fn timer(&self) -> Option<Time> {
-        let own = self.timers.first().map(|(time, _)| *time);
-        [own, self.roles.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let first = self.slots.keys().next();
+        let close = first.map(|slot| window_end(&self.clock, *slot));
+        let deadlines = [self.gate.next_deadline(), close, self.roles.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
-    /// Does what is due at a time: of this node first, then of the roles in the order of the slot.
+    /// Does what is due at a time: at the gate first, then the end of a slot, then what is due for the
+    /// roles in the order of the slot.
     fn fire(&mut self, time: Time) {
-        match self.timers.first().copied() {
-            Some((own, timer)) if own == time => {
-                self.timers.pop_first();
-                match timer {
-                    Timer::Parked => self.expire_parked(),
-                    Timer::Close(slot) => self.close_slot(slot),
-                }
-            }
-            _ => self.roles_due(time),
+        let first = self.slots.keys().next().copied();
+        let ends = |slot: &Slot| window_end(&self.clock, *slot) == time;
+        if self.gate.next_deadline() == Some(time) {
+            self.gate(gate::Input::Deadline);
+        } else if let Some(slot) = first.filter(ends) {
+            self.close_slot(slot);
+        } else {
+            self.roles_due(time);
         }
     }
 
@@ -307,7 +264,9 @@ impl Horn {
             self.proposer(proposer::Input::Slot {
                 slot: boundary.slot,
             });
-            self.verified.prune(boundary.slot);
+            self.gate(gate::Input::Slot {
+                slot: boundary.slot,
+            });
         }
         if boundary.phase <= Phase::Vote {
             self.prepare_epochs();
@@ -368,7 +327,7 @@ impl Horn {
         let head = self.chain.head();
         let vote = self.chain.vote(slot, &head)?;
         // The head went over to another branch too late for this slot: nobody there could take it.
-        let mix = self.mix_of(&vote);
+        let mix = self.lend().0.mix_of(&vote);
         if Some(self.slots.get(&slot)?.committees.mix) != mix {
             return None;
         }
@@ -398,42 +357,17 @@ impl Horn {
             Purpose::Proposer(block) => {
                 self.proposer(proposer::Input::Finished { block, outcome });
             }
-            Purpose::VerifyVotes { slot, cell, votes } => {
-                self.votes_verified(slot, cell, votes, outcome);
-            }
-            Purpose::VerifyAggregates {
-                slot,
-                committee,
-                stage,
-                aggregates,
-            } => {
-                self.aggregates_verified((slot, committee), stage, aggregates, outcome);
-            }
-            Purpose::VerifyCollections {
-                epoch,
-                stage,
-                collections,
-            } => {
-                self.collections_verified(epoch, stage, collections, outcome);
-            }
-            Purpose::VerifyProposers { blocks } => self.proposers_verified(blocks, outcome),
-            Purpose::VerifyBlock(job) => self.block_verified(job, outcome),
+            Purpose::Gate(job) => self.gate(gate::Input::Finished { job, outcome }),
         }
-    }
-
-    /// The reference of a support's code, see [`Chain::reference`].
-    pub(super) fn reference(&self, vote: &Vote, committee: u16) -> Option<Bitfield> {
-        self.chain.reference(vote, committee)
     }
 
     /// Counts the votes of a verified collection in the fork choice; those of slots that no longer
     /// count change nothing. A collection in a block comes with its header.
     pub(super) fn observe(&mut self, entry: &Entry, block: Option<&Header>) {
-        if let Some(committees) = self.committees_of(&entry.vote) {
-            let assignment = committees.assignment.clone();
+        if let Some(committees) = self.lend().0.committees_of(&entry.vote).cloned() {
             let cast = Cast {
                 vote: &entry.vote,
-                assignment: &assignment,
+                assignment: &committees.assignment,
                 committee: entry.committee,
                 signers: &entry.evidence.support.signers(),
             };
@@ -454,9 +388,10 @@ impl Horn {
             return seats;
         }
         for Entry { vote, .. } in entries {
-            if let Some(committees) = self.committees_of(vote) {
+            let shared = self.lend().0;
+            if let Some(committees) = shared.committees_of(vote) {
                 seats.insert(*vote, Assignment::clone(&committees.assignment));
-            } else if let Some(mix) = self.mix_of(vote).filter(|_| !seats.contains_key(vote)) {
+            } else if let Some(mix) = shared.mix_of(vote).filter(|_| !seats.contains_key(vote)) {
                 // A block from the own store comes before any committees were drawn.
                 let epoch = vote.slot.epoch(self.config.epoch_slots);
                 let drawn = self.restored.get(&(epoch, mix)).cloned();
@@ -492,10 +427,15 @@ impl Protocol for Horn {
                 token,
                 data,
             } => {
-                self.receive(Some((from, token)), topic, data);
+                let origin = Some((from, token));
+                self.gate(gate::Input::Message {
+                    origin,
+                    topic,
+                    data,
+                });
             }
             Input::Finished { job, outcome } => self.finished(job, outcome),
-            Input::Deadline => self.run_due(),
+            Input::Deadline => self.gate(gate::Input::Verify),
             // The transport's own.
             Input::SendReady { .. } | Input::PeerUp { .. } | Input::PeerDown { .. } => {}
         }
@@ -509,7 +449,7 @@ impl Protocol for Horn {
         let Some(boundary) = self.boundary else {
             return Some(Time::ZERO);
         };
-        if !self.due.is_empty() {
+        if self.gate.is_due() {
             return Some(self.now);
         }
         let timer = self.timer();

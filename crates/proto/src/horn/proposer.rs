@@ -81,7 +81,7 @@ impl Proposer {
             entries: self.choose_entries(shared, slot, &parent),
             filler: vec![0; shared.config.filler_bytes].into(),
         };
-        let references = |vote: &_, committee| shared.reference(vote, committee);
+        let references = |vote: &_, committee| shared.chain.reference(vote, committee);
         let Ok(encoded) = body.encode(shared.format, &references) else {
             return;
         };
@@ -232,7 +232,7 @@ impl Room {
 
     /// Takes an entry if it fits; one that does not is skipped, a smaller one may still fit.
     fn takes(&mut self, shared: &Shared<'_>, entry: &Entry) -> bool {
-        let references = |vote: &_, committee| shared.reference(vote, committee);
+        let references = |vote: &_, committee| shared.chain.reference(vote, committee);
         let Ok(wire) = entry.encoded_bytes(shared.format, &references) else {
             return false;
         };

@@ -13,7 +13,7 @@ impl Horn {
     ///
     /// If it does not decode, or does not fit the chain.
     pub fn restore(&mut self, data: &Bytes) -> Result<(), Reject> {
-        let references = |vote: &_, committee| self.reference(vote, committee);
+        let references = |vote: &_, committee| self.chain.reference(vote, committee);
         let block = Block::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
         self.import(&block)
     }

@@ -2,23 +2,23 @@
 //!
 //! A role owns the state of its own duty and nothing else. It reads the slots (what was accepted, who
 //! sits where), the chain and the time through [`Shared`], asks for jobs, and gives what it made to
-//! whoever called it. No role knows another one: [`Horn`](super::Horn) hands inputs on.
+//! whoever called it. No role knows another one: [`Horn`](super::Horn) hands inputs on. The gate is a
+//! role that writes what is accepted to the slots, so it is lent them to write to.
 
 use alphorn_scheme::{Bytes, Outcome, Product};
 use alphorn_types::{Bitfield, Slot, Time};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::config::{Config, Local, SchemeInfo};
 use super::effects::Effects;
 use super::epochs::{Committees, Epochs};
-use super::state::SlotState;
+use super::state::{SlotState, Slots};
 use crate::chain::Chain;
 use crate::slot::SlotClock;
 use crate::wire::{Entry, Vote, WireFormat};
 
 /// What a node lends to one of its roles for the time of a call.
-pub(super) struct Shared<'a> {
+pub(super) struct Shared<'a, S = &'a Slots> {
     pub(super) config: &'a Config,
     pub(super) info: &'a SchemeInfo,
     pub(super) format: &'a WireFormat,
@@ -27,9 +27,12 @@ pub(super) struct Shared<'a> {
     pub(super) now: Time,
     pub(super) chain: &'a Chain,
     pub(super) epochs: &'a Epochs,
-    pub(super) slots: &'a BTreeMap<Slot, SlotState>,
+    pub(super) slots: S,
     pub(super) fx: &'a mut Effects,
 }
+
+/// What a node lends to its gate.
+pub(super) type Lent<'a> = Shared<'a, &'a mut Slots>;
 
 /// A role of Horn: a state machine of the same shape as the whole ([`crate::contract`]), whose jobs
 /// and counts go to the [`Effects`] that it is lent.
@@ -55,7 +58,23 @@ impl<'a> Shared<'a> {
     pub(super) fn slot(&self, slot: Slot) -> Option<&'a SlotState> {
         self.slots.get(&slot)
     }
+}
 
+impl Lent<'_> {
+    /// The state of a slot, made if its epoch is ready.
+    pub(super) fn ensure_slot(&mut self, slot: Slot) -> Option<&mut SlotState> {
+        if !self.slots.contains_key(&slot) {
+            let epoch = slot.epoch(self.config.epoch_slots);
+            let committees = self.epochs.ready(epoch)?.clone();
+            let votes_max = self.config.vote_data_per_slot_max;
+            let state = SlotState::new(slot, committees, votes_max, self.fx);
+            self.slots.insert(slot, state);
+        }
+        self.slots.get_mut(&slot)
+    }
+}
+
+impl<'a, S> Shared<'a, S> {
     /// The slot that it is.
     pub(super) fn present(&self) -> Slot {
         self.clock.slot_at(self.now).unwrap_or(Slot(0))
@@ -64,8 +83,7 @@ impl<'a> Shared<'a> {
     /// The committees under which a vote was cast, if they are ready here.
     pub(super) fn committees_of(&self, vote: &Vote) -> Option<&'a Arc<Committees>> {
         let epoch = vote.slot.epoch(self.config.epoch_slots);
-        let mix = self.chain.mix(epoch, &vote.head)?;
-        self.epochs.of(epoch, &mix)
+        self.epochs.of(epoch, &self.mix_of(vote)?)
     }
 
     /// The weight that an entry adds to those who are credited already. Where the committees are
@@ -79,9 +97,10 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// The reference of a support's code, see [`Chain::reference`].
-    pub(super) fn reference(&self, vote: &Vote, committee: u16) -> Option<Bitfield> {
-        self.chain.reference(vote, committee)
+    /// What the chain of a vote's head supplies for the vote's epoch; none if the head is unknown.
+    pub(super) fn mix_of(&self, vote: &Vote) -> Option<[u8; 32]> {
+        let epoch = vote.slot.epoch(self.config.epoch_slots);
+        self.chain.mix(epoch, &vote.head)
     }
 
     /// The signatures of a job that was to make `count` of `bytes` each.

@@ -6,13 +6,15 @@ use alphorn_types::{Slot, Time};
 use super::aggregator::{self, Aggregator};
 use super::combiner::{self, Combiner};
 use super::deadlines::Deadlines;
+use super::gate::{self, Gate, Own};
 use super::machine::Horn;
 use super::proposer::{self, Proposer};
-use super::role::{Role, Shared};
+use super::role::{Lent, Role, Shared};
 use super::roster::Draw;
-use super::state::Waiting;
 use super::voter::{self, Voter};
-use crate::wire::{Aggregate, Block, Collection, Entry, Kind, Topic, VoteMsg, digest};
+use crate::wire::{
+    Aggregate, Block, Collection, Entry, Kind, MissingReference, References, Topic, WireFormat,
+};
 
 /// What local validators do.
 #[derive(Default)]
@@ -50,8 +52,25 @@ impl Roles {
 }
 
 impl Horn {
+    /// What is lent to the gate, and the gate.
+    pub(super) fn lend_gate(&mut self) -> (Lent<'_>, &mut Gate) {
+        let lent = Lent {
+            config: &self.config,
+            info: &self.info,
+            format: &self.format,
+            local: &self.local,
+            clock: &self.clock,
+            now: self.now,
+            chain: &self.chain,
+            epochs: &self.epochs,
+            slots: &mut self.slots,
+            fx: &mut self.fx,
+        };
+        (lent, &mut self.gate)
+    }
+
     /// What is lent to a role, and the roles.
-    fn lend(&mut self) -> (Shared<'_>, &mut Roles) {
+    pub(super) fn lend(&mut self) -> (Shared<'_>, &mut Roles) {
         let shared = Shared {
             config: &self.config,
             info: &self.info,
@@ -71,6 +90,35 @@ impl Horn {
     fn made<R: Role>(&mut self, role: impl Fn(&mut Roles) -> &mut R) -> Option<R::Made> {
         let (mut shared, roles) = self.lend();
         role(roles).poll_output(&mut shared)
+    }
+
+    /// Hands an input on to the gate, and what follows from verified messages to chain and roles.
+    pub(super) fn gate(&mut self, input: gate::Input) {
+        let (mut lent, gate) = self.lend_gate();
+        gate.handle(&mut lent, input);
+        while let Some(made) = self.gate.poll_output() {
+            match made {
+                gate::Made::Votes { slot, committee } => self.votes_changed(slot, committee),
+                gate::Made::Aggregates { slot, committee } => {
+                    self.combiner(combiner::Input::Evidence { slot, committee });
+                }
+                gate::Made::Collection(entry) => self.collection_accepted(entry),
+                gate::Made::Block(block) => {
+                    let result = self.import(&block.block);
+                    self.gate(gate::Input::Imported { block, result });
+                }
+                gate::Made::Branch { epoch, mix } => self.prepare_branch(epoch, mix),
+            }
+        }
+    }
+
+    /// An accepted collection may go into a block, counts in the fork choice, and holds own
+    /// ones back that add nothing to it.
+    fn collection_accepted(&mut self, entry: Entry) {
+        let (slot, committee) = (entry.vote.slot, entry.committee);
+        self.observe(&entry, None);
+        self.keep_for_blocks(entry);
+        self.combiner(combiner::Input::Accepted { slot, committee });
     }
 
     /// A slot begins for the roles that serve in it.
@@ -208,101 +256,60 @@ impl Horn {
         }
     }
 
-    fn publish(&mut self, slot: Slot, topic: Topic, data: &Bytes) {
+    /// Publishes an own message, and has it taken like a peer's.
+    fn publish(&mut self, slot: Slot, topic: Topic, data: Vec<u8>, message: Own) {
         let late = self.now >= Deadlines::of(&self.clock, topic.kind(), slot).late;
+        let data = Bytes::from(data);
         self.fx.publish(slot, late, topic, data.clone());
+        self.gate(gate::Input::Own {
+            message,
+            topic,
+            data,
+        });
+    }
+
+    /// The bytes of an own message; none if its head went away with a branch that was finalised
+    /// against.
+    fn encoded(
+        &mut self,
+        encode: impl Fn(&WireFormat, References<'_>) -> Result<Vec<u8>, MissingReference>,
+    ) -> Option<Vec<u8>> {
+        let references = |vote: &_, committee| self.chain.reference(vote, committee);
+        let data = encode(&self.format, &references).ok();
+        self.fx.counters.stale += u64::from(data.is_none());
+        data
     }
 
     fn publish_vote(&mut self, made: voter::Made) {
         let voter::Made { ballot, message } = made;
-        let VoteMsg {
-            vote, validator, ..
-        } = message;
-        let state = self.slots.get(&vote.slot);
-        let Some(cell) = state.and_then(|state| state.committees.assignment.cell_of(validator))
-        else {
-            return;
-        };
-        let data: Bytes = message.encode(&self.format).into();
-        let topic = Topic::Vote { cell };
-        self.publish(vote.slot, topic, &data);
-        if self.local.trust_own {
-            self.take_own_vote(&ballot, validator, message.signature);
-        } else {
-            self.receive(None, topic, data);
+        let slot = message.vote.slot;
+        let state = self.slots.get(&slot);
+        let cell = state.and_then(|of| of.committees.assignment.cell_of(message.validator));
+        if let Some(cell) = cell {
+            let data = message.encode(&self.format);
+            self.publish(slot, Topic::Vote { cell }, data, Own::Vote(ballot, message));
         }
     }
 
     fn publish_aggregate(&mut self, message: Aggregate) {
-        let committee = message.cell.committee;
-        let references = |vote: &_, committee| self.reference(vote, committee);
-        let Ok(data) = message.encode(&self.format, &references) else {
-            // The head went away with a branch that was finalised against.
-            self.fx.counters.stale += 1;
-            return;
-        };
-        let data: Bytes = data.into();
-        let topic = Topic::Aggregate { committee };
-        self.publish(message.vote.slot, topic, &data);
-        if !self.local.trust_own {
-            return self.receive(None, topic, data);
-        }
-        self.fx.seen(topic.kind());
-        let content = digest::aggregate_message(self.config.network(), &message, &self.format);
-        let slot = self.slots.get(&message.vote.slot);
-        if let Some(ballot) = slot.and_then(|state| state.ballots.find(&message.vote)) {
-            self.take_aggregate(Waiting {
-                origin: None,
-                ballot,
-                message,
-                data,
-                content,
-            });
+        let (slot, committee) = (message.vote.slot, message.cell.committee);
+        if let Some(data) = self.encoded(|format, known| message.encode(format, known)) {
+            let topic = Topic::Aggregate { committee };
+            self.publish(slot, topic, data, Own::Aggregate(message));
         }
     }
 
     fn publish_collection(&mut self, message: Collection) {
-        let references = |vote: &_, committee| self.reference(vote, committee);
-        let Ok(data) = message.encode(&self.format, &references) else {
-            // The head went away with a branch that was finalised against.
-            self.fx.counters.stale += 1;
-            return;
-        };
-        let data: Bytes = data.into();
-        self.publish(message.vote.slot, Topic::Collection, &data);
-        if !self.local.trust_own {
-            return self.receive(None, Topic::Collection, data);
-        }
-        self.fx.seen(Topic::Collection.kind());
-        let content = digest::collection_message(self.config.network(), &message, &self.format);
-        let inner = Entry::from(&message).digest(&self.format);
-        let slot = self.slots.get(&message.vote.slot);
-        if let Some(ballot) = slot.and_then(|state| state.ballots.find(&message.vote)) {
-            // The job that made it has verified it.
-            self.verified.insert(inner, message.vote.slot);
-            self.take_collection(Waiting {
-                origin: None,
-                ballot,
-                message,
-                data,
-                content,
-            });
+        let slot = message.vote.slot;
+        if let Some(data) = self.encoded(|format, known| message.encode(format, known)) {
+            self.publish(slot, Topic::Collection, data, Own::Collection(message));
         }
     }
 
     fn publish_block(&mut self, block: Block) {
-        let references = |vote: &_, committee| self.reference(vote, committee);
-        let Ok(data) = block.encode(&self.format, &references) else {
-            self.fx.counters.stale += 1;
-            return;
-        };
-        let data: Bytes = data.into();
-        self.publish(block.header.slot, Topic::Block, &data);
-        if self.local.trust_own {
-            self.fx.seen(Kind::Block);
-            self.take_block(None, block, data);
-        } else {
-            self.receive(None, Topic::Block, data);
+        let slot = block.header.slot;
+        if let Some(data) = self.encoded(|format, known| block.encode(format, known)) {
+            self.publish(slot, Topic::Block, data, Own::Block(block));
         }
     }
 }

@@ -51,6 +51,19 @@ pub(super) struct Waiting<M> {
     pub(super) content: [u8; 32],
 }
 
+impl<M> Waiting<M> {
+    /// An own message, which nobody waits for.
+    pub(super) fn own(ballot: Arc<Ballot>, message: M, data: Bytes, content: [u8; 32]) -> Self {
+        Self {
+            origin: None,
+            ballot,
+            message,
+            data,
+            content,
+        }
+    }
+}
+
 impl Waits for Waiting<Aggregate> {
     fn peer(&self) -> Option<Peer> {
         self.origin.map(|(peer, _)| peer)
@@ -250,6 +263,9 @@ pub(super) struct Sessions {
     pub(super) aggregate: SessionId,
     pub(super) collect: SessionId,
 }
+
+/// The current slot and those around it whose messages are taken.
+pub(super) type Slots = BTreeMap<Slot, SlotState>;
 
 /// What a machine knows of a slot. Kept for the current and the previous one, and for the
 /// tolerance of clocks around them.

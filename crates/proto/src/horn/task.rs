@@ -1,21 +1,10 @@
 //! What a job was asked for.
 
-use alphorn_types::{Cell, Epoch, Slot};
+use alphorn_types::Epoch;
 
-use super::gate::{BlockJob, WaitingBlock};
 use super::roster::Draw;
-use super::state::{Waiting, WaitingCollection, WaitingVote};
-use super::{aggregator, combiner, voter};
-use crate::wire::{Aggregate, Block};
-
-/// What a verification looks at: what is cheap comes first, so that a forged message costs no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// The sender's ticket and envelope.
-    Sender,
-    /// The evidence of the votes.
-    Evidence,
-}
+use super::{aggregator, combiner, gate, voter};
+use crate::wire::Block;
 
 /// What a job was asked for, and what its end is to be applied to.
 pub(super) enum Purpose {
@@ -33,27 +22,6 @@ pub(super) enum Purpose {
     Combiner(combiner::Job),
     /// Of the proposer: sign the own block.
     Proposer(Box<Block>),
-    /// Verify votes of a cell.
-    VerifyVotes {
-        slot: Slot,
-        cell: Cell,
-        votes: Vec<WaitingVote>,
-    },
-    /// Verify aggregates of a committee.
-    VerifyAggregates {
-        slot: Slot,
-        committee: u16,
-        stage: Stage,
-        aggregates: Vec<Waiting<Aggregate>>,
-    },
-    /// Verify collections of any committee.
-    VerifyCollections {
-        epoch: Epoch,
-        stage: Stage,
-        collections: Vec<WaitingCollection>,
-    },
-    /// Verify the proposers' signatures of blocks.
-    VerifyProposers { blocks: Vec<WaitingBlock> },
-    /// Verify the entries of a block, those of one of its epochs.
-    VerifyBlock(BlockJob),
+    /// Of the gate: verify messages.
+    Gate(gate::Job),
 }

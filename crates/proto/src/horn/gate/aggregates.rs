@@ -6,16 +6,17 @@ use alphorn_scheme::{
 use alphorn_types::{Slot, Validator};
 
 use super::lot::{Seat, with_seat};
-use super::{ITEMS_PER_JOB_MAX, Refusal, serves};
-use crate::horn::combiner;
+use super::{
+    Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, Stage, admit_ballot, passed, serves,
+};
 use crate::horn::config::{Config, SubsetRule};
 use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Effects, Origin, Request};
 use crate::horn::fair::Room;
-use crate::horn::machine::{Due, Horn};
+use crate::horn::role::Lent;
 use crate::horn::selection::Post;
 use crate::horn::state::{KeptAggregate, SlotState, Standing, Waiting};
-use crate::horn::task::{Purpose, Stage};
+use crate::horn::task::Purpose;
 use crate::slot::Phase;
 use crate::wire::{Aggregate, Kind, Reject, digest};
 
@@ -25,33 +26,34 @@ pub(in crate::horn) const ROOM: Room = Room {
     bytes: 512 << 20,
 };
 
-impl Horn {
+impl Gate {
     pub(super) fn admit_aggregate(
         &mut self,
+        lent: &mut Lent<'_>,
         origin: Origin,
         committee: u16,
         data: &Bytes,
     ) -> Result<(), Refusal> {
-        let head = Aggregate::peek(data, &self.format).map_err(Reject::from_decode)?;
+        let head = Aggregate::peek(data, lent.format).map_err(Reject::from_decode)?;
         let (vote, cell, sender, proof) = head;
         if cell.committee != committee {
             return Err(Reject::WrongTopic.into());
         }
-        let ballot = self.admit_ballot(&vote).map_err(|refusal| {
-            let state = self.slots.get_mut(&vote.slot);
+        let ballot = admit_ballot(lent, &vote).map_err(|refusal| {
+            let state = lent.slots.get_mut(&vote.slot);
             with_seat(refusal, || {
                 let (state, slot, kind) = (state?, vote.slot, Kind::Aggregate);
                 let position = state.committees.position_in_cell(sender, cell)?;
                 let post = Post::Aggregator(cell);
-                let serves = serves(state, &self.config, post, position, proof.as_ref());
+                let serves = serves(state, lent.config, post, position, proof.as_ref());
                 serves.then_some(Seat { slot, kind, sender })
             })
         })?;
-        let references = |vote: &_, committee| self.reference(vote, committee);
+        let references = |vote: &_, committee| lent.chain.reference(vote, committee);
         let message =
-            Aggregate::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
+            Aggregate::decode(data, lent.format, &references).map_err(Reject::from_decode)?;
         let slot = ballot.vote.slot;
-        let state = self.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
+        let state = lent.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
         let position = state
             .committees
             .position_in_cell(message.sender, cell)
@@ -61,15 +63,15 @@ impl Horn {
         }
         if !serves(
             state,
-            &self.config,
+            lent.config,
             Post::Aggregator(cell),
             position,
             message.proof.as_ref(),
         ) {
             return Err(Reject::NotSelected.into());
         }
-        let content = digest::aggregate_message(self.config.network(), &message, &self.format);
-        check_again(state, &self.config, &message, &content)?;
+        let content = digest::aggregate_message(lent.config.network(), &message, lent.format);
+        check_again(state, lent.config, &message, &content)?;
         let waiting = Waiting {
             origin,
             ballot,
@@ -83,104 +85,106 @@ impl Horn {
             self.due.insert(Due::Aggregates(slot, committee));
         }
         for gone in taken.displaced {
-            self.fx.reject(gone.origin, Reject::Full);
+            lent.fx.reject(gone.origin, Reject::Full);
         }
         Ok(())
     }
 
-    pub(super) fn verify_aggregates(&mut self, slot: Slot, committee: u16) {
-        let Some(state) = self.slots.get_mut(&slot) else {
-            return;
-        };
-        let batch = &mut state.aggregates[usize::from(committee)].batch;
-        let aggregates = batch.take(ITEMS_PER_JOB_MAX, |_| true);
-        if aggregates.is_empty() {
-            return;
-        }
-        self.spawn_aggregates((slot, committee), Stage::Sender, aggregates);
-    }
-
-    fn spawn_aggregates(
-        &mut self,
-        (slot, committee): (Slot, u16),
-        stage: Stage,
-        aggregates: Vec<Waiting<Aggregate>>,
-    ) {
-        let Some(state) = self.slots.get(&slot) else {
-            let gone = aggregates.iter();
-            gone.for_each(|gone| self.fx.reject(gone.origin, Reject::TooOld));
-            return;
-        };
-        let seed = &state.committees.seed;
-        let ticket = digest::selection_message(self.config.network(), seed, Kind::Aggregate, slot);
-        let claims = |waiting: &Waiting<Aggregate>| match stage {
-            Stage::Sender => sender(waiting, &ticket),
-            Stage::Evidence => vec![votes(waiting, &self.config)],
-        };
-        let item = |waiting| Item {
-            claims: claims(waiting),
-        };
-        let job = VerifyJob {
-            op: match stage {
-                Stage::Sender => Op::DutyVerify,
-                Stage::Evidence => Op::VerifyAggregates,
-            },
-            epoch: state.epoch,
-            items: aggregates.iter().map(item).collect(),
-        };
-        let request = Request {
-            session: state.sessions.verify,
-            message: [0; 32],
-            committee: Some(committee),
-            subcommittee: None,
-            class: Class::Verdict,
-            soft: self.clock.phase_start(slot, Phase::Decide),
-            hard: window_end(&self.clock, slot),
-            work: Work::Verify(job),
-        };
-        let purpose = Purpose::VerifyAggregates {
-            slot,
-            committee,
-            stage,
-            aggregates,
-        };
-        self.fx.spawn(request, purpose);
-    }
-
     /// The senders' signatures were verified, or the evidence of those that hold.
-    pub(in crate::horn) fn aggregates_verified(
+    pub(super) fn aggregates_verified(
         &mut self,
+        lent: &mut Lent<'_>,
         (slot, committee): (Slot, u16),
         stage: Stage,
         aggregates: Vec<Waiting<Aggregate>>,
         outcome: Outcome<Product>,
     ) {
-        let passed = self.passed(aggregates, stage, outcome);
+        let passed = passed(lent, aggregates, stage, outcome);
         if stage == Stage::Sender && !passed.is_empty() {
-            return self.spawn_aggregates((slot, committee), Stage::Evidence, passed);
+            return spawn_aggregates(lent, (slot, committee), Stage::Evidence, passed);
         }
         for waiting in passed {
-            self.take_aggregate(waiting);
+            take_aggregate(lent, waiting);
         }
-        if let Some(state) = self.slots.get_mut(&slot)
+        if let Some(state) = lent.slots.get_mut(&slot)
             && state.aggregates[usize::from(committee)].batch.ended()
         {
             self.due.insert(Due::Aggregates(slot, committee));
         }
-        self.combiner(combiner::Input::Evidence { slot, committee });
+        self.made.push_back(Made::Aggregates { slot, committee });
     }
+}
 
-    /// Takes a verified aggregate, or an own one: check 11.
-    pub(in crate::horn) fn take_aggregate(&mut self, waiting: Waiting<Aggregate>) {
-        let origin = waiting.origin;
-        let taken = match self.slots.get_mut(&waiting.ballot.vote.slot) {
-            Some(state) => keep(state, &self.config, &mut self.fx, waiting),
-            None => Err(Reject::TooOld),
-        };
-        match taken {
-            Ok(()) => self.fx.accept(Kind::Aggregate, origin),
-            Err(reason) => self.fx.reject(origin, reason),
-        }
+/// Starts the job of a committee's batch.
+pub(super) fn verify_aggregates(lent: &mut Lent<'_>, slot: Slot, committee: u16) {
+    let Some(state) = lent.slots.get_mut(&slot) else {
+        return;
+    };
+    let batch = &mut state.aggregates[usize::from(committee)].batch;
+    let aggregates = batch.take(ITEMS_PER_JOB_MAX, |_| true);
+    if aggregates.is_empty() {
+        return;
+    }
+    spawn_aggregates(lent, (slot, committee), Stage::Sender, aggregates);
+}
+
+fn spawn_aggregates(
+    lent: &mut Lent<'_>,
+    (slot, committee): (Slot, u16),
+    stage: Stage,
+    aggregates: Vec<Waiting<Aggregate>>,
+) {
+    let Some(state) = lent.slots.get(&slot) else {
+        let gone = aggregates.iter();
+        gone.for_each(|gone| lent.fx.reject(gone.origin, Reject::TooOld));
+        return;
+    };
+    let seed = &state.committees.seed;
+    let ticket = digest::selection_message(lent.config.network(), seed, Kind::Aggregate, slot);
+    let claims = |waiting: &Waiting<Aggregate>| match stage {
+        Stage::Sender => sender(waiting, &ticket),
+        Stage::Evidence => vec![votes(waiting, lent.config)],
+    };
+    let item = |waiting| Item {
+        claims: claims(waiting),
+    };
+    let verify = VerifyJob {
+        op: match stage {
+            Stage::Sender => Op::DutyVerify,
+            Stage::Evidence => Op::VerifyAggregates,
+        },
+        epoch: state.epoch,
+        items: aggregates.iter().map(item).collect(),
+    };
+    let request = Request {
+        session: state.sessions.verify,
+        message: [0; 32],
+        committee: Some(committee),
+        subcommittee: None,
+        class: Class::Verdict,
+        soft: lent.clock.phase_start(slot, Phase::Decide),
+        hard: window_end(lent.clock, slot),
+        work: Work::Verify(verify),
+    };
+    let job = Job::Aggregates {
+        slot,
+        committee,
+        stage,
+        aggregates,
+    };
+    lent.fx.spawn(request, Purpose::Gate(job));
+}
+
+/// Takes a verified aggregate, or an own one: check 11.
+pub(super) fn take_aggregate(lent: &mut Lent<'_>, waiting: Waiting<Aggregate>) {
+    let origin = waiting.origin;
+    let taken = match lent.slots.get_mut(&waiting.ballot.vote.slot) {
+        Some(state) => keep(state, lent.config, lent.fx, waiting),
+        None => Err(Reject::TooOld),
+    };
+    match taken {
+        Ok(()) => lent.fx.accept(Kind::Aggregate, origin),
+        Err(reason) => lent.fx.reject(origin, reason),
     }
 }
 

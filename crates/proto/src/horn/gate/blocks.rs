@@ -8,13 +8,15 @@ use alphorn_types::Epoch;
 use std::collections::BTreeMap;
 
 use super::collections::statement;
-use super::{Awaited, ITEMS_PER_JOB_MAX, Refusal, failed_claims};
+use super::{
+    Awaited, Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, check_window, failed_claims,
+};
 use crate::contract::Peer;
 use crate::horn::batch::Batch;
 use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Origin, Request};
 use crate::horn::fair::{FairQueue, Room, Waits};
-use crate::horn::machine::{Due, Horn};
+use crate::horn::role::Lent;
 use crate::horn::state::Standing;
 use crate::horn::task::Purpose;
 use crate::horn::view::BlockView;
@@ -35,9 +37,21 @@ const RUNNING_PER_PROPOSAL_MAX: usize = 2;
 /// A block that waits for the verification of its proposer's signature, and then of its entries.
 pub(in crate::horn) struct WaitingBlock {
     origin: Origin,
-    block: Block,
+    pub(in crate::horn) block: Block,
     root: Root,
     data: Bytes,
+}
+
+impl WaitingBlock {
+    pub(super) fn new(origin: Origin, block: Block, data: Bytes) -> Self {
+        let root = block.header.root();
+        Self {
+            origin,
+            block,
+            root,
+            data,
+        }
+    }
 }
 
 impl Waits for WaitingBlock {
@@ -114,48 +128,47 @@ pub(in crate::horn) struct BlockJob {
     entries: Vec<usize>,
 }
 
-impl Horn {
-    pub(super) fn admit_block(&mut self, origin: Origin, data: &Bytes) -> Result<(), Refusal> {
-        let header = Header::peek(data, &self.format).map_err(Reject::from_decode)?;
-        match self.check_window(header.slot) {
+impl Gate {
+    pub(super) fn admit_block(
+        &mut self,
+        lent: &mut Lent<'_>,
+        origin: Origin,
+        data: &Bytes,
+    ) -> Result<(), Refusal> {
+        let header = Header::peek(data, lent.format).map_err(Reject::from_decode)?;
+        match check_window(lent, header.slot) {
             Ok(()) => {
-                self.ensure_slot(header.slot).ok_or(Refusal::Unprepared)?;
+                lent.ensure_slot(header.slot).ok_or(Refusal::Unprepared)?;
             }
             // It fills a gap; the chain knows whether it is still of use.
             Err(Reject::TooOld) => {}
             Err(reason) => return Err(reason.into()),
         }
-        if header.proposer != self.chain.proposer(header.slot) {
+        if header.proposer != lent.chain.proposer(header.slot) {
             return Err(Reject::WrongProposer.into());
         }
-        if self.chain.header(&header.parent).is_none() {
+        if lent.chain.header(&header.parent).is_none() {
             return Err(Refusal::Park(Awaited::Block(header.parent), None));
         }
-        let references = |vote: &_, committee| self.reference(vote, committee);
-        let block = Block::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
-        self.chain.check_header(&header)?;
-        let root = header.root();
-        self.check_proposal(&header, &root)?;
-        self.check_entries(&block)?;
-        let waiting = WaitingBlock {
-            origin,
-            block,
-            root,
-            data: data.clone(),
-        };
+        let references = |vote: &_, committee| lent.chain.reference(vote, committee);
+        let block = Block::decode(data, lent.format, &references).map_err(Reject::from_decode)?;
+        lent.chain.check_header(&header)?;
+        let waiting = WaitingBlock::new(origin, block, data.clone());
+        self.check_proposal(lent, &header, &waiting.root)?;
+        self.check_entries(lent, &waiting.block)?;
         let taken = self.blocks.batch.offer(waiting, ROOM).ok_or(Reject::Full)?;
         if taken.due {
             self.due.insert(Due::Blocks);
         }
         for gone in taken.displaced {
-            self.fx.reject(gone.origin, Reject::Full);
+            lent.fx.reject(gone.origin, Reject::Full);
         }
         Ok(())
     }
 
     /// Check 7: a further block of an equivocator is taken only if others build or vote on it.
-    fn check_proposal(&self, header: &Header, root: &Root) -> Result<(), Reject> {
-        let state = self.slots.get(&header.slot);
+    fn check_proposal(&self, lent: &Lent<'_>, header: &Header, root: &Root) -> Result<(), Reject> {
+        let state = lent.slots.get(&header.slot);
         let standing = state.map(|state| state.proposers.admit(header.proposer, root));
         match standing {
             Some(Err(reason)) if !self.lot.awaits(root) => Err(reason),
@@ -165,20 +178,20 @@ impl Horn {
 
     /// Whether the entries can be included, before anything is verified. The votes of another branch
     /// are of its own committees.
-    fn check_entries(&mut self, block: &Block) -> Result<(), Refusal> {
+    fn check_entries(&mut self, lent: &Lent<'_>, block: &Block) -> Result<(), Refusal> {
         let Header { slot, parent, .. } = &block.header;
-        if block.body.entries.len() > usize::from(self.config.collections_per_block_max) {
+        if block.body.entries.len() > usize::from(lent.config.collections_per_block_max) {
             return Err(Reject::InvalidBlock.into());
         }
         for entry in &block.body.entries {
             if entry.evidence.support.is_empty() {
                 return Err(Reject::NoSigner.into());
             }
-            self.chain.check_inclusion(&entry.vote, *slot, parent)?;
-            if self.committees_of(&entry.vote).is_none() {
-                let mix = self.mix_of(&entry.vote).ok_or(Refusal::Unprepared)?;
-                let epoch = entry.vote.slot.epoch(self.config.epoch_slots);
-                self.prepare_branch(epoch, mix);
+            lent.chain.check_inclusion(&entry.vote, *slot, parent)?;
+            if lent.committees_of(&entry.vote).is_none() {
+                let mix = lent.mix_of(&entry.vote).ok_or(Refusal::Unprepared)?;
+                let epoch = entry.vote.slot.epoch(lent.config.epoch_slots);
+                self.made.push_back(Made::Branch { epoch, mix });
                 return Err(Refusal::Park(Awaited::Committees(mix), None));
             }
         }
@@ -186,13 +199,13 @@ impl Horn {
     }
 
     /// Verifies the signatures of the proposers of all blocks that wait, in one job.
-    pub(super) fn verify_proposers(&mut self) {
+    pub(super) fn verify_proposers(&mut self, lent: &mut Lent<'_>) {
         // Every key table knows every proposer. The session is that of the newest slot, so that the
         // end of an older one does not cancel the job.
-        let (Some(epoch), Some(state)) = (self.epochs.table(), self.slots.values().next_back())
+        let (Some(epoch), Some(state)) = (lent.epochs.table(), lent.slots.values().next_back())
         else {
             let waiting = self.blocks.batch.give_up(|_| true);
-            waiting.iter().for_each(|gone| self.fx.ignore(gone.origin));
+            waiting.iter().for_each(|gone| lent.fx.ignore(gone.origin));
             return;
         };
         let blocks = self.blocks.batch.take(ITEMS_PER_JOB_MAX, |_| true);
@@ -203,7 +216,7 @@ impl Horn {
             validator: waiting.block.header.proposer,
             role: Role::Block,
             slot: waiting.block.header.slot,
-            message: digest::block_message(self.config.network(), &waiting.root),
+            message: digest::block_message(lent.config.network(), &waiting.root),
             signature: waiting.block.signature.clone(),
         };
         let item = |waiting| Item {
@@ -221,30 +234,32 @@ impl Horn {
             committee: None,
             subcommittee: None,
             class: Class::Verdict,
-            soft: self.clock.phase_start(state.slot, Phase::Vote),
-            hard: window_end(&self.clock, state.slot),
+            soft: lent.clock.phase_start(state.slot, Phase::Vote),
+            hard: window_end(lent.clock, state.slot),
             work: Work::Verify(job),
         };
-        self.fx.spawn(request, Purpose::VerifyProposers { blocks });
+        lent.fx
+            .spawn(request, Purpose::Gate(Job::Proposers { blocks }));
     }
 
-    pub(in crate::horn) fn proposers_verified(
+    pub(super) fn proposers_verified(
         &mut self,
+        lent: &mut Lent<'_>,
         blocks: Vec<WaitingBlock>,
         outcome: Outcome<Product>,
     ) {
         let failed = failed_claims(outcome, blocks.len());
-        self.fx.counters.jobs_failed += u64::from(failed.is_none());
+        lent.fx.counters.jobs_failed += u64::from(failed.is_none());
         for (i, waiting) in blocks.into_iter().enumerate() {
             let origin = waiting.origin;
             match &failed {
-                None => self.fx.ignore(origin),
-                Some(claims) if claims[i].is_some() => self.fx.reject(origin, Reject::BadEnvelope),
+                None => lent.fx.ignore(origin),
+                Some(claims) if claims[i].is_some() => lent.fx.reject(origin, Reject::BadEnvelope),
                 Some(_) => match self.blocks.signed.offer(waiting, ROOM) {
-                    Err(_) => self.fx.reject(origin, Reject::Full),
+                    Err(_) => lent.fx.reject(origin, Reject::Full),
                     Ok(displaced) => {
                         for gone in displaced {
-                            self.fx.reject(gone.origin, Reject::Full);
+                            lent.fx.reject(gone.origin, Reject::Full);
                         }
                     }
                 },
@@ -253,49 +268,59 @@ impl Horn {
         if self.blocks.batch.ended() {
             self.due.insert(Due::Blocks);
         }
-        self.verify_blocks();
+        self.verify_blocks(lent);
     }
 
-    /// Verifies the entries of the blocks whose signature holds, as many as there is room for.
-    fn verify_blocks(&mut self) {
+    /// Verifies the entries of the blocks whose signature holds, as many as there is room for. A block
+    /// of known entries goes to the chain, and what is next is judged by what becomes of it there.
+    fn verify_blocks(&mut self, lent: &mut Lent<'_>) {
         while let Some(waiting) = self.blocks.pop() {
             let (origin, header) = (waiting.origin, waiting.block.header);
             // Another one may have been taken meanwhile, and branches come and go.
-            let checked = self.chain.check_header(&header);
-            let checked = checked.and_then(|()| self.check_proposal(&header, &waiting.root));
+            let checked = lent.chain.check_header(&header);
+            let checked = checked.and_then(|()| self.check_proposal(lent, &header, &waiting.root));
             let checked = checked.map_err(Refusal::from);
-            match checked.and_then(|()| self.check_entries(&waiting.block)) {
-                Ok(()) => self.verify_entries(waiting),
-                Err(Refusal::Reject(reason)) => self.fx.reject(origin, reason),
-                Err(_) => self.fx.ignore(origin),
+            match checked.and_then(|()| self.check_entries(lent, &waiting.block)) {
+                Ok(()) => {
+                    if let Some(known) = self.verify_entries(lent, waiting) {
+                        return self.made.push_back(Made::Block(known));
+                    }
+                }
+                Err(Refusal::Reject(reason)) => lent.fx.reject(origin, reason),
+                Err(_) => lent.fx.ignore(origin),
             }
         }
     }
 
     /// One job for each epoch of the block's entries that were not verified before; epochs are named
-    /// as their key tables.
-    fn verify_entries(&mut self, waiting: WaitingBlock) {
+    /// as their key tables. The block, if there is none.
+    fn verify_entries(
+        &mut self,
+        lent: &mut Lent<'_>,
+        waiting: WaitingBlock,
+    ) -> Option<WaitingBlock> {
         let header = &waiting.block.header;
-        let state = self.slots.get(&header.slot);
-        let Some(state) = state.or(self.slots.values().next_back()) else {
-            return self.fx.ignore(waiting.origin);
+        let state = lent.slots.get(&header.slot);
+        let Some(state) = state.or(lent.slots.values().next_back()) else {
+            lent.fx.ignore(waiting.origin);
+            return None;
         };
         let session = state.sessions.verify;
         let entries = &waiting.block.body.entries;
-        let digests: Vec<_> = entries.iter().map(|one| one.digest(&self.format)).collect();
+        let digests: Vec<_> = entries.iter().map(|one| one.digest(lent.format)).collect();
         let mut by_epoch: BTreeMap<Epoch, Vec<usize>> = BTreeMap::new();
         for (i, entry) in entries.iter().enumerate() {
             if self.verified.contains(&digests[i]) {
-                self.fx.counters.evidence_cached += 1;
+                lent.fx.counters.evidence_cached += 1;
             } else {
-                let committees = self.committees_of(&entry.vote);
+                let committees = lent.committees_of(&entry.vote);
                 // `check_entries` has seen that they are ready.
                 let table = committees.map_or(Epoch(0), |of| of.assignment.epoch());
                 by_epoch.entry(table).or_default().push(i);
             }
         }
         if by_epoch.is_empty() {
-            return self.take_block(waiting.origin, waiting.block, waiting.data);
+            return Some(waiting);
         }
         let number = self.blocks.next;
         self.blocks.next += 1;
@@ -307,60 +332,18 @@ impl Horn {
             unknown: false,
         };
         for (epoch, entries) in by_epoch {
-            self.spawn_block_job(&pending, session, epoch, BlockJob { number, entries });
+            spawn_block_job(lent, &pending, session, epoch, BlockJob { number, entries });
         }
         self.blocks.running.insert(number, pending);
+        None
     }
 
-    fn spawn_block_job(
+    pub(super) fn block_verified(
         &mut self,
-        pending: &PendingBlock,
-        session: SessionId,
-        epoch: Epoch,
+        lent: &mut Lent<'_>,
         job: BlockJob,
+        outcome: Outcome<Product>,
     ) {
-        let WaitingBlock { block, root, .. } = &pending.waiting;
-        let header = &block.header;
-        // Jobs of one group replace each other; a forged block must not replace another's.
-        let mut message = *root;
-        let name = [job.number.to_le_bytes(), epoch.0.to_le_bytes()].concat();
-        message[..name.len()].copy_from_slice(&name);
-        let item = |i: &usize| {
-            let entry = &block.body.entries[*i];
-            let message = digest::vote_message(self.config.network(), &entry.vote);
-            let claim = Claim::Group {
-                statement: statement(&self.config, entry.committee, entry.vote.slot, message),
-                evidence: entry.evidence.clone(),
-            };
-            Item {
-                claims: vec![claim],
-            }
-        };
-        let verify = VerifyJob {
-            op: Op::VerifyCollections,
-            epoch,
-            items: job.entries.iter().map(item).collect(),
-        };
-        let request = Request {
-            session,
-            message,
-            committee: None,
-            subcommittee: None,
-            class: Class::Verdict,
-            soft: self.clock.phase_start(header.slot, Phase::Vote),
-            // Later than the slot's own end where it fills a gap.
-            hard: window_end(
-                &self.clock,
-                header
-                    .slot
-                    .max(self.clock.slot_at(self.now).unwrap_or_default()),
-            ),
-            work: Work::Verify(verify),
-        };
-        self.fx.spawn(request, Purpose::VerifyBlock(job));
-    }
-
-    pub(in crate::horn) fn block_verified(&mut self, job: BlockJob, outcome: Outcome<Product>) {
         let failed = failed_claims(outcome, job.entries.len());
         let Some(pending) = self.blocks.running.get_mut(&job.number) else {
             return;
@@ -368,7 +351,7 @@ impl Horn {
         pending.jobs_left -= 1;
         match failed {
             None => {
-                self.fx.counters.jobs_failed += 1;
+                lent.fx.counters.jobs_failed += 1;
                 pending.unknown = true;
             }
             Some(claims) => {
@@ -386,63 +369,102 @@ impl Horn {
         if pending.jobs_left == 0
             && let Some(pending) = self.blocks.running.remove(&job.number)
         {
-            let WaitingBlock {
-                origin,
-                block,
-                data,
-                ..
-            } = pending.waiting;
             match pending.failed {
-                Some(reason) => self.fx.reject(origin, reason),
-                None if pending.unknown => self.fx.ignore(origin),
-                None => self.take_block(origin, block, data),
+                Some(reason) => lent.fx.reject(pending.waiting.origin, reason),
+                None if pending.unknown => lent.fx.ignore(pending.waiting.origin),
+                None => return self.made.push_back(Made::Block(pending.waiting)),
             }
-            self.verify_blocks();
+            self.verify_blocks(lent);
         }
     }
 
-    /// Takes a verified block, or an own one: check 11, then the chain.
+    /// The chain took a verified block, or an own one, or did not: check 11.
     ///
     /// The second block of a proposer is evidence and is not forwarded, but the chain takes it:
     /// others may have seen it first, and a machine that refused it could never follow their
     /// votes.
-    pub(in crate::horn) fn take_block(&mut self, origin: Origin, block: Block, data: Bytes) {
-        let (header, root) = (block.header, block.header.root());
-        if let Err(reason) = self.import(&block) {
-            return self.fx.reject(origin, reason);
+    pub(super) fn imported(
+        &mut self,
+        lent: &mut Lent<'_>,
+        taken: WaitingBlock,
+        result: Result<(), Reject>,
+    ) {
+        match result.and_then(|()| note_proposal(lent, &taken)) {
+            Ok(()) => lent.fx.accept(Kind::Block, taken.origin),
+            Err(reason) => lent.fx.reject(taken.origin, reason),
         }
-        if self.is_first_proposal(&header, root, &data) {
-            self.fx.accept(Kind::Block, origin);
-            if let Some(state) = self.slots.get_mut(&header.slot) {
-                let entries = block.body.entries.len();
-                state.block.get_or_insert(BlockView {
-                    root,
-                    bytes: data.len(),
-                    entries,
-                });
-            }
-        } else {
-            self.fx.reject(origin, Reject::Duplicate);
+        if result.is_ok() {
+            self.unpark(lent, &Awaited::Block(taken.root));
         }
-        self.unpark(&Awaited::Block(root));
+        self.verify_blocks(lent);
     }
+}
 
-    /// Records a block as its proposer's first, or the pair as evidence.
-    fn is_first_proposal(&mut self, header: &Header, root: Root, data: &Bytes) -> bool {
-        let Some(state) = self.slots.get_mut(&header.slot) else {
-            return true;
-        };
-        match state.proposers.admit(header.proposer, &root) {
-            Ok(Standing::First) => {
-                state.proposers.insert(header.proposer, data.clone(), root);
-                true
-            }
-            Ok(Standing::Second(first)) => {
-                self.fx.evidence(header.slot, first.clone(), data.clone());
-                state.proposers.mark_equivocated(header.proposer);
-                false
-            }
-            Err(_) => false,
-        }
+/// Records a block as its proposer's first, or the pair as evidence.
+fn note_proposal(lent: &mut Lent<'_>, taken: &WaitingBlock) -> Result<(), Reject> {
+    let Header { slot, proposer, .. } = taken.block.header;
+    let Some(state) = lent.slots.get_mut(&slot) else {
+        return Ok(());
+    };
+    let (data, root) = (&taken.data, taken.root);
+    if let Standing::Second(first) = state.proposers.admit(proposer, &root)? {
+        lent.fx.evidence(slot, first.clone(), data.clone());
+        state.proposers.mark_equivocated(proposer);
+        return Err(Reject::Duplicate);
     }
+    state.proposers.insert(proposer, data.clone(), root);
+    state.block.get_or_insert(BlockView {
+        root,
+        bytes: data.len(),
+        entries: taken.block.body.entries.len(),
+    });
+    Ok(())
+}
+
+fn spawn_block_job(
+    lent: &mut Lent<'_>,
+    pending: &PendingBlock,
+    session: SessionId,
+    epoch: Epoch,
+    job: BlockJob,
+) {
+    let WaitingBlock { block, root, .. } = &pending.waiting;
+    let header = &block.header;
+    // Jobs of one group replace each other; a forged block must not replace another's.
+    let mut message = *root;
+    let name = [job.number.to_le_bytes(), epoch.0.to_le_bytes()].concat();
+    message[..name.len()].copy_from_slice(&name);
+    let item = |i: &usize| {
+        let entry = &block.body.entries[*i];
+        let message = digest::vote_message(lent.config.network(), &entry.vote);
+        let claim = Claim::Group {
+            statement: statement(lent.config, entry.committee, entry.vote.slot, message),
+            evidence: entry.evidence.clone(),
+        };
+        Item {
+            claims: vec![claim],
+        }
+    };
+    let verify = VerifyJob {
+        op: Op::VerifyCollections,
+        epoch,
+        items: job.entries.iter().map(item).collect(),
+    };
+    let request = Request {
+        session,
+        message,
+        committee: None,
+        subcommittee: None,
+        class: Class::Verdict,
+        soft: lent.clock.phase_start(header.slot, Phase::Vote),
+        // Later than the slot's own end where it fills a gap.
+        hard: window_end(
+            lent.clock,
+            header
+                .slot
+                .max(lent.clock.slot_at(lent.now).unwrap_or_default()),
+        ),
+        work: Work::Verify(verify),
+    };
+    lent.fx.spawn(request, Purpose::Gate(Job::Block(job)));
 }

@@ -6,16 +6,17 @@ use alphorn_scheme::{
 use alphorn_types::{Epoch, Slot};
 
 use super::lot::{Seat, with_seat};
-use super::{ITEMS_PER_JOB_MAX, Refusal, serves};
-use crate::horn::combiner;
+use super::{
+    Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, Stage, admit_ballot, passed, serves,
+};
 use crate::horn::config::{Config, SubsetRule};
 use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Effects, Origin, Request};
 use crate::horn::fair::Room;
-use crate::horn::machine::{Due, Horn};
+use crate::horn::role::Lent;
 use crate::horn::selection::Post;
 use crate::horn::state::{KeptCollection, SlotState, Standing, Waiting, WaitingCollection};
-use crate::horn::task::{Purpose, Stage};
+use crate::horn::task::Purpose;
 use crate::slot::Phase;
 use crate::wire::{Collection, Entry, Kind, Reject, digest};
 
@@ -25,24 +26,29 @@ pub(in crate::horn) const ROOM: Room = Room {
     bytes: 1 << 30,
 };
 
-impl Horn {
-    pub(super) fn admit_collection(&mut self, origin: Origin, data: &Bytes) -> Result<(), Refusal> {
-        let head = Collection::peek(data, &self.format).map_err(Reject::from_decode)?;
+impl Gate {
+    pub(super) fn admit_collection(
+        &mut self,
+        lent: &mut Lent<'_>,
+        origin: Origin,
+        data: &Bytes,
+    ) -> Result<(), Refusal> {
+        let head = Collection::peek(data, lent.format).map_err(Reject::from_decode)?;
         let (vote, committee, sender, proof) = head;
-        let ballot = self.admit_ballot(&vote).map_err(|refusal| {
-            let state = self.slots.get_mut(&vote.slot);
+        let ballot = admit_ballot(lent, &vote).map_err(|refusal| {
+            let state = lent.slots.get_mut(&vote.slot);
             with_seat(refusal, || {
                 let (state, slot, kind) = (state?, vote.slot, Kind::Collection);
                 let position = state.committees.position_in_committee(sender, committee)?;
                 let post = Post::Collector(committee);
-                let serves = serves(state, &self.config, post, position, proof.as_ref());
+                let serves = serves(state, lent.config, post, position, proof.as_ref());
                 serves.then_some(Seat { slot, kind, sender })
             })
         })?;
-        let references = |vote: &_, committee| self.reference(vote, committee);
+        let references = |vote: &_, committee| lent.chain.reference(vote, committee);
         let message =
-            Collection::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
-        let state = self
+            Collection::decode(data, lent.format, &references).map_err(Reject::from_decode)?;
+        let state = lent
             .slots
             .get_mut(&ballot.vote.slot)
             .ok_or(Refusal::Unprepared)?;
@@ -54,11 +60,11 @@ impl Horn {
             return Err(Reject::NoSigner.into());
         }
         let post = Post::Collector(message.committee);
-        if !serves(state, &self.config, post, position, message.proof.as_ref()) {
+        if !serves(state, lent.config, post, position, message.proof.as_ref()) {
             return Err(Reject::NotSelected.into());
         }
-        let content = digest::collection_message(self.config.network(), &message, &self.format);
-        check_again(state, &self.config, &message, &content)?;
+        let content = digest::collection_message(lent.config.network(), &message, lent.format);
+        check_again(state, lent.config, &message, &content)?;
         let waiting = Waiting {
             origin,
             ballot,
@@ -66,25 +72,28 @@ impl Horn {
             data: data.clone(),
             content,
         };
-        let taken = self.batch.offer(waiting, ROOM).ok_or(Reject::Full)?;
+        let taken = self.collections.offer(waiting, ROOM).ok_or(Reject::Full)?;
         if taken.due {
             self.due.insert(Due::Collections);
         }
         for gone in taken.displaced {
-            self.fx.reject(gone.origin, Reject::Full);
+            lent.fx.reject(gone.origin, Reject::Full);
         }
         Ok(())
     }
 
     /// One job takes every collection that waits, committee by committee, so that keys are summed
     /// for all collections of a committee together.
-    pub(super) fn verify_collections(&mut self) {
-        let slots = &self.slots;
+    pub(super) fn verify_collections(&mut self, lent: &mut Lent<'_>) {
+        let slots = &*lent.slots;
         let closed = |waiting: &WaitingCollection| !slots.contains_key(&waiting.ballot.vote.slot);
-        for gone in self.batch.give_up(closed) {
-            self.fx.reject(gone.origin, Reject::TooOld);
+        for gone in self.collections.give_up(closed) {
+            lent.fx.reject(gone.origin, Reject::TooOld);
         }
-        let first = self.batch.first().map(|waiting| waiting.ballot.vote.slot);
+        let first = self
+            .collections
+            .first()
+            .map(|waiting| waiting.ballot.vote.slot);
         let oldest = first.and_then(|slot| slots.get(&slot));
         let Some(oldest) = oldest else {
             return;
@@ -94,33 +103,34 @@ impl Horn {
             let state = slots.get(&waiting.ballot.vote.slot);
             state.is_some_and(|state| state.epoch == epoch)
         };
-        let mut collections = self.batch.take(ITEMS_PER_JOB_MAX, in_epoch);
+        let mut collections = self.collections.take(ITEMS_PER_JOB_MAX, in_epoch);
         if !collections.is_empty() {
             collections.sort_by_key(|waiting| waiting.message.committee);
-            self.spawn_collections(epoch, Stage::Sender, collections);
+            self.spawn_collections(lent, epoch, Stage::Sender, collections);
         }
     }
 
     fn spawn_collections(
         &mut self,
+        lent: &mut Lent<'_>,
         epoch: Epoch,
         stage: Stage,
         collections: Vec<WaitingCollection>,
     ) {
         // Of the newest slot, so that the end of an older one does not cancel it.
-        let Some(newest) = self.slots.values().next_back() else {
+        let Some(newest) = lent.slots.values().next_back() else {
             let gone = collections.iter();
-            gone.for_each(|gone| self.fx.reject(gone.origin, Reject::TooOld));
+            gone.for_each(|gone| lent.fx.reject(gone.origin, Reject::TooOld));
             return self.collections_ended();
         };
         let claims = |waiting: &WaitingCollection| match stage {
-            Stage::Sender => self.sender(waiting),
-            Stage::Evidence => vec![votes(waiting, &self.config)],
+            Stage::Sender => sender(lent, waiting),
+            Stage::Evidence => vec![votes(waiting, lent.config)],
         };
         let item = |waiting| Item {
             claims: claims(waiting),
         };
-        let job = VerifyJob {
+        let verify = VerifyJob {
             op: match stage {
                 Stage::Sender => Op::DutyVerify,
                 Stage::Evidence => Op::VerifyCollections,
@@ -134,106 +144,98 @@ impl Horn {
             committee: None,
             subcommittee: None,
             class: Class::Verdict,
-            soft: self.clock.phase_start(newest.slot, Phase::Decide),
-            hard: window_end(&self.clock, newest.slot),
-            work: Work::Verify(job),
+            soft: lent.clock.phase_start(newest.slot, Phase::Decide),
+            hard: window_end(lent.clock, newest.slot),
+            work: Work::Verify(verify),
         };
-        let purpose = Purpose::VerifyCollections {
+        let job = Job::Collections {
             epoch,
             stage,
             collections,
         };
-        self.fx.spawn(request, purpose);
+        lent.fx.spawn(request, Purpose::Gate(job));
     }
 
     /// The senders' signatures were verified, or the evidence of those that hold. What was verified
     /// before, in a block or in another collection, is not verified again.
-    pub(in crate::horn) fn collections_verified(
+    pub(super) fn collections_verified(
         &mut self,
+        lent: &mut Lent<'_>,
         epoch: Epoch,
         stage: Stage,
         collections: Vec<WaitingCollection>,
         outcome: Outcome<Product>,
     ) {
         let mut left = Vec::new();
-        for waiting in self.passed(collections, stage, outcome) {
+        for waiting in passed(lent, collections, stage, outcome) {
             let Collection {
                 vote,
                 committee,
                 evidence,
                 ..
             } = &waiting.message;
-            let digest = digest::entry_digest(vote, *committee, evidence, &self.format);
+            let digest = digest::entry_digest(vote, *committee, evidence, lent.format);
             let cached = self.verified.contains(&digest);
             if stage == Stage::Sender && !cached {
                 left.push(waiting);
                 continue;
             }
-            self.fx.counters.evidence_cached += u64::from(stage == Stage::Sender);
+            lent.fx.counters.evidence_cached += u64::from(stage == Stage::Sender);
             self.verified.insert(digest, waiting.ballot.vote.slot);
-            self.take_collection(waiting);
+            self.take_collection(lent, waiting);
         }
         match left.is_empty() {
-            false => self.spawn_collections(epoch, Stage::Evidence, left),
+            false => self.spawn_collections(lent, epoch, Stage::Evidence, left),
             true => self.collections_ended(),
         }
     }
 
     fn collections_ended(&mut self) {
-        if self.batch.ended() {
+        if self.collections.ended() {
             self.due.insert(Due::Collections);
         }
     }
 
-    /// What the sender of a collection claims: checks 8 and 9.
-    fn sender(&self, waiting: &WaitingCollection) -> Vec<Claim> {
-        let (message, slot) = (&waiting.message, waiting.ballot.vote.slot);
-        let envelope = Claim::One {
-            validator: message.sender,
-            role: Role::Collection,
-            slot,
-            message: waiting.content,
-            signature: message.envelope.clone(),
-        };
-        let seed = self.slots.get(&slot).map(|state| state.committees.seed);
-        let network = self.config.network();
-        let selected = message.proof.as_ref().zip(seed).map(|(proof, seed)| {
-            let validator = message.sender;
-            Claim::Selected {
-                validator,
-                message: digest::selection_message(network, &seed, Kind::Collection, slot),
-                proof: proof.clone(),
-            }
-        });
-        selected.into_iter().chain([envelope]).collect()
-    }
-
     /// Takes a verified collection, or an own one: check 11.
-    pub(in crate::horn) fn take_collection(&mut self, waiting: WaitingCollection) {
+    pub(super) fn take_collection(&mut self, lent: &mut Lent<'_>, waiting: WaitingCollection) {
         let origin = waiting.origin;
         let slot = waiting.ballot.vote.slot;
         let entry = Entry::from(&waiting.message);
-        let taken = match self.slots.get_mut(&slot) {
-            Some(state) => keep(state, &self.config, &mut self.fx, waiting),
+        let taken = match lent.slots.get_mut(&slot) {
+            Some(state) => keep(state, lent.config, lent.fx, waiting),
             None => Err(Reject::TooOld),
         };
         match taken {
             Ok(()) => {
-                self.fx.accept(Kind::Collection, origin);
-                self.collection_accepted(entry);
+                lent.fx.accept(Kind::Collection, origin);
+                self.made.push_back(Made::Collection(entry));
             }
-            Err(reason) => self.fx.reject(origin, reason),
+            Err(reason) => lent.fx.reject(origin, reason),
         }
     }
+}
 
-    /// An accepted collection may go into a block, counts in the fork choice, and holds own
-    /// ones back that add nothing to it.
-    fn collection_accepted(&mut self, entry: Entry) {
-        let (slot, committee) = (entry.vote.slot, entry.committee);
-        self.observe(&entry, None);
-        self.keep_for_blocks(entry);
-        self.combiner(combiner::Input::Accepted { slot, committee });
-    }
+/// What the sender of a collection claims: checks 8 and 9.
+fn sender(lent: &Lent<'_>, waiting: &WaitingCollection) -> Vec<Claim> {
+    let (message, slot) = (&waiting.message, waiting.ballot.vote.slot);
+    let envelope = Claim::One {
+        validator: message.sender,
+        role: Role::Collection,
+        slot,
+        message: waiting.content,
+        signature: message.envelope.clone(),
+    };
+    let seed = lent.slots.get(&slot).map(|state| state.committees.seed);
+    let network = lent.config.network();
+    let selected = message.proof.as_ref().zip(seed).map(|(proof, seed)| {
+        let validator = message.sender;
+        Claim::Selected {
+            validator,
+            message: digest::selection_message(network, &seed, Kind::Collection, slot),
+            proof: proof.clone(),
+        }
+    });
+    selected.into_iter().chain([envelope]).collect()
 }
 
 /// What a collection claims of the votes: check 10.

@@ -9,12 +9,12 @@ use alphorn_types::{Slot, Time, Validator};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{PARKED_NS, Refusal};
+use super::{Gate, PARKED_NS, Refusal};
 use crate::contract::Peer;
 use crate::horn::config::{Config, Local, SchemeInfo};
 use crate::horn::effects::Origin;
 use crate::horn::fair::{FairQueue, Room, Waits};
-use crate::horn::machine::{Horn, Timer};
+use crate::horn::role::Lent;
 use crate::horn::state::SHARED_BYTES;
 use crate::wire::{Kind, Reject, Root, Topic};
 
@@ -148,7 +148,7 @@ impl Lot {
 
     /// The blocks that are waited for, each with the peers that speak of it. Each peer has one voice,
     /// shared by all blocks that it speaks of; the block with most voice comes first.
-    fn blocks(&self) -> Vec<(Root, Vec<Peer>)> {
+    pub(super) fn blocks(&self) -> Vec<(Root, Vec<Peer>)> {
         let blocks = || {
             let all = self.speakers.iter();
             all.filter_map(|(awaited, speakers)| match awaited {
@@ -182,16 +182,17 @@ impl Config {
     }
 }
 
-impl Horn {
+impl Gate {
     /// A message is to wait, unless it already does or there is no room.
     pub(super) fn park(
         &mut self,
+        lent: &mut Lent<'_>,
         (awaited, seat): (Awaited, Option<Seat>),
         topic: Topic,
         origin: Origin,
         data: Bytes,
     ) {
-        let until = self.now.saturating_add_ns(PARKED_NS);
+        let until = lent.now.saturating_add_ns(PARKED_NS);
         let message = Parked {
             awaited,
             seat,
@@ -202,37 +203,29 @@ impl Horn {
         };
         match self.lot.park(message) {
             Ok(displaced) => {
-                self.set_timer(until, Timer::Parked);
+                self.timers.insert(until);
                 for gone in displaced {
-                    self.fx.reject(gone.origin, Reject::Full);
+                    lent.fx.reject(gone.origin, Reject::Full);
                 }
             }
-            Err(reason) => self.fx.reject(origin, reason),
+            Err(reason) => lent.fx.reject(origin, reason),
         }
     }
 
     /// Something is there now: what waited for it goes on.
-    pub(in crate::horn) fn unpark(&mut self, awaited: &Awaited) {
+    pub(super) fn unpark(&mut self, lent: &mut Lent<'_>, awaited: &Awaited) {
         for parked in self.lot.take(|parked| parked.awaited == *awaited) {
-            self.admit(parked.origin, parked.topic, parked.data);
+            self.admit(lent, parked.origin, parked.topic, parked.data);
         }
     }
 
-    pub(in crate::horn) fn expire_parked(&mut self) {
-        let now = self.now;
+    pub(super) fn expire_parked(&mut self, lent: &mut Lent<'_>) {
+        let now = lent.now;
+        self.timers.pop_first();
         for parked in self.lot.take(|parked| parked.until <= now) {
-            self.fx.counters.parked_expired += 1;
-            self.fx.reject(parked.origin, Reject::UnknownBlock);
+            lent.fx.counters.parked_expired += 1;
+            lent.fx.reject(parked.origin, Reject::UnknownBlock);
         }
-    }
-
-    /// Blocks that messages wait for, each with the peers that sent those messages: whoever drives
-    /// the machine may fetch a block from one of them and hand it in as a message. Each peer has one
-    /// voice, shared by all blocks that it speaks of; blocks with most voice come first, and of a
-    /// block's peers the one that spoke of it first.
-    pub fn missing_blocks(&self) -> impl Iterator<Item = (Root, Vec<Peer>)> {
-        let blocks = self.lot.blocks().into_iter();
-        blocks.filter(|(root, _)| self.chain.header(root).is_none())
     }
 }
 

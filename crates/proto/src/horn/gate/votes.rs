@@ -5,12 +5,12 @@ use alphorn_types::{Cell, Slot, Validator};
 use std::sync::Arc;
 
 use super::lot::{Seat, with_seat};
-use super::{ITEMS_PER_JOB_MAX, Refusal, failed_claims};
+use super::{Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, admit_ballot, failed_claims};
 use crate::horn::ballot::Ballot;
 use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Origin, Request};
 use crate::horn::fair::Room;
-use crate::horn::machine::{Due, Horn};
+use crate::horn::role::Lent;
 use crate::horn::state::{Record, SlotState, WaitingVote};
 use crate::horn::task::Purpose;
 use crate::slot::Phase;
@@ -29,23 +29,24 @@ pub(in crate::horn) fn room(positions: usize) -> Room {
     }
 }
 
-impl Horn {
+impl Gate {
     pub(super) fn admit_vote(
         &mut self,
+        lent: &mut Lent<'_>,
         origin: Origin,
         cell: Cell,
         data: &Bytes,
     ) -> Result<(), Refusal> {
-        if !self.config.layout.has_cell(cell) {
+        if !lent.config.layout.has_cell(cell) {
             return Err(Reject::WrongTopic.into());
         }
-        let message = VoteMsg::decode(data, &self.format).map_err(Reject::from_decode)?;
+        let message = VoteMsg::decode(data, lent.format).map_err(Reject::from_decode)?;
         let slot = message.vote.slot;
-        let ballot = self.admit_ballot(&message.vote).map_err(|refusal| {
-            let state = self.slots.get(&slot);
+        let ballot = admit_ballot(lent, &message.vote).map_err(|refusal| {
+            let state = lent.slots.get(&slot);
             with_seat(refusal, || seat(state?, cell, message.validator))
         })?;
-        let state = self.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
+        let state = lent.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
         state.votes_seen += 1;
         let position = state
             .committees
@@ -67,123 +68,118 @@ impl Horn {
             self.due.insert(Due::Votes(slot, cell));
         }
         for gone in taken.displaced {
-            self.fx.reject(gone.origin, Reject::Full);
+            lent.fx.reject(gone.origin, Reject::Full);
         }
         Ok(())
     }
 
-    pub(super) fn verify_votes(&mut self, slot: Slot, cell: Cell) {
-        let Some(state) = self.slots.get_mut(&slot) else {
-            return;
-        };
-        let votes = state.cell_mut(cell).batch.take(ITEMS_PER_JOB_MAX, |_| true);
-        if votes.is_empty() {
-            return;
-        }
-        let members = state.committees.assignment.cell_members(cell);
-        let claim = |vote: &WaitingVote| Claim::One {
-            validator: Validator(members[vote.position as usize]),
-            role: Role::Vote,
-            slot,
-            message: vote.ballot.message,
-            signature: vote.signature.clone(),
-        };
-        let items = votes
-            .iter()
-            .map(|vote| Item {
-                claims: vec![claim(vote)],
-            })
-            .collect();
-        let job = VerifyJob {
-            op: Op::VerifyVotes,
-            epoch: state.epoch,
-            items,
-        };
-        let request = Request {
-            session: state.sessions.verify,
-            message: [0; 32],
-            committee: Some(cell.committee),
-            subcommittee: Some(cell.subcommittee),
-            class: Class::Verdict,
-            soft: self.clock.phase_start(slot, Phase::Collect),
-            // Beyond the time in which gossip can still use the verdict: the vote counts here.
-            hard: window_end(&self.clock, slot),
-            work: Work::Verify(job),
-        };
-        self.fx
-            .spawn(request, Purpose::VerifyVotes { slot, cell, votes });
-    }
-
-    pub(in crate::horn) fn votes_verified(
+    pub(super) fn votes_verified(
         &mut self,
-        slot: Slot,
-        cell: Cell,
+        lent: &mut Lent<'_>,
+        (slot, cell): (Slot, Cell),
         votes: Vec<WaitingVote>,
         outcome: Outcome<Product>,
     ) {
         let failed = failed_claims(outcome, votes.len());
-        let Some(state) = self.slots.get_mut(&slot) else {
+        let Some(state) = lent.slots.get_mut(&slot) else {
             votes
                 .into_iter()
-                .for_each(|vote| self.fx.reject(vote.origin, Reject::TooOld));
+                .for_each(|vote| lent.fx.reject(vote.origin, Reject::TooOld));
             return;
         };
-        self.fx.counters.jobs_failed += u64::from(failed.is_none());
+        lent.fx.counters.jobs_failed += u64::from(failed.is_none());
         for (i, vote) in votes.into_iter().enumerate() {
             let origin = vote.origin;
             let taken = match &failed {
                 None => {
-                    self.fx.ignore(origin);
+                    lent.fx.ignore(origin);
                     continue;
                 }
                 Some(claims) if claims[i].is_some() => Err(Reject::BadEvidence.into()),
                 Some(_) => take_vote(state, cell, vote),
             };
             match taken {
-                Ok(()) => self.fx.accept(Kind::Vote, origin),
-                Err(Contradiction::Reject(reason)) => self.fx.reject(origin, reason),
+                Ok(()) => lent.fx.accept(Kind::Vote, origin),
+                Err(Contradiction::Reject(reason)) => lent.fx.reject(origin, reason),
                 Err(Contradiction::Proof(pair)) => {
-                    let [first, second] = pair.map(|vote| vote.encode(&self.format).into());
-                    self.fx.evidence(slot, first, second);
-                    self.fx.reject(origin, Reject::Duplicate);
+                    let [first, second] = pair.map(|vote| vote.encode(lent.format).into());
+                    lent.fx.evidence(slot, first, second);
+                    lent.fx.reject(origin, Reject::Duplicate);
                 }
             }
         }
         if state.cell_mut(cell).batch.ended() {
             self.due.insert(Due::Votes(slot, cell));
         }
-        self.votes_changed(slot, cell.committee);
+        let committee = cell.committee;
+        self.made.push_back(Made::Votes { slot, committee });
     }
+}
 
-    /// Takes an own vote without verification.
-    pub(in crate::horn) fn take_own_vote(
-        &mut self,
-        ballot: &Arc<Ballot>,
-        voter: Validator,
-        signature: Bytes,
-    ) {
-        self.fx.seen(Kind::Vote);
-        let Some(state) = self.slots.get_mut(&ballot.vote.slot) else {
-            return;
-        };
-        state.votes_seen += 1;
-        let Some(cell) = state.committees.assignment.cell_of(voter) else {
-            return;
-        };
-        let Some(position) = state.committees.position_in_cell(voter, cell) else {
-            return;
-        };
-        let own = WaitingVote {
-            origin: None,
-            position,
-            ballot: ballot.clone(),
-            signature,
-        };
-        match take_vote(state, cell, own) {
-            Ok(()) => self.fx.accept(Kind::Vote, None),
-            Err(Contradiction::Reject(reason)) => self.fx.reject(None, reason),
-            Err(Contradiction::Proof(_)) => self.fx.reject(None, Reject::Duplicate),
-        }
+/// Starts the job of a cell's batch.
+pub(super) fn verify_votes(lent: &mut Lent<'_>, slot: Slot, cell: Cell) {
+    let Some(state) = lent.slots.get_mut(&slot) else {
+        return;
+    };
+    let votes = state.cell_mut(cell).batch.take(ITEMS_PER_JOB_MAX, |_| true);
+    if votes.is_empty() {
+        return;
+    }
+    let members = state.committees.assignment.cell_members(cell);
+    let claim = |vote: &WaitingVote| Claim::One {
+        validator: Validator(members[vote.position as usize]),
+        role: Role::Vote,
+        slot,
+        message: vote.ballot.message,
+        signature: vote.signature.clone(),
+    };
+    let item = |vote| Item {
+        claims: vec![claim(vote)],
+    };
+    let job = VerifyJob {
+        op: Op::VerifyVotes,
+        epoch: state.epoch,
+        items: votes.iter().map(item).collect(),
+    };
+    let request = Request {
+        session: state.sessions.verify,
+        message: [0; 32],
+        committee: Some(cell.committee),
+        subcommittee: Some(cell.subcommittee),
+        class: Class::Verdict,
+        soft: lent.clock.phase_start(slot, Phase::Collect),
+        // Beyond the time in which gossip can still use the verdict: the vote counts here.
+        hard: window_end(lent.clock, slot),
+        work: Work::Verify(job),
+    };
+    let job = Job::Votes { slot, cell, votes };
+    lent.fx.spawn(request, Purpose::Gate(job));
+}
+
+/// Takes an own vote without verification.
+pub(super) fn take_own_vote(lent: &mut Lent<'_>, ballot: Arc<Ballot>, message: VoteMsg) {
+    lent.fx.seen(Kind::Vote);
+    let Some(state) = lent.slots.get_mut(&ballot.vote.slot) else {
+        return;
+    };
+    state.votes_seen += 1;
+    let voter = message.validator;
+    let Some(cell) = state.committees.assignment.cell_of(voter) else {
+        return;
+    };
+    let Some(position) = state.committees.position_in_cell(voter, cell) else {
+        return;
+    };
+    let own = WaitingVote {
+        origin: None,
+        position,
+        ballot,
+        signature: message.signature,
+    };
+    match take_vote(state, cell, own) {
+        Ok(()) => lent.fx.accept(Kind::Vote, None),
+        Err(Contradiction::Reject(reason)) => lent.fx.reject(None, reason),
+        Err(Contradiction::Proof(_)) => lent.fx.reject(None, Reject::Duplicate),
     }
 }
 

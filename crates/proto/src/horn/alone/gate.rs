@@ -1,0 +1,423 @@
+//! The gate alone: messages of peers, true and forged, in any order.
+
+use alphorn_scheme::{
+    Bytes, CombineJob, Evidence, Layer, Op, Part, Product, Role as Signer, SelectJob, Work,
+};
+use alphorn_types::{Slot, Validator};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{SLOT, STEPS_MAX, Script, Stage, VALIDATORS, cell};
+use crate::contract::{Output, Peer, Token, Verdict};
+use crate::horn::config::{Selection, SubsetRule};
+use crate::horn::gate::{self, Gate, Input, Made};
+use crate::horn::role::Lent;
+use crate::horn::task::Purpose;
+use crate::wire::{
+    Aggregate, Block, Body, Collection, Entry, Header, Kind, Reject, Topic, VoteMsg, digest,
+};
+
+/// A gate, what it was asked, and what it answered.
+struct Gatehouse {
+    stage: Stage,
+    gate: Gate,
+    messages: u64,
+    verdicts: BTreeMap<Token, Verdict>,
+    /// Collections that it accepted.
+    accepted: Vec<Entry>,
+}
+
+impl Gatehouse {
+    fn new(choices: u8) -> Self {
+        let mut stage = Stage::new(choices);
+        if choices & 64 != 0 {
+            stage.config.subset_rule = SubsetRule::Both;
+        }
+        stage.local.trust_own = false;
+        let committees = stage.slots[&SLOT].committees.clone();
+        stage
+            .epochs
+            .insert_ready(committees.assignment.epoch(), committees);
+        Self {
+            gate: Gate::new(&stage.config, &stage.info, &stage.local),
+            stage,
+            messages: 0,
+            verdicts: BTreeMap::new(),
+            accepted: Vec::new(),
+        }
+    }
+
+    fn handle(&mut self, input: Input) {
+        let stage = &mut self.stage;
+        let mut lent = Lent {
+            config: &stage.config,
+            info: &stage.info,
+            format: &stage.format,
+            local: &stage.local,
+            clock: &stage.clock,
+            now: stage.now,
+            chain: &stage.chain,
+            epochs: &stage.epochs,
+            slots: &mut stage.slots,
+            fx: &mut stage.fx,
+        };
+        self.gate.handle(&mut lent, input);
+        self.answer();
+        while let Some(made) = self.gate.poll_output() {
+            match made {
+                Made::Collection(entry) => self.accepted.push(entry),
+                Made::Block(block) => {
+                    let result = self.import(&block.block);
+                    self.handle(Input::Imported { block, result });
+                }
+                Made::Votes { .. } | Made::Aggregates { .. } | Made::Branch { .. } => {}
+            }
+        }
+    }
+
+    /// Gives a verified block to the chain.
+    fn import(&mut self, block: &Block) -> Result<(), Reject> {
+        let message = digest::block_message(self.stage.config.network(), &block.header.root());
+        let signature = self.envelope(block.header.proposer, Signer::Block, message, false);
+        assert_eq!(block.signature, signature, "a forged block");
+        block
+            .body
+            .entries
+            .iter()
+            .for_each(|entry| check_evidence(&entry.evidence));
+        let inserted = self.stage.chain.insert(block.header, &block.body.entries);
+        inserted.map(|_| ())
+    }
+
+    /// Notes what the gate wants done.
+    fn answer(&mut self) {
+        while let Some(output) = self.stage.fx.poll() {
+            match output {
+                Output::Spawn { job, work, .. } => self.stage.jobs.push((job, work)),
+                Output::Verdict { token, verdict } => {
+                    let before = self.verdicts.insert(token, verdict);
+                    assert_eq!(before, None, "a second verdict on a message");
+                }
+                Output::Evidence(pair) => assert_ne!(pair.first, pair.second),
+                Output::Report { .. } => {}
+                other => panic!("not for the gate: {other:?}"),
+            }
+        }
+    }
+
+    fn message(&mut self, peer: usize, topic: Topic, data: Vec<u8>) {
+        let token = Token(self.messages);
+        self.messages += 1;
+        self.handle(Input::Message {
+            origin: Some((Peer(peer as u64 % 4), token)),
+            topic,
+            data: data.into(),
+        });
+    }
+
+    fn end(&mut self, which: usize, way: usize) {
+        // Who names bad inputs names all of them, which a script cannot.
+        let way = if way % 8 == 2 { 1 } else { way };
+        if let Some((Purpose::Gate(job), outcome)) = self.stage.end(which, way) {
+            self.handle(Input::Finished { job, outcome });
+        }
+    }
+
+    /// Time passes; what waited too long is given up.
+    fn pass(&mut self, ms: u64) {
+        self.stage.pass(ms, None);
+        let slot = self.stage.clock.slot_at(self.stage.now).unwrap_or_default();
+        self.stage.chain.set_slot(slot);
+        self.handle(Input::Slot { slot });
+        while self
+            .gate
+            .next_deadline()
+            .is_some_and(|at| at <= self.stage.now)
+        {
+            self.handle(Input::Deadline);
+        }
+    }
+
+    /// The proof with which a validator serves, where selection is a lottery.
+    fn proof(&self, validator: Validator, kind: Kind) -> Option<Bytes> {
+        if self.stage.config.selection == Selection::Rank {
+            return None;
+        }
+        let (network, seed) = (
+            self.stage.config.network(),
+            &self.stage.slots[&SLOT].committees.seed,
+        );
+        let message = digest::selection_message(network, seed, kind, SLOT);
+        let validators = vec![validator];
+        let job = SelectJob {
+            message,
+            validators,
+        };
+        match self.stage.product(&Work::Select(job))? {
+            Product::Selected(proofs) => proofs.iter().map(Bytes::from).next(),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a duty signature; another's where it is to be forged.
+    fn envelope(
+        &self,
+        validator: Validator,
+        role: Signer,
+        message: [u8; 32],
+        forged: bool,
+    ) -> Bytes {
+        let signer = Validator((validator.0 + u32::from(forged)) % VALIDATORS);
+        self.stage
+            .signed(signer, role, message)
+            .expect("a first signature")
+    }
+
+    fn vote(&mut self, script: &mut Script<'_>) -> Option<(Topic, Vec<u8>)> {
+        let validator = Validator(script.number() as u32 % VALIDATORS);
+        let (choice, flaw) = (script.number(), script.number());
+        let mut vote = self.stage.ballots[choice % 2].vote;
+        if flaw & 2 != 0 {
+            vote.head[0] ^= 1;
+        }
+        let message = digest::vote_message(self.stage.config.network(), &vote);
+        let signature = self.envelope(validator, Signer::Vote, message, flaw & 1 != 0);
+        let assignment = &self.stage.slots.get(&SLOT)?.committees.assignment;
+        let cell = assignment.cell_of(validator).filter(|_| flaw & 4 == 0);
+        let cell = cell.unwrap_or_else(|| self::cell(flaw >> 3));
+        let message = VoteMsg {
+            vote,
+            validator,
+            signature,
+        };
+        Some((Topic::Vote { cell }, message.encode(&self.stage.format)))
+    }
+
+    fn aggregate(&mut self, script: &mut Script<'_>) -> Option<(Topic, Vec<u8>)> {
+        let (cell, choice) = (cell(script.number()), script.number());
+        let (members, flaw) = (script.number() as u8, script.number());
+        let mut evidence = self.stage.aggregate(cell, choice, members)?;
+        if flaw & 2 != 0 {
+            evidence.bytes = vec![0; evidence.bytes.len()].into();
+        }
+        let assignment = &self.stage.slots.get(&SLOT)?.committees.assignment;
+        let of_cell = assignment.cell_members(cell);
+        let sender = Validator(of_cell[(flaw >> 2) % of_cell.len()]);
+        let mut message = Aggregate {
+            vote: self.stage.ballots[choice % 2].vote,
+            cell,
+            sender,
+            proof: self.proof(sender, Kind::Aggregate),
+            evidence,
+            envelope: Bytes::from([]),
+        };
+        let (network, format) = (self.stage.config.network(), &self.stage.format);
+        let content = digest::aggregate_message(network, &message, format);
+        message.envelope = self.envelope(sender, Signer::Aggregate, content, flaw & 1 != 0);
+        let committee = cell.committee;
+        let references = |vote: &_, committee| self.stage.chain.reference(vote, committee);
+        let data = message.encode(format, &references).ok()?;
+        Some((Topic::Aggregate { committee }, data))
+    }
+
+    /// The evidence of one cell as that of its committee.
+    fn entry(&self, script: &mut Script<'_>, forged: bool) -> Option<Entry> {
+        let (cell, choice) = (cell(script.number()), script.number());
+        let evidence = self.stage.aggregate(cell, choice, script.number() as u8)?;
+        let (state, ballot) = (
+            self.stage.slots.get(&SLOT)?,
+            &self.stage.ballots[choice % 2],
+        );
+        let (config, committee) = (&self.stage.config, cell.committee);
+        let work = Work::Combine(CombineJob {
+            op: Op::Collect,
+            epoch: state.epoch,
+            statement: gate::statement(config, committee, SLOT, ballot.message),
+            parts: vec![Part {
+                offset: state.layout().cell_in_committee(cell).start,
+                layer: Layer::Aggregate,
+                evidence,
+            }],
+            multiplicity_max: config.multiplicity_max,
+        });
+        let Product::Evidence(mut evidence) = self.stage.product(&work)? else {
+            return None;
+        };
+        if forged {
+            evidence.bytes = vec![0; evidence.bytes.len()].into();
+        }
+        let vote = ballot.vote;
+        Some(Entry {
+            vote,
+            committee,
+            evidence,
+        })
+    }
+
+    fn collection(&mut self, script: &mut Script<'_>) -> Option<(Topic, Vec<u8>)> {
+        let flaw = script.number();
+        let Entry {
+            vote,
+            committee,
+            evidence,
+        } = self.entry(script, flaw & 2 != 0)?;
+        let assignment = &self.stage.slots.get(&SLOT)?.committees.assignment;
+        let of_committee = assignment.committee_members(committee);
+        let sender = Validator(of_committee[(flaw >> 2) % of_committee.len()]);
+        let mut message = Collection {
+            vote,
+            committee,
+            sender,
+            proof: self.proof(sender, Kind::Collection),
+            evidence,
+            envelope: Bytes::from([]),
+        };
+        let (network, format) = (self.stage.config.network(), &self.stage.format);
+        let content = digest::collection_message(network, &message, format);
+        message.envelope = self.envelope(sender, Signer::Collection, content, flaw & 1 != 0);
+        let references = |vote: &_, committee| self.stage.chain.reference(vote, committee);
+        Some((Topic::Collection, message.encode(format, &references).ok()?))
+    }
+
+    /// A block of the next slot, of a collection that was accepted and of another one.
+    fn block(&mut self, script: &mut Script<'_>) -> Option<(Topic, Vec<u8>)> {
+        let flaw = script.number();
+        let known = self.accepted.get(script.number()).cloned();
+        let other = (flaw & 4 != 0).then(|| self.entry(script, flaw & 2 != 0));
+        let body = Body {
+            entries: known.into_iter().chain(other.flatten()).collect(),
+            filler: vec![0; flaw >> 5].into(),
+        };
+        let (network, format) = (self.stage.config.network(), &self.stage.format);
+        let references = |vote: &_, committee| self.stage.chain.reference(vote, committee);
+        let encoded = body.encode(format, &references).ok()?;
+        let slot = Slot(SLOT.0 + 1 + (flaw as u64 >> 4 & 1));
+        let mut parent = self.stage.chain.head();
+        if flaw & 8 != 0 {
+            parent[0] ^= 1;
+        }
+        let header = Header {
+            slot,
+            proposer: self.stage.chain.proposer(slot),
+            parent,
+            body: digest::body_digest(&encoded),
+        };
+        let message = digest::block_message(network, &header.root());
+        let signature = self.envelope(header.proposer, Signer::Block, message, flaw & 1 != 0);
+        let block = Block {
+            header,
+            signature,
+            body,
+        };
+        Some((Topic::Block, block.encode(format, &references).ok()?))
+    }
+
+    /// What was accepted is true: checked without the gate.
+    fn check_accepted(&self) {
+        let Some(state) = self.stage.slots.get(&SLOT) else {
+            return;
+        };
+        for number in 0..4 {
+            let cell = cell(number);
+            let members = state.committees.assignment.cell_members(cell);
+            let records = state.cell(cell).map_or(&[][..], |votes| &votes.records);
+            for (record, &validator) in records.iter().zip(members) {
+                if let Some((ballot, Some(signature))) = &record.first {
+                    let message = state.ballots.get(*ballot).message;
+                    let signed = self
+                        .stage
+                        .signed(Validator(validator), Signer::Vote, message);
+                    assert_eq!(signed.as_ref(), Some(signature), "a forged vote");
+                }
+            }
+        }
+        let aggregates = state.aggregates.iter().flat_map(|of| &of.kept);
+        let collections = state.collections.iter().flat_map(|of| &of.kept);
+        let evidence = aggregates.map(|kept| &kept.evidence);
+        evidence
+            .chain(collections.map(|kept| &kept.evidence))
+            .for_each(check_evidence);
+        for of in &state.collections {
+            let senders: BTreeSet<Validator> = of.kept.iter().map(|kept| kept.sender).collect();
+            assert_eq!(
+                senders.len(),
+                of.kept.len(),
+                "two collections of one sender"
+            );
+        }
+    }
+}
+
+/// Forged evidence has no tag of the model.
+fn check_evidence(evidence: &Evidence) {
+    assert!(
+        evidence.bytes.iter().any(|byte| *byte != 0),
+        "forged evidence"
+    );
+    assert!(evidence.support.signers().any(), "evidence of nobody");
+}
+
+/// A gate alone: each message of a peer gets one verdict, whatever becomes of its jobs, and none that is
+/// forged is accepted.
+///
+/// # Panics
+///
+/// If that does not hold.
+pub fn gate(data: &[u8]) -> bool {
+    let mut script = Script(data);
+    let mut house = Gatehouse::new(script.number() as u8);
+    for _ in 0..STEPS_MAX {
+        let Some(step) = script.next() else {
+            break;
+        };
+        let message = match step % 8 {
+            0 => house.vote(&mut script),
+            1 => house.aggregate(&mut script),
+            2 => house.collection(&mut script),
+            3 => house.block(&mut script),
+            4 => {
+                house.pass(script.number() as u64 * 160);
+                None
+            }
+            5 => {
+                house.handle(Input::Verify);
+                None
+            }
+            _ => {
+                house.end(script.number(), script.number());
+                None
+            }
+        };
+        if let Some((topic, mut data)) = message {
+            if step & 128 != 0 {
+                data.truncate(script.number());
+            }
+            house.message(script.number(), topic, data);
+        }
+        house.check_accepted();
+    }
+    // What still waits ends: its jobs, its time, its slot.
+    while house.gate.is_due() || !house.stage.jobs.is_empty() {
+        house.handle(Input::Verify);
+        while !house.stage.jobs.is_empty() {
+            house.end(0, usize::from(script.next().unwrap_or(7)));
+        }
+        house.check_accepted();
+    }
+    house.pass(60_000);
+    let slots: Vec<Slot> = house.stage.slots.keys().copied().collect();
+    for slot in slots {
+        house.handle(Input::Close { slot });
+        house.stage.slots.remove(&slot);
+    }
+    house.handle(Input::Verify);
+    assert_eq!(
+        house.verdicts.len() as u64,
+        house.messages,
+        "a message without a verdict"
+    );
+    assert_eq!(house.gate.bytes(), 0, "something waits for nothing");
+    house
+        .verdicts
+        .values()
+        .any(|verdict| *verdict == Verdict::Accept)
+}
