@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use alphorn_scheme::{MemoryWatermark, Role, Watermark};
+use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
 use alphorn_stark::Backend;
 use alphorn_types::{Slot, Validator};
 use alphorn_xmss::{Exec, FileWatermark, Marks, PublicKey, Purpose, SecretKey, Set, Signature};
@@ -22,10 +22,13 @@ fn key(set: Set) -> SecretKey {
 /// A vote at an active slot.
 pub(crate) fn vote(key: &SecretKey, slot: u32) -> Signature {
     let permit = MemoryWatermark::new(1)
-        .reserve(Validator(0), Role::Vote, Slot(slot.into()), None)
+        .reserve(
+            Slot(slot.into()),
+            &SignItem::new(Validator(0), Role::Vote, [1; 32]),
+        )
         .expect("a fresh slot");
     let exec = Exec::new(Backend::portable(), None);
-    key.sign(permit, &[1; 32], exec).expect("an active slot")
+    key.sign(permit, exec).expect("an active slot")
 }
 
 /// Decodes a signature or a public key; what is accepted is encoded to the same bytes.
@@ -70,7 +73,7 @@ fn files() -> &'static [Vec<u8>; 3] {
     FILES.get_or_init(|| {
         let key = key(Set::Test);
         let path = std::env::temp_dir().join(format!("alphorn-fuzz-{}.mark", std::process::id()));
-        let store = FileWatermark::create(&path, Validator(0), key.public_key(), Slot(7));
+        let store = FileWatermark::create(&path, None, Validator(0), key.public_key(), Slot(7));
         drop(store.expect("the temporary folder is writable"));
         let marks = std::fs::read(&path).expect("the marks were written");
         std::fs::remove_file(&path).ok();

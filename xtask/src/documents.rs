@@ -175,7 +175,10 @@ fn bash(place: &Place<'_>, folder: &Path, script: &str) -> anyhow::Result<(bool,
         let here = std::env::var_os(name).map_or_else(|| old_home.join(default), PathBuf::from);
         command.env(name, here);
     }
-    command.env("HOME", place.home).env_remove("XDG_CACHE_HOME");
+    command.env("HOME", place.home);
+    for name in ["XDG_CACHE_HOME", "XDG_STATE_HOME"] {
+        command.env_remove(name);
+    }
     // What cargo tells the programs that it runs is of this one: build scripts would run again for it.
     for (name, _) in std::env::vars_os() {
         let is_of_cargo = ["CARGO_PKG_", "CARGO_MANIFEST_"]

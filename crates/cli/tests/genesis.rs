@@ -256,6 +256,7 @@ impl<'a> Running<'a> {
         let child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
             .args(node("node-0", &keys).split(' '))
             .current_dir(bench.path("."))
+            .env("ALPHORN_STATE_DIR", bench.path(&bench.state))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

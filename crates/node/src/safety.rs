@@ -22,7 +22,7 @@ mod marks;
 mod tests;
 
 use crate::file::DataFile;
-use alphorn_scheme::{Refused, Reservation, Role, SignItem, VoteGuard, Watermark};
+use alphorn_scheme::{Refused, Reservation, Role, SignItem, Watermark};
 use alphorn_types::{Slot, Validator};
 use marks::{Mark, Marks};
 use redb::{Database, StorageBackend};
@@ -298,7 +298,7 @@ impl SafetyStore {
     ) -> Result<Grant, (usize, Refused)> {
         let mut inner = self.lock().map_err(|_| (0, Refused::NotDurable))?;
         let mut moved: BTreeMap<(u32, u8), Mark> = BTreeMap::new();
-        let mut taken = BTreeSet::new();
+        let mut taken = BTreeMap::new();
         for (i, item) in items.iter().enumerate() {
             let (validator, role) = (item.validator.0, item.role as u8);
             let mark = inner.marks.get(&(validator, role)).copied();
@@ -306,7 +306,7 @@ impl SafetyStore {
                 return Err((i, Refused::UnknownKey(validator)));
             }
             let right = (slot.0, validator, role);
-            if !inner.rights.contains(&right) || !taken.insert(right) {
+            if !inner.rights.contains(&right) || taken.insert(right, item).is_some() {
                 let next = mark.map_or(self.first_slot, |mark| mark.slot_next);
                 return Err((i, used(item, slot, next)));
             }
@@ -322,14 +322,12 @@ impl SafetyStore {
             written.map_err(|_| (0, Refused::NotDurable))?;
             inner.marks.extend(moved);
         }
-        let issue = |right: (u64, u32, u8)| {
+        let issue = |(right, item): ((u64, u32, u8), &SignItem)| {
             inner.rights.remove(&right);
-            let role = Role::from_u8(right.2)?;
-            let permit = Reservation::issue(Validator(right.1), role, slot);
-            Some(((right.1, right.2), permit))
+            ((right.1, right.2), Reservation::issue(slot, item))
         };
         Ok(Grant {
-            rights: Mutex::new(taken.into_iter().filter_map(issue).collect()),
+            rights: Mutex::new(taken.into_iter().map(issue).collect()),
             slot,
         })
     }
@@ -342,23 +340,14 @@ impl SafetyStore {
 }
 
 impl Watermark for Grant {
-    fn reserve(
-        &self,
-        validator: Validator,
-        role: Role,
-        slot: Slot,
-        _guard: Option<VoteGuard>,
-    ) -> Result<Reservation, Refused> {
+    /// The right of an item that was granted; of another message there is none.
+    fn reserve(&self, slot: Slot, item: &SignItem) -> Result<Reservation, Refused> {
         let mut rights = self.rights.lock().map_err(|_| Refused::NotDurable)?;
-        let permit = (slot == self.slot)
-            .then(|| rights.remove(&(validator.0, role as u8)))
-            .flatten();
-        permit.ok_or(Refused::Used {
-            validator: validator.0,
-            role,
-            slot: slot.0,
-            next: self.slot.0.saturating_add(1),
-        })
+        let key = (item.validator.0, item.role as u8);
+        let wanted = Reservation::issue(slot, item);
+        let granted = rights.get(&key) == Some(&wanted);
+        let permit = granted.then(|| rights.remove(&key)).flatten();
+        permit.ok_or_else(|| used(item, slot, self.slot.0.saturating_add(1)))
     }
 }
 

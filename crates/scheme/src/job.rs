@@ -48,7 +48,7 @@ impl SignJob {
     pub fn admit(&self, store: &dyn Watermark) -> Result<(), (usize, Refused)> {
         let mut permits = Vec::with_capacity(self.items.len());
         for (i, item) in self.items.iter().enumerate() {
-            let permit = store.reserve(item.validator, item.role, self.slot, item.guard);
+            let permit = store.reserve(self.slot, item);
             permits.push(permit.map_err(|refused| (i, refused))?);
         }
         let mut slot = self.permits.lock().map_err(|_| (0, Refused::NotDurable))?;

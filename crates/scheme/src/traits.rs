@@ -21,6 +21,18 @@ pub struct SignItem {
     pub guard: Option<VoteGuard>,
 }
 
+impl SignItem {
+    /// A signature without checkpoints.
+    pub fn new(validator: Validator, role: Role, message: [u8; 32]) -> Self {
+        SignItem {
+            validator,
+            role,
+            message,
+            guard: None,
+        }
+    }
+}
+
 /// Signatures of one length, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signatures {

@@ -59,22 +59,24 @@ pub struct VoteGuard {
     pub target: Slot,
 }
 
-/// The right to make one signature for (validator, role, slot).
+/// The right to make one signature: of one message for (validator, role, slot).
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a reservation that is not consumed burns its slot"]
 pub struct Reservation {
     validator: Validator,
     role: Role,
     slot: Slot,
+    message: [u8; 32],
 }
 
 impl Reservation {
     /// Makes a reservation. Only a [`Watermark`] calls this, after its mark is durable.
-    pub fn issue(validator: Validator, role: Role, slot: Slot) -> Self {
+    pub fn issue(slot: Slot, item: &SignItem) -> Self {
         Reservation {
-            validator,
-            role,
+            validator: item.validator,
+            role: item.role,
             slot,
+            message: item.message,
         }
     }
 
@@ -91,6 +93,11 @@ impl Reservation {
     /// For which slot.
     pub fn slot(&self) -> Slot {
         self.slot
+    }
+
+    /// Of which digest.
+    pub fn message(&self) -> &[u8; 32] {
+        &self.message
     }
 }
 
@@ -131,38 +138,35 @@ pub enum Refused {
     /// The store could not make the mark durable.
     #[error("the mark could not be made durable")]
     NotDurable,
+    /// The store no longer holds its lock, so another process may sign.
+    #[error("the lock of the mark was taken away: another process may sign with the key")]
+    Unlocked,
 }
 
 /// A store of the next free slot of each (key, role).
 pub trait Watermark: Send + Sync {
-    /// Reserves a slot and returns when the mark is durable.
+    /// Reserves a slot for one signature and returns when the mark is durable.
     ///
     /// # Errors
     /// [`Refused`] if the slot is used, the vote surrounds, the key is unknown, or the mark could
     /// not be written; then nothing may be signed.
-    fn reserve(
-        &self,
-        validator: Validator,
-        role: Role,
-        slot: Slot,
-        guard: Option<VoteGuard>,
-    ) -> Result<Reservation, Refused>;
+    fn reserve(&self, slot: Slot, item: &SignItem) -> Result<Reservation, Refused>;
 }
 
 /// Checks that `permits[i]` allows item `i`: what every scheme does before it signs.
 ///
 /// # Errors
 /// [`SchemeError::WrongReservation`] naming the first validator whose permit is missing or names
-/// another validator, role or slot.
+/// another validator, role, slot or message.
 pub fn check_permits(
     slot: Slot,
     items: &[SignItem],
     permits: &[Reservation],
 ) -> Result<(), SchemeError> {
     for (i, item) in items.iter().enumerate() {
-        let fits = permits.get(i).is_some_and(|permit| {
-            permit.validator == item.validator && permit.role == item.role && permit.slot == slot
-        });
+        let fits = permits
+            .get(i)
+            .is_some_and(|permit| *permit == Reservation::issue(slot, item));
         if !fits {
             return Err(SchemeError::WrongReservation(item.validator.0));
         }
@@ -195,33 +199,28 @@ impl MemoryWatermark {
 }
 
 impl Watermark for MemoryWatermark {
-    fn reserve(
-        &self,
-        validator: Validator,
-        role: Role,
-        slot: Slot,
-        guard: Option<VoteGuard>,
-    ) -> Result<Reservation, Refused> {
-        if validator.0 >= self.validators {
-            return Err(Refused::UnknownKey(validator.0));
+    fn reserve(&self, slot: Slot, item: &SignItem) -> Result<Reservation, Refused> {
+        let (validator, role) = (item.validator.0, item.role);
+        if validator >= self.validators {
+            return Err(Refused::UnknownKey(validator));
         }
         let mut marks = self.marks.lock().map_err(|_| Refused::NotDurable)?;
         let row = &mut marks[role as usize];
         if row.is_empty() {
             row.resize(self.validators as usize, Mark::default());
         }
-        let mark = &mut row[validator.0 as usize];
+        let mark = &mut row[validator as usize];
         // The last slot of all is never given out: no mark could lie above it.
         let next = slot.0.checked_add(1);
         let Some(next) = next.filter(|_| slot.0 >= mark.slot_next) else {
             return Err(Refused::Used {
-                validator: validator.0,
+                validator,
                 role,
                 slot: slot.0,
                 next: mark.slot_next,
             });
         };
-        if let Some(guard) = guard {
+        if let Some(guard) = item.guard {
             if guard.source.0 < mark.source_max || guard.target.0 < mark.target_max {
                 return Err(Refused::Surrounds {
                     source_slot: guard.source.0,
@@ -234,7 +233,7 @@ impl Watermark for MemoryWatermark {
             mark.target_max = guard.target.0;
         }
         mark.slot_next = next;
-        Ok(Reservation::issue(validator, role, slot))
+        Ok(Reservation::issue(slot, item))
     }
 }
 
@@ -245,7 +244,8 @@ mod tests {
     #[test]
     fn a_slot_is_given_out_once_per_role() {
         let store = MemoryWatermark::new(2);
-        let vote = |slot| store.reserve(Validator(1), Role::Vote, Slot(slot), None);
+        let item = |validator, role| SignItem::new(Validator(validator), role, [7; 32]);
+        let vote = |slot| store.reserve(Slot(slot), &item(1, Role::Vote));
         assert!(vote(5).is_ok());
         assert_eq!(
             vote(5).unwrap_err(),
@@ -260,22 +260,10 @@ mod tests {
         assert!(vote(u64::MAX).is_err(), "it could be given out again");
         assert!(vote(u64::MAX - 1).is_ok());
         assert!(vote(u64::MAX - 1).is_err());
-        assert!(
-            store
-                .reserve(Validator(1), Role::Block, Slot(5), None)
-                .is_ok()
-        );
-        assert!(
-            store
-                .reserve(Validator(0), Role::Vote, Slot(5), None)
-                .is_ok()
-        );
-        assert_eq!(
-            store
-                .reserve(Validator(2), Role::Vote, Slot(5), None)
-                .unwrap_err(),
-            Refused::UnknownKey(2)
-        );
+        assert!(store.reserve(Slot(5), &item(1, Role::Block)).is_ok());
+        assert!(store.reserve(Slot(5), &item(0, Role::Vote)).is_ok());
+        let stranger = store.reserve(Slot(5), &item(2, Role::Vote));
+        assert_eq!(stranger.unwrap_err(), Refused::UnknownKey(2));
     }
 
     #[test]
@@ -286,7 +274,11 @@ mod tests {
                 source: Slot(source),
                 target: Slot(target),
             };
-            store.reserve(Validator(0), Role::Vote, Slot(slot), Some(guard))
+            let item = SignItem {
+                guard: Some(guard),
+                ..SignItem::new(Validator(0), Role::Vote, [7; 32])
+            };
+            store.reserve(Slot(slot), &item)
         };
         assert!(vote(3, 1, 3).is_ok());
         assert!(matches!(vote(4, 0, 4), Err(Refused::Surrounds { .. })));

@@ -66,13 +66,8 @@ pub(crate) fn sign(slot: u64, validators: std::ops::Range<u32>) -> Work {
 
 /// The signature that [`sign`] makes, or one that does not hold.
 pub(crate) fn claim(validator: u32, good: bool) -> Claim {
-    let permit = scheme::Reservation::issue(Validator(validator), Role::Vote, Slot(1));
-    let item = SignItem {
-        validator: Validator(validator),
-        role: Role::Vote,
-        message: MESSAGE,
-        guard: None,
-    };
+    let item = SignItem::new(Validator(validator), Role::Vote, MESSAGE);
+    let permit = scheme::Reservation::issue(Slot(1), &item);
     let signers = ModelSigners {
         validators: VALIDATORS,
     };

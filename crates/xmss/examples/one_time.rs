@@ -1,7 +1,7 @@
 //! A vote, and why there is no second one in its slot: `cargo run --release -p alphorn-xmss --example
 //! one_time`.
 
-use alphorn_scheme::{MemoryWatermark, Role, Watermark};
+use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
 use alphorn_types::{Slot, Validator};
 use alphorn_xmss::{Exec, Item, Purpose, SecretKey, Set, verify};
 use std::error::Error;
@@ -13,8 +13,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let key = SecretKey::interop(Set::Compact, Purpose::Vote, 7, 0..64, exec)?;
     let marks = MemoryWatermark::new(8);
     let message = [42; 32];
-    let permit = marks.reserve(Validator(7), Role::Vote, Slot(5), None)?;
-    let signature = key.sign(permit, &message, exec)?;
+    let vote = SignItem::new(Validator(7), Role::Vote, message);
+    let permit = marks.reserve(Slot(5), &vote)?;
+    let signature = key.sign(permit, exec)?;
     let item = Item {
         key: key.public_key(),
         index: 5,
@@ -22,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         signature: &signature,
     };
     println!("valid: {}", verify(item, backend));
-    match marks.reserve(Validator(7), Role::Vote, Slot(5), None) {
+    match marks.reserve(Slot(5), &vote) {
         Ok(_) => Err("an index was given out twice".into()),
         Err(refused) => {
             println!("again: {refused}");

@@ -129,6 +129,7 @@ pub struct SecretKey {
     public: PublicKey,
     source: Source,
     resident: Levels,
+    interop: bool,
     blocks: Mutex<VecDeque<(u64, Arc<Levels>)>>,
 }
 
@@ -198,6 +199,7 @@ impl SecretKey {
             },
             source,
             resident,
+            interop: false,
             blocks: Mutex::default(),
         }
     }
@@ -223,7 +225,16 @@ impl SecretKey {
         hasher.update(name);
         hasher.update(u64::from(validator).to_le_bytes());
         let seed = hasher.finalize().into();
-        SecretKey::generate(set, purpose, &seed, active, exec, &|_| ())
+        let key = SecretKey::generate(set, purpose, &seed, active, exec, &|_| ())?;
+        Ok(SecretKey {
+            interop: true,
+            ..key
+        })
+    }
+
+    /// Whether it was made by [`SecretKey::interop`], so that a second signature shows nothing new.
+    pub fn is_interop(&self) -> bool {
+        self.interop
     }
 
     /// The public key.
@@ -302,17 +313,12 @@ impl SecretKey {
         Ok(Some(block))
     }
 
-    /// Signs once for the reserved role and slot. The same key, slot and message give the same
+    /// Makes the signature that was reserved. The same key, slot and message give the same
     /// signature.
     ///
     /// # Errors
     /// [`SignError`]; the reservation is consumed all the same.
-    pub fn sign(
-        &self,
-        permit: Reservation,
-        message: &[u8; 32],
-        exec: Exec<'_>,
-    ) -> Result<Signature, SignError> {
+    pub fn sign(&self, permit: Reservation, exec: Exec<'_>) -> Result<Signature, SignError> {
         let (role, slot) = (permit.role(), permit.slot().0);
         if Purpose::of(role) != self.purpose {
             let purpose = self.purpose;
@@ -322,7 +328,7 @@ impl SecretKey {
         let inactive = SignError::Inactive { slot, start, end };
         let index = one_time_index(role, slot).ok_or(inactive)?;
         self.check_active(slot, index.into())?;
-        self.sign_index(index, message, exec)
+        self.sign_index(index, permit.message(), exec)
     }
 
     /// Signs with an active index.

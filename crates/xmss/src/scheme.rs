@@ -276,7 +276,7 @@ impl Scheme for Xmss {
             let key = key.ok_or(SchemeError::UnknownSigner(item.validator.0))?;
             // Each permit is taken once: the list is walked once.
             let permit = permits[i].lock().ok().and_then(|mut permit| permit.take());
-            let signature = key.sign(permit.ok_or(wrong.clone())?, &item.message, one_thread);
+            let signature = key.sign(permit.ok_or(wrong.clone())?, one_thread);
             match signature {
                 Ok(signature) => Ok(signature.to_bytes()),
                 Err(SignError::Stopped) => Err(SchemeError::Stopped),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::prf::Prf;
-use alphorn_scheme::{MemoryWatermark, Role, Watermark};
+use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
 use alphorn_stark::{Backend, Fp};
 use alphorn_types::{Slot, Validator};
 use sha2::{Digest, Sha256};
@@ -229,19 +229,18 @@ fn sets_are_not_mixed() {
 }
 
 #[test]
-fn a_permit_names_role_and_slot() {
+fn a_permit_names_role_slot_and_message() {
     let store = MemoryWatermark::new(1);
-    let permit = |role, slot| store.reserve(Validator(0), role, Slot(slot), None).unwrap();
+    let item = |role| SignItem::new(Validator(0), role, [1; 32]);
+    let permit = |role, slot| store.reserve(Slot(slot), &item(role)).unwrap();
     let duty = SecretKey::interop(Set::Compact, Purpose::Duty, 0, 64..96, exec()).unwrap();
-    let signature = duty
-        .sign(permit(Role::Aggregate, 9), &[1; 32], exec())
-        .unwrap();
+    let signature = duty.sign(permit(Role::Aggregate, 9), exec()).unwrap();
     // Slot 9, duty 2.
     assert!(holds(&duty, 9 * 8 + 2, &[1; 32], &signature));
-    let refused = duty.sign(permit(Role::Vote, 9), &[1; 32], exec());
+    let refused = duty.sign(permit(Role::Vote, 9), exec());
     assert!(matches!(refused, Err(SignError::Role { .. })));
     for slot in [12, 1 << 29, u64::MAX - 1] {
-        let refused = duty.sign(permit(Role::Block, slot), &[1; 32], exec());
+        let refused = duty.sign(permit(Role::Block, slot), exec());
         assert!(matches!(refused, Err(SignError::Inactive { .. })), "{slot}");
     }
     assert_eq!(

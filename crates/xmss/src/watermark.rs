@@ -1,25 +1,33 @@
-//! The mark of a key in a file: no slot is given out twice, also after a crash.
+//! The mark of a key in files: no slot is given out twice, also after a crash.
 //!
 //! A reservation is returned only when the new mark is on the disk: written beside the old one,
 //! synced, renamed, folder synced. A crash before the rename leaves the old mark and no signature;
-//! a crash after it may burn a slot. While a file is open, a lock beside it refuses every other
+//! a crash after it may burn a slot. While a mark is open, a lock beside it refuses every other
 //! process.
+//!
+//! A mark beside a key's file travels with it: it can be linked, copied, or put back from a backup.
+//! So there is a second one in a folder of the user, under the digest of the public key, with a lock
+//! of its own. It is written after the first, so a crash leaves it behind and never before; a first
+//! one that lies behind it was not the last that was written, and gives out nothing.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+mod lock;
+mod marks;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use alphorn_scheme::{Refused, Reservation, Role, VoteGuard, Watermark};
-use alphorn_types::{DecodeError, Reader};
+use alphorn_scheme::{Refused, Reservation, Role, SignItem, Watermark};
 use alphorn_types::{Slot, Validator};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use crate::durable::{seal, unseal, write_durably};
+use crate::durable::write_durably;
 use crate::signature::PublicKey;
-
-const MAGIC: &[u8; 4] = b"AXW1";
+use lock::Lock;
+pub use marks::{Marks, MarksError};
 
 /// Why there is no store.
 #[derive(Debug, Error)]
@@ -46,167 +54,172 @@ pub enum WatermarkError {
         /// What is wrong.
         error: MarksError,
     },
+    /// The mark beside the key knows less than that of the user: it was put back, or is a copy.
+    #[error("{path} was copied or put back: slot {next} is free in it, slot {known} in {state}")]
+    Behind {
+        /// The file beside the key.
+        path: PathBuf,
+        /// The least slot that is free in it.
+        next: Slot,
+        /// The file in the user's folder.
+        state: PathBuf,
+        /// The least slot that is free in that.
+        known: Slot,
+    },
+    /// The user's folder has no mark of the key: it comes from another machine or from a backup.
+    #[error("{path} is not known here: there is no {state}")]
+    Unknown {
+        /// The file beside the key.
+        path: PathBuf,
+        /// The file that is missing.
+        state: PathBuf,
+    },
 }
 
-/// Why bytes are no marks of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum MarksError {
-    /// The content does not fit its checksum.
-    #[error("the checksum does not fit")]
-    Checksum,
-    /// The file begins otherwise.
-    #[error("not a watermark file")]
-    Magic,
-    /// The marks belong to another key.
-    #[error("the marks of another key")]
-    OtherKey,
-    /// A field is missing or too much.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
+/// A file of marks that no other process uses.
+struct Held {
+    path: PathBuf,
+    lock: Lock,
 }
 
-/// The mark of one role.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Mark {
-    slot_next: u64,
-    source_max: u64,
-    target_max: u64,
-    /// SHA-256 of the message of the last slot; zero if it is not known.
-    last: [u8; 32],
-}
-
-/// The marks of all roles of one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marks {
-    key: [u8; 32],
-    marks: [Mark; Role::ALL.len()],
-}
-
-impl Marks {
-    /// The marks of a key that signs nothing below `floor`.
-    pub fn new(key: &PublicKey, floor: Slot) -> Marks {
-        let mark = Mark {
-            slot_next: floor.0,
-            ..Mark::default()
-        };
-        Marks {
-            key: Sha256::digest(key.to_bytes()).into(),
-            marks: [mark; Role::ALL.len()],
-        }
+impl Held {
+    fn of(path: PathBuf) -> Result<Held, WatermarkError> {
+        let lock = Lock::of(&path)?;
+        Ok(Held { path, lock })
     }
 
-    /// The least slot that is free in a role.
-    pub fn slot_next(&self, role: Role) -> Slot {
-        Slot(self.marks[role as usize].slot_next)
+    /// The file of a key in the user's folder, which is made if it is not there.
+    fn in_state(folder: &Path, key: &PublicKey) -> Result<Held, WatermarkError> {
+        let named = |error| io_error(folder, error);
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(folder).map_err(named)?;
+        let folder = folder.canonicalize().map_err(named)?;
+        let digits = marks::digest(key).map(|byte| format!("{byte:02x}"));
+        Held::of(folder.join(format!("{}.mark", digits.concat())))
     }
 
-    /// Whether they are the marks of a key.
-    pub fn belong_to(&self, key: &PublicKey) -> bool {
-        self.key[..] == Sha256::digest(key.to_bytes())[..]
+    fn read(&self, key: &PublicKey) -> Result<Marks, WatermarkError> {
+        let bytes = std::fs::read(&self.path).map_err(|error| io_error(&self.path, error))?;
+        let marks = Marks::from_bytes(&bytes).and_then(|marks| match marks.belong_to(key) {
+            true => Ok(marks),
+            false => Err(MarksError::OtherKey),
+        });
+        marks.map_err(|error| WatermarkError::Damaged {
+            path: self.path.clone(),
+            error,
+        })
     }
 
-    /// The content of the file.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        out.extend_from_slice(&self.key);
-        for mark in &self.marks {
-            for value in [mark.slot_next, mark.source_max, mark.target_max] {
-                out.extend(value.to_le_bytes());
+    /// The marks if there are any.
+    fn find(&self, key: &PublicKey) -> Result<Option<Marks>, WatermarkError> {
+        match self.read(key) {
+            Ok(marks) => Ok(Some(marks)),
+            Err(WatermarkError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {
+                Ok(None)
             }
-            out.extend_from_slice(&mark.last);
+            Err(error) => Err(error),
         }
-        seal(out)
     }
 
-    /// The marks of a file's content.
-    ///
-    /// # Errors
-    /// [`MarksError`].
-    pub fn from_bytes(bytes: &[u8]) -> Result<Marks, MarksError> {
-        if !bytes.starts_with(MAGIC) {
-            return Err(MarksError::Magic);
-        }
-        let mut reader = Reader::new(unseal(bytes).ok_or(MarksError::Checksum)?);
-        reader.bytes(MAGIC.len())?;
-        let key = reader.array()?;
-        let mut marks = [Mark::default(); Role::ALL.len()];
-        for mark in &mut marks {
-            *mark = Mark {
-                slot_next: reader.u64()?,
-                source_max: reader.u64()?,
-                target_max: reader.u64()?,
-                last: reader.array()?,
-            };
-        }
-        match reader.left() {
-            0 => Ok(Marks { key, marks }),
-            bytes => Err(DecodeError::Trailing { bytes }.into()),
-        }
+    fn write(&self, marks: &Marks) -> Result<(), WatermarkError> {
+        let written = write_durably(&self.path, &marks.to_bytes());
+        written.map_err(|error| io_error(&self.path, error))
     }
+}
+
+/// Begins the mark of a key in the user's folder, or raises it: the key signs nothing below `floor`
+/// and nothing below what is known, unless it moved or the mark is damaged. Returns the floor that holds.
+///
+/// # Errors
+/// [`WatermarkError`].
+pub fn raise_floor(state: &Path, key: &PublicKey, floor: Slot) -> Result<Slot, WatermarkError> {
+    let held = Held::in_state(state, key)?;
+    let known = match held.find(key) {
+        Err(WatermarkError::Damaged { .. }) => None,
+        found => found?.filter(|marks| !marks.are_spent()),
+    };
+    let floor = known
+        .as_ref()
+        .map_or(floor, |marks| marks.floor().max(floor));
+    let marks = known.unwrap_or_else(|| Marks::new(key, floor));
+    held.write(&marks.raised_to(floor))?;
+    Ok(floor)
 }
 
 /// A store of the marks of one key.
 pub struct FileWatermark {
-    path: PathBuf,
     validator: Validator,
+    /// The one beside the key first, then that of the user.
+    files: Vec<Held>,
     /// None after a write that failed: what is on the disk is not known then.
     marks: Mutex<Option<Marks>>,
-    /// Held as long as the store is open.
-    _lock: File,
 }
 
 impl FileWatermark {
     /// Makes the file of a key that signs nothing below `floor`; a key that is restored from a backup
-    /// needs a floor above every slot it ever signed.
+    /// needs a floor above every slot it ever signed. Without a folder `state` the mark has no second
+    /// one, and can be copied: for keys that protect nothing.
     ///
     /// # Errors
     /// [`WatermarkError`].
     pub fn create(
         path: &Path,
+        state: Option<&Path>,
         validator: Validator,
         key: &PublicKey,
         floor: Slot,
     ) -> Result<FileWatermark, WatermarkError> {
-        let lock = lock(path)?;
-        if path.exists() {
+        let held = Held::of(path.to_owned())?;
+        if path.symlink_metadata().is_ok() {
             return Err(WatermarkError::Exists(path.to_owned()));
         }
-        let marks = Marks::new(key, floor);
-        write_durably(path, &marks.to_bytes()).map_err(|error| io_error(path, error))?;
-        Ok(FileWatermark::of(path, validator, marks, lock))
+        let floor = match state {
+            Some(folder) => raise_floor(folder, key, floor)?,
+            None => floor,
+        };
+        held.write(&Marks::new(key, floor))?;
+        drop(held);
+        FileWatermark::open(path, state, validator, key)
     }
 
-    /// Opens the file of a key.
+    /// Opens the file of a key, wherever links lead, and its second mark in the folder `state`.
     ///
     /// # Errors
     /// [`WatermarkError`].
     pub fn open(
         path: &Path,
+        state: Option<&Path>,
         validator: Validator,
         key: &PublicKey,
     ) -> Result<FileWatermark, WatermarkError> {
-        let lock = lock(path)?;
-        let bytes = std::fs::read(path).map_err(|error| io_error(path, error))?;
-        let marks = Marks::from_bytes(&bytes).and_then(|marks| match marks.belong_to(key) {
-            true => Ok(marks),
-            false => Err(MarksError::OtherKey),
-        });
-        match marks {
-            Ok(marks) => Ok(FileWatermark::of(path, validator, marks, lock)),
-            Err(error) => Err(WatermarkError::Damaged {
-                path: path.to_owned(),
-                error,
-            }),
+        let resolved = path.canonicalize().map_err(|error| io_error(path, error))?;
+        let held = Held::of(resolved)?;
+        let mut marks = held.read(key)?;
+        let mut files = vec![held];
+        // A mark that is spent says all there is to say; the key may have another place here.
+        if let Some(folder) = state.filter(|_| !marks.are_spent()) {
+            let held = Held::in_state(folder, key)?;
+            marks = joined(&files[0].path, &marks, &held, key)?;
+            files.push(held);
         }
+        Ok(FileWatermark {
+            validator,
+            files,
+            marks: Mutex::new(Some(marks)),
+        })
     }
 
-    fn of(path: &Path, validator: Validator, marks: Marks, lock: File) -> FileWatermark {
-        FileWatermark {
-            path: path.to_owned(),
-            validator,
-            marks: Mutex::new(Some(marks)),
-            _lock: lock,
-        }
+    /// The file beside the key, without links.
+    pub fn path(&self) -> &Path {
+        &self.files[0].path
+    }
+
+    /// The folders in which a reservation writes.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().filter_map(|held| held.path.parent())
     }
 
     /// The least slot that is free in a role; none if the store is of no use any more.
@@ -215,90 +228,71 @@ impl FileWatermark {
         marks.as_ref().map(|marks| marks.slot_next(role))
     }
 
-    /// Gives out nothing any more, in no role: the key moves elsewhere. Returns the least slot above
-    /// all that were given out, which is the floor of the new store.
+    /// The least slot that is free in every role; none if the store is of no use any more.
+    pub fn floor(&self) -> Option<Slot> {
+        let marks = self.marks.lock().ok()?;
+        marks.as_ref().map(Marks::floor)
+    }
+
+    /// Gives out nothing any more, in no role: the key moves. At its new place it signs nothing below
+    /// `next`; `u64::MAX` if that is none of this user's files.
     ///
     /// # Errors
-    /// [`Refused::NotDurable`]: the file may or may not be retired.
-    pub fn retire(&self) -> Result<Slot, Refused> {
+    /// [`Refused::NotDurable`]: the files may or may not be retired.
+    pub fn retire(&self, next: Slot) -> Result<(), Refused> {
         let mut known = self.marks.lock().map_err(|_| Refused::NotDurable)?;
-        let mut marks = known.take().ok_or(Refused::NotDurable)?;
-        let floor = marks.marks.iter().map(|mark| mark.slot_next).max();
-        for mark in &mut marks.marks {
-            (mark.slot_next, mark.last) = (u64::MAX, [0; 32]);
+        let marks = known.take().ok_or(Refused::NotDurable)?;
+        let spent = marks.raised_to(Slot(u64::MAX));
+        let moved = marks.raised_to(next);
+        for (held, marks) in self.files.iter().zip([&spent, &moved]) {
+            held.write(marks).map_err(|_| Refused::NotDurable)?;
         }
-        write_durably(&self.path, &marks.to_bytes()).map_err(|_| Refused::NotDurable)?;
-        *known = Some(marks);
-        Ok(Slot(floor.unwrap_or(u64::MAX)))
+        *known = Some(spent);
+        Ok(())
     }
 
-    /// [`Watermark::reserve`] for a message: the last slot is given out again for the same message,
-    /// since the same signature comes out.
+    /// Whether [`Watermark::reserve`] would refuse; nothing is given out.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn reserve_message(
-        &self,
-        role: Role,
-        slot: Slot,
-        message: &[u8; 32],
-    ) -> Result<Reservation, Refused> {
-        self.reserve_digest(role, slot, None, Sha256::digest(message).into())
-    }
-
-    /// Whether [`FileWatermark::reserve_message`] would refuse; nothing is given out.
-    ///
-    /// # Errors
-    /// Those of [`FileWatermark::reserve_message`], except for a write that would fail.
-    pub fn check_message(&self, role: Role, slot: Slot, message: &[u8; 32]) -> Result<(), Refused> {
+    /// Those of [`Watermark::reserve`], except for a write that would fail.
+    pub fn check(&self, slot: Slot, item: &SignItem) -> Result<(), Refused> {
         let known = self.marks.lock().map_err(|_| Refused::NotDurable)?;
         let marks = known.as_ref().ok_or(Refused::NotDurable)?;
-        self.next(marks, role, slot, None, Sha256::digest(message).into())
-            .map(|_| ())
+        self.next(marks, slot, item)?;
+        self.check_locks()
     }
 
-    fn reserve_digest(
-        &self,
-        role: Role,
-        slot: Slot,
-        guard: Option<VoteGuard>,
-        last: [u8; 32],
-    ) -> Result<Reservation, Refused> {
-        let mut known = self.marks.lock().map_err(|_| Refused::NotDurable)?;
-        let marks = known.as_ref().ok_or(Refused::NotDurable)?;
-        if let Some(next) = self.next(marks, role, slot, guard, last)? {
-            // While it is being written, the store is of no use: an error leaves it so.
-            *known = None;
-            write_durably(&self.path, &next.to_bytes()).map_err(|_| Refused::NotDurable)?;
-            *known = Some(next);
+    fn check_locks(&self) -> Result<(), Refused> {
+        match self.files.iter().all(|held| held.lock.is_held()) {
+            true => Ok(()),
+            false => Err(Refused::Unlocked),
         }
-        Ok(Reservation::issue(self.validator, role, slot))
     }
 
-    /// The marks once a slot is given out; none if they stay, since the last one is given out again.
-    fn next(
-        &self,
-        marks: &Marks,
-        role: Role,
-        slot: Slot,
-        guard: Option<VoteGuard>,
-        last: [u8; 32],
-    ) -> Result<Option<Marks>, Refused> {
-        let mark = marks.marks[role as usize];
+    /// The marks once a slot is given out; none if they stay, since the last one is given out again:
+    /// the same message has the same signature.
+    fn next(&self, marks: &Marks, slot: Slot, item: &SignItem) -> Result<Option<Marks>, Refused> {
+        if item.validator != self.validator {
+            return Err(Refused::UnknownKey(item.validator.0));
+        }
+        let mark = marks.marks[item.role as usize];
+        let last: [u8; 32] = Sha256::digest(item.message).into();
         let again = slot.0.checked_add(1) == Some(mark.slot_next) && last == mark.last;
-        if again && last != [0; 32] && guard.is_none() {
+        if again && item.guard.is_none() {
             return Ok(None);
         }
         let next = slot.0.checked_add(1).filter(|_| slot.0 >= mark.slot_next);
         let slot_next = next.ok_or(Refused::Used {
             validator: self.validator.0,
-            role,
+            role: item.role,
             slot: slot.0,
             next: mark.slot_next,
         })?;
-        let (source, target) = guard.map_or((mark.source_max, mark.target_max), |guard| {
-            (guard.source.0, guard.target.0)
-        });
+        let (source, target) = item
+            .guard
+            .map_or((mark.source_max, mark.target_max), |guard| {
+                (guard.source.0, guard.target.0)
+            });
         if source < mark.source_max || target < mark.target_max {
             return Err(Refused::Surrounds {
                 source_slot: source,
@@ -308,7 +302,7 @@ impl FileWatermark {
             });
         }
         let mut next = marks.clone();
-        next.marks[role as usize] = Mark {
+        next.marks[item.role as usize] = marks::Mark {
             slot_next,
             source_max: source,
             target_max: target,
@@ -319,201 +313,55 @@ impl FileWatermark {
 }
 
 impl Watermark for FileWatermark {
-    fn reserve(
-        &self,
-        validator: Validator,
-        role: Role,
-        slot: Slot,
-        guard: Option<VoteGuard>,
-    ) -> Result<Reservation, Refused> {
-        if validator != self.validator {
-            return Err(Refused::UnknownKey(validator.0));
+    /// The last slot is given out again for the same message without checkpoints.
+    fn reserve(&self, slot: Slot, item: &SignItem) -> Result<Reservation, Refused> {
+        let mut known = self.marks.lock().map_err(|_| Refused::NotDurable)?;
+        let marks = known.as_ref().ok_or(Refused::NotDurable)?;
+        if let Some(next) = self.next(marks, slot, item)? {
+            self.check_locks()?;
+            // While it is being written, the store is of no use: an error leaves it so.
+            *known = None;
+            for held in &self.files {
+                held.write(&next).map_err(|_| Refused::NotDurable)?;
+            }
+            *known = Some(next);
         }
-        self.reserve_digest(role, slot, guard, [0; 32])
+        // Whoever takes the locks from now on reads what was written.
+        self.check_locks()?;
+        Ok(Reservation::issue(slot, item))
     }
+}
+
+/// Compares the mark beside a key with that of the user, and brings the second up to the first: a
+/// crash may have come between both.
+fn joined(
+    path: &Path,
+    marks: &Marks,
+    state: &Held,
+    key: &PublicKey,
+) -> Result<Marks, WatermarkError> {
+    let (path, file) = (path.to_owned(), state.path.clone());
+    let Some(known) = state.find(key)? else {
+        return Err(WatermarkError::Unknown { path, state: file });
+    };
+    if let Some((next, known)) = marks.behind(&known) {
+        return Err(WatermarkError::Behind {
+            path,
+            next,
+            state: file,
+            known,
+        });
+    }
+    let marks = marks.with_guards_of(&known);
+    if known != marks {
+        state.write(&marks)?;
+    }
+    Ok(marks)
 }
 
 fn io_error(path: &Path, error: io::Error) -> WatermarkError {
     WatermarkError::Io {
         path: path.to_owned(),
         error,
-    }
-}
-
-/// The mark's file is replaced at each write, so the lock is a file beside it.
-fn lock(path: &Path) -> Result<File, WatermarkError> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".lock");
-    let beside = PathBuf::from(beside);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    let file = options
-        .open(&beside)
-        .map_err(|error| io_error(&beside, error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(WatermarkError::InUse(path.to_owned())),
-        Err(TryLockError::Error(error)) => Err(io_error(&beside, error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::compact_key;
-
-    const VOTE: Role = Role::Vote;
-    const ME: Validator = Validator(4);
-
-    fn key() -> PublicKey {
-        *compact_key(0..1).public_key()
-    }
-
-    fn folder() -> (tempfile::TempDir, PathBuf) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("mark");
-        (folder, path)
-    }
-
-    #[test]
-    fn a_mark_outlives_the_process() {
-        let (_folder, path) = folder();
-        let store = FileWatermark::create(&path, ME, &key(), Slot(10)).unwrap();
-        assert!(
-            store.reserve(ME, VOTE, Slot(9), None).is_err(),
-            "below the floor"
-        );
-        assert!(store.reserve(ME, VOTE, Slot(10), None).is_ok());
-        drop(store);
-        let store = FileWatermark::open(&path, ME, &key()).unwrap();
-        assert_eq!(store.slot_next(VOTE), Some(Slot(11)));
-        assert!(store.reserve(ME, VOTE, Slot(10), None).is_err());
-        assert!(store.reserve(Validator(5), VOTE, Slot(11), None).is_err());
-        assert!(
-            store.reserve(ME, Role::Block, Slot(10), None).is_ok(),
-            "another role"
-        );
-        assert!(store.reserve(ME, VOTE, Slot(u64::MAX), None).is_err());
-    }
-
-    #[test]
-    fn only_the_same_message_is_signed_again() {
-        let (_folder, path) = folder();
-        let store = FileWatermark::create(&path, ME, &key(), Slot(0)).unwrap();
-        assert!(store.reserve_message(VOTE, Slot(3), &[1; 32]).is_ok());
-        drop(store);
-        let store = FileWatermark::open(&path, ME, &key()).unwrap();
-        assert!(store.reserve_message(VOTE, Slot(3), &[1; 32]).is_ok());
-        assert!(store.reserve_message(VOTE, Slot(3), &[2; 32]).is_err());
-        assert!(store.reserve(ME, VOTE, Slot(3), None).is_err());
-        // To ask takes nothing away.
-        assert!(store.check_message(VOTE, Slot(3), &[1; 32]).is_ok());
-        assert!(store.check_message(VOTE, Slot(3), &[2; 32]).is_err());
-        assert!(store.check_message(VOTE, Slot(4), &[2; 32]).is_ok());
-        assert_eq!(store.slot_next(VOTE), Some(Slot(4)));
-        assert!(store.reserve(ME, VOTE, Slot(4), None).is_ok());
-        // Of slot 4 no message is known, so it is given out once.
-        assert!(store.reserve(ME, VOTE, Slot(4), None).is_err());
-        assert!(store.reserve_message(VOTE, Slot(3), &[1; 32]).is_err());
-    }
-
-    #[test]
-    fn a_second_opener_a_second_creation_and_another_key_are_refused() {
-        let (_folder, path) = folder();
-        let store = FileWatermark::create(&path, ME, &key(), Slot(0)).unwrap();
-        let second = FileWatermark::open(&path, ME, &key());
-        assert!(matches!(second, Err(WatermarkError::InUse(_))));
-        drop(store);
-        let second = FileWatermark::create(&path, ME, &key(), Slot(0));
-        assert!(matches!(second, Err(WatermarkError::Exists(_))));
-        let other = FileWatermark::open(&path, ME, compact_key(1..2).public_key());
-        let error = MarksError::OtherKey;
-        assert!(matches!(other, Err(WatermarkError::Damaged { error: e, .. }) if e == error));
-        std::fs::remove_file(&path).unwrap();
-        let gone = FileWatermark::open(&path, ME, &key());
-        assert!(matches!(gone, Err(WatermarkError::Io { .. })));
-    }
-
-    /// The states that a crash can leave: the file beside is cut off, or whole and not renamed.
-    #[test]
-    fn a_crash_at_any_step_loses_no_mark() {
-        let (_folder, path) = folder();
-        let store = FileWatermark::create(&path, ME, &key(), Slot(0)).unwrap();
-        assert!(store.reserve(ME, VOTE, Slot(7), None).is_ok());
-        drop(store);
-        let mut whole = Marks::new(&key(), Slot(0));
-        whole.marks[0].slot_next = 9;
-        let whole = whole.to_bytes();
-        let beside = path.with_extension("new");
-        for len in [0, 1, 50, whole.len() - 1, whole.len()] {
-            std::fs::write(&beside, &whole[..len]).unwrap();
-            let store = FileWatermark::open(&path, ME, &key()).unwrap();
-            assert_eq!(store.slot_next(VOTE), Some(Slot(8)));
-        }
-        // After the rename the new mark holds.
-        std::fs::rename(&beside, &path).unwrap();
-        let store = FileWatermark::open(&path, ME, &key()).unwrap();
-        assert_eq!(store.slot_next(VOTE), Some(Slot(9)));
-    }
-
-    #[test]
-    fn a_retired_store_gives_out_nothing() {
-        let (_folder, path) = folder();
-        let store = FileWatermark::create(&path, ME, &key(), Slot(3)).unwrap();
-        assert!(store.reserve_message(VOTE, Slot(6), &[1; 32]).is_ok());
-        assert_eq!(store.retire(), Ok(Slot(7)));
-        for slot in [6, 7, u64::MAX - 1, u64::MAX] {
-            let refused = store.reserve_message(VOTE, Slot(slot), &[1; 32]);
-            assert!(refused.is_err(), "{slot}");
-        }
-        drop(store);
-        let store = FileWatermark::open(&path, ME, &key()).unwrap();
-        assert_eq!(store.slot_next(VOTE), Some(Slot(u64::MAX)));
-        assert_eq!(store.slot_next(Role::Block), Some(Slot(u64::MAX)));
-    }
-
-    #[test]
-    fn nothing_is_given_out_after_a_failed_write() {
-        let (folder, path) = folder();
-        let store = FileWatermark::create(&path, ME, &key(), Slot(0)).unwrap();
-        std::fs::remove_dir_all(folder.path()).unwrap();
-        for slot in [1, 2] {
-            let refused = store.reserve(ME, VOTE, Slot(slot), None);
-            assert_eq!(refused.unwrap_err(), Refused::NotDurable);
-        }
-        assert_eq!(store.slot_next(VOTE), None);
-    }
-
-    #[test]
-    fn a_vote_never_goes_back() {
-        let (_folder, path) = folder();
-        let store = FileWatermark::create(&path, ME, &key(), Slot(0)).unwrap();
-        let vote = |slot, source, target| {
-            let (source, target) = (Slot(source), Slot(target));
-            store.reserve(ME, VOTE, Slot(slot), Some(VoteGuard { source, target }))
-        };
-        assert!(vote(3, 1, 3).is_ok());
-        assert!(matches!(vote(4, 0, 4), Err(Refused::Surrounds { .. })));
-        assert!(matches!(vote(4, 1, 2), Err(Refused::Surrounds { .. })));
-        assert!(vote(4, 1, 4).is_ok());
-    }
-
-    #[test]
-    fn every_damaged_byte_of_the_marks_is_found() {
-        let bytes = Marks::new(&key(), Slot(5)).to_bytes();
-        assert_eq!(Marks::from_bytes(&bytes).unwrap().to_bytes(), bytes);
-        for i in 0..bytes.len() {
-            let mut changed = bytes.clone();
-            changed[i] ^= 1;
-            assert!(Marks::from_bytes(&changed).is_err(), "byte {i}");
-            assert!(Marks::from_bytes(&bytes[..i]).is_err(), "{i} bytes");
-        }
-        let mut longer = unseal(&bytes).unwrap().to_vec();
-        longer.push(0);
-        let refused = Marks::from_bytes(&seal(longer));
-        assert_eq!(
-            refused,
-            Err(MarksError::Decode(DecodeError::Trailing { bytes: 1 }))
-        );
     }
 }

@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::options;
 use crate::report::{Report, Sink, json_target, table};
 use crate::text;
-use alphorn_scheme::{MemoryWatermark, Role, Watermark};
+use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
 use alphorn_stark::{Backend, Fp};
 use alphorn_types::{Slot, Validator};
 use alphorn_xmss::{Exec, Item, Purpose, SecretKey, Set, Signature, verify, verify_batch};
@@ -234,9 +234,12 @@ fn sign(
     let store = MemoryWatermark::new(1);
     let sign = |slot| -> Result<Signature> {
         let permit = store
-            .reserve(Validator(0), Role::Vote, Slot(slot), None)
+            .reserve(
+                Slot(slot),
+                &SignItem::new(Validator(0), Role::Vote, *message),
+            )
             .map_err(|refused| anyhow!("slot {slot}: {refused}"))?;
-        Ok(key.sign(permit, message, exec)?)
+        Ok(key.sign(permit, exec)?)
     };
     slots.map(sign).collect()
 }

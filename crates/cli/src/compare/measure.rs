@@ -211,7 +211,7 @@ impl<'a, S: Scheme> Lane<'a, S> {
         let items: Vec<SignItem> = validators.map(item).collect();
         let store = MemoryWatermark::new(items.len() as u32);
         let permits = items.iter().map(|item| {
-            let permit = store.reserve(item.validator, item.role, SLOT, None);
+            let permit = store.reserve(SLOT, item);
             permit.map_err(|refused| anyhow!("validator {}: {refused}", item.validator.0))
         });
         let mut permits = Some(permits.collect::<Result<Vec<_>>>()?);

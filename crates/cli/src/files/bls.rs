@@ -3,7 +3,6 @@
 use super::FileOptions;
 use super::input::ENTRIES_MAX;
 use super::keystore::About;
-use super::output::Staged;
 use super::scheme::{Claim, FileScheme, Form, PublicHalf, Refusal, SlotLimits, ToSign};
 use super::secret::{Secret, fill_random};
 use crate::error::Result;
@@ -17,7 +16,6 @@ use alphorn_bls::{
 };
 use alphorn_types::MULTIPLICITY_LIMIT;
 use anyhow::Context;
-use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -167,18 +165,6 @@ impl FileScheme for Bls {
 
     fn about(_key: &SecretKey) -> About {
         About::default()
-    }
-
-    fn add_beside(_: &SecretKey, _: &Path, _: Option<u64>, _: &mut Staged) -> Result<()> {
-        Ok(())
-    }
-
-    fn retire(&self, _key: &SecretKey, _path: &Path) -> Result<Option<u64>> {
-        Ok(None)
-    }
-
-    fn describe_beside(_path: &Path) -> Map<String, Value> {
-        Map::new()
     }
 
     fn prepare(&self, _key: &SecretKey, _what: &ToSign<'_>) -> Result<()> {

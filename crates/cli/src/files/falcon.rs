@@ -5,7 +5,6 @@
 
 use super::FileOptions;
 use super::keystore::{About, Declared};
-use super::output::Staged;
 use super::scheme::{
     Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToProve, ToSign,
 };
@@ -26,7 +25,6 @@ use alphorn_scheme::list::{self, TAG_LIST, TAG_PROOF};
 use alphorn_types::Support;
 use anyhow::Context;
 use rayon::prelude::*;
-use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -327,18 +325,6 @@ impl<F: FlavourType> FileScheme for Falcon<F> {
 
     fn about(_key: &F::Secret) -> About {
         About::default()
-    }
-
-    fn add_beside(_: &F::Secret, _: &Path, _: Option<u64>, _: &mut Staged) -> Result<()> {
-        Ok(())
-    }
-
-    fn retire(&self, _key: &F::Secret, _path: &Path) -> Result<Option<u64>> {
-        Ok(None)
-    }
-
-    fn describe_beside(_path: &Path) -> Map<String, Value> {
-        Map::new()
     }
 
     fn prepare(&self, _key: &F::Secret, _what: &ToSign<'_>) -> Result<()> {

@@ -6,11 +6,12 @@
 //! the greater one. From then on the keystore is of use to this data folder alone.
 
 use super::document::in_slots;
-use crate::error::Result;
+use super::input::Opened;
+use crate::error::{Error, Result};
 use alphorn_node::safety::SafetyStore;
-use alphorn_scheme::{Refused, Role};
+use alphorn_scheme::Refused;
 use alphorn_types::{Slot, Validator};
-use alphorn_xmss::{FileWatermark, SecretKey, WatermarkError};
+use alphorn_xmss::{FileWatermark, Marks, SecretKey, WatermarkError, raise_floor};
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -18,22 +19,134 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A file tool holds one key a store.
-const OWNER: Validator = Validator(0);
+pub(super) const OWNER: Validator = Validator(0);
+/// Names the folder of the user's marks instead of the one for the state of programs.
+const FOLDER_VARIABLE: &str = "ALPHORN_STATE_DIR";
+/// Bytes of a mark file at most; it has some 300.
+const MARK_BYTES_MAX: usize = 4096;
 
-/// The file beside a key.
+/// The file beside a key, which may be a link.
 pub(super) fn beside(path: &Path, extension: &str) -> PathBuf {
-    path.with_extension(extension)
+    let resolved = path.canonicalize();
+    resolved
+        .as_deref()
+        .unwrap_or(path)
+        .with_extension(extension)
+}
+
+/// The folder of the user's marks; it need not exist.
+pub(super) fn state_folder() -> Result<PathBuf> {
+    let folder = std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+    let folder = match folder {
+        Some(folder) => PathBuf::from(folder),
+        None => {
+            let project = directories::ProjectDirs::from("", "", "alphorn")
+                .with_context(|| format!("no home folder: set {FOLDER_VARIABLE}"))?;
+            let state = project.state_dir();
+            state.unwrap_or(project.data_local_dir()).to_owned()
+        }
+    };
+    Ok(folder.join("marks"))
+}
+
+/// The folder of the second mark of a key. A key that everyone can compute needs none.
+fn state_of(key: &SecretKey) -> Result<Option<PathBuf>> {
+    match key.is_interop() {
+        true => Ok(None),
+        false => state_folder().map(Some),
+    }
+}
+
+/// The content of a mark file, if it is one.
+pub(super) fn read_marks(mark: &Path) -> Option<Marks> {
+    let opened = Opened::read(mark, MARK_BYTES_MAX).ok()?;
+    Marks::from_bytes(&opened.bytes).ok()
+}
+
+/// The marks of a key that comes to a place: none below `floor`, and without one from its first slot on.
+/// None if the key made again has its mark there: that is never put back.
+pub(super) fn new_mark(key: &SecretKey, mark: &Path, floor: Option<u64>) -> Result<Option<Marks>> {
+    let public = key.public_key();
+    if let Some(floor) = floor {
+        return Ok(Some(Marks::new(public, Slot(floor))));
+    }
+    if read_marks(mark).is_some_and(|marks| marks.belong_to(public)) {
+        return Ok(None);
+    }
+    let mut floor = Slot(key.slots().start);
+    if let Some(state) = state_of(key)? {
+        floor = raise_floor(&state, public, floor)?;
+    }
+    Ok(Some(Marks::new(public, floor)))
 }
 
 /// The mark beside a key, for this process alone; none if there is no such file.
 pub(super) fn open_mark(key: &SecretKey, path: &Path) -> Result<(PathBuf, Option<FileWatermark>)> {
     let mark = beside(path, "mark");
-    match FileWatermark::open(&mark, OWNER, key.public_key()) {
-        Ok(store) => Ok((mark, Some(store))),
-        Err(WatermarkError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {
-            Ok((mark, None))
+    let state = state_of(key)?;
+    match open(key, &mark, state.as_deref()) {
+        Ok(store) => Ok((mark, store)),
+        Err(error) => Err(explained(error)),
+    }
+}
+
+fn open(
+    key: &SecretKey,
+    mark: &Path,
+    state: Option<&Path>,
+) -> std::result::Result<Option<FileWatermark>, WatermarkError> {
+    match FileWatermark::open(mark, state, OWNER, key.public_key()) {
+        Ok(store) => Ok(Some(store)),
+        Err(WatermarkError::Io { path, error })
+            if path == mark && error.kind() == ErrorKind::NotFound =>
+        {
+            Ok(None)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The mark beside a key that moves, and the first slot that is free. None if there is none or the key
+/// moved before; with a `floor` also if the mark is not to be trusted.
+pub(super) fn hold(
+    key: &SecretKey,
+    path: &Path,
+    floor: Option<u64>,
+) -> Result<Option<(u64, FileWatermark)>> {
+    use WatermarkError::{Behind, Damaged, Unknown};
+    let state = state_of(key)?;
+    let store = match open(key, &beside(path, "mark"), state.as_deref()) {
+        Err(Behind { .. } | Unknown { .. } | Damaged { .. }) if floor.is_some() => None,
+        Err(error) => return Err(explained(error)),
+        Ok(store) => store,
+    };
+    let held = store.and_then(|store| Some((store.floor()?.0, store)));
+    Ok(held.filter(|(slot, _)| *slot < u64::MAX))
+}
+
+/// What a mark that does not hold means, and the way out.
+fn explained(error: WatermarkError) -> Error {
+    const FLOOR: &str = "if no other copy signs, `keys import --floor SLOT` goes on above every slot \
+                         that was ever signed";
+    match error {
+        WatermarkError::Behind { path, known, .. } if known == Slot(u64::MAX) => {
+            let path = path.display();
+            Error::Check(format!("{path}: the key moved elsewhere, it signs no more"))
+        }
+        WatermarkError::Behind {
+            path, next, known, ..
+        } => Error::Check(format!(
+            "{}: the mark was copied or put back from a backup: it says that slot {next} is free, \
+             but the key signed up to slot {}; {FLOOR}",
+            path.display(),
+            known.0.saturating_sub(1)
+        )),
+        WatermarkError::Unknown { path, state } => Error::Check(format!(
+            "{}: this user never signed with the key: there is no {}; {FLOOR}",
+            path.display(),
+            state.display()
+        )),
+        error => error.into(),
     }
 }
 
@@ -86,9 +199,7 @@ impl KeyMark {
         let Some(store) = &self.store else {
             return Ok(Said::Missing);
         };
-        let next = Role::ALL.map(|role| store.slot_next(role));
-        let next = next.into_iter().max().flatten();
-        match next.context("a mark without a slot")? {
+        match store.floor().context("a mark without a slot")? {
             Slot(u64::MAX) => Ok(Said::Moved),
             slot => Ok(Said::Next(slot)),
         }
@@ -98,7 +209,7 @@ impl KeyMark {
 impl KeyMark {
     fn spend(&self) -> Result<()> {
         if let Some(store) = &self.store {
-            let spent = store.retire();
+            let spent = store.retire(Slot(u64::MAX));
             spent.map_err(|refused| anyhow!("{}: {refused}", self.path.display()))?;
         }
         Ok(())
@@ -158,6 +269,7 @@ impl KeyMarks {
 mod tests {
     use super::*;
     use alphorn_node::safety::Opening;
+    use alphorn_scheme::{Role, SignItem, Watermark};
     use alphorn_xmss::{Exec, Purpose, Set};
 
     const ME: Validator = Validator(3);
@@ -184,7 +296,8 @@ mod tests {
         let path = |i: usize| home.path().join(format!("keystore-{i}.json"));
         for (i, floor) in [5, 2].into_iter().enumerate() {
             let mark = beside(&path(i), "mark");
-            FileWatermark::create(&mark, OWNER, keys[i].public_key(), Slot(floor)).unwrap();
+            let key = keys[i].public_key();
+            FileWatermark::create(&mark, None, OWNER, key, Slot(floor)).unwrap();
         }
         let marks = || {
             let mark = |i: usize| {
@@ -207,7 +320,8 @@ mod tests {
         drop(safety);
         marks().0[0].spend().unwrap();
         let signed = marks().0.remove(1).store.unwrap();
-        let reserved = signed.reserve_message(Role::Block, Slot(8), &[1; 32]);
+        let item = SignItem::new(OWNER, Role::Block, [1; 32]);
+        let reserved = signed.reserve(Slot(8), &item);
         assert!(reserved.is_ok());
         drop(signed);
         let mut safety = store(home.path());

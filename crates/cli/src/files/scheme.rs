@@ -258,21 +258,49 @@ pub(super) trait FileScheme: Sized {
     /// What a keystore says of its key, for a person.
     fn about(key: &Self::SecretKey) -> About;
 
-    /// Adds the files that a key at `path` needs beside it. It signs in no slot below `floor`; none
-    /// stands for its first slot.
-    fn add_beside(
-        key: &Self::SecretKey,
-        path: &Path,
-        floor: Option<u64>,
-        staged: &mut Staged,
-    ) -> Result<()>;
+    /// Adds the mark that a key at `path` signs by, if its keys have slots: none below `floor`. Without
+    /// a floor the key is new, and begins with its first slot.
+    fn add_mark(
+        _key: &Self::SecretKey,
+        _path: &Path,
+        _floor: Option<u64>,
+        _staged: &mut Staged,
+    ) -> Result<()> {
+        Ok(())
+    }
 
-    /// Takes the right to sign away from a key at `path`, since it moves; returns the first slot
-    /// in which it did not sign. None if keys have no slots, or nothing is known there.
-    fn retire(&self, key: &Self::SecretKey, path: &Path) -> Result<Option<u64>>;
+    /// Adds what else lies beside a key at `path`.
+    fn add_beside(_key: &Self::SecretKey, _path: &Path, _staged: &mut Staged) -> Result<()> {
+        Ok(())
+    }
+
+    /// Where a key at `path` may sign from now on, and the right to do so, which nobody else has as long
+    /// as it lives. None if keys have no slots, if nothing there says so, or if what does is not to be
+    /// trusted and a `floor` is given.
+    fn hold(
+        &self,
+        _key: &Self::SecretKey,
+        _path: &Path,
+        _floor: Option<u64>,
+    ) -> Result<Option<(u64, Self::Prepared)>> {
+        Ok(None)
+    }
+
+    /// The key has another place, and signs there from `floor` on. Takes the right away from the old
+    /// place, or says where nothing is known that the key signed below; returns the floor that holds.
+    fn hand_over(
+        &self,
+        _key: &Self::SecretKey,
+        _held: Option<Self::Prepared>,
+        floor: u64,
+    ) -> Result<u64> {
+        Ok(floor)
+    }
 
     /// What lies beside a key says of it.
-    fn describe_beside(path: &Path) -> Map<String, Value>;
+    fn describe_beside(_path: &Path) -> Map<String, Value> {
+        Map::new()
+    }
 
     /// Checks all that could refuse a signature and takes nothing away. Of keys that sign once in
     /// each slot: the slot is free, and stays so for this process as long as the result lives.

@@ -43,7 +43,8 @@ all keystores. With --out-dir the signature of KEY.json goes into DIR/KEY.signat
 in constant time.
 
 XMSS signs a digest of 32 bytes, once in each --slot, and slots only grow: before a signature leaves
-the process, KEY.mark beside KEY.json says on the disk that the slot is used. The same message in
+the process, KEY.mark beside KEY.json and a second mark in the folder ALPHORN_STATE_DIR (by default
+that of the user's state) say on the disk that the slot is used. The same message in
 the last slot gives the same signature again; any other is refused with exit code 1. No slot is used
 before all keys are unlocked, all slots are free and all signatures have room on the disk.")]
 pub(crate) struct Args {

@@ -1,15 +1,18 @@
 //! XMSS in files: a key lies beside its tree, which saves time, and its mark, which it needs.
 //!
 //! `key.json` holds the secret, `key.tree` the upper nodes of the key's tree, `key.mark` the first
-//! slot that is free. A lost tree is made again; without its mark a key does not sign.
+//! slot that is free. A lost tree is made again; without its mark, or with one that is not the last, a
+//! key does not sign.
 
 use super::FileOptions;
 use super::bundle::Entry;
 use super::document::in_slots;
 use super::input::Opened;
 use super::keystore::About;
-use super::marks::{beside, no_mark, open_mark, reason};
-use super::output::{Access, Staged, folder_of};
+use super::marks::{
+    OWNER, beside, hold, new_mark, no_mark, open_mark, read_marks, reason, state_folder,
+};
+use super::output::{Access, Staged};
 use super::scheme::{
     Claim, FileScheme, Form, ProofLimits, PublicHalf, Refusal, SlotLimits, ToMerge, ToProve, ToSign,
 };
@@ -19,13 +22,13 @@ use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
 use crate::proof::{PresetName, proofs};
-use alphorn_scheme::{Role, list};
+use alphorn_scheme::{Role, SignItem, Watermark, list};
 use alphorn_stark::Backend;
 use alphorn_types::Slot;
 use alphorn_xmss::{
-    COMMITTEE_MAX, EVIDENCE_BYTES_MAX, Exec, FILE_INDICES_MAX, FileWatermark, Item, Marks, Params,
-    PublicKey, Purpose, SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX, verify,
-    verify_batch,
+    COMMITTEE_MAX, EVIDENCE_BYTES_MAX, Exec, FILE_INDICES_MAX, FileWatermark, Item, Params,
+    PublicKey, Purpose, SECRET_FILE_BYTES, SecretKey, Set, Signature, TREE_FILE_BYTES_MAX,
+    raise_floor, verify, verify_batch,
 };
 use anyhow::{Context, anyhow};
 use serde_json::{Map, Value, json};
@@ -70,9 +73,6 @@ pub(super) struct Xmss<P> {
     preset: PresetName,
     set: PhantomData<P>,
 }
-
-/// Bytes of a mark file at most; it has some 300.
-const MARK_BYTES_MAX: usize = 4096;
 
 impl<P: SetType> Xmss<P> {
     const PARAMS: &'static Params = P::SET.params();
@@ -303,50 +303,48 @@ impl<P: SetType> FileScheme for Xmss<P> {
         }
     }
 
-    fn add_beside(
+    fn add_mark(
         key: &SecretKey,
         path: &Path,
         floor: Option<u64>,
         staged: &mut Staged,
     ) -> Result<()> {
-        let mark = beside(path, "mark");
-        let known = Opened::read(&mark, MARK_BYTES_MAX)
-            .ok()
-            .and_then(|opened| Marks::from_bytes(&opened.bytes).ok());
-        // The mark of the same key is never put back, also not by --force.
-        if !known.is_some_and(|marks| marks.belong_to(key.public_key())) {
-            let floor = floor.unwrap_or(key.slots().start);
-            let marks = Marks::new(key.public_key(), Slot(floor));
-            staged.add(&mark, Access::Private, &marks.to_bytes())?;
+        let mark = path.with_extension("mark");
+        match new_mark(key, &mark, floor)? {
+            Some(marks) => staged.add(&mark, Access::Private, &marks.to_bytes()),
+            None => Ok(()),
         }
-        staged.add(&beside(path, "tree"), Access::Public, &key.to_tree_file())
     }
 
-    fn retire(&self, key: &SecretKey, path: &Path) -> Result<Option<u64>> {
-        if !beside(path, "mark").exists() {
-            return Ok(None);
+    fn add_beside(key: &SecretKey, path: &Path, staged: &mut Staged) -> Result<()> {
+        let tree = path.with_extension("tree");
+        staged.add(&tree, Access::Public, &key.to_tree_file())
+    }
+
+    fn hold(
+        &self,
+        key: &SecretKey,
+        path: &Path,
+        floor: Option<u64>,
+    ) -> Result<Option<(u64, FileWatermark)>> {
+        hold(key, path, floor)
+    }
+
+    fn hand_over(&self, key: &SecretKey, held: Option<FileWatermark>, floor: u64) -> Result<u64> {
+        let moves = held.is_some() && !key.is_interop();
+        if let Some(store) = held {
+            let spent = store.retire(Slot(floor));
+            spent.map_err(|refused| anyhow!("{}: {refused}", store.path().display()))?;
         }
-        let store = Self::store(key, path)?;
-        let floor = store
-            .retire()
-            .map_err(|refused| anyhow!("{}: {refused}", beside(path, "mark").display()))?;
-        // A key that moved before left nothing here.
-        Ok(Some(floor.0).filter(|floor| *floor < u64::MAX))
+        match moves {
+            true => Ok(floor),
+            false => Ok(raise_floor(&state_folder()?, key.public_key(), Slot(floor))?.0),
+        }
     }
 
     fn describe_beside(path: &Path) -> Map<String, Value> {
-        let mark = beside(path, "mark");
-        let marks = Opened::read(&mark, MARK_BYTES_MAX)
-            .ok()
-            .and_then(|opened| Marks::from_bytes(&opened.bytes).ok());
         // A key signs in roles of one purpose; in the others it stands at its floor.
-        let next = |marks: Marks| {
-            Role::ALL
-                .map(|role| marks.slot_next(role).0)
-                .into_iter()
-                .max()
-        };
-        let next = match marks.and_then(next) {
+        let next = match read_marks(&beside(path, "mark")).map(|marks| marks.floor().0) {
             None => json!("none: no mark is there, it cannot sign"),
             Some(u64::MAX) => json!("none: the key moved elsewhere"),
             Some(slot) => json!(slot),
@@ -367,11 +365,13 @@ impl<P: SetType> FileScheme for Xmss<P> {
         }
         let store = Self::store(key, what.path)?;
         store
-            .check_message(Role::Vote, Slot(slot), message)
+            .check(Slot(slot), &SignItem::new(OWNER, Role::Vote, *message))
             .map_err(|refused| Error::Check(format!("{path}: {}", reason(slot, &refused))))?;
-        // The mark is replaced by a new file.
-        tempfile::tempfile_in(folder_of(what.path))
-            .with_context(|| format!("cannot write {}", beside(what.path, "mark").display()))?;
+        // The marks are replaced by new files.
+        for folder in store.folders() {
+            tempfile::tempfile_in(folder)
+                .with_context(|| format!("cannot write in {}", folder.display()))?;
+        }
         key.warm(slot, self.exec())?;
         Ok(store)
     }
@@ -380,9 +380,9 @@ impl<P: SetType> FileScheme for Xmss<P> {
         let (slot, message) = asked(what)?;
         let path = what.path.display();
         let permit = store
-            .reserve_message(Role::Vote, Slot(slot), message)
+            .reserve(Slot(slot), &SignItem::new(OWNER, Role::Vote, *message))
             .map_err(|refused| Error::Check(format!("{path}: {}", reason(slot, &refused))))?;
-        let signature = key.sign(permit, message, self.exec())?;
+        let signature = key.sign(permit, self.exec())?;
         let item = Item {
             key: key.public_key(),
             index: slot as u32,

@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 /// A folder for one test, with a private password file in it.
 pub(crate) struct Bench {
     folder: tempfile::TempDir,
+    /// The folder in it where a user's marks are kept.
+    pub(crate) state: String,
 }
 
 /// How a command ended.
@@ -35,6 +37,7 @@ impl Bench {
     pub(crate) fn new() -> Self {
         let bench = Bench {
             folder: tempfile::tempdir().unwrap(),
+            state: "state".to_owned(),
         };
         bench.write_secret("password", "correct horse\n");
         bench
@@ -59,6 +62,7 @@ impl Bench {
         let mut child = Command::new(env!("CARGO_BIN_EXE_alphorn"))
             .args(line.split(' '))
             .current_dir(self.folder.path())
+            .env("ALPHORN_STATE_DIR", self.path(&self.state))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::disk::Disk;
+use alphorn_scheme::VoteGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn keys(count: u32) -> BTreeMap<Validator, KeyId> {
@@ -35,9 +36,12 @@ fn signs(store: &SafetyStore, validator: u32, role: Role, slot: u64) -> bool {
     let items = [item(validator, role, None)];
     match store.grant(Slot(slot), &items, 1_000 * slot) {
         Ok(grant) => {
-            let permit = grant.reserve(Validator(validator), role, Slot(slot), None);
+            let other = SignItem::new(Validator(validator), role, [8; 32]);
+            let other = grant.reserve(Slot(slot), &other);
+            assert!(other.is_err(), "a right is of one message");
+            let permit = grant.reserve(Slot(slot), &items[0]);
             assert!(permit.is_ok(), "a granted right is there");
-            let again = grant.reserve(Validator(validator), role, Slot(slot), None);
+            let again = grant.reserve(Slot(slot), &items[0]);
             assert!(again.is_err(), "and is there once");
             true
         }

@@ -49,13 +49,8 @@ impl Forge {
         let signers = ModelSigners {
             validators: self.config.layout.validators(),
         };
-        let item = SignItem {
-            validator,
-            role,
-            message,
-            guard: None,
-        };
-        let permit = Reservation::issue(validator, role, slot);
+        let item = SignItem::new(validator, role, message);
+        let permit = Reservation::issue(slot, &item);
         let signed = self.scheme.sign(
             &signers,
             slot,

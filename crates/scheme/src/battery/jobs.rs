@@ -14,15 +14,11 @@ const CELL: Cell = Cell {
 };
 
 fn item(validator: u32) -> SignItem {
-    SignItem {
-        validator: Validator(validator),
-        role: Role::Vote,
-        message: MESSAGE,
-        guard: None,
-    }
+    SignItem::new(Validator(validator), Role::Vote, MESSAGE)
 }
 
-/// A signature needs a permit for exactly its validator, role and slot, and uses it up.
+/// A signature needs a permit for exactly its validator, role, slot and message, and
+/// uses it up.
 pub fn signing_needs_a_fitting_permit<F: Fixture>(fixture: &F) {
     let world = World::new(fixture);
     let signers = fixture.signers(VALIDATORS);
@@ -33,19 +29,17 @@ pub fn signing_needs_a_fitting_permit<F: Fixture>(fixture: &F) {
                 .sign(&signers, SLOT, &[item(3)], permits, ctx)
         })
     };
+    let other = |item| vec![Reservation::issue(SLOT, &item)];
     for wrong in [
         vec![],
-        vec![Reservation::issue(Validator(4), Role::Vote, SLOT)],
-        vec![Reservation::issue(Validator(3), Role::Block, SLOT)],
-        vec![Reservation::issue(
-            Validator(3),
-            Role::Vote,
-            Slot(SLOT.0 + 1),
-        )],
+        other(item(4)),
+        other(SignItem::new(Validator(3), Role::Block, MESSAGE)),
+        other(SignItem::new(Validator(3), Role::Vote, [!MESSAGE[0]; 32])),
+        vec![Reservation::issue(Slot(SLOT.0 + 1), &item(3))],
     ] {
         assert_eq!(sign(wrong), Err(SchemeError::WrongReservation(3)));
     }
-    assert!(sign(vec![Reservation::issue(Validator(3), Role::Vote, SLOT)]).is_ok());
+    assert!(sign(vec![Reservation::issue(SLOT, &item(3))]).is_ok());
 
     let job = SignJob::new(SLOT, vec![item(5), item(6)]);
     let store = MemoryWatermark::new(VALIDATORS);
@@ -70,7 +64,7 @@ pub fn signing_needs_a_fitting_permit<F: Fixture>(fixture: &F) {
         validator: Validator(VALIDATORS),
         ..item(0)
     };
-    let permit = vec![Reservation::issue(unknown.validator, Role::Vote, SLOT)];
+    let permit = vec![Reservation::issue(SLOT, &unknown)];
     let refused =
         World::<F::S>::with_ctx(|ctx| world.scheme().sign(&signers, SLOT, &[unknown], permit, ctx));
     assert_eq!(refused, Err(SchemeError::UnknownSigner(VALIDATORS)));

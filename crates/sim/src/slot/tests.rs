@@ -3,7 +3,7 @@ use alphorn_proto::horn::{Cover, Publish, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
 use alphorn_proto::wire::Context;
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
-use alphorn_scheme::{Form, MemoryWatermark, Overlap, Role};
+use alphorn_scheme::{Form, MemoryWatermark, Overlap, Role, SignItem};
 use alphorn_types::{Bitfield, Cell, Coding, Layout, Slot, Validator};
 
 fn model() -> Model {
@@ -334,7 +334,7 @@ fn the_observer_changes_nothing_for_the_host() {
 fn a_key_that_has_signed_the_slot_stops_the_run() {
     let validators = 300;
     let watermark = MemoryWatermark::new(validators);
-    let used = watermark.reserve(Validator(17), Role::Vote, Slot(0), None);
+    let used = watermark.reserve(Slot(0), &SignItem::new(Validator(17), Role::Vote, [0; 32]));
     assert!(used.is_ok());
     let config = config(validators, 1);
     let inputs = SlotInputs {

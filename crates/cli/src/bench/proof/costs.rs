@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use alphorn_scheme::model::{
     CostTable, EvidenceBytes, FigureKind, Merged, OpCost, SCHEMA, TableSizes,
 };
-use alphorn_scheme::{Layer, MemoryWatermark, Op, Role, Scheme, Watermark};
+use alphorn_scheme::{Layer, MemoryWatermark, Op, Role, Scheme, SignItem, Watermark};
 use alphorn_stark::Backend;
 use alphorn_types::{Slot, Validator};
 use alphorn_xmss::{Exec, Proofs, Purpose, SecretKey, Xmss, verify_batch};
@@ -168,9 +168,12 @@ impl Lists {
         let store = MemoryWatermark::new(1);
         let sign = |slot| -> anyhow::Result<()> {
             let permit = store
-                .reserve(Validator(0), Role::Vote, Slot(slot), None)
+                .reserve(
+                    Slot(slot),
+                    &SignItem::new(Validator(0), Role::Vote, MESSAGE),
+                )
                 .map_err(|refused| anyhow!("slot {slot}: {refused}"))?;
-            key.sign(permit, &MESSAGE, one_thread)?;
+            key.sign(permit, one_thread)?;
             Ok(())
         };
         // Tries differ from slot to slot: the mean counts.

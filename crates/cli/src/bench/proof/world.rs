@@ -1,7 +1,7 @@
 //! Keys and signatures of many interop validators.
 
 use crate::error::Result;
-use alphorn_scheme::{MemoryWatermark, Role, Watermark};
+use alphorn_scheme::{MemoryWatermark, Role, SignItem, Watermark};
 use alphorn_stark::Backend;
 use alphorn_types::{Bitfield, Slot, Validator};
 use alphorn_xmss::{Exec, Item, PublicKey, Purpose, SecretKey, Set, Signature, Signed};
@@ -33,9 +33,12 @@ impl World {
         let make = |i: u32| -> anyhow::Result<(PublicKey, Signature)> {
             let key = SecretKey::interop(set, Purpose::Vote, i, slot..slot + 1, one_thread)?;
             let permit = store
-                .reserve(Validator(i), Role::Vote, Slot(slot), None)
+                .reserve(
+                    Slot(slot),
+                    &SignItem::new(Validator(i), Role::Vote, MESSAGE),
+                )
                 .map_err(|refused| anyhow!("validator {i}: {refused}"))?;
-            Ok((*key.public_key(), key.sign(permit, &MESSAGE, one_thread)?))
+            Ok((*key.public_key(), key.sign(permit, one_thread)?))
         };
         let made: anyhow::Result<Vec<_>> =
             pool.install(|| (0..validators).into_par_iter().map(make).collect());

@@ -32,9 +32,10 @@ against its secret.
 A keystore says which scheme it is of; a key in hex needs --scheme, and so does what comes from
 standard input or a pipe, unless it is of BLS.
 
-An XMSS key moves: the mark beside the input is spent before the new one is there, so that two
-copies never sign. A key that comes without its mark, from a backup or in hex, needs --floor, a slot
-above every slot that it ever signed in.")]
+An XMSS key moves: the mark beside the input is spent when all files are written and before the new
+mark is there, so that two copies never sign. A key that comes without its mark, in hex, from a
+backup or from another machine, needs --floor, a slot above every slot that it ever signed in; with
+--out the file itself and --force it goes on where it is.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
@@ -83,10 +84,9 @@ pub(super) fn run<S: FileScheme>(args: &Args) -> Result<()> {
         about,
         S::KEYSTORE.declared,
     )?;
-    let floor = floor(&scheme, args, &pair)?;
-    S::add_beside(&pair.key, &args.out, floor, &mut staged)?;
+    S::add_beside(&pair.key, &args.out, &mut staged)?;
     staged.add(&args.out, Access::Private, &to_json(&keystore)?)?;
-    staged.commit()?;
+    place(&scheme, args, &pair, staged)?;
     let public_key = Hex::<true>(pair.public.public_key);
     sink.say(&format!("{}: {public_key}", args.out.display()));
     let fields = json!({ "public_key": public_key, "file": args.out });
@@ -108,19 +108,31 @@ fn check_stdin(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first slot of the key at its new place, if it has slots; it signs no more at the old one.
-fn floor<S: FileScheme>(scheme: &S, args: &Args, pair: &KeyPair<S>) -> Result<Option<u64>> {
+/// Moves the files of the key to their places. A key with slots goes on at its old place until all is
+/// written; its mark comes last, so that in between it signs nowhere.
+fn place<S: FileScheme>(scheme: &S, args: &Args, pair: &KeyPair<S>, staged: Staged) -> Result<()> {
     if S::SLOTS.is_none() {
-        return Ok(None);
+        return staged.commit();
     }
-    let known = scheme.retire(&pair.key, &args.input)?;
-    let floor = known.max(args.floor).with_context(|| {
+    let held = scheme.hold(&pair.key, &args.input, args.floor)?;
+    let known = held.as_ref().map(|(slot, _)| *slot);
+    let mut floor = known.max(args.floor).with_context(|| {
         format!(
             "{}: no mark beside it says which slots are signed: give --floor SLOT, above all of them",
             args.input.display()
         )
     })?;
-    Ok(Some(floor))
+    let held = held.map(|(_, held)| held);
+    if held.is_none() {
+        floor = scheme.hand_over(&pair.key, None, floor)?;
+    }
+    let mut mark = Staged::new(args.force);
+    S::add_mark(&pair.key, &args.out, Some(floor), &mut mark)?;
+    staged.commit()?;
+    if held.is_some() {
+        scheme.hand_over(&pair.key, held, floor)?;
+    }
+    mark.commit()
 }
 
 /// The key of the input, and what it says of it.

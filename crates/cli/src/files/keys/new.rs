@@ -246,7 +246,8 @@ fn add_key<S: FileScheme>(
     let Some(password) = password else {
         let index = args.origin.interop.unwrap_or(0) + i as u32;
         let pair = KeyPair::of(scheme, scheme.interop(index, slots.clone())?);
-        S::add_beside(&pair.key, path, None, staged)?;
+        S::add_mark(&pair.key, path, None, staged)?;
+        S::add_beside(&pair.key, path, staged)?;
         let file = to_json(&interop_file::<S>(index, slots.as_ref(), &pair.public))?;
         staged.add(path, Access::Public, &file)?;
         return Ok(public_key_entry(pair.public, None));
@@ -272,7 +273,8 @@ fn add_keystore<S: FileScheme>(
     password: &Password,
     staged: &mut Staged,
 ) -> Result<()> {
-    S::add_beside(&pair.key, path, None, staged)?;
+    S::add_mark(&pair.key, path, None, staged)?;
+    S::add_beside(&pair.key, path, staged)?;
     let keystore = Keystore::seal(
         &pair.secret,
         &pair.public.public_key,

@@ -41,7 +41,7 @@ impl<S: Scheme> Votes<S> {
         let store = MemoryWatermark::new(assignment.layout().validators());
         let permits = items
             .iter()
-            .map(|item| store.reserve(item.validator, item.role, SLOT, item.guard))
+            .map(|item| store.reserve(SLOT, item))
             .collect::<std::result::Result<Vec<Reservation>, _>>()?;
         let signed = scheme.sign(signers, SLOT, &items, permits, ctx)?;
         Ok(Votes {

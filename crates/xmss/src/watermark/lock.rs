@@ -1,0 +1,63 @@
+//! The lock of a file that is replaced at each write: another file beside it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use super::{WatermarkError, io_error};
+
+/// Times that the lock is taken again because its file was replaced meanwhile.
+const TRIES: usize = 8;
+
+/// A lock that no other process has, as long as its file is not taken away.
+pub(super) struct Lock {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lock {
+    /// The lock of a file.
+    pub(super) fn of(locked: &Path) -> Result<Lock, WatermarkError> {
+        let mut path = locked.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        for _ in 0..TRIES {
+            let file = options
+                .open(&path)
+                .map_err(|error| io_error(&path, error))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => break,
+                Err(TryLockError::Error(error)) => return Err(io_error(&path, error)),
+            }
+            let path = path.clone();
+            let lock = Lock { path, file };
+            // A file that was removed between both calls is no lock: the next process makes another.
+            if lock.is_held() {
+                return Ok(lock);
+            }
+        }
+        Err(WatermarkError::InUse(locked.to_owned()))
+    }
+
+    /// Whether the file that is locked is still the one that another process would lock.
+    pub(super) fn is_held(&self) -> bool {
+        match (self.file.metadata(), self.path.metadata()) {
+            (Ok(ours), Ok(found)) => same_file(&ours, &found),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(unix)]
+fn same_file(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+/// Where files have no number, a file that is locked cannot be removed either.
+#[cfg(not(unix))]
+fn same_file(_: &std::fs::Metadata, _: &std::fs::Metadata) -> bool {
+    true
+}

@@ -1,0 +1,154 @@
+//! What a file of marks says.
+
+use alphorn_scheme::Role;
+use alphorn_types::{DecodeError, Reader, Slot};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::durable::{seal, unseal};
+use crate::signature::PublicKey;
+
+const MAGIC: &[u8; 4] = b"AXW1";
+
+/// What names a key in files: SHA-256 of its public key.
+pub(super) fn digest(key: &PublicKey) -> [u8; 32] {
+    Sha256::digest(key.to_bytes()).into()
+}
+
+/// Why bytes are no marks of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MarksError {
+    /// The content does not fit its checksum.
+    #[error("the checksum does not fit")]
+    Checksum,
+    /// The file begins otherwise.
+    #[error("not a watermark file")]
+    Magic,
+    /// The marks belong to another key.
+    #[error("the marks of another key")]
+    OtherKey,
+    /// A field is missing or too much.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+/// The mark of one role.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) slot_next: u64,
+    pub(super) source_max: u64,
+    pub(super) target_max: u64,
+    /// SHA-256 of the message of the last slot; zero if it is not known.
+    pub(super) last: [u8; 32],
+}
+
+/// The marks of all roles of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    key: [u8; 32],
+    pub(super) marks: [Mark; Role::ALL.len()],
+}
+
+impl Marks {
+    /// The marks of a key that signs nothing below `floor`.
+    pub fn new(key: &PublicKey, floor: Slot) -> Marks {
+        let mark = Mark {
+            slot_next: floor.0,
+            ..Mark::default()
+        };
+        Marks {
+            key: digest(key),
+            marks: [mark; Role::ALL.len()],
+        }
+    }
+
+    /// The least slot that is free in a role.
+    pub fn slot_next(&self, role: Role) -> Slot {
+        Slot(self.marks[role as usize].slot_next)
+    }
+
+    /// The least slot that is free in every role.
+    pub fn floor(&self) -> Slot {
+        let next = self.marks.iter().map(|mark| mark.slot_next).max();
+        Slot(next.unwrap_or(u64::MAX))
+    }
+
+    /// Whether they give out nothing any more, since the key moved.
+    pub fn are_spent(&self) -> bool {
+        self.marks.iter().all(|mark| mark.slot_next == u64::MAX)
+    }
+
+    /// The same marks with nothing free below a slot, in any role.
+    pub(super) fn raised_to(&self, slot: Slot) -> Marks {
+        let mut marks = self.clone();
+        for mark in &mut marks.marks {
+            (mark.slot_next, mark.last) = (slot.0, [0; 32]);
+        }
+        marks
+    }
+
+    /// The first role in which a slot was given out that they do not know of: the slots that are free
+    /// here and there.
+    pub(super) fn behind(&self, known: &Marks) -> Option<(Slot, Slot)> {
+        let mut both = self.marks.iter().zip(&known.marks);
+        let (ours, known) = both.find(|(ours, known)| {
+            ours.slot_next < known.slot_next
+                || (ours.slot_next == known.slot_next && ours.last != known.last)
+        })?;
+        Some((Slot(ours.slot_next), Slot(known.slot_next)))
+    }
+
+    /// The same marks, and votes go behind the checkpoints of neither.
+    pub(super) fn with_guards_of(&self, known: &Marks) -> Marks {
+        let mut marks = self.clone();
+        for (mark, known) in marks.marks.iter_mut().zip(&known.marks) {
+            mark.source_max = mark.source_max.max(known.source_max);
+            mark.target_max = mark.target_max.max(known.target_max);
+        }
+        marks
+    }
+
+    /// Whether they are the marks of a key.
+    pub fn belong_to(&self, key: &PublicKey) -> bool {
+        self.key == digest(key)
+    }
+
+    /// The content of the file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&self.key);
+        for mark in &self.marks {
+            for value in [mark.slot_next, mark.source_max, mark.target_max] {
+                out.extend(value.to_le_bytes());
+            }
+            out.extend_from_slice(&mark.last);
+        }
+        seal(out)
+    }
+
+    /// The marks of a file's content.
+    ///
+    /// # Errors
+    /// [`MarksError`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Marks, MarksError> {
+        if !bytes.starts_with(MAGIC) {
+            return Err(MarksError::Magic);
+        }
+        let mut reader = Reader::new(unseal(bytes).ok_or(MarksError::Checksum)?);
+        reader.bytes(MAGIC.len())?;
+        let key = reader.array()?;
+        let mut marks = [Mark::default(); Role::ALL.len()];
+        for mark in &mut marks {
+            *mark = Mark {
+                slot_next: reader.u64()?,
+                source_max: reader.u64()?,
+                target_max: reader.u64()?,
+                last: reader.array()?,
+            };
+        }
+        match reader.left() {
+            0 => Ok(Marks { key, marks }),
+            bytes => Err(DecodeError::Trailing { bytes }.into()),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Marks in files: crashes, locks, links, copies and backups.
+
+use super::*;
+use crate::durable::{seal, unseal};
+use crate::tests::compact_key;
+use alphorn_scheme::VoteGuard;
+use alphorn_types::DecodeError;
+use std::fs;
+
+const VOTE: Role = Role::Vote;
+const ME: Validator = Validator(4);
+
+fn key() -> PublicKey {
+    *compact_key(0..1).public_key()
+}
+
+/// A folder for the files of a key, and one for the marks of a user.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Home {
+        Home(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("mark")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.0.path().join("state")
+    }
+
+    fn create(&self, floor: u64) -> FileWatermark {
+        let (path, state) = (self.path(), self.state());
+        FileWatermark::create(&path, Some(&state), ME, &key(), Slot(floor)).unwrap()
+    }
+
+    fn open_at(&self, name: &str) -> Result<FileWatermark, WatermarkError> {
+        let path = self.0.path().join(name);
+        FileWatermark::open(&path, Some(&self.state()), ME, &key())
+    }
+
+    fn open(&self) -> FileWatermark {
+        self.open_at("mark").unwrap()
+    }
+}
+
+fn item(role: Role, message: u8) -> SignItem {
+    SignItem::new(ME, role, [message; 32])
+}
+
+/// Asks for a vote.
+fn vote(store: &FileWatermark, slot: u64, message: u8) -> Result<Reservation, Refused> {
+    store.reserve(Slot(slot), &item(VOTE, message))
+}
+
+#[test]
+fn a_mark_outlives_the_process() {
+    let home = Home::new();
+    let store = home.create(10);
+    assert!(vote(&store, 9, 1).is_err(), "below the floor");
+    assert!(vote(&store, 10, 1).is_ok());
+    drop(store);
+    let store = home.open();
+    assert_eq!(store.slot_next(VOTE), Some(Slot(11)));
+    assert!(vote(&store, 10, 2).is_err());
+    let other = SignItem::new(Validator(5), VOTE, [1; 32]);
+    assert!(store.reserve(Slot(11), &other).is_err());
+    let block = store.reserve(Slot(10), &item(Role::Block, 2));
+    assert!(block.is_ok(), "another role");
+    assert!(vote(&store, u64::MAX, 1).is_err());
+}
+
+#[test]
+fn only_the_same_message_is_signed_again() {
+    let home = Home::new();
+    let store = home.create(0);
+    assert!(vote(&store, 3, 1).is_ok());
+    drop(store);
+    let store = home.open();
+    let permit = vote(&store, 3, 1).unwrap();
+    assert_eq!(permit.message(), &[1; 32]);
+    assert!(vote(&store, 3, 2).is_err());
+    // To ask takes nothing away.
+    let asked = |slot, message| store.check(Slot(slot), &item(VOTE, message));
+    assert!(asked(3, 1).is_ok());
+    assert!(asked(3, 2).is_err());
+    assert!(asked(4, 2).is_ok());
+    assert_eq!(store.slot_next(VOTE), Some(Slot(4)));
+    assert!(vote(&store, 4, 1).is_ok());
+    assert!(vote(&store, 3, 1).is_err(), "only the last slot");
+}
+
+#[test]
+fn a_second_opener_a_second_creation_and_another_key_are_refused() {
+    let home = Home::new();
+    let store = home.create(0);
+    assert!(matches!(
+        home.open_at("mark"),
+        Err(WatermarkError::InUse(_))
+    ));
+    drop(store);
+    let (path, state) = (home.path(), home.state());
+    let second = FileWatermark::create(&path, Some(&state), ME, &key(), Slot(0));
+    assert!(matches!(second, Err(WatermarkError::Exists(_))));
+    let other = *compact_key(1..2).public_key();
+    let other = FileWatermark::open(&path, Some(&state), ME, &other);
+    let error = MarksError::OtherKey;
+    assert!(matches!(other, Err(WatermarkError::Damaged { error: e, .. }) if e == error));
+    fs::remove_file(&path).unwrap();
+    assert!(matches!(
+        home.open_at("mark"),
+        Err(WatermarkError::Io { .. })
+    ));
+}
+
+/// The states that a crash can leave: the file beside is cut off, or whole and not renamed; or the
+/// first mark is new and the user's is not.
+#[test]
+fn a_crash_at_any_step_loses_no_mark() {
+    let home = Home::new();
+    let store = home.create(0);
+    assert!(vote(&store, 7, 1).is_ok());
+    drop(store);
+    let whole = Marks::new(&key(), Slot(9)).to_bytes();
+    let beside = home.0.path().join("mark.new");
+    for len in [0, 1, 50, whole.len() - 1, whole.len()] {
+        fs::write(&beside, &whole[..len]).unwrap();
+        assert_eq!(home.open().slot_next(VOTE), Some(Slot(8)));
+    }
+    // After the rename the new mark holds, and the user's follows it.
+    let old = fs::read(home.path()).unwrap();
+    fs::rename(&beside, home.path()).unwrap();
+    assert_eq!(home.open().slot_next(VOTE), Some(Slot(9)));
+    fs::write(home.path(), old).unwrap();
+    let refused = home.open_at("mark").err();
+    assert!(matches!(refused, Some(WatermarkError::Behind { .. })));
+}
+
+#[test]
+fn a_retired_store_gives_out_nothing() {
+    let home = Home::new();
+    let store = home.create(3);
+    assert!(vote(&store, 6, 1).is_ok());
+    assert_eq!(store.floor(), Some(Slot(7)));
+    assert_eq!(store.retire(Slot(20)), Ok(()));
+    for slot in [6, 7, u64::MAX - 1, u64::MAX] {
+        assert!(vote(&store, slot, 1).is_err(), "{slot}");
+    }
+    drop(store);
+    let store = home.open();
+    assert_eq!(store.slot_next(VOTE), Some(Slot(u64::MAX)));
+    assert_eq!(store.slot_next(Role::Block), Some(Slot(u64::MAX)));
+    drop(store);
+    // At the new place it signs from the floor on, whatever lower one is asked for.
+    let floor = raise_floor(&home.state(), &key(), Slot(5)).unwrap();
+    assert_eq!(floor, Slot(20));
+    let moved = home.0.path().join("moved");
+    fs::write(&moved, Marks::new(&key(), floor).to_bytes()).unwrap();
+    let store = home.open_at("moved").unwrap();
+    assert!(vote(&store, 19, 1).is_err());
+    assert!(vote(&store, 20, 1).is_ok());
+    assert_eq!(store.retire(Slot(u64::MAX)), Ok(()));
+    drop(store);
+    // It moved out of reach: a copy of before does not sign, and only a floor helps.
+    fs::write(&moved, Marks::new(&key(), Slot(50)).to_bytes()).unwrap();
+    let refused = home.open_at("moved").err();
+    let known = Slot(u64::MAX);
+    assert!(matches!(refused, Some(WatermarkError::Behind { known: k, .. }) if k == known));
+    let floor = raise_floor(&home.state(), &key(), Slot(50)).unwrap();
+    assert_eq!(floor, Slot(50));
+    assert!(vote(&home.open_at("moved").unwrap(), 50, 1).is_ok());
+}
+
+/// Whichever of both marks cannot be written. A slot that the first has is used up.
+#[test]
+fn nothing_is_given_out_after_a_failed_write() {
+    for in_state in [false, true] {
+        let home = Home::new();
+        let store = home.create(0);
+        // A folder where the new file would be.
+        let file = &store.files[usize::from(in_state)].path;
+        let beside = PathBuf::from(format!("{}.new", file.display()));
+        fs::create_dir(&beside).unwrap();
+        for slot in [1, 2] {
+            assert_eq!(vote(&store, slot, 1).err(), Some(Refused::NotDurable));
+        }
+        assert_eq!(store.slot_next(VOTE), None);
+        fs::remove_dir(&beside).unwrap();
+        drop(store);
+        assert_eq!(vote(&home.open(), 1, 2).is_err(), in_state);
+        assert!(vote(&home.open(), 1 + u64::from(!in_state), 1).is_ok());
+    }
+}
+
+#[test]
+fn links_lead_to_one_mark() {
+    let home = Home::new();
+    drop(home.create(0));
+    std::os::unix::fs::symlink(home.path(), home.0.path().join("soft")).unwrap();
+    fs::hard_link(home.path(), home.0.path().join("hard")).unwrap();
+    let store = home.open_at("soft").unwrap();
+    assert!(matches!(
+        home.open_at("mark"),
+        Err(WatermarkError::InUse(_))
+    ));
+    assert!(vote(&store, 4, 1).is_ok());
+    drop(store);
+    assert!(vote(&home.open(), 4, 2).is_err());
+    // A hard link keeps the old content once the other name has a new file.
+    let refused = home.open_at("hard").err();
+    assert!(matches!(refused, Some(WatermarkError::Behind { .. })));
+}
+
+/// Two copies of a key are one key: the second process is refused while the first has the lock, and
+/// afterwards if it does not know what was signed.
+#[test]
+fn copies_have_one_lock_and_one_mark() {
+    let home = Home::new();
+    drop(home.create(0));
+    let copy = home.0.path().join("copy");
+    fs::copy(home.path(), &copy).unwrap();
+    let store = home.open_at("copy").unwrap();
+    assert!(matches!(
+        home.open_at("mark"),
+        Err(WatermarkError::InUse(_))
+    ));
+    assert!(vote(&store, 4, 1).is_ok());
+    drop(store);
+    let refused = home.open_at("mark").err();
+    let (next, known) = (Slot(0), Slot(5));
+    assert!(matches!(
+        refused,
+        Some(WatermarkError::Behind { next: n, known: k, .. }) if (n, k) == (next, known)
+    ));
+    // Of the same slot with another message.
+    let mut other = Marks::new(&key(), Slot(0));
+    other.marks[0].slot_next = 5;
+    other.marks[0].last = [3; 32];
+    fs::write(home.path(), other.to_bytes()).unwrap();
+    let refused = home.open_at("mark").err();
+    assert!(matches!(refused, Some(WatermarkError::Behind { .. })));
+    // Another user, or another machine.
+    let elsewhere = home.0.path().join("elsewhere");
+    let refused = FileWatermark::open(&copy, Some(&elsewhere), ME, &key()).err();
+    assert!(matches!(refused, Some(WatermarkError::Unknown { .. })));
+}
+
+/// Whoever removes a lock lets a second process in; the first then gives out nothing.
+#[test]
+fn a_lock_that_is_removed_ends_its_holder() {
+    for in_state in [false, true] {
+        let home = Home::new();
+        let first = home.create(0);
+        assert!(vote(&first, 1, 1).is_ok());
+        let locks = |folder: PathBuf| {
+            let files = fs::read_dir(folder)
+                .unwrap()
+                .map(|file| file.unwrap().path());
+            files.filter(|path| path.extension().is_some_and(|e| e == "lock"))
+        };
+        locks(home.0.path().to_owned()).for_each(|lock| fs::remove_file(lock).unwrap());
+        if in_state {
+            locks(home.state()).for_each(|lock| fs::remove_file(lock).unwrap());
+            let second = home.open();
+            assert!(vote(&second, 2, 2).is_ok());
+        } else {
+            // The lock of the key itself is still there.
+            assert!(matches!(
+                home.open_at("mark"),
+                Err(WatermarkError::InUse(_))
+            ));
+        }
+        for slot in [1, 2, 3] {
+            assert_eq!(
+                vote(&first, slot, 1).err(),
+                Some(Refused::Unlocked),
+                "{slot}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_vote_never_goes_back() {
+    let home = Home::new();
+    let store = home.create(0);
+    let vote = |store: &FileWatermark, slot, source, target| {
+        let guard = VoteGuard {
+            source: Slot(source),
+            target: Slot(target),
+        };
+        let item = SignItem {
+            guard: Some(guard),
+            ..item(VOTE, 1)
+        };
+        store.reserve(Slot(slot), &item)
+    };
+    assert!(vote(&store, 3, 1, 3).is_ok());
+    assert!(matches!(
+        vote(&store, 4, 0, 4),
+        Err(Refused::Surrounds { .. })
+    ));
+    assert!(matches!(
+        vote(&store, 4, 1, 2),
+        Err(Refused::Surrounds { .. })
+    ));
+    assert!(vote(&store, 4, 1, 4).is_ok());
+    drop(store);
+    // A new mark above all slots still has the checkpoints, by that of the user.
+    let floor = raise_floor(&home.state(), &key(), Slot(9)).unwrap();
+    fs::write(home.path(), Marks::new(&key(), floor).to_bytes()).unwrap();
+    let store = home.open();
+    assert!(matches!(
+        vote(&store, 9, 0, 9),
+        Err(Refused::Surrounds { .. })
+    ));
+    assert!(vote(&store, 9, 1, 9).is_ok());
+}
+
+#[test]
+fn every_damaged_byte_of_the_marks_is_found() {
+    let bytes = Marks::new(&key(), Slot(5)).to_bytes();
+    assert_eq!(Marks::from_bytes(&bytes).unwrap().to_bytes(), bytes);
+    for i in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[i] ^= 1;
+        assert!(Marks::from_bytes(&changed).is_err(), "byte {i}");
+        assert!(Marks::from_bytes(&bytes[..i]).is_err(), "{i} bytes");
+    }
+    let mut longer = unseal(&bytes).unwrap().to_vec();
+    longer.push(0);
+    let refused = Marks::from_bytes(&seal(longer));
+    assert_eq!(
+        refused,
+        Err(MarksError::Decode(DecodeError::Trailing { bytes: 1 }))
+    );
+}
