@@ -6,7 +6,7 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`committee`], [`shuffle`] | who sits where in an epoch |
-//! | [`selection`], `roster` | who aggregates, who collects |
+//! | [`selection`], `ranks`, `roster` | who aggregates, who collects |
 //! | `voter` | what a validator votes for |
 //! | `aggregator` | which votes become an aggregate |
 //! | `combiner`, [`cover`] | which aggregates become a collection |
@@ -39,6 +39,7 @@ mod held;
 mod machine;
 mod pool;
 mod proposer;
+mod ranks;
 mod restore;
 mod role;
 mod roles;
@@ -57,5 +58,6 @@ pub use duties::{Done, Duties, Seat};
 pub use gate::ITEMS_PER_JOB_MAX;
 pub use held::Held;
 pub use machine::Horn;
+pub use ranks::Ranks;
 pub use sources::{KIND_BLOCK, KIND_COLLECTION, Sources};
 pub use view::{BlockView, CollectionView, Counters, SlotView};

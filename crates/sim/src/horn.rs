@@ -1,14 +1,10 @@
 //! Horn end to end over the simulated network: votes, aggregates, collections, the block.
 //!
-//! A node hosts validators and does their duties above one state machine of dissemination
-//! ([`alphorn_proto::gossip`]) for each topic that it is a member of. Contents are exact and dense:
-//! bits for votes, multiplicities for collections, the very encoders for their bytes; signatures have
-//! no content, and what they cost is charged from a table. Who serves, when, which aggregates are
-//! summed, in which batches messages are verified, and which collections are forwarded follows
-//! [`alphorn_proto::horn`]: selection, cover, sizes and times are its functions. What it keeps for
-//! forks and equivocation (several vote data, the fork choice, evidence) is left out: with honest
-//! signers and one head it changes nothing, and at 10^4 nodes it alone would take 10^4 tables of 2^20
-//! latest votes.
+//! A node is the protocol's own machine ([`alphorn_proto::horn::Horn`]) with the validators that it hosts,
+//! above one state machine of dissemination ([`alphorn_proto::gossip`]) for each topic that the node is a
+//! member of. Messages are those of the protocol, encoded once and shared by all nodes that hold them. Jobs
+//! take virtual time by a table of costs; what they yield is made by the scheme of that table
+//! ([`alphorn_scheme::model`]), which has no cryptography, when that time is over.
 //!
 //! Votes go to a cell's aggregators, by default directly: what it costs otherwise is the first row
 //! below. Events of a slot with N = 2^20 votes, 32 committees of 64 cells, 16 aggregators and 16
@@ -30,7 +26,8 @@
 //! | file | role |
 //! |---|---|
 //! | `plan` | what all nodes know |
-//! | `message`, `work` | what is sent, what is computed |
+//! | `message` | what is sent |
+//! | `work` | what is computed, and what of it all nodes share |
 //! | `station` | a topic at a node |
 //! | [`node`] | a node |
 //! | `build` | the graph |
@@ -39,8 +36,6 @@
 //! | `harvest`, `floor` | what it comes to, and what it cannot beat |
 
 pub(crate) mod build;
-#[cfg(test)]
-mod faithful;
 mod floor;
 mod harvest;
 mod message;
@@ -53,18 +48,19 @@ mod tests;
 mod watch;
 mod work;
 
-pub use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item};
+pub use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item, Parts};
 pub use plan::{Plan, Server, Topic, TopicId, Way};
 pub(crate) use run::run_with;
 pub use run::{HornRun, run};
 pub use station::{LINKS_MAX, Origin, Pending, Station};
 pub use watch::{Milestones, Violation};
-pub use work::HornWork;
+pub use work::{Bench, HornWork};
 
 use crate::graph::GraphError;
 use crate::world::WorldError;
 use alphorn_proto::horn::ConfigError;
 use alphorn_proto::slot::TimingError;
+use alphorn_proto::wire::Reject;
 use alphorn_scheme::model::TableError;
 use alphorn_types::LayoutError;
 
@@ -138,6 +134,9 @@ pub enum HornError {
     /// Parameters that no network can have.
     #[error("protocol: {0}")]
     Config(#[from] ConfigError),
+    /// A machine does not take the block before its slot.
+    #[error("the block before the slot: {0}")]
+    Before(#[from] Reject),
     /// The graph cannot be made.
     #[error(transparent)]
     Graph(#[from] GraphError),

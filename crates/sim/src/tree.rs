@@ -20,12 +20,14 @@ mod plan;
 mod run;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub use config::Tree;
 pub use message::{Piece, TreeMessage};
 pub use node::{Finished, TreeNode};
 pub use plan::Plan;
 pub use run::{TreeRun, run};
+pub use work::TreeWork;
 
 use crate::graph::GraphError;
 use crate::world::WorldError;

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use super::effects::Request;
 use super::gate;
 use super::machine::Horn;
+use super::ranks::Ranks;
+use super::selection::Post;
 use super::task::Purpose;
 use crate::chain::Weights;
 use crate::job::AssignJob;
@@ -36,6 +38,7 @@ pub(super) struct Committees {
     pub(super) weights: Weights,
     /// Epoch positions of local validators, ascending.
     local: Vec<u32>,
+    ranks: Arc<Ranks>,
 }
 
 impl Committees {
@@ -55,7 +58,14 @@ impl Committees {
             assignment,
             weights,
             local,
+            ranks: Arc::default(),
         }
+    }
+
+    /// The same with a table of who serves that others have too.
+    fn with_ranks(mut self, ranks: Arc<Ranks>) -> Self {
+        self.ranks = ranks;
+        self
     }
 
     /// The weight of members of a committee, by position.
@@ -80,6 +90,13 @@ impl Committees {
     /// The weights of a cell's positions; none if all weigh 1.
     pub(super) fn cell_weights(&self, cell: Cell) -> Option<Vec<u64>> {
         self.weights.of(self.assignment.cell_members(cell))
+    }
+
+    /// The members who serve at a post by rank, as positions inside it, first to serve first.
+    pub(super) fn ranked(&self, slot: Slot, post: Post, target: u16) -> Arc<[u32]> {
+        let layout = self.assignment.layout();
+        let draw = (slot, &self.seed);
+        self.ranks.of(draw, post, layout, u32::from(target))
     }
 
     /// Epoch positions of the local validators within a range, ascending.
@@ -168,6 +185,7 @@ pub(super) struct Epochs {
     branches: VecDeque<Preparation>,
     /// Tables of other branches so far: each has a name of its own.
     tables: u64,
+    pub(super) ranks: Arc<Ranks>,
 }
 
 impl Epochs {
@@ -235,7 +253,7 @@ impl Epochs {
         weights: &Weights,
         local: &Bitfield,
     ) -> Option<Arc<Assignment>> {
-        let epoch = assignment.epoch();
+        let (epoch, ranks) = (assignment.epoch(), self.ranks.clone());
         let present = self.find_mut(epoch, mix)?;
         if !matches!(present.stage, Stage::Assigning) {
             return None;
@@ -248,7 +266,8 @@ impl Epochs {
             }
         };
         let seed = digest::epoch_seed(epoch, mix);
-        let committees = Committees::new(seed, *mix, assignment.clone(), weights.clone(), local);
+        let committees = Committees::new(seed, *mix, assignment.clone(), weights.clone(), local)
+            .with_ranks(ranks);
         present.stage = Stage::Preparing(Arc::new(committees));
         Some(assignment)
     }

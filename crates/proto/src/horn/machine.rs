@@ -12,6 +12,7 @@ use super::deadlines::window_end;
 use super::effects::Effects;
 use super::epochs::Epochs;
 use super::gate::{self, Gate};
+use super::ranks::Ranks;
 use super::roles::Roles;
 use super::state::{SlotState, Slots};
 use super::task::Purpose;
@@ -77,6 +78,11 @@ impl Horn {
     /// Keeps sets of signers in a store that is shared with other machines: before the first input.
     pub fn lend_supports(&mut self, supports: Arc<Supports>) {
         self.chain.lend_supports(supports);
+    }
+
+    /// Keeps who serves by rank in a table that is shared with other machines: before the first input.
+    pub fn lend_ranks(&mut self, ranks: Arc<Ranks>) {
+        self.epochs.ranks = ranks;
     }
 
     /// The state of a slot: the current one and its neighbours, as long as their messages are

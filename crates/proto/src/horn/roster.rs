@@ -112,9 +112,8 @@ impl Roster {
             if committees.local_in(positions.clone()).is_empty() {
                 continue;
             }
-            let target = u32::from(shared.config.target(post));
-            let members = selection::ranked(&committees.seed, slot, post, layout, target);
-            for (rank, position) in (0u32..).zip(members) {
+            let members = committees.ranked(slot, post, shared.config.target(post));
+            for (rank, position) in (0u32..).zip(members.iter()) {
                 let position = positions.start + position;
                 let validator = committees.assignment.member(position);
                 if shared.local.validators.get(validator.0 as usize) {

@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::effects::{Effects, Origin};
 use super::epochs::Committees;
 use super::fair::Waits;
-use super::selection::{self, Post};
+use super::selection::Post;
 use super::view::{BlockView, CollectionView, SlotView};
 use crate::contract::Peer;
 use crate::slot::Phase;
@@ -285,7 +285,7 @@ pub(super) struct SlotState {
     pub(super) aggregates: Vec<CommitteeAggregates>,
     pub(super) collections: Vec<CommitteeCollections>,
     /// Who serves by rank, as far as it was needed.
-    ranked: BTreeMap<Post, Vec<u32>>,
+    ranked: BTreeMap<Post, Arc<[u32]>>,
     /// What local roles are still making, by committee.
     pub(super) making: Vec<Making>,
     pub(super) proposers: Senders,
@@ -413,11 +413,9 @@ impl SlotState {
 
     /// The members who serve at a post by rank, as positions inside it, first to serve first.
     pub(super) fn ranked(&mut self, post: Post, target: u16) -> &[u32] {
-        let committees = &self.committees;
-        self.ranked.entry(post).or_insert_with(|| {
-            let layout = committees.assignment.layout();
-            selection::ranked(&committees.seed, self.slot, post, layout, u32::from(target))
-        })
+        let (committees, slot) = (&self.committees, self.slot);
+        let order = self.ranked.entry(post);
+        order.or_insert_with(|| committees.ranked(slot, post, target))
     }
 
     /// The vote of a local validator, as far as it was accepted here.

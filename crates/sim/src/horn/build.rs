@@ -9,6 +9,7 @@ use crate::graph::Graph;
 use crate::latency::mix;
 use crate::scenario::Scenario;
 use alphorn_proto::gossip::Links;
+use alphorn_proto::horn::{Horn, Local};
 use std::sync::Arc;
 
 const RING: u64 = 0x686f_726e_0010;
@@ -28,7 +29,8 @@ pub(crate) struct End {
 /// The graph of all topics and the nodes on it.
 ///
 /// # Errors
-/// [`HornError::Graph`], and [`HornError::Links`] for a graph that no mesh can be made of.
+/// [`HornError::Graph`], [`HornError::Links`] for a graph that no mesh can be made of, and what a machine
+/// refuses.
 pub(super) fn build(
     plan: Arc<Plan>,
     scenario: &Scenario,
@@ -76,9 +78,36 @@ pub(super) fn build(
         };
         stations[node as usize].push(Station::new(topic, way, neighbours, config, key));
     }
-    let nodes = (0..).zip(stations);
-    let node = |(node, stations)| HornNode::new(plan.clone(), graph.clone(), node, stations);
-    Ok((graph.clone(), nodes.map(node).collect()))
+    let nodes = (0..).zip(stations).map(|(node, stations)| {
+        let machine = machine(&plan, node)?;
+        Ok(HornNode::new(
+            plan.clone(),
+            graph.clone(),
+            node,
+            stations,
+            machine,
+        ))
+    });
+    let nodes = nodes.collect::<Result<Vec<_>, HornError>>()?;
+    Ok((graph, nodes))
+}
+
+/// The machine of the validators that a node hosts.
+fn machine(plan: &Plan, node: u32) -> Result<Horn, HornError> {
+    let mut local = Local::observer(&plan.config.layout);
+    for validator in plan.hosted(node) {
+        local.validators.set(validator as usize);
+        if plan.votes(validator) {
+            local.voters.set(validator as usize);
+        }
+    }
+    let mut machine = Horn::new(plan.config.clone(), plan.info.clone(), local)?;
+    machine.lend_supports(plan.supports.clone());
+    machine.lend_ranks(plan.ranks.clone());
+    if let Some(before) = &plan.before {
+        machine.restore(before)?;
+    }
+    Ok(machine)
 }
 
 /// By node, topic and neighbour, each once: a ring may repeat a connection of another one.

@@ -160,10 +160,15 @@ impl Ground<'_> {
 
 fn least(row: &[Arc<CollectionBody>], plan: &Plan, rates: &[Rate]) -> Least {
     let host = |body: &Arc<CollectionBody>| plan.host(body.sender);
-    let up =
-        |body: &Arc<CollectionBody>| Rate::wire_ns(body.bytes, rates[host(body) as usize].up_bps);
+    let up = |body: &Arc<CollectionBody>| {
+        Rate::wire_ns(body.data.len() as u64, rates[host(body) as usize].up_bps)
+    };
     Least {
-        bytes: row.iter().map(|body| body.bytes).min().unwrap_or(0),
+        bytes: row
+            .iter()
+            .map(|body| body.data.len() as u64)
+            .min()
+            .unwrap_or(0),
         up_ns: row.iter().map(up).min().unwrap_or(0),
         hosts: row.iter().map(host).collect(),
     }
@@ -201,16 +206,15 @@ mod tests {
     use super::*;
     use alphorn_types::{Bitfield, Support};
 
-    fn body(votes: u32, bytes: u64) -> Arc<CollectionBody> {
+    fn body(votes: u32, bytes: usize) -> Arc<CollectionBody> {
         Arc::new(CollectionBody {
             committee: 0,
             sender: 0,
-            support: Support::new(8),
+            support: Arc::new(Support::new(8)),
             signers: Bitfield::new(8),
             votes,
-            parts: Vec::new(),
-            bytes,
-            entry_bytes: bytes,
+            parts: Arc::from([]),
+            data: vec![0; bytes].into(),
         })
     }
 

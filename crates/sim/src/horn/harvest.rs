@@ -2,7 +2,7 @@
 
 use super::message::HornMessage;
 use super::node::HornNode;
-use super::plan::{Plan, SLOT, Way};
+use super::plan::{Plan, Way};
 use super::run::HornRun;
 use super::watch::{Milestones, Watch};
 use crate::calendar::EventQueue;
@@ -47,10 +47,12 @@ impl<Q: EventQueue> Harvest<'_, Q> {
                 at_ns: std::array::from_fn(|i| self.at_share(permille, i)),
             }),
             curve: watch.curve().to_vec(),
-            block: block.map_or((0, 0), |block| (block.entries.len() as u64, block.bytes)),
+            block: block.map_or((0, 0), |block| {
+                (block.entries.len() as u64, block.data.len() as u64)
+            }),
             imported: watch.imported().iter().flatten().count() as u64,
             dropped_bytes: self.world.balance().dropped,
-            unfinished: roles.map(|role| role.unfinished() as u64).sum(),
+            unfinished: roles.map(HornNode::unfinished).sum(),
             outcome: self.outcome(pause),
         };
         run.outcome.verdict = verdict(&run, self.scenario, self.plan);
@@ -157,7 +159,7 @@ fn roles_of(plan: &Plan) -> Vec<&'static str> {
 /// The name of the class with the least uplink of which 99 % of the nodes have 99 % of the votes when
 /// the slot ends.
 fn feasible(run: &HornRun, scenario: &Scenario, plan: &Plan) -> Option<String> {
-    let slot_ns = plan.clock.slot_start(SLOT.next()).as_nanos();
+    let slot_ns = plan.slot_end().as_nanos();
     let begin_ns = plan.phase_start(Phase::Vote).as_nanos();
     let mut classes: Vec<(u64, usize)> = (0..)
         .zip(&scenario.class)

@@ -1,12 +1,14 @@
-//! What nodes of a Horn network send each other: items on topics, with the sizes of the encoders.
+//! What nodes of a Horn network send each other: the protocol's messages on topics, each encoded once and
+//! shared by all who hold it.
 
 use super::plan::TopicId;
 use crate::role::Wire;
 use alphorn_proto::gossip::{DenseId, Message, Payload};
+use alphorn_scheme::Bytes;
 use alphorn_types::{Bitfield, Support};
 use std::sync::Arc;
 
-/// The votes of a cell that one aggregator merged.
+/// An aggregate, and what whoever looks at a run reads of it.
 #[derive(Debug)]
 pub struct AggregateBody {
     /// Number of the cell.
@@ -15,11 +17,11 @@ pub struct AggregateBody {
     pub sender: u32,
     /// Whose votes, by position of the cell.
     pub signers: Bitfield,
-    /// Bytes of the message.
-    pub bytes: u64,
+    /// The message.
+    pub data: Bytes,
 }
 
-/// The votes of a committee that one collector merged.
+/// A collection, and what whoever looks at a run reads of it.
 #[derive(Debug)]
 pub struct CollectionBody {
     /// The committee.
@@ -27,39 +29,35 @@ pub struct CollectionBody {
     /// The collector, by validator.
     pub sender: u32,
     /// How often each position of the committee is counted.
-    pub support: Support,
+    pub support: Arc<Support>,
     /// Positions that are counted.
     pub signers: Bitfield,
     /// Number of those.
     pub votes: u32,
-    /// What was summed. The evidence of the model has no content; this stands for it, so that
-    /// whoever looks at a run can recompute the multiplicities. It is not among the bytes.
-    pub parts: Vec<Arc<AggregateBody>>,
-    /// Bytes of the message.
-    pub bytes: u64,
-    /// Bytes as an entry of a block.
-    pub entry_bytes: u64,
+    /// The aggregates that its job summed, by cell: not in the message, but whoever looks at a run can
+    /// recompute the multiplicities.
+    pub parts: Parts,
+    /// The message.
+    pub data: Bytes,
 }
 
-/// A block and the collections in it.
+/// What a job summed: supports by number of their cell.
+pub type Parts = Arc<[(u32, Arc<Support>)]>;
+
+/// A block, and what whoever looks at a run reads of it.
 #[derive(Debug)]
 pub struct BlockBody {
-    /// The collections.
-    pub entries: Vec<Arc<CollectionBody>>,
-    /// Bytes of the message.
-    pub bytes: u64,
+    /// Committee and signers of each entry.
+    pub entries: Vec<(u16, Bitfield)>,
+    /// The message.
+    pub data: Bytes,
 }
 
 /// What is published.
 #[derive(Clone, Debug)]
 pub enum Item {
-    /// A vote, by position in its cell.
-    Vote {
-        /// The voter's position.
-        position: u32,
-        /// Bytes of the message.
-        bytes: u32,
-    },
+    /// A vote.
+    Vote(Bytes),
     /// An aggregate.
     Aggregate(Arc<AggregateBody>),
     /// A collection.
@@ -68,15 +66,23 @@ pub enum Item {
     Block(Arc<BlockBody>),
 }
 
+impl Item {
+    /// The message.
+    #[inline]
+    pub fn data(&self) -> &Bytes {
+        match self {
+            Item::Vote(data) => data,
+            Item::Aggregate(body) => &body.data,
+            Item::Collection(body) => &body.data,
+            Item::Block(body) => &body.data,
+        }
+    }
+}
+
 impl Payload for Item {
     #[inline]
     fn wire_bytes(&self) -> u64 {
-        match self {
-            Item::Vote { bytes, .. } => u64::from(*bytes),
-            Item::Aggregate(body) => body.bytes,
-            Item::Collection(body) => body.bytes,
-            Item::Block(body) => body.bytes,
-        }
+        self.data().len() as u64
     }
 }
 
@@ -101,7 +107,7 @@ impl Wire for HornMessage {
     fn kind(&self) -> usize {
         match &self.inner {
             Message::Data { payload, .. } | Message::Relay { payload, .. } => match payload {
-                Item::Vote { .. } => 0,
+                Item::Vote(_) => 0,
                 Item::Aggregate(_) => 1,
                 Item::Collection(_) => 2,
                 Item::Block(_) => 3,
@@ -127,13 +133,9 @@ mod tests {
             "{}",
             size_of::<HornMessage>()
         );
-        let payload = Item::Vote {
-            position: 7,
-            bytes: 222,
-        };
         let inner = Message::Data {
             id: DenseId(7),
-            payload,
+            payload: Item::Vote(vec![0; 222].into()),
         };
         let vote = HornMessage {
             topic: TopicId(3),

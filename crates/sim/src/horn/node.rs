@@ -1,32 +1,33 @@
-//! One node of a Horn network: the duties of the validators that it hosts, above one state machine of
-//! dissemination for each topic that it is a member of.
+//! One node of a Horn network: the protocol's own machine, above one state machine of dissemination for
+//! each topic that the node is a member of.
+//!
+//! The node carries messages, verdicts and jobs between them, and decides nothing. What it shows of the
+//! slot it reads from what the machine publishes and accepts.
 
-mod duties;
-mod gate;
-
-use super::message::{BlockBody, CollectionBody, HornMessage, Item};
-use super::plan::{Plan, SLOT, TopicId, Way};
-use super::station::{Origin, Station};
+use super::message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item, Parts};
+use super::plan::{Plan, TopicId, Way};
+use super::station::{Origin, Pending, Station};
 use super::work::HornWork;
+use crate::calendar::Slab;
 use crate::graph::Graph;
-use crate::role::{self, Input, Output, Role};
-use alphorn_proto::Peer;
+use crate::role::{Input, Labour, Output, Role};
 use alphorn_proto::gossip::{self, DenseId, Message, Peers};
-use alphorn_proto::slot::Phase;
-use alphorn_scheme::{Class, JobId, Op, SessionId};
-use alphorn_types::Time;
-use alphorn_worker::End;
-use duties::{Aggregating, Collecting};
+use alphorn_proto::horn::Horn;
+use alphorn_proto::wire::{Aggregate, Block, Collection, Kind, Topic, Vote, VoteMsg};
+use alphorn_proto::{self as proto, Peer, Protocol as _, Token, Verdict};
+use alphorn_scheme::{Bytes, Outcome, Work};
+use alphorn_types::{Bitfield, Time, Validator};
+use alphorn_worker::{End, Request};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What a node shows of the slot.
 #[derive(Clone, Debug)]
 pub enum HornDelivery {
-    /// Hosted validators have signed votes: so many.
-    Voted(u32),
+    /// A hosted validator publishes its vote.
+    Voted,
     /// A hosted aggregator publishes.
-    Aggregated(Arc<super::message::AggregateBody>),
+    Aggregated(Arc<AggregateBody>),
     /// A hosted collector publishes.
     Collected(Arc<CollectionBody>),
     /// A collection was accepted.
@@ -37,89 +38,19 @@ pub enum HornDelivery {
     Imported(Arc<BlockBody>),
 }
 
-/// What is done at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Validators vote.
-    Vote,
-    /// Aggregators sum what is verified when all of it is.
-    Aggregate,
-    /// They do with what they have.
-    HurryAggregates,
-    /// Collectors cover their committee when all aggregates are verified.
-    Collect,
-    /// They do with what they have.
-    HurryCollections,
-    /// The next slot begins.
-    Propose,
-}
+/// Stands for messages whose verdict nobody waits for.
+const NOBODY: Token = Token(u64::MAX);
 
-impl Step {
-    const ALL: [Step; 6] = [
-        Step::Vote,
-        Step::Aggregate,
-        Step::HurryAggregates,
-        Step::Collect,
-        Step::HurryCollections,
-        Step::Propose,
-    ];
-
-    /// When; the waits end in the middle of their phases, as in the roles of the protocol.
-    pub(super) fn time(self, plan: &Plan) -> Time {
-        let start = |phase| plan.phase_start(phase);
-        let middle = |phase, next| {
-            let start = plan.phase_start(phase);
-            start.saturating_add_ns(plan.phase_start(next).since_ns(start) / 2)
-        };
-        match self {
-            Step::Vote => start(Phase::Vote),
-            Step::Aggregate => start(Phase::Aggregate),
-            Step::HurryAggregates => middle(Phase::Aggregate, Phase::Collect),
-            Step::Collect => start(Phase::Collect),
-            Step::HurryCollections => middle(Phase::Collect, Phase::Decide),
-            Step::Propose => plan.clock.slot_start(super::plan::NEXT),
-        }
-    }
-}
-
-/// What a job is for: the upper half of its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Purpose {
-    SignVotes,
-    Verify,
-    Aggregate,
-    SignAggregates,
-    Collect,
-    SignCollections,
-    SignBlock,
-}
-
-impl Purpose {
-    const ALL: [Purpose; 7] = [
-        Purpose::SignVotes,
-        Purpose::Verify,
-        Purpose::Aggregate,
-        Purpose::SignAggregates,
-        Purpose::Collect,
-        Purpose::SignCollections,
-        Purpose::SignBlock,
-    ];
-
-    fn job(self, index: usize) -> JobId {
-        JobId((self as u64) << 32 | index as u64)
-    }
-
-    fn of(job: JobId) -> Option<(Purpose, usize)> {
-        let purpose = Purpose::ALL.get((job.0 >> 32) as usize)?;
-        Some((*purpose, job.0 as u32 as usize))
-    }
+/// A message as its topic knows it: its number there, and who publishes it.
+struct Own {
+    id: DenseId,
+    publisher: Validator,
+    item: Item,
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct HornNode {
-    pub(super) plan: Arc<Plan>,
+    plan: Arc<Plan>,
     graph: Arc<Graph>,
     node: u32,
     now: Time,
@@ -128,21 +59,20 @@ pub struct HornNode {
     stations: Vec<Station<Item>>,
     /// The earliest deadline of a station, and whose.
     beat: Option<(Time, usize)>,
-    /// When the next step is taken.
-    step_at: Option<Time>,
-    /// When the next collector's turn comes whose collection is made.
-    stage_at: Option<Time>,
-    /// Stations whose batch is due.
-    due: Vec<u32>,
-    aggregating: Vec<Aggregating>,
-    collecting: Vec<Collecting>,
-    /// Accepted collections by committee, in the order of acceptance.
-    accepted: Vec<Vec<Arc<CollectionBody>>>,
-    /// The block that waits for its signature.
-    proposal: Option<Arc<BlockBody>>,
-    /// Steps that were taken.
-    steps: usize,
+    machine: Box<Horn>,
+    /// The machine's deadline.
+    due: Option<Time>,
+    /// Messages whose verdict somebody waits for, with the index of their station.
+    waiting: Slab<(u32, Pending<Item>)>,
+    /// What the last job summed, by committee.
+    summed: Vec<(u16, Parts)>,
     out: VecDeque<Output<Self>>,
+}
+
+impl std::fmt::Debug for HornNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HornNode({})", self.node)
+    }
 }
 
 impl HornNode {
@@ -152,29 +82,29 @@ impl HornNode {
         graph: Arc<Graph>,
         node: u32,
         stations: Vec<Station<Item>>,
+        machine: Horn,
     ) -> Self {
-        let committees = usize::from(plan.config.layout.committees());
         let mut node = HornNode {
-            aggregating: Vec::new(),
-            collecting: Vec::new(),
-            accepted: vec![Vec::new(); committees],
-            proposal: None,
-            steps: 0,
-            out: VecDeque::new(),
             now: Time::ZERO,
             beat: None,
-            step_at: Step::ALL.first().map(|step| step.time(&plan)),
-            stage_at: None,
-            due: Vec::new(),
+            due: Some(plan.begin()),
             plan,
             graph,
             node,
             topics: stations.iter().map(|station| station.id).collect(),
             stations,
+            machine: Box::new(machine),
+            waiting: Slab::default(),
+            summed: Vec::new(),
+            out: VecDeque::new(),
         };
-        node.take_posts();
         node.find_beat();
         node
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Horn {
+        &self.machine
     }
 
     #[inline]
@@ -188,8 +118,8 @@ impl HornNode {
         self.beat = due.min();
     }
 
-    /// Carries out what the state machine of a topic wants.
-    fn drain(&mut self, index: usize) {
+    /// Carries out what the state machine of a topic wants; `from` sent what it answers.
+    fn drain(&mut self, index: usize, from: Peer) {
         let topic = self.stations[index].id;
         while let Some(output) = self.stations[index].poll_output() {
             match output {
@@ -216,11 +146,12 @@ impl HornNode {
                 }
                 gossip::Output::Validate {
                     token, id, payload, ..
-                } => self.admit(index, Origin::Machine(token), id, payload),
+                } => self.validate(index, from, (Origin::Machine(token), id, payload)),
                 gossip::Output::Deliver { id, payload } if self.stations[index].is_direct() => {
-                    self.admit(index, Origin::Direct, id, payload);
+                    self.validate(index, from, (Origin::Direct, id, payload));
                 }
-                gossip::Output::Deliver { payload, .. } => self.accept(topic, payload),
+                // The machine has it: the verdict was its own.
+                gossip::Output::Deliver { .. } => {}
                 gossip::Output::Report { peer, reason } => {
                     if let Some(peer) = self.stations[index].neighbour(peer) {
                         let reason = reason.name();
@@ -238,15 +169,152 @@ impl HornNode {
         }
     }
 
+    /// Hands a message to the machine.
+    fn validate(&mut self, index: usize, from: Peer, (origin, id, item): (Origin, DenseId, Item)) {
+        let topic = self.plan.topic(self.stations[index].id);
+        let data = item.data().clone();
+        // What is sent directly waits for nobody, unless somebody wants to see it.
+        let is_seen = matches!(item, Item::Collection(_) | Item::Block(_));
+        let token = match origin {
+            Origin::Direct if !is_seen => Some(NOBODY),
+            _ => {
+                let pending = Pending { origin, id, item };
+                let place = self.waiting.insert((index as u32, pending), 1);
+                place.map(|place| Token(place.into()))
+            }
+        };
+        if let Some(token) = token {
+            self.tell(proto::Input::Message {
+                from,
+                topic,
+                token,
+                data,
+            });
+        }
+    }
+
+    fn tell(&mut self, input: proto::Input) {
+        let now = self.plan.since_genesis(self.now);
+        self.machine.handle(now, input);
+    }
+
+    /// The machine has decided on a message.
+    fn decide(&mut self, token: Token, verdict: Verdict) {
+        let place = u32::try_from(token.0).ok();
+        let Some((index, pending)) = place.and_then(|place| self.waiting.release(place)) else {
+            return;
+        };
+        let index = index as usize;
+        let Pending { origin, id, item } = pending;
+        if verdict == Verdict::Accept {
+            match &item {
+                Item::Vote(_) | Item::Aggregate(_) => {}
+                Item::Collection(body) => self.show(HornDelivery::Accepted(body.clone())),
+                Item::Block(body) => self.show(HornDelivery::Imported(body.clone())),
+            }
+        }
+        match origin {
+            Origin::Machine(token) => self.stations[index].decide(self.now, token, verdict),
+            Origin::HandedIn if verdict == Verdict::Accept => {
+                self.stations[index].publish(self.now, id, item);
+            }
+            Origin::HandedIn | Origin::Direct => return,
+        }
+        self.drain(index, NO_PEER);
+    }
+
+    /// Carries out what the machine wants, until it wants nothing more now.
+    fn settle(&mut self) {
+        loop {
+            while let Some(output) = self.machine.poll_output() {
+                self.perform(output);
+            }
+            let due = self.machine.next_deadline();
+            let due = due.map(|due| self.plan.of_run(due).max(self.plan.begin()));
+            if due.is_none_or(|due| due > self.now) {
+                self.due = due;
+                return;
+            }
+            // A job begins when what came together is here: messages leave a downlink one by one.
+            self.tell(proto::Input::Deadline);
+        }
+    }
+
+    fn perform(&mut self, output: proto::Output) {
+        match output {
+            proto::Output::Publish { topic, data } => self.publish(topic, &data),
+            proto::Output::Verdict { token, verdict } => self.decide(token, verdict),
+            proto::Output::Cancel { session } => {
+                self.out.push_back(Output::CancelSession { session });
+            }
+            // No honest node sends what a verdict rejects.
+            proto::Output::Report { peer, .. } => {
+                let reason = "invalid";
+                self.out.push_back(Output::Report { peer, reason });
+            }
+            proto::Output::Evidence(_) => self.out.push_back(Output::Evidence),
+            proto::Output::Spawn {
+                job,
+                session,
+                group,
+                class,
+                soft,
+                hard,
+                work,
+            } => {
+                self.note(&work);
+                let work = self.plan.bench.job(work);
+                let (votes, bytes) = work.weight();
+                let request = Request {
+                    session,
+                    group,
+                    replaces: None,
+                    class,
+                    soft: self.plan.of_run(soft),
+                    hard: self.plan.of_run(hard),
+                    votes,
+                    bytes,
+                    work,
+                };
+                self.out.push_back(Output::Spawn { job, request });
+            }
+        }
+    }
+
+    /// Remembers what a collection will be the sum of.
+    fn note(&mut self, work: &Work) {
+        let Work::Combine(job) = work else {
+            return;
+        };
+        let layout = &self.plan.config.layout;
+        let part = |part: &alphorn_scheme::Part| {
+            let cell = layout.cell_of(job.statement.first + part.offset);
+            (self.plan.cell_number(cell), part.evidence.support.clone())
+        };
+        let parts = job.parts.iter().map(part).collect();
+        let committee = layout.cell_of(job.statement.first).committee;
+        self.summed.retain(|(known, _)| *known != committee);
+        self.summed.push((committee, parts));
+    }
+
     /// Publishes a message of a hosted validator.
-    fn publish(&mut self, topic: TopicId, publisher: u32, id: DenseId, item: Item) {
+    fn publish(&mut self, topic: Topic, data: &Bytes) {
+        let Some(Own {
+            id,
+            publisher,
+            item,
+        }) = self.read(topic, data)
+        else {
+            return;
+        };
+        self.show_own(&item);
+        let topic = self.plan.topic_id(topic);
         if let Some(index) = self.find(topic) {
-            self.stations[index].publish(self.now, id, item.clone());
-            self.drain(index);
-            return self.accept(topic, item);
+            self.stations[index].publish(self.now, id, item);
+            return self.drain(index, NO_PEER);
         }
         let number = |node: u32| self.graph.number_of(self.node, node);
-        let entries = self.plan.entries(topic, publisher);
+        let entries = self.plan.entries(topic, publisher.0);
         let to: Arc<[Peer]> = entries
             .filter_map(number)
             .map(|number| Peer(number.into()))
@@ -263,82 +331,151 @@ impl HornNode {
         });
     }
 
-    fn spawn(&mut self, job: JobId, class: Class, op: Op, (n, m): (u64, u64)) {
-        let work = HornWork {
-            op,
-            inputs: u32::try_from(n).unwrap_or(u32::MAX),
-            cost_ns: self.plan.cost_ns(op, n, m),
-        };
-        self.spawn_work(job, class, work);
+    /// What an own message says.
+    fn read(&self, topic: Topic, data: &Bytes) -> Option<Own> {
+        let (plan, format) = (&self.plan, &self.plan.format);
+        let chain = self.machine.chain();
+        let references = |vote: &Vote, committee| chain.reference(vote, committee);
+        let data = data.clone();
+        match topic {
+            Topic::Vote { cell } => {
+                let publisher = VoteMsg::decode(&data, format).ok()?.validator;
+                Some(Own {
+                    id: plan.vote_id(cell, publisher)?,
+                    publisher,
+                    item: Item::Vote(data),
+                })
+            }
+            Topic::Aggregate { .. } => {
+                let message = Aggregate::decode(&data, format, &references).ok()?;
+                let publisher = message.sender;
+                let body = AggregateBody {
+                    cell: plan.cell_number(message.cell),
+                    sender: publisher.0,
+                    signers: message.evidence.support.signers(),
+                    data,
+                };
+                Some(Own {
+                    id: plan.aggregate_id(message.cell, publisher)?,
+                    publisher,
+                    item: Item::Aggregate(Arc::new(body)),
+                })
+            }
+            Topic::Collection => {
+                let message = Collection::decode(&data, format, &references).ok()?;
+                let (publisher, committee) = (message.sender, message.committee);
+                let signers = message.evidence.support.signers();
+                let summed = self.summed.iter().find(|(of, _)| *of == committee);
+                let body = CollectionBody {
+                    committee,
+                    sender: publisher.0,
+                    support: message.evidence.support,
+                    votes: signers.count_ones() as u32,
+                    signers,
+                    parts: summed.map_or(Arc::from([]), |(_, parts)| parts.clone()),
+                    data,
+                };
+                Some(Own {
+                    id: plan.collection_id(committee, publisher)?,
+                    publisher,
+                    item: Item::Collection(Arc::new(body)),
+                })
+            }
+            Topic::Block => {
+                let block = Block::decode(&data, format, &references).ok()?;
+                let entries = block.body.entries.iter();
+                let entry = |entry: &alphorn_proto::wire::Entry| -> (u16, Bitfield) {
+                    (entry.committee, entry.evidence.support.signers())
+                };
+                let body = BlockBody {
+                    entries: entries.map(entry).collect(),
+                    data,
+                };
+                Some(Own {
+                    id: DenseId(0),
+                    publisher: block.header.proposer,
+                    item: Item::Block(Arc::new(body)),
+                })
+            }
+        }
     }
 
-    fn spawn_work(&mut self, job: JobId, class: Class, work: HornWork) {
-        let session = SessionId { slot: SLOT, seq: 0 };
-        let request = role::request(session, class, work);
-        self.out.push_back(Output::Spawn { job, request });
+    /// Shows an own message, which the node has as well.
+    fn show_own(&mut self, item: &Item) {
+        match item {
+            Item::Vote(_) => self.show(HornDelivery::Voted),
+            Item::Aggregate(body) => self.show(HornDelivery::Aggregated(body.clone())),
+            Item::Collection(body) => {
+                self.show(HornDelivery::Collected(body.clone()));
+                self.show(HornDelivery::Accepted(body.clone()));
+            }
+            Item::Block(body) => {
+                self.show(HornDelivery::Proposed(body.clone()));
+                self.show(HornDelivery::Imported(body.clone()));
+            }
+        }
     }
 
     fn show(&mut self, delivery: HornDelivery) {
         self.out.push_back(Output::Deliver(delivery));
     }
 
-    /// Whether a step was taken.
-    fn is_past(&self, step: Step) -> bool {
-        Step::ALL[..self.steps].contains(&step)
-    }
-
     fn keep_time(&mut self) {
-        while let Some(step) = Step::ALL.get(self.steps).copied()
-            && self.step_at.is_some_and(|at| at <= self.now)
-        {
-            self.steps += 1;
-            let next = Step::ALL.get(self.steps);
-            self.step_at = next.map(|step| step.time(&self.plan));
-            match step {
-                Step::Vote => self.sign_votes(),
-                Step::Aggregate | Step::HurryAggregates => self.advance_aggregators(),
-                Step::Collect | Step::HurryCollections => self.advance_collectors(),
-                Step::Propose => self.propose(),
-            }
-        }
         while let Some((at, index)) = self.beat
             && at <= self.now
         {
             self.stations[index].deadline(self.now);
             self.beat = None;
-            self.drain(index);
+            self.drain(index, NO_PEER);
             self.find_beat();
         }
-        self.advance_stages();
-    }
-
-    fn finished(&mut self, job: JobId, end: End) {
-        let ran = end == End::Ran;
-        let Some((purpose, index)) = Purpose::of(job) else {
-            return;
-        };
-        match purpose {
-            Purpose::Verify => self.verified(index, ran),
-            // A job that gave way has no result, and its duty is missed.
-            _ if !ran => {}
-            Purpose::SignVotes => self.votes_signed(),
-            Purpose::Aggregate => self.aggregate_made(index),
-            Purpose::SignAggregates => self.aggregates_signed(index),
-            Purpose::Collect => self.collection_made(index),
-            Purpose::SignCollections => self.collections_signed(index),
-            Purpose::SignBlock => self.block_signed(),
+        if self.due.is_some_and(|due| due <= self.now) {
+            self.tell(proto::Input::Deadline);
         }
     }
 
-    /// Aggregates of hosted aggregators that are not made yet, or will never be.
-    pub fn unfinished(&self) -> usize {
-        let aggregates = self.aggregating.iter().filter(|post| !post.is_done());
-        aggregates.count()
-            + self
-                .collecting
-                .iter()
-                .filter(|post| !post.is_done())
-                .count()
+    fn receive(&mut self, from: Peer, HornMessage { topic, inner }: HornMessage) {
+        let Some(index) = self.find(topic) else {
+            return;
+        };
+        // A graph has fewer than 2^32 ends.
+        self.stations[index].receive(self.now, from.0 as u32, inner);
+        self.drain(index, from);
+        for Pending { origin, id, item } in self.stations[index].take_handed() {
+            self.validate(index, from, (origin, id, item));
+        }
+    }
+
+    /// Aggregates and collections of hosted validators that had something to sum and were neither
+    /// published nor held back because they add too little.
+    pub fn unfinished(&self) -> u64 {
+        let Some(duties) = self.machine.duties(self.plan.slot) else {
+            return 0;
+        };
+        let done = |kind| duties.done.on_time(kind) + duties.done.late(kind);
+        let aggregates = duties.aggregators.iter().filter(|(.., had_some)| *had_some);
+        let collections = duties.collectors.iter().filter(|(.., had_some)| *had_some);
+        let aggregates = aggregates.count() as u64;
+        let collections = collections.count() as u64;
+        aggregates.saturating_sub(done(Kind::Aggregate))
+            + collections.saturating_sub(done(Kind::Collection) + duties.done.held_back)
+    }
+}
+
+/// Nobody sent anything.
+const NO_PEER: Peer = Peer(u64::MAX);
+
+/// How a job ended, as the machine is told.
+fn outcome(
+    end: End,
+    product: Option<<HornWork as Labour>::Product>,
+) -> <HornWork as Labour>::Product {
+    match end {
+        End::Ran => product.unwrap_or(Outcome::Crashed),
+        End::Superseded => Outcome::Superseded,
+        End::Cancelled => Outcome::Cancelled,
+        End::Refused(refused) => Outcome::Refused(refused.to_string()),
+        End::Crashed => Outcome::Crashed,
     }
 }
 
@@ -352,25 +489,19 @@ impl Role for HornNode {
     fn handle(&mut self, now: Time, input: Input<Self>) {
         self.now = self.now.max(now);
         match input {
-            Input::Message { from, message } => {
-                let HornMessage { topic, inner } = message;
-                // A graph has fewer than 2^32 ends.
-                if let Some(index) = self.find(topic) {
-                    self.stations[index].receive(self.now, from.0 as u32, inner);
-                    self.drain(index);
-                    self.call(index);
-                }
+            Input::Message { from, message } => self.receive(from, message),
+            Input::Finished {
+                job, end, product, ..
+            } => {
+                let outcome = outcome(end, product);
+                self.tell(proto::Input::Finished { job, outcome });
             }
-            Input::Finished { job, end, .. } => self.finished(job, end),
             Input::Deadline => self.keep_time(),
             // Connections are those of the plan, for the whole slot.
-            Input::PeerUp { .. } | Input::PeerDown { .. } | Input::SendReady { .. } => {}
+            Input::PeerUp { .. } | Input::PeerDown { .. } | Input::SendReady { .. } => return,
             Input::Command(never) => match never {},
         }
-        // A job begins when what came together is here: messages leave a downlink one by one.
-        while let Some(index) = self.due.pop() {
-            self.verify(index as usize);
-        }
+        self.settle();
     }
 
     #[inline]
@@ -385,10 +516,7 @@ impl Role for HornNode {
 
     fn next_deadline(&self) -> Option<Time> {
         let beat = self.beat.map(|(at, _)| at);
-        [self.step_at, beat, self.stage_at]
-            .into_iter()
-            .flatten()
-            .min()
+        [self.due, beat].into_iter().flatten().min()
     }
 
     #[inline]
@@ -401,7 +529,7 @@ impl Role for HornNode {
     #[inline]
     fn read_ahead(&self) -> u64 {
         let beat = self.beat.map_or(0, |(at, _)| at.as_nanos());
-        let counts = self.topics.len() ^ self.stations.len() ^ self.due.len() ^ self.out.capacity();
+        let counts = self.topics.len() ^ self.stations.len() ^ self.out.capacity();
         beat ^ counts as u64
     }
 

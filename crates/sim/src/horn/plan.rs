@@ -1,34 +1,30 @@
 //! What all nodes of a simulated Horn network know: committees, duties, topics, sizes, costs.
 //!
-//! It is fixed before the run and shared. Who serves, when phases begin, which cover a collector takes
-//! and how long messages are is asked of [`alphorn_proto`]; nothing of it is decided here.
+//! It is fixed before the run and shared. Who serves and when phases begin is asked of
+//! [`alphorn_proto`], so that topics have the members that nodes find themselves; nothing of it is decided
+//! here.
 
+mod before;
 mod config;
-mod sizes;
 
 use super::HornError;
+use super::work::Bench;
 use crate::latency::mix;
 use crate::scenario;
 use alphorn_proto::chain::Chain;
 use alphorn_proto::gossip;
 use alphorn_proto::horn::selection::{self, Post};
-use alphorn_proto::horn::{Config, SchemeInfo, Selection, committee};
+use alphorn_proto::horn::{Config, Ranks, SchemeInfo, Selection, committee};
 use alphorn_proto::slot::{Phase, SlotClock};
-use alphorn_proto::wire::{Kind, WireFormat, digest};
-use alphorn_scheme::Op;
-use alphorn_scheme::model::{CostTable, Model};
-use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Time};
+use alphorn_proto::wire::{self, Context, WireFormat, digest};
+use alphorn_scheme::model::{CostTable, Model, ModelSigners};
+use alphorn_scheme::{Bytes, Ctx, Scheme as _};
+use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Supports, Time, Validator};
 use std::sync::Arc;
-
-/// The slot whose votes are followed; its block is genesis.
-pub(super) const SLOT: Slot = Slot(0);
-/// The slot whose block carries them.
-pub(super) const NEXT: Slot = Slot(1);
 
 /// What is drawn from the seed.
 mod draw {
     pub(super) const VOTER: u64 = 0x686f_726e_0001;
-    pub(super) const TICKET: u64 = 0x686f_726e_0002;
     pub(super) const BACKBONE: u64 = 0x686f_726e_0003;
     pub(super) const ENTRY: u64 = 0x686f_726e_0004;
     pub(super) const ORDER: u64 = 0x686f_726e_0005;
@@ -89,10 +85,22 @@ pub struct Plan {
     pub config: Config,
     /// Fields on the wire.
     pub format: WireFormat,
-    /// Phases.
-    pub clock: SlotClock,
+    /// What the protocol knows of the scheme.
+    pub info: SchemeInfo,
+    /// Phases, from genesis on: a run begins with the slot that it follows.
+    clock: SlotClock,
+    /// The slot whose votes are followed.
+    pub slot: Slot,
+    /// A block that all nodes have before it.
+    pub before: Option<Bytes>,
     /// Who sits where.
-    pub assignment: Assignment,
+    pub assignment: Arc<Assignment>,
+    /// What runs the jobs of all nodes.
+    pub bench: Arc<Bench>,
+    /// Sets of signers of all nodes.
+    pub supports: Arc<Supports>,
+    /// Who serves, for all nodes.
+    pub ranks: Arc<Ranks>,
     /// Topics by number.
     pub topics: Vec<Topic>,
     /// Aggregators by cell.
@@ -108,8 +116,6 @@ pub struct Plan {
     table: CostTable,
     overlap: alphorn_scheme::Overlap,
     voters: Bitfield,
-    /// Who voted in the slot before, by position of each committee, where codes refer to it.
-    before: Vec<Bitfield>,
     seed: u64,
 }
 
@@ -137,12 +143,20 @@ impl Plan {
         let chain = Chain::new(config.network_id, layout, config.epoch_slots);
         let mix_in = chain.mix(Epoch(0), &chain.justified().root);
         let mix_in = mix_in.expect("the chain knows its genesis");
-        let assignment = committee::assignment(Epoch(0), &mix_in, layout);
+        let assignment = Arc::new(committee::assignment(Epoch(0), &mix_in, layout));
+        let bench = Arc::new(Bench::new(table.clone(), mix_in, assignment.clone())?);
+        // Codes that refer to the slot before need one.
+        let slot = Slot(u64::from(config.context == Context::Chain));
         let mut plan = Plan {
             format: config.format(&info),
             clock: SlotClock::new(config.genesis, config.timing),
+            slot,
+            before: None,
             config,
             assignment,
+            bench,
+            supports: Arc::default(),
+            ranks: Arc::default(),
             topics: Vec::new(),
             aggregators: Vec::new(),
             collectors: Vec::new(),
@@ -154,8 +168,8 @@ impl Plan {
             nodes: scenario.sim.nodes,
             table,
             overlap: info.overlap(),
+            info,
             voters: Bitfield::new(layout.validators() as usize),
-            before: Vec::new(),
             seed,
         };
         for validator in 0..layout.validators() {
@@ -164,46 +178,58 @@ impl Plan {
                 plan.voters.set(validator as usize);
             }
         }
-        plan.before = plan.slot_before(horn);
+        if slot > Slot(0) {
+            plan.before = Some(plan.block_before(horn, &chain));
+        }
         let epoch_seed = digest::epoch_seed(Epoch(0), &mix_in);
+        let servers = |post| plan.servers(post, &epoch_seed, &model);
         let cells = layout.cells().map(Post::Aggregator);
-        plan.aggregators = cells.map(|post| plan.servers(post, &epoch_seed)).collect();
         let committees = (0..layout.committees()).map(Post::Collector);
-        plan.collectors = committees
-            .map(|post| plan.servers(post, &epoch_seed))
-            .collect();
+        let [aggregators, collectors] = [
+            cells.map(servers).collect(),
+            committees.map(servers).collect(),
+        ];
+        (plan.aggregators, plan.collectors) = (aggregators, collectors);
         plan.topics = plan.draw_topics(horn)?;
         Ok(plan)
     }
 
     /// Who serves at a post, by rank.
-    fn servers(&self, post: Post, epoch_seed: &[u8; 32]) -> Vec<Server> {
+    fn servers(&self, post: Post, epoch_seed: &[u8; 32], model: &Model) -> Vec<Server> {
         let layout = &self.config.layout;
         let (positions, target) = match post {
             Post::Aggregator(_) => (post.positions(layout), self.config.aggregators_target),
             Post::Collector(_) => (post.positions(layout), self.config.collectors_target),
         };
-        let member = |position: u32| self.assignment.member(position).0;
+        let member = |position: u32| self.assignment.member(position);
         if self.config.selection == Selection::Rank {
-            let ranked = selection::ranked(epoch_seed, SLOT, post, layout, target.into());
+            let ranked = selection::ranked(epoch_seed, self.slot, post, layout, target.into());
             let server = |(rank, position): (u32, u32)| Server {
-                validator: member(positions.start + position),
+                validator: member(positions.start + position).0,
                 rank,
             };
             return (0..).zip(ranked).map(server).collect();
         }
-        let members = positions.end - positions.start;
-        let role = post.kind() as u64;
-        let winner = |position: u32| {
-            let validator = member(position);
-            // A signature of the model is no secret, so a ticket is as good a draw as any.
-            let ticket = mix([self.seed, draw::TICKET, role, validator.into()]);
-            selection::selected(ticket, target.into(), members).then(|| Server {
-                validator,
-                rank: selection::expected_rank(ticket, members),
+        let members: Vec<Validator> = positions.map(member).collect();
+        let (network, kind) = (self.config.network(), post.kind());
+        let message = digest::selection_message(network, epoch_seed, kind, self.slot);
+        let validators = layout.validators();
+        let (signers, scratch) = (ModelSigners { validators }, &mut ());
+        let proofs = model.select(&signers, &message, &members, &mut Ctx::single(scratch));
+        let proofs = proofs.expect("the configuration allows a lottery");
+        let of = members.len() as u32;
+        let winner = |(validator, proof): (&Validator, &[u8])| {
+            let ticket = selection::ticket(proof);
+            selection::selected(ticket, target.into(), of).then(|| Server {
+                validator: validator.0,
+                rank: selection::expected_rank(ticket, of),
             })
         };
-        let mut servers: Vec<Server> = positions.filter_map(winner).collect();
+        let mut servers: Vec<Server> = members
+            .iter()
+            .zip(proofs.iter())
+            .filter_map(winner)
+            .collect();
         servers.sort_by_key(|server| (server.rank, server.validator));
         servers
     }
@@ -290,7 +316,7 @@ impl Plan {
     /// Who proposes the block that carries the votes.
     pub fn proposer(&self) -> u32 {
         // The rule of the chain: validator s mod N in slot s.
-        (NEXT.0 % u64::from(self.config.layout.validators())) as u32
+        (self.slot.next().0 % u64::from(self.config.layout.validators())) as u32
     }
 
     /// The topic of a cell's votes; cells are numbered committee by committee.
@@ -329,27 +355,50 @@ impl Plan {
         TopicId(self.collection_topic().0 + 1)
     }
 
-    /// What a topic carries.
-    pub fn kind(&self, topic: TopicId) -> Kind {
-        let cells = self.aggregators.len() as u32;
-        match topic.0 {
-            number if number < cells => Kind::Vote,
-            _ if topic < self.collection_topic() => Kind::Aggregate,
-            _ if topic == self.collection_topic() => Kind::Collection,
-            _ => Kind::Block,
+    /// The number of a topic of the protocol.
+    pub fn topic_id(&self, topic: wire::Topic) -> TopicId {
+        match topic {
+            wire::Topic::Vote { cell } => self.vote_topic(self.cell_number(cell)),
+            wire::Topic::Aggregate { committee } => self.aggregate_topic(committee),
+            wire::Topic::Collection => self.collection_topic(),
+            wire::Topic::Block => self.block_topic(),
         }
     }
 
+    /// The topic of a number, as the protocol names it.
+    pub fn topic(&self, id: TopicId) -> wire::Topic {
+        let cells = self.aggregators.len() as u32;
+        match id.0.checked_sub(cells) {
+            None => wire::Topic::Vote {
+                cell: self.cell(id.0),
+            },
+            Some(committee) if id < self.collection_topic() => wire::Topic::Aggregate {
+                // Fewer than the committees, which are 16-bit.
+                committee: committee as u16,
+            },
+            _ if id == self.collection_topic() => wire::Topic::Collection,
+            _ => wire::Topic::Block,
+        }
+    }
+
+    /// The number of a vote on its topic: its position in the cell.
+    pub fn vote_id(&self, cell: Cell, validator: Validator) -> Option<gossip::DenseId> {
+        let position = self.assignment.position(validator)?;
+        let within = position.checked_sub(self.config.layout.cell_range(cell).start)?;
+        Some(gossip::DenseId(within))
+    }
+
     /// The number of an aggregate on its topic: who serves is numbered cell by cell.
-    pub fn aggregate_id(&self, cell: u32, index: u32) -> gossip::DenseId {
-        let width = self.aggregators.iter().map(Vec::len).max().unwrap_or(1) as u32;
-        gossip::DenseId(u32::from(self.cell(cell).subcommittee) * width + index)
+    pub fn aggregate_id(&self, cell: Cell, sender: Validator) -> Option<gossip::DenseId> {
+        let number = self.cell_number(cell);
+        let group = u32::from(cell.subcommittee);
+        numbered(&self.aggregators, number as usize, group, sender)
     }
 
     /// The number of a collection on its topic.
-    pub fn collection_id(&self, committee: u16, index: u32) -> gossip::DenseId {
-        let width = self.collectors.iter().map(Vec::len).max().unwrap_or(1) as u32;
-        gossip::DenseId(u32::from(committee) * width + index)
+    pub fn collection_id(&self, committee: u16, sender: Validator) -> Option<gossip::DenseId> {
+        let group = u32::from(committee);
+        numbered(&self.collectors, committee.into(), group, sender)
     }
 
     /// The nodes that get a message of this publisher first, if it is no member.
@@ -365,25 +414,52 @@ impl Plan {
         members.iter().cycle().skip(first).take(count).copied()
     }
 
-    /// When a phase begins.
-    pub fn phase_start(&self, phase: Phase) -> Time {
-        self.clock.phase_start(SLOT, phase)
+    /// Nanoseconds from genesis to the begin of a run.
+    fn offset_ns(&self) -> u64 {
+        self.clock.slot_start(self.slot).as_nanos()
     }
 
-    /// Nanoseconds of one core for an operation, by the table.
-    pub fn cost_ns(&self, op: Op, n: u64, m: u64) -> u64 {
-        self.table.cost(op, n, m).ns
+    /// A time of the run as the protocol has it, which begins with genesis.
+    #[inline]
+    pub fn since_genesis(&self, time: Time) -> Time {
+        time.saturating_add_ns(self.offset_ns())
+    }
+
+    /// A time of the protocol as the run has it.
+    #[inline]
+    pub fn of_run(&self, time: Time) -> Time {
+        match time {
+            Time::MAX => time,
+            time => time.saturating_sub_ns(self.offset_ns()),
+        }
+    }
+
+    /// When a phase of the slot begins.
+    pub fn phase_start(&self, phase: Phase) -> Time {
+        self.of_run(self.clock.phase_start(self.slot, phase))
+    }
+
+    /// When the slot ends.
+    pub fn slot_end(&self) -> Time {
+        self.of_run(self.clock.slot_start(self.slot.next()))
+    }
+
+    /// When a run ends: the next slot has its block.
+    pub fn end(&self) -> Time {
+        self.of_run(self.clock.phase_start(self.slot.next(), Phase::Vote))
+    }
+
+    /// When nodes begin. A block that is there already is not proposed once more.
+    pub fn begin(&self) -> Time {
+        match self.before {
+            None => Time::ZERO,
+            Some(_) => self.phase_start(Phase::Vote),
+        }
     }
 
     /// Whether a validator that stands in several aggregates counts once in their sum.
     pub fn merges_by_union(&self) -> bool {
         self.overlap == alphorn_scheme::Overlap::Union
-    }
-
-    /// The rule and the number of picks of a cover.
-    pub fn cover(&self) -> (alphorn_proto::horn::Cover, usize) {
-        let most = self.config.multiplicity_max;
-        self.config.cover.under(self.overlap, most)
     }
 
     /// What kind of figures the costs are, and of which scheme.
@@ -395,4 +471,17 @@ impl Plan {
         };
         format!("{kind} costs of {}", self.table.scheme)
     }
+}
+
+/// The number of a message of somebody who serves, among those of all who do.
+fn numbered(
+    servers: &[Vec<Server>],
+    post: usize,
+    group: u32,
+    sender: Validator,
+) -> Option<gossip::DenseId> {
+    let width = servers.iter().map(Vec::len).max().unwrap_or(1) as u32;
+    let mut own = servers.get(post)?.iter();
+    let index = own.position(|server| server.validator == sender.0)? as u32;
+    Some(gossip::DenseId(group * width + index))
 }

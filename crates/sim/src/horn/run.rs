@@ -6,7 +6,7 @@ use super::floor::{Floor, Ground};
 use super::harvest::Harvest;
 use super::message::HornMessage;
 use super::node::HornNode;
-use super::plan::{NEXT, Plan};
+use super::plan::Plan;
 use super::watch::{Milestones, Watch};
 use crate::calendar::{Calendar, EventQueue};
 use crate::charge::Processor;
@@ -18,7 +18,6 @@ use crate::role::Wire;
 use crate::run::{Observe, Progress};
 use crate::scenario::{self, Fault, FaultKind, Scenario, Stop};
 use crate::world::{Change, Limits, Pause, World, WorldConfig};
-use alphorn_proto::slot::Phase;
 use alphorn_scheme::model::CostTable;
 use alphorn_types::Time;
 use std::ops::ControlFlow;
@@ -51,7 +50,7 @@ pub struct HornRun {
     pub imported: u64,
     /// Bytes that queues dropped.
     pub dropped_bytes: u64,
-    /// Posts whose duty was not done.
+    /// Aggregates and collections of nodes that had something to sum and were not made.
     pub unfinished: u64,
 }
 
@@ -263,7 +262,7 @@ fn go<Q: EventQueue>(
     observe: &mut dyn Observe,
 ) -> Result<Pause, HornError> {
     let committees = u64::from(plan.config.layout.committees());
-    let until = plan.clock.phase_start(NEXT, Phase::Vote);
+    let until = plan.end();
     loop {
         let pause = crate::run::step(world, stop, until, observe)?;
         if let Some(violation) = world.witness().violation() {

@@ -1,5 +1,4 @@
-//! A topic at a node that is a member: the state machine of its dissemination, and what waits for
-//! verification.
+//! A topic at a node that is a member: the state machine of its dissemination.
 
 use super::plan::{TopicId, Way};
 use alphorn_proto::gossip::{
@@ -46,34 +45,6 @@ pub struct Pending<P> {
     pub item: P,
 }
 
-/// Messages that wait, and those in the running job; batches form by load, not by a timer.
-#[derive(Debug)]
-pub struct Batch<P> {
-    /// In the order of arrival.
-    pub waiting: Vec<Pending<P>>,
-    /// In the job.
-    pub running: Vec<Pending<P>>,
-    /// A job is due at the end of the input.
-    pub due: bool,
-}
-
-impl<P> Default for Batch<P> {
-    fn default() -> Self {
-        Batch {
-            waiting: Vec::new(),
-            running: Vec::new(),
-            due: false,
-        }
-    }
-}
-
-impl<P> Batch<P> {
-    /// Whether nothing waits and nothing runs.
-    pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.running.is_empty()
-    }
-}
-
 /// Neighbours of a member on its topic, by the node's numbers for them, ascending.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
@@ -85,7 +56,7 @@ pub struct Neighbours {
     pub grid: Option<Links<u32>>,
 }
 
-/// A topic at a member: its state machine, its neighbours, and what waits for verification.
+/// A topic at a member: its state machine and its neighbours.
 #[derive(Debug)]
 pub struct Station<P> {
     /// The topic.
@@ -93,8 +64,8 @@ pub struct Station<P> {
     machine: Machine<P>,
     /// The neighbours' numbers; a mesh has numbers of its own for them, their places here.
     links: Vec<u32>,
-    /// What waits for verification.
-    pub batch: Batch<P>,
+    /// What publishers who are no members handed in.
+    handed: Vec<Pending<P>>,
 }
 
 impl<P: Payload> Station<P> {
@@ -139,7 +110,7 @@ impl<P: Payload> Station<P> {
             id,
             machine,
             links: all,
-            batch: Batch::default(),
+            handed: Vec::new(),
         }
     }
 
@@ -166,7 +137,7 @@ impl<P: Payload> Station<P> {
             }
             Machine::Grid(machine) => match message {
                 Message::Relay { id, payload } if self.links.binary_search(&from).is_err() => {
-                    self.batch.waiting.push(Pending {
+                    self.handed.push(Pending {
                         origin: Origin::HandedIn,
                         id,
                         item: payload,
@@ -178,6 +149,12 @@ impl<P: Payload> Station<P> {
                 }
             },
         }
+    }
+
+    /// What publishers who are no members handed in since the last call, to be decided on.
+    #[inline]
+    pub fn take_handed(&mut self) -> Vec<Pending<P>> {
+        std::mem::take(&mut self.handed)
     }
 
     /// Takes a copy of a message that is here, of which nothing follows; false for any other.
@@ -198,7 +175,7 @@ impl<P: Payload> Station<P> {
     #[inline]
     pub fn read_for(&self, from: u32, message: &Message<DenseId, P>) -> u64 {
         let middle = self.links.get(self.links.len() / 2);
-        let own = middle.map_or(0, |link| link ^ from) ^ u32::from(self.batch.due);
+        let own = middle.map_or(0, |link| link ^ from) ^ self.handed.len() as u32;
         let (own, sent_on) = match &self.machine {
             Machine::Gossip(machine) => (u64::from(own), machine.read_for(message)),
             Machine::Direct(machine) => (u64::from(own) ^ machine.read_for(message), 0),

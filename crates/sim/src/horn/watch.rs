@@ -2,8 +2,7 @@
 //!
 //! It sees what nodes publish and accept, and none of their state. Nothing is invented: a signer of an
 //! aggregate has voted. Multiplicities are exact: a collection is the sum of published aggregates of
-//! its committee. A vote is counted once: a block credits each position once, and a node accepts a
-//! collection once.
+//! its committee. A vote is counted once: each collection of a block credits somebody anew.
 
 use super::message::{AggregateBody, BlockBody, CollectionBody};
 use super::node::{HornDelivery, HornNode};
@@ -40,11 +39,11 @@ pub enum Violation {
         /// The collector.
         sender: u32,
     },
-    /// A block has a collection that its proposer did not accept, or one that credits nobody.
-    #[error("the block has a collection of validator {sender} that credits nobody anew")]
+    /// A block has a collection of votes that nobody cast, or one that credits nobody.
+    #[error("the block has a collection of committee {committee} that credits nobody anew")]
     Credit {
-        /// The collector.
-        sender: u32,
+        /// The committee.
+        committee: u16,
     },
     /// A node had 99 % of the votes before it can have them.
     #[error("node {node} has 99 % of the votes at {at_ns} ns, it cannot before {least_ns} ns")]
@@ -220,8 +219,8 @@ impl Watch {
             for bits in &mut bits {
                 *bits = Bitfield::new(bits.len());
             }
-            for entry in &block.entries {
-                bits[usize::from(entry.committee)].union_with(&entry.signers);
+            for (committee, signers) in &block.entries {
+                bits[usize::from(*committee)].union_with(signers);
             }
             count(&bits)
         });
@@ -234,8 +233,11 @@ impl Watch {
     pub(super) fn published(&self) -> (u64, u64, u64) {
         let aggregates = self.aggregates.iter().map(|row| row.len() as u64).sum();
         let collections = self.collections.iter().flatten();
-        let bytes: u64 = collections.clone().map(|body| body.bytes).sum();
-        let block = self.block.as_ref().map_or(0, |block| block.bytes);
+        let bytes: u64 = collections.clone().map(|body| body.data.len() as u64).sum();
+        let block = self
+            .block
+            .as_ref()
+            .map_or(0, |block| block.data.len() as u64);
         (aggregates, collections.count() as u64, bytes + block)
     }
 
@@ -265,7 +267,7 @@ impl Watch {
     }
 
     fn collection(&mut self, body: &Arc<CollectionBody>) {
-        if self.sum(body).as_ref() != Some(&body.support) {
+        if self.sum(body).as_ref() != Some(&*body.support) {
             let sender = body.sender;
             self.violated(Violation::Sum { sender });
         }
@@ -279,15 +281,15 @@ impl Watch {
         let layout = &self.plan.config.layout;
         let len = layout.committee_len(body.committee) as usize;
         let mut counts = vec![0_u8; len];
-        for part in &body.parts {
-            let cell = self.plan.cell(part.cell);
-            let published = &self.aggregates[part.cell as usize];
-            let known = published.iter().any(|other| Arc::ptr_eq(other, part));
+        for (number, part) in body.parts.iter() {
+            let (cell, signers) = (self.plan.cell(*number), part.signers());
+            let published = &self.aggregates[*number as usize];
+            let known = published.iter().any(|other| other.signers == signers);
             if !known || cell.committee != body.committee {
                 return None;
             }
             let offset = layout.cell_in_committee(cell).start as usize;
-            for position in part.signers.iter_ones() {
+            for position in signers.iter_ones() {
                 let count = &mut counts[offset + position];
                 *count = match self.plan.merges_by_union() {
                     true => 1,
@@ -307,7 +309,7 @@ impl Watch {
         }
         self.accepted += 1;
         if self.plan.host(body.sender) != node {
-            self.useful_bytes += body.bytes;
+            self.useful_bytes += body.data.len() as u64;
         }
         let all = self.votes;
         let best = &mut self.best[node as usize * self.collections.len() + committee];
@@ -331,17 +333,20 @@ impl Watch {
 
     fn propose(&mut self, block: &Arc<BlockBody>) {
         let mut seen: Vec<Option<Bitfield>> = vec![None; self.collections.len()];
-        for entry in &block.entries {
-            let committee = usize::from(entry.committee);
-            let row = seen[committee].get_or_insert_with(|| Bitfield::new(entry.signers.len()));
-            let known = self.collections[committee]
-                .iter()
-                .any(|other| Arc::ptr_eq(other, entry));
-            if !known || entry.signers.count_and_not(row) == 0 {
-                let sender = entry.sender;
-                self.violation.get_or_insert(Violation::Credit { sender });
+        for (committee, signers) in &block.entries {
+            let of = usize::from(*committee);
+            let row = seen[of].get_or_insert_with(|| Bitfield::new(signers.len()));
+            let first = self.plan.config.layout.committee_range(*committee).start;
+            let member = |place: usize| self.plan.assignment.member(first + place as u32).0;
+            let invented = signers
+                .iter_ones()
+                .any(|place| !self.plan.votes(member(place)));
+            if invented || signers.count_and_not(row) == 0 {
+                let committee = *committee;
+                self.violation
+                    .get_or_insert(Violation::Credit { committee });
             }
-            row.union_with(&entry.signers);
+            row.union_with(signers);
         }
         self.block = Some(block.clone());
     }
@@ -350,8 +355,8 @@ impl Watch {
 impl Witness<HornNode> for Watch {
     fn delivered(&mut self, now_ns: u64, node: u32, delivery: &HornDelivery) {
         match delivery {
-            HornDelivery::Voted(count) => {
-                self.voted += u64::from(*count);
+            HornDelivery::Voted => {
+                self.voted += 1;
                 self.last_ns[0] = now_ns;
             }
             HornDelivery::Aggregated(body) => {
@@ -367,7 +372,7 @@ impl Witness<HornNode> for Watch {
             HornDelivery::Imported(block) => {
                 self.imported[node as usize] = Some(now_ns);
                 if node != self.proposer {
-                    self.useful_bytes += block.bytes;
+                    self.useful_bytes += block.data.len() as u64;
                 }
             }
         }

@@ -1,33 +1,263 @@
-//! Jobs of a Horn node: an operation, its size, its cost.
+//! Jobs of Horn's machines: charged from the table of costs, and run on the scheme of the model when
+//! virtual time says that they end.
+//!
+//! All nodes share one bench. What is the same for all of them is made once: committees and key tables by
+//! what they are drawn from, verdicts on evidence by its bytes.
 
 use crate::role::Labour;
-use alphorn_scheme::{Features, Op, Schedulable};
+use alphorn_proto::job::AssignJob;
+use alphorn_scheme::model::{CostTable, Model, ModelKeys, ModelRegistry, ModelSigners, TableError};
+use alphorn_scheme::{
+    Claim, Ctx, Env, Evidence, Features, MemoryWatermark, Outcome, PrepareJob, Product,
+    Schedulable, Scheme as _, Scratch, Statement, Task, Verdict, VerifyJob, Work,
+};
+use alphorn_types::{Assignment, Epoch};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use twox_hash::XxHash3_64;
 
-/// What a job does; its result is that it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HornWork {
-    /// The operation.
-    pub op: Op,
-    /// Its inputs.
-    pub inputs: u32,
-    /// Nanoseconds of one core.
-    pub cost_ns: u64,
+/// Verdicts on evidence that are remembered; beyond them all are forgotten.
+const VERDICTS_MAX: usize = 1 << 20;
+/// Seeds of the two halves of a name of evidence.
+const NAME_SEEDS: [u64; 2] = [0x686f_726e_0030, 0x686f_726e_0031];
+
+/// What runs the jobs of all nodes of a run.
+pub struct Bench {
+    /// For costs alone: it has no key table.
+    costs: Env,
+    model: Model,
+    registry: Arc<ModelRegistry>,
+    watermark: MemoryWatermark,
+    kept: Mutex<Kept>,
 }
 
-impl Schedulable for HornWork {
-    fn features(&self) -> Features {
-        Features {
-            kind: self.op.kind(),
-            class: 0,
-            inputs: self.inputs,
-            prior_ns: self.cost_ns,
-            memory_bytes: 0,
+/// What is made once.
+struct Kept {
+    /// With the key tables so far.
+    env: Env,
+    keys: BTreeMap<Epoch, ModelKeys>,
+    /// By what the chain supplied for the epoch.
+    assigned: BTreeMap<[u8; 32], Arc<Assignment>>,
+    /// By name of the evidence.
+    verdicts: HashMap<[u64; 2], bool>,
+    scratch: Scratch,
+}
+
+impl fmt::Debug for Bench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bench({})", self.model.table().scheme)
+    }
+}
+
+impl Bench {
+    /// A bench for the validators of these committees, which were drawn from `mix`; the keys of their
+    /// epoch are prepared by whoever asks first.
+    ///
+    /// # Errors
+    /// [`TableError`] if the table is out of bounds.
+    pub fn new(
+        table: CostTable,
+        mix: [u8; 32],
+        assignment: Arc<Assignment>,
+    ) -> Result<Self, TableError> {
+        let validators = assignment.layout().validators();
+        let model = Model::new(table)?;
+        let registry = Arc::new(ModelRegistry { validators });
+        let signers = Arc::new(ModelSigners { validators });
+        // The model verifies what its own jobs make by nothing else than making it again.
+        let env = Env::signing(Arc::new(model.clone()), registry.clone(), signers, [0; 32])
+            .with_self_verify(false);
+        Ok(Bench {
+            costs: env.clone(),
+            model,
+            registry,
+            watermark: MemoryWatermark::new(validators),
+            kept: Mutex::new(Kept {
+                env,
+                keys: BTreeMap::new(),
+                assigned: BTreeMap::from([(mix, assignment)]),
+                verdicts: HashMap::new(),
+                scratch: Scratch::default(),
+            }),
+        })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // A panic ends the run.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a job of the protocol takes and is. Committees and keys are ready when an epoch begins, so
+    /// a run of its first slots is not charged for them.
+    pub fn job(self: &Arc<Self>, work: Work) -> HornWork {
+        let mut features = work.features(&self.costs);
+        if matches!(work, Work::Prepare(_) | Work::Foreign(_)) {
+            features.prior_ns = 0;
+        }
+        HornWork {
+            isolated: work.isolate(&self.costs),
+            features,
+            work: Box::new(work),
+            bench: self.clone(),
+        }
+    }
+
+    fn run(&self, work: &Work) -> Outcome<Product> {
+        let kept = &mut *self.kept();
+        match work {
+            Work::Verify(job) => self.verify(kept, job),
+            Work::Prepare(job) => self.prepare(kept, job),
+            Work::Foreign(_) => kept.assign(work),
+            Work::Sign(job) => match job.admit(&self.watermark) {
+                Ok(()) => kept.run(work),
+                Err((i, refused)) => Outcome::Refused(format!("item {i}: {refused}")),
+            },
+            Work::Select(_) | Work::Aggregate(_) | Work::Combine(_) => kept.run(work),
+        }
+    }
+
+    fn prepare(&self, kept: &mut Kept, job: &PrepareJob) -> Outcome<Product> {
+        let epoch = job.assignment.epoch();
+        let known = kept.env.assignment(epoch);
+        if known.is_some_and(|known| known.members() == job.assignment.members()) {
+            return Outcome::Done(Product::Prepared(epoch));
+        }
+        let scratch = &mut ();
+        let keys = self
+            .model
+            .keys(&self.registry, &job.assignment, &mut Ctx::single(scratch));
+        match keys {
+            Ok(keys) => kept.keys.insert(epoch, keys),
+            Err(error) => return Outcome::Refused(error.to_string()),
+        };
+        kept.run(&Work::Prepare(job.clone()))
+    }
+
+    /// Verdicts as the scheme gives them, each on evidence once however many nodes ask.
+    fn verify(&self, kept: &mut Kept, job: &VerifyJob) -> Outcome<Product> {
+        let Kept { keys, verdicts, .. } = kept;
+        let Some(keys) = keys.get(&job.epoch) else {
+            return Outcome::Refused(format!("no key table for epoch {}", job.epoch.0));
+        };
+        let check = |claim: &Claim| {
+            let (claims, scratch) = (std::slice::from_ref(claim), &mut ());
+            let ctx = &mut Ctx::single(scratch);
+            self.model.prepare(keys, claims, &[0; 32], ctx) == [true]
+        };
+        let mut holds = |claim: &Claim| match claim {
+            Claim::One { .. } | Claim::Selected { .. } => check(claim),
+            Claim::Group {
+                statement,
+                evidence,
+            } => {
+                if verdicts.len() >= VERDICTS_MAX {
+                    verdicts.clear();
+                }
+                let name = name(job.epoch, statement, evidence);
+                *verdicts.entry(name).or_insert_with(|| check(claim))
+            }
+        };
+        let verdict = |item: &alphorn_scheme::Item| {
+            let failed = item.claims.iter().position(|claim| !holds(claim));
+            failed.map_or(Verdict::Valid, |claim| Verdict::Invalid { claim })
+        };
+        Outcome::Done(Product::Verdicts(job.items.iter().map(verdict).collect()))
+    }
+}
+
+impl Kept {
+    fn run(&mut self, work: &Work) -> Outcome<Product> {
+        let ran = work.run(&self.env, &mut Ctx::single(&mut self.scratch));
+        Outcome::from(ran).map(|output| self.env.take_keys(output))
+    }
+
+    fn assign(&mut self, work: &Work) -> Outcome<Product> {
+        let job: Option<&AssignJob> = work.foreign();
+        let known = job.and_then(|job| {
+            let known = self.assigned.get(&job.mix)?;
+            (known.epoch() == job.epoch).then(|| known.clone())
+        });
+        if let Some(known) = known {
+            return Outcome::Done(Product::Assigned(known));
+        }
+        let ran = self.run(work);
+        if let (Some(job), Outcome::Done(Product::Assigned(assignment))) = (job, &ran) {
+            self.assigned.insert(job.mix, assignment.clone());
+        }
+        ran
+    }
+}
+
+/// A name of evidence and of what it is said to prove. Two that share one are as unlikely as any two
+/// hashes of 128 bits, and nobody looks for them.
+fn name(epoch: Epoch, statement: &Statement, evidence: &Evidence) -> [u64; 2] {
+    NAME_SEEDS.map(|seed| {
+        let mut hasher = XxHash3_64::with_seed(seed);
+        hasher.write_u64(epoch.0);
+        hasher.write_u8(statement.layer as u8);
+        hasher.write_u32(statement.first);
+        hasher.write_u32(statement.len);
+        hasher.write_u64(statement.slot.0);
+        hasher.write(&statement.message);
+        evidence.support.planes().hash(&mut hasher);
+        hasher.write(&evidence.bytes);
+        hasher.finish()
+    })
+}
+
+/// A job of a machine.
+#[derive(Debug)]
+pub struct HornWork {
+    /// Not in place: outputs are moved, and most of them are no jobs.
+    work: Box<Work>,
+    features: Features,
+    isolated: bool,
+    bench: Arc<Bench>,
+}
+
+impl HornWork {
+    /// What is to be done.
+    pub fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// Votes that it may add to what is held, and the bytes of its inputs.
+    pub fn weight(&self) -> (u32, u64) {
+        match &*self.work {
+            Work::Aggregate(job) => {
+                let signatures = job
+                    .votes
+                    .iter()
+                    .map(|(_, signature)| signature.len() as u64);
+                (job.votes.len() as u32, signatures.sum())
+            }
+            Work::Combine(job) => {
+                let parts = job.parts.iter().map(|part| &part.evidence);
+                let bytes = parts.clone().map(|evidence| evidence.bytes.len() as u64);
+                let votes: usize = parts.clone().map(|one| one.support.signer_count()).sum();
+                (u32::try_from(votes).unwrap_or(u32::MAX), bytes.sum())
+            }
+            _ => (0, 0),
         }
     }
 }
 
-impl Labour for HornWork {
-    type Product = ();
+impl Schedulable for HornWork {
+    fn features(&self) -> Features {
+        self.features
+    }
 
-    fn run(self) {}
+    fn isolated(&self) -> bool {
+        self.isolated
+    }
+}
+
+impl Labour for HornWork {
+    type Product = Outcome<Product>;
+
+    fn run(self) -> Outcome<Product> {
+        self.bench.run(&self.work)
+    }
 }

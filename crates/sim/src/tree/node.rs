@@ -2,7 +2,7 @@
 
 use super::message::{Piece, TreeMessage};
 use super::plan::Plan;
-use crate::horn::HornWork;
+use super::work::TreeWork;
 use crate::role::{self, Input, Output, Role};
 use alphorn_proto::Peer;
 use alphorn_proto::gossip::{DenseId, Peers};
@@ -101,7 +101,7 @@ impl TreeNode {
         let seq = self.jobs_count;
         self.jobs_count += 1;
         self.jobs.insert(seq, task);
-        let work = HornWork {
+        let work = TreeWork {
             op,
             inputs,
             cost_ns,
@@ -358,7 +358,7 @@ impl Role for TreeNode {
     type Message = TreeMessage;
     type Command = std::convert::Infallible;
     type Cancel = DenseId;
-    type Work = HornWork;
+    type Work = TreeWork;
     type Delivery = Finished;
 
     fn handle(&mut self, now: Time, input: Input<Self>) {

@@ -394,7 +394,7 @@ impl TwoLevelNode {
             }
         }
         let handed = self.proofs.as_mut();
-        let handed = handed.map(|station| std::mem::take(&mut station.batch.waiting));
+        let handed = handed.map(Station::take_handed);
         for pending in handed.into_iter().flatten() {
             if self.held[pending.id.0 as usize] == 0 {
                 self.verify_proof(pending);

@@ -1,0 +1,82 @@
+//! Who serves by rank: a shuffle of each post in each slot, made once whoever asks.
+
+use alphorn_types::{Layout, Slot};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::selection::{self, Post};
+
+/// Seeds and slots that are remembered: those whose messages are taken, on two branches.
+const SLOTS_MAX: usize = 8;
+
+/// What an order follows from, beside the post: the seed of an epoch's committees, a slot of it.
+type Draw = (Slot, [u8; 32]);
+/// Members by rank, with how many were asked for.
+type Orders = BTreeMap<Post, (u32, Arc<[u32]>)>;
+
+/// The members who serve at each post of the last slots. A node has one, a simulation one for all of its
+/// nodes.
+#[derive(Default)]
+pub struct Ranks {
+    slots: Mutex<BTreeMap<Draw, Orders>>,
+}
+
+impl fmt::Debug for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ranks")
+    }
+}
+
+impl Ranks {
+    /// See [`selection::ranked`].
+    ///
+    /// # Panics
+    ///
+    /// If the layout has no such cell or committee.
+    pub(super) fn of(
+        &self,
+        (slot, seed): (Slot, &[u8; 32]),
+        post: Post,
+        layout: &Layout,
+        target: u32,
+    ) -> Arc<[u32]> {
+        // A panic leaves the table as it is: whole between any two steps.
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = slots.entry((slot, *seed)).or_default();
+        let ranked =
+            || -> Arc<[u32]> { selection::ranked(seed, slot, post, layout, target).into() };
+        let (count, order) = orders.entry(post).or_insert_with(|| (target, ranked()));
+        if *count != target {
+            (*count, *order) = (target, ranked());
+        }
+        let order = order.clone();
+        while slots.len() > SLOTS_MAX {
+            slots.pop_first();
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_that_of_its_shuffle_and_made_once() {
+        let layout = Layout::new(1000, 2, 3).unwrap();
+        let ranks = Ranks::default();
+        let of = |slot, seed: u8, target| {
+            let draw = (Slot(slot), &[seed; 32]);
+            ranks.of(draw, Post::Collector(1), &layout, target)
+        };
+        for (slot, seed, target) in [(7, 1, 16), (8, 1, 16), (7, 2, 16), (7, 1, 5)] {
+            let post = Post::Collector(1);
+            let expected = selection::ranked(&[seed; 32], Slot(slot), post, &layout, target);
+            assert_eq!(*of(slot, seed, target), expected);
+        }
+        assert!(Arc::ptr_eq(&of(8, 1, 16), &of(8, 1, 16)));
+        (0..100).for_each(|slot| drop(of(slot, 1, 1)));
+        assert_eq!(ranks.slots.lock().unwrap().len(), SLOTS_MAX);
+    }
+}
