@@ -5,6 +5,7 @@
 //! calls as rows of a circuit is the circuit of the verifier by construction.
 
 use std::ops::{Add, Mul, Sub};
+use std::sync::LazyLock;
 
 use crate::error::VerifyError;
 use crate::extension::{DEGREE, Ext};
@@ -87,14 +88,21 @@ pub trait Arith {
     fn assert_nonzero(&mut self, value: Self::Ext, error: VerifyError) -> Result<(), VerifyError>;
 }
 
+/// The level that takes the least time for one state: the steps of a transcript wait for each other.
+/// That is not always the one that hashes most, so it is measured apart, once.
+static ONE_STATE: LazyLock<Backend> = LazyLock::new(|| {
+    let levels = Backend::available().into_iter();
+    let least = levels.min_by_key(|level| level.measure_one());
+    least.unwrap_or_else(Backend::portable)
+});
+
 /// C(left, right) of field elements.
 pub fn compress(left: [Fp; DIGEST], right: [Fp; DIGEST]) -> [Fp; DIGEST] {
     let mut states = [std::array::from_fn(|i| match i < DIGEST {
         true => left[i],
         false => right[i - DIGEST],
     })];
-    // One state does not fill a vector: the portable kernel has the least latency.
-    Backend::portable().compress_16(&mut states);
+    ONE_STATE.compress_16(&mut states);
     std::array::from_fn(|i| states[0][i])
 }
 
@@ -190,7 +198,7 @@ impl Arith for Native<'_> {
                 got: self.proof.len(),
             });
         };
-        // One state alone has the least latency in the portable kernel, a vector of them in others.
+        // Without vectors nothing is gained by all rows together.
         if self.backend.lanes() == 1 {
             return merkle::open(self, tree, indices);
         }

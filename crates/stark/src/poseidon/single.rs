@@ -25,8 +25,8 @@ pub(super) struct Single<const T: usize> {
     matrix: Columns,
     /// From the state to what enters each S-box of the partial rounds, without earlier cubes.
     enters: Columns,
-    /// The weights of earlier cubes in what enters an S-box.
-    cubes: Vec<Vec<u64>>,
+    /// The weights of earlier cubes in what enters an S-box, and that of the one just before.
+    cubes: Vec<(Vec<u64>, Fp)>,
     /// From the state and the cubes to the state after the partial rounds.
     leaves: Columns,
 }
@@ -44,12 +44,12 @@ impl Columns {
         }
     }
 
-    /// Matrix times words plus constants.
+    /// The first `N` rows, at least, of matrix times words plus constants.
     #[inline(always)]
-    fn apply<V: Packed>(&self, words: &[u64], out: &mut [Fp; ROWS]) {
+    fn apply<V: Packed, const N: usize>(&self, words: &[u64], out: &mut [Fp; ROWS]) {
         let zero = V::splat(Fp::ZERO);
         let mut at = 0;
-        while at < ROWS {
+        while at < N {
             let mut columns = [zero.split(); DOT_MAX];
             for (split, column) in columns.iter_mut().zip(&self.columns) {
                 *split = V::load(&column[at..]).split();
@@ -86,7 +86,9 @@ impl<const T: usize> Single<T> {
         let (mut enters, mut cubes, mut entering) = (Vec::new(), Vec::new(), Vec::new());
         for (of_state, of_cubes, constant) in block.enters() {
             enters.push(of_state);
-            cubes.push(of_cubes.iter().map(|x| u64::from(x.word())).collect());
+            let (last, others) = of_cubes.split_last().unwrap_or((&Fp::ZERO, &[]));
+            let others = others.iter().map(|x| u64::from(x.word()));
+            cubes.push((others.collect(), *last));
             entering.push(constant);
         }
         let (leaves, leaving): (Vec<_>, Vec<_>) = block.leaves().unzip();
@@ -127,7 +129,7 @@ impl<const T: usize> Single<T> {
         for (word, x) in words.iter_mut().zip(lanes.iter()) {
             *word = u64::from(x.word());
         }
-        self.matrix.apply::<V>(&words, lanes);
+        self.matrix.apply::<V, T>(&words, lanes);
     }
 
     #[inline(always)]
@@ -137,12 +139,15 @@ impl<const T: usize> Single<T> {
             *word = u64::from(x.word());
         }
         let mut enters = [Fp::ZERO; ROWS];
-        self.enters.apply::<V>(&words[..T], &mut enters);
-        for (k, row) in self.cubes.iter().enumerate() {
-            let x = enters[k] + sum_of_products(row, &words[T..]);
-            words[T + k] = u64::from((x * x * x).word());
+        self.enters.apply::<V, ROWS>(&words[..T], &mut enters);
+        let mut cube = Fp::ZERO;
+        for (k, (others, last)) in self.cubes.iter().enumerate() {
+            // Only the last cube is waited for: what the others add is known before.
+            let x = enters[k] + sum_of_products(others, &words[T..]) + *last * cube;
+            cube = x * x * x;
+            words[T + k] = u64::from(cube.word());
         }
         self.leaves
-            .apply::<V>(&words[..T + self.cubes.len()], lanes);
+            .apply::<V, T>(&words[..T + self.cubes.len()], lanes);
     }
 }
