@@ -37,7 +37,8 @@ const MERGE_VERIFY_NS: u64 = 70_000_000;
 /// Bytes of memory to merge, in the same parts: at least the peaks measured there.
 const MERGE_BYTES: (u64, u64) = (330 << 20, 75 << 20);
 
-/// Memory of a verification: weights of the registry's rows, and the proof's elements.
+/// Memory of a verification: weights of the registry's rows, and the proof's elements. The circuits of
+/// merges are the process's ([`Proofs::make_circuits`]).
 const VERIFY_BYTES: u64 = 8 << 20;
 
 /// Whether proofs of cells merge to collections.

@@ -1,6 +1,6 @@
 //! `alphorn lane`: the process of a prove lane. A node starts it; nobody else has a use for it.
 
-use super::scheme::{Layers, falcon_scheme, xmss_scheme};
+use super::scheme::{Layers, falcon_scheme, make_circuits, xmss_scheme};
 use crate::error::{Error, Result};
 use crate::options::Common;
 use alphorn_falcon::{Flavour, PublicKey};
@@ -65,6 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 }
                 let duties = votes.split_off(votes.len() / 2);
                 let registry = alphorn_xmss::Registry::new(votes, duties);
+                make_circuits(args.layers);
                 env(xmss_scheme(args.layers, kernel), registry)
             })
         }

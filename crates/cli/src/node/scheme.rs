@@ -71,6 +71,15 @@ pub(crate) fn xmss_scheme(layers: Layers, kernel: alphorn_stark::Backend) -> Xms
     }
 }
 
+/// What a process of a network makes before its first slot, so that no merge waits for it; its memory is
+/// part of what a process takes when it is ready.
+pub(crate) fn make_circuits(layers: Layers) {
+    match layers {
+        Layers::ListList | Layers::ListProof => {}
+        Layers::ProofProof => proofs(Set::Compact, PresetName::Fast).make_circuits(),
+    }
+}
+
 /// What the roles know of the scheme of a network.
 pub(crate) fn info(network: &NetworkFile, common: &Common) -> Result<SchemeInfo> {
     let layout = network.layout()?;
@@ -306,6 +315,7 @@ pub(super) fn xmss(args: &Args, network: &NetworkFile, node: &NodeEntry) -> Resu
     let ids = ids.collect();
     let both = [votes, duties].concat();
     let scheme = xmss_scheme(network.alphorn_layers, kernel);
+    make_circuits(network.alphorn_layers);
     Ok(Parts {
         ids,
         keys_digest: alphorn_node::genesis::keys_digest(both.iter().map(Vec::as_slice)),

@@ -26,6 +26,8 @@ pub(super) fn scheme(args: &Args, plan: &Plan) -> Result<(Machine, Xmss)> {
     let scheme = match args.layers() {
         Some(Layers::ProofProof) => {
             check_merges(args, plan, proofs.mergeable_max())?;
+            // No job is charged for them.
+            proofs.make_circuits();
             Xmss::with_proofs_of_cells(proofs, kernel)
         }
         Some(Layers::ListProof) => Xmss::with_proofs(proofs, kernel),

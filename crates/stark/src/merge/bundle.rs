@@ -59,6 +59,15 @@ fn digest(level: u32, entries: &[Entry<'_>]) -> Digest {
     chain(start, listed.chain(filling).take(CHILDREN_MAX))
 }
 
+/// Whether there are as many children as entries, and not too many of them or of levels.
+fn check_children(level: u32, entries: &[Entry<'_>], merged: &[bool]) -> Result<(), VerifyError> {
+    check_tree(level, entries.len())?;
+    match (merged.len(), entries.len()) {
+        (got, max) if got != max => Err(VerifyError::ChildCount { got, max }),
+        _ => Ok(()),
+    }
+}
+
 impl Merges<'_> {
     pub(super) fn known_bundle(
         &self,
@@ -66,11 +75,7 @@ impl Merges<'_> {
         entries: &[Entry<'_>],
         merged: &[bool],
     ) -> Result<MergeKnown<Fp>, VerifyError> {
-        check_tree(level, entries.len())?;
-        if merged.len() != entries.len() {
-            let (got, max) = (merged.len(), entries.len());
-            return Err(VerifyError::ChildCount { got, max });
-        }
+        check_children(level, entries, merged)?;
         for entry in entries {
             self.check_statement(entry.statement)?;
         }
@@ -89,7 +94,7 @@ impl Merges<'_> {
             used: flags(&|_| true),
             merged: flags(&|merged| *merged),
             bundled: flags(&|_| false),
-            key: self.key,
+            key: *self.key(),
             inputs: entries.iter().map(inputs).collect(),
         })
     }
@@ -180,7 +185,8 @@ impl Merges<'_> {
         registries: &[&Registry],
         proof: &BundleProof,
     ) -> Result<(), VerifyError> {
-        let known = self.known_bundle(proof.level, entries, &proof.merged)?;
+        // All that needs no circuits comes first: they may not be made yet.
+        check_children(proof.level, entries, &proof.merged)?;
         check_length(&proof.elements, bundle_elements(preset, &proof.merged))?;
         let (got, max) = (registries.len(), entries.len());
         if got != max {
@@ -189,6 +195,7 @@ impl Merges<'_> {
         for (entry, registry) in entries.iter().zip(registries) {
             crate::proof::check_bitfield(registry, &entry.statement.bitfield)?;
         }
+        let known = self.known_bundle(proof.level, entries, &proof.merged)?;
         let numbers = slice_numbers(entries.len(), SLICES);
         let arith = Native::on(exec.backend(), &proof.elements);
         let opened = (preset, &numbers[..]);
@@ -197,7 +204,7 @@ impl Merges<'_> {
         for ((point, value), registry) in left.registries.iter().zip(registries) {
             check_registry(exec, registry, point, *value)?;
         }
-        match self.wiring.at(exec, &left.wiring_row, &left.wiring_cell) == left.wiring {
+        match self.wiring().at(exec, &left.wiring_row, &left.wiring_cell) == left.wiring {
             true => Ok(()),
             false => Err(VerifyError::Wiring),
         }

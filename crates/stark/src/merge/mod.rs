@@ -65,6 +65,7 @@ use layout::{
     SLICE_LOG2, SLICES, WIRING_LOG2, slice_numbers, units,
 };
 use prover::{Prover, Verified};
+use std::sync::OnceLock;
 use verifier::{read_merge, row_widths};
 use wiring::{Wiring, setting};
 
@@ -206,11 +207,14 @@ pub struct Child<'a> {
 }
 
 /// Merges of proofs of one relation.
+///
+/// The circuits take many verifications' time and memory. They are made when the first proof needs them,
+/// once for all threads, or before by [`Merges::make_circuits`]. Nothing but a proof of the right length,
+/// about a statement that could have one, needs them.
 #[derive(Debug)]
 pub struct Merges<'a> {
     relation: &'a Relation,
-    wiring: Wiring,
-    key: Digest,
+    wiring: OnceLock<Wiring>,
 }
 
 /// Elements of F_p that a proof of so many proofs has, of which so many are no leaves.
@@ -247,25 +251,35 @@ fn check_tree(level: u32, got: usize) -> Result<(), VerifyError> {
 }
 
 impl<'a> Merges<'a> {
-    /// The circuits for proofs of a relation: building them takes many verifications' time.
+    /// Merges of proofs of a relation.
+    pub fn new(relation: &'a Relation) -> Merges<'a> {
+        Merges {
+            relation,
+            wiring: OnceLock::new(),
+        }
+    }
+
+    /// Makes the circuits if nobody did: before the first proof is waited for.
     ///
     /// # Panics
     /// If the circuits do not fit their layout: the relation is wrong as a program.
-    pub fn new(relation: &'a Relation) -> Merges<'a> {
-        let wiring = Wiring::new(&setting(relation), layout::LAYOUT);
-        for plan in &wiring.plans {
-            assert!(plan.end <= SLICES << SLICE_LOG2, "{} cells", plan.end);
-        }
-        Merges {
-            relation,
-            key: wiring.key,
-            wiring,
-        }
+    pub fn make_circuits(&self) {
+        self.wiring();
+    }
+
+    fn wiring(&self) -> &Wiring {
+        self.wiring.get_or_init(|| {
+            let wiring = Wiring::new(&setting(self.relation), layout::LAYOUT);
+            for plan in &wiring.plans {
+                assert!(plan.end <= SLICES << SLICE_LOG2, "{} cells", plan.end);
+            }
+            wiring
+        })
     }
 
     /// The digest of the circuits, which the transcript of each merge has.
     pub fn key(&self) -> &Digest {
-        &self.key
+        &self.wiring().key
     }
 
     fn known(
@@ -288,7 +302,7 @@ impl<'a> Merges<'a> {
             used: flags(&|_| true),
             merged: flags(&|kind| *kind == ChildKind::Merge),
             bundled: flags(&|kind| *kind == ChildKind::Bundle),
-            key: self.key,
+            key: *self.key(),
             inputs: vec![inputs],
         })
     }
@@ -317,7 +331,7 @@ impl<'a> Merges<'a> {
         inputs.extend(statement.registry);
         inputs.push(Fp::new(statement.committee));
         inputs.push(Fp::new(level));
-        inputs.extend(self.key);
+        inputs.extend(self.key());
         let at = Inputs {
             publics: publics.len(),
         };
@@ -377,7 +391,7 @@ impl<'a> Merges<'a> {
     ) -> Prover<'b> {
         Prover {
             exec,
-            wiring: &self.wiring,
+            wiring: self.wiring(),
             setting: setting(self.relation),
             registry,
             known,
@@ -438,12 +452,15 @@ impl<'a> Merges<'a> {
         (statement, publics): (&Statement, &[Fp]),
         proof: &MergeProof,
     ) -> Result<(), VerifyError> {
-        let known = self.known(statement, publics, &proof.kinds)?;
+        // All that needs no circuits comes first: they may not be made yet.
+        check_tree(statement.level, proof.kinds.len())?;
+        self.check_statement(statement)?;
         if statement.level != proof.level {
             return Err(VerifyError::Level);
         }
         check_length(&proof.elements, merge_elements(preset, &proof.kinds))?;
         crate::proof::check_bitfield(registry, &statement.bitfield)?;
+        let known = self.known(statement, publics, &proof.kinds)?;
         let numbers = slice_numbers(proof.kinds.len(), SLICES);
         let arith = Native::on(exec.backend(), &proof.elements);
         let opened = (preset, &numbers[..]);
@@ -455,7 +472,7 @@ impl<'a> Merges<'a> {
             return Err(VerifyError::Bitfield);
         }
         let (row, cell) = (&outputs.wiring_row, &outputs.wiring_cell);
-        match self.wiring.at(exec, row, cell) == outputs.wiring {
+        match self.wiring().at(exec, row, cell) == outputs.wiring {
             true => Ok(()),
             false => Err(VerifyError::Wiring),
         }

@@ -276,23 +276,79 @@ fn a_merge_is_of_one_statement_only() {
 #[test]
 fn the_circuits_are_bound() {
     let setup = &*SETUP;
-    let digest = wiring::digest(&setup.merges.wiring.plans);
-    assert_eq!(setup.merges.key, digest, "the pinned digest");
+    let digest = wiring::digest(&setup.merges.wiring().plans);
+    assert_eq!(*setup.merges.key(), digest, "the pinned digest");
     let mut other = Merges::new(setup.merges.relation);
-    other.key[0] += Fp::ONE;
+    other.make_circuits();
+    let wiring = |other: &mut Merges<'static>| other.wiring.take().unwrap();
+    let mut changed = wiring(&mut other);
+    changed.key[0] += Fp::ONE;
+    other.wiring = changed.into();
     let statement = setup.statement(0..6, 1);
     let spoken = (&statement, &setup.publics[..]);
     let registry = &setup.example.registry;
     let refused = other.verify(exec(), &Preset::MERGE, registry, spoken, &setup.merge);
     assert!(refused.is_err());
-    other.key = setup.merges.key;
-    other.wiring.change_an_entry();
+    let mut changed = wiring(&mut other);
+    changed.key = *setup.merges.key();
+    changed.change_an_entry();
+    other.wiring = changed.into();
     let refused = other.verify(exec(), &Preset::MERGE, registry, spoken, &setup.merge);
     assert_eq!(refused, Err(VerifyError::Wiring));
     let children = setup.leaves.each_ref().map(leaf_child);
     let proof = other.prove(exec(), &Preset::MERGE, registry, spoken, &children);
     let refused = proof.map(|proof| setup.verify(&statement, &proof));
     assert!(!matches!(refused, Ok(Ok(()))), "{refused:?}");
+}
+
+/// Where a header has the level.
+const LEVEL_AT: usize = 10;
+
+/// A header costs its writer nothing, and circuits cost the reader seconds: whatever can be refused
+/// without them is.
+#[test]
+fn what_is_no_merge_is_refused_without_circuits() {
+    let setup = &*SETUP;
+    let merges = Merges::new(setup.merges.relation);
+    let bytes = setup.merges.to_bytes(&Preset::MERGE, &setup.merge);
+    let header = bytes.len() - (setup.merge.elements.len() * 31).div_ceil(8);
+    let decode = |bytes: &[u8]| merges.from_bytes(&Preset::MERGE, bytes);
+    for length in [0, 8, header, 224, bytes.len() - 1] {
+        assert!(decode(&bytes[..length]).is_err(), "{length} bytes");
+    }
+    for index in 0..header {
+        let mut changed = bytes.clone();
+        changed[index] ^= 1;
+        // The level is compared with that of the statement.
+        let refused = decode(&changed).is_err();
+        assert!(refused || index == LEVEL_AT, "byte {index}");
+    }
+    let registry = &setup.example.registry;
+    let verify = |statement: &Statement, proof: &MergeProof| {
+        let spoken = (statement, &setup.publics[..]);
+        merges.verify(exec(), &Preset::MERGE, registry, spoken, proof)
+    };
+    let statement = setup.statement(0..6, 1);
+    let mut changes: Vec<(Statement, MergeProof)> = Vec::new();
+    let mut change = |f: &dyn Fn(&mut Statement, &mut MergeProof)| {
+        let mut changed = (statement.clone(), setup.merge.clone());
+        f(&mut changed.0, &mut changed.1);
+        changes.push(changed);
+    };
+    change(&|statement, _| statement.set += 1);
+    change(&|statement, _| statement.level += 1);
+    change(&|_, proof| proof.level = 0);
+    change(&|_, proof| proof.kinds.clear());
+    change(&|_, proof| proof.kinds[0] = ChildKind::Merge);
+    change(&|statement, _| statement.bitfield.truncate(64));
+    change(&|statement, _| statement.bitfield[6..].fill(true));
+    change(&|_, proof| proof.elements.truncate(9));
+    for (i, (statement, proof)) in changes.iter().enumerate() {
+        assert!(verify(statement, proof).is_err(), "change {i}");
+    }
+    assert!(merges.wiring.get().is_none(), "circuits were made");
+    let decoded = decode(&bytes).unwrap();
+    assert_eq!(verify(&statement, &decoded), Ok(()));
 }
 
 #[test]
@@ -424,7 +480,7 @@ fn no_cell_of_a_child_is_free() {
     let witness = prover
         .witnesses(&setup.merges.told(spoken, &children))
         .unwrap();
-    for (plan, witness) in setup.merges.wiring.plans.iter().zip(&witness) {
+    for (plan, witness) in setup.merges.wiring().plans.iter().zip(&witness) {
         let rows = &plan.rows;
         let mut values = [(); 3].map(|()| vec![Ext::ZERO; 1 << PRODUCTS_LOG2]);
         for (values, matrix) in values.iter_mut().zip(&rows.products) {

@@ -100,7 +100,16 @@ impl Proofs {
         self.set == Set::Compact && self.preset.id != Preset::WIDE.id
     }
 
-    /// The circuits; made once.
+    /// Makes the circuits of merges, if proofs of this set and preset merge and nobody made them yet: some
+    /// seconds, and 220 MB for the time being, that the first merge or bundle of a process costs
+    /// otherwise.
+    pub fn make_circuits(&self) {
+        if let Ok(merges) = self.merges() {
+            merges.make_circuits();
+        }
+    }
+
+    /// Merges of this set; the circuits are made when a proof needs them.
     pub(super) fn merges(&self) -> Result<&'static Merges<'static>, ProveError> {
         match self.mergeable() {
             true => Ok(&COMPACT),
