@@ -24,6 +24,8 @@ mod slices;
 #[cfg(test)]
 mod tests;
 mod verifier;
+#[cfg(test)]
+pub(crate) mod weak;
 mod weights;
 
 pub(crate) use oracle::leaf_start;

@@ -195,8 +195,20 @@ impl Oracle {
         let domain = Domain::new(rows_log2 as u32);
         debug_assert!(domain.size() >= BLOCK, "rows fill a block");
         let columns = exec.try_map(slices.len(), |i| domain.evaluate(exec, slices[i]))?;
+        Oracle::of_columns(exec, columns, cap_log2, number)
+    }
+
+    /// The tree over the rows of encoded slices.
+    fn of_columns(
+        exec: Exec<'_>,
+        columns: Vec<Vec<Fp>>,
+        cap_log2: usize,
+        number: usize,
+    ) -> Result<Oracle, Stopped> {
         exec.step(if number == 0 { "rows" } else { "later rows" })?;
-        let mut leaves = Level::zero(domain.size());
+        let size = columns.first().map_or(BLOCK, Vec::len);
+        let rows_log2 = size.ilog2() as usize;
+        let mut leaves = Level::zero(size);
         let start = leaf_start(columns.len(), number);
         let rows = TASK * BLOCK;
         exec.try_fill(&mut leaves.elements, rows * DIGEST, |i, out| {
@@ -216,6 +228,19 @@ impl Oracle {
             columns,
             levels,
         })
+    }
+
+    /// Rows of this one and of another in turn, as nobody encodes them.
+    #[cfg(test)]
+    pub(super) fn mixed(&self, other: &Oracle, exec: Exec<'_>, cap_log2: usize) -> Oracle {
+        let both = self.columns.iter().zip(&other.columns);
+        let mixed = both.map(|(ours, theirs)| {
+            let mixed = ours.iter().zip(theirs).enumerate();
+            mixed
+                .map(|(i, (a, b))| if i % 2 == 0 { *a } else { *b })
+                .collect()
+        });
+        Oracle::of_columns(exec, mixed.collect(), cap_log2, 0).unwrap()
     }
 
     /// The layer of the tree that is the commitment, node by node.

@@ -317,3 +317,6 @@ impl Opening<'_> {
         (0..rounds).map(|_| round(self)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

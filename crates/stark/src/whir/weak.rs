@@ -1,0 +1,31 @@
+//! Rules that a test takes out of the verifier on its thread, to show what each of them is for.
+
+use std::cell::Cell;
+
+/// A rule of the opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// The opened rows of an oracle are claims on what is left.
+    Rows(usize),
+    /// The value of an oracle at a random point is a claim on it.
+    Sample(usize),
+    /// Paths lead to the cap.
+    Paths,
+}
+
+thread_local! {
+    static OUT: Cell<Option<Rule>> = const { Cell::new(None) };
+}
+
+/// Whether a rule is taken out.
+pub(crate) fn is_out(rule: Rule) -> bool {
+    OUT.get() == Some(rule)
+}
+
+/// Runs something without a rule.
+pub(crate) fn without<T>(rule: Rule, run: impl FnOnce() -> T) -> T {
+    OUT.set(Some(rule));
+    let result = run();
+    OUT.set(None);
+    result
+}
