@@ -38,6 +38,48 @@ pub struct Cell {
     pub subcommittee: u16,
 }
 
+/// A group of validators of whose votes evidence is made: of level 1 a cell, of the top level a
+/// committee.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Unit {
+    /// The level, from 1.
+    pub level: u8,
+    /// The committee, from 0.
+    pub committee: u16,
+    /// The unit among those of its level in the committee, from 0.
+    pub index: u16,
+}
+
+impl Unit {
+    /// Unit `index` of a level in a committee.
+    #[must_use]
+    pub const fn new(level: u8, committee: u16, index: u16) -> Self {
+        Self {
+            level,
+            committee,
+            index,
+        }
+    }
+
+    /// The cell, if the level is that of cells.
+    #[must_use]
+    pub const fn cell(self) -> Option<Cell> {
+        match self.level {
+            1 => Some(Cell {
+                committee: self.committee,
+                subcommittee: self.index,
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl From<Cell> for Unit {
+    fn from(cell: Cell) -> Self {
+        Self::new(1, cell.committee, cell.subcommittee)
+    }
+}
+
 impl Slot {
     /// The epoch of this slot.
     ///
@@ -99,6 +141,13 @@ impl fmt::Display for Validator {
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.committee, self.subcommittee)
+    }
+}
+
+/// `level:committee/index`, as in `2:3/17`.
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}/{}", self.level, self.committee, self.index)
     }
 }
 

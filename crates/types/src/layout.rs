@@ -1,21 +1,24 @@
-//! How the positions of an epoch are cut into committees and subcommittees.
+//! How the positions of an epoch are cut into committees, their groups and cells.
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::Cell;
+use crate::{Cell, Unit};
 
 /// Most validators a layout can have.
 pub const VALIDATORS_MAX: u32 = 1 << 22;
 /// Most committees a layout can have.
 pub const COMMITTEES_MAX: u16 = 512;
-/// Most subcommittees a committee can have.
+/// Most cells (subcommittees) a committee can have.
 pub const SUBCOMMITTEES_MAX: u16 = 256;
 /// Most cells (committees x subcommittees) a layout can have.
 pub const CELLS_MAX: u32 = 1 << 16;
+/// Most levels of evidence a layout can have.
+pub const LEVELS_MAX: u8 = 4;
 
+/// Levels below the top one, at most.
+const INNER_MAX: usize = LEVELS_MAX as usize - 1;
 /// Validators of a committee in the default layout of a scheme that bears any committee size.
 const COMMITTEE_DEFAULT: u32 = 1 << 15;
 /// Validators of a cell in the default layout.
@@ -42,13 +45,21 @@ pub enum LayoutError {
         /// The largest legal value.
         max: u16,
     },
-    /// The number of subcommittees is 0 or too large.
+    /// The number of cells of a committee is 0 or too large.
     #[error("subcommittees = {value}, must be 1 to {max}")]
     Subcommittees {
         /// The value asked for.
-        value: u16,
+        value: u64,
         /// The largest legal value.
         max: u16,
+    },
+    /// There are too many levels of evidence.
+    #[error("levels = {value}, must be 1 to {max}")]
+    Levels {
+        /// The value asked for.
+        value: usize,
+        /// The largest legal value.
+        max: u8,
     },
     /// Committees times subcommittees is too large.
     #[error("committees x subcommittees = {value}, must be at most {max}")]
@@ -66,52 +77,47 @@ pub enum LayoutError {
     },
 }
 
-/// N validators in C committees of S subcommittees, of sizes that differ by at most one.
+/// N validators in C committees of S cells, of sizes that differ by at most one.
 ///
 /// Cell i = S·c + s holds the positions ⌊N·i/(C·S)⌋ to ⌊N·(i+1)/(C·S)⌋ (exclusive) of the epoch's
 /// shuffle, so committee c is the union of its cells and holds ⌊N·c/C⌋ to ⌊N·(c+1)/C⌋. Cells are
 /// empty where N < C·S.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "RawLayout", into = "RawLayout")]
+///
+/// Evidence is made level by level: of the cells (level 1), of groups of them, at last of whole
+/// committees. A unit of level k + 1 is made of as many units of level k as the fan-out says; with one
+/// level a cell is a committee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     validators: u32,
     committees: u16,
-    subcommittees: u16,
-}
-
-#[derive(Serialize, Deserialize)]
-struct RawLayout {
-    validators: u32,
-    committees: u16,
-    subcommittees: u16,
-}
-
-impl TryFrom<RawLayout> for Layout {
-    type Error = LayoutError;
-
-    fn try_from(raw: RawLayout) -> Result<Self, LayoutError> {
-        Self::new(raw.validators, raw.committees, raw.subcommittees)
-    }
-}
-
-impl From<Layout> for RawLayout {
-    fn from(layout: Layout) -> Self {
-        Self {
-            validators: layout.validators,
-            committees: layout.committees,
-            subcommittees: layout.subcommittees,
-        }
-    }
+    levels: u8,
+    /// By how many units of level k a unit of level k + 1 is made, at index k − 1; 1 beyond the top.
+    fan_out: [u16; INNER_MAX],
 }
 
 impl Layout {
-    /// A layout of `validators` positions in `committees` x `subcommittees` cells.
+    /// A layout of two levels: `validators` positions in `committees` x `subcommittees` cells.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layout::with_fan_out`].
+    pub fn new(validators: u32, committees: u16, subcommittees: u16) -> Result<Self, LayoutError> {
+        Self::with_fan_out(validators, committees, &[subcommittees])
+    }
+
+    /// A layout of one level more than `fan_out` has numbers, which go from the top down: with
+    /// `[8, 4]` a committee is 8 groups of 4 cells.
     ///
     /// # Errors
     ///
     /// Names the first value outside 1..=[`VALIDATORS_MAX`], 1..=[`COMMITTEES_MAX`],
-    /// 1..=[`SUBCOMMITTEES_MAX`], or the product above [`CELLS_MAX`].
-    pub fn new(validators: u32, committees: u16, subcommittees: u16) -> Result<Self, LayoutError> {
+    /// 1..=[`LEVELS_MAX`], cells of a committee outside 1..=[`SUBCOMMITTEES_MAX`], or cells above
+    /// [`CELLS_MAX`].
+    pub fn with_fan_out(
+        validators: u32,
+        committees: u16,
+        fan_out: &[u16],
+    ) -> Result<Self, LayoutError> {
         if !(1..=VALIDATORS_MAX).contains(&validators) {
             return Err(LayoutError::Validators {
                 value: validators,
@@ -124,23 +130,34 @@ impl Layout {
                 max: COMMITTEES_MAX,
             });
         }
-        if !(1..=SUBCOMMITTEES_MAX).contains(&subcommittees) {
+        if fan_out.len() > INNER_MAX {
+            return Err(LayoutError::Levels {
+                value: fan_out.len() + 1,
+                max: LEVELS_MAX,
+            });
+        }
+        let subcommittees = fan_out.iter().map(|&units| u64::from(units)).product();
+        if !(1..=u64::from(SUBCOMMITTEES_MAX)).contains(&subcommittees) {
             return Err(LayoutError::Subcommittees {
                 value: subcommittees,
                 max: SUBCOMMITTEES_MAX,
             });
         }
-        let cells = u32::from(committees) * u32::from(subcommittees);
+        let cells = u32::from(committees) * subcommittees as u32;
         if cells > CELLS_MAX {
             return Err(LayoutError::Cells {
                 value: cells,
                 max: CELLS_MAX,
             });
         }
+        let mut inner = [1; INNER_MAX];
+        let from_below = fan_out.iter().rev();
+        inner.iter_mut().zip(from_below).for_each(|(a, b)| *a = *b);
         Ok(Self {
             validators,
             committees,
-            subcommittees,
+            levels: fan_out.len() as u8 + 1,
+            fan_out: inner,
         })
     }
 
@@ -193,22 +210,135 @@ impl Layout {
         self.committees
     }
 
-    /// Number of subcommittees S of each committee.
+    /// Number of cells S of each committee.
     #[must_use]
-    pub const fn subcommittees(&self) -> u16 {
-        self.subcommittees
+    pub fn subcommittees(&self) -> u16 {
+        self.units_of_committee(1)
+    }
+
+    /// Number of levels of evidence: 1 to [`LEVELS_MAX`].
+    #[must_use]
+    pub const fn levels(&self) -> u8 {
+        self.levels
+    }
+
+    /// By how many units of the level below each unit is made, from the top down.
+    #[must_use]
+    pub fn fan_out(&self) -> Vec<u16> {
+        let inner = &self.fan_out[..usize::from(self.levels) - 1];
+        inner.iter().rev().copied().collect()
+    }
+
+    /// Number of units of a level in each committee; 1 at the top level and beyond.
+    #[must_use]
+    pub fn units_of_committee(&self, level: u8) -> u16 {
+        let above = self.fan_out.iter().skip(usize::from(level.max(1)) - 1);
+        above.product()
+    }
+
+    /// All units of a level, in the order of their positions.
+    pub fn units(&self, level: u8) -> impl Iterator<Item = Unit> + use<> {
+        let units = self.units_of_committee(level);
+        let of_committee = move |c| (0..units).map(move |i| Unit::new(level, c, i));
+        (0..self.committees).flat_map(of_committee)
+    }
+
+    /// Committee `c` as a unit of the top level.
+    #[must_use]
+    pub const fn committee(&self, c: u16) -> Unit {
+        Unit::new(self.levels, c, 0)
+    }
+
+    /// True if `unit` is one of this layout.
+    #[must_use]
+    pub fn has_unit(&self, unit: Unit) -> bool {
+        (1..=self.levels).contains(&unit.level)
+            && unit.committee < self.committees
+            && unit.index < self.units_of_committee(unit.level)
+    }
+
+    /// The unit of the next level that `unit` is a part of; none of a committee.
+    #[must_use]
+    pub fn parent(&self, unit: Unit) -> Option<Unit> {
+        let units = self.fan_out.get(usize::from(unit.level).checked_sub(1)?)?;
+        let parent = Unit::new(unit.level + 1, unit.committee, unit.index / units);
+        (parent.level <= self.levels).then_some(parent)
+    }
+
+    /// Epoch positions of `unit`; may be empty.
+    ///
+    /// # Panics
+    ///
+    /// If the layout has no such unit.
+    #[must_use]
+    pub fn unit_range(&self, unit: Unit) -> Range<u32> {
+        assert!(self.has_unit(unit), "unit {unit} outside {self:?}");
+        let units = self.units_of_committee(unit.level);
+        let cells = u32::from(self.subcommittees() / units);
+        let first = (u32::from(unit.committee) * u32::from(units) + u32::from(unit.index)) * cells;
+        self.cell_start(first)..self.cell_start(first + cells)
+    }
+
+    /// Positions of `unit` relative to the start of its committee; may be empty.
+    ///
+    /// # Panics
+    ///
+    /// If the layout has no such unit.
+    #[must_use]
+    pub fn unit_in_committee(&self, unit: Unit) -> Range<u32> {
+        let range = self.unit_range(unit);
+        let start = self.committee_range(unit.committee).start;
+        range.start - start..range.end - start
+    }
+
+    /// Number of positions of `unit`; may be 0.
+    ///
+    /// # Panics
+    ///
+    /// If the layout has no such unit.
+    #[must_use]
+    pub fn unit_len(&self, unit: Unit) -> u32 {
+        let range = self.unit_range(unit);
+        range.end - range.start
+    }
+
+    /// Number of positions of the largest unit of a level.
+    #[must_use]
+    pub fn unit_len_max(&self, level: u8) -> u32 {
+        let units = u32::from(self.committees) * u32::from(self.units_of_committee(level));
+        // Units of several cells differ by one as cells do.
+        self.validators.div_ceil(units)
+    }
+
+    /// The unit of a level that holds epoch position `position`.
+    ///
+    /// # Panics
+    ///
+    /// If `position` is not below [`Layout::validators`].
+    #[must_use]
+    pub fn unit_at(&self, level: u8, position: u32) -> Unit {
+        let cell = self.cell_of(position);
+        let cells = self.subcommittees() / self.units_of_committee(level);
+        Unit::new(level, cell.committee, cell.subcommittee / cells)
     }
 
     /// Number of cells, C·S.
     #[must_use]
-    pub const fn cells_count(&self) -> u32 {
-        self.committees as u32 * self.subcommittees as u32
+    pub fn cells_count(&self) -> u32 {
+        u32::from(self.committees) * u32::from(self.subcommittees())
     }
 
     /// True if `cell` is one of this layout.
     #[must_use]
-    pub const fn has_cell(&self, cell: Cell) -> bool {
-        cell.committee < self.committees && cell.subcommittee < self.subcommittees
+    pub fn has_cell(&self, cell: Cell) -> bool {
+        self.has_unit(cell.into())
+    }
+
+    /// Number of `cell` in the order of positions.
+    #[must_use]
+    pub fn cell_number(&self, cell: Cell) -> usize {
+        usize::from(cell.committee) * usize::from(self.subcommittees())
+            + usize::from(cell.subcommittee)
     }
 
     /// Epoch positions of committee `c`.
@@ -218,13 +348,7 @@ impl Layout {
     /// If there is no committee `c`.
     #[must_use]
     pub fn committee_range(&self, c: u16) -> Range<u32> {
-        assert!(
-            c < self.committees,
-            "committee {c} of a layout of {}",
-            self.committees
-        );
-        let first = u32::from(c) * u32::from(self.subcommittees);
-        self.cell_start(first)..self.cell_start(first + u32::from(self.subcommittees))
+        self.unit_range(self.committee(c))
     }
 
     /// Number of positions of committee `c`.
@@ -245,10 +369,7 @@ impl Layout {
     /// If the layout has no such cell.
     #[must_use]
     pub fn cell_range(&self, cell: Cell) -> Range<u32> {
-        assert!(self.has_cell(cell), "cell {cell} outside {self:?}");
-        let i = u32::from(cell.committee) * u32::from(self.subcommittees)
-            + u32::from(cell.subcommittee);
-        self.cell_start(i)..self.cell_start(i + 1)
+        self.unit_range(cell.into())
     }
 
     /// Positions of `cell` relative to the start of its committee; may be empty.
@@ -258,9 +379,7 @@ impl Layout {
     /// If the layout has no such cell.
     #[must_use]
     pub fn cell_in_committee(&self, cell: Cell) -> Range<u32> {
-        let range = self.cell_range(cell);
-        let start = self.committee_range(cell.committee).start;
-        range.start - start..range.end - start
+        self.unit_in_committee(cell.into())
     }
 
     /// Number of positions of `cell`; may be 0.
@@ -270,8 +389,7 @@ impl Layout {
     /// If the layout has no such cell.
     #[must_use]
     pub fn cell_len(&self, cell: Cell) -> u32 {
-        let range = self.cell_range(cell);
-        range.end - range.start
+        self.unit_len(cell.into())
     }
 
     /// The cell that holds epoch position `position`.
@@ -306,8 +424,8 @@ impl Layout {
 
     /// Number of positions of the largest cell.
     #[must_use]
-    pub const fn cell_len_max(&self) -> u32 {
-        self.validators.div_ceil(self.cells_count())
+    pub fn cell_len_max(&self) -> u32 {
+        self.unit_len_max(1)
     }
 
     /// First position of cell number `i`, 0 <= i <= C·S; the product needs up to 38 bits.
@@ -316,7 +434,7 @@ impl Layout {
     }
 
     fn cell_at(&self, i: u32) -> Cell {
-        let subcommittees = u32::from(self.subcommittees);
+        let subcommittees = u32::from(self.subcommittees());
         Cell {
             committee: (i / subcommittees) as u16,
             subcommittee: (i % subcommittees) as u16,
@@ -325,113 +443,4 @@ impl Layout {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Cell, Layout, LayoutError};
-
-    fn shape(validators: u32, committee_max: Option<u32>) -> (u16, u16) {
-        let layout = Layout::default_for(validators, committee_max).unwrap();
-        (layout.committees(), layout.subcommittees())
-    }
-
-    #[test]
-    fn cells_partition_the_positions() {
-        let shapes = [(1, 1), (1, 2), (3, 7), (32, 64), (64, 32), (512, 128)];
-        for n in [1, 5, 2047, 2048, 2049, 392_036, 1_000_007] {
-            for (c, s) in shapes {
-                let layout = Layout::new(n, c, s).unwrap();
-                let mut next = 0;
-                for cell in layout.cells() {
-                    let range = layout.cell_range(cell);
-                    assert_eq!(range.start, next);
-                    next = range.end;
-                    let len = range.end - range.start;
-                    assert_eq!(len, layout.cell_len(cell));
-                    assert!(len <= layout.cell_len_max() && len + 1 >= layout.cell_len_max());
-                    let inside = layout.cell_in_committee(cell);
-                    let committee = layout.committee_range(cell.committee);
-                    assert_eq!(committee.start + inside.start, range.start);
-                    assert!(inside.end <= layout.committee_len(cell.committee));
-                    for position in [range.start, range.end.saturating_sub(1)] {
-                        if range.contains(&position) {
-                            assert_eq!(layout.cell_of(position), cell);
-                        }
-                    }
-                }
-                assert_eq!(next, n);
-                for committee in 0..c {
-                    let range = layout.committee_range(committee);
-                    let (n, c, i) = (u64::from(n), u64::from(c), u64::from(committee));
-                    assert_eq!(u64::from(range.start), n * i / c);
-                    assert_eq!(u64::from(range.end), n * (i + 1) / c);
-                    assert!(range.end - range.start <= layout.committee_len_max());
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn defaults_follow_the_number_of_validators() {
-        assert_eq!(shape(1 << 20, None), (32, 64));
-        assert_eq!(shape(1 << 20, Some(20_000)), (64, 32));
-        assert_eq!(shape(1 << 20, Some(1 << 15)), (32, 64));
-        assert_eq!(shape(1_000, None), (1, 2));
-        assert_eq!(shape(1, None), (1, 1));
-        assert_eq!(shape(1 << 22, None), (128, 64));
-    }
-
-    #[test]
-    fn values_outside_the_bounds_are_named() {
-        let max = super::VALIDATORS_MAX;
-        assert_eq!(
-            Layout::new(0, 1, 1),
-            Err(LayoutError::Validators { value: 0, max })
-        );
-        assert_eq!(
-            Layout::new(max + 1, 1, 1),
-            Err(LayoutError::Validators {
-                value: max + 1,
-                max
-            })
-        );
-        assert!(Layout::default_for(max + 1, None).is_err());
-        assert!(Layout::new(1, 0, 1).is_err());
-        assert!(Layout::new(1, 513, 1).is_err());
-        assert!(Layout::new(1, 1, 0).is_err());
-        assert!(Layout::new(1, 1, 257).is_err());
-        assert_eq!(
-            Layout::new(1, 512, 256).map_err(|e| e.to_string()),
-            Err("committees x subcommittees = 131072, must be at most 65536".to_owned())
-        );
-        assert!(Layout::default_for(1_000, Some(0)).is_err());
-        assert_eq!(
-            Layout::default_for(1_000, Some(1)),
-            Err(LayoutError::Committees {
-                value: 1_024,
-                max: 512
-            })
-        );
-    }
-
-    #[test]
-    fn empty_cells_are_skipped_by_cell_of() {
-        let layout = Layout::new(5, 4, 4).unwrap();
-        let filled = layout.cells().filter(|&c| layout.cell_len(c) == 1).count();
-        assert_eq!(filled, 5);
-        assert_eq!(
-            layout.cell_of(4),
-            Cell {
-                committee: 3,
-                subcommittee: 3
-            }
-        );
-    }
-
-    #[test]
-    fn serde_checks_the_bounds() {
-        let layout = Layout::new(1_000, 1, 2).unwrap();
-        let text = serde_json::to_string(&layout).unwrap();
-        assert_eq!(serde_json::from_str::<Layout>(&text).unwrap(), layout);
-        let bad = r#"{"validators":1,"committees":0,"subcommittees":1}"#;
-        assert!(serde_json::from_str::<Layout>(bad).is_err());
-    }
-}
+mod tests;

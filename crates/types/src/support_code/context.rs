@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Bitfield, Cell, Layout};
+use crate::{Bitfield, Layout, Unit};
 
 /// What both sides know beforehand about who signs: it splits the positions into classes.
 ///
@@ -93,6 +93,22 @@ impl CellBounds {
         Self { bounds: vec![0, n] }
     }
 
+    /// The cells of a unit of `layout`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such unit.
+    #[must_use]
+    pub fn unit(layout: &Layout, unit: Unit) -> Self {
+        let cells = layout.subcommittees() / layout.units_of_committee(unit.level);
+        let start = layout.unit_range(unit).start;
+        let cells = (0..cells).map(|i| Unit::new(1, unit.committee, unit.index * cells + i));
+        let ends = cells.map(|cell| layout.unit_range(cell).end - start);
+        Self {
+            bounds: std::iter::once(0).chain(ends).collect(),
+        }
+    }
+
     /// The cells of committee `c` of `layout`, as for a collection.
     ///
     /// # Panics
@@ -100,14 +116,7 @@ impl CellBounds {
     /// If there is no committee `c`.
     #[must_use]
     pub fn committee(layout: &Layout, c: u16) -> Self {
-        let cells = (0..layout.subcommittees()).map(|subcommittee| Cell {
-            committee: c,
-            subcommittee,
-        });
-        let ends = cells.map(|cell| layout.cell_in_committee(cell).end);
-        Self {
-            bounds: std::iter::once(0).chain(ends).collect(),
-        }
+        Self::unit(layout, layout.committee(c))
     }
 
     pub(super) fn len(&self) -> usize {
