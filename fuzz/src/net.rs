@@ -26,20 +26,21 @@ pub fn topic_parse(data: &[u8]) -> bool {
 }
 
 pub(crate) fn topic_parse_seeds() -> Vec<Vec<u8>> {
-    let topic = |(kind, committee, subcommittee)| {
+    let topic = |(kind, level, committee, subcommittee)| {
         let topic = Topic {
             network: NetworkDigest([0x0a, 0x1b, 0xff, 0x00]),
             kind,
+            level,
             committee,
             subcommittee,
         };
         topic.to_string().into_bytes()
     };
     [
-        (TopicKind::Block, 0, 0),
-        (TopicKind::Collection, 0, 0),
-        (TopicKind::Aggregate, 511, 0),
-        (TopicKind::Vote, 10, 255),
+        (TopicKind::Block, 0, 0, 0),
+        (TopicKind::Collection, 0, 0, 0),
+        (TopicKind::Aggregate, 2, 511, 0),
+        (TopicKind::Vote, 0, 10, 255),
     ]
     .map(topic)
     .to_vec()

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use alphorn_proto::wire::{
-    Aggregate, Block, Body, Checkpoint, Collection, Context, Entry, Header, Kind, NetworkDigest,
+    Aggregate, Block, Body, Checkpoint, Context, Entry, Header, Kind, NetworkDigest,
     TopicName, Vote, VoteMsg, WireFormat, digest,
 };
 use alphorn_scheme::{Evidence, EvidenceLength};
-use alphorn_types::{Bitfield, Cell, Coding, Layout, Slot, Support, Validator};
+use alphorn_types::{Bitfield, Coding, Layout, Slot, Support, Unit, Validator};
 
 /// Decodes a message of each kind; what is accepted must be within its limit and encode to itself.
 ///
@@ -36,11 +36,6 @@ pub fn proto_message(data: &[u8]) -> bool {
                 .map(|aggregate| aggregate.encode(&format, &references)),
         ),
         (
-            Kind::Collection,
-            Collection::decode(message, &format, &references)
-                .map(|collection| collection.encode(&format, &references)),
-        ),
-        (
             Kind::Block,
             Block::decode(&block, &format, &references)
                 .map(|block| block.encode(&format, &references)),
@@ -52,6 +47,10 @@ pub fn proto_message(data: &[u8]) -> bool {
             continue;
         };
         let message = if kind == Kind::Block { &block } else { message };
+        let kind = match Aggregate::peek(message, &format) {
+            Ok(head) => format.kind(head.unit.level),
+            Err(_) => kind,
+        };
         assert_eq!(
             recoded.as_deref(),
             Ok(message),
@@ -90,13 +89,16 @@ fn format(choice: u8) -> WireFormat {
         true => EvidenceLength::Fixed(bytes),
         false => EvidenceLength::Max(bytes),
     };
+    let fan_out: &[u16] = match bit(5) {
+        true => &[2, 3],
+        false => &[3],
+    };
     WireFormat {
-        layout: Layout::new(200, 4, 3).expect("50 validators a committee fill 3 cells"),
+        layout: Layout::with_fan_out(200, 4, fan_out).expect("50 validators a committee fill its cells"),
         signature_bytes: 96,
         duty_signature_bytes: 33,
         selection_proof_bytes: bit(1).then_some(48),
-        aggregate_evidence: evidence(96),
-        collection_evidence: evidence(120),
+        evidence: [96, 108, 120][..=fan_out.len()].iter().map(|&bytes| evidence(bytes)).collect(),
         multiplicity_max: if bit(2) { 3 } else { 1 },
         coding: if bit(3) { Coding::Rice } else { Coding::Raw },
         context: if bit(4) {
@@ -128,28 +130,28 @@ fn repair_body_digest(block: &mut [u8], format: &WireFormat) {
 /// One message of each kind in each format.
 pub(crate) fn proto_message_seeds() -> Vec<Vec<u8>> {
     let with_choice = |choice: u8, message: &[u8]| [&[choice], message].concat();
-    (0..32)
-        .flat_map(|choice| messages(&format(choice)).map(|message| with_choice(choice, &message)))
-        .collect()
+    let of_format = |choice| {
+        let messages = messages(&format(choice)).into_iter();
+        messages.map(move |message| with_choice(choice, &message))
+    };
+    (0..64).flat_map(of_format).collect()
 }
 
-/// A vote, an aggregate, a collection and a block.
-fn messages(format: &WireFormat) -> [Vec<u8>; 4] {
+/// A vote, an aggregate of each level and a block.
+fn messages(format: &WireFormat) -> Vec<Vec<u8>> {
     let references = |_: &Vote, committee: u16| reference(format, committee);
     let vote = VoteMsg {
         vote: vote(),
         validator: Validator(9),
         signature: vec![5; format.signature_bytes].into(),
     };
-    let collection = collection(format);
-    let block = block(format, &collection);
-    let coded = [
-        Ok(vote.encode(format)),
-        aggregate(format).encode(format, &references),
-        collection.encode(format, &references),
-        block.encode(format, &references),
-    ];
-    coded.map(|message| message.expect("committee 1 has a reference"))
+    let levels = 1..=format.layout.levels();
+    let block = block(format, &aggregate(format, format.layout.levels()));
+    let aggregates = levels.map(|level| aggregate(format, level).encode(format, &references));
+    let coded = [Ok(vote.encode(format)), block.encode(format, &references)];
+    let coded = coded.into_iter().chain(aggregates);
+    let coded = coded.map(|message| message.expect("committee 1 has a reference"));
+    coded.collect()
 }
 
 fn vote() -> Vote {
@@ -167,43 +169,24 @@ fn vote() -> Vote {
     }
 }
 
-fn aggregate(format: &WireFormat) -> Aggregate {
-    let cell = Cell {
-        committee: 1,
-        subcommittee: 2,
-    };
+/// The aggregate of a unit of a level.
+fn aggregate(format: &WireFormat, level: u8) -> Aggregate {
+    let unit = Unit::new(level, 1, 0);
+    let (positions, max) = (format.layout.unit_len(unit), format.multiplicity(level));
     Aggregate {
         vote: vote(),
-        cell,
+        unit,
         sender: Validator(11),
         proof: format
             .selection_proof_bytes
             .map(|bytes| vec![3; bytes].into()),
-        evidence: evidence(format.layout.cell_len(cell), 1, format.aggregate_evidence),
-        envelope: vec![4; format.duty_signature_bytes].into(),
-    }
-}
-
-fn collection(format: &WireFormat) -> Collection {
-    let positions = format.layout.committee_len(1);
-    Collection {
-        vote: vote(),
-        committee: 1,
-        sender: Validator(13),
-        proof: format
-            .selection_proof_bytes
-            .map(|bytes| vec![3; bytes].into()),
-        evidence: evidence(
-            positions,
-            format.multiplicity_max,
-            format.collection_evidence,
-        ),
+        evidence: evidence(positions, max, format.evidence(level)),
         envelope: vec![4; format.duty_signature_bytes].into(),
     }
 }
 
 /// A block of two entries; its header names no body, which [`repair_body_digest`] mends.
-fn block(format: &WireFormat, collection: &Collection) -> Block {
+fn block(format: &WireFormat, collection: &Aggregate) -> Block {
     Block {
         header: Header::default(),
         signature: vec![4; format.duty_signature_bytes].into(),
@@ -238,7 +221,7 @@ pub(crate) fn topic_name_seeds() -> Vec<Vec<u8>> {
     [
         "block",
         "collection",
-        "aggregate_31",
+        "aggregate_2_31_0",
         "vote_31_63",
         "vote_0_0",
     ]

@@ -400,7 +400,7 @@ fn horn_config<S: Scheme>(args: &Args, plan: &Plan, scheme: &S) -> Result<Config
         horn.multiplicity_max = multiplicity;
     }
     if let Some(cover) = &args.cover {
-        horn.cover = cover
+        horn.levels[1].cover = cover
             .parse()
             .map_err(|error| anyhow::anyhow!("--cover {cover}: {error}"))?;
     }

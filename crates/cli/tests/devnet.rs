@@ -450,7 +450,7 @@ fn what_is_no_record_is_refused() {
     for bytes in [
         b"".as_slice(),
         b"not a record at all",
-        b"alphorn-record1\n\xff\xff\xff\xff",
+        b"alphorn-record2\n\xff\xff\xff\xff",
     ] {
         std::fs::write(&path, bytes).unwrap();
         let refused = alphorn(&["replay", &path.display().to_string()]);

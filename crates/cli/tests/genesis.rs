@@ -64,10 +64,13 @@ fn what_no_node_can_run_is_refused_and_nothing_is_written() {
         ),
         (
             "--aggregators 65",
-            "aggregators_target = 65, must be 1 to 64",
+            "publishers of level 1 = 65, must be 1 to 64",
         ),
-        ("--collectors 0", "collectors_target = 0, must be 1 to 64"),
-        ("--committees 513", "513"),
+        (
+            "--collectors 0",
+            "publishers of level 2 = 0, must be 1 to 64",
+        ),
+        ("--committees 2049", "2049"),
         ("--preset fast", "unknown slot timing"),
         ("--layers list/proof", "with bls list/list"),
         (

@@ -163,6 +163,8 @@ pub struct Config {
     pub committees: u16,
     /// Subcommittees of each committee.
     pub subcommittees: u16,
+    /// Units of each committee in which aggregates are combined, of all levels together.
+    pub combining_units: u16,
     /// Length of a slot, in ms.
     pub slot_ms: u64,
     /// Longest message of each kind, in bytes.
@@ -269,6 +271,7 @@ impl Config {
             peers: Vec::new(),
             committees: 1,
             subcommittees: 1,
+            combining_units: 1,
             slot_ms: 4000,
             topic_bytes_max: PerKind {
                 block: 16 * MIB,

@@ -133,7 +133,8 @@ pub(crate) fn queue_messages(config: &Config) -> usize {
 
 /// Control messages of one packet, in bytes: what a peer subscribes to must fit.
 fn control_bytes(config: &Config) -> usize {
-    let layout = 2 + usize::from(config.committees) * (1 + usize::from(config.subcommittees));
+    let units = usize::from(config.combining_units) + usize::from(config.subcommittees);
+    let layout = 2 + usize::from(config.committees) * units;
     let subscriptions = layout.min(config.limits.subscriptions_max) * (NAME_BYTES_MAX + 8);
     CONTROL_BYTES_MIN.max(subscriptions)
 }

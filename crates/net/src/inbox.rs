@@ -347,6 +347,7 @@ mod tests {
         let parsed = Topic {
             network: NetworkDigest([0; 4]),
             kind,
+            level: 0,
             committee: 0,
             subcommittee: 0,
         };

@@ -261,6 +261,7 @@ mod tests {
             topic: Topic {
                 network: NetworkDigest([0; 4]),
                 kind: TopicKind::Vote,
+                level: 0,
                 committee: 0,
                 subcommittee: 0,
             },

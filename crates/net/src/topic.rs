@@ -1,6 +1,6 @@
 //! Names of gossip topics: `/alphorn/{digest8}/{kind}/raw`.
 
-use alphorn_types::{COMMITTEES_MAX, SUBCOMMITTEES_MAX};
+use alphorn_types::{COMMITTEES_MAX, LEVELS_MAX, SUBCOMMITTEES_MAX};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -20,7 +20,7 @@ pub enum TopicKind {
     Block,
     /// `collection`.
     Collection,
-    /// `aggregate_{committee}`.
+    /// `aggregate_{level}_{committee}_{index}`.
     Aggregate,
     /// `vote_{committee}_{subcommittee}`.
     Vote,
@@ -48,9 +48,11 @@ pub struct Topic {
     pub network: NetworkDigest,
     /// The kind.
     pub kind: TopicKind,
+    /// The level of the unit, 0 where the kind has none.
+    pub level: u8,
     /// The committee, 0 where the kind has none.
     pub committee: u16,
-    /// The subcommittee, 0 where the kind has none.
+    /// The subcommittee, or the unit of its level in the committee, 0 where the kind has none.
     pub subcommittee: u16,
 }
 
@@ -63,9 +65,12 @@ pub enum TopicError {
     /// The digest is not eight lower-case hexadecimal digits.
     #[error("network digest must be eight lower-case hexadecimal digits")]
     Digest,
-    /// The topic is none of `block`, `collection`, `aggregate_C`, `vote_C_S`.
-    #[error("topic must be block, collection, aggregate_C or vote_C_S")]
+    /// The topic is none of `block`, `collection`, `aggregate_LEVEL_C_I`, `vote_C_S`.
+    #[error("topic must be block, collection, aggregate_LEVEL_C_I or vote_C_S")]
     Kind,
+    /// No evidence is combined to that of the level.
+    #[error("level = {0}, must be 2 to {LEVELS_MAX}")]
+    Level(u16),
     /// No layout has so many committees.
     #[error("committee = {0}, must be below {COMMITTEES_MAX}")]
     Committee(u16),
@@ -104,7 +109,13 @@ impl fmt::Display for Topic {
         write!(f, "/alphorn/{}/{}", self.network, self.kind)?;
         match self.kind {
             TopicKind::Block | TopicKind::Collection => {}
-            TopicKind::Aggregate => write!(f, "_{}", self.committee)?,
+            TopicKind::Aggregate => {
+                write!(
+                    f,
+                    "_{}_{}_{}",
+                    self.level, self.committee, self.subcommittee
+                )?;
+            }
             TopicKind::Vote => write!(f, "_{}_{}", self.committee, self.subcommittee)?,
         }
         f.write_str("/raw")
@@ -131,13 +142,17 @@ impl FromStr for Topic {
             .find(|kind| kind.name() == word)
             .ok_or(TopicError::Kind)?;
         let mut number = || number(parts.next().ok_or(TopicError::Kind)?);
-        let (committee, subcommittee) = match kind {
-            TopicKind::Block | TopicKind::Collection => (0, 0),
-            TopicKind::Aggregate => (number()?, 0),
-            TopicKind::Vote => (number()?, number()?),
+        let (level, committee, subcommittee) = match kind {
+            TopicKind::Block | TopicKind::Collection => (0, 0, 0),
+            TopicKind::Aggregate => (number()?, number()?, number()?),
+            TopicKind::Vote => (0, number()?, number()?),
         };
         if parts.next().is_some() {
             return Err(TopicError::Kind);
+        }
+        let levels = 2..=u16::from(LEVELS_MAX);
+        if kind == TopicKind::Aggregate && !levels.contains(&level) {
+            return Err(TopicError::Level(level));
         }
         if committee >= COMMITTEES_MAX {
             return Err(TopicError::Committee(committee));
@@ -148,6 +163,7 @@ impl FromStr for Topic {
         Ok(Self {
             network,
             kind,
+            level: level as u8,
             committee,
             subcommittee,
         })
@@ -169,25 +185,17 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_grammar_and_parse_back() {
-        for (kind, committee, subcommittee, text) in [
-            (TopicKind::Block, 0, 0, "/alphorn/0a1bff00/block/raw"),
-            (
-                TopicKind::Collection,
-                0,
-                0,
-                "/alphorn/0a1bff00/collection/raw",
-            ),
-            (
-                TopicKind::Aggregate,
-                511,
-                0,
-                "/alphorn/0a1bff00/aggregate_511/raw",
-            ),
-            (TopicKind::Vote, 31, 7, "/alphorn/0a1bff00/vote_31_7/raw"),
+        for (kind, (level, committee, subcommittee), name) in [
+            (TopicKind::Block, (0, 0, 0), "block"),
+            (TopicKind::Collection, (0, 0, 0), "collection"),
+            (TopicKind::Aggregate, (3, 511, 7), "aggregate_3_511_7"),
+            (TopicKind::Vote, (0, 31, 7), "vote_31_7"),
         ] {
+            let text = format!("/alphorn/0a1bff00/{name}/raw");
             let topic = Topic {
                 network: NetworkDigest([0x0a, 0x1b, 0xff, 0x00]),
                 kind,
+                level,
                 committee,
                 subcommittee,
             };
@@ -209,13 +217,25 @@ mod tests {
             ("/alphorn/0a1bff00//raw", TopicError::Kind),
             ("/alphorn/0a1bff00/block_1/raw", TopicError::Kind),
             ("/alphorn/0a1bff00/aggregate/raw", TopicError::Kind),
-            ("/alphorn/0a1bff00/aggregate_01/raw", TopicError::Kind),
-            ("/alphorn/0a1bff00/aggregate_+1/raw", TopicError::Kind),
-            ("/alphorn/0a1bff00/aggregate_/raw", TopicError::Kind),
-            ("/alphorn/0a1bff00/aggregate_65536/raw", TopicError::Kind),
+            ("/alphorn/0a1bff00/aggregate_2_1/raw", TopicError::Kind),
+            ("/alphorn/0a1bff00/aggregate_2_01_0/raw", TopicError::Kind),
+            ("/alphorn/0a1bff00/aggregate_2_+1_0/raw", TopicError::Kind),
+            ("/alphorn/0a1bff00/aggregate_2__0/raw", TopicError::Kind),
             (
-                "/alphorn/0a1bff00/aggregate_512/raw",
-                TopicError::Committee(512),
+                "/alphorn/0a1bff00/aggregate_65536_0_0/raw",
+                TopicError::Kind,
+            ),
+            (
+                "/alphorn/0a1bff00/aggregate_1_0_0/raw",
+                TopicError::Level(1),
+            ),
+            (
+                "/alphorn/0a1bff00/aggregate_5_0_0/raw",
+                TopicError::Level(5),
+            ),
+            (
+                "/alphorn/0a1bff00/aggregate_2_2048_0/raw",
+                TopicError::Committee(2048),
             ),
             (
                 "/alphorn/0a1bff00/vote_1_256/raw",

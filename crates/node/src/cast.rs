@@ -21,7 +21,7 @@ use alphorn_proto::broadcast::{
 use alphorn_proto::horn::{Horn, KIND_BLOCK, KIND_COLLECTION, Sources};
 use alphorn_proto::rlnc::{Id, Rs, Subject};
 use alphorn_proto::slot::SlotClock;
-use alphorn_proto::wire::{Collection, Header, Kind, Topic, WireFormat};
+use alphorn_proto::wire::{Aggregate, Header, Kind, Topic, WireFormat};
 use alphorn_proto::{Evidence, Peer, Token, Verdict};
 use alphorn_scheme::{Bytes, JobId, Outcome, Product};
 use alphorn_types::{Slot, Time};
@@ -436,8 +436,8 @@ fn subject(topic: Topic, data: &[u8], format: &WireFormat) -> Option<Subject> {
             (header.slot, 0, header.proposer)
         }
         _ => {
-            let (vote, committee, sender, _) = Collection::peek(data, format).ok()?;
-            (vote.slot, u32::from(committee), sender)
+            let head = Aggregate::peek(data, format).ok()?;
+            (head.vote.slot, u32::from(head.unit.committee), head.sender)
         }
     };
     Some(Subject {

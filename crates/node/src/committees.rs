@@ -24,7 +24,9 @@ pub(crate) fn put(w: &mut Writer, assignment: &Assignment) {
     w.u64(assignment.epoch().0);
     w.u32(layout.validators());
     w.u16(layout.committees());
-    w.u16(layout.subcommittees());
+    let fan_out = layout.fan_out();
+    w.u8(fan_out.len() as u8);
+    fan_out.iter().for_each(|units| w.u16(*units));
     assignment
         .members()
         .iter()
@@ -34,7 +36,9 @@ pub(crate) fn put(w: &mut Writer, assignment: &Assignment) {
 pub(crate) fn read(r: &mut Reader<'_>) -> Result<Assignment, CommitteesError> {
     let epoch = Epoch(r.u64()?);
     let validators = r.u32_at_most("validators", VALIDATORS_MAX)?;
-    let layout = Layout::new(validators, r.u16()?, r.u16()?)?;
+    let (committees, inner) = (r.u16()?, r.u8()?);
+    let fan_out: Vec<u16> = (0..inner).map(|_| r.u16()).collect::<Result<_, _>>()?;
+    let layout = Layout::with_fan_out(validators, committees, &fan_out)?;
     let members = (0..validators).map(|_| r.u32());
     let members = members.collect::<Result<Vec<u32>, DecodeError>>()?;
     Ok(Assignment::new(epoch, layout, members)?)

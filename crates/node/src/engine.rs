@@ -363,5 +363,5 @@ fn kept(topic: Topic, data: &Bytes, own: bool) -> Option<Kept> {
 
 /// The start of the phase at which the duties of a slot are read, while its messages are taken.
 fn read_at(clock: &SlotClock, slot: Slot) -> Time {
-    clock.phase_start(slot.next(), Phase::Aggregate)
+    clock.phase_start(slot.next(), Phase::Level(1))
 }

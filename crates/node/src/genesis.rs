@@ -33,22 +33,31 @@ pub fn network_id(config: &Config, genesis: &Genesis<'_>) -> [u8; 32] {
         config.timing.slot_ms(),
         u64::from(layout.validators()),
         u64::from(layout.committees()),
-        u64::from(layout.subcommittees()),
-        u64::from(config.aggregators_target),
-        u64::from(config.collectors_target),
-        u64::from(config.aggregates_per_cell_max),
-        u64::from(config.collections_per_committee_max),
         u64::from(config.multiplicity_max),
         config.epoch_slots,
         u64::from(config.collections_per_block_max),
         u64::from(config.vote_data_per_slot_max),
+        u64::from(layout.levels()),
     ];
-    for number in numbers.into_iter().chain(*config.timing.offsets_ms()) {
+    let levels = config.levels.iter().flat_map(|level| {
+        let numbers = [level.publishers, level.taken_max];
+        numbers.map(u64::from)
+    });
+    let fan_out = layout.fan_out().into_iter().map(u64::from);
+    let offsets = config.timing.offsets_ms().iter().copied();
+    for number in numbers
+        .into_iter()
+        .chain(fan_out)
+        .chain(levels)
+        .chain(offsets)
+    {
         field(&number.to_le_bytes());
+    }
+    for level in &config.levels {
+        field(level.publish.to_string().as_bytes());
     }
     let words = [
         config.selection.to_string(),
-        config.publish.to_string(),
         config.subset_rule.to_string(),
         format!("{:?}", config.coding),
         format!("{:?}", config.context),

@@ -99,7 +99,7 @@ impl Blocks {
 mod tests {
     use super::*;
     use alphorn_proto::wire::Topic;
-    use alphorn_types::Cell;
+    use alphorn_types::{Cell, Unit};
     use redb::backends::InMemoryBackend;
 
     fn vote(slot: u64, tag: u8, own: bool) -> Kept {
@@ -118,7 +118,9 @@ mod tests {
     fn aggregate(slot: u64, committee: u16) -> Kept {
         Kept {
             slot: Slot(slot),
-            topic: Topic::Aggregate { committee },
+            topic: Topic::Aggregate {
+                unit: Unit::new(2, committee, 0),
+            },
             data: Bytes::from([7; 40].as_slice()),
             own: false,
         }

@@ -116,7 +116,9 @@ fn topics(horn: &Horn) -> PerKind<u64> {
     PerKind {
         block: 1,
         collection: 1,
-        aggregate: seats.min(layout.committees().into()),
+        aggregate: (2..=layout.levels())
+            .map(|level| seats.min(layout.units(level).count() as u64))
+            .sum(),
         vote: seats.min(layout.cells_count().into()),
     }
 }

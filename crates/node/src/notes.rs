@@ -64,8 +64,8 @@ pub struct Facts {
     pub layout: Layout,
     /// Slots of an epoch.
     pub epoch_slots: u64,
-    /// Aggregators of a cell and collectors of a committee, as they are aimed at.
-    pub targets: [u16; 2],
+    /// Those who serve in a unit of each level, as they are aimed at.
+    pub publishers: Vec<u16>,
     /// Collections of a block, at most.
     pub collections_per_block_max: u16,
     /// Who this machine is for others.
@@ -96,7 +96,7 @@ impl Facts {
             timing: config.timing,
             layout: config.layout,
             epoch_slots: config.epoch_slots,
-            targets: [config.aggregators_target, config.collectors_target],
+            publishers: config.levels.iter().map(|level| level.publishers).collect(),
             collections_per_block_max: config.collections_per_block_max,
             id,
             is_aggregator: horn.local().validators.any(),
@@ -119,7 +119,7 @@ impl Facts {
             timing: Timing::LEAN,
             layout: Layout::new(48, 2, 2).unwrap(),
             epoch_slots: 4,
-            targets: [2, 3],
+            publishers: vec![2, 3],
             collections_per_block_max: 512,
             id: alphorn_net::NodeKey::from_bytes([1; 32]).unwrap().id(),
             is_aggregator: true,

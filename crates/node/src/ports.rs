@@ -15,7 +15,7 @@ use alphorn_net::{Handle, Priority};
 use alphorn_proto::wire::{Kind, NetworkDigest, Reject, Root, Topic};
 use alphorn_proto::{Evidence, Input, Peer, Token, Verdict, broadcast};
 use alphorn_scheme::{Bytes, SessionId, Work};
-use alphorn_types::{Cell, Slot};
+use alphorn_types::{Cell, Slot, Unit};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -285,7 +285,9 @@ pub(crate) fn topic_of(parsed: alphorn_net::Topic) -> Topic {
     match parsed.kind {
         alphorn_net::TopicKind::Block => Topic::Block,
         alphorn_net::TopicKind::Collection => Topic::Collection,
-        alphorn_net::TopicKind::Aggregate => Topic::Aggregate { committee },
+        alphorn_net::TopicKind::Aggregate => Topic::Aggregate {
+            unit: Unit::new(parsed.level, committee, parsed.subcommittee),
+        },
         alphorn_net::TopicKind::Vote => Topic::Vote {
             cell: Cell {
                 committee,

@@ -33,7 +33,7 @@ use std::thread::JoinHandle;
 use watch::Watch;
 
 /// First bytes of a file.
-pub const MAGIC: &[u8; 16] = b"alphorn-record1\n";
+pub const MAGIC: &[u8; 16] = b"alphorn-record2\n";
 /// Inputs from one mark to the next.
 pub const MARK_INPUTS: u64 = 1_024;
 /// Longest header, in bytes.

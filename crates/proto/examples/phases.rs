@@ -1,6 +1,6 @@
 //! Who sits where and what happens when: `cargo run -p alphorn-proto --example phases -- 1048576`.
 
-use alphorn_proto::slot::{Phase, Timing};
+use alphorn_proto::slot::Timing;
 use alphorn_types::Layout;
 use std::error::Error;
 
@@ -15,14 +15,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         layout.subcommittees()
     );
     for (name, timing) in Timing::PRESETS {
-        let at = |phase: Phase| timing.offsets_ms()[phase as usize];
-        println!(
-            "{name:<8} votes at {} ms, aggregates at {}, collections at {}, end of the slot at {}",
-            at(Phase::Vote),
-            at(Phase::Aggregate),
-            at(Phase::Collect),
-            timing.slot_ms()
-        );
+        let phases = timing.phases().zip(timing.offsets_ms());
+        let phases: Vec<String> = phases
+            .map(|(phase, at)| format!("{phase} at {at}"))
+            .collect();
+        println!("{name:<8} {} of {} ms", phases.join(", "), timing.slot_ms());
     }
     Ok(())
 }

@@ -415,7 +415,9 @@ impl Chain {
             true => union.values().map(|set| set.count_ones() as u64).sum(),
             false => {
                 let seats = seats(vote).ok_or(Reject::UnknownBlock)?;
-                let weigh = |(&c, set): (&u16, &Arc<Bitfield>)| self.weights.sum(&seats, c, set);
+                let weigh = |(&c, set): (&u16, &Arc<Bitfield>)| {
+                    self.weights.sum(seats.committee_members(c), set)
+                };
                 union.iter().map(weigh).sum()
             }
         };

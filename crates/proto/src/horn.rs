@@ -1,4 +1,4 @@
-//! Horn: two layers of aggregation, from single votes to one collection a committee.
+//! Horn: levels of aggregation, from single votes to one collection a committee.
 //!
 //! G. Kadianakis and F. D'Amato, "Horn: collecting signatures for faster finality",
 //! ethresear.ch, 2022.
@@ -6,10 +6,11 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`committee`], [`shuffle`] | who sits where in an epoch |
-//! | [`selection`], `ranks`, `roster` | who aggregates, who collects |
+//! | [`selection`], `ranks`, `roster` | who serves at which level |
 //! | `voter` | what a validator votes for |
-//! | `aggregator` | which votes become an aggregate |
-//! | `combiner`, [`cover`] | which aggregates become a collection |
+//! | `maker` | when whoever serves makes and publishes evidence |
+//! | `aggregator` | which votes it is made of, at the first level |
+//! | `combiner`, [`cover`] | which evidence it is made of, at the levels above |
 //! | `proposer` | which collections become a block |
 //! | `gate` | which messages are taken |
 //! | `role`, `roles` | what roles and gate are lent, and how one follows from another |
@@ -37,6 +38,7 @@ mod fair;
 mod gate;
 mod held;
 mod machine;
+mod maker;
 mod pool;
 mod proposer;
 mod ranks;
@@ -52,7 +54,9 @@ mod task;
 pub mod view;
 mod voter;
 
-pub use config::{Config, ConfigError, Local, Publish, SchemeInfo, Selection, SubsetRule};
+pub use config::{
+    Config, ConfigError, Level, Local, Preset, Publish, SchemeInfo, Selection, SubsetRule,
+};
 pub use cover::Rule as Cover;
 pub use duties::{Done, Duties, Seat};
 pub use gate::ITEMS_PER_JOB_MAX;

@@ -1,18 +1,22 @@
 //! Phases and deadlines of a slot.
 //!
-//! A slot has five phases: propose, vote, aggregate, collect, decide. Horn's proposal gives the
-//! first four the length that today's Ethereum rounds have and the collections ten seconds; faster
-//! presets show what a shorter verification buys. Where the last offset equals the length of the
-//! slot, *decide* runs at the instant at which the next slot begins, and before its *propose*.
+//! A slot has three phases and one for each level of evidence: propose, vote, the levels from below,
+//! decide. With two levels Horn's proposal gives the first four the length that today's Ethereum
+//! rounds have and the collections ten seconds; faster presets show what a shorter verification buys.
+//! Where the last offset equals the length of the slot, *decide* runs at the instant at which the next
+//! slot begins, and before its *propose*.
 
 use std::fmt;
 use std::str::FromStr;
 
-use alphorn_types::{Slot, Time};
+use alphorn_types::{LEVELS_MAX, Slot, Time};
 use thiserror::Error;
 
-/// Number of phases of a slot.
-pub const PHASES: usize = 5;
+/// Phases of a slot besides those of the levels.
+const PHASES_FIXED: usize = 3;
+
+/// Most phases of a slot.
+pub const PHASES_MAX: usize = PHASES_FIXED + LEVELS_MAX as usize;
 
 /// Longest slot, in milliseconds: a day.
 pub const SLOT_MS_MAX: u64 = 86_400_000;
@@ -22,38 +26,45 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// What is done from an offset of the slot on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
 pub enum Phase {
     /// The proposer publishes a block with collections of earlier slots.
-    Propose = 0,
+    Propose,
     /// Every validator votes.
-    Vote = 1,
-    /// Aggregators of a cell publish aggregates.
-    Aggregate = 2,
-    /// Collectors of a committee publish collections.
-    Collect = 3,
+    Vote,
+    /// Evidence of a level is made and published, from level 1 on.
+    Level(u8),
     /// The work of the slot is over; late results are salvaged from here on.
-    Decide = 4,
+    Decide,
 }
 
 impl Phase {
-    /// All phases in their order.
-    pub const ALL: [Self; PHASES] = [
-        Self::Propose,
-        Self::Vote,
-        Self::Aggregate,
-        Self::Collect,
-        Self::Decide,
-    ];
+    /// The phases of a slot with so many levels, in their order.
+    pub fn all(levels: u8) -> impl DoubleEndedIterator<Item = Self> {
+        let levels = (1..=levels).map(Self::Level);
+        let first = [Self::Propose, Self::Vote].into_iter();
+        first.chain(levels).chain([Self::Decide])
+    }
 
     /// The name in traces, metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Propose => "propose",
             Self::Vote => "vote",
-            Self::Aggregate => "aggregate",
-            Self::Collect => "collect",
+            Self::Level(0 | 1) => "aggregate",
+            Self::Level(2) => "collect",
+            Self::Level(3) => "collect_3",
+            Self::Level(_) => "collect_4",
             Self::Decide => "decide",
+        }
+    }
+
+    /// Its place in a slot of so many levels.
+    const fn index(self, levels: u8) -> usize {
+        match self {
+            Self::Propose => 0,
+            Self::Vote => 1,
+            Self::Level(level) => 1 + level as usize,
+            Self::Decide => 2 + levels as usize,
         }
     }
 }
@@ -99,10 +110,20 @@ pub enum TimingError {
         /// The length of the slot.
         max: u64,
     },
+    /// Too few or too many offsets.
+    #[error("{value} offsets, must be {min} to {max}: propose, vote, one for each level, decide")]
+    Count {
+        /// The number given.
+        value: usize,
+        /// The least legal one.
+        min: usize,
+        /// The greatest legal one.
+        max: usize,
+    },
     /// Text that names no preset and has not the form of a custom timing.
     #[error(
-        "unknown slot timing {text:?}, must be lean, horn, fast16, beacon, slow or \
-         custom:SLOT_MS:OFFSET_MS,OFFSET_MS,OFFSET_MS,OFFSET_MS,OFFSET_MS"
+        "unknown slot timing {text:?}, must be lean, horn, fast16, beacon, slow, today, horn-pq or \
+         custom:SLOT_MS:OFFSET_MS,OFFSET_MS,..."
     )]
     Unknown {
         /// The text.
@@ -112,61 +133,84 @@ pub enum TimingError {
 
 /// The length of a slot and the offsets of its phases, in milliseconds.
 ///
-/// As text it is the name of a preset, or `custom:22000:0,4000,8000,12000,22000`.
+/// As text it is the name of a preset, or `custom:22000:0,4000,8000,12000,22000`: the number of offsets
+/// is that of the phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Timing {
     slot_ms: u64,
-    offsets_ms: [u64; PHASES],
+    levels: u8,
+    /// Those beyond the last phase are 0.
+    offsets_ms: [u64; PHASES_MAX],
 }
 
 impl Timing {
     /// Five intervals of 800 ms, as lean consensus.
-    pub const LEAN: Self = Self::preset(4_000, [0, 800, 1_600, 2_400, 3_200]);
+    pub const LEAN: Self = Self::preset(4_000, &[0, 800, 1_600, 2_400, 3_200]);
     /// Horn's proposal: three rounds of 4 s, then 10 s for the collections.
-    pub const HORN: Self = Self::preset(22_000, [0, 4_000, 8_000, 12_000, 22_000]);
+    pub const HORN: Self = Self::preset(22_000, &[0, 4_000, 8_000, 12_000, 22_000]);
     /// Horn with 4 s for the collections.
-    pub const FAST16: Self = Self::preset(16_000, [0, 4_000, 8_000, 12_000, 16_000]);
+    pub const FAST16: Self = Self::preset(16_000, &[0, 4_000, 8_000, 12_000, 16_000]);
     /// Today's slot length, for comparison.
-    pub const BEACON: Self = Self::preset(12_000, [0, 4_000, 8_000, 10_000, 12_000]);
+    pub const BEACON: Self = Self::preset(12_000, &[0, 4_000, 8_000, 10_000, 12_000]);
     /// For recursive provers on small machines.
-    pub const SLOW: Self = Self::preset(12_000, [0, 2_000, 4_000, 7_000, 11_000]);
+    pub const SLOW: Self = Self::preset(12_000, &[0, 2_000, 4_000, 7_000, 11_000]);
+    /// Today's slot: one level, whose evidence goes to everybody.
+    pub const TODAY: Self = Self::preset(12_000, &[0, 4_000, 8_000, 12_000]);
+    /// Three levels of merging proofs.
+    pub const HORN_PQ: Self = Self::preset(24_000, &[0, 4_000, 8_000, 12_000, 16_000, 24_000]);
 
     /// The presets by name.
-    pub const PRESETS: [(&'static str, Self); 5] = [
+    pub const PRESETS: [(&'static str, Self); 7] = [
         ("lean", Self::LEAN),
         ("horn", Self::HORN),
         ("fast16", Self::FAST16),
         ("beacon", Self::BEACON),
         ("slow", Self::SLOW),
+        ("today", Self::TODAY),
+        ("horn-pq", Self::HORN_PQ),
     ];
 
-    const fn preset(slot_ms: u64, offsets_ms: [u64; PHASES]) -> Self {
+    const fn preset(slot_ms: u64, offsets: &[u64]) -> Self {
+        let mut offsets_ms = [0; PHASES_MAX];
+        let mut i = 0;
+        while i < offsets.len() {
+            offsets_ms[i] = offsets[i];
+            i += 1;
+        }
         Self {
             slot_ms,
+            levels: (offsets.len() - PHASES_FIXED) as u8,
             offsets_ms,
         }
     }
 
-    /// A slot of `slot_ms` whose phases begin at `offsets_ms`.
+    /// A slot of `slot_ms` whose phases begin at `offsets_ms`: three and one for each level.
     ///
     /// # Errors
     ///
-    /// If the slot is not 1 to [`SLOT_MS_MAX`] long, the first offset is not 0, the offsets do not
-    /// ascend, or the last one is beyond the end of the slot.
-    pub fn custom(slot_ms: u64, offsets_ms: [u64; PHASES]) -> Result<Self, TimingError> {
+    /// If the slot is not 1 to [`SLOT_MS_MAX`] long, no layout has as many levels as there are offsets,
+    /// the first offset is not 0, the offsets do not ascend, or the last one is beyond the end of the
+    /// slot.
+    pub fn custom(slot_ms: u64, offsets_ms: &[u64]) -> Result<Self, TimingError> {
         if !(1..=SLOT_MS_MAX).contains(&slot_ms) {
             return Err(TimingError::SlotLength {
                 value: slot_ms,
                 max: SLOT_MS_MAX,
             });
         }
+        let (min, max) = (PHASES_FIXED + 1, PHASES_MAX);
+        let value = offsets_ms.len();
+        if !(min..=max).contains(&value) {
+            return Err(TimingError::Count { value, min, max });
+        }
         if offsets_ms[0] != 0 {
             return Err(TimingError::FirstOffset {
                 value: offsets_ms[0],
             });
         }
-        for phase in Phase::ALL.into_iter().skip(1) {
-            let (value, previous) = (offsets_ms[phase as usize], offsets_ms[phase as usize - 1]);
+        let timing = Self::preset(slot_ms, offsets_ms);
+        for (phase, pair) in timing.phases().skip(1).zip(offsets_ms.windows(2)) {
+            let (previous, value) = (pair[0], pair[1]);
             if value <= previous {
                 return Err(TimingError::NotAscending {
                     phase,
@@ -175,16 +219,34 @@ impl Timing {
                 });
             }
         }
-        if offsets_ms[PHASES - 1] > slot_ms {
+        let last = offsets_ms[value - 1];
+        if last > slot_ms {
             return Err(TimingError::LastOffset {
-                value: offsets_ms[PHASES - 1],
+                value: last,
                 max: slot_ms,
             });
         }
-        Ok(Self {
-            slot_ms,
-            offsets_ms,
-        })
+        Ok(timing)
+    }
+
+    /// A preset with a phase for each of so many levels; of four levels, 4 s for each.
+    pub const fn default_for(levels: u8) -> Self {
+        match levels {
+            1 => Self::TODAY,
+            2 => Self::HORN,
+            3 => Self::HORN_PQ,
+            _ => Self::preset(28_000, &[0, 4_000, 8_000, 12_000, 16_000, 20_000, 28_000]),
+        }
+    }
+
+    /// Levels of evidence that have a phase.
+    pub const fn levels(&self) -> u8 {
+        self.levels
+    }
+
+    /// The phases in their order.
+    pub fn phases(&self) -> impl DoubleEndedIterator<Item = Phase> + use<> {
+        Phase::all(self.levels)
     }
 
     /// Length of the slot in milliseconds.
@@ -192,9 +254,18 @@ impl Timing {
         self.slot_ms
     }
 
-    /// Offsets of the phases in milliseconds.
-    pub const fn offsets_ms(&self) -> &[u64; PHASES] {
-        &self.offsets_ms
+    /// Offsets of the phases in milliseconds, in the order of [`phases`](Self::phases).
+    pub fn offsets_ms(&self) -> &[u64] {
+        &self.offsets_ms[..PHASES_FIXED + usize::from(self.levels)]
+    }
+
+    /// Offset of a phase in milliseconds.
+    ///
+    /// # Panics
+    ///
+    /// If the slot has no such level.
+    pub fn offset_ms(&self, phase: Phase) -> u64 {
+        self.offsets_ms()[phase.index(self.levels)]
     }
 
     /// The preset's name, none if the timing is not a preset.
@@ -209,12 +280,8 @@ impl fmt::Display for Timing {
         if let Some(name) = self.preset_name() {
             return f.write_str(name);
         }
-        let [propose, vote, aggregate, collect, decide] = self.offsets_ms;
-        write!(
-            f,
-            "custom:{}:{propose},{vote},{aggregate},{collect},{decide}",
-            self.slot_ms
-        )
+        let offsets: Vec<String> = self.offsets_ms().iter().map(u64::to_string).collect();
+        write!(f, "custom:{}:{}", self.slot_ms, offsets.join(","))
     }
 }
 
@@ -231,15 +298,8 @@ impl FromStr for Timing {
         let number = |s: &str| s.parse::<u64>().map_err(|_| unknown());
         let custom = text.strip_prefix("custom:").ok_or_else(unknown)?;
         let (slot_ms, offsets) = custom.split_once(':').ok_or_else(unknown)?;
-        let mut offsets = offsets.split(',');
-        let mut offsets_ms = [0; PHASES];
-        for offset in &mut offsets_ms {
-            *offset = number(offsets.next().ok_or_else(unknown)?)?;
-        }
-        if offsets.next().is_some() {
-            return Err(unknown());
-        }
-        Self::custom(number(slot_ms)?, offsets_ms)
+        let offsets_ms: Vec<u64> = offsets.split(',').map(number).collect::<Result<_, _>>()?;
+        Self::custom(number(slot_ms)?, &offsets_ms)
     }
 }
 
@@ -258,26 +318,14 @@ impl Boundary {
         slot: Slot(0),
         phase: Phase::Propose,
     };
-
-    /// The boundary after this one. A role walks boundaries with this and never by time alone, so
-    /// that *decide* and the next slot's *propose* are both seen where they coincide.
-    pub fn next(self) -> Self {
-        match Phase::ALL.get(self.phase as usize + 1) {
-            Some(&phase) => Self { phase, ..self },
-            None => Self {
-                slot: self.slot.next(),
-                phase: Phase::Propose,
-            },
-        }
-    }
 }
 
 /// Slots and phases as points in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotClock {
     genesis: Time,
+    timing: Timing,
     slot_ns: u64,
-    offsets_ns: [u64; PHASES],
 }
 
 impl SlotClock {
@@ -287,7 +335,7 @@ impl SlotClock {
         Self {
             genesis,
             slot_ns: timing.slot_ms * NS_PER_MS,
-            offsets_ns: timing.offsets_ms.map(|ms| ms * NS_PER_MS),
+            timing,
         }
     }
 
@@ -301,9 +349,26 @@ impl SlotClock {
         self.slot_ns
     }
 
-    /// Offsets of the phases in nanoseconds.
-    pub const fn offsets_ns(&self) -> &[u64; PHASES] {
-        &self.offsets_ns
+    /// Lengths of the slot and its phases.
+    pub const fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    fn offset_ns(&self, phase: Phase) -> u64 {
+        self.timing.offset_ms(phase) * NS_PER_MS
+    }
+
+    /// The boundary after this one. A role walks boundaries with this and never by time alone, so
+    /// that *decide* and the next slot's *propose* are both seen where they coincide.
+    pub fn after(&self, boundary: Boundary) -> Boundary {
+        let mut later = self.timing.phases().filter(|phase| *phase > boundary.phase);
+        match later.next() {
+            Some(phase) => Boundary { phase, ..boundary },
+            None => Boundary {
+                slot: boundary.slot.next(),
+                phase: Phase::Propose,
+            },
+        }
     }
 
     /// The slot that `time` lies in; none before genesis.
@@ -316,8 +381,8 @@ impl SlotClock {
     pub fn phase_at(&self, time: Time) -> Option<Boundary> {
         let slot = self.slot_at(time)?;
         let offset_ns = time.since_ns(self.genesis) % self.slot_ns;
-        let begun = |phase: &Phase| self.offsets_ns[*phase as usize] <= offset_ns;
-        let phase = Phase::ALL.into_iter().rev().find(begun)?;
+        let begun = |phase: &Phase| self.offset_ns(*phase) <= offset_ns;
+        let phase = self.timing.phases().rev().find(begun)?;
         Some(Boundary { slot, phase })
     }
 
@@ -330,9 +395,13 @@ impl SlotClock {
     }
 
     /// When `phase` of `slot` begins; [`Time::MAX`] where no time can name it.
+    ///
+    /// # Panics
+    ///
+    /// If the slot has no such level.
     pub fn phase_start(&self, slot: Slot, phase: Phase) -> Time {
         self.slot_start(slot)
-            .saturating_add_ns(self.offsets_ns[phase as usize])
+            .saturating_add_ns(self.offset_ns(phase))
     }
 
     /// When `boundary` happens; [`Time::MAX`] where no time can name it.
@@ -344,7 +413,7 @@ impl SlotClock {
     pub fn next_boundary(&self, after: Time) -> (Time, Boundary) {
         let boundary = self
             .phase_at(after)
-            .map_or(Boundary::GENESIS, Boundary::next);
+            .map_or(Boundary::GENESIS, |now| self.after(now));
         (self.start(boundary), boundary)
     }
 }
@@ -362,7 +431,7 @@ mod tests {
         for (name, timing) in Timing::PRESETS {
             assert_eq!(
                 timing,
-                Timing::custom(timing.slot_ms, timing.offsets_ms).unwrap()
+                Timing::custom(timing.slot_ms, timing.offsets_ms()).unwrap()
             );
             assert_eq!(name.parse(), Ok(timing));
             assert_eq!(timing.to_string(), name);
@@ -371,46 +440,54 @@ mod tests {
 
     #[test]
     fn custom_timings_round_trip_as_text() {
-        let timing = Timing::custom(5_000, [0, 1, 2, 3, 4_999]).unwrap();
+        for (offsets, levels) in [(&[0, 1, 2, 4_999][..], 1), (&[0, 1, 2, 3, 4, 5, 4_999], 4)] {
+            let timing = Timing::custom(5_000, offsets).unwrap();
+            assert_eq!(timing.levels(), levels);
+            assert_eq!(timing.to_string().parse(), Ok(timing));
+            assert_eq!(timing.preset_name(), None);
+        }
+        let timing = Timing::custom(5_000, &[0, 1, 2, 3, 4_999]).unwrap();
         assert_eq!(timing.to_string(), "custom:5000:0,1,2,3,4999");
-        assert_eq!(timing.to_string().parse(), Ok(timing));
-        assert_eq!(timing.preset_name(), None);
+        let names: Vec<&str> = timing.phases().map(Phase::name).collect();
+        assert_eq!(names, ["propose", "vote", "aggregate", "collect", "decide"]);
     }
 
     #[test]
     fn timings_that_are_none_are_refused_by_name() {
         let build = Timing::custom;
         assert_eq!(
-            build(0, [0; PHASES]),
+            build(0, &[0; 5]),
             Err(TimingError::SlotLength {
                 value: 0,
                 max: SLOT_MS_MAX
             })
         );
         assert_eq!(
-            build(10, [1, 2, 3, 4, 5]),
+            build(10, &[1, 2, 3, 4, 5]),
             Err(TimingError::FirstOffset { value: 1 })
         );
         assert_eq!(
-            build(10, [0, 2, 2, 4, 5]),
+            build(10, &[0, 2, 2, 4, 5]),
             Err(TimingError::NotAscending {
-                phase: Phase::Aggregate,
+                phase: Phase::Level(1),
                 value: 2,
                 previous: 2
             })
         );
         assert_eq!(
-            build(10, [0, 2, 3, 4, 11]),
+            build(10, &[0, 2, 3, 4, 11]),
             Err(TimingError::LastOffset { value: 11, max: 10 })
         );
-        for text in [
-            "",
-            "Horn",
-            "custom",
-            "custom:",
-            "custom:5:0,1,2,3",
-            "custom:5:0,1,2,3,4,5",
-        ] {
+        let count = |value| {
+            Err(TimingError::Count {
+                value,
+                min: 4,
+                max: 7,
+            })
+        };
+        assert_eq!(build(10, &[0, 1, 2]), count(3));
+        assert_eq!(build(10, &[0, 1, 2, 3, 4, 5, 6, 7]), count(8));
+        for text in ["", "Horn", "custom", "custom:", "custom:5:0,1,,3"] {
             let unknown = TimingError::Unknown { text: text.into() };
             assert_eq!(text.parse::<Timing>(), Err(unknown), "{text}");
         }
@@ -422,7 +499,7 @@ mod tests {
         assert_eq!(clock.slot_at(Time::from_millis(999)), None);
         assert_eq!(clock.phase_at(Time::from_millis(999)), None);
         for slot in [Slot(0), Slot(1), Slot(1 << 20)] {
-            for phase in Phase::ALL {
+            for phase in Phase::all(2) {
                 let start = clock.phase_start(slot, phase);
                 let expected = match phase {
                     Phase::Decide => Boundary {
@@ -442,7 +519,7 @@ mod tests {
     fn decide_inside_the_slot_is_a_phase_of_its_own() {
         let clock = SlotClock::new(Time::ZERO, Timing::LEAN);
         let at = |ms| clock.phase_at(Time::from_millis(ms)).unwrap();
-        assert_eq!(at(3_199).phase, Phase::Collect);
+        assert_eq!(at(3_199).phase, Phase::Level(2));
         assert_eq!(at(3_200).phase, Phase::Decide);
         assert_eq!(
             at(4_000),
@@ -455,7 +532,7 @@ mod tests {
 
     #[test]
     fn next_boundary_is_the_first_after() {
-        for timing in [Timing::HORN, Timing::LEAN] {
+        for timing in [Timing::HORN, Timing::LEAN, Timing::TODAY, Timing::HORN_PQ] {
             let clock = SlotClock::new(Time::from_millis(1_000), timing);
             assert_eq!(
                 clock.next_boundary(Time::ZERO),
@@ -463,7 +540,7 @@ mod tests {
             );
             let mut all = vec![Boundary::GENESIS];
             for _ in 0..40 {
-                all.push(all[all.len() - 1].next());
+                all.push(clock.after(all[all.len() - 1]));
             }
             for ms in 0..120_000 {
                 let after = Time::from_millis(ms);

@@ -8,8 +8,7 @@
 //! | message | fields |
 //! |---|---|
 //! | [`VoteMsg`] | version u8, kind u8, vote 120, validator u32, signature |
-//! | [`Aggregate`] | version, kind, vote, committee u16, subcommittee u16, sender u32, proof of selection, support, evidence, envelope |
-//! | [`Collection`] | version, kind, vote, committee u16, sender u32, proof of selection, support, evidence, envelope |
+//! | [`Aggregate`] | version, kind, vote, level u8, committee u16, index u16, sender u32, proof of selection, support, evidence, envelope |
 //! | [`Block`] | version, kind, header 76, proposer's signature, count u32, entries (vote, committee u16, support, evidence), filler |
 //!
 //! The support is the code of [`alphorn_types::support_code`]. What is signed is content, never
@@ -21,42 +20,46 @@ mod message;
 mod reject;
 mod topic;
 
-use alphorn_scheme::{EvidenceLength, Layer, Scheme};
+use alphorn_scheme::{Evidence, EvidenceLength};
 use alphorn_types::support_code::{self, CellBounds, Coding, Reference, SupportCode};
-use alphorn_types::{Bitfield, Cell, DecodeError, Layout, Reader, Support, Writer};
+use alphorn_types::{Bitfield, DecodeError, Layout, Reader, Unit, Writer};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use thiserror::Error;
 
 pub use block::{BLOCK_ENTRIES_MAX, Block, Body, ENTRY_HEAD_BYTES, Entry, HEADER_BYTES, Header};
-pub use message::{Aggregate, Checkpoint, Collection, VOTE_BYTES, Vote, VoteMsg};
+pub use message::{Aggregate, Checkpoint, Head, VOTE_BYTES, Vote, VoteMsg};
 pub use reject::Reject;
 pub use topic::{Topic, TopicError, TopicName};
 
 /// A SHA-256 digest that names a block.
 pub type Root = [u8; 32];
 
+/// Bytes of a unit: level u8, committee u16, index u16.
+const UNIT_BYTES: usize = 5;
+
 /// Version of every message of this crate.
 pub const VERSION: u8 = 1;
 
 /// Most bytes of a vote message.
 pub const VOTE_BYTES_MAX: usize = 8 << 10;
-/// Most bytes of an aggregate.
+/// Most bytes of an aggregate below the top level.
 pub const AGGREGATE_BYTES_MAX: usize = 2 << 20;
 /// Most bytes of a collection.
 pub const COLLECTION_BYTES_MAX: usize = 16 << 20;
 /// Most bytes of a block.
 pub const BLOCK_BYTES_MAX: usize = 16 << 20;
 
-/// The second byte of a message: what it is.
+/// What a message is to those who carry it. [`Kind::tag`] is its second byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// A [`VoteMsg`].
     Vote = 1,
-    /// An [`Aggregate`].
+    /// An [`Aggregate`] of a level below the top one, for those who combine it.
     Aggregate = 2,
-    /// A [`Collection`].
+    /// An [`Aggregate`] of the top level, a committee's, for everybody.
     Collection = 3,
     /// A [`Block`].
     Block = 4,
@@ -73,6 +76,14 @@ impl Kind {
             Self::Aggregate => "aggregate",
             Self::Collection => "collection",
             Self::Block => "block",
+        }
+    }
+
+    /// The second byte of its messages: aggregates of all levels are one message.
+    const fn tag(self) -> u8 {
+        match self {
+            Self::Collection => Self::Aggregate as u8,
+            kind => kind as u8,
         }
     }
 
@@ -180,11 +191,9 @@ pub struct WireFormat {
     pub duty_signature_bytes: usize,
     /// Bytes of a proof of selection; none where selection is by rank.
     pub selection_proof_bytes: Option<usize>,
-    /// Length of the evidence of aggregates.
-    pub aggregate_evidence: EvidenceLength,
-    /// Length of the evidence of collections.
-    pub collection_evidence: EvidenceLength,
-    /// Greatest multiplicity in a collection: 1, 3, 7 or 15.
+    /// Length of the evidence of each level, from level 1.
+    pub evidence: Vec<EvidenceLength>,
+    /// Greatest multiplicity in evidence that is combined: 1, 3, 7 or 15.
     pub multiplicity_max: u8,
     /// How supports are written.
     pub coding: Coding,
@@ -193,35 +202,29 @@ pub struct WireFormat {
 }
 
 impl WireFormat {
-    /// The format of a network that runs `scheme` on `layout`, with a proof of selection in each
-    /// message if `lottery`.
+    /// Length of the evidence of a level.
     ///
-    /// # Errors
+    /// # Panics
     ///
-    /// [`FormatError`], as [`check`](Self::check).
-    pub fn for_scheme<S: Scheme>(
-        scheme: &S,
-        layout: Layout,
-        lottery: bool,
-        multiplicity_max: u8,
-        coding: Coding,
-        context: Context,
-    ) -> Result<Self, FormatError> {
-        let sizes = scheme.sizes();
-        let format = Self {
-            layout,
-            signature_bytes: sizes.signature_bytes,
-            duty_signature_bytes: sizes.duty_signature_bytes,
-            selection_proof_bytes: sizes.selection_proof_bytes.filter(|_| lottery),
-            aggregate_evidence: scheme.evidence_length(Layer::Aggregate, layout.cell_len_max()),
-            collection_evidence: scheme
-                .evidence_length(Layer::Collection, layout.committee_len_max()),
-            multiplicity_max,
-            coding,
-            context,
-        };
-        format.check()?;
-        Ok(format)
+    /// If the layout has no such level.
+    pub fn evidence(&self, level: u8) -> EvidenceLength {
+        self.evidence[usize::from(level) - 1]
+    }
+
+    /// What evidence of a level is to those who carry it.
+    pub fn kind(&self, level: u8) -> Kind {
+        match level < self.layout.levels() {
+            true => Kind::Aggregate,
+            false => Kind::Collection,
+        }
+    }
+
+    /// Greatest multiplicity in evidence of a level: single votes count once.
+    pub fn multiplicity(&self, level: u8) -> u8 {
+        match level {
+            1 => 1,
+            _ => self.multiplicity_max,
+        }
     }
 
     /// Refuses a format that no message could have.
@@ -236,8 +239,13 @@ impl WireFormat {
                 value: self.multiplicity_max,
             });
         }
-        for kind in Kind::ALL {
-            let (value, max) = (self.fixed_bytes(kind), kind.cap_bytes());
+        let levels = (1..=self.layout.levels()).map(|level| {
+            let fixed = self.aggregate_fixed_bytes(level);
+            (self.kind(level), fixed)
+        });
+        let others = [Kind::Vote, Kind::Block].map(|kind| (kind, self.fixed_bytes(kind)));
+        for (kind, value) in others.into_iter().chain(levels) {
+            let max = kind.cap_bytes();
             if value > max {
                 return Err(FormatError::TooLong { kind, value, max });
             }
@@ -248,81 +256,59 @@ impl WireFormat {
     /// Most bytes of a message of `kind`: what the fields can add up to, under the hard cap. The
     /// limit of the topic, and of the buffer that receives from it.
     pub fn bytes_max(&self, kind: Kind) -> usize {
-        let variable = match kind {
-            Kind::Vote => 0,
-            Kind::Aggregate => variable_bytes(self.aggregate_evidence),
-            Kind::Collection => variable_bytes(self.collection_evidence),
+        let top = self.layout.levels();
+        match kind {
+            Kind::Vote => self.fixed_bytes(kind).min(kind.cap_bytes()),
+            Kind::Aggregate => {
+                let below = (1..top.max(2)).map(|level| self.level_bytes_max(level));
+                below.max().unwrap_or(0)
+            }
+            Kind::Collection => self.level_bytes_max(top),
             Kind::Block => kind.cap_bytes(),
-        };
-        self.fixed_bytes(kind)
-            .saturating_add(self.support_bytes_max(kind))
-            .saturating_add(variable)
-            .min(kind.cap_bytes())
+        }
     }
 
-    /// Bytes of the fields whose length is the same in all messages of `kind`.
+    /// Most bytes of an aggregate of a level.
+    pub fn level_bytes_max(&self, level: u8) -> usize {
+        self.aggregate_fixed_bytes(level)
+            .saturating_add(self.support_bytes_max(level))
+            .saturating_add(variable_bytes(self.evidence(level)))
+            .min(self.kind(level).cap_bytes())
+    }
+
+    /// Bytes of the fields whose length is the same in all votes or blocks.
     fn fixed_bytes(&self, kind: Kind) -> usize {
-        let proof = self.selection_proof_bytes.unwrap_or(0);
-        let sent = 2 + VOTE_BYTES + 4;
-        let sum = |parts: &[usize]| parts.iter().fold(0usize, |a, &b| a.saturating_add(b));
-        match kind {
-            Kind::Vote => sum(&[sent, self.signature_bytes]),
-            Kind::Aggregate => sum(&[
-                sent + 4,
-                proof,
-                fixed_bytes(self.aggregate_evidence),
-                self.duty_signature_bytes,
-            ]),
-            Kind::Collection => sum(&[
-                sent + 2,
-                proof,
-                fixed_bytes(self.collection_evidence),
-                self.duty_signature_bytes,
-            ]),
-            Kind::Block => sum(&[2 + HEADER_BYTES + 4 + 4, self.duty_signature_bytes]),
-        }
+        let (around, signature) = match kind {
+            Kind::Block => (2 + HEADER_BYTES + 4 + 4, self.duty_signature_bytes),
+            _ => (2 + VOTE_BYTES + 4, self.signature_bytes),
+        };
+        signature.saturating_add(around)
     }
 
-    /// Most bytes of the code of a support in a message of `kind`.
-    fn support_bytes_max(&self, kind: Kind) -> usize {
-        match kind {
-            Kind::Vote | Kind::Block => 0,
-            Kind::Aggregate => support_code::code_bytes_max(self.layout.cell_len_max() as usize, 1),
-            Kind::Collection => support_code::code_bytes_max(
-                self.layout.committee_len_max() as usize,
-                self.multiplicity_max,
-            ),
-        }
+    /// Bytes of the fields whose length is the same in all aggregates of a level.
+    fn aggregate_fixed_bytes(&self, level: u8) -> usize {
+        let proof = self.selection_proof_bytes.unwrap_or(0);
+        let parts = [
+            proof,
+            fixed_bytes(self.evidence(level)),
+            self.duty_signature_bytes,
+        ];
+        let around = 2 + VOTE_BYTES + UNIT_BYTES + 4;
+        parts.iter().fold(around, |a, &b| a.saturating_add(b))
+    }
+
+    /// Most bytes of the code of a support in an aggregate of a level.
+    fn support_bytes_max(&self, level: u8) -> usize {
+        let positions = self.layout.unit_len_max(level) as usize;
+        support_code::code_bytes_max(positions, self.multiplicity(level))
     }
 
     /// Most bytes of one block entry.
     pub fn entry_bytes_max(&self) -> usize {
-        (ENTRY_HEAD_BYTES + self.support_bytes_max(Kind::Collection))
-            .saturating_add(fixed_bytes(self.collection_evidence))
-            .saturating_add(variable_bytes(self.collection_evidence))
-    }
-}
-
-/// What a support is over: all positions of a committee, or those of one of its cells.
-#[derive(Clone, Copy)]
-enum Over {
-    Cell(Cell),
-    Committee(u16),
-}
-
-impl Over {
-    fn committee(self) -> u16 {
-        match self {
-            Self::Cell(cell) => cell.committee,
-            Self::Committee(committee) => committee,
-        }
-    }
-
-    fn cells(self, layout: &Layout) -> CellBounds {
-        match self {
-            Self::Cell(cell) => CellBounds::one(layout.cell_len(cell)),
-            Self::Committee(committee) => CellBounds::committee(layout, committee),
-        }
+        let top = self.layout.levels();
+        (ENTRY_HEAD_BYTES + self.support_bytes_max(top))
+            .saturating_add(fixed_bytes(self.evidence(top)))
+            .saturating_add(variable_bytes(self.evidence(top)))
     }
 }
 
@@ -332,70 +318,75 @@ impl WireFormat {
     fn reference(
         &self,
         vote: &Vote,
-        over: Over,
+        unit: Unit,
         references: References<'_>,
     ) -> Result<Option<Bitfield>, MissingReference> {
         if self.context == Context::None {
             return Ok(None);
         }
-        let committee = over.committee();
+        let committee = unit.committee;
         let whole = references(vote, committee).ok_or(MissingReference {
             head: vote.head,
             committee,
         })?;
-        Ok(Some(match over {
-            Over::Committee(_) => whole,
-            Over::Cell(cell) => {
-                let range = self.layout.cell_in_committee(cell);
-                whole.extract(range.start as usize..range.end as usize)
-            }
-        }))
+        let range = self.layout.unit_in_committee(unit);
+        Ok(Some(
+            whole.extract(range.start as usize..range.end as usize),
+        ))
     }
 
-    fn write_support(
+    fn write_evidence(
         &self,
         writer: &mut Writer,
-        support: &Support,
-        vote: &Vote,
-        over: Over,
+        evidence: &Evidence,
+        (vote, unit): (&Vote, Unit),
         references: References<'_>,
     ) -> Result<(), MissingReference> {
-        let reference = self.reference(vote, over, references)?;
-        let cells = over.cells(&self.layout);
-        let code = self.support_code(over, &cells, reference.as_ref());
-        writer.bytes(&code.encode(support));
+        let reference = self.reference(vote, unit, references)?;
+        let cells = CellBounds::unit(&self.layout, unit);
+        let code = self.support_code(unit, &cells, reference.as_ref());
+        writer.bytes(&code.encode(&evidence.support));
+        let bytes = &evidence.bytes;
+        match self.evidence(unit.level) {
+            EvidenceLength::Fixed(expected) => write_fixed(writer, bytes, expected, "evidence"),
+            EvidenceLength::Max(max) => {
+                assert!(bytes.len() <= max, "evidence of {} bytes", bytes.len());
+                writer.bytes_u32_prefixed(bytes);
+            }
+        }
         Ok(())
     }
 
-    fn read_support(
+    fn read_evidence(
         &self,
         reader: &mut Reader<'_>,
-        vote: &Vote,
-        over: Over,
+        (vote, unit): (&Vote, Unit),
         references: References<'_>,
-    ) -> Result<Support, DecodeError> {
+    ) -> Result<Evidence, DecodeError> {
         let reference =
-            self.reference(vote, over, references)
+            self.reference(vote, unit, references)
                 .map_err(|_| DecodeError::Missing {
                     what: "block of the vote's head",
                 })?;
-        let cells = over.cells(&self.layout);
-        self.support_code(over, &cells, reference.as_ref())
-            .decode_prefix(reader)
+        let cells = CellBounds::unit(&self.layout, unit);
+        let code = self.support_code(unit, &cells, reference.as_ref());
+        let support = Arc::new(code.decode_prefix(reader)?);
+        let bytes = match self.evidence(unit.level) {
+            EvidenceLength::Fixed(bytes) => reader.bytes(bytes)?,
+            EvidenceLength::Max(max) => reader.bytes_u32_prefixed(max)?,
+        };
+        let bytes = bytes.into();
+        Ok(Evidence { support, bytes })
     }
 
     fn support_code<'a>(
         &self,
-        over: Over,
+        unit: Unit,
         cells: &'a CellBounds,
         reference: Option<&'a Bitfield>,
     ) -> SupportCode<'a> {
-        let multiplicity_max = match over {
-            Over::Cell(_) => 1,
-            Over::Committee(_) => self.multiplicity_max,
-        };
         let reference = reference.map_or(Reference::None, Reference::Chain);
-        SupportCode::new(self.coding, multiplicity_max, cells, reference)
+        SupportCode::new(self.coding, self.multiplicity(unit.level), cells, reference)
     }
 }
 
@@ -420,26 +411,6 @@ fn write_fixed(writer: &mut Writer, bytes: &[u8], expected: usize, what: &str) {
     writer.bytes(bytes);
 }
 
-fn write_evidence(writer: &mut Writer, bytes: &[u8], length: EvidenceLength) {
-    match length {
-        EvidenceLength::Fixed(expected) => write_fixed(writer, bytes, expected, "evidence"),
-        EvidenceLength::Max(max) => {
-            assert!(bytes.len() <= max, "evidence of {} bytes", bytes.len());
-            writer.bytes_u32_prefixed(bytes);
-        }
-    }
-}
-
-fn read_evidence<'a>(
-    reader: &mut Reader<'a>,
-    length: EvidenceLength,
-) -> Result<&'a [u8], DecodeError> {
-    match length {
-        EvidenceLength::Fixed(bytes) => reader.bytes(bytes),
-        EvidenceLength::Max(max) => reader.bytes_u32_prefixed(max),
-    }
-}
-
 /// Begins to read a message: its length against the cap, its version and its kind.
 fn open<'a>(bytes: &'a [u8], kind: Kind) -> Result<Reader<'a>, DecodeError> {
     if bytes.len() > kind.cap_bytes() {
@@ -458,7 +429,7 @@ fn open<'a>(bytes: &'a [u8], kind: Kind) -> Result<Reader<'a>, DecodeError> {
         });
     }
     let tag = reader.u8()?;
-    if tag != kind as u8 {
+    if tag != kind.tag() {
         return Err(DecodeError::UnknownTag {
             what: "message kind",
             value: u64::from(tag),

@@ -5,19 +5,18 @@
 
 use alphorn_proto::broadcast::{Announce, Message as Coded, Ranks, ShardSet, Want};
 use alphorn_proto::gossip::{ContentId, Ids, Message};
-use alphorn_proto::horn::selection::Post;
 use alphorn_proto::horn::shuffle::Shuffle;
 use alphorn_proto::horn::{committee, selection};
 use alphorn_proto::rlnc::{
     Backend, Coding as Code, Cut, Generators, Law, Published, Ristretto, Rs, Strategy, Subject,
 };
 use alphorn_proto::wire::{
-    Aggregate, Block, Body, Checkpoint, Collection, Context, Entry, Header, Kind, NetworkDigest,
-    Topic, Vote, VoteMsg, WireFormat, digest, no_references,
+    Aggregate, Block, Body, Checkpoint, Context, Entry, Header, NetworkDigest, Topic, Vote,
+    VoteMsg, WireFormat, digest, no_references,
 };
 use alphorn_scheme::{Bytes, Evidence, EvidenceLength};
 use alphorn_types::support_code::{CellBounds, Coding, Reference, SupportCode};
-use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Validator};
+use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Unit, Validator};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
@@ -79,8 +78,7 @@ fn points() -> WireFormat {
         signature_bytes: 96,
         duty_signature_bytes: 96,
         selection_proof_bytes: Some(96),
-        aggregate_evidence: EvidenceLength::Fixed(96),
-        collection_evidence: EvidenceLength::Fixed(96),
+        evidence: vec![EvidenceLength::Fixed(96); 2],
         multiplicity_max: 3,
         coding: Coding::Rice,
         context: Context::None,
@@ -93,8 +91,7 @@ fn lists() -> WireFormat {
         signature_bytes: 666,
         duty_signature_bytes: 700,
         selection_proof_bytes: None,
-        aggregate_evidence: EvidenceLength::Max(100_000),
-        collection_evidence: EvidenceLength::Max(1_000_000),
+        evidence: vec![EvidenceLength::Max(100_000), EvidenceLength::Max(1_000_000)],
         multiplicity_max: 1,
         coding: Coding::Raw,
         ..points()
@@ -105,6 +102,15 @@ fn lists() -> WireFormat {
 fn chained() -> WireFormat {
     WireFormat {
         context: Context::Chain,
+        ..points()
+    }
+}
+
+/// Three levels.
+fn deep() -> WireFormat {
+    WireFormat {
+        layout: Layout::with_fan_out(1000, 2, &[2, 2]).unwrap(),
+        evidence: vec![EvidenceLength::Fixed(96); 3],
         ..points()
     }
 }
@@ -128,10 +134,6 @@ fn evidence(format: &WireFormat, n: u32, max: u8, length: EvidenceLength) -> Evi
 }
 
 fn messages(lines: &mut Lines, name: &str, format: &WireFormat) {
-    let cell = Cell {
-        committee: 1,
-        subcommittee: 2,
-    };
     let duty = || fill("duty", format.duty_signature_bytes);
     let proof = || {
         format
@@ -145,33 +147,26 @@ fn messages(lines: &mut Lines, name: &str, format: &WireFormat) {
     };
     lines.add(&format!("vote.{name}"), &vote_msg.encode(format));
 
-    let (n, length) = (format.layout.cell_len(cell), format.aggregate_evidence);
-    let aggregate = Aggregate {
-        vote: vote(),
-        cell,
-        sender: Validator(513),
-        proof: proof(),
-        evidence: evidence(format, n, 1, length),
-        envelope: duty(),
+    let aggregate = |level| {
+        let unit = format.layout.units(level).last().unwrap();
+        let (n, max) = (format.layout.unit_len(unit), format.multiplicity(level));
+        Aggregate {
+            vote: vote(),
+            unit,
+            sender: Validator(513),
+            proof: proof(),
+            evidence: evidence(format, n, max, format.evidence(level)),
+            envelope: duty(),
+        }
     };
-    let bytes = aggregate.encode(format, &reference).unwrap();
-    lines.add(&format!("aggregate.{name}"), &bytes);
-    let message = digest::aggregate_message(NETWORK, &aggregate, format);
-    lines.add(&format!("aggregate_message.{name}"), &message);
-
-    let (n, length) = (format.layout.committee_len(1), format.collection_evidence);
-    let collection = Collection {
-        vote: vote(),
-        committee: 1,
-        sender: Validator(514),
-        proof: proof(),
-        evidence: evidence(format, n, format.multiplicity_max, length),
-        envelope: duty(),
-    };
-    let bytes = collection.encode(format, &reference).unwrap();
-    lines.add(&format!("collection.{name}"), &bytes);
-    let message = digest::collection_message(NETWORK, &collection, format);
-    lines.add(&format!("collection_message.{name}"), &message);
+    for level in 1..=format.layout.levels() {
+        let aggregate = aggregate(level);
+        let bytes = aggregate.encode(format, &reference).unwrap();
+        lines.add(&format!("aggregate.{level}.{name}"), &bytes);
+        let message = digest::aggregate_message(NETWORK, &aggregate, format);
+        lines.add(&format!("aggregate_message.{level}.{name}"), &message);
+    }
+    let collection = aggregate(format.layout.levels());
     let entry = Entry::from(&collection);
     lines.add(&format!("entry_digest.{name}"), &entry.digest(format));
 
@@ -208,13 +203,7 @@ fn messages(lines: &mut Lines, name: &str, format: &WireFormat) {
 
 fn digests(lines: &mut Lines) {
     let seed = digest::epoch_seed(Epoch(5), &root("mix"));
-    let (slot, cell) = (
-        Slot(160),
-        Cell {
-            committee: 1,
-            subcommittee: 3,
-        },
-    );
+    let slot = Slot(160);
     lines.add("vote_encoding", &vote().encode());
     lines.add("vote_message", &digest::vote_message(NETWORK, &vote()));
     lines.add(
@@ -224,11 +213,11 @@ fn digests(lines: &mut Lines) {
     lines.add("body_digest_of_nothing", &digest::body_digest(&[]));
     lines.add("epoch_mix", &digest::epoch_mix(Epoch(5), &root("block")));
     lines.add("epoch_seed", &seed);
-    for role in [Kind::Aggregate, Kind::Collection] {
-        let message = digest::selection_message(NETWORK, &seed, role, slot);
-        lines.add(&format!("selection_message.{role}"), &message);
-        let rank = digest::rank_seed(&seed, slot, role, cell);
-        lines.add(&format!("rank_seed.{role}"), &rank);
+    for level in [1, 2] {
+        let message = digest::selection_message(NETWORK, &seed, level, slot);
+        lines.add(&format!("selection_message.{level}"), &message);
+        let rank = digest::rank_seed(&seed, slot, Unit::new(level, 1, 3));
+        lines.add(&format!("rank_seed.{level}"), &rank);
     }
 }
 
@@ -241,16 +230,9 @@ fn assignments(lines: &mut Lines) {
     }
     let members = committee::assignment(Epoch(5), &root("mix"), layout);
     lines.add("assignment", &numbers(members.members()));
-    let cell = Cell {
-        committee: 1,
-        subcommittee: 3,
-    };
-    for (name, post) in [
-        ("aggregator", Post::Aggregator(cell)),
-        ("collector", Post::Collector(1)),
-    ] {
-        let ranked = selection::ranked(&root("seed"), Slot(160), post, &layout, 16);
-        lines.add(&format!("ranked.{name}"), &numbers(&ranked));
+    for unit in [Unit::new(1, 1, 3), layout.committee(1)] {
+        let ranked = selection::ranked(&root("seed"), Slot(160), unit, &layout, 16);
+        lines.add(&format!("ranked.{}", unit.level), &numbers(&ranked));
     }
     let ticket = selection::ticket(&fill("proof", 96));
     lines.add("ticket", &ticket.to_le_bytes());
@@ -288,7 +270,9 @@ fn topics(lines: &mut Lines) {
     for topic in [
         Topic::Block,
         Topic::Collection,
-        Topic::Aggregate { committee: 31 },
+        Topic::Aggregate {
+            unit: Unit::new(2, 31, 0),
+        },
         Topic::Vote { cell },
     ] {
         let name = topic.named(NETWORK).to_string();
@@ -386,6 +370,7 @@ fn encodings_are_the_pinned_ones() {
     messages(&mut lines, "points", &points());
     messages(&mut lines, "lists", &lists());
     messages(&mut lines, "chained", &chained());
+    messages(&mut lines, "deep", &deep());
     digests(&mut lines);
     assignments(&mut lines);
     support_codes(&mut lines);

@@ -20,24 +20,44 @@ pub enum Role {
     Block = 1,
     /// The broadcast header of a block.
     BlockHeader = 2,
-    /// The envelope of an aggregate.
+    /// The envelope of evidence of level 1.
     Aggregate = 3,
-    /// The envelope of a collection.
+    /// The envelope of evidence of level 2.
     Collection = 4,
     /// The broadcast header of a collection.
     CollectionHeader = 5,
+    /// The envelope of evidence of level 3.
+    Level3 = 6,
+    /// The envelope of evidence of level 4.
+    Level4 = 7,
 }
 
 impl Role {
     /// Every role, in the order of their numbers.
-    pub const ALL: [Role; 6] = [
+    pub const ALL: [Role; 8] = [
         Role::Vote,
         Role::Block,
         Role::BlockHeader,
         Role::Aggregate,
         Role::Collection,
         Role::CollectionHeader,
+        Role::Level3,
+        Role::Level4,
     ];
+
+    /// In which role the envelope of evidence of a level is signed: a validator may serve at all of them.
+    ///
+    /// # Panics
+    /// If no layout has such a level.
+    pub fn of_level(level: u8) -> Role {
+        match level {
+            1 => Role::Aggregate,
+            2 => Role::Collection,
+            3 => Role::Level3,
+            4 => Role::Level4,
+            _ => panic!("no role of level {level}"),
+        }
+    }
 
     /// The duty index d of the role, none for votes.
     pub fn duty(self) -> Option<u8> {
@@ -291,9 +311,9 @@ mod tests {
         assert_eq!(Role::Vote.duty(), None);
         assert_eq!(
             Role::ALL.map(Role::duty)[1..],
-            [Some(0), Some(1), Some(2), Some(3), Some(4)]
+            [0, 1, 2, 3, 4, 5, 6].map(Some)
         );
         assert_eq!(Role::from_u8(5), Some(Role::CollectionHeader));
-        assert_eq!(Role::from_u8(6), None);
+        assert_eq!(Role::from_u8(8), None);
     }
 }

@@ -107,12 +107,6 @@ pub enum HornError {
         /// What is allowed.
         why: String,
     },
-    /// Phases that are none.
-    #[error("protocol.offsets_ms has {given} numbers, a slot has 5 phases")]
-    Offsets {
-        /// How many numbers.
-        given: usize,
-    },
     /// The table of costs was not handed over with the scenario.
     #[error("compute.costs = {path:?} was not read")]
     MissingCosts {

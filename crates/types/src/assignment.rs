@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::{Cell, Epoch, Layout, Validator};
+use crate::{Cell, Epoch, Layout, Unit, Validator};
 
 /// A member list that is not a permutation of the validators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -140,7 +140,17 @@ impl Assignment {
     /// If there is no committee `c`.
     #[must_use]
     pub fn committee_members(&self, c: u16) -> &[u32] {
-        let range = self.layout.committee_range(c);
+        self.unit_members(self.layout.committee(c))
+    }
+
+    /// The validators of `unit` in the order of its positions.
+    ///
+    /// # Panics
+    ///
+    /// If the layout has no such unit.
+    #[must_use]
+    pub fn unit_members(&self, unit: Unit) -> &[u32] {
+        let range = self.layout.unit_range(unit);
         &self.members[range.start as usize..range.end as usize]
     }
 
@@ -151,8 +161,7 @@ impl Assignment {
     /// If the layout has no such cell.
     #[must_use]
     pub fn cell_members(&self, cell: Cell) -> &[u32] {
-        let range = self.layout.cell_range(cell);
-        &self.members[range.start as usize..range.end as usize]
+        self.unit_members(cell.into())
     }
 }
 

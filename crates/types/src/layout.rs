@@ -9,7 +9,7 @@ use crate::{Cell, Unit};
 /// Most validators a layout can have.
 pub const VALIDATORS_MAX: u32 = 1 << 22;
 /// Most committees a layout can have.
-pub const COMMITTEES_MAX: u16 = 512;
+pub const COMMITTEES_MAX: u16 = 2_048;
 /// Most cells (subcommittees) a committee can have.
 pub const SUBCOMMITTEES_MAX: u16 = 256;
 /// Most cells (committees x subcommittees) a layout can have.
@@ -308,6 +308,16 @@ impl Layout {
         let units = u32::from(self.committees) * u32::from(self.units_of_committee(level));
         // Units of several cells differ by one as cells do.
         self.validators.div_ceil(units)
+    }
+
+    /// The units of the level below that `unit` is made of; none of a cell.
+    pub fn parts(&self, unit: Unit) -> impl Iterator<Item = Unit> + use<> {
+        let below = unit.level.saturating_sub(1);
+        let units = match below {
+            0 => 0,
+            _ => self.fan_out[usize::from(below) - 1],
+        };
+        (0..units).map(move |i| Unit::new(below, unit.committee, unit.index * units + i))
     }
 
     /// The unit of a level that holds epoch position `position`.

@@ -205,6 +205,7 @@ async fn life(
             let topic = Topic {
                 network,
                 kind,
+                level: 0,
                 committee,
                 subcommittee,
             };

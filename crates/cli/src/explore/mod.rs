@@ -163,12 +163,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let why = "must be at least one a node";
         return Err(anyhow::anyhow!("--validators {validators}: {why}, {nodes}").into());
     }
-    let at = |phase: Phase| args.slot.offsets_ms()[phase as usize];
+    if args.slot.levels() != 2 {
+        let why = "must have phases for two levels of evidence";
+        return Err(anyhow::anyhow!("--slot {}: {why}", args.slot).into());
+    }
+    let at = |phase: Phase| args.slot.offset_ms(phase);
     let ground = Ground {
         validators,
         nodes,
         slot: args.slot.to_string(),
-        phase_ms: at(Phase::Collect) - at(Phase::Aggregate),
+        phase_ms: at(Phase::Level(2)) - at(Phase::Level(1)),
         participation_ppm: (args.participation * 1e6).round() as u32,
         seed: args.common.seed,
     };

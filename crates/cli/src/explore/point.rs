@@ -297,7 +297,7 @@ impl Point<'_> {
             Err(impossible) => return Ok(Err(impossible.to_string())),
         };
         let timing: Timing = ground.slot.parse()?;
-        let vote_s = timing.offsets_ms()[Phase::Vote as usize] as f64 / 1e3;
+        let vote_s = timing.offset_ms(Phase::Vote) as f64 / 1e3;
         let [votes, counted] = run.votes;
         let bytes = run.root.as_ref().map_or(0, |(_, piece)| piece.bytes);
         let spread = match bytes {

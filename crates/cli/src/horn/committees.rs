@@ -9,9 +9,9 @@ use crate::options::Common;
 use crate::progress::Bars;
 use crate::report::Report;
 use alphorn_proto::horn::Selection;
-use alphorn_proto::horn::selection::{Post, ranked, selected, ticket};
+use alphorn_proto::horn::selection::{ranked, selected, ticket};
 use alphorn_proto::wire::digest::epoch_seed;
-use alphorn_types::{Epoch, Layout, Slot};
+use alphorn_types::{Epoch, Layout, Slot, Unit};
 use anyhow::ensure;
 use print::{drawn_table, fields, odds_table, sizes_text};
 use rayon::prelude::*;
@@ -97,16 +97,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let pool = args.common.pool()?;
     let layout = args.network.layout()?;
     check_size(args, &layout)?;
-    let posts = [
-        (
-            "aggregator",
-            layout.cells().map(Post::Aggregator).collect::<Vec<_>>(),
-        ),
-        (
-            "collector",
-            (0..layout.committees()).map(Post::Collector).collect(),
-        ),
-    ];
+    let posts = [("aggregator", 1), ("collector", layout.levels())];
+    let posts = posts.map(|(role, level)| (role, layout.units(level).collect::<Vec<_>>()));
     let mut rows = Vec::new();
     for (role, posts) in &posts {
         for &target in &args.target {
@@ -155,10 +147,10 @@ fn check_size(args: &Args, layout: &Layout) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn sizes(layout: &Layout, posts: &[Post]) -> Sizes {
+fn sizes(layout: &Layout, posts: &[Unit]) -> Sizes {
     let mut sizes = Sizes::new();
     for post in posts {
-        let members = post.positions(layout).len() as u32;
+        let members = layout.unit_len(*post);
         if members > 0 {
             *sizes.entry(members).or_default() += 1;
         }
@@ -225,12 +217,12 @@ fn odds(role: &'static str, sizes: &Sizes, selection: Selection, target: u16, ar
 
 /// Draws the first target's selection for some slots. The first members of a group are the honest
 /// ones: which members win does not depend on their place.
-fn draw(layout: &Layout, posts: &[Post], selection: Selection, args: &Args) -> Drawn {
+fn draw(layout: &Layout, posts: &[Unit], selection: Selection, args: &Args) -> Drawn {
     let target = args.target[0];
-    let filled: Vec<Post> = posts
+    let filled: Vec<Unit> = posts
         .iter()
         .copied()
-        .filter(|post| !post.positions(layout).is_empty())
+        .filter(|post| layout.unit_len(*post) > 0)
         .collect();
     let seed = epoch_seed(Epoch(0), &{
         let mut mix = [0; 32];
@@ -241,11 +233,11 @@ fn draw(layout: &Layout, posts: &[Post], selection: Selection, args: &Args) -> D
     let one = |i: u64| {
         let post = filled[(i % filled.len() as u64) as usize];
         let slot = Slot(i / filled.len() as u64);
-        let n = post.positions(layout).len() as u32;
+        let n = layout.unit_len(post);
         let serving: Vec<u32> = match selection {
             Selection::Rank => ranked(&seed, slot, post, layout, u32::from(target)),
             Selection::Lottery => {
-                let role = u64::from(matches!(post, Post::Collector(_)));
+                let role = u64::from(post.level > 1);
                 let mut draw = Draw::new(args.common.seed, i << 1 | role);
                 let mut proof = [0; PROOF_BYTES];
                 let wins = |_: &u32| {
@@ -379,11 +371,8 @@ mod tests {
             .args
     }
 
-    fn posts(layout: &Layout) -> [Vec<Post>; 2] {
-        [
-            layout.cells().map(Post::Aggregator).collect(),
-            (0..layout.committees()).map(Post::Collector).collect(),
-        ]
+    fn posts(layout: &Layout) -> [Vec<Unit>; 2] {
+        [1, 2].map(|level| layout.units(level).collect())
     }
 
     #[test]
@@ -391,7 +380,7 @@ mod tests {
         let args = args(&[]);
         let layout = args.network.layout().unwrap();
         let [cells, committees] = posts(&layout);
-        let of = |posts: &[Post], selection, target| {
+        let of = |posts: &[Unit], selection, target| {
             odds("", &sizes(&layout, posts), selection, target, &args)
         };
         let close = |value: f64, expected: f64, relative: f64| {

@@ -217,11 +217,11 @@ fn config_of(
     let mut config = Config::new(network.layout, info);
     config.multiplicity_max = multiplicity.parse()?;
     if config.multiplicity_max == 1 {
-        config.cover = Cover::Best1;
+        config.levels[1].cover = Cover::Best1;
     }
     config.selection = args.selection;
-    config.aggregators_target = args.aggregators;
-    config.collectors_target = args.collectors;
+    config.levels[0].publishers = args.aggregators;
+    config.levels[1].publishers = args.collectors;
     config.validate(info)?;
     Ok(config)
 }
@@ -236,7 +236,7 @@ fn row(config: &Config, suffix: &str, fields: &Fields, encoded: Encoded) -> Row 
     };
     Row {
         name: format!("Horn, {what}{suffix}"),
-        formula: formula::collections(&config.layout, config.collectors_target, planes, fields),
+        formula: formula::collections(&config.layout, config.levels[1].publishers, planes, fields),
         encoded,
     }
 }

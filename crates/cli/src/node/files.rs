@@ -147,8 +147,8 @@ impl NetworkFile {
         horn.timing = self.timing()?;
         horn.genesis = Time::from_millis(self.genesis_time.saturating_mul(1_000));
         horn.selection = Selection::Rank;
-        horn.aggregators_target = self.aggregators_per_subcommittee;
-        horn.collectors_target = self.collectors_per_committee;
+        horn.levels[0].publishers = self.aggregators_per_subcommittee;
+        horn.levels[1].publishers = self.collectors_per_committee;
         horn.validate(info).context("config.yaml")?;
         Ok(horn)
     }

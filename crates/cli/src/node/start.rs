@@ -30,7 +30,7 @@ use alphorn_proto::horn::{Config, Horn, SchemeInfo};
 use alphorn_proto::slot::SlotClock;
 use alphorn_scheme::Env;
 use alphorn_sse::Clients;
-use alphorn_types::{Slot, Time, Validator};
+use alphorn_types::{Slot, Time, Unit, Validator};
 use alphorn_worker::memory::LOW_MEMORY_BYTES;
 use alphorn_worker::{ChildCommand, FaultFiles, WorkerConfig};
 use anyhow::{Context, anyhow};
@@ -328,6 +328,9 @@ fn net_config(
         .collect::<Result<Vec<Address>>>()?;
     config.committees = horn.layout.committees();
     config.subcommittees = horn.layout.subcommittees();
+    let combining = 2..=horn.layout.levels();
+    let units = combining.map(|level| horn.layout.units_of_committee(level));
+    config.combining_units = units.sum();
     config.slot_ms = horn.timing.slot_ms();
     config.topic_bytes_max = topic_bytes(machine.format());
     // Nobody carries for others what no honest proposer makes.
@@ -351,8 +354,15 @@ fn messages_per_slot(horn: &Config) -> PerKind<u32> {
     let half = |cells: u16, each: u16| (u32::from(cells) * u32::from(each)).div_ceil(2);
     PerKind {
         block: 4,
-        collection: half(layout.committees(), horn.collections_per_committee_max),
-        aggregate: half(layout.subcommittees(), horn.aggregates_per_cell_max),
+        collection: half(layout.committees(), horn.level(layout.levels()).taken_max),
+        // Of all parts of a unit in which they are combined.
+        aggregate: (1..layout.levels())
+            .map(|level| {
+                let parts = layout.parts(Unit::new(level + 1, 0, 0)).count();
+                half(parts as u16, horn.level(level).taken_max)
+            })
+            .max()
+            .unwrap_or(1),
         vote: layout.cell_len_max().max(16),
     }
 }

@@ -1,6 +1,6 @@
 //! The bounds of every number.
 
-use alphorn_types::{COMMITTEES_MAX, SUBCOMMITTEES_MAX};
+use alphorn_types::{COMMITTEES_MAX, LEVELS_MAX, SUBCOMMITTEES_MAX};
 
 use super::{Config, KIB, MIB};
 use crate::frame::CHUNK_BYTES_LIMIT;
@@ -36,6 +36,12 @@ impl Config {
                 self.subcommittees.into(),
                 1,
                 SUBCOMMITTEES_MAX.into(),
+            ),
+            (
+                "combining_units",
+                self.combining_units.into(),
+                0,
+                u64::from(LEVELS_MAX) * u64::from(SUBCOMMITTEES_MAX),
             ),
             ("slot_ms", self.slot_ms, 100, 3_600_000),
         ];

@@ -136,7 +136,7 @@ async fn what_is_not_of_this_network_is_refused_at_the_door() {
     for topic in [
         "/alphorn/01020305/block/raw",
         "/alphorn/01020304/vote_0_1/raw",
-        "/alphorn/01020304/aggregate_1/raw",
+        "/alphorn/01020304/aggregate_2_1_0/raw",
     ] {
         assert_eq!(publish(topic, 1), Err(Refused::OtherNetwork), "{topic}");
         assert_eq!(a.handle.subscribe(topic), Err(Refused::OtherNetwork));

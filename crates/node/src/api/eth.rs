@@ -141,9 +141,10 @@ async fn spec(State(api): State<Api>) -> Json<Value> {
     put("SLOTS_PER_EPOCH", facts.epoch_slots.to_string());
     put("GENESIS_FORK_VERSION", hex(&facts.network));
     put("MAX_COMMITTEES_PER_SLOT", layout.committees().to_string());
+    let publishers = |level: Option<&u16>| level.map_or_else(String::new, u16::to_string);
     put(
         "TARGET_AGGREGATORS_PER_COMMITTEE",
-        facts.targets[0].to_string(),
+        publishers(facts.publishers.first()),
     );
     put(
         "MAX_ATTESTATIONS",
@@ -157,7 +158,7 @@ async fn spec(State(api): State<Api>) -> Json<Value> {
     );
     put(
         "ALPHORN_COLLECTORS_PER_COMMITTEE",
-        facts.targets[1].to_string(),
+        publishers(facts.publishers.last()),
     );
     data(Value::Object(fields))
 }

@@ -77,7 +77,9 @@ impl Asked {
         let mut message = [0; 32];
         message[..8].copy_from_slice(&job.0.to_le_bytes());
         let clock = &cast.clock;
-        let phase = clock.phase_at(now).map(|phase| clock.start(phase.next()));
+        let phase = clock
+            .phase_at(now)
+            .map(|phase| clock.start(clock.after(phase)));
         Begun::Job(Spawn {
             job: JobId(JOBS | job.0),
             session: SessionId { slot, seq: SESSION },

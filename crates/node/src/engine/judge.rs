@@ -5,7 +5,7 @@ use alphorn_proto::chain;
 use alphorn_proto::horn::{Duties, Horn};
 use alphorn_proto::slot::SlotClock;
 use alphorn_proto::wire::Kind;
-use alphorn_types::{Bitfield, Slot, Time};
+use alphorn_types::{Bitfield, Slot, Time, Unit};
 use std::collections::BTreeMap;
 
 /// Slots after which a vote must stand in a block.
@@ -162,11 +162,14 @@ fn judged(slot: Slot, duties: Option<Duties>, horn: &Horn) -> Judged {
     let carried = carried.count() as u64;
     let late = done.late(Kind::Vote).min(carried);
     judged.vote = Tally::of(duties.voters.len() as u64, carried - late, late);
-    let due = duties.aggregators.iter().filter(|one| one.2).count() as u64;
-    let (on_time, late) = (done.on_time(Kind::Aggregate), done.late(Kind::Aggregate));
-    judged.aggregate = Tally::of(due, on_time, late);
-    let due = duties.collectors.iter().filter(|one| one.2).count() as u64;
-    let (on_time, late) = (done.on_time(Kind::Collection), done.late(Kind::Collection));
-    judged.collect = Tally::of(due.saturating_sub(done.held_back), on_time, late);
+    let top = layout.levels();
+    let tally = |kind, is_of: &dyn Fn(u8) -> bool| {
+        let made = |(_, unit, has_inputs): &&(_, Unit, bool)| *has_inputs && is_of(unit.level);
+        let due = duties.makers.iter().filter(made).count() as u64;
+        let due = due.saturating_sub(done.held_back(kind));
+        Tally::of(due, done.on_time(kind), done.late(kind))
+    };
+    judged.aggregate = tally(Kind::Aggregate, &|level| level < top);
+    judged.collect = tally(Kind::Collection, &|level| level == top);
     judged
 }

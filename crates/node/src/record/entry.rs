@@ -4,7 +4,7 @@ use crate::committees::{self, CommitteesError};
 use alphorn_proto::wire::Topic;
 use alphorn_proto::{Input, Peer, Token};
 use alphorn_scheme::{Bytes, JobId, Outcome, Product, Signatures};
-use alphorn_types::{Cell, DecodeError, Epoch, Reader, Time, Writer};
+use alphorn_types::{Cell, DecodeError, Epoch, Reader, Time, Unit, Writer};
 use std::sync::Arc;
 
 /// Longest entry, in bytes: the greatest message, or the committees of the most validators.
@@ -180,23 +180,27 @@ fn input(r: &mut Reader<'_>) -> Result<Input, EntryError> {
 }
 
 pub(crate) fn put_topic(w: &mut Writer, topic: Topic) {
-    let (kind, committee, subcommittee) = match topic {
-        Topic::Block => (0, 0, 0),
-        Topic::Collection => (1, 0, 0),
-        Topic::Aggregate { committee } => (2, committee, 0),
-        Topic::Vote { cell } => (3, cell.committee, cell.subcommittee),
+    let (kind, level, committee, subcommittee) = match topic {
+        Topic::Block => (0, 0, 0, 0),
+        Topic::Collection => (1, 0, 0, 0),
+        Topic::Aggregate { unit } => (2, unit.level, unit.committee, unit.index),
+        Topic::Vote { cell } => (3, 0, cell.committee, cell.subcommittee),
     };
     w.u8(kind);
+    w.u8(level);
     w.u16(committee);
     w.u16(subcommittee);
 }
 
 pub(crate) fn take_topic(r: &mut Reader<'_>) -> Result<Topic, EntryError> {
-    let (kind, committee, subcommittee) = (r.u8()?, r.u16()?, r.u16()?);
+    let (kind, level) = (r.u8()?, r.u8()?);
+    let (committee, subcommittee) = (r.u16()?, r.u16()?);
     Ok(match kind {
         0 => Topic::Block,
         1 => Topic::Collection,
-        2 => Topic::Aggregate { committee },
+        2 => Topic::Aggregate {
+            unit: Unit::new(level, committee, subcommittee),
+        },
         3 => Topic::Vote {
             cell: Cell {
                 committee,

@@ -15,7 +15,8 @@ impl<C: Source> Node<C> {
             return;
         };
         let horn = self.engine.horn();
-        if self.two_thirds > slot || now < self.slots.phase_start(slot, Phase::Collect) {
+        let top = Phase::Level(self.slots.timing().levels());
+        if self.two_thirds > slot || now < self.slots.phase_start(slot, top) {
             return;
         }
         let validators = u64::from(horn.config().layout.validators());

@@ -67,7 +67,7 @@ fn horn(index: u32, genesis: Time) -> Horn {
     let info = SchemeInfo::of(&scheme, &layout);
     let mut config = Config::new(layout, &info);
     config.genesis = genesis;
-    config.timing = Timing::custom(1_000, [0, 200, 400, 600, 800]).unwrap();
+    config.timing = Timing::custom(1_000, &[0, 200, 400, 600, 800]).unwrap();
     config.epoch_slots = 4;
     let mut validators = Bitfield::new(VALIDATORS as usize);
     let own = (0..VALIDATORS).filter(|v| v % NODES == index);

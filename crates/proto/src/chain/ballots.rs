@@ -229,7 +229,10 @@ impl Ballots {
             count.signers += part.all;
             count.weight += match weights.are_equal() {
                 true => part.all.into(),
-                false => weights.sum(&electorate.assignment, committee, &part.signers),
+                false => {
+                    let members = electorate.assignment.committee_members(committee);
+                    weights.sum(members, &part.signers)
+                }
             };
         }
         counts
@@ -259,10 +262,10 @@ impl Ballots {
                 let range = electorate.assignment.layout().committee_range(committee);
                 let gone = gone.extract(range.start as usize..range.end as usize);
                 let gone = seats.gone(&gone);
+                let members = electorate.assignment.committee_members(committee);
                 for part in &seats.parts {
-                    let assignment = &electorate.assignment;
                     heads[part.ballot as usize].1 +=
-                        weights.sum_without(assignment, committee, &part.signers, &gone);
+                        weights.sum_without(members, &part.signers, &gone);
                 }
             }
         }

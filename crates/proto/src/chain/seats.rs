@@ -50,10 +50,10 @@ pub(super) struct Scale<'a> {
 
 impl Scale<'_> {
     pub(super) fn weigh(&self, set: &Bitfield, without: Option<&Bitfield>) -> u32 {
-        let (weights, assignment) = (self.weights, self.assignment);
+        let members = self.assignment.committee_members(self.committee);
         let weight = match without {
-            Some(without) => weights.sum_without(assignment, self.committee, set, without),
-            None => weights.sum(assignment, self.committee, set),
+            Some(without) => self.weights.sum_without(members, set, without),
+            None => self.weights.sum(members, set),
         };
         u32::try_from(weight).unwrap_or(u32::MAX)
     }

@@ -1,6 +1,6 @@
 //! How much the votes of validators weigh.
 
-use alphorn_types::{Assignment, Bitfield, Validator};
+use alphorn_types::{Bitfield, Validator};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -95,16 +95,15 @@ impl Weights {
         self.increments.is_none()
     }
 
-    /// The weight of members of a committee, by position.
+    /// The weight of some of the members of a group, by position.
     ///
     /// # Panics
     ///
-    /// If the positions are not those of the committee, or its members have no weights here.
-    pub fn sum(&self, assignment: &Assignment, committee: u16, positions: &Bitfield) -> u64 {
+    /// If the positions are not those of the group, or its members have no weights here.
+    pub fn sum(&self, members: &[u32], positions: &Bitfield) -> u64 {
         let Some(increments) = &self.increments else {
             return positions.count_ones() as u64;
         };
-        let members = assignment.committee_members(committee);
         let weight = |position: usize| u64::from(increments[members[position] as usize]);
         positions.iter_ones().map(weight).sum()
     }
@@ -114,18 +113,12 @@ impl Weights {
     /// # Panics
     ///
     /// As [`sum`](Self::sum), and if the sets differ in length.
-    pub fn sum_without(
-        &self,
-        assignment: &Assignment,
-        committee: u16,
-        positions: &Bitfield,
-        without: &Bitfield,
-    ) -> u64 {
+    pub fn sum_without(&self, members: &[u32], positions: &Bitfield, without: &Bitfield) -> u64 {
         if self.are_equal() {
             return positions.count_and_not(without) as u64;
         }
         let mut rest = positions.clone();
         rest.subtract(without);
-        self.sum(assignment, committee, &rest)
+        self.sum(members, &rest)
     }
 }

@@ -14,21 +14,20 @@ use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Time, Validato
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::aggregator::{self, Aggregator};
 use super::ballot::Ballot;
-use super::combiner::{self, Combiner};
 use super::config::{Config, Local, Publish, SchemeInfo, Selection};
 use super::effects::Effects;
 use super::epochs::{Committees, Epochs};
+use super::maker::{self, Maker};
 use super::proposer::{self, Proposer};
 use super::role::{Role, Shared};
-use super::state::{KeptAggregate, KeptCollection, SlotState};
+use super::state::{Accepted, Serving, SlotState};
 use super::task::Purpose;
 use super::voter::{self, Voter};
 use crate::chain::Chain;
 use crate::contract::Output;
 use crate::slot::{Phase, SlotClock};
-use crate::wire::{Entry, Header, Root, WireFormat, digest};
+use crate::wire::{Aggregate, Entry, Header, Root, WireFormat, digest};
 
 pub use gate::gate;
 
@@ -84,9 +83,9 @@ impl Stage {
             config.selection = Selection::Rank;
         }
         if choices & 2 != 0 {
-            config.publish = Publish::Staged;
+            config.levels[1].publish = Publish::Staged;
         }
-        config.aggregators_target = 1 + u16::from(choices >> 2) % 4;
+        config.levels[0].publishers = 1 + u16::from(choices >> 2) % 4;
         let all = Bitfield::ones(VALIDATORS as usize);
         let local = Local {
             validators: all.clone(),
@@ -254,7 +253,7 @@ impl Stage {
         let signature: Bytes = signed.iter().map(Bytes::from).next()?;
         let state = self.state();
         let cell = state.committees.assignment.cell_of(validator)?;
-        let position = state.committees.position_in_cell(validator, cell)?;
+        let position = state.committees.position_in(validator, cell.into())?;
         let index = state.ballots.index(&ballot)?;
         let record = &mut state.cell_mut(cell).records[position as usize];
         record.first.get_or_insert((index, Some(signature)));
@@ -285,7 +284,6 @@ impl Stage {
     /// Evidence of some positions of a cell, as the model scheme makes it.
     fn aggregate(&self, cell: Cell, choice: usize, members: u8) -> Option<Evidence> {
         let state = self.slots.get(&SLOT)?;
-        let range = state.layout().cell_range(cell);
         let message = self.ballots[choice % 2].message;
         let mut votes = Vec::new();
         for (position, &validator) in (0u32..).zip(state.committees.assignment.cell_members(cell)) {
@@ -297,13 +295,7 @@ impl Stage {
         if votes.is_empty() {
             return None;
         }
-        let statement = scheme::Statement {
-            layer: scheme::Layer::Aggregate,
-            first: range.start,
-            len: range.end - range.start,
-            slot: SLOT,
-            message,
-        };
+        let statement = self.config.statement(cell.into(), SLOT, message);
         let work = Work::Aggregate(scheme::AggregateJob {
             epoch: state.epoch,
             statement,
@@ -367,161 +359,139 @@ pub fn voter(data: &[u8]) -> bool {
     !signed.is_empty()
 }
 
-/// An aggregator alone: what it makes is of accepted votes, and of each maker once.
+/// Whoever serves at a level, alone: what happens by the script, besides what `feed` brings. Each
+/// aggregate is of one who serves, who makes no other; `check` sees it.
+fn maker(
+    data: &[u8],
+    level: u8,
+    feed: fn(&mut Stage, &mut Script<'_>) -> Option<u16>,
+    check: fn(&mut Stage, Aggregate),
+) -> bool {
+    let mut script = Script(data);
+    let mut stage = Stage::new(script.number() as u8);
+    let mut role = Maker::new(level);
+    let mut makers = BTreeSet::new();
+    let slot = SLOT;
+    stage.handle(&mut role, maker::Input::Open { slot });
+    for _ in 0..STEPS_MAX {
+        let Some(step) = script.next() else {
+            break;
+        };
+        let made = match step % 5 {
+            0 => match feed(&mut stage, &mut script) {
+                Some(committee) => stage.handle(&mut role, maker::Input::Ready { slot, committee }),
+                None => Vec::new(),
+            },
+            1 => stage.handle(&mut role, maker::Input::Begin { slot }),
+            2 => match stage.pass(script.number() as u64 * 40, role.next_deadline()) {
+                true => stage.handle(&mut role, maker::Input::Deadline),
+                false => Vec::new(),
+            },
+            _ => match stage.end(script.number(), script.number()) {
+                Some((Purpose::Maker(job), outcome)) => {
+                    stage.handle(&mut role, maker::Input::Finished { job, outcome })
+                }
+                Some((Purpose::Draw(draw), outcome)) => {
+                    stage.handle(&mut role, maker::Input::Drawn { draw, outcome })
+                }
+                _ => Vec::new(),
+            },
+        };
+        for made in made {
+            if let maker::Made::Aggregate(made) = made {
+                let serves = role.roster().serving(SLOT, made.unit.committee);
+                let is_sender = |one: &Serving| one.validator == made.sender;
+                assert!(
+                    serves
+                        .iter()
+                        .any(|one| is_sender(one) && one.unit == made.unit)
+                );
+                assert!(
+                    makers.insert(made.sender),
+                    "whoever serves has one aggregate"
+                );
+                check(&mut stage, made);
+            }
+        }
+    }
+    stage.handle(&mut role, maker::Input::Close { slot });
+    assert_eq!(
+        role.next_deadline(),
+        None,
+        "nothing is left of a closed slot"
+    );
+    !makers.is_empty()
+}
+
+/// An aggregator alone: what it makes is of accepted votes, and of each who serves once.
 ///
 /// # Panics
 ///
 /// If that does not hold.
 pub fn aggregator(data: &[u8]) -> bool {
-    let mut script = Script(data);
-    let mut stage = Stage::new(script.number() as u8);
-    let mut role = Aggregator::default();
-    let mut makers = BTreeSet::new();
-    stage.handle(&mut role, aggregator::Input::Open { slot: SLOT });
-    for _ in 0..STEPS_MAX {
-        let Some(step) = script.next() else {
-            break;
-        };
-        let made = match step % 5 {
-            0 => match stage.vote(script.number() as u32, script.number()) {
-                Some(Cell { committee, .. }) => {
-                    let slot = SLOT;
-                    stage.handle(&mut role, aggregator::Input::Votes { slot, committee })
-                }
-                None => Vec::new(),
-            },
-            1 => stage.handle(&mut role, aggregator::Input::Begin { slot: SLOT }),
-            2 => match stage.pass(script.number() as u64 * 40, role.next_deadline()) {
-                true => stage.handle(&mut role, aggregator::Input::Deadline),
-                false => Vec::new(),
-            },
-            _ => match stage.end(script.number(), script.number()) {
-                Some((Purpose::Aggregator(job), outcome)) => {
-                    stage.handle(&mut role, aggregator::Input::Finished { job, outcome })
-                }
-                Some((Purpose::Draw(draw), outcome)) => {
-                    stage.handle(&mut role, aggregator::Input::Drawn { draw, outcome })
-                }
-                _ => Vec::new(),
-            },
-        };
-        for made in made {
-            let serves = role.roster().serving(SLOT, made.cell.committee);
-            assert!(serves.iter().any(|one| one.validator == made.sender));
-            assert!(makers.insert(made.sender), "a maker has one aggregate");
-            let state = &stage.slots[&SLOT];
-            let records = &state.cell(made.cell).expect("votes").records;
-            for position in made.evidence.support.signers().iter_ones() {
-                let (ballot, _) = records[position].first.as_ref().expect("an accepted vote");
-                assert_eq!(state.ballots.get(*ballot).vote, made.vote);
-            }
+    let feed = |stage: &mut Stage, script: &mut Script<'_>| {
+        let cell = stage.vote(script.number() as u32, script.number());
+        cell.map(|cell| cell.committee)
+    };
+    maker(data, 1, feed, |stage, made| {
+        let state = &stage.slots[&SLOT];
+        let cell = made.unit.cell().expect("a cell");
+        let records = &state.cell(cell).expect("votes").records;
+        for position in made.evidence.support.signers().iter_ones() {
+            let (ballot, _) = records[position].first.as_ref().expect("an accepted vote");
+            assert_eq!(state.ballots.get(*ballot).vote, made.vote);
         }
-    }
-    stage.handle(&mut role, aggregator::Input::Close { slot: SLOT });
-    assert_eq!(
-        role.next_deadline(),
-        None,
-        "nothing is left of a closed slot"
-    );
-    !makers.is_empty()
+    })
 }
 
-/// A combiner alone: what it makes is covered by accepted aggregates, of each maker once.
+/// A combiner alone: what it makes is covered by accepted aggregates, and of each who serves once.
 ///
 /// # Panics
 ///
 /// If that does not hold.
 pub fn combiner(data: &[u8]) -> bool {
-    let mut script = Script(data);
-    let mut stage = Stage::new(script.number() as u8);
-    let mut role = Combiner::default();
-    let mut makers = BTreeSet::new();
-    stage.handle(&mut role, combiner::Input::Open { slot: SLOT });
-    for _ in 0..STEPS_MAX {
-        let Some(step) = script.next() else {
-            break;
+    let feed = |stage: &mut Stage, script: &mut Script<'_>| {
+        let (cell, choice) = (cell(script.number()), script.number());
+        let evidence = stage.aggregate(cell, choice, script.number() as u8);
+        let sender = Validator(script.number() as u32 % VALIDATORS);
+        let accepted = |evidence| Accepted {
+            sender,
+            ballot: (choice % 2) as u16,
+            evidence,
+            bytes: 0,
         };
-        let made = match step % 5 {
-            0 => {
-                let (cell, choice) = (cell(script.number()), script.number());
-                let evidence = stage.aggregate(cell, choice, script.number() as u8);
-                let sender = Validator(script.number() as u32 % VALIDATORS);
-                let state = stage.state();
-                let kept = |evidence| KeptAggregate {
-                    sender,
-                    subcommittee: cell.subcommittee,
-                    ballot: (choice % 2) as u16,
-                    evidence,
-                };
-                let committee = cell.committee;
-                let aggregates = &mut state.aggregates[usize::from(committee)];
-                aggregates.kept.extend(evidence.map(kept));
-                let slot = SLOT;
-                stage.handle(&mut role, combiner::Input::Evidence { slot, committee })
-            }
-            1 => stage.handle(&mut role, combiner::Input::Begin { slot: SLOT }),
-            2 => match stage.pass(script.number() as u64 * 40, role.next_deadline()) {
-                true => stage.handle(&mut role, combiner::Input::Deadline),
-                false => Vec::new(),
-            },
-            _ => match stage.end(script.number(), script.number()) {
-                Some((Purpose::Combiner(job), outcome)) => {
-                    stage.handle(&mut role, combiner::Input::Finished { job, outcome })
-                }
-                Some((Purpose::Draw(draw), outcome)) => {
-                    stage.handle(&mut role, combiner::Input::Drawn { draw, outcome })
-                }
-                _ => Vec::new(),
-            },
-        };
-        for made in made {
-            if let combiner::Made::Collection(made) = made {
-                assert!(makers.insert(made.sender), "a maker has one collection");
-                check_collection(&mut stage, &role, made);
-            }
-        }
-    }
-    stage.handle(&mut role, combiner::Input::Close { slot: SLOT });
-    assert_eq!(
-        role.next_deadline(),
-        None,
-        "nothing is left of a closed slot"
-    );
-    !makers.is_empty()
+        let gathered = stage.state().gathered_mut(cell.into());
+        gathered.accepted.extend(evidence.map(accepted));
+        Some(cell.committee)
+    };
+    maker(data, 2, feed, check_collection)
 }
 
 /// Checks a collection against the aggregates, and accepts it.
-fn check_collection(stage: &mut Stage, role: &Combiner, made: crate::wire::Collection) {
-    let committee = made.committee;
-    let serves = role.roster().serving(SLOT, committee);
-    assert!(serves.iter().any(|one| one.validator == made.sender));
+fn check_collection(stage: &mut Stage, made: Aggregate) {
     let state = stage.state();
     let layout = *state.layout();
     let ballot = state.ballots.find(&made.vote).expect("a tracked ballot");
     let ballot = state.ballots.index(&ballot).expect("a tracked ballot");
-    let mut covered = Bitfield::new(layout.committee_len(committee) as usize);
-    let kept = &state.aggregates[usize::from(committee)].kept;
-    for kept in kept.iter().filter(|kept| kept.ballot == ballot) {
-        let subcommittee = kept.subcommittee;
-        let range = layout.cell_in_committee(Cell {
-            committee,
-            subcommittee,
-        });
-        for position in kept.evidence.support.signers().iter_ones() {
-            covered.set(range.start as usize + position);
+    let mut covered = Bitfield::new(layout.unit_len(made.unit) as usize);
+    for part in layout.parts(made.unit) {
+        let range = layout.unit_in_committee(part);
+        let accepted = state.accepted(part).iter();
+        for accepted in accepted.filter(|accepted| accepted.ballot == ballot) {
+            for position in accepted.evidence.support.signers().iter_ones() {
+                covered.set(range.start as usize + position);
+            }
         }
     }
     let mut beyond = made.evidence.support.signers();
     beyond.subtract(&covered);
     assert!(beyond.none(), "signers whom no aggregate has");
-    state.collections[usize::from(committee)]
-        .kept
-        .push(KeptCollection {
-            sender: made.sender,
-            ballot,
-            evidence: made.evidence,
-            bytes: 0,
-        });
+    state.gathered_mut(made.unit).accepted.push(Accepted {
+        sender: made.sender,
+        ballot,
+        evidence: made.evidence,
+        bytes: 0,
+    });
 }
 
 /// A proposer alone: a block has collections that it was given, each adds a signer, and it fits.

@@ -1,22 +1,23 @@
 //! What a Horn network agrees on, and what this machine does in it.
 
-use alphorn_scheme::{Abilities, EvidenceLength, Form, Layer, Overlap, Scheme, Sizes};
+use alphorn_scheme::{Abilities, EvidenceLength, Form, Layer, Overlap, Scheme, Sizes, Statement};
 use alphorn_types::support_code::Coding;
-use alphorn_types::{Bitfield, Layout, Time};
+use alphorn_types::{Bitfield, Layout, Slot, Time, Unit};
 use thiserror::Error;
 
 use super::cover::Rule as Cover;
-use super::selection::Post;
 use super::state::Serving;
 use crate::chain::{Policy, Weights};
 use crate::slot::Timing;
 use crate::wire::{BLOCK_ENTRIES_MAX, Context, FormatError, Kind, NetworkDigest, WireFormat};
 
 mod choice;
+mod preset;
 
 pub use choice::{ParseChoiceError, Publish, Selection, SubsetRule};
+pub use preset::Preset;
 
-/// Most expected members of a post, and most messages taken from one.
+/// Most expected publishers of a unit, and most messages taken of one.
 pub const MEMBERS_MAX: u16 = 64;
 /// Longest epoch, in slots.
 pub const EPOCH_SLOTS_MAX: u64 = 4096;
@@ -24,11 +25,11 @@ pub const EPOCH_SLOTS_MAX: u64 = 4096;
 pub const VOTE_DATA_MAX: u16 = 64;
 /// Longest wait between two ranks of staged publishing, in milliseconds.
 pub const STAGE_MS_MAX: u64 = 60_000;
-/// The whole of a committee, in the unit of [`Config::stage_gain_ppm`].
+/// The whole of a unit, in the unit of [`Level::stage_gain_ppm`].
 pub const PPM: u32 = 1_000_000;
-/// Aggregators of a cell by default where aggregates are proofs: with 16 of them a collector would
-/// verify a thousand proofs.
-const PROOF_AGGREGATORS: u16 = 4;
+/// Those who serve in a unit below the top by default, where its evidence is a proof: with 16 of them
+/// whoever combines would verify a thousand proofs.
+const PROOF_PUBLISHERS: u16 = 4;
 
 /// What the roles know of a signature scheme; they branch on this and on nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,28 +38,51 @@ pub struct SchemeInfo {
     pub abilities: Abilities,
     /// Sizes on the wire, in bytes.
     pub sizes: Sizes,
-    /// Length of the evidence of an aggregate over the largest cell.
-    pub aggregate_evidence: EvidenceLength,
-    /// Length of the evidence of a collection over the largest committee.
-    pub collection_evidence: EvidenceLength,
+    /// Length of the evidence of each level, from level 1, over its largest unit.
+    pub evidence: Vec<EvidenceLength>,
 }
 
 impl SchemeInfo {
     /// What `scheme` is on `layout`.
     pub fn of<S: Scheme>(scheme: &S, layout: &Layout) -> Self {
+        let length = |level| scheme.evidence_length(layer(level), layout.unit_len_max(level));
         Self {
             abilities: scheme.abilities(),
             sizes: scheme.sizes(),
-            aggregate_evidence: scheme.evidence_length(Layer::Aggregate, layout.cell_len_max()),
-            collection_evidence: scheme
-                .evidence_length(Layer::Collection, layout.committee_len_max()),
+            evidence: (1..=layout.levels()).map(length).collect(),
         }
     }
 
-    /// How aggregates may overlap where they are combined.
-    pub fn overlap(&self) -> Overlap {
-        self.abilities.overlap(Layer::Aggregate)
+    /// How evidence of a level may overlap where it is combined.
+    pub fn overlap(&self, level: u8) -> Overlap {
+        self.abilities.overlap(layer(level))
     }
+}
+
+/// What evidence of a level is to a scheme: made of votes, or of other evidence.
+pub(super) const fn layer(level: u8) -> Layer {
+    match level {
+        1 => Layer::Aggregate,
+        _ => Layer::Collection,
+    }
+}
+
+/// What holds for the evidence of one level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Expected publishers of a unit, 1 to 64.
+    pub publishers: u16,
+    /// Most messages taken of a unit in a slot, 1 to 64.
+    pub taken_max: u16,
+    /// Which of those who serve publish.
+    pub publish: Publish,
+    /// Under [`Publish::Staged`]: the wait between two expected ranks, in milliseconds.
+    pub stage_ms: u64,
+    /// Under [`Publish::Staged`]: signers that evidence must add to the best one seen, in millionths
+    /// of the unit; 0 = any.
+    pub stage_gain_ppm: u32,
+    /// Which evidence of each unit below is combined; nothing to level 1. Local: others cannot tell.
+    pub cover: Cover,
 }
 
 /// What all machines of a network agree on, except where a field says otherwise.
@@ -73,30 +97,15 @@ pub struct Config {
     /// SHA-256 of the canonical genesis parameters: keeps this network's signatures apart from
     /// those of others, and stands in its genesis block.
     pub network_id: [u8; 32],
-    /// Expected aggregators of a cell, 1 to 64.
-    pub aggregators_target: u16,
-    /// Expected collectors of a committee, 1 to 64.
-    pub collectors_target: u16,
-    /// Most aggregates taken from a cell in a slot, 1 to 64.
-    pub aggregates_per_cell_max: u16,
-    /// Most collections taken from a committee in a slot, 1 to 64.
-    pub collections_per_committee_max: u16,
+    /// What holds for each level of evidence, from level 1.
+    pub levels: Vec<Level>,
     /// How members come to serve.
     pub selection: Selection,
-    /// Which collectors publish.
-    pub publish: Publish,
-    /// Under [`Publish::Staged`]: the wait between two expected ranks, in milliseconds.
-    pub stage_ms: u64,
-    /// Under [`Publish::Staged`]: signers that a collection must add to the best one seen, in
-    /// millionths of the committee; 0 = any.
-    pub stage_gain_ppm: u32,
-    /// Greatest multiplicity in a collection: 1, 3, 7 or 15.
+    /// Greatest multiplicity in evidence that is combined: 1, 3, 7 or 15.
     pub multiplicity_max: u8,
-    /// Which aggregates of a cell a collector sums. Local: others cannot tell.
-    pub cover: Cover,
     /// Slots of an epoch, 1 to 4096.
     pub epoch_slots: u64,
-    /// Most collections in a block, 1 to 512.
+    /// Most collections in a block, 1 to 2048.
     pub collections_per_block_max: u16,
     /// Most bytes of an own block. Local.
     pub block_bytes_max: usize,
@@ -133,6 +142,30 @@ pub enum ConfigError {
         /// The greatest legal value.
         max: u64,
     },
+    /// A number of a level outside its bounds.
+    #[error("{what} of level {level} = {value}, must be {min} to {max}")]
+    LevelOutOfRange {
+        /// The level.
+        level: u8,
+        /// The parameter.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least legal value.
+        min: u64,
+        /// The greatest legal value.
+        max: u64,
+    },
+    /// Slots or settings for another number of levels than the layout has.
+    #[error("{what} of {value} levels, the layout has {levels}")]
+    Levels {
+        /// What does not fit.
+        what: &'static str,
+        /// Its number of levels.
+        value: usize,
+        /// That of the layout.
+        levels: u8,
+    },
     /// Selection by lottery with a scheme whose signatures are not unique: a member could draw
     /// tickets until one wins.
     #[error("selection = lottery needs unique signatures, which the scheme lacks: use rank")]
@@ -145,9 +178,13 @@ pub enum ConfigError {
         /// The greatest value that the scheme's ability to count allows.
         max: u8,
     },
-    /// A cover that the scheme's aggregates do not allow.
-    #[error("cover = {value} does not fit aggregates that overlap as {overlap:?}: use {legal}")]
+    /// A cover that the scheme's evidence does not allow.
+    #[error(
+        "cover of level {level} = {value} does not fit evidence that overlaps as {overlap:?}: use {legal}"
+    )]
     CoverOverlap {
+        /// The level that combines.
+        level: u8,
         /// The value asked for.
         value: Cover,
         /// What the scheme can merge.
@@ -175,7 +212,7 @@ pub enum ConfigError {
     },
     /// Messages that would not fit the cap of their kind.
     #[error(
-        "{kind} of up to {value} bytes, must be at most {max}: a {part} may have at most about {members} validators"
+        "{kind} of up to {value} bytes, must be at most {max}: a unit of level {level} may have at most about {members} validators"
     )]
     MessageSize {
         /// The kind of message.
@@ -184,8 +221,8 @@ pub enum ConfigError {
         value: usize,
         /// The cap.
         max: usize,
-        /// What is too large.
-        part: &'static str,
+        /// The level whose units are too large.
+        level: u8,
         /// Its nearest legal size, by proportion.
         members: u64,
     },
@@ -219,46 +256,33 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// The defaults for a scheme on a layout: Horn's timing, lottery where signatures are unique,
-    /// all publish but where collections are proofs, the strongest cover that the scheme allows.
+    /// The defaults for a scheme on a layout: Horn's timing, or one with as many levels; lottery where
+    /// signatures are unique, all publish but where collections are proofs, the strongest cover that the
+    /// scheme allows.
     pub fn new(layout: Layout, info: &SchemeInfo) -> Self {
         let abilities = &info.abilities;
-        let (multiplicity_max, cover) = match info.overlap() {
-            Overlap::Counted { max } if max >= 3 => (3, Cover::Quorum),
-            Overlap::Counted { .. } | Overlap::None => (1, Cover::Best1),
-            Overlap::Union => (1, Cover::Union),
-        };
-        let proof = |layer| abilities.form(layer) == Form::Proof;
-        let aggregators_target = if proof(Layer::Aggregate) {
-            PROOF_AGGREGATORS
-        } else {
-            16
-        };
+        let top = layout.levels();
+        let overlap = info.overlap(1);
         Self {
             layout,
-            timing: Timing::HORN,
+            timing: Timing::default_for(top),
             genesis: Time::ZERO,
             network_id: [0; 32],
-            aggregators_target,
-            collectors_target: 16,
-            aggregates_per_cell_max: 48,
-            collections_per_committee_max: 48,
+            levels: (1..=top)
+                .map(|level| Level::new(level, top, info))
+                .collect(),
             selection: if abilities.unique {
                 Selection::Lottery
             } else {
                 Selection::Rank
             },
-            publish: if proof(Layer::Collection) {
-                Publish::Staged
-            } else {
-                Publish::All
+            multiplicity_max: match overlap {
+                Overlap::Counted { max } if max >= 3 && top > 1 => 3,
+                _ => 1,
             },
-            stage_ms: 150,
-            stage_gain_ppm: 5_000,
-            multiplicity_max,
-            cover,
             epoch_slots: 32,
-            collections_per_block_max: (2 * layout.committees()).clamp(64, 512),
+            collections_per_block_max: (2 * layout.committees())
+                .clamp(64, BLOCK_ENTRIES_MAX as u16),
             block_bytes_max: Kind::Block.cap_bytes(),
             filler_bytes: 0,
             vote_data_per_slot_max: 16,
@@ -271,29 +295,55 @@ impl Config {
         }
     }
 
+    /// What holds for a level of evidence.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such level.
+    pub fn level(&self, level: u8) -> &Level {
+        &self.levels[usize::from(level) - 1]
+    }
+
     /// What stands in topics and in everything that is signed: the first bytes of the network's id.
     pub fn network(&self) -> NetworkDigest {
         let [a, b, c, d, ..] = self.network_id;
         NetworkDigest([a, b, c, d])
     }
 
-    /// When a collector may publish, given the start of the phase.
+    /// When one who serves may publish, given the start of the phase.
     pub(super) fn turn(&self, start: Time, serving: &Serving) -> Time {
-        match self.publish {
+        let level = self.level(serving.unit.level);
+        match level.publish {
             Publish::All => start,
             Publish::Staged => {
-                let wait_ms = u64::from(serving.rank).saturating_mul(self.stage_ms);
+                let wait_ms = u64::from(serving.rank).saturating_mul(level.stage_ms);
                 start.saturating_add_ns(wait_ms.saturating_mul(1_000_000))
             }
         }
     }
 
-    /// Members expected to serve at a post.
-    pub(super) fn target(&self, post: Post) -> u16 {
-        match post {
-            Post::Aggregator(_) => self.aggregators_target,
-            Post::Collector(_) => self.collectors_target,
+    /// What evidence of a unit proves.
+    pub(super) fn statement(&self, unit: Unit, slot: Slot, message: [u8; 32]) -> Statement {
+        let range = self.layout.unit_range(unit);
+        Statement {
+            layer: layer(unit.level),
+            first: range.start,
+            len: range.end - range.start,
+            slot,
+            message,
         }
+    }
+
+    /// How evidence of the level below is combined to evidence of `level`: the rule, and most picks of
+    /// a unit. What was counted once is not counted again: a sum of sums takes one of each unit.
+    pub(super) fn cover(&self, info: &SchemeInfo, level: u8) -> (Cover, usize) {
+        let counted = match level {
+            0..=2 => self.multiplicity_max,
+            _ => 1,
+        };
+        self.level(level)
+            .cover
+            .under(info.overlap(level - 1), counted)
     }
 
     /// The lengths of all fields on the wire.
@@ -304,8 +354,7 @@ impl Config {
             signature_bytes: info.sizes.signature_bytes,
             duty_signature_bytes: info.sizes.duty_signature_bytes,
             selection_proof_bytes: info.sizes.selection_proof_bytes.filter(|_| lottery),
-            aggregate_evidence: info.aggregate_evidence,
-            collection_evidence: info.collection_evidence,
+            evidence: info.evidence.clone(),
             multiplicity_max: self.multiplicity_max,
             coding: self.coding,
             context: self.context,
@@ -318,6 +367,7 @@ impl Config {
     ///
     /// The first [`ConfigError`].
     pub fn validate(&self, info: &SchemeInfo) -> Result<(), ConfigError> {
+        self.check_levels(info)?;
         self.check_ranges()?;
         self.check_weights()?;
         let committee = self.layout.committee_len_max();
@@ -338,9 +388,53 @@ impl Config {
         }
         let format = self.format(info);
         format.check()?;
-        self.check_cover(info.overlap())?;
-        check_fit(&format, Kind::Aggregate, self.layout.cell_len_max())?;
-        check_fit(&format, Kind::Collection, committee)
+        for level in 1..=self.layout.levels() {
+            self.check_cover(info, level)?;
+            check_fit(&format, level)?;
+        }
+        Ok(())
+    }
+
+    fn check_levels(&self, info: &SchemeInfo) -> Result<(), ConfigError> {
+        let levels = self.layout.levels();
+        for (what, value) in [
+            ("timing", usize::from(self.timing.levels())),
+            ("settings", self.levels.len()),
+            ("evidence", info.evidence.len()),
+        ] {
+            if value != usize::from(levels) {
+                return Err(ConfigError::Levels {
+                    what,
+                    value,
+                    levels,
+                });
+            }
+        }
+        for (level, settings) in (1..).zip(&self.levels) {
+            let members = u64::from(MEMBERS_MAX);
+            for (what, value, min, max) in [
+                ("publishers", u64::from(settings.publishers), 1, members),
+                ("taken_max", settings.taken_max.into(), 1, members),
+                ("stage_ms", settings.stage_ms, 0, STAGE_MS_MAX),
+                (
+                    "stage_gain_ppm",
+                    settings.stage_gain_ppm.into(),
+                    0,
+                    PPM.into(),
+                ),
+            ] {
+                if !(min..=max).contains(&value) {
+                    return Err(ConfigError::LevelOutOfRange {
+                        level,
+                        what,
+                        value,
+                        min,
+                        max,
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {
@@ -353,19 +447,6 @@ impl Config {
                 max,
             }),
         };
-        for (what, value) in [
-            ("aggregators_target", self.aggregators_target),
-            ("collectors_target", self.collectors_target),
-            ("aggregates_per_cell_max", self.aggregates_per_cell_max),
-            (
-                "collections_per_committee_max",
-                self.collections_per_committee_max,
-            ),
-        ] {
-            check(what, value.into(), 1, MEMBERS_MAX.into())?;
-        }
-        check("stage_ms", self.stage_ms, 0, STAGE_MS_MAX)?;
-        check("stage_gain_ppm", self.stage_gain_ppm.into(), 0, PPM.into())?;
         check("epoch_slots", self.epoch_slots, 1, EPOCH_SLOTS_MAX)?;
         let entries_max = BLOCK_ENTRIES_MAX as u64;
         let entries = self.collections_per_block_max.into();
@@ -388,8 +469,10 @@ impl Config {
         }
     }
 
-    fn check_cover(&self, overlap: Overlap) -> Result<(), ConfigError> {
-        let value = self.multiplicity_max;
+    /// Whether evidence can be combined to that of a level as is asked for.
+    fn check_cover(&self, info: &SchemeInfo, level: u8) -> Result<(), ConfigError> {
+        let (value, cover) = (self.multiplicity_max, self.level(level).cover);
+        let overlap = info.overlap(level.max(2) - 1);
         let max = match overlap {
             Overlap::Counted { max } => max,
             Overlap::None | Overlap::Union => 1,
@@ -397,33 +480,58 @@ impl Config {
         if value > max {
             return Err(ConfigError::Multiplicity { value, max });
         }
-        let (legal, names) = match overlap {
+        let (is_legal, legal) = match overlap {
+            Overlap::Counted { .. } if level > 2 => (cover == Cover::Best1, "best1"),
             Overlap::Counted { .. } => (true, ""),
-            Overlap::Union => (self.cover == Cover::Union, "union"),
-            Overlap::None => (self.cover == Cover::Best1, "best1"),
+            Overlap::Union => (cover == Cover::Union, "union"),
+            Overlap::None => (cover == Cover::Best1, "best1"),
         };
-        if !legal {
+        if level > 1 && !is_legal {
             return Err(ConfigError::CoverOverlap {
-                value: self.cover,
+                level,
+                value: cover,
                 overlap,
-                legal: names,
+                legal,
             });
         }
-        if self.cover == Cover::Quorum && value < 3 {
+        if level == 2 && cover == Cover::Quorum && value < 3 {
             return Err(ConfigError::QuorumOfOne { value });
         }
         Ok(())
     }
 }
 
-/// Refuses a format whose largest message of `kind`, over `members` validators, passes the cap.
-fn check_fit(format: &WireFormat, kind: Kind, members: u32) -> Result<(), ConfigError> {
-    let (length, part) = match kind {
-        Kind::Aggregate => (format.aggregate_evidence, "cell"),
-        _ => (format.collection_evidence, "committee"),
-    };
+impl Level {
+    /// The defaults of a level where the top one is `top`.
+    fn new(level: u8, top: u8, info: &SchemeInfo) -> Self {
+        let proof = info.abilities.form(layer(level)) == Form::Proof;
+        let cover = match info.overlap(level.max(2) - 1) {
+            Overlap::Counted { max } if max >= 3 && level < 3 => Cover::Quorum,
+            Overlap::Counted { .. } | Overlap::None => Cover::Best1,
+            Overlap::Union => Cover::Union,
+        };
+        Self {
+            publishers: match proof && level < top {
+                true => PROOF_PUBLISHERS,
+                false => 16,
+            },
+            taken_max: 48,
+            publish: match proof && level == top {
+                true => Publish::Staged,
+                false => Publish::All,
+            },
+            stage_ms: 150,
+            stage_gain_ppm: 5_000,
+            cover,
+        }
+    }
+}
+
+/// Refuses a format whose largest aggregate of a level passes the cap.
+fn check_fit(format: &WireFormat, level: u8) -> Result<(), ConfigError> {
+    let (kind, members) = (format.kind(level), format.layout.unit_len_max(level));
     let max = kind.cap_bytes();
-    let evidence = length.max_bytes();
+    let evidence = format.evidence(level).max_bytes();
     // The support's code and the fields around it stay below this part of the cap.
     let value = evidence
         .saturating_add(members as usize)
@@ -434,7 +542,7 @@ fn check_fit(format: &WireFormat, kind: Kind, members: u32) -> Result<(), Config
             kind,
             value,
             max,
-            part,
+            level,
             members,
         });
     }

@@ -1,12 +1,12 @@
 //! When a message of a slot is wanted, from when on it is late, and until when it is of use: the one
-//! place for all kinds.
+//! place for all of them, each by the phase in which it is made.
 //!
-//! | kind | wanted by | late from | signed until | made until |
+//! | message | wanted by | late from | signed until | made until |
 //! |---|---|---|---|---|
 //! | block | votes | votes | the slot's end | |
-//! | vote | aggregates | aggregates | the slot's end | |
-//! | aggregate | collections | the slot's decision | the end of the next slot | the same |
-//! | collection | the slot's decision | votes of the next slot | the end of the next slot | no block can include it |
+//! | vote | evidence of level 1 | the same | the slot's end | |
+//! | evidence below the top | the next level | the slot's decision | the end of the next slot | the same |
+//! | evidence of the top level | the slot's decision | votes of the next slot | the end of the next slot | no block can include it |
 //!
 //! What is ready after it was wanted is published only if it adds a vote, and while gossip takes
 //! messages of its slot; a collection is good for an own block after that.
@@ -17,8 +17,8 @@ use alphorn_types::{Slot, Time};
 
 use super::role::Shared;
 use crate::chain::INCLUSION_SLOTS;
-use crate::slot::{Phase, SlotClock};
-use crate::wire::{Kind, Vote};
+use crate::slot::{Boundary, Phase, SlotClock};
+use crate::wire::Vote;
 
 /// How far clocks may be apart.
 pub(super) const TOLERANCE_NS: u64 = 500_000_000;
@@ -37,7 +37,7 @@ pub(super) enum Lateness {
     Drop,
 }
 
-/// The deadlines of the messages of one kind in one slot.
+/// The deadlines of the messages of one phase in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Deadlines {
     /// When its readers begin their work: jobs should end before.
@@ -51,24 +51,21 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Those of `kind` in `slot`.
-    pub(super) fn of(clock: &SlotClock, kind: Kind, slot: Slot) -> Self {
-        let phase = |phase| clock.phase_start(slot, phase);
+    /// Those of the messages that are made in a phase of `slot`.
+    pub(super) fn of(clock: &SlotClock, phase: Phase, slot: Slot) -> Self {
         let next = slot.next();
         let (end, next_end) = (clock.slot_start(next), clock.slot_start(next.next()));
-        let (wanted, late, signed, made) = match kind {
-            Kind::Block => (phase(Phase::Vote), phase(Phase::Vote), end, end),
-            Kind::Vote => (phase(Phase::Aggregate), phase(Phase::Aggregate), end, end),
-            Kind::Aggregate => {
-                let (wanted, late) = (phase(Phase::Collect), phase(Phase::Decide));
-                (wanted, late, next_end, next_end)
+        let wanted = clock.start(clock.after(Boundary { slot, phase }));
+        let (late, signed, made) = match phase {
+            Phase::Level(level) if level < clock.timing().levels() => {
+                (clock.phase_start(slot, Phase::Decide), next_end, next_end)
             }
-            Kind::Collection => {
-                let late = clock.phase_start(next, Phase::Vote);
+            Phase::Level(_) => {
                 let included = Slot(slot.0.saturating_add(INCLUSION_SLOTS));
-                let made = clock.slot_start(included);
-                (phase(Phase::Decide), late, next_end, made)
+                let late = clock.phase_start(next, Phase::Vote);
+                (late, next_end, clock.slot_start(included))
             }
+            Phase::Propose | Phase::Vote | Phase::Decide => (wanted, end, end),
         };
         Self {
             wanted,
@@ -86,30 +83,18 @@ pub(super) fn window_end(clock: &SlotClock, slot: Slot) -> Time {
         .saturating_add_ns(TOLERANCE_NS)
 }
 
-impl Kind {
-    /// The phase in which messages of this kind are made.
-    pub(super) const fn phase(self) -> Phase {
-        match self {
-            Self::Block => Phase::Propose,
-            Self::Vote => Phase::Vote,
-            Self::Aggregate => Phase::Aggregate,
-            Self::Collection => Phase::Collect,
-        }
-    }
-}
-
-impl Shared<'_> {
-    /// The deadlines of the messages of a kind in a slot.
-    pub(super) fn deadlines(&self, kind: Kind, slot: Slot) -> Deadlines {
-        Deadlines::of(self.clock, kind, slot)
+impl<S> Shared<'_, S> {
+    /// The deadlines of the messages of a phase in a slot.
+    pub(super) fn deadlines(&self, phase: Phase, slot: Slot) -> Deadlines {
+        Deadlines::of(self.clock, phase, slot)
     }
 
     /// Decides on a result for `vote` that is ready now and adds `gain` signers.
-    pub(super) fn lateness(&mut self, kind: Kind, vote: &Vote, gain: u32) -> Lateness {
+    pub(super) fn lateness(&mut self, phase: Phase, vote: &Vote, gain: u32) -> Lateness {
         let finish = Finish {
             slot: vote.slot,
             now: self.present(),
-            session_current: self.now < self.deadlines(kind, vote.slot).wanted,
+            session_current: self.now < self.deadlines(phase, vote.slot).wanted,
             conflicting: self.chain.check_vote(vote).is_err(),
             gain_votes: gain,
         };

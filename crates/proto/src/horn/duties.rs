@@ -1,6 +1,6 @@
 //! What the local validators had to do in a slot, and what of it was done.
 
-use alphorn_types::{Cell, Slot, Validator};
+use alphorn_types::{Slot, Unit, Validator};
 
 use super::effects::index;
 use super::machine::Horn;
@@ -14,14 +14,19 @@ pub struct Done {
     /// Later than wanted: votes after the phase in which they are summed, aggregates and
     /// collections after the end of the phase that follows their own, blocks after the phase.
     pub late: [u64; Kind::ALL.len()],
-    /// Collections that staged publishing held back, because they added too little.
-    pub held_back: u64,
+    /// Aggregates and collections that staged publishing held back, because they added too little.
+    pub held_back: [u64; Kind::ALL.len()],
 }
 
 impl Done {
     /// Messages of a kind in time.
     pub fn on_time(&self, kind: Kind) -> u64 {
         self.on_time[index(kind)]
+    }
+
+    /// Messages of a kind that staged publishing held back.
+    pub fn held_back(&self, kind: Kind) -> u64 {
+        self.held_back[index(kind)]
     }
 
     /// Messages of a kind that came later than wanted.
@@ -48,10 +53,8 @@ pub struct Duties {
     pub proposes: bool,
     /// Local validators who vote.
     pub voters: Vec<Seat>,
-    /// Local aggregators, and whether their cell had a vote to sum.
-    pub aggregators: Vec<(Validator, Cell, bool)>,
-    /// Local collectors with their committee, and whether it had an aggregate to sum.
-    pub collectors: Vec<(Validator, u16, bool)>,
+    /// Who serves in which unit, and whether there was anything to make evidence of.
+    pub makers: Vec<(Validator, Unit, bool)>,
     /// What was published.
     pub done: Done,
 }
@@ -76,25 +79,25 @@ impl Horn {
                 }
             }
         }
-        let has_votes = |cell: Cell| {
+        let has_votes = |cell| {
             let votes = state.cell(cell);
             votes.is_some_and(|votes| votes.records.iter().any(|one| one.first.is_some()))
         };
-        let serving = self.roles.aggregator.roster().all(slot);
-        let aggregators = serving.map(|s| (s.validator, s.cell, has_votes(s.cell)));
-        let serving = self.roles.combiner.roster().all(slot);
-        let collectors = serving.map(|s| {
-            let committee = s.cell.committee;
-            let aggregates = &state.aggregates[usize::from(committee)];
-            (s.validator, committee, !aggregates.kept.is_empty())
-        });
+        let has_inputs = |unit: Unit| match unit.cell() {
+            Some(cell) => has_votes(cell),
+            None => layout
+                .parts(unit)
+                .any(|part| !state.accepted(part).is_empty()),
+        };
+        let makers = self.roles.makers.iter();
+        let serving = makers.flat_map(|maker| maker.roster().all(slot));
+        let makers = serving.map(|s| (s.validator, s.unit, has_inputs(s.unit)));
         let proposer = self.chain.proposer(slot).0 as usize;
         Some(Duties {
             // The block of slot 0 is genesis.
             proposes: slot > Slot(0) && self.local.validators.get(proposer),
             voters,
-            aggregators: aggregators.collect(),
-            collectors: collectors.collect(),
+            makers: makers.collect(),
             done: self.fx.done(slot),
         })
     }

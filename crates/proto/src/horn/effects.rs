@@ -107,10 +107,10 @@ impl Effects {
         self.outputs.push_back(Output::Publish { topic, data });
     }
 
-    /// Collections of a slot that staged publishing held back.
-    pub(super) fn held_back(&mut self, slot: Slot, count: u64) {
+    /// Aggregates of a slot that staged publishing held back.
+    pub(super) fn held_back(&mut self, slot: Slot, kind: Kind, count: u64) {
         self.counters.staged_back += count;
-        self.done.entry(slot).or_default().held_back += count;
+        self.done.entry(slot).or_default().held_back[index(kind)] += count;
     }
 
     /// What was published of a slot.

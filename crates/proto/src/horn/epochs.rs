@@ -6,7 +6,7 @@
 //! are prepared when such a block comes; if the head goes over to it, they come into force.
 
 use alphorn_scheme::{BRANCH_EPOCH, Class, Outcome, PrepareJob, Product, Work};
-use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Validator};
+use alphorn_types::{Assignment, Bitfield, Epoch, Slot, Unit, Validator};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,6 @@ use super::effects::Request;
 use super::gate;
 use super::machine::Horn;
 use super::ranks::Ranks;
-use super::selection::Post;
 use super::task::Purpose;
 use crate::chain::Weights;
 use crate::job::AssignJob;
@@ -68,35 +67,28 @@ impl Committees {
         self
     }
 
-    /// The weight of members of a committee, by position.
-    pub(super) fn weigh(&self, committee: u16, signers: &Bitfield) -> u64 {
-        self.weights.sum(&self.assignment, committee, signers)
-    }
-
-    /// The weight of those members of a committee who are not in `without`.
-    pub(super) fn weigh_gain(&self, committee: u16, signers: &Bitfield, without: &Bitfield) -> u64 {
+    /// The weight of members of a unit, by position.
+    pub(super) fn weigh(&self, unit: Unit, signers: &Bitfield) -> u64 {
         self.weights
-            .sum_without(&self.assignment, committee, signers, without)
+            .sum(self.assignment.unit_members(unit), signers)
     }
 
-    /// The weight of members of a cell, by position.
-    pub(super) fn weigh_cell(&self, cell: Cell, signers: &Bitfield) -> u64 {
-        match self.cell_weights(cell) {
-            Some(weights) => signers.iter_ones().map(|position| weights[position]).sum(),
-            None => signers.count_ones() as u64,
-        }
+    /// The weight of those members of a unit who are not in `without`.
+    pub(super) fn weigh_gain(&self, unit: Unit, signers: &Bitfield, without: &Bitfield) -> u64 {
+        let members = self.assignment.unit_members(unit);
+        self.weights.sum_without(members, signers, without)
     }
 
-    /// The weights of a cell's positions; none if all weigh 1.
-    pub(super) fn cell_weights(&self, cell: Cell) -> Option<Vec<u64>> {
-        self.weights.of(self.assignment.cell_members(cell))
+    /// The weights of a unit's positions; none if all weigh 1.
+    pub(super) fn unit_weights(&self, unit: Unit) -> Option<Vec<u64>> {
+        self.weights.of(self.assignment.unit_members(unit))
     }
 
-    /// The members who serve at a post by rank, as positions inside it, first to serve first.
-    pub(super) fn ranked(&self, slot: Slot, post: Post, target: u16) -> Arc<[u32]> {
+    /// The members of a unit who serve by rank, as positions inside it, first to serve first.
+    pub(super) fn ranked(&self, slot: Slot, unit: Unit, target: u16) -> Arc<[u32]> {
         let layout = self.assignment.layout();
         let draw = (slot, &self.seed);
-        self.ranks.of(draw, post, layout, u32::from(target))
+        self.ranks.of(draw, unit, layout, u32::from(target))
     }
 
     /// Epoch positions of the local validators within a range, ascending.
@@ -113,24 +105,9 @@ impl Committees {
         self.local_in(range).iter().map(member).collect()
     }
 
-    /// The position of a validator inside `cell`, none if it sits elsewhere.
-    pub(super) fn position_in_cell(&self, validator: Validator, cell: Cell) -> Option<u32> {
-        self.position_in(validator, self.assignment.layout().cell_range(cell))
-    }
-
-    /// The position of a validator inside a committee, none if it sits elsewhere.
-    pub(super) fn position_in_committee(
-        &self,
-        validator: Validator,
-        committee: u16,
-    ) -> Option<u32> {
-        self.position_in(
-            validator,
-            self.assignment.layout().committee_range(committee),
-        )
-    }
-
-    fn position_in(&self, validator: Validator, range: Range<u32>) -> Option<u32> {
+    /// The position of a validator inside a unit, none if it sits elsewhere.
+    pub(super) fn position_in(&self, validator: Validator, unit: Unit) -> Option<u32> {
+        let range = self.assignment.layout().unit_range(unit);
         let position = self.assignment.position(validator)?;
         range.contains(&position).then(|| position - range.start)
     }

@@ -27,12 +27,11 @@
 
 mod aggregates;
 mod blocks;
-mod collections;
 mod lot;
 mod votes;
 
 use alphorn_scheme::{self as scheme, Bytes, Outcome, Product};
-use alphorn_types::{Cell, Epoch, Slot, Time, Validator};
+use alphorn_types::{Cell, Epoch, Slot, Time, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -44,19 +43,16 @@ use super::deadlines::{TOLERANCE_NS, window_end};
 use super::effects::Origin;
 use super::fair::Waits;
 use super::role::Lent;
-use super::selection::{self, Post};
-use super::state::{Posted, SlotState, Waiting, WaitingCollection, WaitingVote};
+use super::selection;
+use super::state::{SlotState, Waiting, WaitingVote};
+use super::task::Queue;
 use crate::contract::Peer;
-use crate::wire::{
-    Aggregate, Block, Collection, Entry, Kind, Reject, Root, Topic, Vote, VoteMsg, digest,
-};
-use aggregates::{take_aggregate, verify_aggregates};
+use crate::wire::{Aggregate, Block, Entry, Kind, Reject, Root, Topic, Vote, VoteMsg, digest};
 use blocks::{BlockJob, Blocks};
 use votes::{take_own_vote, verify_votes};
 
-pub(super) use aggregates::ROOM as AGGREGATES_ROOM;
+pub(super) use aggregates::room as aggregates_room;
 pub(super) use blocks::{ROOM as BLOCKS_ROOM, WaitingBlock};
-pub(super) use collections::{ROOM as COLLECTIONS_ROOM, statement};
 pub(super) use votes::room as votes_room;
 
 /// Messages of one sender and slot whose evidence is verified together: the first, and a second that
@@ -108,7 +104,6 @@ pub(super) enum Input {
 pub(super) enum Own {
     Vote(Arc<Ballot>, VoteMsg),
     Aggregate(Aggregate),
-    Collection(Collection),
     Block(Block),
 }
 
@@ -116,10 +111,14 @@ pub(super) enum Own {
 pub(super) enum Made {
     /// Votes of a committee were verified.
     Votes { slot: Slot, committee: u16 },
-    /// Aggregates of a committee were verified.
-    Aggregates { slot: Slot, committee: u16 },
-    /// A collection was accepted.
-    Collection(Entry),
+    /// Aggregates were verified that are combined to evidence of a unit.
+    Aggregates { slot: Slot, unit: Unit },
+    /// An aggregate of a unit was accepted; of a committee, it may go into a block.
+    Accepted {
+        slot: Slot,
+        unit: Unit,
+        collection: Option<Entry>,
+    },
     /// A block is for the chain; its end there is an input.
     Block(WaitingBlock),
     /// A block waits for the committees of another branch.
@@ -143,18 +142,12 @@ pub(super) enum Job {
         cell: Cell,
         votes: Vec<WaitingVote>,
     },
-    /// Aggregates of a committee.
+    /// Aggregates that waited together.
     Aggregates {
-        slot: Slot,
-        committee: u16,
-        stage: Stage,
-        aggregates: Vec<Waiting<Aggregate>>,
-    },
-    /// Collections of any committee.
-    Collections {
+        queue: Queue,
         epoch: Epoch,
         stage: Stage,
-        collections: Vec<WaitingCollection>,
+        aggregates: Vec<Waiting>,
     },
     /// The proposers' signatures of blocks.
     Proposers { blocks: Vec<WaitingBlock> },
@@ -171,7 +164,6 @@ impl Job {
         match self {
             Self::Votes { votes, .. } => sum(votes),
             Self::Aggregates { aggregates, .. } => sum(aggregates),
-            Self::Collections { collections, .. } => sum(collections),
             Self::Proposers { blocks } => sum(blocks),
             // The block is counted where it waits for the end of all its jobs.
             Self::Block(_) => 0,
@@ -186,10 +178,8 @@ enum Due {
     Blocks,
     /// Votes of a cell.
     Votes(Slot, Cell),
-    /// Aggregates of a committee.
-    Aggregates(Slot, u16),
-    /// Collections of all committees.
-    Collections,
+    /// Aggregates.
+    Aggregates(Queue),
 }
 
 /// Why a message does not go on.
@@ -265,7 +255,7 @@ fn failed_claims(outcome: Outcome<Product>, items: usize) -> Option<Vec<Option<u
 /// Validates what comes, before it counts, goes on to others or into a block.
 pub(super) struct Gate {
     /// Collections that wait, of all slots and committees.
-    collections: Batch<WaitingCollection>,
+    collections: Batch<Waiting>,
     blocks: Blocks,
     lot: Lot,
     verified: Verified,
@@ -353,8 +343,9 @@ impl Gate {
     fn admit(&mut self, lent: &mut Lent<'_>, origin: Origin, topic: Topic, data: Bytes) {
         let admitted = match topic {
             Topic::Vote { cell } => self.admit_vote(lent, origin, cell, &data),
-            Topic::Aggregate { committee } => self.admit_aggregate(lent, origin, committee, &data),
-            Topic::Collection => self.admit_collection(lent, origin, &data),
+            Topic::Aggregate { .. } | Topic::Collection => {
+                self.admit_aggregate(lent, origin, topic, &data)
+            }
             Topic::Block => self.admit_block(lent, origin, &data),
         };
         match admitted {
@@ -379,19 +370,9 @@ impl Gate {
             Own::Aggregate(message) => {
                 let ballot = ballot(&message.vote);
                 let content = digest::aggregate_message(network, &message, format);
-                lent.fx.seen(Kind::Aggregate);
+                lent.fx.seen(format.kind(message.unit.level));
                 if let Some(ballot) = ballot {
-                    take_aggregate(lent, Waiting::own(ballot, message, data, content));
-                }
-            }
-            Own::Collection(message) => {
-                let ballot = ballot(&message.vote);
-                let content = digest::collection_message(network, &message, format);
-                lent.fx.seen(Kind::Collection);
-                if let Some(ballot) = ballot {
-                    let inner = Entry::from(&message).digest(format);
-                    self.verified.insert(inner, message.vote.slot);
-                    self.take_collection(lent, Waiting::own(ballot, message, data, content));
+                    self.take_aggregate(lent, Waiting::own(ballot, message, data, content));
                 }
             }
             Own::Block(block) => {
@@ -408,16 +389,11 @@ impl Gate {
                 self.votes_verified(lent, (slot, cell), votes, outcome);
             }
             Job::Aggregates {
-                slot,
-                committee,
-                stage,
-                aggregates,
-            } => self.aggregates_verified(lent, (slot, committee), stage, aggregates, outcome),
-            Job::Collections {
+                queue,
                 epoch,
                 stage,
-                collections,
-            } => self.collections_verified(lent, epoch, stage, collections, outcome),
+                aggregates,
+            } => self.aggregates_verified(lent, (queue, epoch), stage, aggregates, outcome),
             Job::Proposers { blocks } => self.proposers_verified(lent, blocks, outcome),
             Job::Block(job) => self.block_verified(lent, job, outcome),
         }
@@ -429,8 +405,7 @@ impl Gate {
             match due {
                 Due::Blocks => self.verify_proposers(lent),
                 Due::Votes(slot, cell) => verify_votes(lent, slot, cell),
-                Due::Aggregates(slot, committee) => verify_aggregates(lent, slot, committee),
-                Due::Collections => self.verify_collections(lent),
+                Due::Aggregates(queue) => self.verify_aggregates(lent, queue),
             }
         }
     }
@@ -482,23 +457,23 @@ fn reason_of(selection: Selection, claim: usize) -> Reject {
 /// Rejects what a job found false or could not judge, and gives back the rest. What a sender signed is
 /// its own: one whose evidence does not hold is looked at no more in the slot, and of many that it
 /// signed two go on, enough to prove that it contradicts itself.
-fn passed<M: Posted>(
+fn passed(
     lent: &mut Lent<'_>,
-    messages: Vec<Waiting<M>>,
+    messages: Vec<Waiting>,
     stage: Stage,
     outcome: Outcome<Product>,
-) -> Vec<Waiting<M>> {
+) -> Vec<Waiting> {
     let failed = failed_claims(outcome, messages.len());
     lent.fx.counters.jobs_failed += u64::from(failed.is_none());
     let mut passed = Vec::new();
-    let mut of_sender: BTreeMap<(Slot, Validator), u32> = BTreeMap::new();
+    let mut of_sender: BTreeMap<(Slot, Unit, Validator), u32> = BTreeMap::new();
     for (i, waiting) in messages.into_iter().enumerate() {
         let (origin, slot) = (waiting.origin, waiting.ballot.vote.slot);
-        let sender = waiting.message.sender();
+        let (sender, unit) = (waiting.message.sender, waiting.message.unit);
         match failed.as_ref().map(|claims| claims[i]) {
             None => lent.fx.ignore(origin),
             Some(None) => {
-                let count = of_sender.entry((slot, sender)).or_default();
+                let count = of_sender.entry((slot, unit, sender)).or_default();
                 *count += 1;
                 match *count <= SIGNED_PER_SENDER_MAX {
                     true => passed.push(waiting),
@@ -511,7 +486,7 @@ fn passed<M: Posted>(
             }
             Some(Some(_)) => {
                 if let Some(state) = lent.slots.get_mut(&slot) {
-                    waiting.message.senders(state).refuse(sender);
+                    state.gathered_mut(unit).senders.refuse(sender);
                 }
                 lent.fx.reject(origin, Reject::BadEvidence);
             }
@@ -520,23 +495,22 @@ fn passed<M: Posted>(
     passed
 }
 
-/// Check 6: whether the member at a position of a post serves, by its proof or by its rank.
+/// Check 6: whether the member at a position of a unit serves, by its proof or by its rank.
 fn serves(
     state: &mut SlotState,
     config: &Config,
-    post: Post,
+    unit: Unit,
     position: u32,
     proof: Option<&Bytes>,
 ) -> bool {
-    let target = config.target(post);
+    let target = config.level(unit.level).publishers;
     match (config.selection, proof) {
         (Selection::Lottery, Some(proof)) => {
-            let positions = post.positions(state.layout());
-            let members = positions.end - positions.start;
+            let members = state.layout().unit_len(unit);
             selection::selected(selection::ticket(proof), u32::from(target), members)
         }
         (Selection::Lottery, None) => false,
-        (Selection::Rank, _) => state.ranked(post, target).contains(&position),
+        (Selection::Rank, _) => state.ranked(unit, target).contains(&position),
     }
 }
 

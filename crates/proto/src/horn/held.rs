@@ -6,11 +6,11 @@
 //! work in progress is bounded by the duties.
 
 use alphorn_scheme::Evidence;
+use alphorn_types::Unit;
 
 use super::config::{Config, Local, SchemeInfo};
 use super::deadlines::TOLERANCE_NS;
-use super::fair::Room;
-use super::gate::{AGGREGATES_ROOM, BLOCKS_ROOM, COLLECTIONS_ROOM, ITEMS_PER_JOB_MAX, votes_room};
+use super::gate::{BLOCKS_ROOM, ITEMS_PER_JOB_MAX, aggregates_room, votes_room};
 use super::machine::Horn;
 use super::proposer::BLOCK_FIXED_BYTES;
 use super::state::{MESSAGE_BYTES, Record, SHARED_BYTES, SlotState, WaitingVote};
@@ -52,14 +52,10 @@ impl Config {
         2 + (2 * TOLERANCE_NS).div_ceil(slot_ns)
     }
 
-    /// Cells and committees that have a local member in an epoch, at most.
-    pub(super) fn local_cells(&self, local: &Local) -> (u64, u64) {
-        let own = local.validators.count_ones() as u64;
-        let layout = &self.layout;
-        (
-            own.min(layout.cells_count().into()),
-            own.min(layout.committees().into()),
-        )
+    /// Units of a level that have a local member in an epoch, at most.
+    pub(super) fn local_units(&self, local: &Local, level: u8) -> u64 {
+        let units = self.layout.units(level).count() as u64;
+        units.min(local.validators.count_ones() as u64)
     }
 
     /// The longest block that an honest proposer makes, in bytes: every entry as long as one can be.
@@ -80,33 +76,37 @@ impl Config {
     /// The most that a machine holds of the network's messages: the accepted collections of the slots
     /// whose messages are taken, and those that blocks may include (at most
     /// [`Config::collections_bytes_max`]); who voted for what; the votes of local validators' cells, and
-    /// the aggregates of their committees; for each of these a full batch that waits, and one in
+    /// the aggregates of their units; for each of these a full batch that waits, and one in
     /// verification. It holds where the driver hands in what it subscribed to ([`Horn::topics`]).
     pub fn held_max(&self, info: &SchemeInfo, local: &Local) -> Held {
         let format = self.format(info);
         let (layout, slots) = (&self.layout, self.slots_open());
-        let (cells, local_committees) = self.local_cells(local);
+        let (cells, top) = (self.local_units(local, 1), layout.levels());
         let signature = SHARED_BYTES + info.sizes.signature_bytes;
         let vote = (size_of::<Record>() + signature) as u64;
         let positions = layout.cell_len_max();
         let votes = slots * cells * u64::from(positions) * vote;
-        let aggregates = u64::from(layout.subcommittees())
-            * u64::from(self.aggregates_per_cell_max)
-            * accepted_max(&format, Kind::Aggregate);
+        let taken = |level| u64::from(self.level(level).taken_max);
+        let (mut aggregates, mut waiting_aggregates) = (0, 0);
+        for level in 1..top {
+            // Of all parts of the units in which a local validator may combine them.
+            let units = self.local_units(local, level + 1);
+            let parts = layout.parts(Unit::new(level + 1, 0, 0)).count() as u64;
+            aggregates += units * parts * taken(level) * accepted_max(&format, level);
+            waiting_aggregates += units * waiting_max(Kind::Aggregate, &format, level);
+        }
         let committees = u64::from(layout.committees());
-        let collections = u64::from(self.collections_per_committee_max);
-        let open = slots * committees * collections * accepted_max(&format, Kind::Collection);
-        let for_blocks = committees
-            * (slots * collections + 2 * INCLUSION_SLOTS)
-            * decoded_max(&format, Kind::Collection);
+        let open = slots * committees * taken(top) * accepted_max(&format, top);
+        let for_blocks =
+            committees * (slots * taken(top) + 2 * INCLUSION_SLOTS) * decoded_max(&format, top);
         // A frozen view of the votes has sets of its own.
         let views = 1 + u64::from(self.fork_choice.rule().freezes());
         let waiting_vote = (size_of::<WaitingVote>() + signature) as u64;
         let room = votes_room(positions as usize).items;
         let waiting_votes = (room + room.min(ITEMS_PER_JOB_MAX)) as u64 * waiting_vote;
         let waiting = slots * cells * waiting_votes
-            + 2 * slots * local_committees * waiting_max(AGGREGATES_ROOM, &format, Kind::Aggregate)
-            + 2 * waiting_max(COLLECTIONS_ROOM, &format, Kind::Collection)
+            + 2 * slots * waiting_aggregates
+            + 2 * waiting_max(Kind::Collection, &format, top)
             + BLOCK_STAGES * BLOCKS_ROOM.bytes as u64
             + self.parked_room(info, local).bytes as u64;
         Held {
@@ -116,7 +116,7 @@ impl Config {
                 * SETS_MAX as u64
                 * committees
                 * bits_bytes(layout.committee_len_max()),
-            aggregates: slots * local_committees * aggregates,
+            aggregates: slots * aggregates,
             collections: open + for_blocks.min(self.collections_bytes_max),
             waiting,
         }
@@ -154,15 +154,16 @@ impl SlotState {
             held.votes += bytes.sum::<u64>();
             held.waiting += votes.batch.bytes() as u64;
         }
-        for committee in &self.aggregates {
-            let decoded = committee.kept.iter().map(|kept| decoded(&kept.evidence));
-            held.aggregates += committee.senders.held_bytes() + decoded.sum::<u64>();
-            held.waiting += committee.batch.bytes() as u64;
+        for (unit, gathered) in self.all_gathered() {
+            let decoded = gathered.accepted.iter().map(|one| decoded(&one.evidence));
+            let bytes = gathered.senders.held_bytes() + decoded.sum::<u64>();
+            match unit.level == self.layout().levels() {
+                true => held.collections += bytes,
+                false => held.aggregates += bytes,
+            }
         }
-        for committee in &self.collections {
-            let decoded = committee.kept.iter().map(|kept| decoded(&kept.evidence));
-            held.collections += committee.senders.held_bytes() + decoded.sum::<u64>();
-        }
+        let batches = self.batches.values();
+        held.waiting += batches.map(|batch| batch.bytes() as u64).sum::<u64>();
     }
 }
 
@@ -173,27 +174,23 @@ fn decoded(evidence: &Evidence) -> u64 {
     planes * bits_bytes(support.len() as u32) + evidence.bytes.len() as u64
 }
 
-/// Most bytes of the decoded evidence of a message, with the head of a block's entry.
-fn decoded_max(format: &WireFormat, kind: Kind) -> u64 {
-    let (positions, planes) = match kind {
-        Kind::Collection => (
-            format.layout.committee_len_max(),
-            (format.multiplicity_max.max(1)).ilog2() + 1,
-        ),
-        _ => (format.layout.cell_len_max(), 1),
-    };
-    u64::from(planes) * bits_bytes(positions) + format.bytes_max(kind) as u64
+/// Most bytes of the decoded evidence of a message of a level, with the head of a block's entry.
+fn decoded_max(format: &WireFormat, level: u8) -> u64 {
+    let planes = format.multiplicity(level).max(1).ilog2() + 1;
+    let positions = format.layout.unit_len_max(level);
+    u64::from(planes) * bits_bytes(positions) + format.level_bytes_max(level) as u64
 }
 
-/// Most bytes of the messages that wait in a room, each as it came and decoded.
-fn waiting_max(room: Room, format: &WireFormat, kind: Kind) -> u64 {
-    let one = format.bytes_max(kind) as u64 + decoded_max(format, kind);
+/// Most bytes of the messages of a level that wait together, each as it came and decoded.
+fn waiting_max(kind: Kind, format: &WireFormat, level: u8) -> u64 {
+    let room = aggregates_room(kind);
+    let one = format.level_bytes_max(level) as u64 + decoded_max(format, level);
     (room.bytes as u64).min((room.items as u64).saturating_mul(one))
 }
 
-/// Most bytes of an accepted message: as it came, and decoded.
-fn accepted_max(format: &WireFormat, kind: Kind) -> u64 {
-    (MESSAGE_BYTES + format.bytes_max(kind)) as u64 + decoded_max(format, kind)
+/// Most bytes of an accepted message of a level: as it came, and decoded.
+fn accepted_max(format: &WireFormat, level: u8) -> u64 {
+    (MESSAGE_BYTES + format.level_bytes_max(level)) as u64 + decoded_max(format, level)
 }
 
 /// Bytes of a set of positions.

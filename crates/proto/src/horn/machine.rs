@@ -1,7 +1,7 @@
 //! The machine that hosts the roles: it keeps time, slots and epochs, and hands inputs on.
 
 use alphorn_scheme::{JobId, Outcome, Product};
-use alphorn_types::{Assignment, Epoch, Slot, Supports, Time};
+use alphorn_types::{Assignment, Epoch, Slot, Supports, Time, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::roles::Roles;
 use super::state::{SlotState, Slots};
 use super::task::Purpose;
 use super::view::{Counters, SlotView};
-use super::{aggregator, combiner, proposer, voter};
+use super::{maker, proposer, voter};
 use crate::chain::{Cast, Chain};
 use crate::contract::{Input, Output, Peer, Protocol};
 use crate::slot::{Boundary, Phase, SlotClock};
@@ -55,6 +55,7 @@ impl Horn {
     pub fn new(config: Config, info: SchemeInfo, local: Local) -> Result<Self, ConfigError> {
         config.validate(&info)?;
         local.check(&config.layout)?;
+        let roles = Roles::new(config.layout.levels());
         Ok(Self {
             gate: Gate::new(&config, &info, &local),
             format: config.format(&info),
@@ -70,7 +71,7 @@ impl Horn {
             fx: Effects::default(),
             epochs: Epochs::default(),
             slots: Slots::new(),
-            roles: Roles::default(),
+            roles,
             restored: BTreeMap::new(),
         })
     }
@@ -134,18 +135,18 @@ impl Horn {
     }
 
     /// The topics that the local validators need in an epoch, once its committees are ready: those
-    /// of all machines, and those of the cells and committees in which local validators may serve.
+    /// of all machines, and those of the units in which local validators may serve.
     pub fn topics(&self, epoch: Epoch) -> Option<BTreeSet<Topic>> {
         let committees = self.epochs.ready(epoch)?;
+        let layout = &self.config.layout;
         let mut topics = BTreeSet::from([Topic::Block, Topic::Collection]);
-        for cell in self.config.layout.cells() {
-            if !committees
-                .local_in(self.config.layout.cell_range(cell))
-                .is_empty()
-            {
-                let committee = cell.committee;
-                topics.extend([Topic::Vote { cell }, Topic::Aggregate { committee }]);
-            }
+        for level in 1..=layout.levels() {
+            let is_local = |unit: &Unit| !committees.local_in(layout.unit_range(*unit)).is_empty();
+            let units = layout.units(level).filter(is_local);
+            topics.extend(units.map(|unit| match unit.cell() {
+                Some(cell) => Topic::Vote { cell },
+                None => Topic::Aggregate { unit },
+            }));
         }
         Some(topics)
     }
@@ -217,7 +218,7 @@ impl Horn {
         if boundary.slot.0 + 1 < slot.0 {
             // After a long sleep: what was missed needs no visit one by one.
             self.fx.counters.phases_missed +=
-                (slot.0 - 1 - boundary.slot.0) * Phase::ALL.len() as u64;
+                (slot.0 - 1 - boundary.slot.0) * self.config.timing.offsets_ms().len() as u64;
             boundary = Boundary {
                 slot: slot.saturating_sub(1),
                 phase: Phase::Propose,
@@ -231,9 +232,9 @@ impl Horn {
                 // Phases come first where both are due at once.
                 Some(time) if time < phase_at => self.fire(time),
                 _ if phase_at <= self.now && phase_at < Time::MAX => {
-                    self.boundary = Some(boundary.next());
+                    self.boundary = Some(self.clock.after(boundary));
                     self.enter(boundary);
-                    boundary = boundary.next();
+                    boundary = self.clock.after(boundary);
                 }
                 _ => break,
             }
@@ -308,13 +309,9 @@ impl Horn {
                     self.voter(voter::Input::Begin { slot, ballot });
                 }
             }
-            Phase::Aggregate => {
+            Phase::Level(level) => {
                 self.fix_own_vote(slot);
-                self.aggregator(slot, None, aggregator::Input::Begin { slot });
-            }
-            Phase::Collect => {
-                self.fix_own_vote(slot);
-                self.combiner(combiner::Input::Begin { slot });
+                self.maker(level, slot, None, maker::Input::Begin { slot });
             }
             Phase::Decide => {
                 if let Some(state) = self.slots.get_mut(&slot) {
@@ -354,12 +351,7 @@ impl Horn {
             Purpose::Prepare { epoch, mix } => self.keys_prepared(epoch, mix, outcome),
             Purpose::Draw(draw) => self.drawn(draw, outcome),
             Purpose::Voter(job) => self.voter(voter::Input::Finished { job, outcome }),
-            Purpose::Aggregator(job) => {
-                let (slot, committee) = job.place();
-                let input = aggregator::Input::Finished { job, outcome };
-                self.aggregator(slot, Some(committee), input);
-            }
-            Purpose::Combiner(job) => self.combiner(combiner::Input::Finished { job, outcome }),
+            Purpose::Maker(job) => self.maker_finished(job, outcome),
             Purpose::Proposer(block) => {
                 self.proposer(proposer::Input::Finished { block, outcome });
             }

@@ -9,7 +9,8 @@ use super::effects::Request;
 use super::pool::{Kept, Pool};
 use super::role::{Role, Shared};
 use super::task::Purpose;
-use crate::wire::{BLOCK_BYTES_MAX, Block, Body, Entry, HEADER_BYTES, Header, Kind, Root, digest};
+use crate::slot::Phase;
+use crate::wire::{BLOCK_BYTES_MAX, Block, Body, Entry, HEADER_BYTES, Header, Root, digest};
 
 /// Bytes of a block before, between and after its entries, but for signature and filler: version,
 /// kind, header, number of entries, length of the filler.
@@ -98,7 +99,7 @@ impl Proposer {
             message: digest::block_message(shared.config.network(), &root),
             guard: None,
         };
-        let deadlines = shared.deadlines(Kind::Block, slot);
+        let deadlines = shared.deadlines(Phase::Propose, slot);
         let request = Request {
             session: state.sessions.duty,
             message: root,
@@ -124,7 +125,7 @@ impl Proposer {
             return;
         };
         block.signature = signature;
-        if shared.now < shared.deadlines(Kind::Block, block.header.slot).signed {
+        if shared.now < shared.deadlines(Phase::Propose, block.header.slot).signed {
             self.made.push_back(block);
         } else {
             shared.fx.counters.stale += 1;

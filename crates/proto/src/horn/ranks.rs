@@ -1,21 +1,21 @@
-//! Who serves by rank: a shuffle of each post in each slot, made once whoever asks.
+//! Who serves by rank: a shuffle of each unit in each slot, made once whoever asks.
 
-use alphorn_types::{Layout, Slot};
+use alphorn_types::{Layout, Slot, Unit};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::selection::{self, Post};
+use super::selection;
 
 /// Seeds and slots that are remembered: those whose messages are taken, on two branches.
 const SLOTS_MAX: usize = 8;
 
-/// What an order follows from, beside the post: the seed of an epoch's committees, a slot of it.
+/// What an order follows from, beside the unit: the seed of an epoch's committees, a slot of it.
 type Draw = (Slot, [u8; 32]);
 /// Members by rank, with how many were asked for.
-type Orders = BTreeMap<Post, (u32, Arc<[u32]>)>;
+type Orders = BTreeMap<Unit, (u32, Arc<[u32]>)>;
 
-/// The members who serve at each post of the last slots. A node has one, a simulation one for all of its
+/// The members who serve in each unit of the last slots. A node has one, a simulation one for all of its
 /// nodes.
 #[derive(Default)]
 pub struct Ranks {
@@ -33,11 +33,11 @@ impl Ranks {
     ///
     /// # Panics
     ///
-    /// If the layout has no such cell or committee.
+    /// If the layout has no such unit.
     pub(super) fn of(
         &self,
         (slot, seed): (Slot, &[u8; 32]),
-        post: Post,
+        unit: Unit,
         layout: &Layout,
         target: u32,
     ) -> Arc<[u32]> {
@@ -45,8 +45,8 @@ impl Ranks {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let orders = slots.entry((slot, *seed)).or_default();
         let ranked =
-            || -> Arc<[u32]> { selection::ranked(seed, slot, post, layout, target).into() };
-        let (count, order) = orders.entry(post).or_insert_with(|| (target, ranked()));
+            || -> Arc<[u32]> { selection::ranked(seed, slot, unit, layout, target).into() };
+        let (count, order) = orders.entry(unit).or_insert_with(|| (target, ranked()));
         if *count != target {
             (*count, *order) = (target, ranked());
         }
@@ -68,11 +68,11 @@ mod tests {
         let ranks = Ranks::default();
         let of = |slot, seed: u8, target| {
             let draw = (Slot(slot), &[seed; 32]);
-            ranks.of(draw, Post::Collector(1), &layout, target)
+            ranks.of(draw, layout.committee(1), &layout, target)
         };
         for (slot, seed, target) in [(7, 1, 16), (8, 1, 16), (7, 2, 16), (7, 1, 5)] {
-            let post = Post::Collector(1);
-            let expected = selection::ranked(&[seed; 32], Slot(slot), post, &layout, target);
+            let unit = layout.committee(1);
+            let expected = selection::ranked(&[seed; 32], Slot(slot), unit, &layout, target);
             assert_eq!(*of(slot, seed, target), expected);
         }
         assert!(Arc::ptr_eq(&of(8, 1, 16), &of(8, 1, 16)));

@@ -92,7 +92,10 @@ impl<'a, S> Shared<'a, S> {
         let signers = entry.evidence.support.signers();
         let equal = self.config.weights.are_equal();
         match self.committees_of(&entry.vote).filter(|_| !equal) {
-            Some(committees) => committees.weigh_gain(entry.committee, &signers, credited),
+            Some(committees) => {
+                let unit = self.config.layout.committee(entry.committee);
+                committees.weigh_gain(unit, &signers, credited)
+            }
             None => signers.count_and_not(credited) as u64,
         }
     }

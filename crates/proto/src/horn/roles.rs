@@ -1,53 +1,51 @@
 //! The roles of a node together: what one makes is published, taken, and handed on to the next.
 
 use alphorn_scheme::{Bytes, Outcome, Product};
-use alphorn_types::{Slot, Time};
+use alphorn_types::{Slot, Time, Unit};
 
-use super::aggregator::{self, Aggregator};
-use super::combiner::{self, Combiner};
 use super::deadlines::Deadlines;
 use super::gate::{self, Gate, Own};
 use super::machine::Horn;
+use super::maker::{self, Maker};
 use super::proposer::{self, Proposer};
 use super::role::{Lent, Role, Shared};
 use super::roster::Draw;
 use super::voter::{self, Voter};
-use crate::wire::{
-    Aggregate, Block, Collection, Entry, Kind, MissingReference, References, Topic, WireFormat,
-};
+use crate::slot::Phase;
+use crate::wire::{Aggregate, Block, Entry, MissingReference, References, Topic, WireFormat};
 
 /// What local validators do.
-#[derive(Default)]
 pub(super) struct Roles {
     pub(super) voter: Voter,
-    pub(super) aggregator: Aggregator,
-    pub(super) combiner: Combiner,
+    /// Whoever serves at a level, from level 1.
+    pub(super) makers: Vec<Maker>,
     pub(super) proposer: Proposer,
 }
 
 impl Roles {
+    pub(super) fn new(levels: u8) -> Self {
+        Self {
+            voter: Voter::default(),
+            makers: (1..=levels).map(Maker::new).collect(),
+            proposer: Proposer::default(),
+        }
+    }
+
     /// When the first of them wants to be called.
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        let Self {
-            voter,
-            aggregator,
-            combiner,
-            proposer,
-        } = self;
-        [
-            voter.next_deadline(),
-            aggregator.next_deadline(),
-            combiner.next_deadline(),
-            proposer.next_deadline(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let makers = self.makers.iter().map(Maker::next_deadline);
+        let others = [self.voter.next_deadline(), self.proposer.next_deadline()];
+        makers.chain(others).flatten().min()
     }
 
     /// Whether all who serve in a slot are known.
     pub(super) fn are_known(&self, slot: Slot) -> bool {
-        self.aggregator.roster().is_settled(slot) && self.combiner.roster().is_settled(slot)
+        let mut makers = self.makers.iter();
+        makers.all(|maker| maker.roster().is_settled(slot))
+    }
+
+    fn maker(&mut self, level: u8) -> &mut Maker {
+        &mut self.makers[usize::from(level) - 1]
     }
 }
 
@@ -99,10 +97,20 @@ impl Horn {
         while let Some(made) = self.gate.poll_output() {
             match made {
                 gate::Made::Votes { slot, committee } => self.votes_changed(slot, committee),
-                gate::Made::Aggregates { slot, committee } => {
-                    self.combiner(combiner::Input::Evidence { slot, committee });
+                gate::Made::Aggregates { slot, unit } => {
+                    self.evidence_changed(unit.level - 1, slot, unit.committee);
                 }
-                gate::Made::Collection(entry) => self.collection_accepted(entry),
+                gate::Made::Accepted {
+                    slot,
+                    unit,
+                    collection,
+                } => {
+                    if let Some(entry) = collection {
+                        self.observe(&entry, None);
+                        self.keep_for_blocks(entry);
+                    }
+                    self.accepted(slot, unit);
+                }
                 gate::Made::Block(block) => {
                     let result = self.import(&block.block);
                     self.gate(gate::Input::Imported { block, result });
@@ -112,55 +120,42 @@ impl Horn {
         }
     }
 
-    /// An accepted collection may go into a block, counts in the fork choice, and holds own
-    /// ones back that add nothing to it.
-    fn collection_accepted(&mut self, entry: Entry) {
-        let (slot, committee) = (entry.vote.slot, entry.committee);
-        self.observe(&entry, None);
-        self.keep_for_blocks(entry);
-        self.combiner(combiner::Input::Accepted { slot, committee });
+    /// The levels of evidence.
+    fn levels(&self) -> std::ops::RangeInclusive<u8> {
+        1..=self.config.layout.levels()
     }
 
     /// A slot begins for the roles that serve in it.
     pub(super) fn open_roles(&mut self, slot: Slot) {
-        self.aggregator(slot, None, aggregator::Input::Open { slot });
-        self.combiner(combiner::Input::Open { slot });
+        for level in self.levels() {
+            self.maker(level, slot, None, maker::Input::Open { slot });
+        }
     }
 
     /// Messages of a slot are no longer taken.
     pub(super) fn close_roles(&mut self, slot: Slot) {
         let (mut shared, roles) = self.lend();
-        roles
-            .voter
-            .handle(&mut shared, voter::Input::Close { slot });
-        roles
-            .aggregator
-            .handle(&mut shared, aggregator::Input::Close { slot });
-        roles
-            .combiner
-            .handle(&mut shared, combiner::Input::Close { slot });
+        let input = voter::Input::Close { slot };
+        roles.voter.handle(&mut shared, input);
+        for maker in &mut roles.makers {
+            maker.handle(&mut shared, maker::Input::Close { slot });
+        }
     }
 
     /// A deadline of a role has come.
     pub(super) fn roles_due(&mut self, time: Time) {
-        if self.roles.aggregator.next_deadline() == Some(time) {
+        let is_due = |maker: &Maker| maker.next_deadline() == Some(time);
+        if let Some(due) = self.roles.makers.iter().position(is_due) {
             let slot = self.clock.slot_at(time).unwrap_or_default();
-            self.aggregator(slot, None, aggregator::Input::Deadline);
-        } else {
-            self.combiner(combiner::Input::Deadline);
+            self.maker(due as u8 + 1, slot, None, maker::Input::Deadline);
         }
     }
 
     /// The tickets of a committee were drawn.
     pub(super) fn drawn(&mut self, draw: Draw, outcome: Outcome<Product>) {
-        let (slot, committee) = (draw.slot, draw.committee);
-        match draw.kind {
-            Kind::Aggregate => {
-                let input = aggregator::Input::Drawn { draw, outcome };
-                self.aggregator(slot, Some(committee), input);
-            }
-            _ => self.combiner(combiner::Input::Drawn { draw, outcome }),
-        }
+        let (level, slot, committee) = (draw.level, draw.slot, draw.committee);
+        let input = maker::Input::Drawn { draw, outcome };
+        self.maker(level, slot, Some(committee), input);
     }
 
     pub(super) fn voter(&mut self, input: voter::Input) {
@@ -178,7 +173,8 @@ impl Horn {
             let voter = &self.roles.voter;
             for committee in self.committees(committee) {
                 if let Some(state) = self.slots.get_mut(&slot) {
-                    state.making[usize::from(committee)].votes = !voter.is_settled(slot, committee);
+                    let is_making = !voter.is_settled(slot, committee);
+                    state.making[usize::from(committee)][0] = is_making;
                 }
             }
         }
@@ -189,49 +185,57 @@ impl Horn {
 
     /// Votes of a committee were verified or signed.
     pub(super) fn votes_changed(&mut self, slot: Slot, committee: u16) {
-        let input = aggregator::Input::Votes { slot, committee };
-        self.aggregator(slot, Some(committee), input);
+        self.evidence_changed(1, slot, committee);
     }
 
-    /// Hands an input on to the aggregator, that concerns a committee or all of them, and what
-    /// follows from it to the combiner.
-    pub(super) fn aggregator(
+    /// Evidence of a level was verified or made in a committee, or that of which it is made.
+    pub(super) fn evidence_changed(&mut self, level: u8, slot: Slot, committee: u16) {
+        let input = maker::Input::Ready { slot, committee };
+        self.maker(level, slot, Some(committee), input);
+    }
+
+    /// A job of whoever serves at a level ended.
+    pub(super) fn maker_finished(&mut self, job: maker::Job, outcome: Outcome<Product>) {
+        let (slot, unit) = (job.slot(), job.unit);
+        let input = maker::Input::Finished { job, outcome };
+        self.maker(unit.level, slot, Some(unit.committee), input);
+        // The next turn may have come meanwhile.
+        self.accepted(slot, unit);
+    }
+
+    /// Evidence of a unit was accepted: own evidence may add too little to it, or be next.
+    pub(super) fn accepted(&mut self, slot: Slot, unit: Unit) {
+        let (mut shared, roles) = self.lend();
+        let input = maker::Input::Accepted { slot, unit };
+        roles.maker(unit.level).handle(&mut shared, input);
+    }
+
+    /// Hands an input on to whoever serves at a level, that concerns a committee or all of them, and
+    /// what follows from it to the next level.
+    pub(super) fn maker(
         &mut self,
+        level: u8,
         slot: Slot,
         committee: Option<u16>,
-        input: aggregator::Input,
+        input: maker::Input,
     ) {
         let (mut shared, roles) = self.lend();
-        roles.aggregator.handle(&mut shared, input);
-        while let Some(made) = self.made(|roles| &mut roles.aggregator) {
-            self.publish_aggregate(made);
+        roles.maker(level).handle(&mut shared, input);
+        while let Some(made) = self.made(|roles| roles.maker(level)) {
+            match made {
+                maker::Made::Aggregate(aggregate) => self.publish_aggregate(aggregate),
+                maker::Made::Late(entry) => self.keep_for_blocks(entry),
+            }
+        }
+        if level == self.config.layout.levels() {
+            return;
         }
         for committee in self.committees(committee) {
-            let settled = self.roles.aggregator.is_settled(slot, committee);
+            let settled = self.roles.maker(level).is_settled(slot, committee);
             if let Some(state) = self.slots.get_mut(&slot) {
-                state.making[usize::from(committee)].aggregates = !settled;
+                state.making[usize::from(committee)][usize::from(level)] = !settled;
             }
-            self.combiner(combiner::Input::Evidence { slot, committee });
-        }
-    }
-
-    pub(super) fn combiner(&mut self, input: combiner::Input) {
-        let finished = match &input {
-            combiner::Input::Finished { job, .. } => Some(job.place()),
-            _ => None,
-        };
-        let (mut shared, roles) = self.lend();
-        roles.combiner.handle(&mut shared, input);
-        while let Some(made) = self.made(|roles| &mut roles.combiner) {
-            match made {
-                combiner::Made::Collection(collection) => self.publish_collection(collection),
-                combiner::Made::Late(entry) => self.keep_for_blocks(entry),
-            }
-        }
-        if let Some((slot, committee)) = finished {
-            let (mut shared, roles) = self.lend();
-            let next = combiner::Input::Accepted { slot, committee };
-            roles.combiner.handle(&mut shared, next);
+            self.evidence_changed(level + 1, slot, committee);
         }
     }
 
@@ -257,8 +261,8 @@ impl Horn {
     }
 
     /// Publishes an own message, and has it taken like a peer's.
-    fn publish(&mut self, slot: Slot, topic: Topic, data: Vec<u8>, message: Own) {
-        let late = self.now >= Deadlines::of(&self.clock, topic.kind(), slot).late;
+    fn publish(&mut self, (slot, phase): (Slot, Phase), topic: Topic, data: Vec<u8>, message: Own) {
+        let late = self.now >= Deadlines::of(&self.clock, phase, slot).late;
         let data = Bytes::from(data);
         self.fx.publish(slot, late, topic, data.clone());
         self.gate(gate::Input::Own {
@@ -287,29 +291,25 @@ impl Horn {
         let cell = state.and_then(|of| of.committees.assignment.cell_of(message.validator));
         if let Some(cell) = cell {
             let data = message.encode(&self.format);
-            self.publish(slot, Topic::Vote { cell }, data, Own::Vote(ballot, message));
+            let (made, topic) = ((slot, Phase::Vote), Topic::Vote { cell });
+            self.publish(made, topic, data, Own::Vote(ballot, message));
         }
     }
 
     fn publish_aggregate(&mut self, message: Aggregate) {
-        let (slot, committee) = (message.vote.slot, message.cell.committee);
+        let (slot, unit) = (message.vote.slot, message.unit);
         if let Some(data) = self.encoded(|format, known| message.encode(format, known)) {
-            let topic = Topic::Aggregate { committee };
-            self.publish(slot, topic, data, Own::Aggregate(message));
-        }
-    }
-
-    fn publish_collection(&mut self, message: Collection) {
-        let slot = message.vote.slot;
-        if let Some(data) = self.encoded(|format, known| message.encode(format, known)) {
-            self.publish(slot, Topic::Collection, data, Own::Collection(message));
+            let topic = Topic::of(&self.config.layout, unit);
+            let made = (slot, Phase::Level(unit.level));
+            self.publish(made, topic, data, Own::Aggregate(message));
         }
     }
 
     fn publish_block(&mut self, block: Block) {
         let slot = block.header.slot;
         if let Some(data) = self.encoded(|format, known| block.encode(format, known)) {
-            self.publish(slot, Topic::Block, data, Own::Block(block));
+            let made = (slot, Phase::Propose);
+            self.publish(made, Topic::Block, data, Own::Block(block));
         }
     }
 }

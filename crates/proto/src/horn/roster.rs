@@ -1,23 +1,24 @@
-//! Who of the local validators serves at a kind of post in a slot: by rank at once, by lottery from
+//! Who of the local validators serves at a level in a slot: by rank at once, by lottery from
 //! the proofs of a job for each committee. The lottery's message is known when the slot begins, and
-//! the proofs are needed two phases later.
+//! the proofs are needed two phases later or more.
 
-use alphorn_scheme::{Bytes, Class, Outcome, Product, SelectJob, Work};
-use alphorn_types::{Cell, Slot, Validator};
+use alphorn_scheme::{Class, Outcome, Product, SelectJob, Work};
+use alphorn_types::{Slot, Unit, Validator};
 use std::collections::BTreeMap;
 
-use super::config::{Config, Selection};
+use super::config::Selection;
 use super::effects::Request;
 use super::role::Shared;
-use super::selection::{self, Post};
+use super::selection;
 use super::state::Serving;
 use super::task::Purpose;
-use crate::wire::{Kind, digest};
+use crate::slot::Phase;
+use crate::wire::digest;
 
 /// Find out which local members of a committee serve.
 pub(super) struct Draw {
     pub(super) slot: Slot,
-    pub(super) kind: Kind,
+    pub(super) level: u8,
     pub(super) committee: u16,
     validators: Vec<Validator>,
 }
@@ -32,16 +33,15 @@ struct OfSlot {
 
 /// Who of the local validators serves, slot by slot.
 pub(super) struct Roster {
-    /// What is published from the posts.
-    kind: Kind,
+    level: u8,
     slots: BTreeMap<Slot, OfSlot>,
 }
 
 impl Roster {
-    /// That of the posts from which messages of `kind` are published.
-    pub(super) fn new(kind: Kind) -> Self {
+    /// That of a level.
+    pub(super) fn new(level: u8) -> Self {
         Self {
-            kind,
+            level,
             slots: BTreeMap::new(),
         }
     }
@@ -87,39 +87,26 @@ impl Roster {
         self.slots.insert(slot, of);
     }
 
-    /// The posts of a committee.
-    fn posts(&self, config: &Config, committee: u16) -> Vec<Post> {
-        if self.kind != Kind::Aggregate {
-            return vec![Post::Collector(committee)];
-        }
-        let cell = |subcommittee| {
-            Post::Aggregator(Cell {
-                committee,
-                subcommittee,
-            })
-        };
-        (0..config.layout.subcommittees()).map(cell).collect()
-    }
-
     fn by_rank(&self, shared: &Shared<'_>, slot: Slot, committee: u16) -> Vec<Serving> {
         let Some(state) = shared.slot(slot) else {
             return Vec::new();
         };
         let (committees, layout) = (&state.committees, state.layout());
+        let target = shared.config.level(self.level).publishers;
         let mut serving = Vec::new();
-        for post in self.posts(shared.config, committee) {
-            let positions = post.positions(layout);
+        for index in 0..layout.units_of_committee(self.level) {
+            let unit = Unit::new(self.level, committee, index);
+            let positions = layout.unit_range(unit);
             if committees.local_in(positions.clone()).is_empty() {
                 continue;
             }
-            let members = committees.ranked(slot, post, shared.config.target(post));
+            let members = committees.ranked(slot, unit, target);
             for (rank, position) in (0u32..).zip(members.iter()) {
-                let position = positions.start + position;
-                let validator = committees.assignment.member(position);
+                let validator = committees.assignment.member(positions.start + position);
                 if shared.local.validators.get(validator.0 as usize) {
                     serving.push(Serving {
                         validator,
-                        cell: layout.cell_of(position),
+                        unit,
                         proof: None,
                         rank,
                     });
@@ -138,26 +125,25 @@ impl Roster {
         if validators.is_empty() {
             return false;
         }
-        let (kind, seed) = (self.kind, &state.committees.seed);
-        let message = digest::selection_message(shared.config.network(), seed, kind, slot);
+        let (level, seed) = (self.level, &state.committees.seed);
+        let message = digest::selection_message(shared.config.network(), seed, level, slot);
         let job = SelectJob {
             message,
             validators: validators.clone(),
         };
-        let phase = kind.phase();
         let request = Request {
             session: state.sessions.duty,
             message,
             committee: Some(committee),
             subcommittee: None,
             class: Class::Current,
-            soft: shared.clock.phase_start(slot, phase),
+            soft: shared.clock.phase_start(slot, Phase::Level(level)),
             hard: shared.clock.slot_start(slot.next()),
             work: Work::Select(job),
         };
         let draw = Draw {
             slot,
-            kind,
+            level,
             committee,
             validators,
         };
@@ -177,31 +163,21 @@ impl Roster {
         of.draws -= 1;
         let mut serving = Vec::new();
         for (validator, proof) in draw.validators.into_iter().zip(proofs) {
-            let Some(cell) = state.committees.assignment.cell_of(validator) else {
+            let Some(position) = state.committees.assignment.position(validator) else {
                 continue;
             };
-            let post = match self.kind {
-                Kind::Aggregate => Post::Aggregator(cell),
-                _ => Post::Collector(draw.committee),
-            };
-            if let Some(rank) = wins(shared.config, post, &proof) {
+            let unit = state.layout().unit_at(self.level, position);
+            let (ticket, members) = (selection::ticket(&proof), state.layout().unit_len(unit));
+            let target = u32::from(shared.config.level(self.level).publishers);
+            if selection::selected(ticket, target, members) {
                 serving.push(Serving {
                     validator,
-                    cell,
+                    unit,
                     proof: Some(proof),
-                    rank,
+                    rank: selection::expected_rank(ticket, members),
                 });
             }
         }
         of.serving[usize::from(draw.committee)] = serving;
     }
-}
-
-/// The expected rank of the holder of a proof at a post, if its ticket wins.
-fn wins(config: &Config, post: Post, proof: &Bytes) -> Option<u32> {
-    let positions = post.positions(&config.layout);
-    let members = positions.end - positions.start;
-    let ticket = selection::ticket(proof);
-    selection::selected(ticket, u32::from(config.target(post)), members)
-        .then(|| selection::expected_rank(ticket, members))
 }

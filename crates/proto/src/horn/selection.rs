@@ -1,4 +1,4 @@
-//! Who of a cell aggregates, and who of a committee collects.
+//! Who of a unit serves: makes evidence of it.
 //!
 //! **Lottery**: a member's unique signature of a message that is the same for all is a random
 //! ticket that nobody else knows before it is used. Expected `target` members serve. The seed of
@@ -9,62 +9,11 @@
 //! **Rank**: the first `target` members of a shuffle serve, exactly that many, without a proof,
 //! but known an epoch ahead.
 
-use alphorn_types::{Cell, Layout, Slot};
+use alphorn_types::{Layout, Slot, Unit};
 use sha2::{Digest, Sha256};
-use std::ops::Range;
 
 use super::shuffle::Shuffle;
-use crate::wire::{Kind, digest};
-
-/// A place where members of a group serve: a cell has aggregators, a committee collectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Post {
-    /// Aggregators of a cell.
-    Aggregator(Cell),
-    /// Collectors of a committee.
-    Collector(u16),
-}
-
-impl Post {
-    /// The kind of message that is published from here; also the role's number in digests.
-    pub const fn kind(self) -> Kind {
-        match self {
-            Self::Aggregator(_) => Kind::Aggregate,
-            Self::Collector(_) => Kind::Collection,
-        }
-    }
-
-    /// The committee.
-    pub const fn committee(self) -> u16 {
-        match self {
-            Self::Aggregator(cell) => cell.committee,
-            Self::Collector(committee) => committee,
-        }
-    }
-
-    /// Epoch positions of the members who may serve.
-    ///
-    /// # Panics
-    ///
-    /// If the layout has no such cell or committee.
-    pub fn positions(self, layout: &Layout) -> Range<u32> {
-        match self {
-            Self::Aggregator(cell) => layout.cell_range(cell),
-            Self::Collector(committee) => layout.committee_range(committee),
-        }
-    }
-
-    /// The cell that stands in [`digest::rank_seed`]: subcommittee 0 for collectors.
-    const fn rank_cell(self) -> Cell {
-        match self {
-            Self::Aggregator(cell) => cell,
-            Self::Collector(committee) => Cell {
-                committee,
-                subcommittee: 0,
-            },
-        }
-    }
-}
+use crate::wire::digest;
 
 /// The ticket of a proof of selection: the first eight bytes of its SHA-256, little-endian.
 pub fn ticket(proof: &[u8]) -> u64 {
@@ -88,29 +37,27 @@ pub fn expected_rank(ticket: u64, n: u32) -> u32 {
     ((u128::from(ticket) * u128::from(n)) >> 64) as u32
 }
 
-/// The members who serve at a post by rank, as positions inside the cell or committee: the first
-/// serves with rank 0. At most `target`, fewer in a smaller group.
+/// The members of a unit who serve by rank, as positions inside it: the first serves with rank 0. At
+/// most `target`, fewer in a smaller unit.
 ///
 /// `seed` is that of the epoch's committees ([`digest::epoch_seed`]).
 ///
 /// # Panics
 ///
-/// If the layout has no such cell or committee.
-pub fn ranked(seed: &[u8; 32], slot: Slot, post: Post, layout: &Layout, target: u32) -> Vec<u32> {
-    let seed = digest::rank_seed(seed, slot, post.kind(), post.rank_cell());
-    let positions = post.positions(layout);
-    Shuffle::new(seed, positions.end - positions.start).first(target)
+/// If the layout has no such unit.
+pub fn ranked(seed: &[u8; 32], slot: Slot, unit: Unit, layout: &Layout, target: u32) -> Vec<u32> {
+    let seed = digest::rank_seed(seed, slot, unit);
+    Shuffle::new(seed, layout.unit_len(unit)).first(target)
 }
 
-/// The rank of the member at a position inside the cell or committee, 0 for the first to serve.
+/// The rank of the member at a position inside the unit, 0 for the first to serve.
 ///
 /// # Panics
 ///
-/// If the layout has no such cell or committee, or it has no such position.
-pub fn rank(seed: &[u8; 32], slot: Slot, post: Post, layout: &Layout, position: u32) -> u32 {
-    let seed = digest::rank_seed(seed, slot, post.kind(), post.rank_cell());
-    let positions = post.positions(layout);
-    Shuffle::new(seed, positions.end - positions.start).inverse_index(position)
+/// If the layout has no such unit, or it has no such position.
+pub fn rank(seed: &[u8; 32], slot: Slot, unit: Unit, layout: &Layout, position: u32) -> u32 {
+    let seed = digest::rank_seed(seed, slot, unit);
+    Shuffle::new(seed, layout.unit_len(unit)).inverse_index(position)
 }
 
 #[cfg(test)]
@@ -166,19 +113,15 @@ mod tests {
 
     #[test]
     fn ranks_are_the_inverse_of_the_members_who_serve() {
-        let layout = Layout::new(1000, 2, 3).unwrap();
-        let cell = Cell {
-            committee: 1,
-            subcommittee: 2,
-        };
-        for post in [Post::Aggregator(cell), Post::Collector(1)] {
-            let members = ranked(&[3; 32], Slot(7), post, &layout, 16);
+        let layout = Layout::with_fan_out(1000, 2, &[2, 3]).unwrap();
+        for unit in [Unit::new(1, 1, 5), Unit::new(2, 1, 1), layout.committee(1)] {
+            let members = ranked(&[3; 32], Slot(7), unit, &layout, 16);
             assert_eq!(members.len(), 16);
             for (k, &position) in (0..).zip(&members) {
-                assert_eq!(rank(&[3; 32], Slot(7), post, &layout, position), k);
+                assert_eq!(rank(&[3; 32], Slot(7), unit, &layout, position), k);
             }
-            assert_ne!(members, ranked(&[3; 32], Slot(8), post, &layout, 16));
-            assert_ne!(members, ranked(&[4; 32], Slot(7), post, &layout, 16));
+            assert_ne!(members, ranked(&[3; 32], Slot(8), unit, &layout, 16));
+            assert_ne!(members, ranked(&[4; 32], Slot(7), unit, &layout, 16));
         }
     }
 
@@ -186,12 +129,11 @@ mod tests {
     fn small_and_empty_groups_serve_with_all_they_have() {
         let layout = Layout::new(3, 2, 2).unwrap();
         let sizes: Vec<usize> = layout
-            .cells()
-            .map(|cell| {
-                let post = Post::Aggregator(cell);
-                let mut members = ranked(&[0; 32], Slot(0), post, &layout, 16);
+            .units(1)
+            .map(|unit| {
+                let mut members = ranked(&[0; 32], Slot(0), unit, &layout, 16);
                 members.sort_unstable();
-                assert!(members.iter().copied().eq(0..layout.cell_len(cell)));
+                assert!(members.iter().copied().eq(0..layout.unit_len(unit)));
                 members.len()
             })
             .collect();
@@ -199,18 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn roles_slots_and_places_have_different_orders() {
-        let layout = Layout::new(4096, 2, 1).unwrap();
-        let cell = |committee| Cell {
-            committee,
-            subcommittee: 0,
-        };
-        let order = |post| ranked(&[1; 32], Slot(1), post, &layout, 64);
-        let (a, b) = (
-            order(Post::Aggregator(cell(0))),
-            order(Post::Aggregator(cell(1))),
-        );
-        let c = order(Post::Collector(0));
-        assert!(a != b && a != c && b != c);
+    fn levels_slots_and_places_have_different_orders() {
+        // All units of a committee have the same members.
+        let layout = Layout::with_fan_out(4096, 2, &[1, 1]).unwrap();
+        let order = |level, c| ranked(&[1; 32], Slot(1), Unit::new(level, c, 0), &layout, 64);
+        let orders = [order(1, 0), order(2, 0), order(3, 0), order(1, 1)];
+        for (i, one) in orders.iter().enumerate() {
+            assert!(orders[..i].iter().all(|other| other != one));
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::config::Selection;
 use super::epochs::Committees;
 use super::machine::Horn;
-use super::selection::{self, Post};
+use super::selection;
 use crate::broadcast::Schedule;
 use crate::rlnc::Subject;
 use crate::wire::Kind;
@@ -66,9 +66,9 @@ impl Sources {
         let Some(committees) = committees.filter(|_| committee < self.layout.committees()) else {
             return false;
         };
-        let post = Post::Collector(committee);
-        let rank = |position| selection::rank(&committees.seed, slot, post, &self.layout, position);
-        let position = committees.position_in_committee(validator, committee);
+        let unit = self.layout.committee(committee);
+        let rank = |position| selection::rank(&committees.seed, slot, unit, &self.layout, position);
+        let position = committees.position_in(validator, unit);
         position.is_some_and(|position| rank(position) < self.collectors)
     }
 }
@@ -106,7 +106,7 @@ impl Horn {
         };
         Sources {
             layout: self.config.layout,
-            collectors: u32::from(self.config.target(Post::Collector(0))),
+            collectors: u32::from(self.config.level(self.config.layout.levels()).publishers),
             by_rank: self.config.selection == Selection::Rank,
             slots: slots.map(of).collect(),
         }

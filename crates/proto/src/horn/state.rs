@@ -1,7 +1,7 @@
 //! What a machine knows of a slot.
 
 use alphorn_scheme::{Bytes, Evidence, EvidenceLength, SessionId};
-use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Validator};
+use alphorn_types::{Bitfield, Cell, Epoch, LEVELS_MAX, Layout, Slot, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -10,11 +10,10 @@ use super::batch::Batch;
 use super::effects::{Effects, Origin};
 use super::epochs::Committees;
 use super::fair::Waits;
-use super::selection::Post;
 use super::view::{BlockView, CollectionView, SlotView};
 use crate::contract::Peer;
 use crate::slot::Phase;
-use crate::wire::{Aggregate, Collection, Reject};
+use crate::wire::{Aggregate, Reject, WireFormat};
 
 /// Header of shared bytes.
 pub(super) const SHARED_BYTES: usize = 16;
@@ -40,20 +39,25 @@ impl Waits for WaitingVote {
     }
 }
 
-/// An aggregate or a collection that waits for its verification.
-pub(super) struct Waiting<M> {
+/// An aggregate that waits for its verification.
+pub(super) struct Waiting {
     pub(super) origin: Origin,
     pub(super) ballot: Arc<Ballot>,
-    pub(super) message: M,
+    pub(super) message: Aggregate,
     /// The message on the wire.
     pub(super) data: Bytes,
     /// What the sender signed.
     pub(super) content: [u8; 32],
 }
 
-impl<M> Waiting<M> {
+impl Waiting {
     /// An own message, which nobody waits for.
-    pub(super) fn own(ballot: Arc<Ballot>, message: M, data: Bytes, content: [u8; 32]) -> Self {
+    pub(super) fn own(
+        ballot: Arc<Ballot>,
+        message: Aggregate,
+        data: Bytes,
+        content: [u8; 32],
+    ) -> Self {
         Self {
             origin: None,
             ballot,
@@ -64,29 +68,16 @@ impl<M> Waiting<M> {
     }
 }
 
-impl Waits for Waiting<Aggregate> {
+impl Waits for Waiting {
     fn peer(&self) -> Option<Peer> {
         self.origin.map(|(peer, _)| peer)
     }
 
+    /// Itself on the wire, and decoded.
     fn held_bytes(&self) -> usize {
-        held_bytes(&self.data, &self.message.evidence.support)
+        let support = &self.message.evidence.support;
+        2 * self.data.len() + support.planes_count() * support.len() / 8
     }
-}
-
-impl Waits for Waiting<Collection> {
-    fn peer(&self) -> Option<Peer> {
-        self.origin.map(|(peer, _)| peer)
-    }
-
-    fn held_bytes(&self) -> usize {
-        held_bytes(&self.data, &self.message.evidence.support)
-    }
-}
-
-/// Bytes that a message holds while it waits: itself on the wire, and decoded.
-fn held_bytes(data: &Bytes, support: &Support) -> usize {
-    2 * data.len() + support.planes_count() * support.len() / 8
 }
 
 /// What was accepted from a voter: the first vote counts.
@@ -105,7 +96,7 @@ pub(super) struct CellVotes {
     pub(super) batch: Batch<WaitingVote>,
 }
 
-/// What was accepted from an aggregator, a collector or a proposer: the first counts.
+/// What was accepted from somebody who serves in a unit, or from a proposer: the first counts.
 pub(super) struct Sent {
     /// The message on the wire.
     pub(super) data: Bytes,
@@ -115,40 +106,12 @@ pub(super) struct Sent {
     pub(super) equivocated: bool,
 }
 
-/// The messages accepted from the members of a post.
+/// The messages accepted from those who serve in a unit.
 #[derive(Default)]
 pub(super) struct Senders {
     by_sender: BTreeMap<Validator, Sent>,
     /// Who signed evidence that does not hold.
     refused: BTreeSet<Validator>,
-}
-
-/// A message of somebody who serves.
-pub(super) trait Posted {
-    fn sender(&self) -> Validator;
-
-    /// The messages accepted from the members of its post.
-    fn senders<'a>(&self, state: &'a mut SlotState) -> &'a mut Senders;
-}
-
-impl Posted for Aggregate {
-    fn sender(&self) -> Validator {
-        self.sender
-    }
-
-    fn senders<'a>(&self, state: &'a mut SlotState) -> &'a mut Senders {
-        &mut state.aggregates[usize::from(self.cell.committee)].senders
-    }
-}
-
-impl Posted for Collection {
-    fn sender(&self) -> Validator {
-        self.sender
-    }
-
-    fn senders<'a>(&self, state: &'a mut SlotState) -> &'a mut Senders {
-        &mut state.collections[usize::from(self.committee)].senders
-    }
 }
 
 impl Senders {
@@ -209,58 +172,41 @@ pub(super) enum Standing<'a> {
 }
 
 /// An accepted aggregate.
-pub(super) struct KeptAggregate {
-    pub(super) sender: Validator,
-    pub(super) subcommittee: u16,
-    pub(super) ballot: u16,
-    pub(super) evidence: Evidence,
-}
-
-/// The aggregates of a committee.
-#[derive(Default)]
-pub(super) struct CommitteeAggregates {
-    pub(super) senders: Senders,
-    pub(super) kept: Vec<KeptAggregate>,
-    pub(super) batch: Batch<Waiting<Aggregate>>,
-}
-
-/// An accepted collection.
-pub(super) struct KeptCollection {
+pub(super) struct Accepted {
     pub(super) sender: Validator,
     pub(super) ballot: u16,
     pub(super) evidence: Evidence,
     pub(super) bytes: usize,
 }
 
-/// The collections of a committee.
+/// The aggregates of a unit.
 #[derive(Default)]
-pub(super) struct CommitteeCollections {
+pub(super) struct Gathered {
     pub(super) senders: Senders,
-    pub(super) kept: Vec<KeptCollection>,
+    pub(super) accepted: Vec<Accepted>,
 }
 
 /// A local validator that serves in a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Serving {
     pub(super) validator: Validator,
-    pub(super) cell: Cell,
+    pub(super) unit: Unit,
     pub(super) proof: Option<Bytes>,
     /// Its rank, expected or exact: staged publishing waits in this order.
     pub(super) rank: u32,
 }
 
-/// What local roles are still making of a committee: those who build on it wait for it.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Making {
-    pub(super) votes: bool,
-    pub(super) aggregates: bool,
-}
+/// What local roles are still making of a committee, by level, votes first: those who build on it
+/// wait for it.
+type Making = [bool; LEVELS_MAX as usize + 1];
 
 /// The sessions of a slot: one for each role.
 pub(super) struct Sessions {
     pub(super) duty: SessionId,
     pub(super) verify: SessionId,
+    /// Evidence below the top level.
     pub(super) aggregate: SessionId,
+    /// Evidence of the top level.
     pub(super) collect: SessionId,
 }
 
@@ -282,20 +228,18 @@ pub(super) struct SlotState {
     pub(super) phase: Option<Phase>,
     /// By number of the cell; filled where a vote came.
     cells: Vec<Option<Box<CellVotes>>>,
-    pub(super) aggregates: Vec<CommitteeAggregates>,
-    pub(super) collections: Vec<CommitteeCollections>,
+    /// By unit; filled where an aggregate was verified.
+    gathered: BTreeMap<Unit, Gathered>,
+    /// Aggregates that wait, by the unit in which they are combined; collections wait elsewhere.
+    pub(super) batches: BTreeMap<Unit, Batch<Waiting>>,
     /// Who serves by rank, as far as it was needed.
-    ranked: BTreeMap<Post, Arc<[u32]>>,
+    ranked: BTreeMap<Unit, Arc<[u32]>>,
     /// What local roles are still making, by committee.
     pub(super) making: Vec<Making>,
     pub(super) proposers: Senders,
     pub(super) block: Option<BlockView>,
     pub(super) votes_seen: u64,
     pub(super) votes_accepted: u64,
-}
-
-fn per_committee<T: Default>(layout: &Layout) -> Vec<T> {
-    (0..layout.committees()).map(|_| T::default()).collect()
 }
 
 impl SlotState {
@@ -319,10 +263,10 @@ impl SlotState {
             own: None,
             phase: None,
             cells: (0..layout.cells_count()).map(|_| None).collect(),
-            aggregates: per_committee(layout),
-            collections: per_committee(layout),
+            gathered: BTreeMap::new(),
+            batches: BTreeMap::new(),
             ranked: BTreeMap::new(),
-            making: per_committee(layout),
+            making: vec![Making::default(); usize::from(layout.committees())],
             proposers: Senders::default(),
             block: None,
             votes_seen: 0,
@@ -333,11 +277,6 @@ impl SlotState {
 
     pub(super) fn layout(&self) -> &Layout {
         self.committees.assignment.layout()
-    }
-
-    fn cell_index(&self, cell: Cell) -> usize {
-        let subcommittees = usize::from(self.layout().subcommittees());
-        usize::from(cell.committee) * subcommittees + usize::from(cell.subcommittee)
     }
 
     /// Whether the slot has not gone beyond the proposal, and no message or job is of its committees.
@@ -353,12 +292,12 @@ impl SlotState {
 
     /// The votes of a cell, if any came.
     pub(super) fn cell(&self, cell: Cell) -> Option<&CellVotes> {
-        self.cells[self.cell_index(cell)].as_deref()
+        self.cells[self.layout().cell_number(cell)].as_deref()
     }
 
     /// The votes of a cell.
     pub(super) fn cell_mut(&mut self, cell: Cell) -> &mut CellVotes {
-        let index = self.cell_index(cell);
+        let index = self.layout().cell_number(cell);
         let positions = self.layout().cell_len(cell) as usize;
         self.cells[index].get_or_insert_with(|| {
             Box::new(CellVotes {
@@ -370,14 +309,42 @@ impl SlotState {
 
     /// Whether no vote of a cell waits for a verification or an own signature.
     pub(super) fn votes_settled(&self, cell: Cell) -> bool {
-        !self.making[usize::from(cell.committee)].votes
+        !self.making[usize::from(cell.committee)][0]
             && self.cell(cell).is_none_or(|votes| votes.batch.is_idle())
     }
 
-    /// Whether no aggregate of a committee waits for a verification or is made here.
-    pub(super) fn aggregates_settled(&self, committee: u16) -> bool {
-        let committee = usize::from(committee);
-        !self.making[committee].aggregates && self.aggregates[committee].batch.is_idle()
+    /// Whether nothing of which evidence of a unit is made waits for a verification or is made here.
+    pub(super) fn is_settled(&self, unit: Unit) -> bool {
+        match unit.cell() {
+            Some(cell) => self.votes_settled(cell),
+            None => {
+                let making = &self.making[usize::from(unit.committee)];
+                let batch = self.batches.get(&unit);
+                !making[usize::from(unit.level) - 1] && batch.is_none_or(Batch::is_idle)
+            }
+        }
+    }
+
+    /// The aggregates of a unit, if any was verified.
+    pub(super) fn gathered(&self, unit: Unit) -> Option<&Gathered> {
+        self.gathered.get(&unit)
+    }
+
+    /// The aggregates of a unit.
+    pub(super) fn gathered_mut(&mut self, unit: Unit) -> &mut Gathered {
+        self.gathered.entry(unit).or_default()
+    }
+
+    /// The aggregates of all units of which any was verified.
+    pub(super) fn all_gathered(&self) -> impl Iterator<Item = (Unit, &Gathered)> {
+        self.gathered
+            .iter()
+            .map(|(unit, gathered)| (*unit, gathered))
+    }
+
+    /// The accepted aggregates of a unit.
+    pub(super) fn accepted(&self, unit: Unit) -> &[Accepted] {
+        self.gathered(unit).map_or(&[], |of| &of.accepted)
     }
 
     /// Drops the signatures of single votes: the aggregates of the slot are made.
@@ -399,41 +366,36 @@ impl SlotState {
             .flatten()
             .flat_map(|votes| votes.batch.give_up(|_| true));
         let mut origins: Vec<Origin> = votes.map(|vote| vote.origin).collect();
-        for committee in &mut self.aggregates {
-            origins.extend(
-                committee
-                    .batch
-                    .give_up(|_| true)
-                    .into_iter()
-                    .map(|waiting| waiting.origin),
-            );
+        for batch in self.batches.values_mut() {
+            let gone = batch.give_up(|_| true).into_iter();
+            origins.extend(gone.map(|waiting| waiting.origin));
         }
         origins
     }
 
-    /// The members who serve at a post by rank, as positions inside it, first to serve first.
-    pub(super) fn ranked(&mut self, post: Post, target: u16) -> &[u32] {
+    /// The members of a unit who serve by rank, as positions inside it, first to serve first.
+    pub(super) fn ranked(&mut self, unit: Unit, target: u16) -> &[u32] {
         let (committees, slot) = (&self.committees, self.slot);
-        let order = self.ranked.entry(post);
-        order.or_insert_with(|| committees.ranked(slot, post, target))
+        let order = self.ranked.entry(unit);
+        order.or_insert_with(|| committees.ranked(slot, unit, target))
     }
 
     /// The vote of a local validator, as far as it was accepted here.
-    pub(super) fn vote_of(&self, serving: &Serving) -> Option<u16> {
-        let position = self
-            .committees
-            .position_in_cell(serving.validator, serving.cell)?;
-        let record = self.cell(serving.cell)?.records.get(position as usize)?;
+    pub(super) fn vote_of(&self, validator: Validator) -> Option<u16> {
+        let cell = self.committees.assignment.cell_of(validator)?;
+        let position = self.committees.position_in(validator, cell.into())?;
+        let record = self.cell(cell)?.records.get(position as usize)?;
         record.first.as_ref().map(|(ballot, _)| *ballot)
     }
 
-    /// The accepted collection of a committee with most weight for a ballot.
-    pub(super) fn best_collection(&self, committee: u16, ballot: u16) -> Option<&KeptCollection> {
-        let kept = self.collections[usize::from(committee)].kept.iter();
-        kept.filter(|kept| kept.ballot == ballot)
-            .max_by_key(|kept| {
-                let signers = kept.evidence.support.signers();
-                self.committees.weigh(committee, &signers)
+    /// The accepted aggregate of a unit with most weight for a ballot.
+    pub(super) fn best(&self, unit: Unit, ballot: u16) -> Option<&Accepted> {
+        let accepted = self.accepted(unit).iter();
+        accepted
+            .filter(|accepted| accepted.ballot == ballot)
+            .max_by_key(|accepted| {
+                let signers = accepted.evidence.support.signers();
+                self.committees.weigh(unit, &signers)
             })
     }
 
@@ -442,28 +404,35 @@ impl SlotState {
         let counted = self.ballots.counted();
         let mut weights = vec![0u64; counted.len()];
         let mut coverage: Vec<Vec<Bitfield>> = Vec::new();
-        for (c, committee) in (0u16..).zip(&self.collections) {
-            let positions = self.layout().committee_len(c) as usize;
+        let top = self.layout().levels();
+        for committee in self.layout().units(top) {
+            let positions = self.layout().unit_len(committee) as usize;
             let mut by_ballot = vec![Bitfield::new(positions); counted.len()];
-            for kept in &committee.kept {
+            for kept in self.accepted(committee) {
                 if let Ok(place) = counted.binary_search(&kept.ballot) {
                     by_ballot[place].union_with(&kept.evidence.support.signers());
                 }
             }
             for (weight, bits) in weights.iter_mut().zip(&by_ballot) {
-                *weight += self.committees.weigh(c, bits);
+                *weight += self.committees.weigh(committee, bits);
             }
             coverage.push(by_ballot);
         }
         // The smaller index wins a tie, as the first one tracked.
         let most = (0..weights.len()).rev().max_by_key(|&i| weights[i]);
         let empty = |c: u16| Bitfield::new(self.layout().committee_len(c) as usize);
+        let accepted = |of: &dyn Fn(Unit) -> bool| {
+            let units = self.all_gathered().filter(|(unit, _)| of(*unit));
+            units
+                .map(|(_, gathered)| gathered.accepted.len() as u64)
+                .sum()
+        };
         SlotView {
             slot: self.slot,
             votes_seen: self.votes_seen,
             votes_accepted: self.votes_accepted,
-            aggregates_accepted: self.aggregates.iter().map(|c| c.kept.len() as u64).sum(),
-            collections_accepted: self.collections.iter().map(|c| c.kept.len() as u64).sum(),
+            aggregates_accepted: accepted(&|unit| unit.level < top),
+            collections_accepted: accepted(&|unit| unit.level == top),
             vote: most.map(|most| self.ballots.get(counted[most]).vote),
             coverage: (0u16..)
                 .zip(coverage)
@@ -475,37 +444,31 @@ impl SlotState {
     }
 
     fn collection_views(&self) -> Vec<CollectionView> {
-        let all = (0u16..).zip(&self.collections);
-        all.flat_map(|(committee, collections)| {
-            collections.kept.iter().map(move |kept| CollectionView {
-                committee,
-                sender: kept.sender,
-                vote: self.ballots.get(kept.ballot).vote,
-                support: kept.evidence.support.clone(),
-                bytes: kept.bytes,
+        let committees = self.layout().units(self.layout().levels());
+        committees
+            .flat_map(|unit| {
+                self.accepted(unit).iter().map(move |kept| CollectionView {
+                    committee: unit.committee,
+                    sender: kept.sender,
+                    vote: self.ballots.get(kept.ballot).vote,
+                    support: kept.evidence.support.clone(),
+                    bytes: kept.bytes,
+                })
             })
-        })
-        .collect()
+            .collect()
     }
 }
 
-/// Whether evidence that a job made is over `len` positions, of somebody, and of a length that the
-/// wire takes. A child process may answer with anything.
-pub(super) fn evidence_fits(
-    evidence: &Evidence,
-    len: usize,
-    multiplicity_max: u8,
-    length: EvidenceLength,
-) -> bool {
+/// Whether evidence that a job made is over a unit, of somebody, and of a length that the wire takes. A
+/// child process may answer with anything.
+pub(super) fn evidence_fits(evidence: &Evidence, format: &WireFormat, unit: Unit) -> bool {
     let (support, bytes) = (&evidence.support, evidence.bytes.len());
-    let length_fits = match length {
+    let length_fits = match format.evidence(unit.level) {
         EvidenceLength::Fixed(fixed) => bytes == fixed,
         EvidenceLength::Max(max) => bytes <= max,
     };
+    let multiplicities = 1..=format.multiplicity(unit.level);
     length_fits
-        && support.len() == len
-        && (1..=multiplicity_max).contains(&support.max_multiplicity())
+        && support.len() == format.layout.unit_len(unit) as usize
+        && multiplicities.contains(&support.max_multiplicity())
 }
-
-/// A collection as the global batch holds it.
-pub(super) type WaitingCollection = Waiting<Collection>;

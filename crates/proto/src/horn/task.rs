@@ -1,10 +1,14 @@
 //! What a job was asked for.
 
-use alphorn_types::Epoch;
+use alphorn_types::{Epoch, Slot, Unit};
 
 use super::roster::Draw;
-use super::{aggregator, combiner, gate, voter};
+use super::{gate, maker, voter};
 use crate::wire::Block;
+
+/// Where aggregates wait together for their verification: those that are combined to evidence of one
+/// unit in a slot, and all collections, none.
+pub(super) type Queue = Option<(Slot, Unit)>;
 
 /// What a job was asked for, and what its end is to be applied to.
 pub(super) enum Purpose {
@@ -16,10 +20,8 @@ pub(super) enum Purpose {
     Draw(Draw),
     /// Of the voter.
     Voter(voter::Job),
-    /// Of the aggregator.
-    Aggregator(aggregator::Job),
-    /// Of the combiner.
-    Combiner(combiner::Job),
+    /// Of those who serve at a level.
+    Maker(maker::Job),
     /// Of the proposer: sign the own block.
     Proposer(Box<Block>),
     /// Of the gate: verify messages.

@@ -10,7 +10,8 @@ use super::deadlines::window_end;
 use super::effects::Request;
 use super::role::{Role, Shared};
 use super::task::Purpose;
-use crate::wire::{Kind, VoteMsg};
+use crate::slot::Phase;
+use crate::wire::VoteMsg;
 
 /// What happens to a voter.
 pub(super) enum Input {
@@ -56,7 +57,7 @@ impl Voter {
         let Some(state) = shared.slot(slot) else {
             return;
         };
-        let deadlines = shared.deadlines(Kind::Vote, slot);
+        let deadlines = shared.deadlines(Phase::Vote, slot);
         for committee in 0..state.layout().committees() {
             let mut voters = state.committees.local_members(committee);
             voters.retain(|voter| shared.local.voters.get(voter.0 as usize));

@@ -2,19 +2,18 @@
 
 use alphorn_scheme::{Bytes, Evidence};
 use alphorn_types::{DecodeError, Reader, Slot, Validator, Writer};
-use std::sync::Arc;
 
 use super::message::{read_committee, read_validator};
 use super::{
-    BLOCK_BYTES_MAX, Collection, Kind, MissingReference, Over, References, Root, VERSION,
-    VOTE_BYTES, Vote, WireFormat, digest, index, open, read_evidence, write_evidence, write_fixed,
+    Aggregate, BLOCK_BYTES_MAX, Kind, MissingReference, References, Root, VERSION, VOTE_BYTES,
+    Vote, WireFormat, digest, index, open, write_fixed,
 };
 
 /// Bytes of an encoded [`Header`].
 pub const HEADER_BYTES: usize = 76;
 
 /// Most collections that a block includes.
-pub const BLOCK_ENTRIES_MAX: usize = 512;
+pub const BLOCK_ENTRIES_MAX: usize = 2_048;
 
 /// Bytes of an entry before its support.
 pub const ENTRY_HEAD_BYTES: usize = VOTE_BYTES + 2;
@@ -94,10 +93,8 @@ impl Entry {
     ) -> Result<(), MissingReference> {
         writer.bytes(&self.vote.encode());
         writer.u16(self.committee);
-        let over = Over::Committee(self.committee);
-        format.write_support(writer, &self.evidence.support, &self.vote, over, references)?;
-        write_evidence(writer, &self.evidence.bytes, format.collection_evidence);
-        Ok(())
+        let place = (&self.vote, format.layout.committee(self.committee));
+        format.write_evidence(writer, &self.evidence, place, references)
     }
 
     fn read(
@@ -107,16 +104,12 @@ impl Entry {
     ) -> Result<Self, DecodeError> {
         let vote = Vote::read(reader)?;
         let committee = read_committee(reader, format)?;
-        let over = Over::Committee(committee);
-        let support = format.read_support(reader, &vote, over, references)?;
-        let bytes = read_evidence(reader, format.collection_evidence)?.into();
+        let place = (&vote, format.layout.committee(committee));
+        let evidence = format.read_evidence(reader, place, references)?;
         Ok(Self {
             vote,
             committee,
-            evidence: Evidence {
-                support: Arc::new(support),
-                bytes,
-            },
+            evidence,
         })
     }
 
@@ -144,11 +137,12 @@ impl Entry {
     }
 }
 
-impl From<&Collection> for Entry {
-    fn from(collection: &Collection) -> Self {
+/// The entry of a collection: an aggregate of the top level.
+impl From<&Aggregate> for Entry {
+    fn from(collection: &Aggregate) -> Self {
         Self {
             vote: collection.vote,
-            committee: collection.committee,
+            committee: collection.unit.committee,
             evidence: collection.evidence.clone(),
         }
     }
@@ -246,7 +240,7 @@ impl Block {
     ) -> Result<Vec<u8>, MissingReference> {
         let mut writer = Writer::new();
         writer.u8(VERSION);
-        writer.u8(Kind::Block as u8);
+        writer.u8(Kind::Block.tag());
         writer.bytes(&self.header.encode());
         let signature_bytes = format.duty_signature_bytes;
         write_fixed(

@@ -6,10 +6,10 @@
 
 use alphorn_scheme::{Evidence, EvidenceLength};
 use alphorn_types::support_code::{self, Coding};
-use alphorn_types::{Cell, Epoch, Slot, Writer};
+use alphorn_types::{Epoch, Slot, Unit, Writer};
 use sha2::{Digest, Sha256};
 
-use super::{Aggregate, Collection, Header, Kind, NetworkDigest, Root, Vote, WireFormat};
+use super::{Aggregate, Header, NetworkDigest, Root, Vote, WireFormat};
 
 /// SHA-256 of the concatenation of `parts`.
 fn sha256(parts: &[&[u8]]) -> [u8; 32] {
@@ -54,40 +54,37 @@ pub fn epoch_mix(epoch: Epoch, root: &Root) -> [u8; 32] {
 }
 
 /// The message whose unique signature is a lottery ticket, one for all validators of a slot and
-/// role: `SHA-256("alphorn-select-v1" || network || seed || role u8 || le64(slot))`.
-///
-/// `role` is the kind of message that the role publishes.
+/// level: `SHA-256("alphorn-select-v1" || network || seed || level u8 || le64(slot))`.
 pub fn selection_message(
     network: NetworkDigest,
     seed: &[u8; 32],
-    role: Kind,
+    level: u8,
     slot: Slot,
 ) -> [u8; 32] {
     sha256(&[
         b"alphorn-select-v1",
         &network.0,
         seed,
-        &[role as u8],
+        &[level],
         &slot.0.to_le_bytes(),
     ])
 }
 
-/// The seed of the order in which members of a cell (aggregators) or committee (collectors, with
-/// subcommittee 0) serve:
-/// `SHA-256("alphorn-rank-v1" || seed || le64(slot) || role u8 || le16(c) || le16(s))`.
-pub fn rank_seed(seed: &[u8; 32], slot: Slot, role: Kind, cell: Cell) -> [u8; 32] {
+/// The seed of the order in which members of a unit serve:
+/// `SHA-256("alphorn-rank-v1" || seed || le64(slot) || level u8 || le16(c) || le16(index))`.
+pub fn rank_seed(seed: &[u8; 32], slot: Slot, unit: Unit) -> [u8; 32] {
     sha256(&[
         b"alphorn-rank-v1",
         seed,
         &slot.0.to_le_bytes(),
-        &[role as u8],
-        &cell.committee.to_le_bytes(),
-        &cell.subcommittee.to_le_bytes(),
+        &[unit.level],
+        &unit.committee.to_le_bytes(),
+        &unit.index.to_le_bytes(),
     ])
 }
 
-/// What an aggregator signs over its aggregate: `SHA-256("alphorn-aggregate-v1" || network || all
-/// fields before the envelope)`, the support in canonical raw planes.
+/// What the sender of an aggregate signs: `SHA-256("alphorn-aggregate-v1" || network || all fields
+/// before the envelope)`, the support in canonical raw planes.
 pub fn aggregate_message(
     network: NetworkDigest,
     aggregate: &Aggregate,
@@ -96,30 +93,8 @@ pub fn aggregate_message(
     let mut head = Writer::new();
     aggregate.write_head(&mut head, format);
     let label = [&b"alphorn-aggregate-v1"[..], &network.0].concat();
-    content_digest(
-        &label,
-        &head,
-        &aggregate.evidence,
-        format.aggregate_evidence,
-    )
-}
-
-/// What a collector signs over its collection: `SHA-256("alphorn-collection-v1" || network || all
-/// fields before the envelope)`, the support in canonical raw planes.
-pub fn collection_message(
-    network: NetworkDigest,
-    collection: &Collection,
-    format: &WireFormat,
-) -> [u8; 32] {
-    let mut head = Writer::new();
-    collection.write_head(&mut head, format);
-    let label = [&b"alphorn-collection-v1"[..], &network.0].concat();
-    content_digest(
-        &label,
-        &head,
-        &collection.evidence,
-        format.collection_evidence,
-    )
+    let length = format.evidence(aggregate.unit.level);
+    content_digest(&label, &head, &aggregate.evidence, length)
 }
 
 /// The name of what a collection or a block entry claims, whoever sent it:
@@ -134,12 +109,8 @@ pub fn entry_digest(
     let mut head = Writer::new();
     head.bytes(&vote.encode());
     head.u16(committee);
-    content_digest(
-        b"alphorn-entry-v1",
-        &head,
-        evidence,
-        format.collection_evidence,
-    )
+    let length = format.evidence(format.layout.levels());
+    content_digest(b"alphorn-entry-v1", &head, evidence, length)
 }
 
 /// Hashes label, fields, support and evidence. The parts are hashed where they lie: evidence has

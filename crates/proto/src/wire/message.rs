@@ -1,12 +1,10 @@
-//! Votes, aggregates and collections.
+//! Votes and aggregates of them.
 
 use alphorn_scheme::{Bytes, Evidence};
-use alphorn_types::{Cell, DecodeError, Reader, Slot, Validator, Writer};
-use std::sync::Arc;
+use alphorn_types::{DecodeError, Reader, Slot, Unit, Validator, Writer};
 
 use super::{
-    Kind, MissingReference, Over, References, Root, VERSION, WireFormat, index, open,
-    read_evidence, write_evidence, write_fixed,
+    Kind, MissingReference, References, Root, VERSION, WireFormat, index, open, write_fixed,
 };
 
 /// Bytes of an encoded [`Vote`].
@@ -57,8 +55,7 @@ impl Vote {
         Self::read(&mut Reader::new(bytes)).expect("120 bytes hold every field of a vote")
     }
 
-    /// The vote of a [`VoteMsg`], an [`Aggregate`] or a [`Collection`], before anything else of
-    /// the message is read: what a receiver needs to know of a message whose support it cannot
+    /// The vote of a [`VoteMsg`] or an [`Aggregate`], before anything else of the message is read: what a receiver needs to know of a message whose support it cannot
     /// read yet.
     ///
     /// # Errors
@@ -109,7 +106,7 @@ impl VoteMsg {
     pub fn encode(&self, format: &WireFormat) -> Vec<u8> {
         let mut writer = Writer::with_capacity(format.bytes_max(Kind::Vote));
         writer.u8(VERSION);
-        writer.u8(Kind::Vote as u8);
+        writer.u8(Kind::Vote.tag());
         writer.bytes(&self.vote.encode());
         writer.u32(self.validator.0);
         write_fixed(
@@ -140,21 +137,36 @@ impl VoteMsg {
     }
 }
 
-/// The votes of one cell that agree, merged by one of its aggregators.
+/// Evidence that members of a unit cast the same vote, made by one who serves there. That of a
+/// committee is called a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregate {
     /// The vote that all signers sign.
     pub vote: Vote,
-    /// The cell.
-    pub cell: Cell,
-    /// The aggregator.
+    /// Whose votes.
+    pub unit: Unit,
+    /// Who made it.
     pub sender: Validator,
     /// Its ticket, where selection is a lottery.
     pub proof: Option<Bytes>,
-    /// The signers, one bit for each position of the cell, and the evidence of their votes.
+    /// The multiplicity of each position of the unit, and the evidence of the votes.
     pub evidence: Evidence,
     /// Duty signature of [`digest::aggregate_message`](super::digest::aggregate_message).
     pub envelope: Bytes,
+}
+
+/// The fields of an [`Aggregate`] before its support: what can be read while the vote's head is not
+/// known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The vote that all signers sign.
+    pub vote: Vote,
+    /// Whose votes.
+    pub unit: Unit,
+    /// Who made it.
+    pub sender: Validator,
+    /// Its ticket, where selection is a lottery.
+    pub proof: Option<Bytes>,
 }
 
 impl Aggregate {
@@ -174,65 +186,55 @@ impl Aggregate {
     ) -> Result<Vec<u8>, MissingReference> {
         let mut writer = Writer::new();
         self.write_head(&mut writer, format);
-        let over = Over::Cell(self.cell);
-        format.write_support(
-            &mut writer,
-            &self.evidence.support,
-            &self.vote,
-            over,
-            references,
-        )?;
-        write_evidence(&mut writer, &self.evidence.bytes, format.aggregate_evidence);
-        write_fixed(
-            &mut writer,
-            &self.envelope,
-            format.duty_signature_bytes,
-            "an envelope",
-        );
+        let place = (&self.vote, self.unit);
+        format.write_evidence(&mut writer, &self.evidence, place, references)?;
+        let bytes = format.duty_signature_bytes;
+        write_fixed(&mut writer, &self.envelope, bytes, "an envelope");
         Ok(writer.into_vec())
     }
 
     /// The fields before the support.
     pub(super) fn write_head(&self, writer: &mut Writer, format: &WireFormat) {
         writer.u8(VERSION);
-        writer.u8(Kind::Aggregate as u8);
+        writer.u8(Kind::Aggregate.tag());
         writer.bytes(&self.vote.encode());
-        writer.u16(self.cell.committee);
-        writer.u16(self.cell.subcommittee);
+        writer.u8(self.unit.level);
+        writer.u16(self.unit.committee);
+        writer.u16(self.unit.index);
         writer.u32(self.sender.0);
         write_proof(writer, self.proof.as_ref(), format);
     }
 
-    fn read_head(
-        reader: &mut Reader<'_>,
-        format: &WireFormat,
-    ) -> Result<(Vote, Cell, Validator, Option<Bytes>), DecodeError> {
-        let vote = Vote::read(reader)?;
-        let committee = read_committee(reader, format)?;
-        let subcommittee = reader.u16()?;
-        index(
-            "subcommittee",
-            u64::from(subcommittee),
-            u64::from(format.layout.subcommittees()),
-        )?;
-        let cell = Cell {
-            committee,
-            subcommittee,
+    /// Opens a message and reads the fields before the support.
+    fn open<'a>(bytes: &'a [u8], format: &WireFormat) -> Result<(Reader<'a>, Head), DecodeError> {
+        // Until the level is known, the longest kind bounds it.
+        let mut reader = open(bytes, Kind::Collection)?;
+        let vote = Vote::read(&mut reader)?;
+        let unit = read_unit(&mut reader, format)?;
+        let (kind, value) = (format.kind(unit.level), bytes.len() as u64);
+        let max = kind.cap_bytes() as u64;
+        if value > max {
+            let what = kind.name();
+            return Err(DecodeError::TooLong { what, value, max });
+        }
+        let sender = read_validator(&mut reader, format)?;
+        let proof = read_proof(&mut reader, format)?;
+        let head = Head {
+            vote,
+            unit,
+            sender,
+            proof,
         };
-        let sender = read_validator(reader, format)?;
-        Ok((vote, cell, sender, read_proof(reader, format)?))
+        Ok((reader, head))
     }
 
-    /// Vote, cell, sender and ticket: what can be read while the vote's head is not known.
+    /// The fields before the support.
     ///
     /// # Errors
     ///
     /// If the bytes do not begin as an aggregate, or an index is none of the layout.
-    pub fn peek(
-        bytes: &[u8],
-        format: &WireFormat,
-    ) -> Result<(Vote, Cell, Validator, Option<Bytes>), DecodeError> {
-        Self::read_head(&mut open(bytes, Kind::Aggregate)?, format)
+    pub fn peek(bytes: &[u8], format: &WireFormat) -> Result<Head, DecodeError> {
+        Self::open(bytes, format).map(|(_, head)| head)
     }
 
     /// The message that `bytes` encode.
@@ -246,142 +248,17 @@ impl Aggregate {
         format: &WireFormat,
         references: References<'_>,
     ) -> Result<Self, DecodeError> {
-        let mut reader = open(bytes, Kind::Aggregate)?;
-        let (vote, cell, sender, proof) = Self::read_head(&mut reader, format)?;
-        let over = Over::Cell(cell);
-        let support = format.read_support(&mut reader, &vote, over, references)?;
-        let evidence = read_evidence(&mut reader, format.aggregate_evidence)?.into();
+        let (mut reader, head) = Self::open(bytes, format)?;
+        let place = (&head.vote, head.unit);
+        let evidence = format.read_evidence(&mut reader, place, references)?;
         let envelope = reader.bytes(format.duty_signature_bytes)?.into();
         reader.finish()?;
         Ok(Self {
-            vote,
-            cell,
-            sender,
-            proof,
-            evidence: Evidence {
-                support: Arc::new(support),
-                bytes: evidence,
-            },
-            envelope,
-        })
-    }
-}
-
-/// The votes of one committee that agree, merged by one of its collectors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Collection {
-    /// The vote that all signers sign.
-    pub vote: Vote,
-    /// The committee.
-    pub committee: u16,
-    /// The collector.
-    pub sender: Validator,
-    /// Its ticket, where selection is a lottery.
-    pub proof: Option<Bytes>,
-    /// The multiplicity of each position of the committee, and the evidence of the votes.
-    pub evidence: Evidence,
-    /// Duty signature of [`digest::collection_message`](super::digest::collection_message).
-    pub envelope: Bytes,
-}
-
-impl Collection {
-    /// The bytes of the message.
-    ///
-    /// # Errors
-    ///
-    /// [`MissingReference`] if the support's code must refer to a block that is not known.
-    ///
-    /// # Panics
-    ///
-    /// If a field has not the length of the format.
-    pub fn encode(
-        &self,
-        format: &WireFormat,
-        references: References<'_>,
-    ) -> Result<Vec<u8>, MissingReference> {
-        let mut writer = Writer::new();
-        self.write_head(&mut writer, format);
-        let over = Over::Committee(self.committee);
-        format.write_support(
-            &mut writer,
-            &self.evidence.support,
-            &self.vote,
-            over,
-            references,
-        )?;
-        write_evidence(
-            &mut writer,
-            &self.evidence.bytes,
-            format.collection_evidence,
-        );
-        write_fixed(
-            &mut writer,
-            &self.envelope,
-            format.duty_signature_bytes,
-            "an envelope",
-        );
-        Ok(writer.into_vec())
-    }
-
-    fn read_head(
-        reader: &mut Reader<'_>,
-        format: &WireFormat,
-    ) -> Result<(Vote, u16, Validator, Option<Bytes>), DecodeError> {
-        let vote = Vote::read(reader)?;
-        let committee = read_committee(reader, format)?;
-        let sender = read_validator(reader, format)?;
-        Ok((vote, committee, sender, read_proof(reader, format)?))
-    }
-
-    /// Vote, committee, sender and ticket: what can be read while the vote's head is not known.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes do not begin as a collection, or an index is none of the layout.
-    pub fn peek(
-        bytes: &[u8],
-        format: &WireFormat,
-    ) -> Result<(Vote, u16, Validator, Option<Bytes>), DecodeError> {
-        Self::read_head(&mut open(bytes, Kind::Collection)?, format)
-    }
-
-    /// The fields before the support.
-    pub(super) fn write_head(&self, writer: &mut Writer, format: &WireFormat) {
-        writer.u8(VERSION);
-        writer.u8(Kind::Collection as u8);
-        writer.bytes(&self.vote.encode());
-        writer.u16(self.committee);
-        writer.u32(self.sender.0);
-        write_proof(writer, self.proof.as_ref(), format);
-    }
-
-    /// The message that `bytes` encode.
-    ///
-    /// # Errors
-    ///
-    /// If they do not, or an index is none of the layout; [`DecodeError::Missing`] if the support
-    /// refers to a block that is not known.
-    pub fn decode(
-        bytes: &[u8],
-        format: &WireFormat,
-        references: References<'_>,
-    ) -> Result<Self, DecodeError> {
-        let mut reader = open(bytes, Kind::Collection)?;
-        let (vote, committee, sender, proof) = Self::read_head(&mut reader, format)?;
-        let over = Over::Committee(committee);
-        let support = format.read_support(&mut reader, &vote, over, references)?;
-        let evidence = read_evidence(&mut reader, format.collection_evidence)?.into();
-        let envelope = reader.bytes(format.duty_signature_bytes)?.into();
-        reader.finish()?;
-        Ok(Self {
-            vote,
-            committee,
-            sender,
-            proof,
-            evidence: Evidence {
-                support: Arc::new(support),
-                bytes: evidence,
-            },
+            vote: head.vote,
+            unit: head.unit,
+            sender: head.sender,
+            proof: head.proof,
+            evidence,
             envelope,
         })
     }
@@ -401,6 +278,18 @@ fn write_proof(writer: &mut Writer, proof: Option<&Bytes>, format: &WireFormat) 
 fn read_proof(reader: &mut Reader<'_>, format: &WireFormat) -> Result<Option<Bytes>, DecodeError> {
     let read = |bytes| Ok(reader.bytes(bytes)?.into());
     format.selection_proof_bytes.map(read).transpose()
+}
+
+fn read_unit(reader: &mut Reader<'_>, format: &WireFormat) -> Result<Unit, DecodeError> {
+    let level = reader.u8()?;
+    // No level 0: votes are a message of their own.
+    let levels = u64::from(format.layout.levels());
+    index("level below", u64::from(level).wrapping_sub(1), levels)?;
+    let committee = read_committee(reader, format)?;
+    let unit = Unit::new(level, committee, reader.u16()?);
+    let units = format.layout.units_of_committee(level);
+    index("index of the unit", u64::from(unit.index), u64::from(units))?;
+    Ok(unit)
 }
 
 pub(super) fn read_committee(

@@ -1,19 +1,18 @@
 use super::*;
 use alphorn_scheme::{Bytes, Evidence};
-use alphorn_types::{Slot, Validator};
+use alphorn_types::{Slot, Support, Validator};
 use proptest::prelude::*;
 use std::sync::Arc;
 
 /// Formats of three kinds: everything of fixed length; lists without proofs of selection; supports
-/// that refer to the chain.
+/// that refer to the chain, and three levels.
 fn formats() -> [WireFormat; 3] {
     let fixed = WireFormat {
         layout: Layout::new(700, 3, 4).unwrap(),
         signature_bytes: 96,
         duty_signature_bytes: 96,
         selection_proof_bytes: Some(96),
-        aggregate_evidence: EvidenceLength::Fixed(96),
-        collection_evidence: EvidenceLength::Fixed(96),
+        evidence: vec![EvidenceLength::Fixed(96); 2],
         multiplicity_max: 3,
         coding: Coding::Rice,
         context: Context::None,
@@ -21,13 +20,14 @@ fn formats() -> [WireFormat; 3] {
     let lists = WireFormat {
         layout: Layout::new(5, 2, 4).unwrap(),
         selection_proof_bytes: None,
-        aggregate_evidence: EvidenceLength::Max(300),
-        collection_evidence: EvidenceLength::Max(3000),
+        evidence: vec![EvidenceLength::Max(300), EvidenceLength::Max(3000)],
         multiplicity_max: 1,
         coding: Coding::Raw,
         ..fixed.clone()
     };
     let chain = WireFormat {
+        layout: Layout::with_fan_out(700, 3, &[2, 2]).unwrap(),
+        evidence: vec![EvidenceLength::Fixed(96); 3],
         context: Context::Chain,
         multiplicity_max: 15,
         ..fixed.clone()
@@ -120,12 +120,10 @@ impl Filling {
         }
     }
 
-    fn cell(&mut self) -> Cell {
+    fn unit(&mut self, level: u8) -> Unit {
         let layout = self.format().layout;
-        Cell {
-            committee: (self.next() % u64::from(layout.committees())) as u16,
-            subcommittee: (self.next() % u64::from(layout.subcommittees())) as u16,
-        }
+        let units: Vec<Unit> = layout.units(level).collect();
+        units[self.next() as usize % units.len()]
     }
 
     fn validator(&mut self) -> Validator {
@@ -137,37 +135,27 @@ impl Filling {
         bytes.map(|bytes| self.bytes(bytes))
     }
 
-    fn aggregate(&mut self) -> Aggregate {
+    /// An aggregate of a level.
+    fn aggregate(&mut self, level: u8) -> Aggregate {
         let format = self.format();
-        let cell = self.cell();
+        let unit = self.unit(level);
+        let n = format.layout.unit_len(unit);
         Aggregate {
             vote: self.vote(),
-            cell,
+            unit,
             sender: self.validator(),
             proof: self.proof(),
             evidence: Evidence {
-                support: self.support(format.layout.cell_len(cell), 1),
-                bytes: self.evidence_bytes(format.aggregate_evidence),
+                support: self.support(n, format.multiplicity(level)),
+                bytes: self.evidence_bytes(format.evidence(level)),
             },
             envelope: self.bytes(96),
         }
     }
 
-    fn collection(&mut self) -> Collection {
-        let format = self.format();
-        let committee = self.cell().committee;
-        let n = format.layout.committee_len(committee);
-        Collection {
-            vote: self.vote(),
-            committee,
-            sender: self.validator(),
-            proof: self.proof(),
-            evidence: Evidence {
-                support: self.support(n, format.multiplicity_max),
-                bytes: self.evidence_bytes(format.collection_evidence),
-            },
-            envelope: self.bytes(96),
-        }
+    /// An aggregate of the top level.
+    fn collection(&mut self) -> Aggregate {
+        self.aggregate(self.format().layout.levels())
     }
 
     fn block(&mut self) -> Block {
@@ -193,7 +181,7 @@ impl Filling {
         }
     }
 
-    /// One message of each kind, encoded.
+    /// One message of each kind and level, encoded.
     fn encoded(&mut self) -> Vec<(Kind, Vec<u8>)> {
         let format = self.format();
         let known = references(format.layout);
@@ -202,18 +190,15 @@ impl Filling {
             validator: self.validator(),
             signature: self.bytes(96),
         };
-        vec![
+        let mut all = vec![
             (Kind::Vote, vote.encode(&format)),
-            (
-                Kind::Aggregate,
-                self.aggregate().encode(&format, &known).unwrap(),
-            ),
-            (
-                Kind::Collection,
-                self.collection().encode(&format, &known).unwrap(),
-            ),
             (Kind::Block, self.block().encode(&format, &known).unwrap()),
-        ]
+        ];
+        for level in 1..=format.layout.levels() {
+            let aggregate = self.aggregate(level).encode(&format, &known).unwrap();
+            all.push((format.kind(level), aggregate));
+        }
+        all
     }
 }
 
@@ -222,8 +207,9 @@ fn recode(kind: Kind, bytes: &[u8], format: &WireFormat) -> Result<Vec<u8>, Deco
     let known = references(format.layout);
     let again = match kind {
         Kind::Vote => Ok(VoteMsg::decode(bytes, format)?.encode(format)),
-        Kind::Aggregate => Aggregate::decode(bytes, format, &known)?.encode(format, &known),
-        Kind::Collection => Collection::decode(bytes, format, &known)?.encode(format, &known),
+        Kind::Aggregate | Kind::Collection => {
+            Aggregate::decode(bytes, format, &known)?.encode(format, &known)
+        }
         Kind::Block => Block::decode(bytes, format, &known)?.encode(format, &known),
     };
     Ok(again.expect("what was read under a reference is written under it"))
@@ -234,16 +220,15 @@ proptest! {
     fn messages_come_back_as_they_were_sent(mut filling in fillings()) {
         let format = filling.format();
         let known = references(format.layout);
-        let aggregate = filling.aggregate();
-        let bytes = aggregate.encode(&format, &known).unwrap();
-        prop_assert_eq!(Aggregate::decode(&bytes, &format, &known), Ok(aggregate));
-        let collection = filling.collection();
-        let bytes = collection.encode(&format, &known).unwrap();
-        prop_assert_eq!(Vote::peek(&bytes, Kind::Collection), Ok(collection.vote));
-        let Collection { vote, committee, sender, proof, .. } = collection.clone();
-        let named = (vote, committee, sender, proof);
-        prop_assert_eq!(Collection::peek(&bytes, &format), Ok(named));
-        prop_assert_eq!(Collection::decode(&bytes, &format, &known), Ok(collection));
+        for level in 1..=format.layout.levels() {
+            let aggregate = filling.aggregate(level);
+            let bytes = aggregate.encode(&format, &known).unwrap();
+            let Aggregate { vote, unit, sender, proof, .. } = aggregate.clone();
+            prop_assert_eq!(Vote::peek(&bytes, format.kind(level)), Ok(vote));
+            let head = Head { vote, unit, sender, proof };
+            prop_assert_eq!(Aggregate::peek(&bytes, &format), Ok(head));
+            prop_assert_eq!(Aggregate::decode(&bytes, &format, &known), Ok(aggregate));
+        }
         let block = filling.block();
         let bytes = block.encode(&format, &known).unwrap();
         prop_assert_eq!(Header::peek(&bytes, &format), Ok(block.header));
@@ -299,7 +284,7 @@ proptest! {
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600), kind in 0usize..4) {
         for format in formats() {
             let kind = Kind::ALL[kind];
-            let mut framed = vec![VERSION, kind as u8];
+            let mut framed = vec![VERSION, kind.tag()];
             framed.extend_from_slice(&bytes);
             for bytes in [&bytes, &framed] {
                 if let Ok(again) = recode(kind, bytes, &format) {
@@ -327,10 +312,10 @@ fn sizes_are_those_of_the_specification() {
         ..formats()[0].clone()
     };
     assert_eq!(format(1).bytes_max(Kind::Vote), 222);
-    assert_eq!(format(1).bytes_max(Kind::Aggregate), 488);
-    assert_eq!(format(1).bytes_max(Kind::Collection), 4_518);
-    assert_eq!(format(3).bytes_max(Kind::Collection), 8_614);
-    assert_eq!(format(15).bytes_max(Kind::Collection), 16_390 + 416);
+    assert_eq!(format(1).bytes_max(Kind::Aggregate), 489);
+    assert_eq!(format(1).bytes_max(Kind::Collection), 4_521);
+    assert_eq!(format(3).bytes_max(Kind::Collection), 8_617);
+    assert_eq!(format(15).bytes_max(Kind::Collection), 16_390 + 419);
     assert_eq!(format(1).entry_bytes_max(), 4_320);
     assert_eq!(format(1).bytes_max(Kind::Block), BLOCK_BYTES_MAX);
 }
@@ -338,8 +323,7 @@ fn sizes_are_those_of_the_specification() {
 #[test]
 fn the_smaller_of_cap_and_format_limits_a_topic() {
     let format = WireFormat {
-        aggregate_evidence: EvidenceLength::Max(usize::MAX),
-        collection_evidence: EvidenceLength::Max(1000),
+        evidence: vec![EvidenceLength::Max(usize::MAX), EvidenceLength::Max(1000)],
         ..formats()[0].clone()
     };
     assert_eq!(format.bytes_max(Kind::Aggregate), AGGREGATE_BYTES_MAX);
@@ -372,19 +356,27 @@ fn formats_that_cannot_fit_are_refused() {
 fn indices_outside_the_layout_are_named() {
     let mut filling = filling(0);
     let format = filling.format();
-    let mut bytes = filling
-        .collection()
-        .encode(&format, &no_references)
-        .unwrap();
-    bytes[122..124].copy_from_slice(&3u16.to_le_bytes());
-    assert_eq!(
-        Collection::decode(&bytes, &format, &no_references),
-        Err(DecodeError::OutOfRange {
-            what: "committee",
-            value: 3,
-            max: 2
-        })
-    );
+    let collection = filling.collection();
+    let bytes = collection.encode(&format, &no_references).unwrap();
+    // After version, kind and vote: the level, the committee, the index in it.
+    for (at, value, what, named, max) in [
+        (122, 0, "level below", u64::MAX, 1),
+        (122, 3, "level below", 2, 1),
+        (123, 3, "committee", 3, 2),
+        (125, 1, "index of the unit", 1, 0),
+    ] {
+        let mut bytes = bytes.clone();
+        bytes[at] = value;
+        let error = DecodeError::OutOfRange {
+            what,
+            value: named,
+            max,
+        };
+        assert_eq!(
+            Aggregate::decode(&bytes, &format, &no_references),
+            Err(error)
+        );
+    }
     let vote = VoteMsg {
         vote: filling.vote(),
         validator: Validator(700),
@@ -404,9 +396,10 @@ fn indices_outside_the_layout_are_named() {
 fn messages_of_another_version_or_kind_are_named() {
     let mut filling = filling(0);
     let format = filling.format();
-    let bytes = filling.aggregate().encode(&format, &no_references).unwrap();
+    let aggregate = filling.aggregate(1);
+    let bytes = aggregate.encode(&format, &no_references).unwrap();
     assert_eq!(
-        Collection::decode(&bytes, &format, &no_references),
+        VoteMsg::decode(&bytes, &format),
         Err(DecodeError::UnknownTag {
             what: "message kind",
             value: 2
@@ -432,7 +425,7 @@ fn a_support_that_refers_to_an_unknown_block_is_missing_it() {
         .encode(&format, &references(format.layout))
         .unwrap();
     assert_eq!(
-        Collection::decode(&bytes, &format, &no_references),
+        Aggregate::decode(&bytes, &format, &no_references),
         Err(DecodeError::Missing {
             what: "block of the vote's head"
         })
@@ -441,7 +434,7 @@ fn a_support_that_refers_to_an_unknown_block_is_missing_it() {
         collection.encode(&format, &no_references),
         Err(MissingReference {
             head: collection.vote.head,
-            committee: collection.committee
+            committee: collection.unit.committee
         })
     );
 }
@@ -458,7 +451,7 @@ fn bombs_are_refused() {
     let length_at = bytes.len() - 96 - 4;
     bytes[length_at..length_at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(
-        Collection::decode(&bytes, &format, &no_references),
+        Aggregate::decode(&bytes, &format, &no_references),
         Err(DecodeError::TooLong {
             what: "byte string",
             value: u64::from(u32::MAX),
@@ -482,15 +475,26 @@ fn bombs_are_refused() {
         Err(DecodeError::Truncated { .. })
     ));
 
-    let long = vec![VERSION; AGGREGATE_BYTES_MAX + 1];
-    assert_eq!(
-        Aggregate::decode(&long, &format, &no_references),
-        Err(DecodeError::TooLong {
-            what: "aggregate",
-            value: AGGREGATE_BYTES_MAX as u64 + 1,
-            max: AGGREGATE_BYTES_MAX as u64
-        })
-    );
+    // What stands below the top level is shorter, whatever follows its head.
+    for (level, what, max) in [
+        (1, "aggregate", AGGREGATE_BYTES_MAX),
+        (2, "collection", COLLECTION_BYTES_MAX),
+    ] {
+        let mut long = filling
+            .aggregate(level)
+            .encode(&format, &no_references)
+            .unwrap();
+        long.resize(max + 1, 0);
+        let error = DecodeError::TooLong {
+            what,
+            value: max as u64 + 1,
+            max: max as u64,
+        };
+        assert_eq!(
+            Aggregate::decode(&long, &format, &no_references),
+            Err(error)
+        );
+    }
 }
 
 /// A few bytes of code that unfold to half a megabyte of bits each.
@@ -566,16 +570,16 @@ fn envelopes_cover_every_field_and_no_encoding() {
     };
     let network = NetworkDigest([1, 2, 3, 4]);
     let collection = filling.collection();
-    let message = |c: &Collection| digest::collection_message(network, c, &format);
+    let message = |c: &Aggregate| digest::aggregate_message(network, c, &format);
     assert_eq!(
         message(&collection),
-        digest::collection_message(network, &collection, &raw)
+        digest::aggregate_message(network, &collection, &raw)
     );
     let mut others = vec![collection.clone(); 6];
     others[0].vote.slot.0 ^= 1;
-    others[1].committee = (collection.committee + 1) % 3;
-    others[1].evidence.support =
-        filling.support(format.layout.committee_len(others[1].committee), 1);
+    let unit = format.layout.committee((collection.unit.committee + 1) % 3);
+    others[1].unit = unit;
+    others[1].evidence.support = filling.support(format.layout.unit_len(unit), 1);
     others[2].sender.0 ^= 1;
     others[3].proof = Some(filling.bytes(96));
     others[4].evidence.bytes = filling.bytes(96);
@@ -588,7 +592,7 @@ fn envelopes_cover_every_field_and_no_encoding() {
     assert_eq!(message(&collection), message(&same));
     assert_ne!(
         message(&collection),
-        digest::collection_message(NetworkDigest([1, 2, 3, 5]), &collection, &format)
+        digest::aggregate_message(NetworkDigest([1, 2, 3, 5]), &collection, &format)
     );
 }
 

@@ -1,6 +1,6 @@
 //! Names of gossip topics.
 
-use alphorn_types::Cell;
+use alphorn_types::{Cell, LEVELS_MAX, Layout, Unit};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -17,10 +17,10 @@ pub enum Topic {
     Block,
     /// Collections of all committees, to all.
     Collection,
-    /// Aggregates of one committee, to its collectors.
+    /// Aggregates of the parts of one unit, to those who combine them.
     Aggregate {
-        /// The committee.
-        committee: u16,
+        /// The unit.
+        unit: Unit,
     },
     /// Votes of one cell, to its aggregators.
     Vote {
@@ -30,6 +30,14 @@ pub enum Topic {
 }
 
 impl Topic {
+    /// Where aggregates of a unit are published.
+    pub fn of(layout: &Layout, unit: Unit) -> Self {
+        match layout.parent(unit) {
+            Some(unit) => Self::Aggregate { unit },
+            None => Self::Collection,
+        }
+    }
+
     /// The kind of message that the topic carries, and no other.
     pub const fn kind(self) -> Kind {
         match self {
@@ -50,7 +58,7 @@ impl Topic {
 }
 
 /// A topic of a network; as text
-/// `/alphorn/{digest8}/{block|collection|aggregate_{c}|vote_{c}_{s}}/raw`.
+/// `/alphorn/{digest8}/{block|collection|aggregate_{level}_{c}_{i}|vote_{c}_{s}}/raw`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicName {
     /// The network.
@@ -68,8 +76,8 @@ pub enum TopicError {
     /// The digest is not eight lower-case hexadecimal digits.
     #[error("network digest must be eight lower-case hexadecimal digits")]
     Digest,
-    /// The topic is none of `block`, `collection`, `aggregate_C`, `vote_C_S`.
-    #[error("topic must be block, collection, aggregate_C or vote_C_S")]
+    /// The topic is none of `block`, `collection`, `aggregate_LEVEL_C_I`, `vote_C_S`.
+    #[error("topic must be block, collection, aggregate_LEVEL_C_I or vote_C_S")]
     Topic,
 }
 
@@ -78,7 +86,9 @@ impl fmt::Display for TopicName {
         write!(f, "/alphorn/{}/{}", self.network, self.topic.kind())?;
         match self.topic {
             Topic::Block | Topic::Collection => {}
-            Topic::Aggregate { committee } => write!(f, "_{committee}")?,
+            Topic::Aggregate { unit } => {
+                write!(f, "_{}_{}_{}", unit.level, unit.committee, unit.index)?;
+            }
             Topic::Vote { cell } => write!(f, "_{}_{}", cell.committee, cell.subcommittee)?,
         }
         f.write_str("/raw")
@@ -105,7 +115,7 @@ impl FromStr for TopicName {
             Some("block") => Topic::Block,
             Some("collection") => Topic::Collection,
             Some("aggregate") => Topic::Aggregate {
-                committee: number()?,
+                unit: Unit::new(level(number()?)?, number()?, number()?),
             },
             Some("vote") => Topic::Vote {
                 cell: Cell {
@@ -120,6 +130,14 @@ impl FromStr for TopicName {
         }
         Ok(Self { network, topic })
     }
+}
+
+/// A level above the first: those of the parts begin with it.
+fn level(number: u16) -> Result<u8, TopicError> {
+    let level = u8::try_from(number).ok();
+    level
+        .filter(|level| (2..=LEVELS_MAX).contains(level))
+        .ok_or(TopicError::Topic)
 }
 
 /// A number as `Display` writes it: no sign, no leading zero.
@@ -148,8 +166,10 @@ mod tests {
             (Topic::Block, "/alphorn/0a1bff00/block/raw"),
             (Topic::Collection, "/alphorn/0a1bff00/collection/raw"),
             (
-                Topic::Aggregate { committee: 511 },
-                "/alphorn/0a1bff00/aggregate_511/raw",
+                Topic::Aggregate {
+                    unit: Unit::new(2, 511, 7),
+                },
+                "/alphorn/0a1bff00/aggregate_2_511_7/raw",
             ),
             (Topic::Vote { cell }, "/alphorn/0a1bff00/vote_31_0/raw"),
         ] {
@@ -173,10 +193,16 @@ mod tests {
             ("/alphorn/0a1bff00//raw", TopicError::Topic),
             ("/alphorn/0a1bff00/block_1/raw", TopicError::Topic),
             ("/alphorn/0a1bff00/aggregate/raw", TopicError::Topic),
-            ("/alphorn/0a1bff00/aggregate_01/raw", TopicError::Topic),
-            ("/alphorn/0a1bff00/aggregate_+1/raw", TopicError::Topic),
-            ("/alphorn/0a1bff00/aggregate_/raw", TopicError::Topic),
-            ("/alphorn/0a1bff00/aggregate_65536/raw", TopicError::Topic),
+            ("/alphorn/0a1bff00/aggregate_1/raw", TopicError::Topic),
+            ("/alphorn/0a1bff00/aggregate_1_0_0/raw", TopicError::Topic),
+            ("/alphorn/0a1bff00/aggregate_5_0_0/raw", TopicError::Topic),
+            ("/alphorn/0a1bff00/aggregate_2_01_0/raw", TopicError::Topic),
+            ("/alphorn/0a1bff00/aggregate_2_+1_0/raw", TopicError::Topic),
+            ("/alphorn/0a1bff00/aggregate_2__0/raw", TopicError::Topic),
+            (
+                "/alphorn/0a1bff00/aggregate_2_65536_0/raw",
+                TopicError::Topic,
+            ),
             ("/alphorn/0a1bff00/vote_1/raw", TopicError::Topic),
             ("/alphorn/0a1bff00/vote_1_2_3/raw", TopicError::Topic),
             ("/alphorn/0a1bff00/block/x/raw", TopicError::Topic),

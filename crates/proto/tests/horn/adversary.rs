@@ -4,9 +4,9 @@ use crate::forge::{Forge, overstate};
 use crate::net::{Kind, LISTS, Net, PROOFS, STRANGER, SUMS, config, range};
 use alphorn_proto::horn::{Config, Local, Selection};
 use alphorn_proto::slot::Phase;
-use alphorn_proto::wire::{Aggregate, Entry, Kind as Message, Topic, Vote, VoteMsg, no_references};
+use alphorn_proto::wire::{Aggregate, Entry, Topic, Vote, VoteMsg, no_references};
 use alphorn_proto::{Peer, Verdict};
-use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Validator};
+use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot, Support, Unit, Validator};
 use std::collections::BTreeSet;
 
 const CELL: Cell = Cell {
@@ -20,8 +20,8 @@ fn host(kind: Kind, n: u32, cells: u16, change: impl Fn(&mut Config)) -> (Net, F
     let layout = Layout::new(n, 1, cells).unwrap();
     let (mut config, info) = config(kind, layout);
     config.selection = Selection::Rank;
-    config.aggregators_target = 64;
-    config.collectors_target = 64;
+    config.levels[0].publishers = 64;
+    config.levels[1].publishers = 64;
     change(&mut config);
     let voters = Bitfield::new(n as usize);
     let local = Local {
@@ -99,7 +99,7 @@ fn votes_for_different_things_are_never_merged_and_an_equivocator_counts_once() 
         net.nodes[0]
             .horn
             .clock()
-            .phase_start(Slot(1), Phase::Collect),
+            .phase_start(Slot(1), Phase::Level(2)),
     );
     let made: BTreeSet<(Vote, Vec<usize>)> = net
         .sent
@@ -146,11 +146,11 @@ fn second_messages_of_those_who_serve_are_evidence_and_go_nowhere() {
     let sender = forge.assignment.cell_members(CELL)[0];
     let aggregate = |positions: &[u32]| {
         let evidence = forge.cell_evidence(CELL, &vote, positions);
-        forge.encode_aggregate(&forge.aggregate(CELL, Validator(sender), vote, evidence))
+        forge.encode(&forge.aggregate(CELL, Validator(sender), vote, evidence))
     };
     let collection = |positions: &[u32]| {
         let evidence = forge.committee_evidence(0, &vote, positions, 1);
-        forge.encode_collection(&forge.collection(0, Validator(sender), vote, evidence))
+        forge.encode(&forge.collection(0, Validator(sender), vote, evidence))
     };
     for make in [
         &aggregate as &dyn Fn(&[u32]) -> (Topic, Vec<u8>),
@@ -189,7 +189,7 @@ fn two_halves_do_not_suppress_the_whole() {
     let mut send = |sender: u32, positions: Vec<u32>| {
         let evidence = forge.committee_evidence(0, &vote, &positions, 1);
         let message = forge.collection(0, forge.member(0, sender), vote, evidence);
-        judge(&mut net, forge.encode_collection(&message))
+        judge(&mut net, forge.encode(&message))
     };
     assert_eq!(send(0, (0..20).collect()), Some(Verdict::Accept));
     assert_eq!(send(1, (20..40).collect()), Some(Verdict::Accept));
@@ -207,14 +207,14 @@ fn a_signer_weighs_once_whatever_its_multiplicity() {
         assert_eq!(evidence.support.max_multiplicity(), times);
         let message = forge.collection(0, forge.member(0, 0), vote, evidence);
         assert_eq!(
-            judge(&mut net, forge.encode_collection(&message)),
+            judge(&mut net, forge.encode(&message)),
             Some(Verdict::Accept)
         );
         // The same signers once more, counted otherwise, add nothing.
         let other = forge.committee_evidence(0, &vote, &(0..30).collect::<Vec<_>>(), 2);
         let message = forge.collection(0, forge.member(0, 1), vote, other);
         assert_eq!(
-            judge(&mut net, forge.encode_collection(&message)),
+            judge(&mut net, forge.encode(&message)),
             Some(Verdict::Ignore)
         );
         assert_eq!(net.nodes[0].horn.view(Slot(0)).unwrap().covered(), 30);
@@ -238,14 +238,14 @@ fn a_multiplicity_that_is_not_the_real_one_is_refused() {
         let message =
             forge.collection(0, forge.member(0, sender), vote, overstate(&truth, support));
         assert_eq!(
-            judge(&mut net, forge.encode_collection(&message)),
+            judge(&mut net, forge.encode(&message)),
             Some(Verdict::Reject)
         );
         assert_eq!(reason(&net), "bad_evidence");
     }
     let message = forge.collection(0, forge.member(0, 5), vote, truth);
     assert_eq!(
-        judge(&mut net, forge.encode_collection(&message)),
+        judge(&mut net, forge.encode(&message)),
         Some(Verdict::Accept)
     );
 }
@@ -262,13 +262,13 @@ fn lists_and_proofs_with_a_false_signer_are_refused() {
         let [liar, honest] = [0, 1].map(|i| Validator(forge.assignment.cell_members(CELL)[i]));
         let message = forge.aggregate(CELL, liar, vote, false_one);
         assert_eq!(
-            judge(&mut net, forge.encode_aggregate(&message)),
+            judge(&mut net, forge.encode(&message)),
             Some(Verdict::Reject)
         );
         assert_eq!(reason(&net), "bad_evidence");
         let message = forge.aggregate(CELL, honest, vote, truth);
         assert_eq!(
-            judge(&mut net, forge.encode_aggregate(&message)),
+            judge(&mut net, forge.encode(&message)),
             Some(Verdict::Accept)
         );
     }
@@ -281,10 +281,10 @@ fn tickets_of_another_slot_role_epoch_or_validator_do_not_hold() {
     let (sender, seed) = (forge.member(0, 0), forge.seed(Epoch(0)));
     let ticket = |validator, seed: &[u8; 32], role, slot| forge.ticket(validator, seed, role, slot);
     let false_tickets = [
-        ticket(sender, &seed, Message::Collection, Slot(1)),
-        ticket(sender, &seed, Message::Aggregate, Slot(0)),
-        ticket(sender, &forge.seed(Epoch(1)), Message::Collection, Slot(0)),
-        ticket(forge.member(0, 1), &seed, Message::Collection, Slot(0)),
+        ticket(sender, &seed, 2, Slot(1)),
+        ticket(sender, &seed, 1, Slot(0)),
+        ticket(sender, &forge.seed(Epoch(1)), 2, Slot(0)),
+        ticket(forge.member(0, 1), &seed, 2, Slot(0)),
         Some(vec![0x5a; forge.format.selection_proof_bytes.unwrap()].into()),
     ];
     let evidence = forge.committee_evidence(0, &vote, &[1, 2], 1);
@@ -292,14 +292,14 @@ fn tickets_of_another_slot_role_epoch_or_validator_do_not_hold() {
         let mut message = forge.collection(0, sender, vote, evidence.clone());
         message.proof = proof;
         assert_eq!(
-            judge(&mut net, forge.encode_collection(&message)),
+            judge(&mut net, forge.encode(&message)),
             Some(Verdict::Reject)
         );
         assert_eq!(reason(&net), "bad_selection");
     }
     let message = forge.collection(0, sender, vote, evidence);
     assert_eq!(
-        judge(&mut net, forge.encode_collection(&message)),
+        judge(&mut net, forge.encode(&message)),
         Some(Verdict::Accept)
     );
 }
@@ -309,14 +309,14 @@ fn a_ticket_that_loses_is_refused_at_once() {
     for selection in [Selection::Lottery, Selection::Rank] {
         let (mut net, forge, vote) = host(SUMS, 400, 1, |config| {
             config.selection = selection;
-            config.collectors_target = 1;
+            config.levels[1].publishers = 1;
         });
         let evidence = forge.committee_evidence(0, &vote, &[1], 1);
         let mut serving = 0;
         for position in 0..50 {
             let sender = forge.member(0, position);
             let message = forge.collection(0, sender, vote, evidence.clone());
-            let (topic, data) = forge.encode_collection(&message);
+            let (topic, data) = forge.encode(&message);
             match net.offer(0, topic, data) {
                 Some(verdict) => assert_eq!(verdict, Verdict::Reject),
                 None => serving += 1,
@@ -346,13 +346,13 @@ fn signatures_of_another_network_do_not_hold() {
     let evidence = foreign.cell_evidence(CELL, &vote, &[1]);
     let message = foreign.aggregate(CELL, sender, vote, evidence.clone());
     assert_eq!(
-        judge(&mut net, forge.encode_aggregate(&message)),
+        judge(&mut net, forge.encode(&message)),
         Some(Verdict::Reject)
     );
     assert_eq!(reason(&net), "bad_envelope");
     let message = forge.aggregate(CELL, sender, vote, evidence);
     assert_eq!(
-        judge(&mut net, forge.encode_aggregate(&message)),
+        judge(&mut net, forge.encode(&message)),
         Some(Verdict::Reject)
     );
     assert_eq!(reason(&net), "bad_evidence");
@@ -490,19 +490,21 @@ fn senders_outside_their_place_are_refused() {
     let evidence = forge.cell_evidence(CELL, &vote, &[1]);
     let message = forge.aggregate(CELL, outside, vote, evidence.clone());
     assert_eq!(
-        judge(&mut net, forge.encode_aggregate(&message)),
+        judge(&mut net, forge.encode(&message)),
         Some(Verdict::Reject)
     );
     assert_eq!(reason(&net), "not_member");
     let empty = overstate(&evidence, Support::new(20));
     let message = forge.aggregate(CELL, inside, vote, empty);
     assert_eq!(
-        judge(&mut net, forge.encode_aggregate(&message)),
+        judge(&mut net, forge.encode(&message)),
         Some(Verdict::Reject)
     );
     assert_eq!(reason(&net), "no_signer");
-    let (_, data) = forge.encode_aggregate(&message);
-    let topic = Topic::Aggregate { committee: 1 };
+    let (_, data) = forge.encode(&message);
+    let topic = Topic::Aggregate {
+        unit: Unit::new(2, 1, 0),
+    };
     assert_eq!(judge(&mut net, (topic, data)), Some(Verdict::Reject));
     assert_eq!(reason(&net), "wrong_topic");
     for topic in [Topic::Block, Topic::Collection, topic, there] {
@@ -538,24 +540,18 @@ fn a_vote_that_does_not_fit_its_chain_is_refused() {
 #[test]
 fn a_post_takes_a_bounded_number_of_messages() {
     let (mut net, forge, vote) = host(SUMS, 40, 2, |config| {
-        config.aggregates_per_cell_max = 2;
-        config.collections_per_committee_max = 2;
+        config.levels[0].taken_max = 2;
+        config.levels[1].taken_max = 2;
     });
     let verdicts = [Verdict::Accept, Verdict::Accept, Verdict::Ignore];
     for (i, expected) in (0..).zip(verdicts) {
         let sender = Validator(forge.assignment.cell_members(CELL)[i]);
         let evidence = forge.cell_evidence(CELL, &vote, &[i as u32]);
         let message = forge.aggregate(CELL, sender, vote, evidence);
-        assert_eq!(
-            judge(&mut net, forge.encode_aggregate(&message)),
-            Some(expected)
-        );
+        assert_eq!(judge(&mut net, forge.encode(&message)), Some(expected));
         let evidence = forge.committee_evidence(0, &vote, &[i as u32], 1);
         let message = forge.collection(0, sender, vote, evidence);
-        assert_eq!(
-            judge(&mut net, forge.encode_collection(&message)),
-            Some(expected)
-        );
+        assert_eq!(judge(&mut net, forge.encode(&message)), Some(expected));
     }
     assert_eq!(count(&net, "full"), 2);
 }
@@ -650,7 +646,7 @@ fn a_block_is_as_good_as_its_worst_entry() {
     // The collection of the same content costs no second verification of its votes.
     let message = forge.collection(0, forge.member(0, 3), vote, truth);
     assert_eq!(
-        judge(&mut net, forge.encode_collection(&message)),
+        judge(&mut net, forge.encode(&message)),
         Some(Verdict::Accept)
     );
     assert_eq!(net.nodes[0].horn.counters().evidence_cached, 2);

@@ -21,8 +21,8 @@ fn honest(policy: Policy) -> (Net, Forge) {
     let (mut config, info) = config(SUMS, layout);
     config.selection = Selection::Rank;
     config.fork_choice = policy;
-    config.aggregators_target = 64;
-    config.collectors_target = 64;
+    config.levels[0].publishers = 64;
+    config.levels[1].publishers = 64;
     let mut validators = Bitfield::new(N as usize);
     (0..N)
         .filter(|v| !attacks(*v))
@@ -56,7 +56,7 @@ fn split(net: &mut Net, forge: &Forge) {
         let position = forge.assignment.position(sender).unwrap();
         let evidence = forge.committee_evidence(0, &vote, &[position], 1);
         let message = forge.collection(0, sender, vote, evidence);
-        let (topic, data) = forge.encode_collection(&message);
+        let (topic, data) = forge.encode(&message);
         net.offer(0, topic, data);
     }
     net.run_until(net.now);
@@ -85,7 +85,7 @@ fn attacked(policy: Policy) {
     // The proposer of slot 21 leaves the honest block out.
     let (topic, data) = forge.encode_block(&forge.block(Slot(21), parent, Vec::new()));
     net.offer(0, topic, data);
-    net.run_until(clock.phase_start(Slot(21), Phase::Collect));
+    net.run_until(clock.phase_start(Slot(21), Phase::Level(2)));
     assert_eq!(net.nodes[0].horn.head(), honest);
     net.run_until(clock.slot_start(Slot(24)));
     let chain = net.nodes[0].horn.chain();

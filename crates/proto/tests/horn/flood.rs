@@ -157,7 +157,7 @@ fn a_flood_of_forged_votes_costs_nobody_a_vote_and_stays_within_the_bounds() {
         let tokens = world.offer(&votes);
         world.flood(&votes, SCALE.forged - SCALE.forged / 2);
         world.run_to(slot, Phase::Vote, VERIFY_NS / 2);
-        world.run_to(slot, Phase::Collect, 0);
+        world.run_to(slot, Phase::Level(2), 0);
         let all = world.net.settled(0);
         let refused = all
             .iter()
@@ -185,7 +185,7 @@ fn a_flood_of_forged_votes_costs_nobody_a_vote_and_stays_within_the_bounds() {
 /// three are held at once, with their signatures where they come late.
 #[test]
 fn the_votes_of_every_open_slot_fit_the_bound() {
-    let timing = Timing::custom(2_000, [0, 200, 600, 1_000, 1_400]).unwrap();
+    let timing = Timing::custom(2_000, &[0, 200, 600, 1_000, 1_400]).unwrap();
     let mut world = World::new(Layout::new(64, 1, 2).unwrap(), timing);
     let mut votes = Vec::new();
     for slot in (0..3).map(Slot) {

@@ -3,14 +3,13 @@
 use crate::net::{Kind, model};
 use alphorn_proto::horn::{Config, SchemeInfo};
 use alphorn_proto::wire::{
-    Aggregate, Block, Body, Collection, Entry, Header, Topic, Vote, VoteMsg, WireFormat, digest,
-    no_references,
+    Aggregate, Block, Body, Entry, Header, Topic, Vote, VoteMsg, WireFormat, digest, no_references,
 };
 use alphorn_scheme::model::{Model, ModelKeys, ModelRegistry, ModelSigners};
 use alphorn_scheme::{
     Bytes, Ctx, Evidence, Layer, Part, Reservation, Role, Scheme, SignItem, Statement,
 };
-use alphorn_types::{Assignment, Bitfield, Cell, Slot, Support, Validator};
+use alphorn_types::{Assignment, Bitfield, Cell, Slot, Support, Unit, Validator};
 use std::sync::Arc;
 
 /// Whoever holds all keys.
@@ -148,58 +147,43 @@ impl Forge {
 
     pub fn aggregate(
         &self,
-        cell: Cell,
+        unit: impl Into<Unit>,
         sender: Validator,
         vote: Vote,
         evidence: Evidence,
     ) -> Aggregate {
-        let proof = self.proof(sender, alphorn_proto::wire::Kind::Aggregate, vote.slot);
+        let unit = unit.into();
         let envelope = Bytes::from([]);
         let mut message = Aggregate {
             vote,
-            cell,
+            unit,
             sender,
-            proof,
+            proof: self.proof(sender, unit.level, vote.slot),
             evidence,
             envelope,
         };
         let content = digest::aggregate_message(self.config.network(), &message, &self.format);
-        message.envelope = self.sign(sender, Role::Aggregate, vote.slot, content);
+        message.envelope = self.sign(sender, Role::of_level(unit.level), vote.slot, content);
         message
     }
 
+    /// An aggregate of a committee.
     pub fn collection(
         &self,
         committee: u16,
         sender: Validator,
         vote: Vote,
         evidence: Evidence,
-    ) -> Collection {
-        let proof = self.proof(sender, alphorn_proto::wire::Kind::Collection, vote.slot);
-        let envelope = Bytes::from([]);
-        let mut message = Collection {
-            vote,
-            committee,
-            sender,
-            proof,
-            evidence,
-            envelope,
-        };
-        let content = digest::collection_message(self.config.network(), &message, &self.format);
-        message.envelope = self.sign(sender, Role::Collection, vote.slot, content);
-        message
+    ) -> Aggregate {
+        let unit = self.config.layout.committee(committee);
+        self.aggregate(unit, sender, vote, evidence)
     }
 
     /// A ticket, where selection is a lottery.
-    pub fn proof(
-        &self,
-        validator: Validator,
-        role: alphorn_proto::wire::Kind,
-        slot: Slot,
-    ) -> Option<Bytes> {
+    pub fn proof(&self, validator: Validator, level: u8, slot: Slot) -> Option<Bytes> {
         self.format.selection_proof_bytes?;
         let epoch = slot.epoch(self.config.epoch_slots);
-        self.ticket(validator, &self.seed(epoch), role, slot)
+        self.ticket(validator, &self.seed(epoch), level, slot)
     }
 
     pub fn seed(&self, epoch: alphorn_types::Epoch) -> [u8; 32] {
@@ -215,10 +199,10 @@ impl Forge {
         &self,
         validator: Validator,
         seed: &[u8; 32],
-        role: alphorn_proto::wire::Kind,
+        level: u8,
         slot: Slot,
     ) -> Option<Bytes> {
-        let message = digest::selection_message(self.config.network(), seed, role, slot);
+        let message = digest::selection_message(self.config.network(), seed, level, slot);
         let signers = ModelSigners {
             validators: self.config.layout.validators(),
         };
@@ -258,18 +242,9 @@ impl Forge {
         Validator(self.assignment.committee_members(committee)[position as usize])
     }
 
-    pub fn encode_aggregate(&self, message: &Aggregate) -> (Topic, Vec<u8>) {
-        let topic = Topic::Aggregate {
-            committee: message.cell.committee,
-        };
+    pub fn encode(&self, message: &Aggregate) -> (Topic, Vec<u8>) {
+        let topic = Topic::of(&self.config.layout, message.unit);
         (topic, message.encode(&self.format, &no_references).unwrap())
-    }
-
-    pub fn encode_collection(&self, message: &Collection) -> (Topic, Vec<u8>) {
-        (
-            Topic::Collection,
-            message.encode(&self.format, &no_references).unwrap(),
-        )
     }
 
     pub fn encode_block(&self, block: &Block) -> (Topic, Vec<u8>) {

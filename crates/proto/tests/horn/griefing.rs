@@ -4,7 +4,7 @@ use crate::forge::Forge;
 use crate::net::{Net, SUMS, config, range};
 use alphorn_proto::horn::{Cover, Local, Selection, SubsetRule};
 use alphorn_proto::slot::Phase;
-use alphorn_proto::wire::{Collection, Topic, no_references};
+use alphorn_proto::wire::{Aggregate, Topic, no_references};
 use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot};
 use std::ops::Range;
 
@@ -24,8 +24,8 @@ fn collect(cover: Cover, m: u8, rule: SubsetRule, claims: &[Claim]) -> Bitfield 
     let layout = Layout::new(VOTERS, 1, 1).unwrap();
     let (mut config, info) = config(SUMS, layout);
     config.selection = Selection::Rank;
-    config.aggregators_target = 64;
-    config.cover = cover;
+    config.levels[0].publishers = 64;
+    config.levels[1].cover = cover;
     config.multiplicity_max = m;
     config.subset_rule = rule;
     let voters = Bitfield::new(VOTERS as usize);
@@ -36,7 +36,7 @@ fn collect(cover: Cover, m: u8, rule: SubsetRule, claims: &[Claim]) -> Bitfield 
     };
     let mut net = Net::new(SUMS, &config, &info, vec![local]);
     let clock = *net.nodes[0].horn.clock();
-    net.run_until(clock.phase_start(Slot(0), Phase::Aggregate));
+    net.run_until(clock.phase_start(Slot(0), Phase::Level(1)));
     let horn = &net.nodes[0].horn;
     let forge = Forge::new(SUMS, &config, &info, horn.assignment(Epoch(0)).unwrap());
     let vote = horn.chain().vote(Slot(0), &horn.head()).unwrap();
@@ -44,12 +44,12 @@ fn collect(cover: Cover, m: u8, rule: SubsetRule, claims: &[Claim]) -> Bitfield 
         let positions: Vec<u32> = honest.clone().chain(eve.clone()).collect();
         let evidence = forge.cell_evidence(CELL, &vote, &positions);
         let message = forge.aggregate(CELL, forge.member(0, sender), vote, evidence);
-        let (topic, data) = forge.encode_aggregate(&message);
+        let (topic, data) = forge.encode(&message);
         // One job for each, so that a rule that depends on the order can show it.
         net.offer(0, topic, data);
         net.run_until(
             clock
-                .phase_start(Slot(0), Phase::Aggregate)
+                .phase_start(Slot(0), Phase::Level(1))
                 .saturating_add_ns(u64::from(sender) + 1),
         );
     }
@@ -59,7 +59,7 @@ fn collect(cover: Cover, m: u8, rule: SubsetRule, claims: &[Claim]) -> Bitfield 
         .iter()
         .find(|sent| sent.topic == Topic::Collection)
         .unwrap();
-    let message = Collection::decode(&sent.data, &forge.format, &no_references).unwrap();
+    let message = Aggregate::decode(&sent.data, &forge.format, &no_references).unwrap();
     let max = message.evidence.support.max_multiplicity();
     assert!(max <= m, "multiplicity {max} of at most {m}");
     message.evidence.support.signers()

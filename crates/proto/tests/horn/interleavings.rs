@@ -27,7 +27,7 @@ fn observer() -> (Net, Forge, Vote) {
         net.nodes[0]
             .horn
             .clock()
-            .phase_start(Slot(0), Phase::Collect),
+            .phase_start(Slot(0), Phase::Level(2)),
     );
     let horn = &net.nodes[0].horn;
     let forge = Forge::new(SUMS, &config, &info, horn.assignment(Epoch(0)).unwrap());
@@ -98,8 +98,7 @@ fn forged_collections_suppress_no_honest_one() {
         .filter(|&sender| {
             let (mut net, forge, vote) = observer();
             let evidence = forge.committee_evidence(0, &vote, &[1], 1);
-            let (topic, data) =
-                forge.encode_collection(&forge.collection(0, sender, vote, evidence));
+            let (topic, data) = forge.encode(&forge.collection(0, sender, vote, evidence));
             net.offer(0, topic, data).is_none()
         })
         .take(2)
@@ -114,10 +113,7 @@ fn forged_collections_suppress_no_honest_one() {
         if forger == honest.sender {
             forged.envelope = honest.envelope.clone();
         }
-        let messages = [
-            forge.encode_collection(&honest),
-            forge.encode_collection(&forged),
-        ];
+        let messages = [forge.encode(&honest), forge.encode(&forged)];
         for steps in orders() {
             let (mut net, ..) = observer();
             let verdicts = play(&mut net, &steps, &messages);
@@ -148,18 +144,14 @@ fn forged_aggregates_suppress_no_honest_one() {
         .map(|&v| alphorn_types::Validator(v))
         .find(|&sender| {
             let (mut net, ..) = observer();
-            let (topic, data) =
-                forge.encode_aggregate(&forge.aggregate(cell, sender, vote, truth.clone()));
+            let (topic, data) = forge.encode(&forge.aggregate(cell, sender, vote, truth.clone()));
             net.offer(0, topic, data).is_none()
         })
         .unwrap();
     let honest = forge.aggregate(cell, sender, vote, truth.clone());
     let mut forged = forge.aggregate(cell, sender, vote, overstate(&truth, all_ones(20)));
     forged.envelope = honest.envelope.clone();
-    let messages = [
-        forge.encode_aggregate(&honest),
-        forge.encode_aggregate(&forged),
-    ];
+    let messages = [forge.encode(&honest), forge.encode(&forged)];
     for steps in orders() {
         let (mut net, ..) = observer();
         let verdicts = play(&mut net, &steps, &messages);

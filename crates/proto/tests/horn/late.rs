@@ -6,7 +6,7 @@ use crate::net::{LISTS, Net, SUMS, config, range, share};
 use alphorn_proto::horn::{Config, Local, SchemeInfo, Selection};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::Topic;
-use alphorn_types::{Epoch, Layout, Slot};
+use alphorn_types::{Epoch, Layout, Slot, Unit};
 use proptest::prelude::*;
 
 fn small(kind: crate::net::Kind) -> (Config, SchemeInfo, Layout) {
@@ -133,7 +133,7 @@ fn topics_are_those_of_the_local_cells() {
         .cell_of(alphorn_types::Validator(3));
     let cell = cell.unwrap();
     let aggregate = Topic::Aggregate {
-        committee: cell.committee,
+        unit: Unit::new(2, cell.committee, 0),
     };
     let expected = [
         Topic::Block,
@@ -211,7 +211,7 @@ proptest! {
         net.run_until(net.nodes[0].horn.clock().slot_start(Slot(0)));
         let cell = alphorn_types::Cell::default();
         let topics =
-            [Topic::Block, Topic::Collection, Topic::Aggregate { committee: 0 }, Topic::Vote { cell }];
+            [Topic::Block, Topic::Collection, Topic::Aggregate { unit: Unit::new(2, 0, 0) }, Topic::Vote { cell }];
         let data = [&[1, kind], bytes.as_slice()].concat();
         net.offer(0, topics[which], data);
         net.run_until(net.now.saturating_add_ns(3_000_000_000));

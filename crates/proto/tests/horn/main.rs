@@ -8,6 +8,7 @@ mod forge;
 mod griefing;
 mod interleavings;
 mod late;
+mod levels;
 mod net;
 mod overlap;
 mod random;

@@ -51,9 +51,9 @@ fn settings(attack: &Attack) -> (Config, SchemeInfo) {
     let layout = Layout::new(VOTERS, 1, CELLS).unwrap();
     let (mut config, info) = config(attack.kind, layout);
     config.selection = Selection::Rank;
-    config.aggregators_target = 16;
+    config.levels[0].publishers = 16;
     if let Some((cover, m)) = attack.cover {
-        (config.cover, config.multiplicity_max) = (cover, m);
+        (config.levels[1].cover, config.multiplicity_max) = (cover, m);
     }
     (config, info)
 }
@@ -64,10 +64,10 @@ fn scout(attack: &Attack) -> (Arc<Assignment>, BTreeMap<u16, BTreeSet<Validator>
     let (config, info) = settings(attack);
     let mut net = Net::new(attack.kind, &config, &info, vec![share(VOTERS, 0, 1)]);
     let clock = *net.nodes[0].horn.clock();
-    net.run_until(clock.phase_start(Slot(0), Phase::Collect));
+    net.run_until(clock.phase_start(Slot(0), Phase::Level(2)));
     let mut serving: BTreeMap<u16, BTreeSet<Validator>> = BTreeMap::new();
     for message in aggregates(&net) {
-        let of_cell = serving.entry(message.cell.subcommittee).or_default();
+        let of_cell = serving.entry(message.unit.index).or_default();
         of_cell.insert(message.sender);
     }
     assert!(serving.values().all(|of_cell| of_cell.len() == 16));
@@ -136,7 +136,7 @@ fn honest_network(attack: &Attack, sides: &[Sides], members: &[Vec<u32>]) -> Net
 fn grieve(net: &mut Net, forge: &Forge, cell: Cell, sides: &Sides, groups: usize) {
     let of_cell = aggregates(net)
         .into_iter()
-        .filter(|message| message.cell == cell);
+        .filter(|message| message.unit == cell.into());
     let best = of_cell
         .max_by_key(|message| message.evidence.support.signer_count())
         .expect("an honest aggregate");
@@ -151,7 +151,7 @@ fn grieve(net: &mut Net, forge: &Forge, cell: Cell, sides: &Sides, groups: usize
         assert!(positions.len() > seen.count_ones());
         let evidence = forge.cell_evidence(cell, &best.vote, &positions);
         let message = forge.aggregate(cell, sender, best.vote, evidence);
-        let (topic, data) = forge.encode_aggregate(&message);
+        let (topic, data) = forge.encode(&message);
         for to in 0..net.nodes.len() {
             for peer in [2_000, 3_000] {
                 net.offer_from(peer + k, to, topic, data.clone());
@@ -174,7 +174,7 @@ fn lost(attack: &Attack) -> Vec<(usize, usize)> {
     let mut net = honest_network(attack, &sides, &members);
     let forge = Forge::new(attack.kind, &config, &info, &assignment);
     let clock = *net.nodes[0].horn.clock();
-    let aggregated = clock.phase_start(Slot(0), Phase::Aggregate);
+    let aggregated = clock.phase_start(Slot(0), Phase::Level(1));
     net.run_until(aggregated.saturating_add_ns(2_000_000));
     for (cell, sides) in cells().zip(&sides) {
         grieve(&mut net, &forge, cell, sides, attack.groups);

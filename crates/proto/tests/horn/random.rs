@@ -29,7 +29,7 @@ fn network(kind: Kind, seed: u64, staged: bool, drop_percent: u64) -> Net {
     config.selection = Selection::Rank;
     config.epoch_slots = 2;
     if staged {
-        config.publish = Publish::Staged;
+        config.levels[1].publish = Publish::Staged;
     }
     let local = |i| Local {
         trust_own: (seed >> i) & 1 == 0,

@@ -6,7 +6,7 @@ use alphorn_proto::horn::{Config, Local, Selection};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::{Block, Entry, HEADER_BYTES, Root, Topic, Vote, VoteMsg};
 use alphorn_proto::{Token, Verdict};
-use alphorn_types::{Bitfield, Epoch, Layout, Slot, Support, Validator};
+use alphorn_types::{Bitfield, Epoch, Layout, Slot, Support, Unit, Validator};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,8 +17,8 @@ fn observer(layout: (u32, u16, u16), slot: u64, change: impl Fn(&mut Config)) ->
     let layout = Layout::new(layout.0, layout.1, layout.2).unwrap();
     let (mut config, info) = config(SUMS, layout);
     config.selection = Selection::Rank;
-    config.aggregators_target = 64;
-    config.collectors_target = 64;
+    config.levels[0].publishers = 64;
+    config.levels[1].publishers = 64;
     change(&mut config);
     let mut net = Net::new(SUMS, &config, &info, vec![Local::observer(&layout)]);
     let clock = *net.nodes[0].horn.clock();
@@ -152,19 +152,23 @@ fn what_cannot_be_taken_whatever_the_block_does_not_wait() {
     let evidence = forge.cell_evidence(forge.assignment.cell_of(voter).unwrap(), &vote, &[1]);
     let cell = forge.assignment.cell_of(voter).unwrap();
     let aggregate = forge.aggregate(cell, voter, vote, evidence);
-    let (_, data) = forge.encode_aggregate(&aggregate);
-    let wrong = Topic::Aggregate { committee: 1 };
+    let (_, data) = forge.encode(&aggregate);
+    let wrong = Topic::Aggregate {
+        unit: Unit::new(2, 1, 0),
+    };
     assert_eq!(net.offer(0, wrong, data.clone()), Some(Verdict::Reject));
     assert_eq!(count(&net, "wrong_topic"), 1);
-    let right = Topic::Aggregate { committee: 0 };
+    let right = Topic::Aggregate {
+        unit: Unit::new(2, 0, 0),
+    };
     assert_eq!(net.offer(0, right, data), None);
     let evidence = forge.committee_evidence(0, &vote, &[1], 1);
     let stranger = forge.collection(0, forge.member(1, 2), vote, evidence.clone());
-    let (topic, data) = forge.encode_collection(&stranger);
+    let (topic, data) = forge.encode(&stranger);
     assert_eq!(net.offer(0, topic, data), Some(Verdict::Ignore));
     assert_eq!(count(&net, "unknown_block"), 2);
     let member = forge.collection(0, voter, vote, evidence);
-    let (topic, data) = forge.encode_collection(&member);
+    let (topic, data) = forge.encode(&member);
     assert_eq!(net.offer(0, topic, data), None);
     let mut block = forge.block(Slot(1), invented(2), Vec::new());
     let (topic, data) = forge.encode_block(&block);
@@ -281,7 +285,7 @@ fn what_waits_of_a_closed_slot_takes_nothing_of_open_ones_with_it() {
     let collection = |net: &Net, slot: u64, sender: u32| {
         let vote = vote(net, slot);
         let evidence = forge.committee_evidence(0, &vote, &[sender], 1);
-        forge.encode_collection(&forge.collection(0, forge.member(0, sender), vote, evidence))
+        forge.encode(&forge.collection(0, forge.member(0, sender), vote, evidence))
     };
     // A job runs, an unverified message of slot 0 waits, then honest ones of slot 1.
     net.run_until(clock.slot_start(Slot(2)).saturating_add_ns(410_000_000));
@@ -502,7 +506,7 @@ fn a_ballot_that_one_casts_gives_way_to_one_that_two_cast() {
     let collect = |net: &mut Net, sender: u32, vote: Vote, signers: &[u32]| {
         let evidence = forge.committee_evidence(0, &vote, signers, 1);
         let message = forge.collection(0, forge.member(0, sender), vote, evidence);
-        judge(net, forge.encode_collection(&message))
+        judge(net, forge.encode(&message))
     };
     assert_eq!(collect(&mut net, 20, attacker, &[1, 2]), Verdict::Ignore);
     assert_eq!(count(&net, "full"), 3);
@@ -520,10 +524,10 @@ fn forged_collections_and_aggregates_cost_no_evidence() {
     let vote = vote(&net, 1);
     let sender = forge.member(0, 1);
     let evidence = forge.committee_evidence(0, &vote, &[1, 2], 1);
-    let collection = forge.encode_collection(&forge.collection(0, sender, vote, evidence));
+    let collection = forge.encode(&forge.collection(0, sender, vote, evidence));
     let cell = forge.assignment.cell_of(sender).unwrap();
     let evidence = forge.cell_evidence(cell, &vote, &[1, 2]);
-    let aggregate = forge.encode_aggregate(&forge.aggregate(cell, sender, vote, evidence));
+    let aggregate = forge.encode(&forge.aggregate(cell, sender, vote, evidence));
     for (message, op) in [
         (collection, "verify_collections"),
         (aggregate, "verify_aggregates"),
@@ -559,7 +563,7 @@ fn who_signs_false_evidence_is_looked_at_no_more_in_its_slot() {
         let mut signers = Bitfield::new(40);
         (1..3 + more as usize).for_each(|i| signers.set(i));
         let evidence = overstate(&good, Support::from_bits(signers));
-        forge.encode_collection(&forge.collection(0, sender, vote, evidence))
+        forge.encode(&forge.collection(0, sender, vote, evidence))
     };
     let one = forge.member(0, 1);
     let first = offer(&mut net, 10, signed(one, 1));
@@ -584,7 +588,7 @@ fn who_signs_false_evidence_is_looked_at_no_more_in_its_slot() {
     assert_eq!(count(&net, "bad_evidence"), 3);
     // The honest one beside them is taken.
     let honest = forge.collection(0, forge.member(0, 3), vote, good.clone());
-    let honest = offer(&mut net, 12, forge.encode_collection(&honest));
+    let honest = offer(&mut net, 12, forge.encode(&honest));
     net.run_until(net.now);
     assert_eq!(net.verdict(0, honest), Some(Verdict::Accept));
 }

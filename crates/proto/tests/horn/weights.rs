@@ -5,7 +5,7 @@ use crate::net::{Net, SUMS, config, range};
 use alphorn_proto::chain::Weights;
 use alphorn_proto::horn::{Config, ConfigError, Cover, Horn, Local, Selection};
 use alphorn_proto::slot::Phase;
-use alphorn_proto::wire::{Block, Collection, Topic, Vote, no_references};
+use alphorn_proto::wire::{Aggregate, Block, Topic, Vote, no_references};
 use alphorn_types::{Bitfield, Cell, Epoch, Layout, Slot};
 
 const VALIDATORS: u32 = 64;
@@ -80,15 +80,15 @@ fn a_restart_knows_again_what_was_final_before_any_committees_are_drawn() {
 /// members, and Eve one of more, light ones, that drops them.
 fn collected(equal: bool) -> (Bitfield, Bitfield) {
     let (mut net, config, info) = one_machine(Bitfield::new(VALIDATORS as usize), |config| {
-        config.aggregators_target = 64;
-        config.cover = Cover::Best1;
+        config.levels[0].publishers = 64;
+        config.levels[1].cover = Cover::Best1;
         config.multiplicity_max = 1;
         if equal {
             config.weights = Weights::equal(VALIDATORS);
         }
     });
     let clock = *net.nodes[0].horn.clock();
-    net.run_until(clock.phase_start(Slot(0), Phase::Aggregate));
+    net.run_until(clock.phase_start(Slot(0), Phase::Level(1)));
     let horn = &net.nodes[0].horn;
     let assignment = horn.assignment(Epoch(0)).unwrap().clone();
     let cell = Cell {
@@ -104,13 +104,13 @@ fn collected(equal: bool) -> (Bitfield, Bitfield) {
     for (sender, positions) in (0..).zip([&heavy, &light]) {
         let evidence = forge.cell_evidence(cell, &vote, positions);
         let message = forge.aggregate(cell, forge.member(0, sender), vote, evidence);
-        let (topic, data) = forge.encode_aggregate(&message);
+        let (topic, data) = forge.encode(&message);
         net.offer(0, topic, data);
     }
     net.run_until(clock.slot_start(Slot(1)).saturating_sub_ns(1));
     let mut sent = net.sent.iter();
     let sent = sent.find(|sent| sent.topic == Topic::Collection).unwrap();
-    let message = Collection::decode(&sent.data, &forge.format, &no_references).unwrap();
+    let message = Aggregate::decode(&sent.data, &forge.format, &no_references).unwrap();
     let of = |positions: &[u32]| {
         let mut bits = Bitfield::new(members.len());
         positions.iter().for_each(|&p| bits.set(p as usize));

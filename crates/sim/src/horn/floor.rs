@@ -67,7 +67,7 @@ impl Floor {
             .iter()
             .map(|row| least(row, plan, ground.rates))
             .collect();
-        let start_ns = plan.phase_start(Phase::Collect).as_nanos();
+        let start_ns = plan.phase_start(Phase::Level(2)).as_nanos();
         let nodes = 0..plan.nodes;
         let lacks: Vec<u64> = nodes
             .clone()

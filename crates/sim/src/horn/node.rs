@@ -13,10 +13,10 @@ use crate::graph::Graph;
 use crate::role::{Input, Labour, Output, Role};
 use alphorn_proto::gossip::{self, DenseId, Message, Peers};
 use alphorn_proto::horn::Horn;
-use alphorn_proto::wire::{Aggregate, Block, Collection, Kind, Topic, Vote, VoteMsg};
+use alphorn_proto::wire::{Aggregate, Block, Kind, Topic, Vote, VoteMsg};
 use alphorn_proto::{self as proto, Peer, Protocol as _, Token, Verdict};
 use alphorn_scheme::{Bytes, Outcome, Work};
-use alphorn_types::{Bitfield, Time, Validator};
+use alphorn_types::{Bitfield, Time, Unit, Validator};
 use alphorn_worker::{End, Request};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -348,22 +348,22 @@ impl HornNode {
             }
             Topic::Aggregate { .. } => {
                 let message = Aggregate::decode(&data, format, &references).ok()?;
-                let publisher = message.sender;
+                let (publisher, cell) = (message.sender, message.unit.cell()?);
                 let body = AggregateBody {
-                    cell: plan.cell_number(message.cell),
+                    cell: plan.cell_number(cell),
                     sender: publisher.0,
                     signers: message.evidence.support.signers(),
                     data,
                 };
                 Some(Own {
-                    id: plan.aggregate_id(message.cell, publisher)?,
+                    id: plan.aggregate_id(cell, publisher)?,
                     publisher,
                     item: Item::Aggregate(Arc::new(body)),
                 })
             }
             Topic::Collection => {
-                let message = Collection::decode(&data, format, &references).ok()?;
-                let (publisher, committee) = (message.sender, message.committee);
+                let message = Aggregate::decode(&data, format, &references).ok()?;
+                let (publisher, committee) = (message.sender, message.unit.committee);
                 let signers = message.evidence.support.signers();
                 let summed = self.summed.iter().find(|(of, _)| *of == committee);
                 let body = CollectionBody {
@@ -452,13 +452,15 @@ impl HornNode {
         let Some(duties) = self.machine.duties(self.plan.slot) else {
             return 0;
         };
-        let done = |kind| duties.done.on_time(kind) + duties.done.late(kind);
-        let aggregates = duties.aggregators.iter().filter(|(.., had_some)| *had_some);
-        let collections = duties.collectors.iter().filter(|(.., had_some)| *had_some);
-        let aggregates = aggregates.count() as u64;
-        let collections = collections.count() as u64;
-        aggregates.saturating_sub(done(Kind::Aggregate))
-            + collections.saturating_sub(done(Kind::Collection) + duties.done.held_back)
+        let done = &duties.done;
+        let unfinished = |kind| {
+            let is_of = |unit: &Unit| self.plan.format.kind(unit.level) == kind;
+            let makers = duties.makers.iter();
+            let due = makers.filter(|(_, unit, had_some)| *had_some && is_of(unit));
+            let ended = done.on_time(kind) + done.late(kind) + done.held_back(kind);
+            (due.count() as u64).saturating_sub(ended)
+        };
+        unfinished(Kind::Aggregate) + unfinished(Kind::Collection)
     }
 }
 

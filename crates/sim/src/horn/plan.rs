@@ -13,13 +13,13 @@ use crate::latency::mix;
 use crate::scenario;
 use alphorn_proto::chain::Chain;
 use alphorn_proto::gossip;
-use alphorn_proto::horn::selection::{self, Post};
+use alphorn_proto::horn::selection;
 use alphorn_proto::horn::{Config, Ranks, SchemeInfo, Selection, committee};
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{self, Context, WireFormat, digest};
 use alphorn_scheme::model::{CostTable, Model, ModelSigners};
 use alphorn_scheme::{Bytes, Ctx, Scheme as _};
-use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Supports, Time, Validator};
+use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Supports, Time, Unit, Validator};
 use std::sync::Arc;
 
 /// What is drawn from the seed.
@@ -167,7 +167,7 @@ impl Plan {
             }),
             nodes: scenario.sim.nodes,
             table,
-            overlap: info.overlap(),
+            overlap: info.overlap(1),
             info,
             voters: Bitfield::new(layout.validators() as usize),
             seed,
@@ -182,28 +182,22 @@ impl Plan {
             plan.before = Some(plan.block_before(horn, &chain));
         }
         let epoch_seed = digest::epoch_seed(Epoch(0), &mix_in);
-        let servers = |post| plan.servers(post, &epoch_seed, &model);
-        let cells = layout.cells().map(Post::Aggregator);
-        let committees = (0..layout.committees()).map(Post::Collector);
-        let [aggregators, collectors] = [
-            cells.map(servers).collect(),
-            committees.map(servers).collect(),
-        ];
+        let servers = |unit| plan.servers(unit, &epoch_seed, &model);
+        let [aggregators, collectors] =
+            [1, 2].map(|level| layout.units(level).map(servers).collect());
         (plan.aggregators, plan.collectors) = (aggregators, collectors);
         plan.topics = plan.draw_topics(horn)?;
         Ok(plan)
     }
 
-    /// Who serves at a post, by rank.
-    fn servers(&self, post: Post, epoch_seed: &[u8; 32], model: &Model) -> Vec<Server> {
+    /// Who serves in a unit, by rank.
+    fn servers(&self, unit: Unit, epoch_seed: &[u8; 32], model: &Model) -> Vec<Server> {
         let layout = &self.config.layout;
-        let (positions, target) = match post {
-            Post::Aggregator(_) => (post.positions(layout), self.config.aggregators_target),
-            Post::Collector(_) => (post.positions(layout), self.config.collectors_target),
-        };
+        let positions = layout.unit_range(unit);
+        let target = self.config.level(unit.level).publishers;
         let member = |position: u32| self.assignment.member(position);
         if self.config.selection == Selection::Rank {
-            let ranked = selection::ranked(epoch_seed, self.slot, post, layout, target.into());
+            let ranked = selection::ranked(epoch_seed, self.slot, unit, layout, target.into());
             let server = |(rank, position): (u32, u32)| Server {
                 validator: member(positions.start + position).0,
                 rank,
@@ -211,8 +205,8 @@ impl Plan {
             return (0..).zip(ranked).map(server).collect();
         }
         let members: Vec<Validator> = positions.map(member).collect();
-        let (network, kind) = (self.config.network(), post.kind());
-        let message = digest::selection_message(network, epoch_seed, kind, self.slot);
+        let network = self.config.network();
+        let message = digest::selection_message(network, epoch_seed, unit.level, self.slot);
         let validators = layout.validators();
         let (signers, scratch) = (ModelSigners { validators }, &mut ());
         let proofs = model.select(&signers, &message, &members, &mut Ctx::single(scratch));
@@ -359,7 +353,7 @@ impl Plan {
     pub fn topic_id(&self, topic: wire::Topic) -> TopicId {
         match topic {
             wire::Topic::Vote { cell } => self.vote_topic(self.cell_number(cell)),
-            wire::Topic::Aggregate { committee } => self.aggregate_topic(committee),
+            wire::Topic::Aggregate { unit } => self.aggregate_topic(unit.committee),
             wire::Topic::Collection => self.collection_topic(),
             wire::Topic::Block => self.block_topic(),
         }
@@ -374,7 +368,7 @@ impl Plan {
             },
             Some(committee) if id < self.collection_topic() => wire::Topic::Aggregate {
                 // Fewer than the committees, which are 16-bit.
-                committee: committee as u16,
+                unit: self.config.layout.committee(committee as u16),
             },
             _ if id == self.collection_topic() => wire::Topic::Collection,
             _ => wire::Topic::Block,

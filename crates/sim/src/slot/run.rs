@@ -69,8 +69,8 @@ impl SlotStage {
     fn end(self, clock: &SlotClock) -> Time {
         let next = match self {
             Self::Prepare => clock.phase_start(SLOT, Phase::Vote),
-            Self::Vote => clock.phase_start(SLOT, Phase::Aggregate),
-            Self::Aggregate => clock.phase_start(SLOT, Phase::Collect),
+            Self::Vote => clock.phase_start(SLOT, Phase::Level(1)),
+            Self::Aggregate => clock.phase_start(SLOT, Phase::Level(2)),
             Self::Collect => clock.phase_start(SLOT, Phase::Decide),
             Self::Block => clock.phase_start(NEXT, Phase::Vote),
         };

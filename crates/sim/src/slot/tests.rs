@@ -182,7 +182,7 @@ fn schemes_of_other_forms_pass_the_same_slot() {
 fn covers_and_multiplicities_lose_no_honest_vote() {
     for (cover, multiplicity_max) in [(Cover::Best1, 1), (Cover::Greedy, 3), (Cover::Union, 15)] {
         let mut config = config(1500, 6);
-        config.horn.cover = cover;
+        config.horn.levels[1].cover = cover;
         config.horn.multiplicity_max = multiplicity_max;
         assert_eq!(run(config).votes.in_block, 1500);
     }
@@ -217,7 +217,7 @@ fn every_timing_latency_epoch_and_coding_keeps_all_votes() {
         ("epochs of a slot", |c| c.horn.epoch_slots = 1),
         ("raw", |c| c.horn.coding = Coding::Raw),
         ("chain", |c| c.horn.context = Context::Chain),
-        ("staged", |c| c.horn.publish = Publish::Staged),
+        ("staged", |c| c.horn.levels[1].publish = Publish::Staged),
     ];
     for (name, change) in changes {
         let mut config = config(900, 11);
@@ -278,7 +278,7 @@ fn a_griefer_takes_votes_from_the_best_aggregate_and_none_from_a_union() {
     let lost = |scheme: Model, cover, multiplicity_max| {
         let mut config = config_of(&scheme, layout, 4);
         config.horn.selection = Selection::Rank;
-        config.horn.cover = cover;
+        config.horn.levels[1].cover = cover;
         config.horn.multiplicity_max = multiplicity_max;
         config.griefing = Some(griefing.clone());
         let outcome = run_slot(config, inputs(scheme, &layout), &mut ()).unwrap();
@@ -361,7 +361,7 @@ fn a_configuration_that_cannot_work_is_refused() {
         let failed = run_slot(config, inputs, &mut ());
         failed.unwrap_err().to_string()
     };
-    assert!(refusal(|c| c.horn.aggregators_target = 65).contains("aggregators_target = 65"));
+    assert!(refusal(|c| c.horn.levels[0].publishers = 65).contains("publishers of level 1 = 65"));
     assert!(
         refusal(|c| c.participation = Participation::Recorded(Bitfield::new(299)))
             .contains("299 positions")

@@ -68,7 +68,7 @@ fn values_outside_the_bounds_are_named() {
     );
     assert!(Layout::default_for(max + 1, None).is_err());
     assert!(Layout::new(1, 0, 1).is_err());
-    assert!(Layout::new(1, 513, 1).is_err());
+    assert!(Layout::new(1, 2049, 1).is_err());
     assert!(Layout::new(1, 1, 0).is_err());
     assert!(Layout::new(1, 1, 257).is_err());
     assert_eq!(
@@ -77,10 +77,10 @@ fn values_outside_the_bounds_are_named() {
     );
     assert!(Layout::default_for(1_000, Some(0)).is_err());
     assert_eq!(
-        Layout::default_for(1_000, Some(1)),
+        Layout::default_for(4_000, Some(1)),
         Err(LayoutError::Committees {
-            value: 1_024,
-            max: 512
+            value: 4_096,
+            max: 2_048
         })
     );
 }
@@ -149,10 +149,9 @@ proptest! {
                 let max = layout.unit_len_max(level);
                 prop_assert!(len <= max && len + 1 >= max);
                 prop_assert_eq!(layout.unit_at(level, position) == unit, range.contains(&position));
-                let parts: Vec<Unit> = match level {
-                    1 => Vec::new(),
-                    _ => layout.units(level - 1).filter(|&part| layout.parent(part) == Some(unit)).collect(),
-                };
+                let parts: Vec<Unit> = layout.parts(unit).collect();
+                prop_assert_eq!(parts.is_empty(), level == 1);
+                prop_assert!(parts.iter().all(|part| layout.parent(*part) == Some(unit)));
                 if let (Some(first), Some(last)) = (parts.first(), parts.last()) {
                     prop_assert_eq!(layout.unit_range(*first).start, range.start);
                     prop_assert_eq!(layout.unit_range(*last).end, range.end);

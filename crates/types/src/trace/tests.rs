@@ -240,7 +240,7 @@ fn fields_that_do_not_agree_are_refused_both_ways() {
     let refused = [
         cells(65_534, 3, 3),
         cells(0, 3, 2),
-        genesis(513, 1, &[]),
+        genesis(2_049, 1, &[]),
         genesis(1, 257, &[]),
         genesis(512, 129, &[]),
         genesis(1, 1, &[800, 0]),
@@ -250,7 +250,7 @@ fn fields_that_do_not_agree_are_refused_both_ways() {
         session(9, 8),
         Event::Aggregate {
             slot: 1,
-            c: 512,
+            c: 2_048,
             s: 0,
             votes: 1,
             ms: 1,
@@ -258,7 +258,7 @@ fn fields_that_do_not_agree_are_refused_both_ways() {
         },
         Event::Collection {
             slot: 1,
-            c: 512,
+            c: 2_048,
             votes: 1,
             bytes: 1,
         },

@@ -10,6 +10,9 @@ use crate::signature::PublicKey;
 
 const MAGIC: &[u8; 4] = b"AXW1";
 
+/// Roles in files of the time when there were no more: nothing was signed in the later ones.
+const ROLES_BEFORE: usize = 6;
+
 /// What names a key in files: SHA-256 of its public key.
 pub(super) fn digest(key: &PublicKey) -> [u8; 32] {
     Sha256::digest(key.to_bytes()).into()
@@ -138,8 +141,16 @@ impl Marks {
         reader.bytes(MAGIC.len())?;
         let key = reader.array()?;
         let mut marks = [Mark::default(); Role::ALL.len()];
-        for mark in &mut marks {
-            *mark = Mark {
+        for role in 0..marks.len() {
+            if role == ROLES_BEFORE && reader.left() == 0 {
+                let spent = marks[..role].iter().all(|mark| mark.slot_next == u64::MAX);
+                let slot_next = if spent { u64::MAX } else { 0 };
+                marks[role..]
+                    .iter_mut()
+                    .for_each(|mark| mark.slot_next = slot_next);
+                break;
+            }
+            marks[role] = Mark {
                 slot_next: reader.u64()?,
                 source_max: reader.u64()?,
                 target_max: reader.u64()?,

@@ -4,8 +4,8 @@ use super::{Args, Drawn, Odds, Sizes, sizes};
 use crate::report::table;
 use crate::text;
 use alphorn_proto::horn::Selection;
-use alphorn_proto::horn::selection::Post;
 use alphorn_types::Layout;
+use alphorn_types::Unit;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ pub(super) fn sizes_text(layout: &Layout) -> String {
         (Some(only), _) => text::count(u64::from(*only)),
         _ => "0".into(),
     };
-    let cells: Vec<Post> = layout.cells().map(Post::Aggregator).collect();
-    let committees: Vec<Post> = (0..layout.committees()).map(Post::Collector).collect();
+    let [cells, committees] =
+        [1, layout.levels()].map(|level| layout.units(level).collect::<Vec<Unit>>());
     let (cells, committees) = (sizes(layout, &cells), sizes(layout, &committees));
     let filled: u32 = cells.values().sum();
     let first = layout.cells().take(4).map(|cell| {

@@ -8,9 +8,7 @@ use crate::horn::draw::{
 };
 use alphorn_proto::horn::{Config, SchemeInfo};
 use alphorn_proto::wire::digest::body_digest;
-use alphorn_proto::wire::{
-    Aggregate, Block, Body, Collection, Context, Entry, Header, Vote, WireFormat,
-};
+use alphorn_proto::wire::{Aggregate, Block, Body, Context, Entry, Header, Vote, WireFormat};
 use alphorn_scheme::{Bytes, Evidence};
 use alphorn_types::support_code::Coding;
 use alphorn_types::{Bitfield, Cell, Slot, Support, Validator};
@@ -138,7 +136,7 @@ pub(super) fn aggregates(
             for (_, signers) in made {
                 let aggregate = Aggregate {
                     vote: vote(),
-                    cell,
+                    unit: cell.into(),
                     sender: Validator(0),
                     proof: formats
                         .raw
@@ -165,11 +163,7 @@ pub(super) fn aggregates(
 }
 
 fn evidence(draw: &mut Draw, support: Support, info: &SchemeInfo, of_cell: bool) -> Evidence {
-    let length = if of_cell {
-        info.aggregate_evidence
-    } else {
-        info.collection_evidence
-    };
+    let length = info.evidence[usize::from(!of_cell)];
     Evidence {
         support: Arc::new(support),
         bytes: random_bytes(draw, length.max_bytes()),
@@ -210,7 +204,7 @@ struct Committee {
     before: Bitfield,
     bytes: Encoded,
     /// The collections that a block can take.
-    kept: Vec<Collection>,
+    kept: Vec<Aggregate>,
 }
 
 /// Encodes the collections of every committee, and a block.
@@ -257,7 +251,7 @@ fn committee(
             network, config, &online, content, c, &mut draw,
         )),
     };
-    for _ in 0..config.collectors_target {
+    for _ in 0..config.levels[1].publishers {
         let support = match (&sum, content) {
             (None, Content::Misses(misses)) => {
                 Support::from_bits(missing(&online, misses, &mut draw))
@@ -265,9 +259,9 @@ fn committee(
             (Some(sum), _) => sum.clone(),
             (None, _) => Support::new(online.len()),
         };
-        let collection = Collection {
+        let collection = Aggregate {
             vote: vote(),
-            committee: c,
+            unit: config.layout.committee(c),
             sender: Validator(0),
             proof: formats
                 .raw
@@ -300,7 +294,9 @@ fn cover_committee(
     let overlap = alphorn_scheme::Overlap::Counted {
         max: config.multiplicity_max,
     };
-    let (rule, picks) = config.cover.under(overlap, config.multiplicity_max);
+    let (rule, picks) = config.levels[1]
+        .cover
+        .under(overlap, config.multiplicity_max);
     let cells: Vec<Support> = cell_ranges(&network.layout, c)
         .into_iter()
         .map(|range| {
@@ -312,7 +308,7 @@ fn cover_committee(
                     AttackedCell::draw(&online, &setting, draw).aggregates(play)
                 }
                 Content::Covered(misses) | Content::Misses(misses) => {
-                    draw_aggregates(&online, config.aggregators_target, misses, draw)
+                    draw_aggregates(&online, config.levels[0].publishers, misses, draw)
                 }
             };
             covered(&aggregates, rule, picks).0
@@ -329,13 +325,13 @@ fn greatest(support: &Support, max: u8) -> Support {
 }
 
 fn encode_collection(
-    collection: &Collection,
+    collection: &Aggregate,
     config: &Config,
     formats: &Formats,
     before: &Bitfield,
 ) -> Encoded {
     let references = |_: &Vote, _: u16| Some(before.clone());
-    let bytes = |collection: &Collection, format: &WireFormat| {
+    let bytes = |collection: &Aggregate, format: &WireFormat| {
         let encoded = collection.encode(format, &references);
         encoded.expect("the reference is always known").len()
     };

@@ -24,16 +24,14 @@ impl Fields {
     /// The fields of a format whose evidence has a fixed length.
     pub(super) fn of(format: &WireFormat) -> Self {
         let proof = format.selection_proof_bytes.unwrap_or(0);
-        let (evidence, envelope) = (
-            format.collection_evidence.max_bytes(),
-            format.duty_signature_bytes,
-        );
-        let (version_kind, sender, index, count) = (2, 4, 2, 4);
-        let message = version_kind + VOTE_BYTES + sender + proof + SUPPORT_HEAD_BYTES + envelope;
+        let (evidence, envelope) = (format.evidence(2).max_bytes(), format.duty_signature_bytes);
+        let (version_kind, unit, sender, count) = (2, 5, 4, 4);
+        let message =
+            version_kind + VOTE_BYTES + unit + sender + proof + SUPPORT_HEAD_BYTES + envelope;
         Fields {
             signatures: (evidence + envelope) as u64,
-            aggregate: (message + 2 * index + format.aggregate_evidence.max_bytes()) as u64,
-            collection: (message + index + evidence) as u64,
+            aggregate: (message + format.evidence(1).max_bytes()) as u64,
+            collection: (message + evidence) as u64,
             entry: (ENTRY_HEAD_BYTES + SUPPORT_HEAD_BYTES + evidence) as u64,
             block: (version_kind + HEADER_BYTES + envelope + 2 * count) as u64,
         }
@@ -122,7 +120,7 @@ pub(super) fn block(config: &Config, fields: &Fields) -> BlockFormula {
         entries_bytes: 0,
         block_bytes: fields.block,
     };
-    let available = u64::from(layout.committees()) * u64::from(config.collectors_target);
+    let available = u64::from(layout.committees()) * u64::from(config.levels[1].publishers);
     for i in 0..u64::from(config.collections_per_block_max).min(available) {
         let c = (i % u64::from(layout.committees())) as u16;
         let entry = fields.entry + planes * bits_bytes(layout.committee_len(c));

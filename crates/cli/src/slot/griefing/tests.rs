@@ -147,7 +147,7 @@ fn collectors_merge_the_proofs_of_rivals() {
     let mut horn = horn_config(&args, &plan, &scheme).unwrap();
     assert_eq!(horn.selection, Selection::Rank);
     // Everybody aggregates, so that each side does.
-    horn.aggregators_target = 8;
+    horn.levels[0].publishers = 8;
     let pool = crate::options::pool(2).unwrap();
     let (signers, registry) = xmss::keys(&args, &plan, &pool).unwrap();
     let set = |range: std::ops::Range<usize>| {

@@ -164,7 +164,7 @@ fn large_collections() -> (Model, Config, SchemeInfo) {
     let scheme = Model::new(table).unwrap();
     let (mut config, info) = config(&scheme, 4);
     config.selection = Selection::Rank;
-    config.collectors_target = 2;
+    config.levels[1].publishers = 2;
     (scheme, config, info)
 }
 
@@ -325,7 +325,7 @@ fn a_record_of_a_node_with_broadcasts_is_replayed_without_them() {
 fn bad_content_is_the_fault_of_its_source_and_of_nobody_else() {
     let mut world = World::casting(crate::cast::ABOVE_BYTES);
     world.nodes[4].caster.as_mut().unwrap().is_bent = true;
-    world.run_until(slot_start(6).saturating_sub_ns(1));
+    world.run_until(slot_start(12).saturating_sub_ns(1));
     let is_bent = |source: u32| source % CASTERS == 4;
     let sent = world.nodes[4].counts().published;
     assert!(sent > 0);
@@ -396,9 +396,12 @@ fn collection_like(subject: &Subject, node: &Node) -> Bytes {
         slot: Slot(subject.slot),
         ..Vote::default()
     };
-    let mut bytes = vec![alphorn_proto::wire::VERSION, Kind::Collection as u8];
+    let mut bytes = vec![alphorn_proto::wire::VERSION, Kind::Aggregate as u8];
     bytes.extend(vote.encode());
+    // A committee of two levels, which has no index beside it.
+    bytes.push(2);
     bytes.extend((subject.index as u16).to_le_bytes());
+    bytes.extend([0; 2]);
     bytes.extend(subject.source.to_le_bytes());
     bytes.resize(node.caster().settings.above_bytes + 1, 7);
     bytes.into()

@@ -3,18 +3,16 @@
 use alphorn_scheme::{
     Bytes, CombineJob, Evidence, Layer, Op, Part, Product, Role as Signer, SelectJob, Work,
 };
-use alphorn_types::{Slot, Validator};
+use alphorn_types::{Slot, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{SLOT, STEPS_MAX, Script, Stage, VALIDATORS, cell};
 use crate::contract::{Output, Peer, Token, Verdict};
 use crate::horn::config::{Selection, SubsetRule};
-use crate::horn::gate::{self, Gate, Input, Made};
+use crate::horn::gate::{Gate, Input, Made};
 use crate::horn::role::Lent;
 use crate::horn::task::Purpose;
-use crate::wire::{
-    Aggregate, Block, Body, Collection, Entry, Header, Kind, Reject, Topic, VoteMsg, digest,
-};
+use crate::wire::{Aggregate, Block, Body, Entry, Header, Reject, Topic, Vote, VoteMsg, digest};
 
 /// A gate, what it was asked, and what it answered.
 struct Gatehouse {
@@ -64,7 +62,7 @@ impl Gatehouse {
         self.answer();
         while let Some(made) = self.gate.poll_output() {
             match made {
-                Made::Collection(entry) => self.accepted.push(entry),
+                Made::Accepted { collection, .. } => self.accepted.extend(collection),
                 Made::Block(block) => {
                     let result = self.import(&block.block);
                     self.handle(Input::Imported { block, result });
@@ -138,7 +136,7 @@ impl Gatehouse {
     }
 
     /// The proof with which a validator serves, where selection is a lottery.
-    fn proof(&self, validator: Validator, kind: Kind) -> Option<Bytes> {
+    fn proof(&self, validator: Validator, level: u8) -> Option<Bytes> {
         if self.stage.config.selection == Selection::Rank {
             return None;
         }
@@ -146,7 +144,7 @@ impl Gatehouse {
             self.stage.config.network(),
             &self.stage.slots[&SLOT].committees.seed,
         );
-        let message = digest::selection_message(network, seed, kind, SLOT);
+        let message = digest::selection_message(network, seed, level, SLOT);
         let validators = vec![validator];
         let job = SelectJob {
             message,
@@ -202,21 +200,31 @@ impl Gatehouse {
         let assignment = &self.stage.slots.get(&SLOT)?.committees.assignment;
         let of_cell = assignment.cell_members(cell);
         let sender = Validator(of_cell[(flaw >> 2) % of_cell.len()]);
+        let vote = self.stage.ballots[choice % 2].vote;
+        self.signed_aggregate((cell.into(), sender, vote), evidence, flaw & 1 != 0)
+    }
+
+    /// An aggregate with ticket and envelope.
+    fn signed_aggregate(
+        &self,
+        (unit, sender, vote): (Unit, Validator, Vote),
+        evidence: Evidence,
+        forged: bool,
+    ) -> Option<(Topic, Vec<u8>)> {
         let mut message = Aggregate {
-            vote: self.stage.ballots[choice % 2].vote,
-            cell,
+            vote,
+            unit,
             sender,
-            proof: self.proof(sender, Kind::Aggregate),
+            proof: self.proof(sender, unit.level),
             evidence,
             envelope: Bytes::from([]),
         };
-        let (network, format) = (self.stage.config.network(), &self.stage.format);
-        let content = digest::aggregate_message(network, &message, format);
-        message.envelope = self.envelope(sender, Signer::Aggregate, content, flaw & 1 != 0);
-        let committee = cell.committee;
+        let (config, format) = (&self.stage.config, &self.stage.format);
+        let content = digest::aggregate_message(config.network(), &message, format);
+        message.envelope = self.envelope(sender, Signer::of_level(unit.level), content, forged);
         let references = |vote: &_, committee| self.stage.chain.reference(vote, committee);
         let data = message.encode(format, &references).ok()?;
-        Some((Topic::Aggregate { committee }, data))
+        Some((Topic::of(&config.layout, unit), data))
     }
 
     /// The evidence of one cell as that of its committee.
@@ -228,10 +236,11 @@ impl Gatehouse {
             &self.stage.ballots[choice % 2],
         );
         let (config, committee) = (&self.stage.config, cell.committee);
+        let unit = config.layout.committee(committee);
         let work = Work::Combine(CombineJob {
             op: Op::Collect,
             epoch: state.epoch,
-            statement: gate::statement(config, committee, SLOT, ballot.message),
+            statement: config.statement(unit, SLOT, ballot.message),
             parts: vec![Part {
                 offset: state.layout().cell_in_committee(cell).start,
                 layer: Layer::Aggregate,
@@ -263,19 +272,8 @@ impl Gatehouse {
         let assignment = &self.stage.slots.get(&SLOT)?.committees.assignment;
         let of_committee = assignment.committee_members(committee);
         let sender = Validator(of_committee[(flaw >> 2) % of_committee.len()]);
-        let mut message = Collection {
-            vote,
-            committee,
-            sender,
-            proof: self.proof(sender, Kind::Collection),
-            evidence,
-            envelope: Bytes::from([]),
-        };
-        let (network, format) = (self.stage.config.network(), &self.stage.format);
-        let content = digest::collection_message(network, &message, format);
-        message.envelope = self.envelope(sender, Signer::Collection, content, flaw & 1 != 0);
-        let references = |vote: &_, committee| self.stage.chain.reference(vote, committee);
-        Some((Topic::Collection, message.encode(format, &references).ok()?))
+        let unit = self.stage.config.layout.committee(committee);
+        self.signed_aggregate((unit, sender, vote), evidence, flaw & 1 != 0)
     }
 
     /// A block of the next slot, of a collection that was accepted and of another one.
@@ -330,19 +328,13 @@ impl Gatehouse {
                 }
             }
         }
-        let aggregates = state.aggregates.iter().flat_map(|of| &of.kept);
-        let collections = state.collections.iter().flat_map(|of| &of.kept);
-        let evidence = aggregates.map(|kept| &kept.evidence);
-        evidence
-            .chain(collections.map(|kept| &kept.evidence))
-            .for_each(check_evidence);
-        for of in &state.collections {
-            let senders: BTreeSet<Validator> = of.kept.iter().map(|kept| kept.sender).collect();
-            assert_eq!(
-                senders.len(),
-                of.kept.len(),
-                "two collections of one sender"
-            );
+        for (_, gathered) in state.all_gathered() {
+            let accepted = gathered.accepted.iter();
+            accepted.for_each(|accepted| check_evidence(&accepted.evidence));
+            let senders = gathered.accepted.iter().map(|accepted| accepted.sender);
+            let senders: BTreeSet<Validator> = senders.collect();
+            let count = gathered.accepted.len();
+            assert_eq!(senders.len(), count, "two aggregates of one sender");
         }
     }
 }

@@ -67,8 +67,9 @@ fn defaults_follow_the_abilities_and_are_legal() {
         let info = SchemeInfo::of(&model(overlap, form, unique), &layout());
         let config = Config::new(layout(), &info);
         assert_eq!(config.validate(&info), Ok(()));
-        assert_eq!((config.cover, config.multiplicity_max), (cover, m));
-        assert_eq!((config.selection, config.publish), (selection, publish));
+        let top = config.level(2);
+        assert_eq!((top.cover, config.multiplicity_max), (cover, m));
+        assert_eq!((config.selection, top.publish), (selection, publish));
     }
 }
 
@@ -77,21 +78,25 @@ fn numbers_out_of_range_are_named_with_their_bounds() {
     let sums = sums();
     for (text, change) in [
         (
-            "aggregators_target = 0, must be 1 to 64",
-            (|c| c.aggregators_target = 0) as fn(&mut Config),
+            "publishers of level 1 = 0, must be 1 to 64",
+            (|c| c.levels[0].publishers = 0) as fn(&mut Config),
         ),
-        ("collectors_target = 65, must be 1 to 64", |c| {
-            c.collectors_target = 65
+        ("publishers of level 2 = 65, must be 1 to 64", |c| {
+            c.levels[1].publishers = 65
         }),
-        ("aggregates_per_cell_max = 65, must be 1 to 64", |c| {
-            c.aggregates_per_cell_max = 65
+        ("taken_max of level 1 = 65, must be 1 to 64", |c| {
+            c.levels[0].taken_max = 65
         }),
         ("epoch_slots = 0, must be 1 to 4096", |c| c.epoch_slots = 0),
-        ("stage_gain_ppm = 1000001, must be 0 to 1000000", |c| {
-            c.stage_gain_ppm = PPM + 1
+        (
+            "stage_gain_ppm of level 2 = 1000001, must be 0 to 1000000",
+            |c| c.levels[1].stage_gain_ppm = PPM + 1,
+        ),
+        ("stage_ms of level 1 = 60001, must be 0 to 60000", |c| {
+            c.levels[0].stage_ms = STAGE_MS_MAX + 1
         }),
-        ("collections_per_block_max = 513, must be 1 to 512", |c| {
-            c.collections_per_block_max = 513
+        ("collections_per_block_max = 2049, must be 1 to 2048", |c| {
+            c.collections_per_block_max = 2049
         }),
         ("vote_data_per_slot_max = 0, must be 1 to 64", |c| {
             c.vote_data_per_slot_max = 0
@@ -114,8 +119,8 @@ fn what_the_scheme_cannot_do_is_refused() {
         refused(&lists, |c| c.multiplicity_max = 3),
         "multiplicity_max = 3, the scheme takes at most 1"
     );
-    assert!(refused(&lists, |c| c.cover = Cover::Quorum).ends_with("use union"));
-    assert!(refused(&proofs, |c| c.cover = Cover::Union).ends_with("use best1"));
+    assert!(refused(&lists, |c| c.levels[1].cover = Cover::Quorum).ends_with("use union"));
+    assert!(refused(&proofs, |c| c.levels[1].cover = Cover::Union).ends_with("use best1"));
     let few = model(Overlap::Counted { max: 3 }, Form::Point, true);
     assert!(refused(&few, |c| c.multiplicity_max = 7).contains("at most 3"));
     assert!(refused(&sums(), |c| c.multiplicity_max = 2).contains("1, 3, 7 or 15"));
@@ -187,4 +192,44 @@ fn choices_parse_as_they_are_written() {
         "x".parse::<Publish>().unwrap_err().to_string(),
         "must be one of all, staged"
     );
+}
+
+#[test]
+fn levels_that_do_not_fit_the_layout_are_named() {
+    assert_eq!(
+        refused(&sums(), |c| c.timing = Timing::TODAY),
+        "timing of 1 levels, the layout has 2"
+    );
+    let text = refused(&sums(), |c| c.levels.truncate(1));
+    assert_eq!(text, "settings of 1 levels, the layout has 2");
+    let deep = Layout::with_fan_out(1_000, 2, &[2, 2]).unwrap();
+    let info = SchemeInfo::of(&sums(), &deep);
+    let mut config = Config::new(deep, &info);
+    assert_eq!(config.validate(&info), Ok(()));
+    config.levels[2].cover = Cover::Greedy;
+    let text = config.validate(&info).unwrap_err().to_string();
+    assert!(text.starts_with("cover of level 3 = greedy") && text.ends_with("use best1"));
+}
+
+#[test]
+fn presets_are_legal_with_the_schemes_that_they_are_for() {
+    let proofs = model(Overlap::Union, Form::Proof, false);
+    for preset in Preset::ALL {
+        assert_eq!(Preset::named(preset.name), Some(preset));
+        let scheme = match preset.name {
+            "horn-pq" => &proofs,
+            _ => &sums(),
+        };
+        let layout = preset.layout(1 << 20).unwrap();
+        let info = SchemeInfo::of(scheme, &layout);
+        let config = preset.config(layout, &info);
+        assert_eq!(config.validate(&info), Ok(()), "{}", preset.name);
+        assert_eq!(config.levels.len(), preset.publishers.len());
+        assert_eq!(layout.levels(), preset.timing.levels());
+    }
+    assert_eq!(
+        Preset::named("horn").unwrap().layout(1 << 20),
+        Layout::default_for(1 << 20, None)
+    );
+    assert_eq!(Preset::named("Horn"), None);
 }

@@ -1,73 +1,78 @@
-//! Aggregates, on the topics of their committees.
+//! Aggregates of all levels: on the topic of the unit in which they are combined, or, of the top level,
+//! on the global one, where every machine verifies them.
 
-use alphorn_scheme::{
-    Bytes, Claim, Class, Item, Layer, Op, Outcome, Product, Role, Statement, VerifyJob, Work,
-};
-use alphorn_types::{Slot, Validator};
+use alphorn_scheme::{Bytes, Claim, Class, Item, Op, Outcome, Product, Role, VerifyJob, Work};
+use alphorn_types::Epoch;
 
 use super::lot::{Seat, with_seat};
 use super::{
     Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, Stage, admit_ballot, passed, serves,
 };
+use crate::horn::batch::Batch;
 use crate::horn::config::{Config, SubsetRule};
 use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Effects, Origin, Request};
 use crate::horn::fair::Room;
 use crate::horn::role::Lent;
-use crate::horn::selection::Post;
-use crate::horn::state::{KeptAggregate, SlotState, Standing, Waiting};
-use crate::horn::task::Purpose;
+use crate::horn::state::{Accepted, SlotState, Standing, Waiting};
+use crate::horn::task::{Purpose, Queue};
 use crate::slot::Phase;
-use crate::wire::{Aggregate, Kind, Reject, digest};
+use crate::wire::{Aggregate, Entry, Head, Kind, Reject, Topic, WireFormat, digest};
 
-/// Aggregates of a committee that wait at most.
-pub(in crate::horn) const ROOM: Room = Room {
-    items: 4_096,
-    bytes: 512 << 20,
-};
+/// Aggregates that wait together at most: those of a unit's parts, or all collections.
+pub(in crate::horn) fn room(kind: Kind) -> Room {
+    Room {
+        items: 4_096,
+        bytes: match kind {
+            Kind::Collection => 1 << 30,
+            _ => 512 << 20,
+        },
+    }
+}
 
 impl Gate {
+    /// The messages that wait together; none if their slot is over.
+    fn queue<'a>(
+        &'a mut self,
+        lent: &'a mut Lent<'_>,
+        queue: Queue,
+    ) -> Option<&'a mut Batch<Waiting>> {
+        match queue {
+            None => Some(&mut self.collections),
+            Some((slot, unit)) => {
+                let state = lent.slots.get_mut(&slot)?;
+                Some(state.batches.entry(unit).or_default())
+            }
+        }
+    }
+
     pub(super) fn admit_aggregate(
         &mut self,
         lent: &mut Lent<'_>,
         origin: Origin,
-        committee: u16,
+        topic: Topic,
         data: &Bytes,
     ) -> Result<(), Refusal> {
         let head = Aggregate::peek(data, lent.format).map_err(Reject::from_decode)?;
-        let (vote, cell, sender, proof) = head;
-        if cell.committee != committee {
+        let (slot, unit) = (head.vote.slot, head.unit);
+        if Topic::of(&lent.config.layout, unit) != topic {
             return Err(Reject::WrongTopic.into());
         }
-        let ballot = admit_ballot(lent, &vote).map_err(|refusal| {
-            let state = lent.slots.get_mut(&vote.slot);
-            with_seat(refusal, || {
-                let (state, slot, kind) = (state?, vote.slot, Kind::Aggregate);
-                let position = state.committees.position_in_cell(sender, cell)?;
-                let post = Post::Aggregator(cell);
-                let serves = serves(state, lent.config, post, position, proof.as_ref());
-                serves.then_some(Seat { slot, kind, sender })
-            })
+        let ballot = admit_ballot(lent, &head.vote).map_err(|refusal| {
+            let state = lent.slots.get_mut(&slot);
+            with_seat(refusal, || seat(state?, lent.config, &head))
         })?;
         let references = |vote: &_, committee| lent.chain.reference(vote, committee);
         let message =
             Aggregate::decode(data, lent.format, &references).map_err(Reject::from_decode)?;
-        let slot = ballot.vote.slot;
         let state = lent.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
-        let position = state
-            .committees
-            .position_in_cell(message.sender, cell)
-            .ok_or(Reject::NotMember)?;
+        let position = state.committees.position_in(message.sender, unit);
+        let position = position.ok_or(Reject::NotMember)?;
         if message.evidence.support.is_empty() {
             return Err(Reject::NoSigner.into());
         }
-        if !serves(
-            state,
-            lent.config,
-            Post::Aggregator(cell),
-            position,
-            message.proof.as_ref(),
-        ) {
+        let proof = message.proof.as_ref();
+        if !serves(state, lent.config, unit, position, proof) {
             return Err(Reject::NotSelected.into());
         }
         let content = digest::aggregate_message(lent.config.network(), &message, lent.format);
@@ -79,10 +84,14 @@ impl Gate {
             data: data.clone(),
             content,
         };
-        let batch = &mut state.aggregates[usize::from(committee)].batch;
-        let taken = batch.offer(waiting, ROOM).ok_or(Reject::Full)?;
+        let parent = lent.config.layout.parent(unit);
+        let queue = parent.map(|parent| (slot, parent));
+        let batch = self.queue(lent, queue).ok_or(Refusal::Unprepared)?;
+        let taken = batch
+            .offer(waiting, room(topic.kind()))
+            .ok_or(Reject::Full)?;
         if taken.due {
-            self.due.insert(Due::Aggregates(slot, committee));
+            self.due.insert(Due::Aggregates(queue));
         }
         for gone in taken.displaced {
             lent.fx.reject(gone.origin, Reject::Full);
@@ -90,180 +99,248 @@ impl Gate {
         Ok(())
     }
 
-    /// The senders' signatures were verified, or the evidence of those that hold.
+    /// One job takes all that wait together, unit by unit, so that keys are summed for all aggregates
+    /// of a unit together.
+    pub(super) fn verify_aggregates(&mut self, lent: &mut Lent<'_>, queue: Queue) {
+        let epochs = lent.slots.iter().map(|(slot, state)| (*slot, state.epoch));
+        let epochs: Vec<_> = epochs.collect();
+        let epoch_of = |waiting: &Waiting| {
+            let of_slot = |(slot, _): &&_| *slot == waiting.ballot.vote.slot;
+            epochs.iter().find(of_slot).map(|(_, epoch)| *epoch)
+        };
+        let Some(batch) = self.queue(lent, queue) else {
+            return;
+        };
+        let closed = batch.give_up(|waiting| epoch_of(waiting).is_none());
+        let epoch = batch.first().and_then(epoch_of);
+        let mut aggregates = match epoch {
+            Some(_) => batch.take(ITEMS_PER_JOB_MAX, |waiting| epoch_of(waiting) == epoch),
+            None => Vec::new(),
+        };
+        for gone in closed {
+            lent.fx.reject(gone.origin, Reject::TooOld);
+        }
+        if let Some(epoch) = epoch.filter(|_| !aggregates.is_empty()) {
+            aggregates.sort_by_key(|waiting| waiting.message.unit);
+            self.spawn_aggregates(lent, (queue, epoch), Stage::Sender, aggregates);
+        }
+    }
+
+    fn spawn_aggregates(
+        &mut self,
+        lent: &mut Lent<'_>,
+        (queue, epoch): (Queue, Epoch),
+        stage: Stage,
+        aggregates: Vec<Waiting>,
+    ) {
+        // Of the newest slot, so that the end of an older one does not cancel what is of many slots.
+        let state = match queue {
+            Some((slot, _)) => lent.slots.get(&slot),
+            None => lent.slots.values().next_back(),
+        };
+        let Some(state) = state else {
+            let gone = aggregates.iter();
+            gone.for_each(|gone| lent.fx.reject(gone.origin, Reject::TooOld));
+            return self.aggregates_ended(lent, queue);
+        };
+        let item = |waiting: &Waiting| Item {
+            claims: match stage {
+                Stage::Sender => sender(lent, waiting),
+                Stage::Evidence => vec![votes(waiting, lent.config)],
+            },
+        };
+        let job = VerifyJob {
+            op: match (stage, queue) {
+                (Stage::Sender, _) => Op::DutyVerify,
+                (Stage::Evidence, Some(_)) => Op::VerifyAggregates,
+                (Stage::Evidence, None) => Op::VerifyCollections,
+            },
+            epoch,
+            items: aggregates.iter().map(item).collect(),
+        };
+        let request = Request {
+            session: state.sessions.verify,
+            message: [0; 32],
+            committee: queue.map(|(_, unit)| unit.committee),
+            subcommittee: None,
+            class: Class::Verdict,
+            soft: lent.clock.phase_start(state.slot, Phase::Decide),
+            hard: window_end(lent.clock, state.slot),
+            work: Work::Verify(job),
+        };
+        let job = Job::Aggregates {
+            queue,
+            epoch,
+            stage,
+            aggregates,
+        };
+        lent.fx.spawn(request, Purpose::Gate(job));
+    }
+
+    /// The senders' signatures were verified, or the evidence of those that hold. What was verified
+    /// before, in a block or in another collection, is not verified again.
     pub(super) fn aggregates_verified(
         &mut self,
         lent: &mut Lent<'_>,
-        (slot, committee): (Slot, u16),
+        (queue, epoch): (Queue, Epoch),
         stage: Stage,
-        aggregates: Vec<Waiting<Aggregate>>,
+        aggregates: Vec<Waiting>,
         outcome: Outcome<Product>,
     ) {
-        let passed = passed(lent, aggregates, stage, outcome);
-        if stage == Stage::Sender && !passed.is_empty() {
-            return spawn_aggregates(lent, (slot, committee), Stage::Evidence, passed);
+        let mut left = Vec::new();
+        for waiting in passed(lent, aggregates, stage, outcome) {
+            let digest = entry_digest(&waiting.message, lent.format);
+            let cached = digest.is_some_and(|digest| self.verified.contains(&digest));
+            if stage == Stage::Sender && !cached {
+                left.push(waiting);
+                continue;
+            }
+            lent.fx.counters.evidence_cached += u64::from(stage == Stage::Sender);
+            if let Some(digest) = digest {
+                self.verified.insert(digest, waiting.ballot.vote.slot);
+            }
+            self.take_aggregate(lent, waiting);
         }
-        for waiting in passed {
-            take_aggregate(lent, waiting);
+        match left.is_empty() {
+            false => self.spawn_aggregates(lent, (queue, epoch), Stage::Evidence, left),
+            true => self.aggregates_ended(lent, queue),
         }
-        if let Some(state) = lent.slots.get_mut(&slot)
-            && state.aggregates[usize::from(committee)].batch.ended()
+    }
+
+    fn aggregates_ended(&mut self, lent: &mut Lent<'_>, queue: Queue) {
+        if self.queue(lent, queue).is_some_and(Batch::ended) {
+            self.due.insert(Due::Aggregates(queue));
+        }
+        if let Some((slot, unit)) = queue {
+            self.made.push_back(Made::Aggregates { slot, unit });
+        }
+    }
+
+    /// Takes a verified aggregate, or an own one: check 11.
+    pub(super) fn take_aggregate(&mut self, lent: &mut Lent<'_>, waiting: Waiting) {
+        let (origin, unit) = (waiting.origin, waiting.message.unit);
+        let slot = waiting.ballot.vote.slot;
+        let kind = lent.format.kind(unit.level);
+        let collection = (kind == Kind::Collection).then(|| Entry::from(&waiting.message));
+        if let Some(entry) = &collection
+            && origin.is_none()
         {
-            self.due.insert(Due::Aggregates(slot, committee));
+            // Whoever made it has verified it.
+            self.verified.insert(entry.digest(lent.format), slot);
         }
-        self.made.push_back(Made::Aggregates { slot, committee });
-    }
-}
-
-/// Starts the job of a committee's batch.
-pub(super) fn verify_aggregates(lent: &mut Lent<'_>, slot: Slot, committee: u16) {
-    let Some(state) = lent.slots.get_mut(&slot) else {
-        return;
-    };
-    let batch = &mut state.aggregates[usize::from(committee)].batch;
-    let aggregates = batch.take(ITEMS_PER_JOB_MAX, |_| true);
-    if aggregates.is_empty() {
-        return;
-    }
-    spawn_aggregates(lent, (slot, committee), Stage::Sender, aggregates);
-}
-
-fn spawn_aggregates(
-    lent: &mut Lent<'_>,
-    (slot, committee): (Slot, u16),
-    stage: Stage,
-    aggregates: Vec<Waiting<Aggregate>>,
-) {
-    let Some(state) = lent.slots.get(&slot) else {
-        let gone = aggregates.iter();
-        gone.for_each(|gone| lent.fx.reject(gone.origin, Reject::TooOld));
-        return;
-    };
-    let seed = &state.committees.seed;
-    let ticket = digest::selection_message(lent.config.network(), seed, Kind::Aggregate, slot);
-    let claims = |waiting: &Waiting<Aggregate>| match stage {
-        Stage::Sender => sender(waiting, &ticket),
-        Stage::Evidence => vec![votes(waiting, lent.config)],
-    };
-    let item = |waiting| Item {
-        claims: claims(waiting),
-    };
-    let verify = VerifyJob {
-        op: match stage {
-            Stage::Sender => Op::DutyVerify,
-            Stage::Evidence => Op::VerifyAggregates,
-        },
-        epoch: state.epoch,
-        items: aggregates.iter().map(item).collect(),
-    };
-    let request = Request {
-        session: state.sessions.verify,
-        message: [0; 32],
-        committee: Some(committee),
-        subcommittee: None,
-        class: Class::Verdict,
-        soft: lent.clock.phase_start(slot, Phase::Decide),
-        hard: window_end(lent.clock, slot),
-        work: Work::Verify(verify),
-    };
-    let job = Job::Aggregates {
-        slot,
-        committee,
-        stage,
-        aggregates,
-    };
-    lent.fx.spawn(request, Purpose::Gate(job));
-}
-
-/// Takes a verified aggregate, or an own one: check 11.
-pub(super) fn take_aggregate(lent: &mut Lent<'_>, waiting: Waiting<Aggregate>) {
-    let origin = waiting.origin;
-    let taken = match lent.slots.get_mut(&waiting.ballot.vote.slot) {
-        Some(state) => keep(state, lent.config, lent.fx, waiting),
-        None => Err(Reject::TooOld),
-    };
-    match taken {
-        Ok(()) => lent.fx.accept(Kind::Aggregate, origin),
-        Err(reason) => lent.fx.reject(origin, reason),
+        let taken = match lent.slots.get_mut(&slot) {
+            Some(state) => keep(state, lent.config, lent.fx, waiting),
+            None => Err(Reject::TooOld),
+        };
+        if let Err(reason) = taken {
+            return lent.fx.reject(origin, reason);
+        }
+        lent.fx.accept(kind, origin);
+        self.made.push_back(Made::Accepted {
+            slot,
+            unit,
+            collection,
+        });
     }
 }
 
 /// What the sender of an aggregate claims: checks 8 and 9.
-fn sender(waiting: &Waiting<Aggregate>, ticket: &[u8; 32]) -> Vec<Claim> {
-    let message = &waiting.message;
-    let selected = message.proof.as_ref().map(|proof| Claim::Selected {
-        validator: message.sender,
-        message: *ticket,
-        proof: proof.clone(),
-    });
+fn sender(lent: &Lent<'_>, waiting: &Waiting) -> Vec<Claim> {
+    let (message, slot) = (&waiting.message, waiting.ballot.vote.slot);
+    let (validator, level) = (message.sender, message.unit.level);
     let envelope = Claim::One {
-        validator: message.sender,
-        role: Role::Aggregate,
-        slot: waiting.ballot.vote.slot,
+        validator,
+        role: Role::of_level(level),
+        slot,
         message: waiting.content,
         signature: message.envelope.clone(),
     };
+    let seed = lent.slots.get(&slot).map(|state| state.committees.seed);
+    let network = lent.config.network();
+    let selected = message.proof.as_ref().zip(seed).map(|(proof, seed)| {
+        let message = digest::selection_message(network, &seed, level, slot);
+        let proof = proof.clone();
+        Claim::Selected {
+            validator,
+            message,
+            proof,
+        }
+    });
     selected.into_iter().chain([envelope]).collect()
 }
 
+/// The name of what a collection claims, which blocks repeat; none below the top level.
+fn entry_digest(message: &Aggregate, format: &WireFormat) -> Option<[u8; 32]> {
+    let is_top = format.kind(message.unit.level) == Kind::Collection;
+    is_top.then(|| {
+        let Aggregate { vote, evidence, .. } = message;
+        digest::entry_digest(vote, message.unit.committee, evidence, format)
+    })
+}
+
+/// The seat of an aggregate for an unknown block.
+fn seat(state: &mut SlotState, config: &Config, head: &Head) -> Option<Seat> {
+    let (unit, sender) = (head.unit, head.sender);
+    let (slot, phase) = (state.slot, Phase::Level(unit.level));
+    let position = state.committees.position_in(sender, unit)?;
+    let serves = serves(state, config, unit, position, head.proof.as_ref());
+    serves.then_some(Seat {
+        slot,
+        phase,
+        sender,
+    })
+}
+
 /// What an aggregate claims of the votes: check 10.
-fn votes(waiting: &Waiting<Aggregate>, config: &Config) -> Claim {
+fn votes(waiting: &Waiting, config: &Config) -> Claim {
     let (message, ballot) = (&waiting.message, &waiting.ballot);
-    let range = config.layout.cell_range(message.cell);
     Claim::Group {
-        statement: Statement {
-            layer: Layer::Aggregate,
-            first: range.start,
-            len: range.end - range.start,
-            slot: ballot.vote.slot,
-            message: ballot.message,
-        },
+        statement: config.statement(message.unit, ballot.vote.slot, ballot.message),
         evidence: message.evidence.clone(),
     }
 }
 
-/// Check 7 of aggregates. A second, different message of a sender passes, so that it can be
-/// verified and reported; it is never accepted.
+/// Check 7. A second, different message of a sender passes, so that it can be verified and reported; it
+/// is never accepted. An aggregate is compared with single accepted ones, never with their union: two
+/// halves must not suppress the whole that a block wants.
 fn check_again<'a>(
     state: &'a SlotState,
     config: &Config,
     message: &Aggregate,
     content: &[u8; 32],
 ) -> Result<Standing<'a>, Reject> {
-    let committee = &state.aggregates[usize::from(message.cell.committee)];
-    let standing = committee.senders.admit(message.sender, content)?;
-    let of_cell = || {
-        committee
-            .kept
-            .iter()
-            .filter(|kept| kept.subcommittee == message.cell.subcommittee)
+    let Some(gathered) = state.gathered(message.unit) else {
+        return Ok(Standing::First);
     };
+    let standing = gathered.senders.admit(message.sender, content)?;
     if matches!(standing, Standing::Second(_)) {
         return Ok(standing);
     }
-    if of_cell().count() >= usize::from(config.aggregates_per_cell_max) {
+    let level = message.unit.level;
+    if gathered.accepted.len() >= usize::from(config.level(level).taken_max) {
         return Err(Reject::Full);
     }
-    if config.subset_rule == SubsetRule::Both {
-        let covers = |kept: &KeptAggregate| {
-            state.ballots.get(kept.ballot).vote == message.vote
-                && message
-                    .evidence
-                    .support
-                    .is_subset_of(&kept.evidence.support)
-        };
-        if of_cell().any(covers) {
-            return Err(Reject::Subset);
-        }
+    let compares = match config.subset_rule {
+        SubsetRule::Global => level == config.layout.levels(),
+        SubsetRule::Both => true,
+        SubsetRule::Off => false,
+    };
+    let support = &message.evidence.support;
+    let covers = |accepted: &Accepted| {
+        state.ballots.get(accepted.ballot).vote == message.vote
+            && support.is_subset_of(&accepted.evidence.support)
+    };
+    match compares && gathered.accepted.iter().any(covers) {
+        true => Err(Reject::Subset),
+        false => Ok(standing),
     }
-    Ok(standing)
 }
 
 fn keep(
     state: &mut SlotState,
     config: &Config,
     fx: &mut Effects,
-    waiting: Waiting<Aggregate>,
+    waiting: Waiting,
 ) -> Result<(), Reject> {
     let Waiting {
         ballot,
@@ -272,23 +349,22 @@ fn keep(
         content,
         ..
     } = waiting;
-    let sender: Validator = message.sender;
+    let (sender, unit) = (message.sender, message.unit);
     if let Standing::Second(first) = check_again(state, config, &message, &content)? {
         fx.evidence(message.vote.slot, first.clone(), data);
-        let senders = &mut state.aggregates[usize::from(message.cell.committee)].senders;
-        senders.mark_equivocated(sender);
+        state.gathered_mut(unit).senders.mark_equivocated(sender);
         return Err(Reject::Duplicate);
     }
     let signers = message.evidence.support.signers();
-    let weight = state.committees.weigh_cell(message.cell, &signers);
+    let weight = state.committees.weigh(unit, &signers);
     let ballot = state.ballots.track_evidence(&ballot, weight)?;
-    let committee = &mut state.aggregates[usize::from(message.cell.committee)];
-    committee.senders.insert(sender, data, content);
-    committee.kept.push(KeptAggregate {
+    let gathered = state.gathered_mut(unit);
+    gathered.accepted.push(Accepted {
         sender,
-        subcommittee: message.cell.subcommittee,
         ballot,
         evidence: message.evidence,
+        bytes: data.len(),
     });
+    gathered.senders.insert(sender, data, content);
     Ok(())
 }

@@ -7,7 +7,6 @@ use alphorn_scheme::{
 use alphorn_types::Epoch;
 use std::collections::BTreeMap;
 
-use super::collections::statement;
 use super::{
     Awaited, Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, check_window, failed_claims,
 };
@@ -437,8 +436,9 @@ fn spawn_block_job(
     let item = |i: &usize| {
         let entry = &block.body.entries[*i];
         let message = digest::vote_message(lent.config.network(), &entry.vote);
+        let committee = lent.config.layout.committee(entry.committee);
         let claim = Claim::Group {
-            statement: statement(lent.config, entry.committee, entry.vote.slot, message),
+            statement: lent.config.statement(committee, entry.vote.slot, message),
             evidence: entry.evidence.clone(),
         };
         Item {

@@ -16,6 +16,7 @@ use crate::horn::effects::Origin;
 use crate::horn::fair::{FairQueue, Room, Waits};
 use crate::horn::role::Lent;
 use crate::horn::state::SHARED_BYTES;
+use crate::slot::Phase;
 use crate::wire::{Kind, Reject, Root, Topic};
 
 /// Messages that wait at most, besides votes of local cells.
@@ -43,7 +44,8 @@ pub(in crate::horn) enum Awaited {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::horn) struct Seat {
     pub(in crate::horn) slot: Slot,
-    pub(in crate::horn) kind: Kind,
+    /// In which its messages of this sort are made.
+    pub(in crate::horn) phase: Phase,
     pub(in crate::horn) sender: Validator,
 }
 
@@ -172,7 +174,7 @@ impl Lot {
 impl Config {
     /// What may wait for blocks at a machine: a block that is late has all votes of its slot wait.
     pub(in crate::horn) fn parked_room(&self, info: &SchemeInfo, local: &Local) -> Room {
-        let cells = self.local_cells(local).0 as usize;
+        let cells = self.local_units(local, 1) as usize;
         let votes = VOTES_PER_POSITION * cells * self.layout.cell_len_max() as usize;
         let vote = PLACE_BYTES + SHARED_BYTES + self.format(info).bytes_max(Kind::Vote);
         Room {

@@ -50,7 +50,7 @@ impl Gate {
         state.votes_seen += 1;
         let position = state
             .committees
-            .position_in_cell(message.validator, cell)
+            .position_in(message.validator, cell.into())
             .ok_or(Reject::NotMember)?;
         let choice = state.ballots.index(&ballot);
         let votes = state.cell_mut(cell);
@@ -147,7 +147,7 @@ pub(super) fn verify_votes(lent: &mut Lent<'_>, slot: Slot, cell: Cell) {
         committee: Some(cell.committee),
         subcommittee: Some(cell.subcommittee),
         class: Class::Verdict,
-        soft: lent.clock.phase_start(slot, Phase::Collect),
+        soft: lent.deadlines(Phase::Level(1), slot).wanted,
         // Beyond the time in which gossip can still use the verdict: the vote counts here.
         hard: window_end(lent.clock, slot),
         work: Work::Verify(job),
@@ -167,7 +167,7 @@ pub(super) fn take_own_vote(lent: &mut Lent<'_>, ballot: Arc<Ballot>, message: V
     let Some(cell) = state.committees.assignment.cell_of(voter) else {
         return;
     };
-    let Some(position) = state.committees.position_in_cell(voter, cell) else {
+    let Some(position) = state.committees.position_in(voter, cell.into()) else {
         return;
     };
     let own = WaitingVote {
@@ -185,13 +185,17 @@ pub(super) fn take_own_vote(lent: &mut Lent<'_>, ballot: Arc<Ballot>, message: V
 
 /// The seat of a vote for an unknown block.
 fn seat(state: &SlotState, cell: Cell, sender: Validator) -> Option<Seat> {
-    let position = state.committees.position_in_cell(sender, cell)?;
+    let position = state.committees.position_in(sender, cell.into())?;
     let votes = state.cell(cell);
     let record = votes.map(|votes| &votes.records[position as usize]);
-    let (slot, kind) = (state.slot, Kind::Vote);
+    let (slot, phase) = (state.slot, Phase::Vote);
     record
         .is_none_or(|record| !record.equivocated)
-        .then_some(Seat { slot, kind, sender })
+        .then_some(Seat {
+            slot,
+            phase,
+            sender,
+        })
 }
 
 /// Why a verified vote does not count.

@@ -35,15 +35,15 @@ pub(super) fn config(
     config.network_id = random::bytes(seed, "genesis", 0);
     config.timing = timing(horn)?;
     if let Some(target) = horn.aggregators {
-        config.aggregators_target = small(target);
+        config.levels[0].publishers = small(target);
     }
     if let Some(target) = horn.collectors {
-        config.collectors_target = small(target);
+        config.levels[1].publishers = small(target);
     }
     if let Some(most) = horn.multiplicity_max {
         config.multiplicity_max = u8::try_from(most).unwrap_or(u8::MAX);
         if most == 1 {
-            config.cover = alphorn_proto::horn::Cover::Best1;
+            config.levels[1].cover = alphorn_proto::horn::Cover::Best1;
         }
     }
     if let Some(selection) = &horn.selection {
@@ -71,8 +71,5 @@ fn timing(horn: &scenario::Horn) -> Result<Timing, HornError> {
         let name = horn.slot.as_deref().unwrap_or("horn");
         return Ok(name.parse()?);
     };
-    let given = horn.offsets_ms.len();
-    let offsets_ms = horn.offsets_ms.clone().try_into();
-    let offsets_ms = offsets_ms.map_err(|_| HornError::Offsets { given })?;
-    Ok(Timing::custom(slot_ms, offsets_ms)?)
+    Ok(Timing::custom(slot_ms, &horn.offsets_ms)?)
 }

@@ -1,0 +1,88 @@
+//! Whole protocols as data: levels, phases, publishers.
+
+use alphorn_types::{Layout, LayoutError};
+
+use super::{Config, Publish, SchemeInfo};
+use crate::slot::Timing;
+
+/// A protocol: how many levels of evidence there are, how they divide the validators, who publishes,
+/// and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// The name.
+    pub name: &'static str,
+    /// Committees of a slot.
+    pub committees: u16,
+    /// Units of the next lower level in each unit, from the top down; one level more than numbers.
+    pub fan_out: &'static [u16],
+    /// The slot and its phases.
+    pub timing: Timing,
+    /// Expected publishers of a unit of each level, from level 1.
+    pub publishers: &'static [u16],
+    /// Which of them publish.
+    pub publish: Publish,
+}
+
+impl Preset {
+    /// The protocols by name.
+    pub const ALL: [Self; 4] = [
+        Self {
+            name: "today",
+            committees: 64,
+            fan_out: &[],
+            timing: Timing::TODAY,
+            publishers: &[16],
+            publish: Publish::All,
+        },
+        // Every validator votes in each slot, and every aggregate goes to everybody.
+        Self {
+            name: "strawman",
+            committees: 2_048,
+            fan_out: &[],
+            timing: Timing::TODAY,
+            publishers: &[16],
+            publish: Publish::All,
+        },
+        Self {
+            name: "horn",
+            committees: 32,
+            fan_out: &[64],
+            timing: Timing::HORN,
+            publishers: &[16, 16],
+            publish: Publish::All,
+        },
+        Self {
+            name: "horn-pq",
+            committees: 32,
+            fan_out: &[8, 8],
+            timing: Timing::HORN_PQ,
+            publishers: &[4, 4, 4],
+            publish: Publish::Staged,
+        },
+    ];
+
+    /// The preset of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|preset| preset.name == name)
+    }
+
+    /// Its layout of so many validators, those who vote in a slot.
+    ///
+    /// # Errors
+    ///
+    /// If no layout has so many.
+    pub fn layout(&self, validators: u32) -> Result<Layout, LayoutError> {
+        Layout::with_fan_out(validators, self.committees, self.fan_out)
+    }
+
+    /// Its configuration on a layout, with a scheme's defaults for the rest.
+    pub fn config(&self, layout: Layout, info: &SchemeInfo) -> Config {
+        let mut config = Config::new(layout, info);
+        config.timing = self.timing;
+        for (level, &publishers) in config.levels.iter_mut().zip(self.publishers) {
+            level.publishers = publishers;
+            level.publish = self.publish;
+        }
+        config
+    }
+}
