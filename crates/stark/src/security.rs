@@ -17,8 +17,8 @@ use crate::whir::Preset;
 /// log2 of the size of the field of challenges, p^5.
 pub const FIELD_BITS: f64 = 154.943_423_437_246_3;
 
-/// Bits that each row must have.
-pub const TARGET_BITS: f64 = 120.0;
+/// Bits that each row must have: 120, and two as a margin for our own account of them.
+pub const TARGET_BITS: f64 = 122.0;
 
 /// Collisions of eight elements of F_p, found by the birthday bound.
 const DIGEST_BITS: f64 = FIELD_BITS * 8.0 / 5.0 / 2.0;
@@ -265,7 +265,7 @@ mod tests {
     use crate::relation::Shape;
 
     #[test]
-    fn the_compact_set_has_120_bits_in_each_round() {
+    fn the_compact_set_has_122_bits_in_each_round() {
         let chains = Chains::new(Parameters::COMPACT);
         let table = table(chains.relation());
         for term in &table.terms {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lean_sets_have_120_bits_in_each_round() {
+    fn the_lean_sets_have_122_bits_in_each_round() {
         for parameters in [LeanParameters::PROD, LeanParameters::TEST] {
             let chains = LeanChains::new(parameters);
             let relation = chains.relation();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_have_120_bits_in_each_round() {
+    fn presets_have_122_bits_in_each_round() {
         let chains = Chains::new(Parameters::COMPACT);
         assert_eq!(claims(chains.relation()), 8);
         for preset in [Preset::FAST, Preset::SMALL] {
@@ -312,6 +312,8 @@ mod tests {
                 println!("{:6} {:45} {:6.1} bits", preset.name, term.name, term.bits);
                 assert!(term.bits >= TARGET_BITS, "{}: {}", preset.name, term.name);
             }
+            // What the lecture says of all rows together.
+            assert!((table.sum_bits() - 118.35).abs() < 0.05, "{}", preset.name);
             // Coordinates of slices and rates: rows · rate is the length of a slice.
             let mut left = 24;
             for (oracle, slice_log2) in preset.oracles.iter().zip([16, 12, 8]) {
@@ -321,19 +323,19 @@ mod tests {
             assert_eq!(preset.last_log2(16), 8);
         }
         // The first oracle of the fast preset, by the lecture's formulas: L²/2·n/p^5 with L = 20/ρ and
-        // n = 24, and (√ρ·(1 + 1/40))^110.
+        // n = 24, and (√ρ·(1 + 1/40))^112.
         let table = succinct_table(chains.relation(), &Preset::FAST);
         let first: Vec<f64> = table.terms[14..18].iter().map(|term| term.bits).collect();
         for (bits, expected) in first
             .iter()
-            .zip([138.7, 141.7, 112.74 + 8.0, 106.08 + 14.0])
+            .zip([138.7, 141.7, 112.74 + 10.0, 108.01 + 14.0])
         {
             assert!((bits - expected).abs() < 0.1, "{first:?}");
         }
     }
 
     #[test]
-    fn merges_have_120_bits_in_each_round() {
+    fn merges_have_122_bits_in_each_round() {
         let table = merge_table(&Preset::MERGE);
         for term in &table.terms {
             println!(
@@ -342,6 +344,7 @@ mod tests {
             );
             assert!(term.bits >= TARGET_BITS, "{}: {}", term.name, term.bits);
         }
+        assert!((table.sum_bits() - 118.4).abs() < 0.1);
         let oracles = table
             .terms
             .iter()
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wide_shape_has_120_bits_in_each_round() {
+    fn the_wide_shape_has_122_bits_in_each_round() {
         let chains = Chains::new(Parameters::COMPACT_WIDE);
         let relation = chains.relation();
         assert_eq!(relation.groups_max(), 177);

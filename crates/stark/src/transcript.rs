@@ -15,7 +15,7 @@ use crate::field::Fp;
 const SQUEEZE: u32 = 0x5143;
 
 /// The protocol's name.
-const NAME: &[u8] = b"alphorn/stark/1";
+const NAME: &[u8] = b"alphorn/stark/2";
 
 /// ASCII letters, three to an element and the first most significant, in one block.
 pub fn ascii(text: &[u8]) -> [Fp; DIGEST] {

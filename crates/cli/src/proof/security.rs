@@ -23,7 +23,7 @@ must be lucky once, so the least row counts; the sum of all errors bounds the in
 Grinding is counted where it is said. Bits are those of the argument alone: the signatures have
 their own, and so has every assumption.
 
-Exit code 1 if a row is below 120 bits.")]
+Exit code 1 if a row is below 122 bits.")]
 pub(super) struct Args {
     /// Parameter set of XMSS whose signatures are proved
     #[arg(long, default_value_t = Set::Compact)]

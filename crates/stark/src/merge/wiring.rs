@@ -28,7 +28,7 @@ pub(super) const MATRICES: usize = 2 + PRODUCTS;
 
 /// The digest of the circuits of the compact set's proofs: a test computes it.
 const COMPACT_KEY: [u32; DIGEST] = [
-    779170967, 7580901, 561605731, 1774814860, 985264716, 952226208, 897998193, 994912396,
+    479579567, 1392832457, 922711867, 417042790, 1563894875, 2032817625, 2091394469, 632580092,
 ];
 
 /// The number of the compact set's relation.

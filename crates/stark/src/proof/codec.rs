@@ -1,6 +1,6 @@
 //! The bytes of a succinct proof.
 //!
-//! `[magic "AHP1"][relation u8][preset u8][class u8][kind u8][groups u8][children u8][level u8][flags u8]`
+//! `[magic "AHP2"][relation u8][preset u8][class u8][kind u8][groups u8][children u8][level u8][flags u8]`
 //! `[slices u16][their numbers][length u32][body]`, little-endian. A number is a u8, in the wide shape,
 //! which has more than 256, a u16. The class is 0 for at most 64
 //! slices and 1 above; kind, children, level and flags are 0 but in merges (see [`crate::merge`]). The body is a stream of 31-bit elements,
@@ -17,7 +17,7 @@ use crate::whir::Preset;
 /// Bits of an element.
 const ELEMENT_BITS: usize = 31;
 
-pub(crate) const MAGIC: &[u8; 4] = b"AHP1";
+pub(crate) const MAGIC: &[u8; 4] = b"AHP2";
 
 /// Where the number of groups stands.
 const GROUPS_AT: usize = 8;

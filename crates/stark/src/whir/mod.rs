@@ -91,14 +91,14 @@ const fn oracle(
 
 impl Preset {
     /// Rate 1/4: the fastest prover. Later oracles have short rows and rates of 1/8 and 1/32: of all
-    /// choices with 120 bits and as few bytes these ask the prover for the fewest hashes.
+    /// choices with 122 bits and as few bytes these ask the prover for the fewest hashes.
     pub const FAST: Preset = Preset {
         id: 1,
         name: "fast",
         oracles: &[
-            oracle(18, 8, 110, 8, 20.0),
-            oracle(15, 4, 72, 9, 30.0),
-            oracle(13, 4, 43, 9, 25.0),
+            oracle(18, 8, 112, 10, 20.0),
+            oracle(15, 4, 74, 11, 30.0),
+            oracle(13, 4, 44, 11, 25.0),
         ],
         query_bits: 14,
     };
@@ -108,9 +108,9 @@ impl Preset {
         id: 2,
         name: "small",
         oracles: &[
-            oracle(19, 8, 72, 9, 16.0),
-            oracle(16, 4, 53, 9, 20.0),
-            oracle(14, 4, 36, 8, 16.0),
+            oracle(19, 8, 73, 11, 16.0),
+            oracle(16, 4, 54, 11, 20.0),
+            oracle(14, 4, 36, 10, 16.0),
         ],
         query_bits: 16,
     };
@@ -120,9 +120,9 @@ impl Preset {
         id: 4,
         name: "merge",
         oracles: &[
-            oracle(18, 7, 110, 8, 20.0),
-            oracle(15, 4, 72, 9, 30.0),
-            oracle(13, 4, 43, 9, 25.0),
+            oracle(18, 7, 112, 10, 20.0),
+            oracle(15, 4, 74, 11, 30.0),
+            oracle(13, 4, 44, 11, 25.0),
         ],
         query_bits: 14,
     };
@@ -132,9 +132,9 @@ impl Preset {
         id: 3,
         name: "wide",
         oracles: &[
-            oracle(18, 10, 110, 8, 20.0),
-            oracle(15, 4, 72, 9, 30.0),
-            oracle(13, 4, 43, 9, 25.0),
+            oracle(18, 10, 112, 10, 20.0),
+            oracle(15, 4, 74, 11, 30.0),
+            oracle(13, 4, 44, 11, 25.0),
         ],
         query_bits: 14,
     };

@@ -298,7 +298,7 @@ fn costs_of_proofs_have_the_steps_of_their_filling() {
     assert!(verify(1, 1000) < lists.cost(Op::VerifyCollections, 1, 1000).ns);
     let abilities = proofs.abilities();
     assert_eq!(abilities.overlap, [Overlap::Union, Overlap::Union]);
-    assert_eq!(abilities.security.classical_bits, 120);
+    assert_eq!(abilities.security.classical_bits, 122);
     assert_eq!(cells.abilities().layers, [Form::Proof; 2]);
     let cell = |n| cells.cost(Op::Aggregate, n, 0).ns;
     assert!(cell(65) > cell(64) + 50_000_000, "a group");
