@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 /// Wei of a gwei.
 const GWEI: u128 = 1_000_000_000;
 /// Most increments of a validator (EIP-7251: 2,048 ETH).
-pub const INCREMENTS_MAX: u32 = 2_048;
+pub const INCREMENTS_MAX: u32 = crate::chain::INCREMENTS_MAX as u32;
 /// Slots that are open at a time, at most: as many as blocks include votes of.
 const SLOTS_OPEN_MAX: usize = crate::chain::INCLUSION_SLOTS as usize + 1;
 
