@@ -62,7 +62,7 @@ enum BlsWhat {
     /// Verification of all collections, aggregates of a committee, or votes of a cell
     Verify(bls_verify::Args),
     /// A whole slot with real signatures: the command `slot`
-    Slot(crate::slot::Args),
+    Slot(Box<crate::slot::Args>),
     /// Single operations: fields, points, pairings, decoding
     Primitives(bls_primitives::Args),
     /// Proofs of aggregate keys, a research topic, beside direct sums
