@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use alphorn_proto::wire::{
-    Aggregate, Block, Body, Checkpoint, Context, Entry, Header, Kind, NetworkDigest,
-    TopicName, Vote, VoteMsg, WireFormat, digest,
+    Aggregate, Block, Body, Checkpoint, Context, Entry, Header, Kind, NetworkDigest, TopicName,
+    Vote, VoteMsg, WireFormat, digest,
 };
 use alphorn_scheme::{Evidence, EvidenceLength};
 use alphorn_types::{Bitfield, Coding, Layout, Slot, Support, Unit, Validator};
@@ -94,11 +94,15 @@ fn format(choice: u8) -> WireFormat {
         false => &[3],
     };
     WireFormat {
-        layout: Layout::with_fan_out(200, 4, fan_out).expect("50 validators a committee fill its cells"),
+        layout: Layout::with_fan_out(200, 4, fan_out)
+            .expect("50 validators a committee fill its cells"),
         signature_bytes: 96,
         duty_signature_bytes: 33,
         selection_proof_bytes: bit(1).then_some(48),
-        evidence: [96, 108, 120][..=fan_out.len()].iter().map(|&bytes| evidence(bytes)).collect(),
+        evidence: [96, 108, 120][..=fan_out.len()]
+            .iter()
+            .map(|&bytes| evidence(bytes))
+            .collect(),
         multiplicity_max: if bit(2) { 3 } else { 1 },
         coding: if bit(3) { Coding::Rice } else { Coding::Raw },
         context: if bit(4) {

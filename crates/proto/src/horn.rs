@@ -14,6 +14,7 @@
 //! | `proposer` | which collections become a block |
 //! | `gate` | which messages are taken |
 //! | `role`, `roles` | what roles and gate are lent, and how one follows from another |
+//! | `store` | what the machines of a program keep once for all of them |
 //! | `deadlines` | when a message is wanted, late, of no use |
 //! | `machine` | [`Horn`]: all of it at one machine, under the contract |
 //! | `held` | how many bytes a machine holds, and how many they can become |
@@ -26,6 +27,7 @@ mod aggregator;
 pub mod alone;
 mod ballot;
 mod batch;
+mod cell_votes;
 mod combiner;
 pub mod committee;
 pub mod config;
@@ -50,6 +52,7 @@ pub mod selection;
 pub mod shuffle;
 mod sources;
 mod state;
+mod store;
 mod task;
 pub mod view;
 mod voter;
@@ -62,6 +65,6 @@ pub use duties::{Done, Duties, Seat};
 pub use gate::ITEMS_PER_JOB_MAX;
 pub use held::Held;
 pub use machine::Horn;
-pub use ranks::Ranks;
 pub use sources::{KIND_BLOCK, KIND_COLLECTION, Sources};
+pub use store::Store;
 pub use view::{BlockView, CollectionView, Counters, SlotView};

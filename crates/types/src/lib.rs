@@ -5,6 +5,7 @@ mod assignment;
 mod bitfield;
 mod codec;
 mod index;
+pub mod interned;
 mod layout;
 mod support;
 pub mod support_code;

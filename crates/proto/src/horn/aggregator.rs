@@ -3,9 +3,11 @@
 use alphorn_scheme::{AggregateJob, Bytes, Work};
 use alphorn_types::{Bitfield, Unit};
 
+use super::cell_votes::FirstVote;
 use super::maker::Draft;
 use super::role::Shared;
-use super::state::{Record, SlotState};
+use super::state::SlotState;
+use crate::wire::VoteMsg;
 
 /// The job over the votes of a cell for a ballot, without positions that a failed job named; none if
 /// nobody cast the vote.
@@ -15,16 +17,17 @@ pub(super) fn draft(
     (unit, ballot): (Unit, u16),
     without: &[u32],
 ) -> Option<Draft> {
-    let records = &state.cell(unit.cell()?)?.records;
-    let vote = |(position, record): (u32, &Record)| match &record.first {
-        Some((of, Some(signature))) if *of == ballot && !without.contains(&position) => {
-            Some((position, signature.clone()))
-        }
-        _ => None,
+    let of_ballot = |(first, _): &(FirstVote, &Bytes)| {
+        first.ballot == ballot && !without.contains(&first.position)
     };
-    let votes: Vec<(u32, Bytes)> = (0u32..).zip(records).filter_map(vote).collect();
+    let vote = |(first, message): (FirstVote, &Bytes)| {
+        let signature = VoteMsg::signature_of(message, shared.format);
+        (first.position, signature.into())
+    };
+    let messages = state.cell(unit.cell()?)?.messages();
+    let votes: Vec<(u32, Bytes)> = messages.filter(of_ballot).map(vote).collect();
     let inputs: Vec<u32> = votes.iter().map(|(position, _)| *position).collect();
-    let mut covered = Bitfield::new(records.len());
+    let mut covered = Bitfield::new(state.layout().unit_len(unit) as usize);
     inputs.iter().for_each(|&at| covered.set(at as usize));
     let message = state.ballots.get(ballot).message;
     (!votes.is_empty()).then(|| Draft {

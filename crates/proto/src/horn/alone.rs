@@ -22,6 +22,7 @@ use super::maker::{self, Maker};
 use super::proposer::{self, Proposer};
 use super::role::{Role, Shared};
 use super::state::{Accepted, Serving, SlotState};
+use super::store::{Claimed, Received, Store};
 use super::task::Purpose;
 use super::voter::{self, Voter};
 use crate::chain::Chain;
@@ -63,6 +64,7 @@ struct Stage {
     now: Time,
     chain: Chain,
     epochs: Epochs,
+    store: Store,
     slots: BTreeMap<Slot, SlotState>,
     fx: Effects,
     env: Env,
@@ -145,6 +147,7 @@ impl Stage {
             format: config.format(&info),
             now: clock.slot_start(SLOT),
             slots: BTreeMap::from([(SLOT, state)]),
+            store: Store::default(),
             marks: MemoryWatermark::new(VALIDATORS),
             epochs: Epochs::default(),
             jobs: Vec::new(),
@@ -169,6 +172,7 @@ impl Stage {
             now: self.now,
             chain: &self.chain,
             epochs: &self.epochs,
+            store: &self.store,
             slots: &self.slots,
             fx: &mut self.fx,
         }
@@ -255,8 +259,8 @@ impl Stage {
         let cell = state.committees.assignment.cell_of(validator)?;
         let position = state.committees.position_in(validator, cell.into())?;
         let index = state.ballots.index(&ballot)?;
-        let record = &mut state.cell_mut(cell).records[position as usize];
-        record.first.get_or_insert((index, Some(signature)));
+        // All that is read of a message that was accepted is its signature, at its end.
+        state.cell_mut(cell).insert(position, index, signature);
         Some(cell)
     }
 
@@ -273,6 +277,15 @@ impl Stage {
         match self.product(&Work::Sign(job))? {
             Product::Signed(signed) => signed.iter().map(Bytes::from).next(),
             _ => None,
+        }
+    }
+
+    /// Accepts an aggregate, whatever it is.
+    fn accept(&mut self, message: Option<Aggregate>, ballot: u16) {
+        if let Some(message) = message {
+            let accepted = &mut self.state().gathered_mut(message.unit).accepted;
+            let received = Received::new(Bytes::from([]), message);
+            accepted.push(Accepted::new(received, ballot));
         }
     }
 
@@ -436,10 +449,10 @@ pub fn aggregator(data: &[u8]) -> bool {
     maker(data, 1, feed, |stage, made| {
         let state = &stage.slots[&SLOT];
         let cell = made.unit.cell().expect("a cell");
-        let records = &state.cell(cell).expect("votes").records;
+        let votes = state.cell(cell).expect("votes");
         for position in made.evidence.support.signers().iter_ones() {
-            let (ballot, _) = records[position].first.as_ref().expect("an accepted vote");
-            assert_eq!(state.ballots.get(*ballot).vote, made.vote);
+            let first = votes.first(position as u32).expect("an accepted vote");
+            assert_eq!(state.ballots.get(first.ballot).vote, made.vote);
         }
     })
 }
@@ -454,14 +467,17 @@ pub fn combiner(data: &[u8]) -> bool {
         let (cell, choice) = (cell(script.number()), script.number());
         let evidence = stage.aggregate(cell, choice, script.number() as u8);
         let sender = Validator(script.number() as u32 % VALIDATORS);
-        let accepted = |evidence| Accepted {
+        let vote = stage.ballots[choice % 2].vote;
+        let message = |evidence| Aggregate {
+            vote,
+            unit: cell.into(),
             sender,
-            ballot: (choice % 2) as u16,
+            proof: None,
             evidence,
-            bytes: 0,
+            envelope: Bytes::from([]),
         };
-        let gathered = stage.state().gathered_mut(cell.into());
-        gathered.accepted.extend(evidence.map(accepted));
+        let ballot = (choice % 2) as u16;
+        stage.accept(evidence.map(message), ballot);
         Some(cell.committee)
     };
     maker(data, 2, feed, check_collection)
@@ -478,7 +494,7 @@ fn check_collection(stage: &mut Stage, made: Aggregate) {
         let range = layout.unit_in_committee(part);
         let accepted = state.accepted(part).iter();
         for accepted in accepted.filter(|accepted| accepted.ballot == ballot) {
-            for position in accepted.evidence.support.signers().iter_ones() {
+            for position in accepted.message.evidence.support.signers().iter_ones() {
                 covered.set(range.start as usize + position);
             }
         }
@@ -486,12 +502,7 @@ fn check_collection(stage: &mut Stage, made: Aggregate) {
     let mut beyond = made.evidence.support.signers();
     beyond.subtract(&covered);
     assert!(beyond.none(), "signers whom no aggregate has");
-    state.gathered_mut(made.unit).accepted.push(Accepted {
-        sender: made.sender,
-        ballot,
-        evidence: made.evidence,
-        bytes: 0,
-    });
+    stage.accept(Some(made), ballot);
 }
 
 /// A proposer alone: a block has collections that it was given, each adds a signer, and it fits.
@@ -527,6 +538,7 @@ pub fn proposer(data: &[u8]) -> bool {
                     },
                 };
                 given.push(entry.clone());
+                let entry = Claimed::new(entry, &stage.format, &stage.store.supports);
                 stage.handle(&mut role, proposer::Input::Collection(entry))
             }
             1 => {

@@ -29,7 +29,7 @@ pub(super) fn draft(
         if usable.is_empty() {
             continue;
         }
-        let signers = |accepted: &&Accepted| accepted.evidence.support.signers();
+        let signers = |accepted: &&Accepted| accepted.message.evidence.support.signers();
         let signers: Vec<Bitfield> = usable.iter().map(signers).collect();
         let candidate = |(accepted, signers): (&&Accepted, _)| Candidate {
             sender: accepted.sender,
@@ -45,7 +45,7 @@ pub(super) fn draft(
             parts.push(Part {
                 offset,
                 layer: layer(part.level),
-                evidence: usable[pick].evidence.clone(),
+                evidence: usable[pick].message.evidence.clone(),
             });
         }
     }

@@ -81,7 +81,7 @@ impl Horn {
         }
         let has_votes = |cell| {
             let votes = state.cell(cell);
-            votes.is_some_and(|votes| votes.records.iter().any(|one| one.first.is_some()))
+            votes.is_some_and(|votes| !votes.is_empty())
         };
         let has_inputs = |unit: Unit| match unit.cell() {
             Some(cell) => has_votes(cell),

@@ -14,6 +14,9 @@ use crate::wire::{Kind, Reject, Topic};
 /// two messages of memory.
 const EVIDENCE_PER_SLOT_MAX: u64 = 1_024;
 
+/// Outputs for which an empty queue keeps its room.
+const OUTPUTS_KEPT: usize = 4;
+
 /// Who waits for the verdict on a message; nobody for an own one.
 pub(super) type Origin = Option<(Peer, Token)>;
 
@@ -47,7 +50,12 @@ pub(super) struct Effects {
 
 impl Effects {
     pub(super) fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if self.outputs.is_empty() {
+            // The verdicts of a batch take room that is seldom needed.
+            self.outputs.shrink_to(OUTPUTS_KEPT);
+        }
+        output
     }
 
     /// A session that was never used before.

@@ -38,16 +38,18 @@ use std::sync::Arc;
 use self::lot::{Awaited, Lot, Seat};
 use super::ballot::Ballot;
 use super::batch::Batch;
+use super::cell_votes::WaitingVote;
 use super::config::{Config, Local, SchemeInfo, Selection};
 use super::deadlines::{TOLERANCE_NS, window_end};
 use super::effects::Origin;
 use super::fair::Waits;
 use super::role::Lent;
 use super::selection;
-use super::state::{SlotState, Waiting, WaitingVote};
+use super::state::{SlotState, Waiting};
+use super::store::Claimed;
 use super::task::Queue;
 use crate::contract::Peer;
-use crate::wire::{Aggregate, Block, Entry, Kind, Reject, Root, Topic, Vote, VoteMsg, digest};
+use crate::wire::{Aggregate, Block, Kind, Reject, Root, Topic, Vote, VoteMsg};
 use blocks::{BlockJob, Blocks};
 use votes::{take_own_vote, verify_votes};
 
@@ -117,7 +119,7 @@ pub(super) enum Made {
     Accepted {
         slot: Slot,
         unit: Unit,
-        collection: Option<Entry>,
+        collection: Option<Arc<Claimed>>,
     },
     /// A block is for the chain; its end there is an input.
     Block(WaitingBlock),
@@ -198,35 +200,38 @@ impl From<Reject> for Refusal {
     }
 }
 
-/// Digests of evidence that was verified: a block of known collections costs no verification.
+/// Digests of evidence that was verified, by the slot of its vote: a block of known collections costs no
+/// verification.
 #[derive(Default)]
 pub(super) struct Verified {
-    since: BTreeMap<[u8; 32], Slot>,
-    order: VecDeque<[u8; 32]>,
+    by_slot: BTreeMap<Slot, BTreeSet<Arc<[u8; 32]>>>,
+    count: usize,
 }
 
 impl Verified {
-    pub(super) fn contains(&self, digest: &[u8; 32]) -> bool {
-        self.since.contains_key(digest)
+    fn contains(&self, claimed: &Claimed) -> bool {
+        let of_slot = self.by_slot.get(&claimed.entry.vote.slot);
+        of_slot.is_some_and(|of_slot| of_slot.contains(&claimed.digest))
     }
 
-    /// Remembers a digest that was verified in `slot`.
-    pub(super) fn insert(&mut self, digest: [u8; 32], slot: Slot) {
-        if self.since.insert(digest, slot).is_some() {
-            return;
-        }
-        self.order.push_back(digest);
-        if self.order.len() > VERIFIED_MAX
-            && let Some(oldest) = self.order.pop_front()
+    /// Remembers what was verified; what is beyond the bound goes, of the oldest slot first.
+    fn insert(&mut self, claimed: &Claimed) {
+        let of_slot = self.by_slot.entry(claimed.entry.vote.slot).or_default();
+        self.count += usize::from(of_slot.insert(claimed.digest.clone()));
+        if self.count > VERIFIED_MAX
+            && let Some(mut oldest) = self.by_slot.first_entry()
         {
-            self.since.remove(&oldest);
+            oldest.get_mut().pop_first();
+            self.count -= 1;
+            if oldest.get().is_empty() {
+                oldest.remove();
+            }
         }
     }
 
-    pub(super) fn prune(&mut self, now: Slot) {
-        let (since, oldest) = (&mut self.since, now.saturating_sub(VERIFIED_SLOTS));
-        since.retain(|_, slot| *slot >= oldest);
-        self.order.retain(|digest| since.contains_key(digest));
+    fn prune(&mut self, now: Slot) {
+        self.by_slot = self.by_slot.split_off(&now.saturating_sub(VERIFIED_SLOTS));
+        self.count = self.by_slot.values().map(BTreeSet::len).sum();
     }
 }
 
@@ -311,7 +316,12 @@ impl Gate {
 
     /// What follows from verified messages, until there is nothing more.
     pub(super) fn poll_output(&mut self) -> Option<Made> {
-        self.made.pop_front()
+        let made = self.made.pop_front();
+        if self.made.is_empty() {
+            // What follows from a batch takes room that is seldom needed.
+            self.made.shrink_to(1);
+        }
+        made
     }
 
     /// When it wants to be called again, if nothing happens before.
@@ -363,22 +373,25 @@ impl Gate {
 
     /// Takes an own message: the job that made it has verified it.
     fn take_own(&mut self, lent: &mut Lent<'_>, message: Own, data: Bytes) {
-        let (network, format) = (lent.config.network(), lent.format);
-        let ballot = |vote: &Vote| lent.slots.get(&vote.slot)?.ballots.find(vote);
         match message {
-            Own::Vote(ballot, message) => take_own_vote(lent, ballot, message),
+            Own::Vote(ballot, message) => take_own_vote(lent, ballot, message, data),
             Own::Aggregate(message) => {
-                let ballot = ballot(&message.vote);
-                let content = digest::aggregate_message(network, &message, format);
-                lent.fx.seen(format.kind(message.unit.level));
-                if let Some(ballot) = ballot {
-                    self.take_aggregate(lent, Waiting::own(ballot, message, data, content));
+                lent.fx.seen(lent.format.kind(message.unit.level));
+                let state = lent.slots.get(&message.vote.slot);
+                if let Some(ballot) = state.and_then(|of| of.ballots.find(&message.vote)) {
+                    let waiting = Waiting {
+                        origin: None,
+                        ballot,
+                        message: lent.store.keep(data, message, lent.format),
+                    };
+                    self.take_aggregate(lent, waiting);
                 }
             }
             Own::Block(block) => {
                 lent.fx.seen(Kind::Block);
-                self.made
-                    .push_back(Made::Block(WaitingBlock::new(None, block, data)));
+                let block = lent.store.keep(data, block, lent.format);
+                let waiting = WaitingBlock::new(lent, None, block);
+                self.made.push_back(Made::Block(waiting));
             }
         }
     }
@@ -486,7 +499,7 @@ fn passed(
             }
             Some(Some(_)) => {
                 if let Some(state) = lent.slots.get_mut(&slot) {
-                    state.gathered_mut(unit).senders.refuse(sender);
+                    state.gathered_mut(unit).refuse(sender);
                 }
                 lent.fx.reject(origin, Reject::BadEvidence);
             }
@@ -517,25 +530,53 @@ fn serves(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Entry;
+    use alphorn_scheme::Evidence;
+    use alphorn_types::{Bitfield, Support};
+
+    fn claimed(slot: u64, number: usize) -> Claimed {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&number.to_be_bytes());
+        let vote = Vote {
+            slot: Slot(slot),
+            ..Vote::default()
+        };
+        let support = Arc::new(Support::new(1));
+        let evidence = Evidence {
+            support,
+            bytes: Bytes::from([]),
+        };
+        Claimed {
+            entry: Entry {
+                vote,
+                committee: 0,
+                evidence,
+            },
+            digest: Arc::new(digest),
+            signers: Arc::new(Bitfield::new(1)),
+        }
+    }
 
     #[test]
     fn a_bounded_number_of_digests_is_remembered_for_some_slots() {
-        let digest = |i: usize| {
-            let mut digest = [0; 32];
-            digest[..8].copy_from_slice(&i.to_le_bytes());
-            digest
-        };
         let mut verified = Verified::default();
-        for i in 0..=VERIFIED_MAX {
-            verified.insert(digest(i), Slot(i as u64 % 2));
-            verified.insert(digest(i), Slot(5));
+        for number in 0..=VERIFIED_MAX {
+            let slot = 5 + u64::from(number > 0);
+            verified.insert(&claimed(slot, number));
+            verified.insert(&claimed(slot, number));
         }
-        assert!(!verified.contains(&digest(0)), "the oldest is forgotten");
-        assert!((1..=VERIFIED_MAX).all(|i| verified.contains(&digest(i))));
-        assert_eq!((verified.since.len(), verified.order.len()), (2_048, 2_048));
-        verified.prune(Slot(5 + VERIFIED_SLOTS));
-        assert_eq!(verified.order.len(), 2_048);
+        assert!(
+            !verified.contains(&claimed(5, 0)),
+            "the oldest is forgotten"
+        );
+        assert!((1..=VERIFIED_MAX).all(|number| verified.contains(&claimed(6, number))));
+        assert_eq!(verified.count, VERIFIED_MAX);
+        verified.insert(&claimed(7, 0));
+        assert_eq!(verified.count, VERIFIED_MAX);
+        assert!(!verified.contains(&claimed(6, 1)) && verified.contains(&claimed(7, 0)));
         verified.prune(Slot(6 + VERIFIED_SLOTS));
-        assert_eq!((verified.since.len(), verified.order.len()), (0, 0));
+        assert_eq!(verified.count, VERIFIED_MAX);
+        verified.prune(Slot(7 + VERIFIED_SLOTS));
+        assert_eq!((verified.count, verified.by_slot.len()), (1, 1));
     }
 }

@@ -5,15 +5,16 @@
 //! waits for a verification or runs in one, blocks too. Blocks of the chain have room of their own; own
 //! work in progress is bounded by the duties.
 
-use alphorn_scheme::Evidence;
+use alphorn_scheme::Bytes;
 use alphorn_types::Unit;
 
+use super::cell_votes::{FirstVote, WaitingVote};
 use super::config::{Config, Local, SchemeInfo};
 use super::deadlines::TOLERANCE_NS;
 use super::gate::{BLOCKS_ROOM, ITEMS_PER_JOB_MAX, aggregates_room, votes_room};
 use super::machine::Horn;
 use super::proposer::BLOCK_FIXED_BYTES;
-use super::state::{MESSAGE_BYTES, Record, SHARED_BYTES, SlotState, WaitingVote};
+use super::state::{MESSAGE_BYTES, SHARED_BYTES, SlotState, bits_bytes};
 use super::task::Purpose;
 use crate::chain::{INCLUSION_SLOTS, SETS_MAX, VOTED_SLOTS};
 use crate::wire::{Kind, WireFormat};
@@ -82,8 +83,8 @@ impl Config {
         let format = self.format(info);
         let (layout, slots) = (&self.layout, self.slots_open());
         let (cells, top) = (self.local_units(local, 1), layout.levels());
-        let signature = SHARED_BYTES + info.sizes.signature_bytes;
-        let vote = (size_of::<Record>() + signature) as u64;
+        let message = size_of::<Bytes>() + SHARED_BYTES + format.bytes_max(Kind::Vote);
+        let vote = (size_of::<FirstVote>() + message) as u64;
         let positions = layout.cell_len_max();
         let votes = slots * cells * u64::from(positions) * vote;
         let taken = |level| u64::from(self.level(level).taken_max);
@@ -101,7 +102,8 @@ impl Config {
             committees * (slots * taken(top) + 2 * INCLUSION_SLOTS) * decoded_max(&format, top);
         // A frozen view of the votes has sets of its own.
         let views = 1 + u64::from(self.fork_choice.rule().freezes());
-        let waiting_vote = (size_of::<WaitingVote>() + signature) as u64;
+        let waiting_vote =
+            (size_of::<WaitingVote>() + message + SHARED_BYTES + info.sizes.signature_bytes) as u64;
         let room = votes_room(positions as usize).items;
         let waiting_votes = (room + room.min(ITEMS_PER_JOB_MAX)) as u64 * waiting_vote;
         let waiting = slots * cells * waiting_votes
@@ -147,16 +149,11 @@ impl Horn {
 impl SlotState {
     fn add_held(&self, held: &mut Held) {
         for votes in self.filled_cells() {
-            held.votes += (votes.records.len() * size_of::<Record>()) as u64;
-            let firsts = votes.records.iter().filter_map(|one| one.first.as_ref());
-            let signatures = firsts.filter_map(|(_, signature)| signature.as_ref());
-            let bytes = signatures.map(|bytes| (SHARED_BYTES + bytes.len()) as u64);
-            held.votes += bytes.sum::<u64>();
+            held.votes += votes.held_bytes();
             held.waiting += votes.batch.bytes() as u64;
         }
         for (unit, gathered) in self.all_gathered() {
-            let decoded = gathered.accepted.iter().map(|one| decoded(&one.evidence));
-            let bytes = gathered.senders.held_bytes() + decoded.sum::<u64>();
+            let bytes = gathered.held_bytes();
             match unit.level == self.layout().levels() {
                 true => held.collections += bytes,
                 false => held.aggregates += bytes,
@@ -165,13 +162,6 @@ impl SlotState {
         let batches = self.batches.values();
         held.waiting += batches.map(|batch| batch.bytes() as u64).sum::<u64>();
     }
-}
-
-/// Bytes of evidence that was decoded.
-fn decoded(evidence: &Evidence) -> u64 {
-    let support = &evidence.support;
-    let planes = support.planes_count() as u64;
-    planes * bits_bytes(support.len() as u32) + evidence.bytes.len() as u64
 }
 
 /// Most bytes of the decoded evidence of a message of a level, with the head of a block's entry.
@@ -191,9 +181,4 @@ fn waiting_max(kind: Kind, format: &WireFormat, level: u8) -> u64 {
 /// Most bytes of an accepted message of a level: as it came, and decoded.
 fn accepted_max(format: &WireFormat, level: u8) -> u64 {
     (MESSAGE_BYTES + format.level_bytes_max(level)) as u64 + decoded_max(format, level)
-}
-
-/// Bytes of a set of positions.
-fn bits_bytes(positions: u32) -> u64 {
-    u64::from(positions).div_ceil(64) * 8
 }

@@ -1,7 +1,7 @@
 //! The machine that hosts the roles: it keeps time, slots and epochs, and hands inputs on.
 
 use alphorn_scheme::{JobId, Outcome, Product};
-use alphorn_types::{Assignment, Epoch, Slot, Supports, Time, Unit};
+use alphorn_types::{Assignment, Epoch, Slot, Time, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use super::deadlines::window_end;
 use super::effects::Effects;
 use super::epochs::Epochs;
 use super::gate::{self, Gate};
-use super::ranks::Ranks;
 use super::roles::Roles;
 use super::state::{SlotState, Slots};
+use super::store::{Claimed, Received, Store};
 use super::task::Purpose;
 use super::view::{Counters, SlotView};
 use super::{maker, proposer, voter};
@@ -39,6 +39,7 @@ pub struct Horn {
     pub(super) fx: Effects,
     pub(super) chain: Chain,
     pub(super) epochs: Epochs,
+    pub(super) store: Arc<Store>,
     pub(super) slots: Slots,
     pub(super) gate: Gate,
     pub(super) roles: Roles,
@@ -56,7 +57,7 @@ impl Horn {
         config.validate(&info)?;
         local.check(&config.layout)?;
         let roles = Roles::new(config.layout.levels());
-        Ok(Self {
+        let mut horn = Self {
             gate: Gate::new(&config, &info, &local),
             format: config.format(&info),
             clock: SlotClock::new(config.genesis, config.timing),
@@ -70,20 +71,26 @@ impl Horn {
             boundary: None,
             fx: Effects::default(),
             epochs: Epochs::default(),
+            store: Arc::default(),
             slots: Slots::new(),
             roles,
             restored: BTreeMap::new(),
-        })
+        };
+        horn.lend_store(Arc::default());
+        Ok(horn)
     }
 
-    /// Keeps sets of signers in a store that is shared with other machines: before the first input.
-    pub fn lend_supports(&mut self, supports: Arc<Supports>) {
-        self.chain.lend_supports(supports);
-    }
-
-    /// Keeps who serves by rank in a table that is shared with other machines: before the first input.
-    pub fn lend_ranks(&mut self, ranks: Arc<Ranks>) {
-        self.epochs.ranks = ranks;
+    /// Keeps sets of signers, messages and who serves by rank in a store that is shared with other
+    /// machines of the network: before the first input.
+    ///
+    /// # Panics
+    ///
+    /// If the store is another network's.
+    pub fn lend_store(&mut self, store: Arc<Store>) {
+        store.join(self.config.network(), &self.format);
+        self.chain.lend_supports(store.supports.clone());
+        self.epochs.ranks = store.ranks.clone();
+        self.store = store;
     }
 
     /// The state of a slot: the current one and its neighbours, as long as their messages are
@@ -182,7 +189,6 @@ impl Horn {
         let before = self.slots.remove(&slot);
         self.close_roles(slot);
         if let (Some(before), Some(state)) = (before, self.ensure_slot(slot)) {
-            state.proposers = before.proposers;
             state.block = before.block;
         }
     }
@@ -315,7 +321,7 @@ impl Horn {
             }
             Phase::Decide => {
                 if let Some(state) = self.slots.get_mut(&slot) {
-                    state.drop_signatures();
+                    state.drop_votes();
                 }
             }
         }
@@ -361,13 +367,14 @@ impl Horn {
 
     /// Counts the votes of a verified collection in the fork choice; those of slots that no longer
     /// count change nothing. A collection in a block comes with its header.
-    pub(super) fn observe(&mut self, entry: &Entry, block: Option<&Header>) {
+    pub(super) fn observe(&mut self, claimed: &Claimed, block: Option<&Header>) {
+        let entry = &claimed.entry;
         if let Some(committees) = self.lend().0.committees_of(&entry.vote).cloned() {
             let cast = Cast {
                 vote: &entry.vote,
                 assignment: &committees.assignment,
                 committee: entry.committee,
-                signers: &entry.evidence.support.signers(),
+                signers: &claimed.signers,
             };
             // The fork choice tracks its own bounded number of ballots and slots, and counts what it
             // refuses.
@@ -402,13 +409,14 @@ impl Horn {
     }
 
     /// Inserts a verified block.
-    pub(super) fn import(&mut self, block: &Block) -> Result<(), Reject> {
+    pub(super) fn import(&mut self, block: &Received<Block>) -> Result<(), Reject> {
         let seats = self.seats(&block.body.entries);
         let seats = |vote: &Vote| seats.get(vote).cloned();
         self.chain
             .insert_under(block.header, &block.body.entries, &seats)?;
-        for entry in &block.body.entries {
-            self.observe(entry, Some(&block.header));
+        let store = self.store.clone();
+        for claimed in block.claims(&self.format.clone(), &store) {
+            self.observe(claimed, Some(&block.header));
         }
         Ok(())
     }

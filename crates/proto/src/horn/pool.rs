@@ -3,7 +3,9 @@
 use alphorn_types::{Bitfield, Slot};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::store::Claimed;
 use crate::chain::INCLUSION_SLOTS;
 use crate::wire::Entry;
 
@@ -12,18 +14,17 @@ const KEPT_OLD: usize = 2;
 /// Slots of which all accepted collections are kept.
 const KEPT_ALL_SLOTS: u64 = 2;
 
-/// An accepted collection, and what settles a tie between two.
+/// An accepted collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
-    pub(super) entry: Entry,
-    pub(super) digest: [u8; 32],
+    pub(super) claimed: Arc<Claimed>,
     /// Of its signers; each counts once, whatever its multiplicity.
     pub(super) weight: u64,
 }
 
 impl Kept {
     fn bytes(&self) -> u64 {
-        self.entry.raw_bytes() as u64
+        self.claimed.entry.raw_bytes() as u64
     }
 }
 
@@ -38,7 +39,8 @@ pub(super) struct Pool {
 impl Pool {
     /// Keeps a collection; returns how many had to go for it.
     pub(super) fn insert(&mut self, kept: Kept, bytes_max: u64) -> u64 {
-        let group = (kept.entry.vote.slot, kept.entry.committee);
+        let entry = &kept.claimed.entry;
+        let group = (entry.vote.slot, entry.committee);
         self.bytes += kept.bytes();
         self.by_group.entry(group).or_default().push(kept);
         let mut dropped = 0;
@@ -92,15 +94,16 @@ impl Pool {
 fn keep_best(row: &mut Vec<Kept>, gain: &dyn Fn(&Entry, &Bitfield) -> u64) {
     let mut covered = row
         .first()
-        .map(|kept| Bitfield::new(kept.entry.evidence.support.len()));
+        .map(|kept| Bitfield::new(kept.claimed.signers.len()));
     let mut best = Vec::with_capacity(KEPT_OLD);
     while let Some(covered) = covered.as_mut().filter(|_| best.len() < KEPT_OLD) {
-        let most = (0..row.len()).max_by_key(|&i| (gain(&row[i].entry, covered), Reverse(i)));
+        let most =
+            (0..row.len()).max_by_key(|&i| (gain(&row[i].claimed.entry, covered), Reverse(i)));
         let Some(most) = most else {
             break;
         };
         let kept = row.remove(most);
-        covered.union_with(&kept.entry.evidence.support.signers());
+        covered.union_with(&kept.claimed.signers);
         best.push(kept);
     }
     *row = best;
@@ -113,7 +116,6 @@ mod tests {
     use alphorn_scheme::Evidence;
     use alphorn_types::Support;
     use std::ops::Range;
-    use std::sync::Arc;
 
     fn kept(slot: u64, signers: Range<usize>) -> Kept {
         let mut bits = Bitfield::new(64);
@@ -132,19 +134,22 @@ mod tests {
             committee,
             evidence,
         };
+        let signers = Arc::new(entry.evidence.support.signers());
         Kept {
-            weight: entry.evidence.support.signer_count() as u64,
-            entry,
-            digest: [0; 32],
+            weight: signers.count_ones() as u64,
+            claimed: Arc::new(Claimed {
+                entry,
+                digest: Arc::new([0; 32]),
+                signers,
+            }),
         }
     }
 
     fn ranges(pool: &Pool) -> Vec<(u64, usize, u64)> {
         pool.iter()
             .map(|kept| {
-                let signers = kept.entry.evidence.support.signers();
-                let first = signers.iter_ones().next().unwrap();
-                (kept.entry.vote.slot.0, first, kept.weight)
+                let first = kept.claimed.signers.iter_ones().next().unwrap();
+                (kept.claimed.entry.vote.slot.0, first, kept.weight)
             })
             .collect()
     }

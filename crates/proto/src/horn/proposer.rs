@@ -4,10 +4,12 @@ use alphorn_scheme::{Bytes, Class, Outcome, Product, Role as Signer, SignItem, S
 use alphorn_types::{Bitfield, Slot, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use super::effects::Request;
 use super::pool::{Kept, Pool};
 use super::role::{Role, Shared};
+use super::store::Claimed;
 use super::task::Purpose;
 use crate::slot::Phase;
 use crate::wire::{BLOCK_BYTES_MAX, Block, Body, Entry, HEADER_BYTES, Header, Root, digest};
@@ -31,7 +33,7 @@ struct Offer {
 /// What happens to a proposer.
 pub(super) enum Input {
     /// A collection was accepted, or made too late for gossip: a block may include it.
-    Collection(Entry),
+    Collection(Arc<Claimed>),
     /// A slot begins: what no block can include any more is forgotten.
     Slot { slot: Slot },
     /// The phase begins.
@@ -56,15 +58,10 @@ impl Proposer {
         self.pool.bytes()
     }
 
-    fn keep(&mut self, shared: &mut Shared<'_>, entry: Entry) {
-        let digest = entry.digest(shared.format);
-        let nobody = Bitfield::new(entry.evidence.support.len());
-        let weight = shared.gain(&entry, &nobody);
-        let kept = Kept {
-            entry,
-            digest,
-            weight,
-        };
+    fn keep(&mut self, shared: &mut Shared<'_>, claimed: Arc<Claimed>) {
+        let nobody = Bitfield::new(claimed.signers.len());
+        let weight = shared.gain(&claimed.entry, &nobody);
+        let kept = Kept { claimed, weight };
         let dropped = self.pool.insert(kept, shared.config.collections_bytes_max);
         shared.fx.counters.collections_dropped += dropped;
     }
@@ -139,7 +136,8 @@ impl Proposer {
         let candidates = self.candidates(shared, slot, parent);
         let mut credited: BTreeMap<(Slot, u16), Bitfield> = BTreeMap::new();
         let mut offers = BinaryHeap::new();
-        for (index, Kept { entry, digest, .. }) in candidates.iter().enumerate() {
+        for (index, Kept { claimed, .. }) in candidates.iter().enumerate() {
+            let entry = &claimed.entry;
             let (slot, committee) = (entry.vote.slot, entry.committee);
             let set = credited
                 .entry((slot, committee))
@@ -148,14 +146,14 @@ impl Proposer {
                 gain: shared.gain(entry, set),
                 slot,
                 committee: Reverse(committee),
-                digest: Reverse(*digest),
+                digest: Reverse(*claimed.digest),
                 index,
             });
         }
         let mut room = Room::new(shared);
         let mut entries = Vec::new();
         while let Some(mut offer) = offers.pop() {
-            let entry = &candidates[offer.index].entry;
+            let Claimed { entry, signers, .. } = &*candidates[offer.index].claimed;
             let Some(set) = credited.get_mut(&(entry.vote.slot, entry.committee)) else {
                 continue;
             };
@@ -172,7 +170,7 @@ impl Proposer {
                 break;
             }
             if room.takes(shared, entry) {
-                set.union_with(&entry.evidence.support.signers());
+                set.union_with(signers);
                 entries.push(entry.clone());
             }
         }
@@ -182,7 +180,7 @@ impl Proposer {
     /// Collections that a block of `slot` on top of `parent` can include.
     fn candidates(&self, shared: &Shared<'_>, slot: Slot, parent: &Root) -> Vec<&Kept> {
         let includable = |kept: &&Kept| {
-            let vote = &kept.entry.vote;
+            let vote = &kept.claimed.entry.vote;
             shared.committees_of(vote).is_some()
                 && shared.chain.check_inclusion(vote, slot, parent).is_ok()
         };
@@ -196,7 +194,7 @@ impl Role for Proposer {
 
     fn handle(&mut self, shared: &mut Shared<'_>, input: Input) {
         match input {
-            Input::Collection(entry) => self.keep(shared, entry),
+            Input::Collection(claimed) => self.keep(shared, claimed),
             Input::Slot { slot } => {
                 let gain = |entry: &Entry, credited: &Bitfield| shared.gain(entry, credited);
                 self.pool.prune(slot, &gain);

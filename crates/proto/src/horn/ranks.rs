@@ -2,7 +2,6 @@
 
 use alphorn_types::{Layout, Slot, Unit};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::selection;
@@ -18,14 +17,8 @@ type Orders = BTreeMap<Unit, (u32, Arc<[u32]>)>;
 /// The members who serve in each unit of the last slots. A node has one, a simulation one for all of its
 /// nodes.
 #[derive(Default)]
-pub struct Ranks {
+pub(super) struct Ranks {
     slots: Mutex<BTreeMap<Draw, Orders>>,
-}
-
-impl fmt::Debug for Ranks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ranks")
-    }
 }
 
 impl Ranks {

@@ -3,7 +3,7 @@
 use alphorn_scheme::Bytes;
 
 use super::machine::Horn;
-use crate::wire::{Block, Reject};
+use crate::wire::Reject;
 
 impl Horn {
     /// Takes a block that this machine verified in an earlier run, after its parent and before the
@@ -14,7 +14,7 @@ impl Horn {
     /// If it does not decode, or does not fit the chain.
     pub fn restore(&mut self, data: &Bytes) -> Result<(), Reject> {
         let references = |vote: &_, committee| self.chain.reference(vote, committee);
-        let block = Block::decode(data, &self.format, &references).map_err(Reject::from_decode)?;
-        self.import(&block)
+        let block = self.store.read(data, &self.format, &references);
+        self.import(&*block.map_err(Reject::from_decode)?)
     }
 }

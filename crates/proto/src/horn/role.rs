@@ -13,6 +13,7 @@ use super::config::{Config, Local, SchemeInfo};
 use super::effects::Effects;
 use super::epochs::{Committees, Epochs};
 use super::state::{SlotState, Slots};
+use super::store::Store;
 use crate::chain::Chain;
 use crate::slot::SlotClock;
 use crate::wire::{Entry, Vote, WireFormat};
@@ -27,6 +28,8 @@ pub(super) struct Shared<'a, S = &'a Slots> {
     pub(super) now: Time,
     pub(super) chain: &'a Chain,
     pub(super) epochs: &'a Epochs,
+    /// Sets and messages that all machines of the program share.
+    pub(super) store: &'a Store,
     pub(super) slots: S,
     pub(super) fx: &'a mut Effects,
 }

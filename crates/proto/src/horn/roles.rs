@@ -2,6 +2,7 @@
 
 use alphorn_scheme::{Bytes, Outcome, Product};
 use alphorn_types::{Slot, Time, Unit};
+use std::sync::Arc;
 
 use super::deadlines::Deadlines;
 use super::gate::{self, Gate, Own};
@@ -10,9 +11,10 @@ use super::maker::{self, Maker};
 use super::proposer::{self, Proposer};
 use super::role::{Lent, Role, Shared};
 use super::roster::Draw;
+use super::store::Claimed;
 use super::voter::{self, Voter};
 use crate::slot::Phase;
-use crate::wire::{Aggregate, Block, Entry, MissingReference, References, Topic, WireFormat};
+use crate::wire::{Aggregate, Block, MissingReference, References, Topic, WireFormat};
 
 /// What local validators do.
 pub(super) struct Roles {
@@ -61,6 +63,7 @@ impl Horn {
             now: self.now,
             chain: &self.chain,
             epochs: &self.epochs,
+            store: &self.store,
             slots: &mut self.slots,
             fx: &mut self.fx,
         };
@@ -78,6 +81,7 @@ impl Horn {
             now: self.now,
             chain: &self.chain,
             epochs: &self.epochs,
+            store: &self.store,
             slots: &self.slots,
             fx: &mut self.fx,
         };
@@ -105,9 +109,9 @@ impl Horn {
                     unit,
                     collection,
                 } => {
-                    if let Some(entry) = collection {
-                        self.observe(&entry, None);
-                        self.keep_for_blocks(entry);
+                    if let Some(claimed) = collection {
+                        self.observe(&claimed, None);
+                        self.keep_for_blocks(claimed);
                     }
                     self.accepted(slot, unit);
                 }
@@ -224,7 +228,11 @@ impl Horn {
         while let Some(made) = self.made(|roles| roles.maker(level)) {
             match made {
                 maker::Made::Aggregate(aggregate) => self.publish_aggregate(aggregate),
-                maker::Made::Late(entry) => self.keep_for_blocks(entry),
+                maker::Made::Late(entry) => {
+                    let supports = &self.store.supports;
+                    let claimed = Claimed::new(entry, &self.format, supports);
+                    self.keep_for_blocks(claimed);
+                }
             }
         }
         if level == self.config.layout.levels() {
@@ -248,8 +256,8 @@ impl Horn {
     }
 
     /// A collection may go into a block.
-    pub(super) fn keep_for_blocks(&mut self, entry: Entry) {
-        self.proposer(proposer::Input::Collection(entry));
+    pub(super) fn keep_for_blocks(&mut self, claimed: Arc<Claimed>) {
+        self.proposer(proposer::Input::Collection(claimed));
     }
 
     /// One committee, or all.

@@ -25,10 +25,18 @@ pub(super) struct Draw {
 
 /// Who serves in a slot.
 struct OfSlot {
-    /// By committee.
-    serving: Vec<Vec<Serving>>,
+    /// By committee, where anybody serves.
+    serving: BTreeMap<u16, Vec<Serving>>,
     /// Draws that run.
     draws: u32,
+}
+
+impl OfSlot {
+    fn insert(&mut self, committee: u16, serving: Vec<Serving>) {
+        if !serving.is_empty() {
+            self.serving.insert(committee, serving);
+        }
+    }
 }
 
 /// Who of the local validators serves, slot by slot.
@@ -49,7 +57,8 @@ impl Roster {
     /// The local members of a committee who serve, as far as they are known.
     pub(super) fn serving(&self, slot: Slot, committee: u16) -> &[Serving] {
         let of = self.slots.get(&slot);
-        of.map_or(&[], |of| &of.serving[usize::from(committee)])
+        let serving = of.and_then(|of| of.serving.get(&committee));
+        serving.map_or(&[], Vec::as_slice)
     }
 
     /// Local members of all committees who serve.
@@ -57,7 +66,7 @@ impl Roster {
         self.slots
             .get(&slot)
             .into_iter()
-            .flat_map(|of| of.serving.iter().flatten())
+            .flat_map(|of| of.serving.values().flatten())
     }
 
     /// Whether all who serve are known.
@@ -73,13 +82,13 @@ impl Roster {
     pub(super) fn open(&mut self, shared: &mut Shared<'_>, slot: Slot) {
         let committees = 0..shared.config.layout.committees();
         let mut of = OfSlot {
-            serving: committees.clone().map(|_| Vec::new()).collect(),
+            serving: BTreeMap::new(),
             draws: 0,
         };
         for committee in committees {
             match shared.config.selection {
                 Selection::Rank => {
-                    of.serving[usize::from(committee)] = self.by_rank(shared, slot, committee);
+                    of.insert(committee, self.by_rank(shared, slot, committee));
                 }
                 Selection::Lottery => of.draws += u32::from(self.draw(shared, slot, committee)),
             }
@@ -178,6 +187,6 @@ impl Roster {
                 });
             }
         }
-        of.serving[usize::from(draw.committee)] = serving;
+        of.insert(draw.committee, serving);
     }
 }

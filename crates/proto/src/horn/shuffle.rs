@@ -96,6 +96,7 @@ impl Shuffle {
         } else {
             let mut list = self.list();
             list.truncate(count as usize);
+            list.shrink_to_fit();
             list
         }
     }

@@ -7,65 +7,27 @@ use std::sync::Arc;
 
 use super::ballot::{Ballot, Ballots};
 use super::batch::Batch;
+use super::cell_votes::CellVotes;
 use super::effects::{Effects, Origin};
 use super::epochs::Committees;
 use super::fair::Waits;
+use super::store::Received;
 use super::view::{BlockView, CollectionView, SlotView};
 use crate::contract::Peer;
 use crate::slot::Phase;
-use crate::wire::{Aggregate, Reject, WireFormat};
+use crate::wire::{Aggregate, Reject, Root, WireFormat};
 
 /// Header of shared bytes.
 pub(super) const SHARED_BYTES: usize = 16;
 /// Place of an accepted message besides its bytes: its sender, what was signed, where it stands.
 pub(super) const MESSAGE_BYTES: usize = 256;
 
-/// A vote that waits for its verification.
-pub(super) struct WaitingVote {
-    pub(super) origin: Origin,
-    /// Position inside the cell.
-    pub(super) position: u32,
-    pub(super) ballot: Arc<Ballot>,
-    pub(super) signature: Bytes,
-}
-
-impl Waits for WaitingVote {
-    fn peer(&self) -> Option<Peer> {
-        self.origin.map(|(peer, _)| peer)
-    }
-
-    fn held_bytes(&self) -> usize {
-        size_of::<Self>() + SHARED_BYTES + self.signature.len()
-    }
-}
-
 /// An aggregate that waits for its verification.
 pub(super) struct Waiting {
+    /// None for an own one.
     pub(super) origin: Origin,
     pub(super) ballot: Arc<Ballot>,
-    pub(super) message: Aggregate,
-    /// The message on the wire.
-    pub(super) data: Bytes,
-    /// What the sender signed.
-    pub(super) content: [u8; 32],
-}
-
-impl Waiting {
-    /// An own message, which nobody waits for.
-    pub(super) fn own(
-        ballot: Arc<Ballot>,
-        message: Aggregate,
-        data: Bytes,
-        content: [u8; 32],
-    ) -> Self {
-        Self {
-            origin: None,
-            ballot,
-            message,
-            data,
-            content,
-        }
-    }
+    pub(super) message: Arc<Received<Aggregate>>,
 }
 
 impl Waits for Waiting {
@@ -76,72 +38,66 @@ impl Waits for Waiting {
     /// Itself on the wire, and decoded.
     fn held_bytes(&self) -> usize {
         let support = &self.message.evidence.support;
-        2 * self.data.len() + support.planes_count() * support.len() / 8
+        2 * self.message.data.len() + support.planes_count() * support.len() / 8
     }
 }
 
-/// What was accepted from a voter: the first vote counts.
-#[derive(Clone, Default)]
-pub(super) struct Record {
-    /// Index of the ballot, and the signature until the aggregates are made.
-    pub(super) first: Option<(u16, Option<Bytes>)>,
-    /// A second vote for something else was proven: nothing more is taken from this voter.
+/// What a message is among those of its sender.
+pub(super) enum Standing<T> {
+    /// None was accepted before.
+    First,
+    /// Another one was accepted before.
+    Second(T),
+}
+
+/// The first accepted aggregate of a sender.
+pub(super) struct Accepted {
+    pub(super) message: Arc<Received<Aggregate>>,
+    pub(super) sender: Validator,
+    pub(super) ballot: u16,
+    /// A second, different one was proven.
     pub(super) equivocated: bool,
 }
 
-/// The votes of a cell.
-pub(super) struct CellVotes {
-    /// By position inside the cell.
-    pub(super) records: Vec<Record>,
-    pub(super) batch: Batch<WaitingVote>,
+impl Accepted {
+    pub(super) fn new(message: Arc<Received<Aggregate>>, ballot: u16) -> Self {
+        Self {
+            sender: message.sender,
+            message,
+            ballot,
+            equivocated: false,
+        }
+    }
 }
 
-/// What was accepted from somebody who serves in a unit, or from a proposer: the first counts.
-pub(super) struct Sent {
-    /// The message on the wire.
-    pub(super) data: Bytes,
-    /// What the sender signed.
-    pub(super) content: [u8; 32],
-    /// A second, different message was proven.
-    pub(super) equivocated: bool,
-}
-
-/// The messages accepted from those who serve in a unit.
+/// The aggregates of a unit.
 #[derive(Default)]
-pub(super) struct Senders {
-    by_sender: BTreeMap<Validator, Sent>,
+pub(super) struct Gathered {
+    pub(super) accepted: Vec<Accepted>,
     /// Who signed evidence that does not hold.
     refused: BTreeSet<Validator>,
 }
 
-impl Senders {
+impl Gathered {
     /// Whether a message can be the sender's first, or else the second that proves an
-    /// equivocation.
+    /// equivocation: then with the first.
     ///
     /// # Errors
     ///
     /// [`Reject::Duplicate`] if it is the first again, or an equivocation or false evidence was proven
-    /// before.
+    /// before. `is_same` tells whether it says the same as another one.
     pub(super) fn admit(
         &self,
         sender: Validator,
-        content: &[u8; 32],
-    ) -> Result<Standing<'_>, Reject> {
-        match self.by_sender.get(&sender) {
+        is_same: impl Fn(&Received<Aggregate>) -> bool,
+    ) -> Result<Standing<&Bytes>, Reject> {
+        let first = self.accepted.iter().find(|one| one.sender == sender);
+        match first {
             _ if self.refused.contains(&sender) => Err(Reject::Duplicate),
             None => Ok(Standing::First),
-            Some(sent) if sent.equivocated || sent.content == *content => Err(Reject::Duplicate),
-            Some(sent) => Ok(Standing::Second(&sent.data)),
+            Some(first) if first.equivocated || is_same(&first.message) => Err(Reject::Duplicate),
+            Some(first) => Ok(Standing::Second(&first.message.data)),
         }
-    }
-
-    pub(super) fn insert(&mut self, sender: Validator, data: Bytes, content: [u8; 32]) {
-        let sent = Sent {
-            data,
-            content,
-            equivocated: false,
-        };
-        self.by_sender.entry(sender).or_insert(sent);
     }
 
     /// Nothing more is taken from a sender who signed false evidence.
@@ -149,41 +105,32 @@ impl Senders {
         self.refused.insert(sender);
     }
 
-    /// Bytes of all messages, with their places.
-    pub(super) fn held_bytes(&self) -> u64 {
-        let sent = self.by_sender.values();
-        sent.map(|sent| (MESSAGE_BYTES + sent.data.len()) as u64)
-            .sum()
-    }
-
     pub(super) fn mark_equivocated(&mut self, sender: Validator) {
-        if let Some(sent) = self.by_sender.get_mut(&sender) {
-            sent.equivocated = true;
+        let mut all = self.accepted.iter_mut();
+        if let Some(first) = all.find(|one| one.sender == sender) {
+            first.equivocated = true;
         }
     }
+
+    /// Bytes of all messages with their places, as they came and decoded.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let one = |accepted: &Accepted| {
+            let (evidence, data) = (&accepted.message.evidence, &accepted.message.data);
+            let planes = evidence.support.planes_count() as u64;
+            let support = planes * bits_bytes(evidence.support.len() as u32);
+            support + (MESSAGE_BYTES + data.len() + evidence.bytes.len()) as u64
+        };
+        self.accepted.iter().map(one).sum()
+    }
 }
 
-/// What a message is among those of its sender.
-pub(super) enum Standing<'a> {
-    /// None was accepted before.
-    First,
-    /// Another one was accepted before, with these bytes.
-    Second(&'a Bytes),
-}
-
-/// An accepted aggregate.
-pub(super) struct Accepted {
-    pub(super) sender: Validator,
-    pub(super) ballot: u16,
-    pub(super) evidence: Evidence,
-    pub(super) bytes: usize,
-}
-
-/// The aggregates of a unit.
-#[derive(Default)]
-pub(super) struct Gathered {
-    pub(super) senders: Senders,
-    pub(super) accepted: Vec<Accepted>,
+/// The first accepted block of a slot's proposer.
+pub(super) struct Proposal {
+    pub(super) view: BlockView,
+    /// The message on the wire.
+    pub(super) data: Bytes,
+    /// A second, different one was proven.
+    pub(super) equivocated: bool,
 }
 
 /// A local validator that serves in a slot.
@@ -226,8 +173,8 @@ pub(super) struct SlotState {
     pub(super) own: Option<u16>,
     /// The phase whose duties were begun last.
     pub(super) phase: Option<Phase>,
-    /// By number of the cell; filled where a vote came.
-    cells: Vec<Option<Box<CellVotes>>>,
+    /// Where a vote came.
+    cells: BTreeMap<Cell, CellVotes>,
     /// By unit; filled where an aggregate was verified.
     gathered: BTreeMap<Unit, Gathered>,
     /// Aggregates that wait, by the unit in which they are combined; collections wait elsewhere.
@@ -236,8 +183,7 @@ pub(super) struct SlotState {
     ranked: BTreeMap<Unit, Arc<[u32]>>,
     /// What local roles are still making, by committee.
     pub(super) making: Vec<Making>,
-    pub(super) proposers: Senders,
-    pub(super) block: Option<BlockView>,
+    pub(super) block: Option<Proposal>,
     pub(super) votes_seen: u64,
     pub(super) votes_accepted: u64,
 }
@@ -262,12 +208,11 @@ impl SlotState {
             ballots: Ballots::new(vote_data_max),
             own: None,
             phase: None,
-            cells: (0..layout.cells_count()).map(|_| None).collect(),
+            cells: BTreeMap::new(),
             gathered: BTreeMap::new(),
             batches: BTreeMap::new(),
             ranked: BTreeMap::new(),
             making: vec![Making::default(); usize::from(layout.committees())],
-            proposers: Senders::default(),
             block: None,
             votes_seen: 0,
             votes_accepted: 0,
@@ -287,24 +232,31 @@ impl SlotState {
 
     /// The votes of all cells of which any came.
     pub(super) fn filled_cells(&self) -> impl Iterator<Item = &CellVotes> {
-        self.cells.iter().flatten().map(|votes| &**votes)
+        self.cells.values()
     }
 
     /// The votes of a cell, if any came.
     pub(super) fn cell(&self, cell: Cell) -> Option<&CellVotes> {
-        self.cells[self.layout().cell_number(cell)].as_deref()
+        self.cells.get(&cell)
     }
 
     /// The votes of a cell.
     pub(super) fn cell_mut(&mut self, cell: Cell) -> &mut CellVotes {
-        let index = self.layout().cell_number(cell);
-        let positions = self.layout().cell_len(cell) as usize;
-        self.cells[index].get_or_insert_with(|| {
-            Box::new(CellVotes {
-                records: vec![Record::default(); positions],
-                batch: Batch::default(),
-            })
-        })
+        self.cells.entry(cell).or_default()
+    }
+
+    /// Whether a block can be the proposer's first, or else the second that proves an equivocation:
+    /// then with the first.
+    ///
+    /// # Errors
+    ///
+    /// [`Reject::Duplicate`] if it is the first again, or an equivocation was proven before.
+    pub(super) fn admit_block(&self, root: &Root) -> Result<Standing<&Proposal>, Reject> {
+        match &self.block {
+            None => Ok(Standing::First),
+            Some(first) if first.equivocated || first.view.root == *root => Err(Reject::Duplicate),
+            Some(first) => Ok(Standing::Second(first)),
+        }
     }
 
     /// Whether no vote of a cell waits for a verification or an own signature.
@@ -347,14 +299,10 @@ impl SlotState {
         self.gathered(unit).map_or(&[], |of| &of.accepted)
     }
 
-    /// Drops the signatures of single votes: the aggregates of the slot are made.
-    pub(super) fn drop_signatures(&mut self) {
-        for votes in self.cells.iter_mut().flatten() {
-            for record in &mut votes.records {
-                if let Some((_, signature)) = &mut record.first {
-                    *signature = None;
-                }
-            }
+    /// Drops the messages of single votes: the aggregates of the slot are made.
+    pub(super) fn drop_votes(&mut self) {
+        for votes in self.cells.values_mut() {
+            votes.drop_messages();
         }
     }
 
@@ -362,8 +310,7 @@ impl SlotState {
     pub(super) fn give_up(&mut self) -> Vec<Origin> {
         let votes = self
             .cells
-            .iter_mut()
-            .flatten()
+            .values_mut()
             .flat_map(|votes| votes.batch.give_up(|_| true));
         let mut origins: Vec<Origin> = votes.map(|vote| vote.origin).collect();
         for batch in self.batches.values_mut() {
@@ -384,8 +331,7 @@ impl SlotState {
     pub(super) fn vote_of(&self, validator: Validator) -> Option<u16> {
         let cell = self.committees.assignment.cell_of(validator)?;
         let position = self.committees.position_in(validator, cell.into())?;
-        let record = self.cell(cell)?.records.get(position as usize)?;
-        record.first.as_ref().map(|(ballot, _)| *ballot)
+        Some(self.cell(cell)?.first(position)?.ballot)
     }
 
     /// The accepted aggregate of a unit with most weight for a ballot.
@@ -394,7 +340,7 @@ impl SlotState {
         accepted
             .filter(|accepted| accepted.ballot == ballot)
             .max_by_key(|accepted| {
-                let signers = accepted.evidence.support.signers();
+                let signers = accepted.message.evidence.support.signers();
                 self.committees.weigh(unit, &signers)
             })
     }
@@ -410,7 +356,7 @@ impl SlotState {
             let mut by_ballot = vec![Bitfield::new(positions); counted.len()];
             for kept in self.accepted(committee) {
                 if let Ok(place) = counted.binary_search(&kept.ballot) {
-                    by_ballot[place].union_with(&kept.evidence.support.signers());
+                    by_ballot[place].union_with(&kept.message.evidence.support.signers());
                 }
             }
             for (weight, bits) in weights.iter_mut().zip(&by_ballot) {
@@ -439,7 +385,7 @@ impl SlotState {
                 .map(|(c, mut bits)| most.map_or_else(|| empty(c), |most| bits.swap_remove(most)))
                 .collect(),
             collections: self.collection_views(),
-            block: self.block,
+            block: self.block.as_ref().map(|block| block.view),
         }
     }
 
@@ -451,12 +397,17 @@ impl SlotState {
                     committee: unit.committee,
                     sender: kept.sender,
                     vote: self.ballots.get(kept.ballot).vote,
-                    support: kept.evidence.support.clone(),
-                    bytes: kept.bytes,
+                    support: kept.message.evidence.support.clone(),
+                    bytes: kept.message.data.len(),
                 })
             })
             .collect()
     }
+}
+
+/// Bytes of a set of positions.
+pub(super) fn bits_bytes(positions: u32) -> u64 {
+    u64::from(positions).div_ceil(64) * 8
 }
 
 /// Whether evidence that a job made is over a unit, of somebody, and of a length that the wire takes. A

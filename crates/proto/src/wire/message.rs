@@ -118,6 +118,15 @@ impl VoteMsg {
         writer.into_vec()
     }
 
+    /// The signature of an encoded message.
+    ///
+    /// # Panics
+    ///
+    /// If the bytes are fewer than a signature.
+    pub fn signature_of<'a>(bytes: &'a [u8], format: &WireFormat) -> &'a [u8] {
+        &bytes[bytes.len() - format.signature_bytes..]
+    }
+
     /// The message that `bytes` encode.
     ///
     /// # Errors

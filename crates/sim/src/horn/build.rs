@@ -102,8 +102,7 @@ fn machine(plan: &Plan, node: u32) -> Result<Horn, HornError> {
         }
     }
     let mut machine = Horn::new(plan.config.clone(), plan.info.clone(), local)?;
-    machine.lend_supports(plan.supports.clone());
-    machine.lend_ranks(plan.ranks.clone());
+    machine.lend_store(plan.store.clone());
     if let Some(before) = &plan.before {
         machine.restore(before)?;
     }

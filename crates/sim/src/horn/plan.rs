@@ -14,12 +14,12 @@ use crate::scenario;
 use alphorn_proto::chain::Chain;
 use alphorn_proto::gossip;
 use alphorn_proto::horn::selection;
-use alphorn_proto::horn::{Config, Ranks, SchemeInfo, Selection, committee};
+use alphorn_proto::horn::{Config, SchemeInfo, Selection, Store, committee};
 use alphorn_proto::slot::{Phase, SlotClock};
 use alphorn_proto::wire::{self, Context, WireFormat, digest};
 use alphorn_scheme::model::{CostTable, Model, ModelSigners};
 use alphorn_scheme::{Bytes, Ctx, Scheme as _};
-use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Supports, Time, Unit, Validator};
+use alphorn_types::{Assignment, Bitfield, Cell, Epoch, Slot, Time, Unit, Validator};
 use std::sync::Arc;
 
 /// What is drawn from the seed.
@@ -97,10 +97,8 @@ pub struct Plan {
     pub assignment: Arc<Assignment>,
     /// What runs the jobs of all nodes.
     pub bench: Arc<Bench>,
-    /// Sets of signers of all nodes.
-    pub supports: Arc<Supports>,
-    /// Who serves, for all nodes.
-    pub ranks: Arc<Ranks>,
+    /// Sets, messages and who serves, of all nodes.
+    pub store: Arc<Store>,
     /// Topics by number.
     pub topics: Vec<Topic>,
     /// Aggregators by cell.
@@ -155,8 +153,7 @@ impl Plan {
             config,
             assignment,
             bench,
-            supports: Arc::default(),
-            ranks: Arc::default(),
+            store: Arc::default(),
             topics: Vec::new(),
             aggregators: Vec::new(),
             collectors: Vec::new(),

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{SLOT, STEPS_MAX, Script, Stage, VALIDATORS, cell};
 use crate::contract::{Output, Peer, Token, Verdict};
+use crate::horn::cell_votes::CellVotes;
 use crate::horn::config::{Selection, SubsetRule};
 use crate::horn::gate::{Gate, Input, Made};
 use crate::horn::role::Lent;
@@ -55,6 +56,7 @@ impl Gatehouse {
             now: stage.now,
             chain: &stage.chain,
             epochs: &stage.epochs,
+            store: &stage.store,
             slots: &mut stage.slots,
             fx: &mut stage.fx,
         };
@@ -62,7 +64,10 @@ impl Gatehouse {
         self.answer();
         while let Some(made) = self.gate.poll_output() {
             match made {
-                Made::Accepted { collection, .. } => self.accepted.extend(collection),
+                Made::Accepted { collection, .. } => {
+                    let entry = collection.map(|claimed| claimed.entry.clone());
+                    self.accepted.extend(entry);
+                }
                 Made::Block(block) => {
                     let result = self.import(&block.block);
                     self.handle(Input::Imported { block, result });
@@ -317,20 +322,18 @@ impl Gatehouse {
         for number in 0..4 {
             let cell = cell(number);
             let members = state.committees.assignment.cell_members(cell);
-            let records = state.cell(cell).map_or(&[][..], |votes| &votes.records);
-            for (record, &validator) in records.iter().zip(members) {
-                if let Some((ballot, Some(signature))) = &record.first {
-                    let message = state.ballots.get(*ballot).message;
-                    let signed = self
-                        .stage
-                        .signed(Validator(validator), Signer::Vote, message);
-                    assert_eq!(signed.as_ref(), Some(signature), "a forged vote");
-                }
+            let messages = state.cell(cell).into_iter().flat_map(CellVotes::messages);
+            for (first, data) in messages {
+                let message = state.ballots.get(first.ballot).message;
+                let validator = Validator(members[first.position as usize]);
+                let signed = self.stage.signed(validator, Signer::Vote, message);
+                let signature = VoteMsg::signature_of(data, &self.stage.format);
+                assert_eq!(signed.as_deref(), Some(signature), "a forged vote");
             }
         }
         for (_, gathered) in state.all_gathered() {
             let accepted = gathered.accepted.iter();
-            accepted.for_each(|accepted| check_evidence(&accepted.evidence));
+            accepted.for_each(|accepted| check_evidence(&accepted.message.evidence));
             let senders = gathered.accepted.iter().map(|accepted| accepted.sender);
             let senders: BTreeSet<Validator> = senders.collect();
             let count = gathered.accepted.len();

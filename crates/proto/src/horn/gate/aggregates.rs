@@ -3,6 +3,7 @@
 
 use alphorn_scheme::{Bytes, Claim, Class, Item, Op, Outcome, Product, Role, VerifyJob, Work};
 use alphorn_types::Epoch;
+use std::sync::Arc;
 
 use super::lot::{Seat, with_seat};
 use super::{
@@ -15,9 +16,10 @@ use crate::horn::effects::{Effects, Origin, Request};
 use crate::horn::fair::Room;
 use crate::horn::role::Lent;
 use crate::horn::state::{Accepted, SlotState, Standing, Waiting};
+use crate::horn::store::{Claimed, Received};
 use crate::horn::task::{Purpose, Queue};
 use crate::slot::Phase;
-use crate::wire::{Aggregate, Entry, Head, Kind, Reject, Topic, WireFormat, digest};
+use crate::wire::{Aggregate, Head, Kind, Reject, Topic, WireFormat, digest};
 
 /// Aggregates that wait together at most: those of a unit's parts, or all collections.
 pub(in crate::horn) fn room(kind: Kind) -> Room {
@@ -63,8 +65,8 @@ impl Gate {
             with_seat(refusal, || seat(state?, lent.config, &head))
         })?;
         let references = |vote: &_, committee| lent.chain.reference(vote, committee);
-        let message =
-            Aggregate::decode(data, lent.format, &references).map_err(Reject::from_decode)?;
+        let message = lent.store.read::<Aggregate>(data, lent.format, &references);
+        let message = message.map_err(Reject::from_decode)?;
         let state = lent.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
         let position = state.committees.position_in(message.sender, unit);
         let position = position.ok_or(Reject::NotMember)?;
@@ -75,14 +77,11 @@ impl Gate {
         if !serves(state, lent.config, unit, position, proof) {
             return Err(Reject::NotSelected.into());
         }
-        let content = digest::aggregate_message(lent.config.network(), &message, lent.format);
-        check_again(state, lent.config, &message, &content)?;
+        check_again(state, (lent.config, lent.format), &message)?;
         let waiting = Waiting {
             origin,
             ballot,
             message,
-            data: data.clone(),
-            content,
         };
         let parent = lent.config.layout.parent(unit);
         let queue = parent.map(|parent| (slot, parent));
@@ -189,16 +188,13 @@ impl Gate {
     ) {
         let mut left = Vec::new();
         for waiting in passed(lent, aggregates, stage, outcome) {
-            let digest = entry_digest(&waiting.message, lent.format);
-            let cached = digest.is_some_and(|digest| self.verified.contains(&digest));
+            let claimed = collection(lent, &waiting);
+            let cached = claimed.is_some_and(|claimed| self.verified.contains(claimed));
             if stage == Stage::Sender && !cached {
                 left.push(waiting);
                 continue;
             }
             lent.fx.counters.evidence_cached += u64::from(stage == Stage::Sender);
-            if let Some(digest) = digest {
-                self.verified.insert(digest, waiting.ballot.vote.slot);
-            }
             self.take_aggregate(lent, waiting);
         }
         match left.is_empty() {
@@ -221,15 +217,13 @@ impl Gate {
         let (origin, unit) = (waiting.origin, waiting.message.unit);
         let slot = waiting.ballot.vote.slot;
         let kind = lent.format.kind(unit.level);
-        let collection = (kind == Kind::Collection).then(|| Entry::from(&waiting.message));
-        if let Some(entry) = &collection
-            && origin.is_none()
-        {
-            // Whoever made it has verified it.
-            self.verified.insert(entry.digest(lent.format), slot);
+        let collection = collection(lent, &waiting).cloned();
+        if let Some(claimed) = &collection {
+            // It was verified, or made by a job that did.
+            self.verified.insert(claimed);
         }
         let taken = match lent.slots.get_mut(&slot) {
-            Some(state) => keep(state, lent.config, lent.fx, waiting),
+            Some(state) => keep(state, lent.config, lent.format, lent.fx, waiting),
             None => Err(Reject::TooOld),
         };
         if let Err(reason) = taken {
@@ -248,15 +242,15 @@ impl Gate {
 fn sender(lent: &Lent<'_>, waiting: &Waiting) -> Vec<Claim> {
     let (message, slot) = (&waiting.message, waiting.ballot.vote.slot);
     let (validator, level) = (message.sender, message.unit.level);
+    let network = lent.config.network();
     let envelope = Claim::One {
         validator,
         role: Role::of_level(level),
         slot,
-        message: waiting.content,
+        message: *waiting.message.content(network, lent.format),
         signature: message.envelope.clone(),
     };
     let seed = lent.slots.get(&slot).map(|state| state.committees.seed);
-    let network = lent.config.network();
     let selected = message.proof.as_ref().zip(seed).map(|(proof, seed)| {
         let message = digest::selection_message(network, &seed, level, slot);
         let proof = proof.clone();
@@ -269,13 +263,10 @@ fn sender(lent: &Lent<'_>, waiting: &Waiting) -> Vec<Claim> {
     selected.into_iter().chain([envelope]).collect()
 }
 
-/// The name of what a collection claims, which blocks repeat; none below the top level.
-fn entry_digest(message: &Aggregate, format: &WireFormat) -> Option<[u8; 32]> {
-    let is_top = format.kind(message.unit.level) == Kind::Collection;
-    is_top.then(|| {
-        let Aggregate { vote, evidence, .. } = message;
-        digest::entry_digest(vote, message.unit.committee, evidence, format)
-    })
+/// What a collection claims, which blocks repeat; none below the top level.
+fn collection<'a>(lent: &Lent<'_>, waiting: &'a Waiting) -> Option<&'a Arc<Claimed>> {
+    let is_top = lent.format.kind(waiting.message.unit.level) == Kind::Collection;
+    is_top.then(|| waiting.message.claims(lent.format, lent.store))
 }
 
 /// The seat of an aggregate for an unknown block.
@@ -305,14 +296,15 @@ fn votes(waiting: &Waiting, config: &Config) -> Claim {
 /// halves must not suppress the whole that a block wants.
 fn check_again<'a>(
     state: &'a SlotState,
-    config: &Config,
-    message: &Aggregate,
-    content: &[u8; 32],
-) -> Result<Standing<'a>, Reject> {
+    (config, format): (&Config, &WireFormat),
+    message: &Received<Aggregate>,
+) -> Result<Standing<&'a Bytes>, Reject> {
     let Some(gathered) = state.gathered(message.unit) else {
         return Ok(Standing::First);
     };
-    let standing = gathered.senders.admit(message.sender, content)?;
+    let content = |one: &Received<Aggregate>| *one.content(config.network(), format);
+    let is_same = |first: &Received<Aggregate>| content(first) == content(message);
+    let standing = gathered.admit(message.sender, is_same)?;
     if matches!(standing, Standing::Second(_)) {
         return Ok(standing);
     }
@@ -328,7 +320,7 @@ fn check_again<'a>(
     let support = &message.evidence.support;
     let covers = |accepted: &Accepted| {
         state.ballots.get(accepted.ballot).vote == message.vote
-            && support.is_subset_of(&accepted.evidence.support)
+            && support.is_subset_of(&accepted.message.evidence.support)
     };
     match compares && gathered.accepted.iter().any(covers) {
         true => Err(Reject::Subset),
@@ -339,32 +331,23 @@ fn check_again<'a>(
 fn keep(
     state: &mut SlotState,
     config: &Config,
+    format: &WireFormat,
     fx: &mut Effects,
     waiting: Waiting,
 ) -> Result<(), Reject> {
     let Waiting {
-        ballot,
-        message,
-        data,
-        content,
-        ..
+        ballot, message, ..
     } = waiting;
     let (sender, unit) = (message.sender, message.unit);
-    if let Standing::Second(first) = check_again(state, config, &message, &content)? {
-        fx.evidence(message.vote.slot, first.clone(), data);
-        state.gathered_mut(unit).senders.mark_equivocated(sender);
+    if let Standing::Second(first) = check_again(state, (config, format), &message)? {
+        fx.evidence(message.vote.slot, first.clone(), message.data.clone());
+        state.gathered_mut(unit).mark_equivocated(sender);
         return Err(Reject::Duplicate);
     }
     let signers = message.evidence.support.signers();
     let weight = state.committees.weigh(unit, &signers);
     let ballot = state.ballots.track_evidence(&ballot, weight)?;
-    let gathered = state.gathered_mut(unit);
-    gathered.accepted.push(Accepted {
-        sender,
-        ballot,
-        evidence: message.evidence,
-        bytes: data.len(),
-    });
-    gathered.senders.insert(sender, data, content);
+    let accepted = &mut state.gathered_mut(unit).accepted;
+    accepted.push(Accepted::new(message, ballot));
     Ok(())
 }

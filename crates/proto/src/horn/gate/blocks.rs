@@ -6,6 +6,7 @@ use alphorn_scheme::{
 };
 use alphorn_types::Epoch;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{
     Awaited, Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, check_window, failed_claims,
@@ -16,7 +17,8 @@ use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Origin, Request};
 use crate::horn::fair::{FairQueue, Room, Waits};
 use crate::horn::role::Lent;
-use crate::horn::state::Standing;
+use crate::horn::state::{Proposal, Standing};
+use crate::horn::store::Received;
 use crate::horn::task::Purpose;
 use crate::horn::view::BlockView;
 use crate::slot::Phase;
@@ -36,19 +38,17 @@ const RUNNING_PER_PROPOSAL_MAX: usize = 2;
 /// A block that waits for the verification of its proposer's signature, and then of its entries.
 pub(in crate::horn) struct WaitingBlock {
     origin: Origin,
-    pub(in crate::horn) block: Block,
+    pub(in crate::horn) block: Arc<Received<Block>>,
     root: Root,
-    data: Bytes,
 }
 
 impl WaitingBlock {
-    pub(super) fn new(origin: Origin, block: Block, data: Bytes) -> Self {
-        let root = block.header.root();
+    pub(super) fn new(lent: &Lent<'_>, origin: Origin, block: Arc<Received<Block>>) -> Self {
+        let root = *block.content(lent.config.network(), lent.format);
         Self {
             origin,
             block,
             root,
-            data,
         }
     }
 }
@@ -60,15 +60,13 @@ impl Waits for WaitingBlock {
 
     fn held_bytes(&self) -> usize {
         let entries = self.block.body.entries.iter().map(Entry::raw_bytes);
-        size_of::<Self>() + self.data.len() + entries.sum::<usize>()
+        size_of::<Self>() + self.block.data.len() + entries.sum::<usize>()
     }
 }
 
 /// A block whose entries are in verification.
 struct PendingBlock {
     waiting: WaitingBlock,
-    /// The digest of each entry.
-    digests: Vec<[u8; 32]>,
     /// Jobs that have not ended.
     jobs_left: usize,
     /// Why it is not taken, from a job that ended.
@@ -150,9 +148,10 @@ impl Gate {
             return Err(Refusal::Park(Awaited::Block(header.parent), None));
         }
         let references = |vote: &_, committee| lent.chain.reference(vote, committee);
-        let block = Block::decode(data, lent.format, &references).map_err(Reject::from_decode)?;
+        let block = lent.store.read(data, lent.format, &references);
+        let block = block.map_err(Reject::from_decode)?;
         lent.chain.check_header(&header)?;
-        let waiting = WaitingBlock::new(origin, block, data.clone());
+        let waiting = WaitingBlock::new(lent, origin, block);
         self.check_proposal(lent, &header, &waiting.root)?;
         self.check_entries(lent, &waiting.block)?;
         let taken = self.blocks.batch.offer(waiting, ROOM).ok_or(Reject::Full)?;
@@ -168,7 +167,7 @@ impl Gate {
     /// Check 7: a further block of an equivocator is taken only if others build or vote on it.
     fn check_proposal(&self, lent: &Lent<'_>, header: &Header, root: &Root) -> Result<(), Reject> {
         let state = lent.slots.get(&header.slot);
-        let standing = state.map(|state| state.proposers.admit(header.proposer, root));
+        let standing = state.map(|state| state.admit_block(root));
         match standing {
             Some(Err(reason)) if !self.lot.awaits(root) => Err(reason),
             _ => Ok(()),
@@ -305,14 +304,13 @@ impl Gate {
             return None;
         };
         let session = state.sessions.verify;
-        let entries = &waiting.block.body.entries;
-        let digests: Vec<_> = entries.iter().map(|one| one.digest(lent.format)).collect();
+        let claims = waiting.block.claims(lent.format, lent.store);
         let mut by_epoch: BTreeMap<Epoch, Vec<usize>> = BTreeMap::new();
-        for (i, entry) in entries.iter().enumerate() {
-            if self.verified.contains(&digests[i]) {
+        for (i, claimed) in claims.iter().enumerate() {
+            if self.verified.contains(claimed) {
                 lent.fx.counters.evidence_cached += 1;
             } else {
-                let committees = lent.committees_of(&entry.vote);
+                let committees = lent.committees_of(&claimed.entry.vote);
                 // `check_entries` has seen that they are ready.
                 let table = committees.map_or(Epoch(0), |of| of.assignment.epoch());
                 by_epoch.entry(table).or_default().push(i);
@@ -325,7 +323,6 @@ impl Gate {
         self.blocks.next += 1;
         let pending = PendingBlock {
             waiting,
-            digests,
             jobs_left: by_epoch.len(),
             failed: None,
             unknown: false,
@@ -354,12 +351,10 @@ impl Gate {
                 pending.unknown = true;
             }
             Some(claims) => {
-                let entries = &pending.waiting.block.body.entries;
+                let claimed = pending.waiting.block.claims(lent.format, lent.store);
                 for (&i, claim) in job.entries.iter().zip(&claims) {
                     match claim {
-                        None => self
-                            .verified
-                            .insert(pending.digests[i], entries[i].vote.slot),
+                        None => self.verified.insert(&claimed[i]),
                         Some(_) => pending.failed = Some(Reject::BadEvidence),
                     }
                 }
@@ -401,21 +396,27 @@ impl Gate {
 
 /// Records a block as its proposer's first, or the pair as evidence.
 fn note_proposal(lent: &mut Lent<'_>, taken: &WaitingBlock) -> Result<(), Reject> {
-    let Header { slot, proposer, .. } = taken.block.header;
+    let slot = taken.block.header.slot;
     let Some(state) = lent.slots.get_mut(&slot) else {
         return Ok(());
     };
-    let (data, root) = (&taken.data, taken.root);
-    if let Standing::Second(first) = state.proposers.admit(proposer, &root)? {
-        lent.fx.evidence(slot, first.clone(), data.clone());
-        state.proposers.mark_equivocated(proposer);
+    let data = &taken.block.data;
+    if let Standing::Second(first) = state.admit_block(&taken.root)? {
+        lent.fx.evidence(slot, first.data.clone(), data.clone());
+        if let Some(first) = &mut state.block {
+            first.equivocated = true;
+        }
         return Err(Reject::Duplicate);
     }
-    state.proposers.insert(proposer, data.clone(), root);
-    state.block.get_or_insert(BlockView {
-        root,
+    let view = BlockView {
+        root: taken.root,
         bytes: data.len(),
         entries: taken.block.body.entries.len(),
+    };
+    state.block = Some(Proposal {
+        view,
+        data: data.clone(),
+        equivocated: false,
     });
     Ok(())
 }

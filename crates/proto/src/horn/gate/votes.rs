@@ -7,11 +7,12 @@ use std::sync::Arc;
 use super::lot::{Seat, with_seat};
 use super::{Due, Gate, ITEMS_PER_JOB_MAX, Job, Made, Refusal, admit_ballot, failed_claims};
 use crate::horn::ballot::Ballot;
+use crate::horn::cell_votes::{FirstVote, WaitingVote};
 use crate::horn::deadlines::window_end;
 use crate::horn::effects::{Origin, Request};
 use crate::horn::fair::Room;
 use crate::horn::role::Lent;
-use crate::horn::state::{Record, SlotState, WaitingVote};
+use crate::horn::state::SlotState;
 use crate::horn::task::Purpose;
 use crate::slot::Phase;
 use crate::wire::{Kind, Reject, VoteMsg};
@@ -54,14 +55,14 @@ impl Gate {
             .ok_or(Reject::NotMember)?;
         let choice = state.ballots.index(&ballot);
         let votes = state.cell_mut(cell);
-        check_first(&votes.records[position as usize], choice)?;
-        let room = room(votes.records.len());
-        let signature = message.signature;
+        check_first(votes.first(position), choice)?;
+        let room = room(lent.config.layout.cell_len(cell) as usize);
         let waiting = WaitingVote {
             origin,
             position,
             ballot,
-            signature,
+            signature: message.signature,
+            data: data.clone(),
         };
         let taken = votes.batch.offer(waiting, room).ok_or(Reject::Full)?;
         if taken.due {
@@ -101,8 +102,7 @@ impl Gate {
             match taken {
                 Ok(()) => lent.fx.accept(Kind::Vote, origin),
                 Err(Contradiction::Reject(reason)) => lent.fx.reject(origin, reason),
-                Err(Contradiction::Proof(pair)) => {
-                    let [first, second] = pair.map(|vote| vote.encode(lent.format).into());
+                Err(Contradiction::Proof([first, second])) => {
                     lent.fx.evidence(slot, first, second);
                     lent.fx.reject(origin, Reject::Duplicate);
                 }
@@ -157,7 +157,12 @@ pub(super) fn verify_votes(lent: &mut Lent<'_>, slot: Slot, cell: Cell) {
 }
 
 /// Takes an own vote without verification.
-pub(super) fn take_own_vote(lent: &mut Lent<'_>, ballot: Arc<Ballot>, message: VoteMsg) {
+pub(super) fn take_own_vote(
+    lent: &mut Lent<'_>,
+    ballot: Arc<Ballot>,
+    message: VoteMsg,
+    data: Bytes,
+) {
     lent.fx.seen(Kind::Vote);
     let Some(state) = lent.slots.get_mut(&ballot.vote.slot) else {
         return;
@@ -175,6 +180,7 @@ pub(super) fn take_own_vote(lent: &mut Lent<'_>, ballot: Arc<Ballot>, message: V
         position,
         ballot,
         signature: message.signature,
+        data,
     };
     match take_vote(state, cell, own) {
         Ok(()) => lent.fx.accept(Kind::Vote, None),
@@ -187,10 +193,10 @@ pub(super) fn take_own_vote(lent: &mut Lent<'_>, ballot: Arc<Ballot>, message: V
 fn seat(state: &SlotState, cell: Cell, sender: Validator) -> Option<Seat> {
     let position = state.committees.position_in(sender, cell.into())?;
     let votes = state.cell(cell);
-    let record = votes.map(|votes| &votes.records[position as usize]);
+    let first = votes.and_then(|votes| votes.first(position));
     let (slot, phase) = (state.slot, Phase::Vote);
-    record
-        .is_none_or(|record| !record.equivocated)
+    first
+        .is_none_or(|first| !first.equivocated)
         .then_some(Seat {
             slot,
             phase,
@@ -202,7 +208,7 @@ fn seat(state: &SlotState, cell: Cell, sender: Validator) -> Option<Seat> {
 enum Contradiction {
     Reject(Reject),
     /// It is a second vote of its voter: both are evidence.
-    Proof(Box<[VoteMsg; 2]>),
+    Proof([Bytes; 2]),
 }
 
 impl From<Reject> for Contradiction {
@@ -213,47 +219,35 @@ impl From<Reject> for Contradiction {
 
 /// Check 7 of votes: the first of a voter counts, a second for something else is evidence, once.
 /// `choice` is the index of the ballot, none if nobody was seen to cast it.
-fn check_first(record: &Record, choice: Option<u16>) -> Result<(), Reject> {
-    match &record.first {
-        None => Ok(()),
-        Some((first, _)) if record.equivocated || Some(*first) == choice => Err(Reject::Duplicate),
-        Some(_) => Ok(()),
+fn check_first(first: Option<FirstVote>, choice: Option<u16>) -> Result<(), Reject> {
+    match first {
+        Some(first) if first.equivocated || Some(first.ballot) == choice => Err(Reject::Duplicate),
+        _ => Ok(()),
     }
 }
 
 /// Check 11, and what follows from it.
 fn take_vote(state: &mut SlotState, cell: Cell, vote: WaitingVote) -> Result<(), Contradiction> {
     let choice = state.ballots.index(&vote.ballot);
-    let record = &mut state.cell_mut(cell).records[vote.position as usize];
-    check_first(record, choice)?;
-    let Some((first, signature)) = record.first.clone() else {
-        let members = state.committees.assignment.cell_members(cell);
-        let validator = Validator(members[vote.position as usize]);
-        let weight = state.committees.weights.of_one(validator);
-        let choice = state.ballots.track_vote(&vote.ballot, weight)?;
-        let record = &mut state.cell_mut(cell).records[vote.position as usize];
-        record.first = Some((choice, Some(vote.signature)));
-        state.votes_accepted += 1;
-        // A vote for what too few cast counts for its voter, but goes nowhere.
-        return match state.ballots.counts(choice) {
-            true => Ok(()),
-            false => Err(Reject::Full.into()),
-        };
-    };
-    record.equivocated = true;
-    let validator =
-        Validator(state.committees.assignment.cell_members(cell)[vote.position as usize]);
-    let first_vote = state.ballots.get(first).vote;
-    let message = |vote, signature| VoteMsg {
-        vote,
-        validator,
-        signature,
-    };
-    // The signatures of a slot whose aggregates are made are gone.
-    let signature = signature.ok_or(Reject::Duplicate)?;
-    let pair = [
-        message(first_vote, signature),
-        message(vote.ballot.vote, vote.signature),
-    ];
-    Err(Contradiction::Proof(Box::new(pair)))
+    let votes = state.cell_mut(cell);
+    check_first(votes.first(vote.position), choice)?;
+    if votes.first(vote.position).is_some() {
+        // The messages of a slot whose aggregates are made are gone.
+        let first = votes.contradict(vote.position).cloned();
+        let pair = [first.ok_or(Reject::Duplicate)?, vote.data];
+        return Err(Contradiction::Proof(pair));
+    }
+    let members = state.committees.assignment.cell_members(cell);
+    let validator = Validator(members[vote.position as usize]);
+    let weight = state.committees.weights.of_one(validator);
+    let choice = state.ballots.track_vote(&vote.ballot, weight)?;
+    state
+        .cell_mut(cell)
+        .insert(vote.position, choice, vote.data);
+    state.votes_accepted += 1;
+    // A vote for what too few cast counts for its voter, but goes nowhere.
+    match state.ballots.counts(choice) {
+        true => Ok(()),
+        false => Err(Reject::Full.into()),
+    }
 }
