@@ -51,7 +51,7 @@ pub const COLLECTION_BYTES_MAX: usize = 16 << 20;
 /// Most bytes of a block.
 pub const BLOCK_BYTES_MAX: usize = 16 << 20;
 
-/// What a message is to those who carry it. [`Kind::tag`] is its second byte.
+/// What a message is to those who carry it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
