@@ -34,13 +34,13 @@ fn formulas_give_the_table_of_the_proposal() {
     let numbers = |formula: Formula| (formula.messages, formula.horn_bytes, formula.full_bytes);
     assert_eq!(
         numbers(formula::aggregates(&layout, 1, 16, &fields)),
-        (1024, 1024 * 256, 1024 * 488)
+        (1024, 1024 * 256, 1024 * 489)
     );
     assert_eq!(
         numbers(formula::aggregates(&layout, 32, 16, &fields)),
-        (32_768, 8_388_608, 32_768 * 488)
+        (32_768, 8_388_608, 32_768 * 489)
     );
-    for (planes, horn, full) in [(1, 4288, 4518), (2, 8384, 8614), (4, 16_576, 16_806)] {
+    for (planes, horn, full) in [(1, 4288, 4521), (2, 8384, 8617), (4, 16_576, 16_809)] {
         assert_eq!(
             numbers(formula::collections(&layout, 16, planes, &fields)),
             (512, 512 * horn, 512 * full)
@@ -208,6 +208,6 @@ fn what_is_too_much_is_refused_with_its_bound() {
         "32",
     ]);
     assert!(error.contains(&POSITIONS_MAX.to_string()), "{error}");
-    assert!(refused(&["--committees", "513"]).contains("512"));
+    assert!(refused(&["--committees", "2049"]).contains("2048"));
     assert!(refused(&["--participation", "/nowhere"]).contains("meta.json"));
 }
