@@ -146,7 +146,7 @@ fn wrong_options_are_refused_by_name() {
         ("slot --participation NaN", "no share from 0 to 1"),
         ("slot --participation /nowhere", "/nowhere"),
         ("slot --flag tail", "source, target, head"),
-        ("slot --validators 600 --committees 513", "513"),
+        ("slot --validators 600 --committees 2049", "2049"),
         ("slot --validators 600 --subcommittees 257", "257"),
         ("slot --committees 512 --subcommittees 256", "65536"),
         ("slot --multiplicity 2", "1, 3, 7 or 15"),

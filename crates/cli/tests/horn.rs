@@ -170,8 +170,8 @@ fn wrong_options_are_refused_and_named() {
         text.contains("at most the number of validators, 64"),
         "{text}"
     );
-    let text = refusal(&["horn", "traffic", "--committees", "513"]);
-    assert!(text.contains("512"), "{text}");
+    let text = refusal(&["horn", "traffic", "--committees", "2049"]);
+    assert!(text.contains("2048"), "{text}");
     let text = refusal(&["horn", "committees", "--slots", "10000"]);
     assert!(text.contains("268435456"), "{text}");
     let text = refusal(&["horn", "collections", "--participation", "/nowhere/epoch"]);
