@@ -19,7 +19,7 @@
 //! | collections to all, each forwarded | 512 · 7 · n = 3.6·10^7 at n = 10^4, 3.6·10^9 at 10^6 |
 //! | collections to all, only those forwarded that add a signer | 32 to 512 · 7 · n |
 //!
-//! The preset `horn-1m-10k` (99 % vote, seed 1) has 1.48·10^8 events: 1.66·10^7 votes, 1.03·10^7
+//! The preset `horn-1m-10k` (99 % vote, seed 1) has 9.9·10^7 events: 1.66·10^7 votes, 1.03·10^7
 //! aggregates and 3.0·10^6 collections are sent. Of 468 collections of honest aggregators nearly all are
 //! alike, and each node forwards one of a committee.
 //!
