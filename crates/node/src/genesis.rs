@@ -4,7 +4,7 @@ use alphorn_proto::horn::Config;
 use sha2::{Digest, Sha256};
 
 /// First bytes of what is hashed: the version of the canonical form.
-const DOMAIN: &[u8] = b"alphorn-genesis-v1";
+const DOMAIN: &[u8] = b"alphorn-genesis-v2";
 
 /// The genesis parameters besides those of [`Config`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +61,14 @@ pub fn network_id(config: &Config, genesis: &Genesis<'_>) -> [u8; 32] {
         config.subset_rule.to_string(),
         format!("{:?}", config.coding),
         format!("{:?}", config.context),
+        format!("{:?}", config.fork_choice),
     ];
     for word in words {
         field(word.as_bytes());
     }
+    let weights = config.weights.increments().unwrap_or_default();
+    let weights: Vec<u8> = weights.iter().flat_map(|one| one.to_le_bytes()).collect();
+    field(&weights);
     hash.finalize().into()
 }
 
@@ -76,4 +80,52 @@ pub fn keys_digest<'k>(keys: impl IntoIterator<Item = &'k [u8]>) -> [u8; 32] {
         hash.update(key);
     }
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alphorn_proto::chain::{Policy, Weights};
+    use alphorn_proto::horn::{Cover, SchemeInfo, Selection};
+    use alphorn_scheme::model::{CostTable, Model};
+    use alphorn_types::Layout;
+    use std::collections::BTreeSet;
+
+    const VALIDATORS: u32 = 64;
+
+    fn config(layout: Layout) -> Config {
+        let model = Model::new(CostTable::example()).unwrap();
+        Config::new(layout, &SchemeInfo::of(&model, &layout))
+    }
+
+    fn id(config: &Config) -> [u8; 32] {
+        let (scheme, keys) = ("model", [3; 32]);
+        network_id(config, &Genesis { scheme, keys })
+    }
+
+    #[test]
+    fn whatever_nodes_must_agree_on_makes_another_network() {
+        let layout = Layout::new(VALIDATORS, 2, 4).unwrap();
+        let base = config(layout);
+        let changes: [fn(&mut Config); 7] = [
+            |config| config.levels[0].publishers += 1,
+            |config| config.levels[1].taken_max += 1,
+            |config| config.selection = Selection::Rank,
+            |config| config.epoch_slots += 1,
+            |config| config.fork_choice = Policy::ViewMerge,
+            |config| config.weights = Weights::new(vec![2; VALIDATORS as usize]).unwrap(),
+            |config| config.layout = Layout::with_fan_out(VALIDATORS, 2, &[2, 2]).unwrap(),
+        ];
+        let changed = changes.map(|change| {
+            let mut config = base.clone();
+            change(&mut config);
+            id(&config)
+        });
+        let all: BTreeSet<_> = changed.into_iter().chain([id(&base)]).collect();
+        assert_eq!(all.len(), 8);
+        let mut local = base.clone();
+        local.levels[1].cover = Cover::Best1;
+        local.block_bytes_max /= 2;
+        assert_eq!(id(&local), id(&base), "what only one node does");
+    }
 }

@@ -25,7 +25,7 @@ const FOLDER_VARIABLE: &str = "ALPHORN_STATE_DIR";
 /// Bytes of a mark file at most; it has some 300.
 const MARK_BYTES_MAX: usize = 4096;
 
-/// The file beside a key, which may be a link.
+/// The file beside a key, whose path may be a link.
 pub(super) fn beside(path: &Path, extension: &str) -> PathBuf {
     let resolved = path.canonicalize();
     resolved
@@ -63,8 +63,8 @@ pub(super) fn read_marks(mark: &Path) -> Option<Marks> {
     Marks::from_bytes(&opened.bytes).ok()
 }
 
-/// The marks of a key that comes to a place: none below `floor`, and without one from its first slot on.
-/// None if the key made again has its mark there: that is never put back.
+/// The marks of a key at a new path: nothing below `floor` is free or, without a floor, nothing below the
+/// key's first slot. None if the same key already has its mark there, which is never reset.
 pub(super) fn new_mark(key: &SecretKey, mark: &Path, floor: Option<u64>) -> Result<Option<Marks>> {
     let public = key.public_key();
     if let Some(floor) = floor {
@@ -106,8 +106,8 @@ fn open(
     }
 }
 
-/// The mark beside a key that moves, and the first slot that is free. None if there is none or the key
-/// moved before; with a `floor` also if the mark is not to be trusted.
+/// The mark beside a key about to be moved, and its first free slot. None if there is no mark or the key
+/// was moved before; with a `floor`, also if the mark cannot be trusted.
 pub(super) fn hold(
     key: &SecretKey,
     path: &Path,

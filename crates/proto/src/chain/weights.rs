@@ -64,9 +64,9 @@ impl Weights {
         3 * weight >= 2 * self.total
     }
 
-    /// Of how many validators the weights are known one by one; none if all weigh 1.
-    pub fn validators(&self) -> Option<usize> {
-        self.increments.as_ref().map(|increments| increments.len())
+    /// The increments of each validator; none if all weigh 1.
+    pub fn increments(&self) -> Option<&[u16]> {
+        self.increments.as_deref()
     }
 
     /// The weights of validators in their order; none if all weigh 1.

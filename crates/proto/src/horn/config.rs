@@ -460,7 +460,7 @@ impl Config {
 
     fn check_weights(&self) -> Result<(), ConfigError> {
         let validators = self.layout.validators();
-        match self.weights.validators() {
+        match self.weights.increments().map(<[u16]>::len) {
             Some(value) if value != validators as usize => {
                 Err(ConfigError::WeightsLength { value, validators })
             }

@@ -318,6 +318,23 @@ fn a_vote_never_goes_back() {
     assert!(vote(&store, 9, 1, 9).is_ok());
 }
 
+/// Files of six roles say nothing of the two that came later, in which nothing was signed.
+#[test]
+fn marks_of_six_roles_are_read() {
+    const ROLE_BYTES: usize = 3 * 8 + 32;
+    let before = |marks: &Marks| {
+        let bytes = marks.to_bytes();
+        let content = unseal(&bytes).unwrap();
+        seal(content[..content.len() - 2 * ROLE_BYTES].to_vec())
+    };
+    let read = Marks::from_bytes(&before(&Marks::new(&key(), Slot(5)))).unwrap();
+    let next = |read: &Marks| Role::ALL.map(|role| read.slot_next(role).0);
+    assert_eq!(next(&read), [5, 5, 5, 5, 5, 5, 0, 0]);
+    assert!(read.belong_to(&key()) && !read.are_spent());
+    let spent = before(&Marks::new(&key(), Slot(u64::MAX)));
+    assert!(Marks::from_bytes(&spent).unwrap().are_spent());
+}
+
 #[test]
 fn every_damaged_byte_of_the_marks_is_found() {
     let bytes = Marks::new(&key(), Slot(5)).to_bytes();

@@ -32,10 +32,10 @@ against its secret.
 A keystore says which scheme it is of; a key in hex needs --scheme, and so does what comes from
 standard input or a pipe, unless it is of BLS.
 
-An XMSS key moves: the mark beside the input is spent when all files are written and before the new
-mark is there, so that two copies never sign. A key that comes without its mark, in hex, from a
-backup or from another machine, needs --floor, a slot above every slot that it ever signed in; with
---out the file itself and --force it goes on where it is.")]
+Importing an XMSS key moves it: once all new files are written, and before the new mark takes
+effect, the mark beside the input is retired, so that two copies never sign. A key without its mark
+(in hex, from a backup, from another machine) needs --floor, a slot above every slot it has signed
+in; with --out set to the key's own file and --force, the key stays where it is.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) options: FileOptions,
@@ -108,8 +108,8 @@ fn check_stdin(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Moves the files of the key to their places. A key with slots goes on at its old place until all is
-/// written; its mark comes last, so that in between it signs nowhere.
+/// Moves the files of the key to their final paths. A key with slots keeps signing at its old path until
+/// all are written; its mark is written last, so that in between it signs nowhere.
 fn place<S: FileScheme>(scheme: &S, args: &Args, pair: &KeyPair<S>, staged: Staged) -> Result<()> {
     if S::SLOTS.is_none() {
         return staged.commit();
