@@ -9,7 +9,6 @@
 mod bls;
 mod broadcast;
 mod falcon;
-mod gossip;
 mod horn;
 mod ipa;
 mod key_cache;
@@ -29,7 +28,6 @@ mod xmss;
 pub use bls::bls_bytes;
 pub use broadcast::{broadcast_message, broadcast_roles};
 pub use falcon::{falcon_bytes, falcon_evidence};
-pub use gossip::gossip_message;
 pub use horn::{horn_aggregator, horn_combiner, horn_gate, horn_proposer, horn_voter};
 pub use ipa::ipa_proof;
 pub use key_cache::key_cache;
@@ -120,12 +118,6 @@ pub const TARGETS: &[Target] = &[
         run: falcon_evidence,
         seeds: falcon::falcon_evidence_seeds,
         mutations: 40,
-    },
-    Target {
-        name: "gossip_message",
-        run: gossip_message,
-        seeds: gossip::gossip_message_seeds,
-        mutations: 20_000,
     },
     Target {
         name: "horn_aggregator",

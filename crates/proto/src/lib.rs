@@ -4,7 +4,6 @@
 pub mod broadcast;
 pub mod chain;
 mod contract;
-pub mod gossip;
 pub mod horn;
 pub mod job;
 pub mod rewards;

@@ -4,7 +4,6 @@
 //! A failure prints the lines that the file would need. Changing them is a change of protocol.
 
 use alphorn_proto::broadcast::{Announce, Message as Coded, Ranks, ShardSet, Want};
-use alphorn_proto::gossip::{ContentId, Ids, Message};
 use alphorn_proto::horn::shuffle::Shuffle;
 use alphorn_proto::horn::{committee, selection};
 use alphorn_proto::rlnc::{
@@ -342,28 +341,6 @@ fn broadcast<C: Code>(lines: &mut Lines, name: &str, code: &C, payload: &[u8], c
     }
 }
 
-fn gossip(lines: &mut Lines) {
-    let payload = fill("payload", 1000);
-    let id = ContentId::of(b"topic", &payload);
-    let names = (0..5).map(|i: u32| ContentId::of(b"topic", &i.to_le_bytes()));
-    let ids = Ids::new(names.collect()).unwrap();
-    lines.add("gossip.id", &id.0);
-    for message in [
-        Message::Data {
-            id,
-            payload: payload.clone(),
-        },
-        Message::Relay { id, payload },
-        Message::IHave(ids.clone()),
-        Message::IWant(ids),
-        Message::IDontWant(Ids::one(id)),
-        Message::Graft,
-        Message::Prune,
-    ] {
-        lines.add(&format!("gossip.{}", message.kind()), &message.encode());
-    }
-}
-
 #[test]
 fn encodings_are_the_pinned_ones() {
     let mut lines = Lines::default();
@@ -375,7 +352,6 @@ fn encodings_are_the_pinned_ones() {
     assignments(&mut lines);
     support_codes(&mut lines);
     topics(&mut lines);
-    gossip(&mut lines);
     broadcasts(&mut lines);
 
     let file: toml::Table = include_str!("../../../conformance.toml").parse().unwrap();

@@ -105,7 +105,7 @@ impl Graph {
     /// # Errors
     /// [`GraphError::TooMany`].
     ///
-    /// [`Links::of`]: alphorn_proto::gossip::Links::of
+    /// [`Links::of`]: crate::gossip::Links::of
     pub fn grid(nodes: u32) -> Result<Graph, GraphError> {
         check_ends(4 * u64::from(nodes) * u64::from(nodes.isqrt()))?;
         Graph::from_edges(nodes, draw::grid(nodes))

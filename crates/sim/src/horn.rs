@@ -1,7 +1,7 @@
 //! Horn end to end over the simulated network: votes, aggregates, collections, the block.
 //!
 //! A node is the protocol's own machine ([`alphorn_proto::horn::Horn`]) with the validators that it hosts,
-//! above one state machine of dissemination ([`alphorn_proto::gossip`]) for each topic that the node is a
+//! above one state machine of dissemination ([`crate::gossip`]) for each topic that the node is a
 //! member of. Messages are those of the protocol, encoded once and shared by all nodes that hold them. Jobs
 //! take virtual time by a table of costs; what they yield is made by the scheme of that table
 //! ([`alphorn_scheme::model`]), which has no cryptography, when that time is over.

@@ -14,8 +14,8 @@ pub mod coded;
 pub mod flood;
 pub mod ideal;
 
+use crate::gossip::Peers;
 use alphorn_proto::Peer;
-use alphorn_proto::gossip::Peers;
 use alphorn_scheme::{Class, Features, Group, JobId, Schedulable, SessionId};
 use alphorn_types::Time;
 use alphorn_worker::{End, Request};

@@ -1,10 +1,10 @@
 use super::*;
+use crate::gossip::{DenseId, Gossip};
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::net::Rate;
 use crate::role::flood::{Blob, Flood};
 use crate::scenario;
-use alphorn_proto::gossip::{DenseId, Gossip};
 
 type Mesh = Flood<Gossip<DenseId, Blob>>;
 

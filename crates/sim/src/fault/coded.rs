@@ -1,12 +1,12 @@
 //! Adversaries among nodes that broadcast in pieces.
 
 use super::{Adversary, Deficient, Interval, NoPayload, Pace, Parameters, Spoil, Twin, Wrap};
+use crate::gossip::Peers;
 use crate::role::coded::{Coded, FORGED};
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
 use alphorn_proto::Peer;
 use alphorn_proto::broadcast::{Announce, Message, Priority, Unread};
-use alphorn_proto::gossip::Peers;
 use alphorn_types::Time;
 use std::sync::Arc;
 

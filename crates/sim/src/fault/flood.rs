@@ -1,11 +1,11 @@
 //! Adversaries among nodes that send payloads whole.
 
 use super::{Adversary, Interval, Pace, Parameters, Wrap};
+use crate::gossip::{DENSE_WINDOW, DenseId, Ids, Message, Peers, Priority};
 use crate::role::flood::{Blob, Flood, FloodMessage, Machine};
 use crate::role::{Input, Output};
 use crate::scenario::{FailsAt, FaultKind};
 use alphorn_proto::Peer;
-use alphorn_proto::gossip::{DENSE_WINDOW, DenseId, Ids, Message, Peers, Priority};
 use alphorn_types::Time;
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! Adversaries that need not know what a message says.
 
 use super::{Interval, Wrap};
+use crate::gossip::Peers;
 use crate::latency::mix;
 use crate::role::{Output, Role, Wire};
 use alphorn_proto::Peer;
-use alphorn_proto::gossip::Peers;
 use alphorn_types::Time;
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 //! Random edges, and those of a file.
 
 use super::GraphError;
+use crate::gossip::Links;
 use crate::random;
-use alphorn_proto::gossip::Links;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 

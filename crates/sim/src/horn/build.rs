@@ -5,10 +5,10 @@ use super::message::Item;
 use super::node::HornNode;
 use super::plan::{Plan, Topic, TopicId, Way};
 use super::station::{LINKS_MAX, Neighbours, Station};
+use crate::gossip::Links;
 use crate::graph::Graph;
 use crate::latency::mix;
 use crate::scenario::Scenario;
-use alphorn_proto::gossip::Links;
 use alphorn_proto::horn::{Horn, Local};
 use std::sync::Arc;
 

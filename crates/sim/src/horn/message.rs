@@ -2,8 +2,8 @@
 //! shared by all who hold it.
 
 use super::plan::TopicId;
+use crate::gossip::{DenseId, Message, Payload};
 use crate::role::Wire;
-use alphorn_proto::gossip::{DenseId, Message, Payload};
 use alphorn_scheme::Bytes;
 use alphorn_types::{Bitfield, Support};
 use std::sync::Arc;

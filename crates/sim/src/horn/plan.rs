@@ -9,10 +9,10 @@ mod config;
 
 use super::HornError;
 use super::work::Bench;
+use crate::gossip;
 use crate::latency::mix;
 use crate::scenario;
 use alphorn_proto::chain::Chain;
-use alphorn_proto::gossip;
 use alphorn_proto::horn::selection;
 use alphorn_proto::horn::{Config, SchemeInfo, Selection, Store, committee};
 use alphorn_proto::slot::{Phase, SlotClock};

@@ -1,7 +1,7 @@
 //! A topic at a node that is a member: the state machine of its dissemination.
 
 use super::plan::{TopicId, Way};
-use alphorn_proto::gossip::{
+use crate::gossip::{
     self, DenseId, Direct, Gossip, Grid, Input, Links, Message, Output, PEERS_MAX, Payload,
     PeerSet, Peers,
 };

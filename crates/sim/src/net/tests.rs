@@ -5,11 +5,11 @@ use super::*;
 use crate::calendar::Calendar;
 use crate::charge::Processor;
 use crate::fault::Interval;
+use crate::gossip::{Config, DenseId, Direct, Message};
 use crate::role::Publish;
 use crate::role::flood::{Flood, FloodMessage, directs};
 use crate::scenario::{self, Transport};
 use crate::world::{Limits, Pause, Witness, World, WorldConfig, WorldError};
-use alphorn_proto::gossip::{Config, DenseId, Direct, Message};
 use alphorn_types::Time;
 use std::sync::Arc;
 

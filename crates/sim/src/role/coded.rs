@@ -1,9 +1,9 @@
 //! A payload in coded pieces: [`Broadcast`] with any code, jobs charged from tables.
 
 use super::{Delivery, Input, Labour, Output, Publish, Role, Wire};
+use crate::gossip::Peers;
 use crate::latency::mix;
 use alphorn_proto::broadcast::{self, Broadcast, Message, Place, Product, Reject, Work};
-use alphorn_proto::gossip::Peers;
 use alphorn_proto::rlnc::{Coding, Id, Subject};
 use alphorn_scheme::model::{CodeOp, CodeTable};
 use alphorn_scheme::{Bytes, Features, JobId, Schedulable, SessionId};

@@ -1,11 +1,11 @@
 //! Ways to send a whole payload: mesh, direct, grid. Payloads are sizes.
 
 use super::{Delivery, Input, Output, Publish, Role, Wire};
-use crate::graph::Graph;
-use crate::latency::mix;
-use alphorn_proto::gossip::{
+use crate::gossip::{
     self, Config, DenseId, Direct, Gossip, Grid, Links, Message, PEERS_MAX, Payload, PeerSet,
 };
+use crate::graph::Graph;
+use crate::latency::mix;
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_scheme::{Class, Features, JobId, Schedulable, SessionId};
 use alphorn_types::{Slot, Time};
@@ -102,7 +102,7 @@ impl super::Labour for Validation {
     }
 }
 
-/// A state machine of [`alphorn_proto::gossip`]: what the three have in common.
+/// A state machine of [`crate::gossip`]: what the three have in common.
 pub trait Machine: std::fmt::Debug {
     /// Takes an input.
     fn handle(&mut self, now: Time, input: gossip::Input<DenseId, Blob>);

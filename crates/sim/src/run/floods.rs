@@ -4,11 +4,11 @@ use super::setup::{Setup, duty};
 use super::{Observe, RunError, finish, prepare};
 use crate::calendar::EventQueue;
 use crate::fault::needs_validation;
+use crate::gossip::{Config, ConfigError, PEERS_MAX};
 use crate::graph::Graph;
 use crate::report::Outcome;
 use crate::role::flood::{direct_node, directs, grids, member, mesh, meshes};
 use crate::scenario::{Gossip, Scenario};
-use alphorn_proto::gossip::{Config, ConfigError, PEERS_MAX};
 use std::sync::Arc;
 
 /// A parameter that a byte holds.

@@ -3,9 +3,9 @@
 use super::message::{Piece, TreeMessage};
 use super::plan::Plan;
 use super::work::TreeWork;
+use crate::gossip::{DenseId, Peers};
 use crate::role::{self, Input, Output, Role};
 use alphorn_proto::Peer;
-use alphorn_proto::gossip::{DenseId, Peers};
 use alphorn_scheme::{Class, JobId, Op, SessionId};
 use alphorn_types::{Bitfield, Slot, Time};
 use std::collections::{BTreeMap, VecDeque};

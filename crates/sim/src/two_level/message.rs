@@ -1,7 +1,7 @@
 //! What nodes of the two-level model send each other, and what their processors do.
 
+use crate::gossip::{DenseId, Message, Payload};
 use crate::role::{Labour, Wire};
-use alphorn_proto::gossip::{DenseId, Message, Payload};
 use alphorn_scheme::{Features, Schedulable};
 
 /// What is sent as a whole: a signature, or a proof of so many.

@@ -3,9 +3,9 @@
 use super::TwoLevel;
 use super::message::{Content, TwoLevelMessage, TwoLevelWork};
 use super::place::{Place, ProofTo};
+use crate::gossip::{self, DenseId, Message, Peers};
 use crate::horn::{Origin, Pending, Station, Way};
 use crate::role::{self, Input, Output, Role};
-use alphorn_proto::gossip::{self, DenseId, Message, Peers};
 use alphorn_proto::{Peer, Verdict};
 use alphorn_scheme::{Class, JobId, SessionId};
 use alphorn_types::{Slot, Time};

@@ -4,10 +4,10 @@ use super::{Witness, World};
 use crate::calendar::EventQueue;
 use crate::charge::{At, Done};
 use crate::fault::Wrap;
+use crate::gossip::Peers;
 use crate::net::Parcel;
 use crate::role::{Input, Labour, Output, Role, Wire};
 use alphorn_proto::Peer;
-use alphorn_proto::gossip::Peers;
 use alphorn_types::Time;
 
 /// What a role is told of a job that ended.

@@ -1,12 +1,12 @@
 use super::*;
 use crate::calendar::Heap;
+use crate::gossip::{Config, DenseId, Gossip};
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::net::Rate;
 use crate::role::flood::{Blob, Flood, FloodMessage, meshes};
 use crate::role::{Delivery, Publish};
 use crate::scenario::{self, Link};
-use alphorn_proto::gossip::{Config, DenseId, Gossip};
 use std::sync::Arc;
 
 const NODES: u32 = 200;

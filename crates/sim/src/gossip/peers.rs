@@ -1,6 +1,6 @@
 //! Sets of peers as bits, and choices among them.
 
-use crate::Peer;
+use alphorn_proto::Peer;
 use std::sync::Arc;
 
 /// Most peers of a [`Gossip`](super::Gossip); its peers are numbered below.

@@ -1,10 +1,10 @@
 //! What hostile peers can do: it is counted, bounded, reported, and honest messages still arrive.
 
 use crate::world::{Blob, Node, Wire, World};
-use alphorn_proto::gossip::{
+use alphorn_proto::{Peer, Token, Verdict};
+use alphorn_sim::gossip::{
     Config, DenseId, Ids, Input, Message, Output, PeerSet, Peers, Priority, Reject,
 };
-use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::{DecodeError, Time};
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use super::plain::{Arrival, Plain};
 use super::{
     Config, Counters, Duplicates, Input, Message, MessageId, Output, Payload, Priority, Reject,
 };
-use crate::Peer;
+use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::sync::Arc;
 

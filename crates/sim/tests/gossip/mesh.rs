@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use alphorn_proto::Peer;
-use alphorn_proto::gossip::{Config, Input, PeerSet};
+use alphorn_sim::gossip::{Config, Input, PeerSet};
 
 fn formed(count: usize, degree: usize, seed: u64) -> World {
     let mut world = World::random(count, degree, Config::default(), seed);

@@ -4,7 +4,7 @@ use super::super::{
     Ids, Message, MessageId, Output, Payload, PeerSet, Peers, Priority, Reject, Seen,
 };
 use super::{Ahead, Gossip};
-use crate::Peer;
+use alphorn_proto::Peer;
 use alphorn_types::Time;
 
 impl<I: MessageId, P: Payload> Gossip<I, P> {

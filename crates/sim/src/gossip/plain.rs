@@ -6,7 +6,7 @@ use super::{
     Config, Counters, Duplicates, Mark, Message, MessageId, Output, Payload, Peers, Priority,
     Reject, Seen,
 };
-use crate::{Peer, Token, Verdict};
+use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;

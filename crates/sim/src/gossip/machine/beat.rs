@@ -2,7 +2,7 @@
 
 use super::super::{Ids, Message, MessageId, Payload, PeerSet, Priority, Reject, Seen};
 use super::Gossip;
-use crate::Peer;
+use alphorn_proto::Peer;
 use alphorn_types::Time;
 
 /// Heartbeats for which a refusal of a message that is not here is kept.

@@ -4,7 +4,7 @@ use super::super::{
     Config, Ids, Message, MessageId, Output, PEERS_MAX, Payload, PeerSet, Priority, Reject,
 };
 use super::Gossip;
-use crate::Peer;
+use alphorn_proto::Peer;
 use alphorn_types::Time;
 
 /// The state of one peer.

@@ -11,7 +11,7 @@ use super::{
     Config, Counters, Duplicates, Ids, Input, Mark, Message, MessageId, Output, PEERS_MAX, Payload,
     PeerSet, Priority, Reject, Seen,
 };
-use crate::{Peer, Token, Verdict};
+use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
 use history::History;
 use peer::PeerState;

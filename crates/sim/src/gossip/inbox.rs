@@ -1,6 +1,6 @@
 //! Messages that wait for a verdict.
 
-use crate::Token;
+use alphorn_proto::Token;
 
 /// Bits of a token that name the place; the rest counts how often it was used.
 const PLACE_BITS: u32 = 16;

@@ -32,7 +32,7 @@ mod peers;
 mod plain;
 mod reject;
 
-use crate::{Peer, Token, Verdict};
+use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::DecodeError;
 
 pub use config::{Config, ConfigError};
