@@ -1,4 +1,6 @@
-//! Mesh publish/subscribe as a state machine, and the two plainest ways beside it.
+//! A model of gossipsub as a state machine, and the two plainest ways beside it.
+//!
+//! The node runs libp2p's gossipsub; this is what stands for it where 10^4 nodes have one clock.
 //!
 //! One machine serves one topic on one node: what is GossipSub's state per topic (mesh, history,
 //! announcements) is its whole state, and a node in several topics runs several machines. The
@@ -14,9 +16,8 @@
 //! | [`Direct`] | a publisher sends to listed receivers, nobody forwards |
 //! | [`Grid`] | members in rows and columns, forwarded once |
 //!
-//! All three take [`Input`] and give [`Output`]. Messages are typed ([`Message`]) and generic over
-//! the payload and its name: the simulator numbers messages ([`DenseId`]), the node names them by
-//! content ([`ContentId`]); [`Message::encode`] and [`Message::decode`] are the node's.
+//! All three take [`Input`] and give [`Output`]. Messages are typed ([`Message`]), generic over the
+//! payload, and named by number ([`DenseId`]).
 //!
 //! Heartbeats are lazy: [`Gossip::next_deadline`] is `None` while there is nothing to announce,
 //! to expire or to repair.
@@ -33,16 +34,13 @@ mod plain;
 mod reject;
 
 use alphorn_proto::{Peer, Token, Verdict};
-use alphorn_types::DecodeError;
 
 pub use config::{Config, ConfigError};
 pub use direct::Direct;
 pub use grid::{Grid, Links};
-pub use id::{
-    ContentId, DENSE_WINDOW, DenseId, ID_BYTES, Mark, MessageId, Seen, SeenBits, SeenTimes,
-};
+pub use id::{DENSE_WINDOW, DenseId, ID_BYTES, Mark, SeenBits};
 pub use machine::Gossip;
-pub use message::{Ids, Limits, Message, Payload, VERSION};
+pub use message::{Ids, Message, Payload};
 pub use peers::{PEERS_MAX, PeerSet, Peers, PeersIter};
 pub use reject::{Counters, Duplicates, Reject};
 
@@ -62,20 +60,13 @@ pub enum Priority {
 
 /// What happens to a machine.
 #[derive(Clone, Debug)]
-pub enum Input<I, P> {
+pub enum Input<P> {
     /// A message of a peer.
     Message {
         /// The neighbour that sent it.
         from: Peer,
         /// The message.
-        message: Message<I, P>,
-    },
-    /// Bytes of a peer that are no message.
-    Malformed {
-        /// The neighbour that sent them.
-        from: Peer,
-        /// Why.
-        error: DecodeError,
+        message: Message<P>,
     },
     /// The layer above decided on an [`Output::Validate`].
     Verdict {
@@ -87,7 +78,7 @@ pub enum Input<I, P> {
     /// Publish a message of this node.
     Publish {
         /// Its name.
-        id: I,
+        id: DenseId,
         /// The message.
         payload: P,
     },
@@ -108,13 +99,13 @@ pub enum Input<I, P> {
 
 /// What a machine wants done.
 #[derive(Clone, Debug)]
-pub enum Output<I, P> {
+pub enum Output<P> {
     /// Send one message to several peers, in the order of [`Peers::iter`].
     Send {
         /// The receivers.
         to: Peers,
         /// The message.
-        message: Message<I, P>,
+        message: Message<P>,
         /// Its priority in the queue of each receiver.
         priority: Priority,
     },
@@ -124,7 +115,7 @@ pub enum Output<I, P> {
         /// The peer.
         peer: Peer,
         /// The message.
-        id: I,
+        id: DenseId,
     },
     /// Decide on a message; answered by [`Input::Verdict`].
     Validate {
@@ -133,14 +124,14 @@ pub enum Output<I, P> {
         /// The neighbour that sent it first.
         from: Peer,
         /// Its name.
-        id: I,
+        id: DenseId,
         /// The message.
         payload: P,
     },
     /// A message of another node was accepted; once for each.
     Deliver {
         /// Its name.
-        id: I,
+        id: DenseId,
         /// The message.
         payload: P,
     },

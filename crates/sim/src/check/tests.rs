@@ -1,12 +1,12 @@
 use super::*;
-use crate::gossip::{DenseId, Gossip};
+use crate::gossip::Gossip;
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::net::Rate;
 use crate::role::flood::{Blob, Flood};
 use crate::scenario;
 
-type Mesh = Flood<Gossip<DenseId, Blob>>;
+type Mesh = Flood<Gossip<Blob>>;
 
 const MS: u64 = 1_000_000;
 

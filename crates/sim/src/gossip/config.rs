@@ -1,6 +1,6 @@
 //! Parameters of the mesh.
 
-use super::{Limits, PEERS_MAX};
+use super::PEERS_MAX;
 use thiserror::Error;
 
 /// Parameters of a [`Gossip`](super::Gossip). The defaults are those of Ethereum's consensus
@@ -62,8 +62,8 @@ pub struct Config {
     pub graylist_penalty: u16,
     /// Heartbeats after which one point of a penalty is forgiven.
     pub forgive_beats: u16,
-    /// Bounds of decoded messages.
-    pub limits: Limits,
+    /// Names in an announcement, at most.
+    pub ids_max: u16,
 }
 
 impl Default for Config {
@@ -97,7 +97,8 @@ impl Default for Config {
             graylist_penalty: 80,
             // Twenty points, an invalid message, are forgiven after ten minutes.
             forgive_beats: 43,
-            limits: Limits::default(),
+            // 60 kB, within the 64 KiB of control messages that networks allow.
+            ids_max: 3000,
         }
     }
 }
@@ -170,7 +171,7 @@ impl Config {
                 self.graylist_penalty.into(),
             ),
             ("forgive_beats", self.forgive_beats.into(), 1, u64::MAX),
-            ("limits.ids_max", self.limits.ids_max.into(), 1, u64::MAX),
+            ("ids_max", self.ids_max.into(), 1, u64::MAX),
         ] {
             if value < min {
                 return Err(ConfigError::Small { name, value, min });

@@ -1,9 +1,7 @@
 //! A publisher sends to listed receivers, and nobody forwards.
 
 use super::plain::{Arrival, Plain};
-use super::{
-    Config, Counters, Duplicates, Input, Message, MessageId, Output, Payload, Priority, Reject,
-};
+use super::{Config, Counters, Duplicates, Input, Message, Output, Payload, Priority, Reject};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::sync::Arc;
@@ -12,12 +10,12 @@ use std::sync::Arc;
 /// Takes messages of any peer; of the configuration it uses `validate`, `waiting_max` and
 /// `seen_ttl_ns`.
 #[derive(Debug)]
-pub struct Direct<I: MessageId, P> {
+pub struct Direct<P> {
     receivers: Arc<[Peer]>,
-    plain: Plain<I, P>,
+    plain: Plain<P>,
 }
 
-impl<I: MessageId, P: Payload> Direct<I, P> {
+impl<P: Payload> Direct<P> {
     /// A node whose messages go to `receivers`, in this order.
     ///
     /// # Panics
@@ -41,7 +39,7 @@ impl<I: MessageId, P: Payload> Direct<I, P> {
     }
 
     /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
-    pub fn handle(&mut self, now: Time, input: Input<I, P>) {
+    pub fn handle(&mut self, now: Time, input: Input<P>) {
         match input {
             Input::Message {
                 from,
@@ -56,9 +54,6 @@ impl<I: MessageId, P: Payload> Direct<I, P> {
                 self.plain.receive(now, arrival);
             }
             Input::Message { from, .. } => self.plain.report(from, Reject::Unexpected),
-            Input::Malformed { from, error } => {
-                self.plain.report(from, Reject::Malformed(error));
-            }
             Input::Verdict { token, verdict } => {
                 self.plain.verdict(token, verdict);
             }
@@ -75,7 +70,7 @@ impl<I: MessageId, P: Payload> Direct<I, P> {
     /// Reads words of what a message will touch, so that a driver of many machines can have them in the
     /// cache by then. It decides nothing.
     #[inline]
-    pub fn read_for(&self, message: &Message<I, P>) -> u64 {
+    pub fn read_for(&self, message: &Message<P>) -> u64 {
         match message {
             Message::Data { id, .. } => self.plain.read_for(id),
             _ => 0,
@@ -83,7 +78,7 @@ impl<I: MessageId, P: Payload> Direct<I, P> {
     }
 
     /// The next effect, none when all are drained.
-    pub fn poll_output(&mut self) -> Option<Output<I, P>> {
+    pub fn poll_output(&mut self) -> Option<Output<P>> {
         self.plain.poll_output()
     }
 

@@ -2,9 +2,7 @@
 //! receiver forwards it once, across. Two hops reach everyone, about twice.
 
 use super::plain::{Arrival, Plain};
-use super::{
-    Config, Counters, Duplicates, Input, Message, MessageId, Output, Payload, Priority, Reject,
-};
+use super::{Config, Counters, Duplicates, Input, Message, Output, Payload, Priority, Reject};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
 use std::sync::Arc;
@@ -50,12 +48,12 @@ impl<T> Links<T> {
 /// One member of the grid. Takes messages of its row and column only; of the configuration it uses
 /// `validate`, `waiting_max` and `seen_ttl_ns`.
 #[derive(Debug)]
-pub struct Grid<I: MessageId, P> {
+pub struct Grid<P> {
     links: Links<Peer>,
-    plain: Plain<I, P>,
+    plain: Plain<P>,
 }
 
-impl<I: MessageId, P: Payload> Grid<I, P> {
+impl<P: Payload> Grid<P> {
     /// A member with these links, each list ascending.
     ///
     /// # Panics
@@ -82,12 +80,9 @@ impl<I: MessageId, P: Payload> Grid<I, P> {
     }
 
     /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
-    pub fn handle(&mut self, now: Time, input: Input<I, P>) {
+    pub fn handle(&mut self, now: Time, input: Input<P>) {
         match input {
             Input::Message { from, message } => self.message(now, from, message),
-            Input::Malformed { from, error } => {
-                self.plain.report(from, Reject::Malformed(error));
-            }
             Input::Verdict { token, verdict } => {
                 let accepted = self.plain.verdict(token, verdict);
                 self.forward(accepted);
@@ -105,7 +100,7 @@ impl<I: MessageId, P: Payload> Grid<I, P> {
     }
 
     /// The next effect, none when all are drained.
-    pub fn poll_output(&mut self) -> Option<Output<I, P>> {
+    pub fn poll_output(&mut self) -> Option<Output<P>> {
         self.plain.poll_output()
     }
 
@@ -114,7 +109,7 @@ impl<I: MessageId, P: Payload> Grid<I, P> {
         None
     }
 
-    fn message(&mut self, now: Time, from: Peer, message: Message<I, P>) {
+    fn message(&mut self, now: Time, from: Peer, message: Message<P>) {
         let links = [&self.links.row, &self.links.column];
         if !links.iter().any(|list| list.binary_search(&from).is_ok()) {
             return self.plain.refuse(Reject::Stranger);
@@ -135,7 +130,7 @@ impl<I: MessageId, P: Payload> Grid<I, P> {
     }
 
     /// What came along the row goes down the column, and the other way round; once.
-    fn forward(&mut self, accepted: Option<Arrival<I, P>>) {
+    fn forward(&mut self, accepted: Option<Arrival<P>>) {
         let Some(arrival) = accepted.filter(|arrival| arrival.relay) else {
             return;
         };

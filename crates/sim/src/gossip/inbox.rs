@@ -1,5 +1,6 @@
 //! Messages that wait for a verdict.
 
+use super::DenseId;
 use alphorn_proto::Token;
 
 /// Bits of a token that name the place; the rest counts how often it was used.
@@ -7,9 +8,9 @@ const PLACE_BITS: u32 = 16;
 
 /// Messages waiting, at most 2^15; `X` is what a machine notes beside one.
 #[derive(Debug)]
-pub(super) struct Inbox<I, P, X> {
+pub(super) struct Inbox<P, X> {
     /// Name of the message at each place: all that a duplicate looks at.
-    ids: Vec<Option<I>>,
+    ids: Vec<Option<DenseId>>,
     places: Vec<Place<P, X>>,
     free: Vec<u16>,
 }
@@ -20,7 +21,7 @@ struct Place<P, X> {
     content: Option<(P, X)>,
 }
 
-impl<I, P, X> Default for Inbox<I, P, X> {
+impl<P, X> Default for Inbox<P, X> {
     fn default() -> Self {
         Self {
             ids: Vec::new(),
@@ -30,7 +31,7 @@ impl<I, P, X> Default for Inbox<I, P, X> {
     }
 }
 
-impl<I: Copy + Eq, P, X> Inbox<I, P, X> {
+impl<P, X> Inbox<P, X> {
     /// Number of waiting messages.
     #[inline]
     pub(super) fn len(&self) -> usize {
@@ -39,7 +40,7 @@ impl<I: Copy + Eq, P, X> Inbox<I, P, X> {
 
     /// The note on a waiting message.
     #[inline]
-    pub(super) fn find(&mut self, id: &I) -> Option<&mut X> {
+    pub(super) fn find(&mut self, id: &DenseId) -> Option<&mut X> {
         let place = self.ids.iter().position(|waiting| *waiting == Some(*id))?;
         let content = self.places[place].content.as_mut();
         content.map(|(_, note)| note)
@@ -55,7 +56,7 @@ impl<I: Copy + Eq, P, X> Inbox<I, P, X> {
     }
 
     /// Lets a message wait.
-    pub(super) fn wait(&mut self, id: I, payload: P, note: X) -> Token {
+    pub(super) fn wait(&mut self, id: DenseId, payload: P, note: X) -> Token {
         let index = match self.free.pop() {
             Some(index) => usize::from(index),
             None => {
@@ -74,7 +75,7 @@ impl<I: Copy + Eq, P, X> Inbox<I, P, X> {
     }
 
     /// Ends the waiting.
-    pub(super) fn take(&mut self, token: Token) -> Option<(I, P, X)> {
+    pub(super) fn take(&mut self, token: Token) -> Option<(DenseId, P, X)> {
         let index = token.0 as u16;
         let place = self.places.get_mut(usize::from(index))?;
         if place.uses != token.0 >> PLACE_BITS {
@@ -94,19 +95,19 @@ mod tests {
 
     #[test]
     fn a_token_is_good_once() {
-        let mut inbox: Inbox<u8, char, u8> = Inbox::default();
-        let a = inbox.wait(1, 'a', 10);
-        let b = inbox.wait(2, 'b', 20);
-        assert_eq!(inbox.find(&2), Some(&mut 20));
-        assert_eq!(inbox.find(&3), None);
-        assert_eq!(inbox.take(a), Some((1, 'a', 10)));
+        let mut inbox: Inbox<char, u8> = Inbox::default();
+        let a = inbox.wait(DenseId(1), 'a', 10);
+        let b = inbox.wait(DenseId(2), 'b', 20);
+        assert_eq!(inbox.find(&DenseId(2)), Some(&mut 20));
+        assert_eq!(inbox.find(&DenseId(3)), None);
+        assert_eq!(inbox.take(a), Some((DenseId(1), 'a', 10)));
         assert_eq!((inbox.take(a), inbox.len()), (None, 1));
-        let c = inbox.wait(3, 'c', 30);
+        let c = inbox.wait(DenseId(3), 'c', 30);
         assert_ne!(a, c);
-        assert_eq!((inbox.take(a), inbox.find(&1)), (None, None));
+        assert_eq!((inbox.take(a), inbox.find(&DenseId(1))), (None, None));
         assert_eq!(inbox.notes().copied().sum::<u8>(), 50);
-        assert_eq!(inbox.take(c), Some((3, 'c', 30)));
-        assert_eq!(inbox.take(b), Some((2, 'b', 20)));
+        assert_eq!(inbox.take(c), Some((DenseId(3), 'c', 30)));
+        assert_eq!(inbox.take(b), Some((DenseId(2), 'b', 20)));
         assert_eq!((inbox.take(Token(u64::MAX)), inbox.len()), (None, 0));
     }
 }

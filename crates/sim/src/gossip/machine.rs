@@ -8,8 +8,8 @@ mod peer;
 use super::inbox::Inbox;
 use super::peers::Draw;
 use super::{
-    Config, Counters, Duplicates, Ids, Input, Mark, Message, MessageId, Output, PEERS_MAX, Payload,
-    PeerSet, Priority, Reject, Seen,
+    Config, Counters, DenseId, Duplicates, Ids, Input, Mark, Message, Output, PEERS_MAX, Payload,
+    PeerSet, Priority, Reject, SeenBits,
 };
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
@@ -33,7 +33,7 @@ struct Note {
 /// one cache line, and a simulated network of 10^4 nodes stays in a core's cache.
 #[derive(Debug)]
 #[repr(C)]
-struct Hot<S> {
+struct Hot {
     /// Connected and not graylisted.
     taken: PeerSet,
     /// When the next heartbeat is run; [`Time::MAX`] = never.
@@ -44,10 +44,10 @@ struct Hot<S> {
     waiting: bool,
     /// Whether outputs wait to be polled.
     output: bool,
-    seen: S,
+    seen: SeenBits,
 }
 
-impl<S> Hot<S> {
+impl Hot {
     #[inline]
     fn count_duplicate(&mut self, bytes: u64) {
         self.duplicates = self.duplicates.saturating_add(1);
@@ -76,15 +76,15 @@ struct Ahead {
 /// when a duplicate comes.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Gossip<I: MessageId, P> {
-    hot: Hot<I::Seen>,
-    rest: Box<Rest<I, P>>,
+pub struct Gossip<P> {
+    hot: Hot,
+    rest: Box<Rest<P>>,
 }
 
 /// What a duplicate does not touch. It is elsewhere, so that the machines of many nodes in a row take
 /// little room, and what duplicates touch of them few pages.
 #[derive(Debug)]
-struct Rest<I: MessageId, P> {
+struct Rest<P> {
     /// Connected peers.
     up: PeerSet,
     mesh: PeerSet,
@@ -97,19 +97,19 @@ struct Rest<I: MessageId, P> {
     /// Number of the current heartbeat interval, and where it ends.
     beat: u64,
     beat_end: Time,
-    inbox: Inbox<I, P, Note>,
+    inbox: Inbox<P, Note>,
     counters: Counters,
     draw: Draw,
-    out: VecDeque<Output<I, P>>,
-    history: History<I, P>,
-    ahead: BTreeMap<I, Ahead>,
+    out: VecDeque<Output<P>>,
+    history: History<P>,
+    ahead: BTreeMap<DenseId, Ahead>,
     peers: Vec<PeerState>,
     /// Nanoseconds by which this node's heartbeats are early, so that not all beat together.
     phase_ns: u64,
     config: Arc<Config>,
 }
 
-impl<I: MessageId, P: Payload> Gossip<I, P> {
+impl<P: Payload> Gossip<P> {
     /// A node without peers. Nodes share the configuration; each has its own `seed`, which keys its
     /// choices and the phase of its heartbeats.
     ///
@@ -128,7 +128,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
                 duplicates: 0,
                 waiting: false,
                 output: false,
-                seen: I::Seen::default(),
+                seen: SeenBits::default(),
             },
             rest: Box::new(Rest {
                 up: PeerSet::EMPTY,
@@ -198,7 +198,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// Takes an input. Time never goes back. Never blocks, never fails, O(message) work.
     #[inline]
-    pub fn handle(&mut self, now: Time, input: Input<I, P>) {
+    pub fn handle(&mut self, now: Time, input: Input<P>) {
         if let Input::Message { from, message } = &input
             && self.absorb(*from, message)
         {
@@ -213,11 +213,6 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             Input::Publish { id, payload } => self.publish(now, id, payload),
             Input::Deadline if now >= self.hot.due => self.heartbeat(now),
             Input::Deadline => {}
-            Input::Malformed { from, error } => {
-                if self.admits(from) {
-                    self.misbehaves(from, Reject::Malformed(error));
-                }
-            }
             Input::PeerUp { peer } => self.peer_up(peer),
             Input::PeerDown { peer } => self.peer_down(peer),
         }
@@ -226,7 +221,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     /// Takes a copy of a message that is here, as most messages are: no effect follows, and no other
     /// deadline. False, and nothing done, for any other message: [`Gossip::handle`] takes all.
     #[inline]
-    pub fn absorb(&mut self, from: Peer, message: &Message<I, P>) -> bool {
+    pub fn absorb(&mut self, from: Peer, message: &Message<P>) -> bool {
         let Message::Data { id, payload } = message else {
             return false;
         };
@@ -240,7 +235,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     /// Reads words of what a message that is new will touch, so that a driver of many machines can have
     /// them in the cache by then; 0 for a copy of one that is here. It decides nothing.
     #[inline]
-    pub fn read_for(&self, message: &Message<I, P>) -> u64 {
+    pub fn read_for(&self, message: &Message<P>) -> u64 {
         if let Message::Data { id, .. } = message
             && self.hot.seen.contains(id)
         {
@@ -254,7 +249,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// The next effect, none when all are drained.
     #[inline]
-    pub fn poll_output(&mut self) -> Option<Output<I, P>> {
+    pub fn poll_output(&mut self) -> Option<Output<P>> {
         if !self.hot.output {
             return None;
         }
@@ -274,7 +269,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     }
 
     #[inline]
-    fn message(&mut self, now: Time, from: Peer, message: Message<I, P>) {
+    fn message(&mut self, now: Time, from: Peer, message: Message<P>) {
         if !self.admits(from) {
             return;
         }
@@ -305,7 +300,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// A copy of a message that was here already.
     #[inline]
-    fn duplicate(&mut self, from: Peer, id: &I, bytes: u64) {
+    fn duplicate(&mut self, from: Peer, id: &DenseId, bytes: u64) {
         self.hot.count_duplicate(bytes);
         if self.hot.waiting
             && let Some(note) = self.rest.inbox.find(id)
@@ -317,7 +312,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     }
 
     /// A message that was not here before.
-    fn first(&mut self, now: Time, from: Peer, id: I, payload: P) {
+    fn first(&mut self, now: Time, from: Peer, id: DenseId, payload: P) {
         if self.waits_full(from) {
             // Not remembered, so that another peer can bring it later.
             return self.rest.counters.refuse(Reject::WaitingFull);
@@ -368,7 +363,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// Tells peers that copies of a large message would be wasted, before it is even valid: they
     /// would be on their way when it is.
-    fn refuse_copies(&mut self, to: PeerSet, id: I, payload: &P) {
+    fn refuse_copies(&mut self, to: PeerSet, id: DenseId, payload: &P) {
         let large = self.rest.config.refuse_above_bytes;
         if large.is_some_and(|bytes| payload.wire_bytes() > bytes) {
             self.send(to, Message::IDontWant(Ids::one(id)), Priority::Control);
@@ -391,7 +386,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         }
     }
 
-    fn accept(&mut self, id: I, payload: P, has: PeerSet) {
+    fn accept(&mut self, id: DenseId, payload: P, has: PeerSet) {
         let message = Message::Data {
             id,
             payload: payload.clone(),
@@ -401,7 +396,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         self.emit(Output::Deliver { id, payload });
     }
 
-    fn publish(&mut self, now: Time, id: I, payload: P) {
+    fn publish(&mut self, now: Time, id: DenseId, payload: P) {
         match self.hot.seen.insert(now, id) {
             Mark::New => {}
             Mark::Known => return self.hot.count_duplicate(payload.wire_bytes()),
@@ -425,14 +420,14 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         self.keep(id, payload);
     }
 
-    fn keep(&mut self, id: I, payload: P) {
+    fn keep(&mut self, id: DenseId, payload: P) {
         self.rest
             .history
             .push(id, payload, self.rest.beat, &self.rest.config);
         self.wake();
     }
 
-    fn send(&mut self, to: PeerSet, message: Message<I, P>, priority: Priority) {
+    fn send(&mut self, to: PeerSet, message: Message<P>, priority: Priority) {
         if !to.is_empty() {
             let to = self.rest.draw.turn(to);
             self.emit(Output::Send {
@@ -444,7 +439,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     }
 
     #[inline]
-    fn emit(&mut self, output: Output<I, P>) {
+    fn emit(&mut self, output: Output<P>) {
         self.hot.output = true;
         self.rest.out.push_back(output);
     }
@@ -469,13 +464,20 @@ const _: () = assert!(PEERS_MAX <= u8::MAX as usize, "a peer's number is a byte"
 
 #[cfg(test)]
 mod tests {
-    use super::super::DenseId;
     use super::*;
-    use alphorn_scheme::Bytes;
+
+    /// As long as its content, and as large in memory as what nodes publish.
+    type Bytes = Arc<[u8]>;
+
+    impl Payload for Bytes {
+        fn wire_bytes(&self) -> u64 {
+            self.len() as u64
+        }
+    }
 
     #[test]
     fn an_idle_node_of_forty_peers_takes_four_kilobytes_at_most() {
-        let mut node: Gossip<DenseId, Bytes> = Gossip::new(Arc::new(Config::default()), 1);
+        let mut node: Gossip<Bytes> = Gossip::new(Arc::new(Config::default()), 1);
         for peer in (0..40).map(Peer) {
             node.handle(Time::ZERO, Input::PeerUp { peer });
         }
@@ -485,16 +487,16 @@ mod tests {
             while node.poll_output().is_some() {}
         }
         let peers = node.rest.peers.capacity() * size_of::<PeerState>();
-        let out = node.rest.out.capacity() * size_of::<Output<DenseId, Bytes>>();
+        let out = node.rest.out.capacity() * size_of::<Output<Bytes>>();
         let bytes = size_of_val(&node) + size_of_val(&*node.rest) + peers + out;
         assert!(bytes <= 4096, "{bytes} bytes");
     }
 
     #[test]
     fn what_a_duplicate_reads_is_one_cache_line() {
-        let hot = std::mem::offset_of!(Hot<super::super::SeenBits>, seen);
+        let hot = std::mem::offset_of!(Hot, seen);
         assert!(hot + super::super::id::HOT_BYTES <= 64, "seen set at {hot}");
-        assert_eq!(size_of::<Gossip<DenseId, Bytes>>(), 128);
+        assert_eq!(size_of::<Gossip<Bytes>>(), 128);
     }
 
     #[test]
@@ -506,7 +508,7 @@ mod tests {
         let beat_ns = config.heartbeat_ns;
         let beats = u64::from(config.history_beats);
         let config = Arc::new(config);
-        let mut node: Gossip<DenseId, Bytes> = Gossip::new(config, 1);
+        let mut node: Gossip<Bytes> = Gossip::new(config, 1);
         let peer = Peer(0);
         let ids = [DenseId(3), DenseId(5)];
         let payload: Bytes = vec![7; 2000].into();
@@ -516,7 +518,7 @@ mod tests {
         }
         // Later than heartbeats announce them, for nobody was there to hear it.
         let back = Time::from_nanos((beats - 1) * beat_ns);
-        let drain = |node: &mut Gossip<DenseId, Bytes>| {
+        let drain = |node: &mut Gossip<Bytes>| {
             std::iter::from_fn(|| node.poll_output()).collect::<Vec<_>>()
         };
         while let Some(due) = node.next_deadline().filter(|due| *due < back) {
@@ -526,7 +528,7 @@ mod tests {
         node.handle(back, Input::PeerUp { peer });
         let told = drain(&mut node);
         let have = Message::IHave(Ids::new(ids.to_vec()).expect("two names"));
-        let tells = |output: &Output<DenseId, Bytes>| matches!(output, Output::Send { message, .. } if *message == have);
+        let tells = |output: &Output<Bytes>| matches!(output, Output::Send { message, .. } if *message == have);
         assert!(told.iter().any(tells), "{told:?}");
         let message = Message::IWant(Ids::one(ids[1]));
         node.handle(
@@ -540,7 +542,7 @@ mod tests {
             id: ids[1],
             payload,
         };
-        let answers = |output: &Output<DenseId, Bytes>| matches!(output, Output::Send { message, .. } if *message == answer);
+        let answers = |output: &Output<Bytes>| matches!(output, Output::Send { message, .. } if *message == answer);
         assert!(drain(&mut node).iter().any(answers));
         // What is forgotten is not announced.
         node.handle(back, Input::PeerDown { peer });

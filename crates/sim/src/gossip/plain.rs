@@ -3,8 +3,8 @@
 
 use super::inbox::Inbox;
 use super::{
-    Config, Counters, Duplicates, Mark, Message, MessageId, Output, Payload, Peers, Priority,
-    Reject, Seen,
+    Config, Counters, DenseId, Duplicates, Mark, Message, Output, Payload, Peers, Priority, Reject,
+    SeenBits,
 };
 use alphorn_proto::{Peer, Token, Verdict};
 use alphorn_types::Time;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 /// A message that is here for the first time.
 #[derive(Clone, Debug)]
-pub(super) struct Arrival<I, P> {
+pub(super) struct Arrival<P> {
     pub(super) from: Peer,
-    pub(super) id: I,
+    pub(super) id: DenseId,
     pub(super) payload: P,
     /// The sender asks to forward it.
     pub(super) relay: bool,
@@ -23,24 +23,24 @@ pub(super) struct Arrival<I, P> {
 
 /// Receiving, deciding and delivering.
 #[derive(Debug)]
-pub(super) struct Plain<I: MessageId, P> {
+pub(super) struct Plain<P> {
     config: Arc<Config>,
-    inbox: Inbox<I, P, (Peer, bool)>,
-    seen: I::Seen,
+    inbox: Inbox<P, (Peer, bool)>,
+    seen: SeenBits,
     duplicates: Duplicates,
     counters: Counters,
-    out: VecDeque<Output<I, P>>,
+    out: VecDeque<Output<P>>,
     /// When old names are next forgotten.
     forget_at: Time,
 }
 
-impl<I: MessageId, P: Payload> Plain<I, P> {
+impl<P: Payload> Plain<P> {
     pub(super) fn new(config: Arc<Config>) -> Self {
         assert_eq!(config.check(), Ok(()), "configuration of dissemination");
         Self {
             config,
             inbox: Inbox::default(),
-            seen: I::Seen::default(),
+            seen: SeenBits::default(),
             duplicates: Duplicates::default(),
             counters: Counters::default(),
             out: VecDeque::new(),
@@ -58,13 +58,13 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
 
     /// Reads words of what a message of this name will touch.
     #[inline]
-    pub(super) fn read_for(&self, id: &I) -> u64 {
+    pub(super) fn read_for(&self, id: &DenseId) -> u64 {
         let seen = self.seen.contains(id);
         let counts = self.out.capacity() ^ self.inbox.len() ^ usize::from(seen);
         counts as u64 ^ self.forget_at.as_nanos() ^ self.duplicates.bytes
     }
 
-    pub(super) fn poll_output(&mut self) -> Option<Output<I, P>> {
+    pub(super) fn poll_output(&mut self) -> Option<Output<P>> {
         let output = self.out.pop_front();
         if self.out.is_empty() {
             // The next output goes to the front of the buffer, which is in the cache.
@@ -74,7 +74,7 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
     }
 
     /// Takes a message; gives it back if it is accepted at once.
-    pub(super) fn receive(&mut self, now: Time, arrival: Arrival<I, P>) -> Option<Arrival<I, P>> {
+    pub(super) fn receive(&mut self, now: Time, arrival: Arrival<P>) -> Option<Arrival<P>> {
         if self.seen.contains(&arrival.id) {
             self.duplicates.add(arrival.payload.wire_bytes());
             if arrival.relay
@@ -113,7 +113,7 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
     }
 
     /// Decides on a waiting message; gives it back if it is accepted.
-    pub(super) fn verdict(&mut self, token: Token, verdict: Verdict) -> Option<Arrival<I, P>> {
+    pub(super) fn verdict(&mut self, token: Token, verdict: Verdict) -> Option<Arrival<P>> {
         let Some((id, payload, (from, relay))) = self.inbox.take(token) else {
             self.counters.refuse(Reject::UnknownToken);
             return None;
@@ -134,7 +134,7 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
     }
 
     /// Notes an own message; false if it was published before.
-    pub(super) fn publishes(&mut self, now: Time, id: I) -> bool {
+    pub(super) fn publishes(&mut self, now: Time, id: DenseId) -> bool {
         let mark = self.remember(now, id);
         if mark == Mark::Beyond {
             self.counters.refuse(Reject::Beyond);
@@ -142,7 +142,7 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
         mark == Mark::New
     }
 
-    pub(super) fn send(&mut self, to: &Arc<[Peer]>, message: Message<I, P>, priority: Priority) {
+    pub(super) fn send(&mut self, to: &Arc<[Peer]>, message: Message<P>, priority: Priority) {
         if !to.is_empty() {
             let to = Peers::List(to.clone());
             self.out.push_back(Output::Send {
@@ -162,7 +162,7 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
         self.out.push_back(Output::Report { peer, reason });
     }
 
-    fn deliver(&mut self, arrival: Arrival<I, P>) -> Arrival<I, P> {
+    fn deliver(&mut self, arrival: Arrival<P>) -> Arrival<P> {
         self.out.push_back(Output::Deliver {
             id: arrival.id,
             payload: arrival.payload.clone(),
@@ -170,7 +170,7 @@ impl<I: MessageId, P: Payload> Plain<I, P> {
         arrival
     }
 
-    fn remember(&mut self, now: Time, id: I) -> Mark {
+    fn remember(&mut self, now: Time, id: DenseId) -> Mark {
         if now >= self.forget_at {
             let before = now.saturating_sub_ns(self.config.seen_ttl_ns);
             self.seen.expire(now, before);

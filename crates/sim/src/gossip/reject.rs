@@ -1,14 +1,10 @@
 //! What peers do wrong: reasons, penalties and counters.
 
-use alphorn_types::DecodeError;
 use thiserror::Error;
 
 /// Why something a peer sent was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Reject {
-    /// The bytes are no message.
-    #[error("malformed: {0}")]
-    Malformed(#[source] DecodeError),
     /// The layer above found the message invalid.
     #[error("the message is invalid")]
     Invalid,
@@ -55,8 +51,7 @@ pub enum Reject {
 
 impl Reject {
     /// The names of all reasons, for counters.
-    pub const NAMES: [&'static str; 15] = [
-        "malformed",
+    pub const NAMES: [&'static str; 14] = [
         "invalid",
         "stranger",
         "graylisted",
@@ -74,38 +69,22 @@ impl Reject {
     ];
 
     /// The index of the reason in [`Reject::NAMES`].
-    pub const fn index(&self) -> usize {
-        match self {
-            Self::Malformed(_) => 0,
-            Self::Invalid => 1,
-            Self::Stranger => 2,
-            Self::Graylisted => 3,
-            Self::WaitingFull => 4,
-            Self::Beyond => 5,
-            Self::Unexpected => 6,
-            Self::AnswersFull => 7,
-            Self::AnnouncementFlood => 8,
-            Self::RequestFlood => 9,
-            Self::RequestReplay => 10,
-            Self::RefusalFlood => 11,
-            Self::GraftFlood => 12,
-            Self::BrokenPromise => 13,
-            Self::UnknownToken => 14,
-        }
+    pub const fn index(self) -> usize {
+        self as usize
     }
 
     /// The name of the reason, for counters and metric labels.
-    pub const fn name(&self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         Self::NAMES[self.index()]
     }
 
     /// Points against the sender; 0 where an honest peer may do it, and it is not reported then.
     /// The scale is that of the thresholds in [`Config`](super::Config): four invalid messages
     /// graylist a peer.
-    pub const fn penalty(&self) -> u16 {
+    pub const fn penalty(self) -> u16 {
         match self {
             Self::Invalid => 20,
-            Self::Malformed(_) | Self::Unexpected | Self::Beyond => 10,
+            Self::Unexpected | Self::Beyond => 10,
             Self::AnnouncementFlood
             | Self::RequestFlood
             | Self::RequestReplay
@@ -183,6 +162,6 @@ mod tests {
         counters.refuse(Reject::Invalid);
         assert_eq!(counters.refused(Reject::Invalid), 2);
         assert_eq!(counters.reasons().map(|(_, count)| count).sum::<u32>(), 2);
-        assert_eq!(counters.reasons().nth(1), Some(("invalid", 2)));
+        assert_eq!(counters.reasons().next(), Some(("invalid", 2)));
     }
 }

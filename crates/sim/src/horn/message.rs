@@ -2,7 +2,7 @@
 //! shared by all who hold it.
 
 use super::plan::TopicId;
-use crate::gossip::{DenseId, Message, Payload};
+use crate::gossip::{Message, Payload};
 use crate::role::Wire;
 use alphorn_scheme::Bytes;
 use alphorn_types::{Bitfield, Support};
@@ -92,7 +92,7 @@ pub struct HornMessage {
     /// The topic.
     pub topic: TopicId,
     /// The message.
-    pub inner: Message<DenseId, Item>,
+    pub inner: Message<Item>,
 }
 
 impl Wire for HornMessage {
@@ -125,6 +125,7 @@ impl Wire for HornMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gossip::DenseId;
 
     #[test]
     fn a_message_is_small_and_names_its_kind() {

@@ -18,9 +18,9 @@ const OUTSIDE: Peer = Peer(LINKS_MAX as u64);
 
 #[derive(Debug)]
 enum Machine<P> {
-    Gossip(Box<Gossip<DenseId, P>>),
-    Direct(Box<Direct<DenseId, P>>),
-    Grid(Box<Grid<DenseId, P>>),
+    Gossip(Box<Gossip<P>>),
+    Direct(Box<Direct<P>>),
+    Grid(Box<Grid<P>>),
 }
 
 /// Who waits for the verdict on a message.
@@ -114,7 +114,7 @@ impl<P: Payload> Station<P> {
         }
     }
 
-    fn input(&mut self, now: Time, input: Input<DenseId, P>) {
+    fn input(&mut self, now: Time, input: Input<P>) {
         match &mut self.machine {
             Machine::Gossip(machine) => machine.handle(now, input),
             Machine::Direct(machine) => machine.handle(now, input),
@@ -124,7 +124,7 @@ impl<P: Payload> Station<P> {
 
     /// Takes a message of a neighbour, or of somebody who is no member.
     #[inline]
-    pub fn receive(&mut self, now: Time, from: u32, message: Message<DenseId, P>) {
+    pub fn receive(&mut self, now: Time, from: u32, message: Message<P>) {
         match &mut self.machine {
             Machine::Gossip(machine) => {
                 let found = self.links.binary_search(&from).ok();
@@ -159,7 +159,7 @@ impl<P: Payload> Station<P> {
 
     /// Takes a copy of a message that is here, of which nothing follows; false for any other.
     #[inline]
-    pub fn absorb(&mut self, from: u32, message: &Message<DenseId, P>) -> bool {
+    pub fn absorb(&mut self, from: u32, message: &Message<P>) -> bool {
         match &mut self.machine {
             Machine::Gossip(machine) => {
                 let found = self.links.binary_search(&from).ok();
@@ -173,7 +173,7 @@ impl<P: Payload> Station<P> {
     /// Reads words of what a message will touch, so that they are in the cache by then; 0 if nothing is
     /// sent on. It decides nothing.
     #[inline]
-    pub fn read_for(&self, from: u32, message: &Message<DenseId, P>) -> u64 {
+    pub fn read_for(&self, from: u32, message: &Message<P>) -> u64 {
         let middle = self.links.get(self.links.len() / 2);
         let own = middle.map_or(0, |link| link ^ from) ^ self.handed.len() as u32;
         let (own, sent_on) = match &self.machine {
@@ -186,7 +186,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// What a publisher who is no member sends to those that take it in.
-    pub fn handed_in(way: Way, id: DenseId, payload: P) -> Message<DenseId, P> {
+    pub fn handed_in(way: Way, id: DenseId, payload: P) -> Message<P> {
         match way {
             Way::Grid => Message::Relay { id, payload },
             Way::Gossip | Way::Direct => Message::Data { id, payload },
@@ -225,7 +225,7 @@ impl<P: Payload> Station<P> {
     }
 
     /// The next effect of the state machine.
-    pub fn poll_output(&mut self) -> Option<Output<DenseId, P>> {
+    pub fn poll_output(&mut self) -> Option<Output<P>> {
         match &mut self.machine {
             Machine::Gossip(machine) => machine.poll_output(),
             Machine::Direct(machine) => machine.poll_output(),

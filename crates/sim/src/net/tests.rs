@@ -5,7 +5,7 @@ use super::*;
 use crate::calendar::Calendar;
 use crate::charge::Processor;
 use crate::fault::Interval;
-use crate::gossip::{Config, DenseId, Direct, Message};
+use crate::gossip::{Config, Direct, Message};
 use crate::role::Publish;
 use crate::role::flood::{Flood, FloodMessage, directs};
 use crate::scenario::{self, Transport};
@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 /// Bytes of a message around its payload.
 const HEAD: u64 = 6;
 
-type Node = Flood<Direct<DenseId, crate::role::flood::Blob>>;
+type Node = Flood<Direct<crate::role::flood::Blob>>;
 
 /// (nanoseconds, node, payload) of every arrival.
 #[derive(Debug, Default)]

@@ -28,7 +28,7 @@ impl Payload for Blob {
 }
 
 /// A message about payloads with numbers for names.
-pub type FloodMessage = Message<DenseId, Blob>;
+pub type FloodMessage = Message<Blob>;
 
 impl Wire for FloodMessage {
     const KINDS: &'static [&'static str] = &[
@@ -105,9 +105,9 @@ impl super::Labour for Validation {
 /// A state machine of [`crate::gossip`]: what the three have in common.
 pub trait Machine: std::fmt::Debug {
     /// Takes an input.
-    fn handle(&mut self, now: Time, input: gossip::Input<DenseId, Blob>);
+    fn handle(&mut self, now: Time, input: gossip::Input<Blob>);
     /// The next effect.
-    fn poll_output(&mut self) -> Option<gossip::Output<DenseId, Blob>>;
+    fn poll_output(&mut self) -> Option<gossip::Output<Blob>>;
     /// When a deadline is due.
     fn next_deadline(&self) -> Option<Time>;
     /// Bytes of copies.
@@ -128,14 +128,14 @@ pub trait Machine: std::fmt::Debug {
 
 macro_rules! machine {
     ($($machine:ident $({ $($more:item)* })?),*) => {$(
-        impl Machine for $machine<DenseId, Blob> {
+        impl Machine for $machine<Blob> {
             #[inline]
-            fn handle(&mut self, now: Time, input: gossip::Input<DenseId, Blob>) {
+            fn handle(&mut self, now: Time, input: gossip::Input<Blob>) {
                 $machine::handle(self, now, input);
             }
 
             #[inline]
-            fn poll_output(&mut self) -> Option<gossip::Output<DenseId, Blob>> {
+            fn poll_output(&mut self) -> Option<gossip::Output<Blob>> {
                 $machine::poll_output(self)
             }
 
@@ -337,7 +337,7 @@ pub fn meshes(
     config: &Arc<Config>,
     validation_ns: u64,
     seed: u64,
-) -> Result<Vec<Flood<Gossip<DenseId, Blob>>>, TooManyPeers> {
+) -> Result<Vec<Flood<Gossip<Blob>>>, TooManyPeers> {
     let mut edges: Vec<(u64, u32, u32)> = Vec::with_capacity(graph.ends() / 2);
     for node in 0..graph.nodes() {
         let value = graph.peers(node).len();
@@ -383,7 +383,7 @@ pub fn mesh(
     config: &Arc<Config>,
     validation_ns: u64,
     (seed, node, restarts): (u64, u32, u32),
-) -> Flood<Gossip<DenseId, Blob>> {
+) -> Flood<Gossip<Blob>> {
     let seed = mix([seed, node.into(), 1, restarts.into()]);
     Flood::new(Gossip::new(config.clone(), seed), validation_ns)
 }
@@ -393,7 +393,7 @@ pub fn directs(
     graph: &Graph,
     config: &Arc<Config>,
     validation_ns: u64,
-) -> Vec<Flood<Direct<DenseId, Blob>>> {
+) -> Vec<Flood<Direct<Blob>>> {
     (0..graph.nodes())
         .map(|node| direct_node(graph, config, validation_ns, node))
         .collect()
@@ -405,7 +405,7 @@ pub fn direct_node(
     config: &Arc<Config>,
     validation_ns: u64,
     node: u32,
-) -> Flood<Direct<DenseId, Blob>> {
+) -> Flood<Direct<Blob>> {
     let peers = (0..graph.peers(node).len() as u64).map(Peer).collect();
     Flood::new(Direct::new(config.clone(), peers), validation_ns)
 }
@@ -414,11 +414,7 @@ pub fn direct_node(
 ///
 /// # Panics
 /// If the graph is another one.
-pub fn grids(
-    graph: &Graph,
-    config: &Arc<Config>,
-    validation_ns: u64,
-) -> Vec<Flood<Grid<DenseId, Blob>>> {
+pub fn grids(graph: &Graph, config: &Arc<Config>, validation_ns: u64) -> Vec<Flood<Grid<Blob>>> {
     (0..graph.nodes())
         .map(|node| member(graph, config, validation_ns, node))
         .collect()
@@ -433,7 +429,7 @@ pub fn member(
     config: &Arc<Config>,
     validation_ns: u64,
     node: u32,
-) -> Flood<Grid<DenseId, Blob>> {
+) -> Flood<Grid<Blob>> {
     let links = Links::of(node, graph.nodes()).map(|&peer| {
         let number = graph.number_of(node, peer);
         Peer(number.expect("a grid connects rows and columns").into())

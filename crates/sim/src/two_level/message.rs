@@ -1,6 +1,6 @@
 //! What nodes of the two-level model send each other, and what their processors do.
 
-use crate::gossip::{DenseId, Message, Payload};
+use crate::gossip::{Message, Payload};
 use crate::role::{Labour, Wire};
 use alphorn_scheme::{Features, Schedulable};
 
@@ -23,9 +23,9 @@ impl Payload for Content {
 #[derive(Clone, Debug)]
 pub enum TwoLevelMessage {
     /// A signature in its group, numbered by the signer's place there.
-    Signature(Message<DenseId, Content>),
+    Signature(Message<Content>),
     /// A proof among global aggregators, numbered by its group.
-    Proof(Message<DenseId, Content>),
+    Proof(Message<Content>),
     /// The sender has the proof of a group.
     Announce {
         /// The group.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::calendar::Heap;
-use crate::gossip::{Config, DenseId, Gossip};
+use crate::gossip::{Config, Gossip};
 use crate::graph::Graph;
 use crate::latency::Latency;
 use crate::net::Rate;
@@ -17,7 +17,7 @@ const RATE: Rate = Rate {
     down_bps: 50_000_000,
 };
 
-type Mesh = Flood<Gossip<DenseId, Blob>>;
+type Mesh = Flood<Gossip<Blob>>;
 
 /// (nanoseconds, node, payload) of every delivery.
 #[derive(Debug, Default)]

@@ -3,4 +3,5 @@
 mod attacks;
 mod mesh;
 mod plain;
+mod scripts;
 mod world;

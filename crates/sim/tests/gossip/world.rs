@@ -20,15 +20,15 @@ impl Payload for Blob {
     }
 }
 
-pub(crate) type Node = Gossip<DenseId, Blob>;
-pub(crate) type Wire = Message<DenseId, Blob>;
+pub(crate) type Node = Gossip<Blob>;
+pub(crate) type Wire = Message<Blob>;
 
 /// Nanoseconds between the arrival of a message and its verdict.
 const VALIDATION_NS: u64 = 2_000_000;
 
 #[derive(Debug)]
 enum Event {
-    Input(Input<DenseId, Blob>),
+    Input(Input<Blob>),
     Deadline,
 }
 
@@ -114,7 +114,7 @@ impl World {
     }
 
     /// Hands an input over and carries out the effects.
-    pub(crate) fn input(&mut self, node: usize, input: Input<DenseId, Blob>) {
+    pub(crate) fn input(&mut self, node: usize, input: Input<Blob>) {
         self.nodes[node].handle(self.now, input);
         self.drain(node);
     }
@@ -216,10 +216,9 @@ impl World {
     }
 }
 
-fn kind(input: &Input<DenseId, Blob>) -> &'static str {
+fn kind(input: &Input<Blob>) -> &'static str {
     match input {
         Input::Message { message, .. } => message.kind(),
-        Input::Malformed { .. } => "malformed",
         Input::Verdict { .. } => "verdict",
         Input::Publish { .. } => "publish",
         Input::PeerUp { .. } => "up",

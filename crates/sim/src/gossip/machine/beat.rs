@@ -1,6 +1,6 @@
 //! The heartbeat: repairs the mesh, announces, expires.
 
-use super::super::{Ids, Message, MessageId, Payload, PeerSet, Priority, Reject, Seen};
+use super::super::{Ids, Message, Payload, PeerSet, Priority, Reject};
 use super::Gossip;
 use alphorn_proto::Peer;
 use alphorn_types::Time;
@@ -8,7 +8,7 @@ use alphorn_types::Time;
 /// Heartbeats for which a refusal of a message that is not here is kept.
 const REFUSAL_BEATS: u64 = 3;
 
-impl<I: MessageId, P: Payload> Gossip<I, P> {
+impl<P: Payload> Gossip<P> {
     pub(super) fn heartbeat(&mut self, now: Time) {
         for peer in self.rest.penalised.iter() {
             self.judge(peer);
@@ -92,7 +92,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
             .rest
             .beat
             .saturating_sub(self.rest.config.gossip_beats.into());
-        let max = usize::from(self.rest.config.limits.ids_max);
+        let max = usize::from(self.rest.config.ids_max);
         if let Some(ids) = Ids::new(self.rest.history.announce(oldest, max)) {
             let count = usize::from(self.rest.config.degree_lazy).max(lazy.len().div_ceil(4));
             let to = self.rest.draw.pick(lazy, count);

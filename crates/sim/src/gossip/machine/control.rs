@@ -1,15 +1,13 @@
 //! Announcements, requests, refusals, and the two messages that shape the mesh.
 
-use super::super::{
-    Ids, Message, MessageId, Output, Payload, PeerSet, Peers, Priority, Reject, Seen,
-};
+use super::super::{DenseId, Ids, Message, Output, Payload, PeerSet, Peers, Priority, Reject};
 use super::{Ahead, Gossip};
 use alphorn_proto::Peer;
 use alphorn_types::Time;
 
-impl<I: MessageId, P: Payload> Gossip<I, P> {
+impl<P: Payload> Gossip<P> {
     /// IHAVE: asks for what is not here and was not asked for.
-    pub(super) fn announced(&mut self, now: Time, from: Peer, ids: &Ids<I>) {
+    pub(super) fn announced(&mut self, now: Time, from: Peer, ids: &Ids) {
         if self.rest.quiet.contains(from) {
             return;
         }
@@ -53,7 +51,12 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// Notes that a peer has a message that is not here, and applies `change` to the record; false
     /// if the peer has no share left.
-    fn ahead_of(&mut self, from: Peer, id: I, change: impl FnOnce(&mut Ahead) -> bool) -> bool {
+    fn ahead_of(
+        &mut self,
+        from: Peer,
+        id: DenseId,
+        change: impl FnOnce(&mut Ahead) -> bool,
+    ) -> bool {
         let beat = self.rest.beat;
         if !self.rest.ahead.contains_key(&id) {
             let share = &mut self.rest.peers[from.0 as usize].ahead;
@@ -75,7 +78,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     }
 
     /// Ends the record of a message that came from `from`, and says who has it.
-    pub(super) fn arrived(&mut self, now: Time, from: Peer, id: &I) -> PeerSet {
+    pub(super) fn arrived(&mut self, now: Time, from: Peer, id: &DenseId) -> PeerSet {
         if self.rest.ahead.is_empty() {
             return PeerSet::EMPTY;
         }
@@ -95,7 +98,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
     }
 
     /// IWANT: sends what is kept, once to each peer.
-    pub(super) fn requested(&mut self, from: Peer, ids: &Ids<I>) {
+    pub(super) fn requested(&mut self, from: Peer, ids: &Ids) {
         if self.rest.quiet.contains(from) {
             return;
         }
@@ -137,7 +140,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
 
     /// IDONTWANT: spares the peer a copy, whether the message waits, is on its way out or is still
     /// to come.
-    pub(super) fn refused_ahead(&mut self, from: Peer, ids: &Ids<I>) {
+    pub(super) fn refused_ahead(&mut self, from: Peer, ids: &Ids) {
         let one = PeerSet::one(from);
         for &id in ids.as_slice() {
             if !self.hot.seen.contains(&id) {

@@ -1,12 +1,12 @@
 //! Messages kept to be announced and to answer requests.
 
-use super::super::{Config, Payload, PeerSet};
+use super::super::{Config, DenseId, Payload, PeerSet};
 use std::collections::VecDeque;
 
 /// A message that was accepted or published.
 #[derive(Clone, Debug)]
-pub(super) struct Entry<I, P> {
-    pub(super) id: I,
+pub(super) struct Entry<P> {
+    pub(super) id: DenseId,
     pub(super) payload: P,
     /// Heartbeat interval in which it came.
     beat: u64,
@@ -16,17 +16,17 @@ pub(super) struct Entry<I, P> {
 
 /// Accepted messages in the order in which they came.
 #[derive(Clone, Debug)]
-pub(super) struct History<I, P> {
-    entries: VecDeque<Entry<I, P>>,
+pub(super) struct History<P> {
+    entries: VecDeque<Entry<P>>,
     bytes: u64,
     /// Number of the first entry; entries are numbered as they come.
     first: u64,
     /// Names of whole intervals with the numbers of their entries, ascending: what can be asked
     /// for. Renewed at a heartbeat that announces.
-    index: Vec<(I, u64)>,
+    index: Vec<(DenseId, u64)>,
 }
 
-impl<I, P> Default for History<I, P> {
+impl<P> Default for History<P> {
     fn default() -> Self {
         Self {
             entries: VecDeque::new(),
@@ -37,7 +37,7 @@ impl<I, P> Default for History<I, P> {
     }
 }
 
-impl<I: Copy + Ord, P: Payload> History<I, P> {
+impl<P: Payload> History<P> {
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -48,7 +48,7 @@ impl<I: Copy + Ord, P: Payload> History<I, P> {
         self.entries.back().map_or(0, |entry| entry.beat)
     }
 
-    pub(super) fn push(&mut self, id: I, payload: P, beat: u64, config: &Config) {
+    pub(super) fn push(&mut self, id: DenseId, payload: P, beat: u64, config: &Config) {
         self.bytes = self.bytes.saturating_add(payload.wire_bytes());
         self.entries.push_back(Entry {
             id,
@@ -88,7 +88,7 @@ impl<I: Copy + Ord, P: Payload> History<I, P> {
 
     /// The newest names of the intervals from `oldest` on, at most `max`, and lets every message be
     /// asked for.
-    pub(super) fn announce(&mut self, oldest: u64, max: usize) -> Vec<I> {
+    pub(super) fn announce(&mut self, oldest: u64, max: usize) -> Vec<DenseId> {
         let numbers = self.first..;
         self.index.clear();
         let entries = self.entries.iter().map(|entry| entry.id);
@@ -103,7 +103,7 @@ impl<I: Copy + Ord, P: Payload> History<I, P> {
     }
 
     /// The message of that name, if it can be asked for.
-    pub(super) fn find(&mut self, id: &I) -> Option<&mut Entry<I, P>> {
+    pub(super) fn find(&mut self, id: &DenseId) -> Option<&mut Entry<P>> {
         let at = self.index.binary_search_by_key(id, |(id, _)| *id).ok()?;
         let position = self.index[at].1.checked_sub(self.first)?;
         self.entries.get_mut(usize::try_from(position).ok()?)

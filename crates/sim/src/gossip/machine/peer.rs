@@ -1,8 +1,6 @@
 //! What a peer has used up, and what it has to answer for.
 
-use super::super::{
-    Config, Ids, Message, MessageId, Output, PEERS_MAX, Payload, PeerSet, Priority, Reject,
-};
+use super::super::{Config, Ids, Message, Output, PEERS_MAX, Payload, PeerSet, Priority, Reject};
 use super::Gossip;
 use alphorn_proto::Peer;
 use alphorn_types::Time;
@@ -63,7 +61,7 @@ impl PeerState {
     }
 }
 
-impl<I: MessageId, P: Payload> Gossip<I, P> {
+impl<P: Payload> Gossip<P> {
     pub(super) fn peer_up(&mut self, peer: Peer) {
         let Some(slot) = usize::try_from(peer.0)
             .ok()
@@ -95,7 +93,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         if self.rest.history.is_empty() {
             return;
         }
-        let max = usize::from(self.rest.config.limits.ids_max);
+        let max = usize::from(self.rest.config.ids_max);
         if let Some(ids) = Ids::new(self.rest.history.announce(0, max)) {
             self.send(peer, Message::IHave(ids), Priority::Answer);
         }
@@ -140,7 +138,7 @@ impl<I: MessageId, P: Payload> Gossip<I, P> {
         *reported |= bit;
         let deliberate = matches!(
             reason,
-            Reject::Malformed(_) | Reject::Invalid | Reject::Unexpected | Reject::Beyond
+            Reject::Invalid | Reject::Unexpected | Reject::Beyond
         );
         if !repeated || deliberate {
             if state.penalty == 0 {
