@@ -3,34 +3,20 @@
 //! Exit codes: 0 = what was asked holds, 1 = a check failed, 2 = usage or configuration.
 #![forbid(unsafe_code)]
 
-mod bench;
-mod calibration;
-mod compare;
 mod dashboard;
 mod devnet;
 mod doctor;
-mod error;
-mod explore;
 mod files;
 mod genesis;
 mod help;
-mod horn;
-mod keycache;
-mod lattice;
-mod levels;
-mod machine;
 mod node;
-mod options;
-mod participation;
-mod progress;
 mod proof;
 mod replay;
-mod report;
 mod shell;
-mod sim;
-mod slot;
-mod text;
 
+// What commands share, and the analyses, are the laboratory's.
+use alphorn_lab::{bench, compare, explore, horn, lattice, sim, slot};
+use alphorn_lab::{calibration, error, keycache, machine, options, progress, report, text};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::Result;
 use node::settings::Settings;
@@ -99,6 +85,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let build = machine::Build {
+        commit: env!("ALPHORN_COMMIT"),
+        compiler: env!("ALPHORN_COMPILER"),
+    };
+    build.say();
     match words().and_then(|words| run(parsed(words).command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

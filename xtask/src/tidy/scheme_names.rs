@@ -1,5 +1,5 @@
-//! The protocol and its drivers know what a scheme can do, never which one it is: only `cli` names
-//! a scheme.
+//! The protocol and its drivers know what a scheme can do, never which one it is: only `lab` and
+//! `cli` name a scheme.
 
 use super::Report;
 use crate::source::words;

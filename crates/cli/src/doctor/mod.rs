@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ],
         vec!["open files at most".into(), open_files()],
         vec!["key cache".into(), cache.display().to_string()],
-        vec!["commit".into(), machine::COMMIT.into()],
+        vec!["commit".into(), machine::commit().into()],
     ];
     rows.extend(disk.iter().map(DiskLag::row));
     for kernel in &kernels {

@@ -8,7 +8,7 @@ use super::document::scheme_of;
 use super::falcon::{Falcon, FlavourType, FnDsa04, Round3};
 use super::input::{LIST_BYTES_MAX, Opened, Permissions, is_stdin, read_secret};
 use super::keystore::{KEYSTORE_BYTES_MAX, Keystore};
-use super::scheme::{FileScheme, SchemeName, check_set};
+use super::scheme::{FileScheme, SchemeName};
 use super::xmss::{CompactSet, ProdSet, TestSet, Xmss};
 use crate::error::Result;
 use crate::lattice::flavour_name;
@@ -45,7 +45,7 @@ impl Choice {
         let name = name.as_ref().map_or("", |name| name.get_name());
         options.lattice.check(name)?;
         options.proof.check(name)?;
-        check_set(name, options.set)?;
+        alphorn_lab::proof::check_set(name, options.set)?;
         Ok(match (scheme, found) {
             (SchemeName::Bls, _) => Choice::Bls,
             (SchemeName::Falcon, Some(Choice::Falcon(flavour))) => {

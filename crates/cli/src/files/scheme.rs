@@ -55,16 +55,6 @@ pub(super) fn dispatch(command: &impl Command) -> Result<()> {
     }
 }
 
-/// Refuses `--set` for a scheme without sets.
-pub(crate) fn check_set(scheme: &str, set: Option<Set>) -> Result<()> {
-    match set {
-        Some(set) if scheme != "xmss" => {
-            Err(anyhow!("--set {set}: {scheme} has no sets, xmss has").into())
-        }
-        _ => Ok(()),
-    }
-}
-
 /// What an aggregate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {

@@ -21,7 +21,7 @@ use super::xmss_proof::{Verifier, merge, prove, verify_bundle};
 use crate::error::{Error, Result};
 use crate::options::pool;
 use crate::progress::Bars;
-use crate::proof::{PresetName, proofs};
+use alphorn_lab::proof::{PresetName, proofs};
 use alphorn_scheme::{Role, SignItem, Watermark, list};
 use alphorn_stark::Backend;
 use alphorn_types::Slot;

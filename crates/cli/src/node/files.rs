@@ -5,18 +5,17 @@
 
 use super::scheme::Layers;
 use crate::error::Result;
-use crate::proof::{PresetName, proofs};
+use alphorn_lab::proof::{PresetName, proofs};
+pub(super) use alphorn_lab::yaml::read;
 use alphorn_net::Address;
 use alphorn_proto::horn::{Config, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
 use alphorn_types::{Bitfield, Layout, Time, Validator};
 use alphorn_xmss::Set;
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Most bytes of a file that is read.
-const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Most nodes of a network.
 const NODES_MAX: usize = 4_096;
 
@@ -186,20 +185,6 @@ pub(crate) fn read_nodes(folder: &Path, network: &NetworkFile) -> Result<Vec<Nod
             .with_context(|| format!("{file}: {name}"))?;
     }
     Ok(nodes)
-}
-
-/// Reads a YAML file of bounded length.
-pub(crate) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = || -> anyhow::Result<String> {
-        let bytes = std::fs::metadata(path)?.len();
-        if bytes > FILE_BYTES_MAX {
-            bail!("{bytes} bytes, must be at most {FILE_BYTES_MAX}");
-        }
-        Ok(std::fs::read_to_string(path)?)
-    };
-    let text = text().with_context(|| path.display().to_string())?;
-    let value = serde_saphyr::from_str(&text);
-    Ok(value.with_context(|| path.display().to_string())?)
 }
 
 /// Writes a value as a YAML file that is not there yet.

@@ -100,7 +100,7 @@ async fn live(
     parts.marks.move_into(&mut safety, now.now_ms)?;
     let settings = settings(args, now, safety.first_slot());
     let header = Header {
-        commit: crate::machine::COMMIT.to_owned(),
+        commit: crate::machine::commit().to_owned(),
         network: network.clone(),
         node: own.clone(),
         keys: hex::encode(parts.keys_digest),
@@ -378,7 +378,7 @@ fn token(args: &Args) -> Result<Arc<str>> {
 fn doctor(kernels: &[Kernel]) -> serde_json::Value {
     serde_json::json!({
         "cores": crate::machine::cores(),
-        "commit": crate::machine::COMMIT,
+        "commit": crate::machine::commit(),
         "kernels": kernels,
     })
 }

@@ -1,0 +1,313 @@
+//! `alphorn compare`: the schemes side by side on the same votes.
+
+mod measure;
+mod million;
+mod page;
+mod tables;
+
+use crate::error::{Error, Result};
+use crate::keycache;
+use crate::machine::Machine;
+use crate::options::{self, Common};
+use crate::progress::Bars;
+use crate::proof::{PresetName, proofs};
+use crate::report::{Report, json_target, write_whole};
+use crate::text;
+use alphorn_bls::{Bls, Costs};
+use alphorn_falcon::{Collections, Falcon};
+use alphorn_scheme::Scheme;
+use alphorn_xmss::{Exec, Set, Xmss};
+use anyhow::anyhow;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use measure::{Case, Inputs, measure};
+use million::{Million, Network};
+use rayon::ThreadPool;
+use serde_json::{Map, json};
+use sha2::{Digest, Sha256};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Slots in which the interop keys of one-time schemes sign.
+const SLOTS: Range<u64> = 0..4;
+
+/// Validators of a committee of Horn at 2^20 validators: one more size for sums, which are fast.
+const SUMS: u32 = 1 << 15;
+
+/// The signature schemes side by side on the same votes: bytes, times, memory, security
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn compare
+  alphorn compare --validators 256,1024,4096 --html compare.html --csv compare.csv
+  alphorn compare --scheme falcon,xmss --validators 512 --threads 1 --json -
+
+All validators of one committee sign one message. Each scheme signs, verifies the votes plainly in one
+batch, aggregates each cell, makes the collection of the committee and verifies it; on one thread and on all.
+A row for each form: sums (BLS), lists of signatures, and proofs. Then two and four collections, each with
+half of its votes in the next one too, are merged to one of all votes, where the scheme can; a proof to merge
+has at most 768 votes, so with larger committees the union has fewer than all. Each collection and each
+merge must verify, and must not verify for another message or without one of its signers. The default runs sums with a committee of 32,768 too, the size that Horn gives to 2^20
+validators.
+
+The last table puts 2^20 votes together from committees of the largest size at which every form was measured
+(and from those of 32,768 for sums): modelled, from times measured in the same run. It merges nothing: what
+committees of merged proofs take is not in it.")]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Sizes of the committee, 2 to 20000 (sums and hash-based signatures: to 32768); 1024 by default
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = options::validators)]
+    validators: Vec<u32>,
+    /// Schemes: bls, falcon, xmss
+    #[arg(
+        long,
+        value_name = "SCHEME",
+        value_delimiter = ',',
+        default_value = "bls,falcon,xmss"
+    )]
+    scheme: Vec<SchemeName>,
+    /// Collectors of a committee whose collections every node receives, for the last table
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
+    collectors: u16,
+    /// Milliseconds in which every node is to receive and verify them, for the last table
+    #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=600_000))]
+    window_ms: u32,
+    /// Write a report with plots, one file
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    html: Option<PathBuf>,
+    /// Write the figures as a table, - for standard output
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    csv: Option<PathBuf>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum SchemeName {
+    Bls,
+    Falcon,
+    Xmss,
+}
+
+/// A form of a scheme at a number of votes, and what it came to.
+struct Row {
+    /// The scheme and the form of its collections.
+    name: &'static str,
+    case: Case,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If it cannot be run, or if a check fails.
+pub fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("compare", args.common.seed);
+    let kernels = Kernels::of(args)?;
+    let machine = Machine::here(args.common.threads()?, kernels.names());
+    let sink = args.common.sink();
+    let sizes = sizes(args)?;
+    let mut bars = Bars::new();
+    let rows = rows(args, &kernels, &sizes, &mut bars);
+    bars.clear();
+    let rows = rows?;
+    let network = Network {
+        collectors: args.collectors,
+        window_s: f64::from(args.window_ms) / 1e3,
+    };
+    let million: Vec<Million> = million::of(&rows, network);
+    sink.say(&machine.line());
+    for (title, table) in tables::all(&rows, &million, network) {
+        sink.say(&format!("\n{title}\n{table}"));
+    }
+    let verdict = tables::verdict(&rows, &million, network);
+    sink.say(&format!("\n{}", verdict.join("\n")));
+    if let Some(path) = &args.csv {
+        write_whole(path, tables::csv(&rows).as_bytes())?;
+    }
+    if let Some(path) = &args.html {
+        let page = page::page(&rows, &million, network, &machine, &verdict);
+        write_whole(path, page.as_bytes())?;
+    }
+    let fields = Map::from_iter([
+        ("cases".to_owned(), tables::cases_json(&rows)),
+        ("million".to_owned(), tables::million_json(&million)),
+    ]);
+    let config = json!({
+        "validators": sizes,
+        "collectors": args.collectors,
+        "window_ms": args.window_ms,
+    });
+    sink.say(&format!("{} in all", text::seconds(report.elapsed_s())));
+    sink.write(&report.object(&machine, "measured", &config, fields)?)
+}
+
+/// The sizes that were asked for, ascending.
+fn sizes(args: &Args) -> Result<Vec<u32>> {
+    let mut sizes = match args.validators.is_empty() {
+        true => vec![1024],
+        false => args.validators.clone(),
+    };
+    sizes.sort_unstable();
+    sizes.dedup();
+    for name in &args.scheme {
+        let most = match name {
+            SchemeName::Bls => SUMS,
+            SchemeName::Falcon => alphorn_falcon::COMMITTEE_MAX,
+            SchemeName::Xmss => alphorn_xmss::COMMITTEE_MAX,
+        };
+        if let Some(wrong) = sizes.iter().find(|n| !(2..=most).contains(*n)) {
+            let message = format!("--validators {wrong}: {name:?} takes 2 to {most} here");
+            return Err(anyhow!(message.to_lowercase()).into());
+        }
+    }
+    Ok(sizes)
+}
+
+/// The kernel of each scheme.
+struct Kernels {
+    bls: alphorn_bls::Backend,
+    labrador: alphorn_labrador::Backend,
+    stark: alphorn_stark::Backend,
+}
+
+impl Kernels {
+    fn of(args: &Args) -> Result<Self> {
+        Ok(Kernels {
+            bls: args.common.bls_kernel()?,
+            labrador: args.common.labrador_kernel()?,
+            stark: args.common.stark_kernel()?,
+        })
+    }
+
+    fn names(&self) -> std::collections::BTreeMap<&'static str, String> {
+        [
+            ("bls", self.bls.name()),
+            ("labrador", self.labrador.name()),
+            ("stark", self.stark.name()),
+        ]
+        .map(|(name, level)| (name, level.to_owned()))
+        .into()
+    }
+}
+
+/// What all cases share.
+struct Bench<'a> {
+    /// One thread, and all.
+    pools: Vec<ThreadPool>,
+    message: [u8; 32],
+    kernels: &'a Kernels,
+    rows: Vec<Row>,
+}
+
+impl Bench<'_> {
+    /// The pool with the most threads, for what is not measured.
+    fn pool(&self) -> Result<&ThreadPool> {
+        let pool = self.pools.last();
+        Ok(pool.ok_or_else(|| anyhow!("no threads"))?)
+    }
+
+    fn case<S: Scheme>(
+        &mut self,
+        name: &'static str,
+        votes: u32,
+        inputs: &Inputs<S>,
+    ) -> Result<()> {
+        let case = measure(inputs, votes, self.message, &self.pools)
+            .map_err(|error| Error::Check(format!("{name}, {votes} votes: {error:#}")))?;
+        self.rows.push(Row { name, case });
+        Ok(())
+    }
+
+    fn bls(&mut self, votes: u32, bars: &mut Bars) -> Result<()> {
+        let kernel = self.kernels.bls;
+        let (registry, signers) = {
+            let exec = alphorn_bls::Exec::new(Some(self.pool()?));
+            (
+                keycache::interop_registry(votes, kernel, exec, bars)?.registry,
+                alphorn_bls::Signers::interop(0..votes, exec),
+            )
+        };
+        let inputs = Inputs {
+            scheme: Bls::new(kernel, Costs::measure(kernel)),
+            registry: Arc::new(registry),
+            signers: Arc::new(signers),
+            mergeable_max: None,
+        };
+        self.case("bls sum", votes, &inputs)
+    }
+
+    fn falcon(&mut self, votes: u32) -> Result<()> {
+        let (signers, registry) = alphorn_falcon::Signers::interop(votes, Some(self.pool()?));
+        let (signers, registry) = (Arc::new(signers), Arc::new(registry));
+        let forms = [
+            ("falcon list", Collections::Lists),
+            ("falcon proof", Collections::Proofs),
+        ];
+        for (name, form) in forms {
+            let inputs = Inputs {
+                scheme: Falcon::new(form, self.kernels.labrador),
+                registry: registry.clone(),
+                signers: signers.clone(),
+                mergeable_max: None,
+            };
+            self.case(name, votes, &inputs)?;
+        }
+        Ok(())
+    }
+
+    fn xmss(&mut self, votes: u32, set: Set, forms: &[(&'static str, bool)]) -> Result<()> {
+        let kernel = self.kernels.stark;
+        let exec = Exec::new(kernel, Some(self.pool()?));
+        let (signers, registry) = alphorn_xmss::Signers::interop(set, votes, SLOTS, exec)?;
+        let (signers, registry) = (Arc::new(signers), Arc::new(registry));
+        for (name, proven) in forms {
+            let proofs = proven.then(|| proofs(set, PresetName::Fast));
+            let merging = proofs.filter(|proofs| proofs.mergeable());
+            let inputs = Inputs {
+                scheme: match proofs {
+                    Some(proofs) => Xmss::with_proofs(proofs, kernel),
+                    None => Xmss::new(set, kernel),
+                },
+                registry: registry.clone(),
+                signers: signers.clone(),
+                mergeable_max: merging.map(|proofs| proofs.mergeable_max()),
+            };
+            self.case(name, votes, &inputs)?;
+        }
+        Ok(())
+    }
+}
+
+/// All cases, one after the other.
+fn rows(args: &Args, kernels: &Kernels, sizes: &[u32], bars: &mut Bars) -> Result<Vec<Row>> {
+    let threads = args.common.threads()?;
+    let mut pools = vec![options::pool(1)?];
+    if threads > 1 {
+        pools.push(options::pool(threads)?);
+    }
+    let mut bench = Bench {
+        pools,
+        message: Sha256::digest(format!("alphorn compare {}", args.common.seed)).into(),
+        kernels,
+        rows: Vec::new(),
+    };
+    let mut plan: Vec<(SchemeName, u32)> = Vec::new();
+    for name in &args.scheme {
+        plan.extend(sizes.iter().map(|votes| (*name, *votes)));
+        let more = *name == SchemeName::Bls && args.validators.is_empty();
+        plan.extend(more.then_some((*name, SUMS)));
+    }
+    let total = plan.len() as u64;
+    for (at, (name, votes)) in plan.into_iter().enumerate() {
+        bars.show(&format!("{name:?}").to_lowercase(), at as u64, total);
+        match name {
+            SchemeName::Bls => bench.bls(votes, bars)?,
+            SchemeName::Falcon => bench.falcon(votes)?,
+            SchemeName::Xmss => {
+                let forms = [("xmss compact list", false), ("xmss compact proof", true)];
+                bench.xmss(votes, Set::Compact, &forms)?;
+                let forms = [("xmss prod list", false), ("xmss prod proof", true)];
+                bench.xmss(votes, Set::Prod, &forms)?;
+            }
+        }
+    }
+    Ok(bench.rows)
+}

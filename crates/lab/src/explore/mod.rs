@@ -1,0 +1,311 @@
+//! `alphorn explore`: which scheme and topology carry the votes of a slot, on which network.
+
+mod costs;
+mod output;
+mod page;
+mod point;
+mod verdict;
+
+use crate::error::Result;
+use crate::machine::Machine;
+use crate::options::{self, Common};
+use crate::progress::Bars;
+use crate::report::{Report, json_target, write_whole};
+use crate::text;
+use alphorn_proto::slot::{Phase, Timing};
+use alphorn_scheme::model::CostTable;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use point::{Ground, Outcome, Point, Profile, Topology, Transport, travel};
+use rayon::prelude::*;
+use serde_json::{Map, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+/// Points of a sweep at most.
+const POINTS_MAX: usize = 10_000;
+
+/// Validators and nodes of the default sweep, which a visitor waits for.
+const QUICK: (u32, u32) = (1 << 14, 500);
+/// The same of `--full`, whose figures the book has.
+const FULL: (u32, u32) = (1 << 16, 1000);
+
+/// Which scheme and topology carry the votes of a slot, on which network: a sweep in the simulator
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn explore
+  alphorn explore --full --html explore.html
+  alphorn explore --committees 8,32,128 --collectors 4,16 --profile mixed,full --html explore.html
+  alphorn explore --scheme bls --validators 2^20 --nodes 10000 --committees 32
+  alphorn explore --costs falcon.json --topology horn --adversary 0,20,33
+
+Every point is a slot in the simulator: all validators vote, the protocol's own selection, meshes, cover
+rules and encoders run over modelled links, and processors are charged from a table of costs. Without
+--costs these are the schemes' own formulas on this machine's kernels. All is modelled but the costs of
+tables that say that they are measured.
+
+A point does its work if 99 % of the votes are in the next block, and 99 % of the nodes have 99 % of the
+votes before the slot ends. 'today' is not like the others: a 32nd of the validators vote in a slot. 'tree'
+has no phases: each of its positions goes on as soon as it has what is below, proofs that do not merge are
+carried to the root as a list, and --collectors are the nodes of a position. The adversary's nodes send
+nothing, and what they do not send is not counted as lost. Then the block of each point travels by each
+transport, alone.
+
+The default is every scheme under every topology once: 16,384 validators on 500 nodes of the profile mixed,
+committees as the scheme needs them, 16 collectors, nobody silent, and blocks by all three transports. --full
+is the same with 65,536 validators on 1,000 nodes, which is some ten times the work; --validators and
+--nodes stand above both. What fits a small network may not fit a large one: every node of a committee relays
+what its aggregators and collectors send, and there are more of them.
+
+A point runs on one thread, as many at a time as there are --threads. Each further value of --committees,
+--collectors, --profile or --adversary multiplies the points, and more committees take longer each: 32 with
+--topology horn twelve times as long as two. With sums and 32 committees, 2^20 validators on 10,000 nodes
+take about two minutes and 3 GB.")]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Schemes, by their own formulas
+    #[arg(
+        long,
+        value_name = "SCHEME",
+        value_delimiter = ',',
+        default_value = "bls,falcon,xmss"
+    )]
+    scheme: Vec<String>,
+    /// Tables of costs, in place of the schemes' formulas (alphorn bench lattice --emit-costs FILE)
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_delimiter = ',',
+        conflicts_with = "scheme"
+    )]
+    costs: Vec<PathBuf>,
+    /// Who aggregates for whom
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "today,one-layer,horn,grid,tree"
+    )]
+    topology: Vec<Topology>,
+    /// Bandwidth and processors
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "mixed"
+    )]
+    profile: Vec<Profile>,
+    /// How blocks travel
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "gossip,rlnc,rs"
+    )]
+    transport: Vec<Transport>,
+    /// Committees of horn, grid and one-layer; 0 = as many as the scheme needs
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "0",
+          value_parser = clap::value_parser!(u16).range(..=512))]
+    committees: Vec<u16>,
+    /// Collectors of a committee
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "16",
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    collectors: Vec<u16>,
+    /// Nodes that send nothing, in percent
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0",
+          value_parser = clap::value_parser!(u32).range(..=50))]
+    adversary: Vec<u32>,
+    /// A larger network by default: 2^16 validators on 1,000 nodes
+    #[arg(long)]
+    full: bool,
+    /// Number of validators, as 65536 or 2^16; 2^14 by default
+    #[arg(long, value_parser = options::validators)]
+    validators: Option<u32>,
+    /// Nodes of the network; 500 by default
+    #[arg(long, value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
+    nodes: Option<u32>,
+    /// Validators that vote
+    #[arg(long, default_value = "99%", value_name = "SHARE", value_parser = options::share)]
+    participation: f64,
+    /// Length of the slot and its phases, as in `alphorn slot --timing`
+    #[arg(long, default_value = "horn", value_name = "NAME")]
+    slot: Timing,
+    /// Write a report with plots, one file
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    html: Option<PathBuf>,
+    /// Write the figures as a table
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    csv: Option<PathBuf>,
+}
+
+/// A point and what came out.
+struct Row<'a> {
+    point: Point<'a>,
+    outcome: Outcome,
+    /// Seconds of the block's travel by each transport; absent if there is no block, or it never ends.
+    travel_s: Vec<Option<f64>>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If it cannot be run, or if a check fails.
+pub fn run(args: &Args) -> Result<()> {
+    let report = Report::begin("explore", args.common.seed);
+    let tables = tables(args)?;
+    let points = points(args, &tables)?;
+    let (validators, nodes) = if args.full { FULL } else { QUICK };
+    let (validators, nodes) = (
+        args.validators.unwrap_or(validators),
+        args.nodes.unwrap_or(nodes),
+    );
+    if validators < nodes {
+        let why = "must be at least one a node";
+        return Err(anyhow::anyhow!("--validators {validators}: {why}, {nodes}").into());
+    }
+    if args.slot.levels() != 2 {
+        let why = "must have phases for two levels of evidence";
+        return Err(anyhow::anyhow!("--slot {}: {why}", args.slot).into());
+    }
+    let at = |phase: Phase| args.slot.offset_ms(phase);
+    let ground = Ground {
+        validators,
+        nodes,
+        slot: args.slot.to_string(),
+        phase_ms: at(Phase::Level(2)) - at(Phase::Level(1)),
+        participation_ppm: (args.participation * 1e6).round() as u32,
+        seed: args.common.seed,
+    };
+    let threads = args.common.threads()?;
+    let machine = Machine::here(threads, BTreeMap::new());
+    let sink = args.common.sink();
+    sink.say(&output::head(&ground, &tables));
+    let count = points.len();
+    sink.say(&format!(
+        "{count} points, {} at a time, and the block of each by {} transports",
+        threads.min(count),
+        args.transport.len()
+    ));
+    let rows = rows(args, &ground, points)?;
+    sink.say(&output::table(&rows, &args.transport));
+    let verdict = verdict::verdict(&rows, &args.transport);
+    let words: Vec<&str> = verdict.iter().map(|line| line.text.as_str()).collect();
+    sink.say(&format!("\n{}", words.join("\n")));
+    if let Some(path) = &args.csv {
+        write_whole(path, output::csv(&rows, &args.transport).as_bytes())?;
+    }
+    if let Some(path) = &args.html {
+        let page = page::page(&rows, &args.transport, &ground, &tables, &verdict);
+        write_whole(path, page.as_bytes())?;
+    }
+    sink.say(&format!("{} in all", text::seconds(report.elapsed_s())));
+    let fields = Map::from_iter([
+        ("cases".to_owned(), output::json(&rows, &args.transport)),
+        ("verdict".to_owned(), json!(words)),
+    ]);
+    let config = json!({
+        "validators": ground.validators,
+        "nodes": ground.nodes,
+        "participation_ppm": ground.participation_ppm,
+        "slot": ground.slot,
+        "costs": tables.iter().map(|table| json!({
+            "scheme": table.scheme,
+            "machine": table.machine,
+            "kind": table.kind,
+        })).collect::<Vec<_>>(),
+    });
+    sink.write(&report.object(&machine, "modelled", &config, fields)?)
+}
+
+/// The tables of the schemes that were asked for.
+fn tables(args: &Args) -> Result<Vec<CostTable>> {
+    if !args.costs.is_empty() {
+        let files = args.costs.iter();
+        return files.map(|path| costs::from_file(path)).collect();
+    }
+    let names = args.scheme.iter();
+    names.map(|name| costs::own(name, &args.common)).collect()
+}
+
+/// All combinations, in the order of the options.
+fn points<'a>(args: &Args, tables: &'a [CostTable]) -> Result<Vec<Point<'a>>> {
+    let mut points = Vec::new();
+    for costs in tables {
+        for &profile in &args.profile {
+            for &topology in &args.topology {
+                for (at, &committees) in args.committees.iter().enumerate() {
+                    // The committees of today are given, and a tree has none.
+                    if matches!(topology, Topology::Today | Topology::Tree) && at > 0 {
+                        continue;
+                    }
+                    for &collectors in &args.collectors {
+                        points.extend(args.adversary.iter().map(|&adversary_pct| Point {
+                            costs,
+                            topology,
+                            profile,
+                            committees: Some(committees).filter(|&n| n > 0),
+                            collectors,
+                            adversary_pct,
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    if points.len() > POINTS_MAX {
+        let count = points.len();
+        return Err(anyhow::anyhow!("{count} points, at most {POINTS_MAX}").into());
+    }
+    Ok(points)
+}
+
+/// Runs all points, as many at a time as there are threads: those with the longest signatures first, which
+/// take longest, so that no thread is left with them and the time that is left is not guessed too short.
+fn rows<'a>(args: &Args, ground: &Ground, points: Vec<Point<'a>>) -> Result<Vec<Row<'a>>> {
+    let pool = args.common.pool()?;
+    let total = points.len() as u64;
+    let mut bars = Bars::new();
+    bars.show("points", 0, total);
+    let bars = Mutex::new((bars, 0));
+    let one = |(at, point): (usize, Point<'a>)| -> Result<(usize, Row<'a>)> {
+        let row = row(args, ground, point)?;
+        if let Ok(mut bars) = bars.lock() {
+            bars.1 += 1;
+            let done = bars.1;
+            bars.0.show_left("points", done, total);
+        }
+        Ok((at, row))
+    };
+    let mut order: Vec<(usize, Point<'a>)> = points.into_iter().enumerate().collect();
+    order.sort_by_key(|(_, point)| std::cmp::Reverse(point.costs.sizes.signature));
+    let rows: Result<Vec<_>> = pool.install(|| order.into_iter().par_bridge().map(one).collect());
+    if let Ok(bars) = bars.lock() {
+        bars.0.clear();
+    }
+    let mut rows = rows?;
+    rows.sort_by_key(|(at, _)| *at);
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// The slot of a point, and its block by each transport.
+fn row<'a>(args: &Args, ground: &Ground, point: Point<'a>) -> Result<Row<'a>> {
+    let outcome = point.slot(ground)?;
+    let mut travel_s = Vec::new();
+    for &transport in &args.transport {
+        travel_s.push(match &outcome {
+            Ok(slot) if slot.block_bytes > 0 => {
+                travel(ground, point.profile, transport, slot.block_bytes)?.t99_s
+            }
+            _ => None,
+        });
+    }
+    Ok(Row {
+        point,
+        outcome,
+        travel_s,
+    })
+}

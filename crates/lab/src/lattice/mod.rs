@@ -1,0 +1,113 @@
+//! `alphorn lattice`: what only proofs over lattices have, and the options that Falcon has alone.
+
+pub(crate) mod params;
+pub(crate) mod security;
+
+use crate::error::Result;
+use alphorn_falcon::Flavour;
+use alphorn_labrador::sis::Profile;
+use anyhow::anyhow;
+use clap::Subcommand;
+
+/// What only proofs over lattices have
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Parameters of a proof of N signatures, its predicted size, and its security budget
+    Params(params::Args),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If it cannot be run, or if a check fails.
+pub fn run(args: &Args) -> Result<()> {
+    match &args.what {
+        What::Params(args) => params::run(args),
+    }
+}
+
+/// Options of Falcon.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct LatticeOptions {
+    /// Flavour of Falcon: fndsa04 (the FN-DSA draft as fn-dsa 0.4 has it) or r3 (original Falcon);
+    /// fndsa04 by default
+    #[arg(long, value_name = "FLAVOUR", value_parser = flavour)]
+    pub flavour: Option<Flavour>,
+    /// How hard a false proof of Falcon is: core128, falcon or peer; core128 by default
+    #[arg(long, value_name = "PROFILE", value_parser = profile)]
+    profile: Option<Profile>,
+}
+
+impl LatticeOptions {
+    /// The flavour of signatures.
+    pub fn flavour(&self) -> Flavour {
+        self.flavour.unwrap_or_default()
+    }
+
+    /// The profile of proofs.
+    pub fn profile(&self) -> Profile {
+        self.profile.unwrap_or(Profile::Core128)
+    }
+
+    /// Refuses the options for a scheme that has neither.
+    pub fn check(&self, scheme: &str) -> Result<()> {
+        if scheme == "falcon" {
+            return Ok(());
+        }
+        if let Some(flavour) = self.flavour {
+            let flavour = flavour_name(flavour);
+            let message = anyhow!("--flavour {flavour}: {scheme} has no flavours, falcon has");
+            return Err(message.into());
+        }
+        if let Some(profile) = self.profile {
+            let profile = profile.name();
+            let message = anyhow!("--profile {profile}: {scheme} has no profiles, falcon has");
+            return Err(message.into());
+        }
+        Ok(())
+    }
+}
+
+/// The name of a flavour on the command line and in files.
+pub fn flavour_name(flavour: Flavour) -> &'static str {
+    match flavour {
+        Flavour::FnDsa => "fndsa04",
+        Flavour::Original => "r3",
+    }
+}
+
+/// Reads `--flavour`.
+pub(crate) fn flavour(text: &str) -> std::result::Result<Flavour, String> {
+    let mut flavours = [Flavour::FnDsa, Flavour::Original].into_iter();
+    let found = flavours.find(|flavour| flavour_name(*flavour) == text);
+    found.ok_or_else(|| "expected fndsa04 or r3".to_owned())
+}
+
+/// Reads `--profile`.
+pub(crate) fn profile(text: &str) -> std::result::Result<Profile, String> {
+    let found = (Profile::ALL.into_iter()).find(|profile| profile.name() == text);
+    found.ok_or_else(|| "expected core128, falcon or peer".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for value in [Flavour::FnDsa, Flavour::Original] {
+            assert_eq!(flavour(flavour_name(value)), Ok(value));
+        }
+        for value in Profile::ALL {
+            assert_eq!(profile(value.name()), Ok(value));
+        }
+        assert!(flavour("fips206").unwrap_err().contains("r3"));
+        assert!(profile("core256").unwrap_err().contains("core128"));
+    }
+}

@@ -1,0 +1,27 @@
+//! Measures, compares and attacks what a million voters need, with real signatures and in the simulator.
+//!
+//! Also what reports are written with.
+//!
+//! The library behind `alphorn`: each module with `Args` and `run` is a command of it. No interface
+//! is promised.
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod calibration;
+pub mod compare;
+pub mod error;
+pub mod explore;
+pub mod horn;
+pub mod keycache;
+pub mod lattice;
+mod levels;
+pub mod machine;
+pub mod options;
+mod participation;
+pub mod progress;
+pub mod proof;
+pub mod report;
+pub mod sim;
+pub mod slot;
+pub mod text;
+pub mod yaml;

@@ -1,0 +1,251 @@
+//! Options that many commands share.
+
+use crate::error::Result;
+use crate::levels::levels;
+use crate::machine::{Machine, cores};
+use crate::report::{Sink, json_target};
+use alphorn_bls::{Backend, Costs};
+use anyhow::{Context, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Threads at most: more than any machine here has, so a slip of a zero is caught.
+const THREADS_MAX: usize = 1024;
+
+/// Options of every command that measures.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Common {
+    /// Threads; all cores that this process may use by default
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Kernel: auto, portable or avx512, for all crates or for one as in bls=portable; benches of
+    /// BLS take a list, as portable,avx512
+    #[arg(long, value_name = "LEVEL", default_value = "auto")]
+    kernel: String,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write the figures as one JSON object, - for standard output
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(json_target))]
+    json: Option<PathBuf>,
+}
+
+impl Common {
+    /// Where the JSON object goes.
+    pub fn sink(&self) -> Sink {
+        Sink::new(self.json.clone())
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> Result<usize> {
+        match self.threads {
+            None => Ok(cores()),
+            Some(n @ 1..=THREADS_MAX) => Ok(n),
+            Some(n) => Err(anyhow::anyhow!("--threads {n}: allowed are 1 to {THREADS_MAX}").into()),
+        }
+    }
+
+    /// A pool of that many threads.
+    pub fn pool(&self) -> Result<rayon::ThreadPool> {
+        pool(self.threads()?)
+    }
+
+    /// The BLS kernel that was asked for, the fastest one here by measurement for `auto`.
+    ///
+    /// # Errors
+    /// A list of several is a usage error here.
+    pub fn bls_kernel(&self) -> Result<Backend> {
+        match self.bls_kernels()?[..] {
+            [kernel] => Ok(kernel),
+            _ => Err(anyhow::anyhow!("--kernel {}: one kernel is used here", self.kernel).into()),
+        }
+    }
+
+    /// The kernel of hashes that was asked for, the fastest one here by measurement for `auto`.
+    ///
+    /// # Errors
+    /// A list of several is a usage error here.
+    pub fn stark_kernel(&self) -> Result<alphorn_stark::Backend> {
+        let measured = alphorn_stark::Backend::measured;
+        match levels("stark", std::slice::from_ref(&self.kernel), measured)?[..] {
+            [kernel] => Ok(kernel),
+            _ => Err(anyhow::anyhow!("--kernel {}: one kernel is used here", self.kernel).into()),
+        }
+    }
+
+    /// The kernel of lattices that was asked for, the fastest one here by measurement for `auto`.
+    ///
+    /// # Errors
+    /// A list of several is a usage error here.
+    pub fn labrador_kernel(&self) -> Result<alphorn_labrador::Backend> {
+        let measured = alphorn_labrador::Backend::measured;
+        match levels("labrador", std::slice::from_ref(&self.kernel), measured)?[..] {
+            [kernel] => Ok(kernel),
+            _ => Err(anyhow::anyhow!("--kernel {}: one kernel is used here", self.kernel).into()),
+        }
+    }
+
+    /// The same options as far as they concern a crate: the kernel that is named for another one
+    /// leaves it to choose.
+    pub fn for_crate(&self, krate: &str) -> Self {
+        const CRATES: [&str; 4] = ["bls", "labrador", "rlnc", "stark"];
+        let named = self.kernel.split_once('=').map(|(named, _)| named);
+        let is_other = |named: &str| named != krate && CRATES.contains(&named);
+        let kernel = match named.is_some_and(is_other) {
+            true => "auto".to_owned(),
+            false => self.kernel.clone(),
+        };
+        Common {
+            kernel,
+            ..self.clone()
+        }
+    }
+
+    /// The same options with one kernel.
+    pub fn on(&self, kernel: Backend) -> Self {
+        Common {
+            kernel: kernel.name().to_owned(),
+            ..self.clone()
+        }
+    }
+
+    /// The BLS kernels of a list, in its order.
+    pub fn bls_kernels(&self) -> Result<Vec<Backend>> {
+        let texts: Vec<String> = self.kernel.split(',').map(str::to_owned).collect();
+        let kernels = levels("bls", &texts, fastest)?;
+        for (at, kernel) in kernels.iter().enumerate() {
+            if kernels[..at].contains(kernel) {
+                return Err(anyhow::anyhow!("--kernel {}: {kernel} twice", self.kernel).into());
+            }
+        }
+        Ok(kernels)
+    }
+
+    /// This machine with the kernel in use.
+    pub fn machine(&self, kernel: Backend) -> Result<Machine> {
+        self.machine_of(&[kernel])
+    }
+
+    /// This machine with the kernels in use.
+    pub fn machine_of(&self, kernels: &[Backend]) -> Result<Machine> {
+        let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
+        Ok(Machine::here(
+            self.threads()?,
+            BTreeMap::from([("bls", names.join(","))]),
+        ))
+    }
+}
+
+/// A pool of `threads` threads.
+pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+    Ok(rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .with_context(|| format!("cannot start {threads} threads"))?)
+}
+
+/// A wider kernel is chosen if it is faster by this factor: wide units slow some processors down,
+/// so a draw goes to the kernel that is there anyway.
+const GAIN_MIN: f64 = 1.05;
+
+/// The kernel with the fastest addition of keys on this machine, measured now.
+fn fastest() -> Backend {
+    let mut kernels = Backend::available().into_iter();
+    let first = kernels.next().unwrap_or_else(Backend::portable);
+    let Some(second) = kernels.next() else {
+        return first;
+    };
+    let add_ns = |kernel| Costs::measure(kernel).add_ns;
+    let mut best = (first, add_ns(first));
+    for kernel in std::iter::once(second).chain(kernels) {
+        let ns = add_ns(kernel);
+        if ns * GAIN_MIN < best.1 {
+            best = (kernel, ns);
+        }
+    }
+    best.0
+}
+
+/// A number of validators as `1048576`, `2^20` or `1m`.
+pub fn validators(text: &str) -> std::result::Result<u32, String> {
+    const MAX: u32 = alphorn_types::VALIDATORS_MAX;
+    let number = if let Some(power) = text.strip_prefix("2^") {
+        power
+            .parse::<u32>()
+            .ok()
+            .and_then(|power| 1u32.checked_shl(power))
+    } else {
+        text.replace(['_', ','], "").parse::<u32>().ok()
+    };
+    match number {
+        Some(n) if (1..=MAX).contains(&n) => Ok(n),
+        _ => Err(format!(
+            "a number of validators from 1 to {MAX}, as 1048576 or 2^20"
+        )),
+    }
+}
+
+/// A share as 0.95 or 95%.
+pub fn share(text: &str) -> anyhow::Result<f64> {
+    let value = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|value| value / 100.0),
+        None => text.parse::<f64>(),
+    };
+    match value {
+        Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
+        _ => bail!("{text:?} is no share from 0 to 1 (or 0% to 100%)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        assert_eq!(validators("2^20"), Ok(1 << 20));
+        assert_eq!(validators("1,048,576"), Ok(1 << 20));
+        assert_eq!(validators("1_000"), Ok(1000));
+        for wrong in ["0", "2^23", "2^99", "-1", "", "4194305", "many"] {
+            assert!(
+                validators(wrong).unwrap_err().contains("4194304"),
+                "{wrong}"
+            );
+        }
+        assert_eq!(share("95%").unwrap(), 0.95);
+        assert_eq!(share("0.5").unwrap(), 0.5);
+        for wrong in ["1.5", "-0.1", "101%", "NaN", "half"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn benches_take_a_list_of_kernels() {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            common: Common,
+        }
+        let common = |kernel: &str| {
+            <Cli as clap::Parser>::try_parse_from(["bench", "--kernel", kernel])
+                .unwrap()
+                .common
+        };
+        assert!(common("portable").bls_kernel().is_ok());
+        assert!(common("bls=portable").bls_kernel().is_ok());
+        let other = common("stark=avx2").bls_kernel().unwrap_err();
+        assert!(other.to_string().contains("\"stark\""), "{other}");
+        let every: Vec<&str> = Backend::available().iter().map(|b| b.name()).collect();
+        let kernels = common(&every.join(",")).bls_kernels().unwrap();
+        assert_eq!(kernels, Backend::available());
+        assert_eq!(common("auto").bls_kernels().unwrap().len(), 1);
+        for wrong in ["portable,portable", "portable,", ",", "portable,sse9"] {
+            assert!(common(wrong).bls_kernels().is_err(), "{wrong}");
+        }
+        assert!(
+            common("portable,avx512").bls_kernel().is_err(),
+            "one kernel is used"
+        );
+    }
+}

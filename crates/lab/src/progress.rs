@@ -1,0 +1,192 @@
+//! Progress on standard error: a bar on a terminal, a line now and then anywhere else.
+
+use crate::text;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Time until the first line where there is no terminal: what ends sooner is silent.
+const FIRST_LINE: Duration = Duration::from_secs(1);
+/// Time between two lines.
+const NEXT_LINE: Duration = Duration::from_secs(10);
+
+/// One bar that shows the phase at work, or lines that tell it.
+pub struct Bars {
+    bar: ProgressBar,
+    phase: String,
+    /// Absent on a terminal.
+    lines: Option<Lines>,
+}
+
+impl Default for Bars {
+    fn default() -> Self {
+        Bars::new()
+    }
+}
+
+impl Bars {
+    /// A bar on standard error if that is a terminal, lines there otherwise.
+    pub fn new() -> Self {
+        let bar = ProgressBar::new(0);
+        let mut lines = None;
+        if !std::io::stderr().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+            lines = Some(Lines::begin(
+                |line| eprintln!("{line}"),
+                FIRST_LINE,
+                NEXT_LINE,
+            ));
+        }
+        // All but the bar take 62 columns at most; it has what a terminal of 80 leaves.
+        let style =
+            ProgressStyle::with_template("{msg:20!} {wide_bar} {pos:>9}/{len:9} {elapsed}{prefix}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Bars {
+            bar,
+            phase: String::new(),
+            lines,
+        }
+    }
+
+    /// `done` of `total` units of a phase are finished.
+    pub fn show(&mut self, phase: &str, done: u64, total: u64) {
+        if self.phase != phase {
+            phase.clone_into(&mut self.phase);
+            self.bar.reset_elapsed();
+            self.bar.set_message(phase.to_owned());
+        }
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+        if let Some(lines) = &self.lines {
+            lines.set(format!(
+                "{phase}: {} of {}",
+                text::count(done),
+                text::count(total)
+            ));
+        }
+    }
+
+    /// The same for units that take about as long each: with the time that is left, if they go on so.
+    pub fn show_left(&mut self, phase: &str, done: u64, total: u64) {
+        self.show(phase, done, total);
+        if let Some(left) = left(self.bar.elapsed(), done, total) {
+            self.bar.set_prefix(format!(", {} s left", left.as_secs()));
+        }
+    }
+
+    /// Removes the bar, and ends the lines.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+        if let Some(lines) = &self.lines {
+            lines.end();
+        }
+    }
+}
+
+/// Lines that a thread of its own prints, so that a phase that reports nothing for long is seen to live.
+struct Lines {
+    shared: Arc<(Mutex<Told>, Condvar)>,
+}
+
+/// What is told next.
+#[derive(Default)]
+struct Told {
+    line: String,
+    is_over: bool,
+}
+
+impl Lines {
+    fn begin(print: impl Fn(&str) + Send + 'static, first: Duration, next: Duration) -> Self {
+        let shared = Arc::new((Mutex::new(Told::default()), Condvar::new()));
+        let (theirs, begin) = (shared.clone(), Instant::now());
+        let tell = move || {
+            let (told, wake) = &*theirs;
+            let mut wait = first;
+            loop {
+                let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                let waited = wake.wait_timeout_while(told, wait, |told| !told.is_over);
+                let (told, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                if told.is_over {
+                    return;
+                }
+                let line = told.line.clone();
+                drop(told);
+                wait = next;
+                if !line.is_empty() {
+                    print(&format!("{line}, {} s", begin.elapsed().as_secs()));
+                }
+            }
+        };
+        // Without the thread there are no lines, and all else goes on.
+        let _ = std::thread::Builder::new()
+            .name("progress".into())
+            .spawn(tell);
+        Lines { shared }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, line: String) {
+        self.told().line = line;
+    }
+
+    fn end(&self) {
+        self.told().is_over = true;
+        self.shared.1.notify_all();
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What the units that are left will take; none before the first is done.
+fn left(elapsed: Duration, done: u64, total: u64) -> Option<Duration> {
+    let each = elapsed.checked_div(u32::try_from(done).ok()?)?;
+    each.checked_mul(u32::try_from(total.saturating_sub(done)).ok()?)
+}
+
+impl alphorn_sim::Progress for Bars {
+    fn phase(&mut self, name: &str, done: u64, total: u64) {
+        self.show(name, done, total);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_that_reports_nothing_is_told_again_until_its_end() {
+        let (sender, lines) = std::sync::mpsc::channel();
+        let print = move |line: &str| {
+            let _ = sender.send(line.to_owned());
+        };
+        let short = Duration::from_millis(1);
+        let told = Lines::begin(print, short, short);
+        told.set("votes: 1,000 of 2,000".into());
+        for _ in 0..2 {
+            let line = lines.recv_timeout(Duration::from_secs(60)).unwrap();
+            assert!(line.starts_with("votes: 1,000 of 2,000, "), "{line}");
+        }
+        drop(told);
+        // The thread ends, and with it the channel.
+        while lines.recv_timeout(Duration::from_secs(60)).is_ok() {}
+        let over = lines.recv_timeout(Duration::ZERO).unwrap_err();
+        assert_eq!(over, std::sync::mpsc::RecvTimeoutError::Disconnected);
+    }
+
+    #[test]
+    fn what_is_left_follows_what_was_done() {
+        let seconds = |n| Some(Duration::from_secs(n));
+        assert_eq!(left(Duration::from_secs(6), 0, 15), None);
+        assert_eq!(left(Duration::from_secs(6), 3, 15), seconds(24));
+        assert_eq!(left(Duration::from_secs(6), 15, 15), seconds(0));
+        assert_eq!(left(Duration::from_secs(6), 16, 15), seconds(0));
+    }
+}

@@ -1,0 +1,499 @@
+//! What a command prints: one JSON object on request, one table otherwise.
+
+use crate::error::Result;
+use crate::machine::{Busy, Machine, commit};
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::cell::OnceCell;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Commands whose times are figures.
+const TIMED: [&str; 3] = ["bench", "compare", "slot"];
+
+/// Version of the JSON objects.
+const SCHEMA: u32 = 1;
+
+/// Collects the fields that every JSON object has, from the start of a command.
+pub struct Report {
+    command: &'static str,
+    seed: u64,
+    started: SystemTime,
+    clock: Instant,
+    busy: Busy,
+}
+
+impl Report {
+    /// Begins the report of a command.
+    pub fn begin(command: &'static str, seed: u64) -> Self {
+        Report {
+            command,
+            seed,
+            started: SystemTime::now(),
+            clock: Instant::now(),
+            busy: Busy::now(),
+        }
+    }
+
+    /// Seconds since the command began.
+    pub fn elapsed_s(&self) -> f64 {
+        self.clock.elapsed().as_secs_f64()
+    }
+
+    /// The JSON object: common fields, then those of the command. `kind` is `measured`,
+    /// `modelled` or `cited`. Of commands whose times are figures it warns on standard error if they
+    /// were disturbed.
+    pub fn object(
+        &self,
+        machine: &Machine,
+        kind: &str,
+        config: &impl Serialize,
+        fields: Map<String, Value>,
+    ) -> Result<Value> {
+        let started = self
+            .started
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        let load = self.busy.since();
+        if TIMED.iter().any(|name| self.command.starts_with(name))
+            && let Some(warning) = load.warning()
+        {
+            eprintln!("alphorn: {warning}");
+        }
+        // Words of a command line may be any bytes.
+        let words: Vec<String> = std::env::args_os()
+            .skip(1)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let mut object = json!({
+            "schema": SCHEMA,
+            "command": self.command,
+            "line": format!("alphorn {}", words.join(" ")),
+            "version": env!("CARGO_PKG_VERSION"),
+            "commit": commit(),
+            "seed": self.seed,
+            "started_unix": started,
+            "elapsed_s": self.elapsed_s(),
+            "config": config,
+            "kind": kind,
+            "machine": machine,
+            "load": load,
+        });
+        if let Value::Object(map) = &mut object {
+            map.extend(fields);
+        }
+        Ok(object)
+    }
+}
+
+/// Where the JSON object goes.
+#[derive(Debug, Default)]
+pub struct Sink {
+    path: Option<PathBuf>,
+    /// The first failure of [`Sink::say`], which [`Sink::write`] reports.
+    failure: OnceCell<io::Error>,
+}
+
+impl Sink {
+    /// `--json FILE`, `-` for standard output.
+    pub fn new(path: Option<PathBuf>) -> Self {
+        Sink {
+            path,
+            failure: OnceCell::new(),
+        }
+    }
+
+    /// Whether standard output belongs to the JSON object.
+    pub fn is_stdout(&self) -> bool {
+        self.path.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Prints text for a person: to standard output, or to standard error if that is taken.
+    ///
+    /// A reader who left (`| head -1`) has read enough, and what was asked is still decided.
+    pub fn say(&self, text: &str) {
+        let outcome = if self.is_stdout() {
+            writeln!(io::stderr(), "{text}")
+        } else {
+            writeln!(io::stdout(), "{text}")
+        };
+        if let Err(error) = outcome {
+            // Only the first failure counts.
+            let _ = self.failure.set(error);
+        }
+    }
+
+    /// Writes the object, whole or not at all, and reports what could not be said before.
+    pub fn write(&self, object: &Value) -> Result<()> {
+        let text = serde_json::to_string_pretty(object)? + "\n";
+        match &self.path {
+            None => {}
+            Some(_) if self.is_stdout() => {
+                let outcome = io::stdout().write_all(text.as_bytes());
+                unless_closed(outcome.err().as_ref())?;
+            }
+            Some(path) => write_whole(path, text.as_bytes())?,
+        }
+        unless_closed(self.failure.get())
+    }
+}
+
+/// A failure to print, unless the reader left.
+fn unless_closed(failure: Option<&io::Error>) -> Result<()> {
+    match failure {
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::anyhow!("cannot print: {error}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How a file of that name is written.
+enum Place {
+    /// A regular file, there or not: through a temporary file in its folder, moved to this name.
+    Whole(PathBuf),
+    /// Anything else, as a terminal, a pipe, a null device or a link to nothing: moving a file to
+    /// its name would replace it.
+    Through,
+}
+
+impl Place {
+    fn of(path: &Path) -> io::Result<Self> {
+        match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            // The file behind a link is replaced, not the link.
+            Ok(found) if found.is_file() => Ok(Place::Whole(std::fs::canonicalize(path)?)),
+            Ok(_) => Ok(Place::Through),
+            Err(_) if path.is_symlink() => Ok(Place::Through),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Place::Whole(path.to_owned()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A new file in the folder of `path`, as readable as the umask allows.
+///
+/// # Errors
+/// The kind of the failure alone: its text would name the temporary file.
+fn beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let made = builder.tempfile_in(folder);
+    made.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            let why = format!("there is no folder {}", folder.display());
+            io::Error::new(error.kind(), why)
+        }
+        kind => kind.into(),
+    })
+}
+
+/// Writes a file through a temporary one beside it, so that a reader never sees half of it.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || -> io::Result<()> {
+        match Place::of(path)? {
+            Place::Through => {
+                let mut options = std::fs::OpenOptions::new();
+                options.write(true).create(true).truncate(true);
+                options.open(path)?.write_all(bytes)
+            }
+            Place::Whole(path) => {
+                let mut file = beside(&path)?;
+                file.write_all(bytes)?;
+                file.persist(&path)?;
+                Ok(())
+            }
+        }
+    };
+    Ok(write().with_context(|| format!("cannot write {}", path.display()))?)
+}
+
+/// Reads `--json FILE`: a place that cannot be written is refused before the work, not after it.
+pub fn json_target(path: OsString) -> io::Result<PathBuf> {
+    let path = PathBuf::from(path);
+    if path != Path::new("-")
+        && let Place::Whole(file) = Place::of(&path)?
+    {
+        drop(beside(&file)?);
+    }
+    Ok(path)
+}
+
+/// A table with a header: figures right-aligned, words left-aligned. On a terminal that is too narrow for it
+/// words are wrapped; anywhere else a row is a line.
+pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let width = match io::stdout().is_terminal() {
+        true => comfy_table::Table::new().width(),
+        false => None,
+    };
+    arranged(header, rows, width)
+}
+
+/// Narrowest column of words that are wrapped.
+const WORDS_WIDTH_MIN: usize = 12;
+/// A space that is no place to wrap.
+const HARD_SPACE: &str = "\u{a0}";
+
+/// How a table is fitted to a terminal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// A row is a line.
+    Whole,
+    /// Names and words are wrapped.
+    Words,
+    /// Pairs of figures are wrapped too, and columns stand closer.
+    Pairs,
+}
+
+impl Fit {
+    /// Empty places beside each cell.
+    fn padding(self) -> (u16, u16) {
+        match self {
+            Fit::Whole | Fit::Words => (1, 1),
+            Fit::Pairs => (0, 1),
+        }
+    }
+
+    /// Places of a column with its padding.
+    fn width(self, column: &Column) -> usize {
+        let (left, right) = self.padding();
+        usize::from(left + right)
+            + match self {
+                Fit::Whole => column.cell.max(column.name),
+                _ if column.is_words => column
+                    .cell
+                    .max(column.name)
+                    .min(column.name_word.max(WORDS_WIDTH_MIN)),
+                Fit::Words => column.cell.max(column.name_word),
+                Fit::Pairs => column.part.max(column.name_word),
+            }
+    }
+
+    /// The first that fits so many places; what never fits is left to the terminal.
+    fn of(columns: &[Column], width: Option<u16>) -> Self {
+        let Some(width) = width else {
+            return Fit::Whole;
+        };
+        // The space at the end of a line is not printed.
+        let fits = |fit: &Fit| {
+            let all: usize = columns.iter().map(|column| fit.width(column)).sum();
+            all <= usize::from(width) + 1
+        };
+        let all = [Fit::Whole, Fit::Words, Fit::Pairs];
+        all.into_iter().find(fits).unwrap_or(Fit::Whole)
+    }
+}
+
+/// The table in a terminal of so many places, if it is one.
+fn arranged(header: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
+    use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+    use comfy_table::{ColumnConstraint, Width};
+    let cells = |at: usize| rows.iter().filter_map(move |row| row.get(at));
+    let columns: Vec<Column> = header
+        .iter()
+        .enumerate()
+        .map(|(at, name)| Column::of(name, cells(at).map(String::as_str)))
+        .collect();
+    let fit = Fit::of(&columns, width);
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    for row in rows {
+        let cell = |(at, cell): (usize, &String)| match columns.get(at) {
+            Some(column) if fit != Fit::Whole && !column.is_words => hard(cell),
+            _ => cell.clone(),
+        };
+        table.add_row(row.iter().enumerate().map(cell));
+    }
+    if let Some(width) = width.filter(|_| fit != Fit::Whole) {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width.saturating_add(1));
+    }
+    for (at, (shape, column)) in columns.iter().zip(table.column_iter_mut()).enumerate() {
+        column.set_padding(fit.padding());
+        if at > 0 && !shape.is_words {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        if fit != Fit::Whole && !shape.is_words {
+            let width = u16::try_from(fit.width(shape)).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        }
+    }
+    table.trim_fmt().replace(HARD_SPACE, " ")
+}
+
+/// A figure that is wrapped between the figures of a pair alone, never before its unit.
+fn hard(cell: &str) -> String {
+    let hard = cell.replace(' ', HARD_SPACE);
+    hard.replace(&format!("/{HARD_SPACE}"), "/ ")
+}
+
+/// What a column of a table holds, and how many letters it needs.
+struct Column {
+    is_words: bool,
+    /// The longest cell, the longest figure of a pair, the whole name, and the longest word of the name.
+    cell: usize,
+    part: usize,
+    name: usize,
+    name_word: usize,
+}
+
+impl Column {
+    fn of<'c>(name: &str, cells: impl Iterator<Item = &'c str> + Clone) -> Self {
+        let length = |text: &str| text.chars().count();
+        let filled = cells.filter(|cell| !cell.is_empty());
+        let begins = |cell: &str| cell.chars().next().is_some_and(char::is_alphabetic);
+        // "12.3 s / 4.5 s" is a figure, "12 of 16 votes counted" is not.
+        let is_text = |cell: &str| {
+            let words = cell.split_whitespace();
+            words
+                .filter(|word| length(word) > 2 && begins(word))
+                .count()
+                > 1
+        };
+        Column {
+            is_words: filled.clone().any(is_text)
+                || (filled.clone().next().is_some() && filled.clone().all(begins)),
+            cell: filled.clone().map(length).max().unwrap_or(0),
+            part: filled
+                .clone()
+                .flat_map(|cell| hard(cell).split(' ').map(length).collect::<Vec<_>>())
+                .max()
+                .unwrap_or(0),
+            name: length(name),
+            name_word: name.split_whitespace().map(length).max().unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod table_tests {
+    use super::arranged;
+
+    fn rows() -> Vec<Vec<String>> {
+        let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
+        vec![
+            row([
+                "one",
+                "1,048,576",
+                "12.3 s / 4.5 s",
+                "every vote that was cast is counted",
+            ]),
+            row(["another", "7", "-", "no"]),
+        ]
+    }
+
+    const HEAD: [&str; 4] = ["preset", "votes of all", "first / last", "what it shows"];
+
+    #[test]
+    fn figures_are_at_the_right_and_words_at_the_left() {
+        let wide = arranged(&HEAD, &rows(), None);
+        let lines: Vec<&str> = wide.lines().collect();
+        assert_eq!(lines.len(), 3, "{wide}");
+        let at = |line: usize, part: &str| lines[line].rfind(part).unwrap();
+        assert_eq!(at(0, "what it shows"), at(1, "every vote"));
+        assert_eq!(at(2, "no"), at(1, "every vote"));
+        assert_eq!(at(1, "1,048,576") + 8, at(2, "7"));
+        assert_eq!(arranged(&HEAD, &rows(), Some(200)), wide);
+    }
+
+    #[test]
+    fn a_narrow_terminal_wraps_words_and_leaves_figures_whole() {
+        let narrow = arranged(&HEAD, &rows(), Some(60));
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 60),
+            "{narrow}"
+        );
+        assert!(narrow.lines().count() > 3, "{narrow}");
+        for whole in ["1,048,576", "12.3 s / 4.5 s"] {
+            assert!(narrow.contains(whole), "{narrow}");
+        }
+        // Narrower still, pairs are wrapped between their figures.
+        let pairs = arranged(&HEAD, &rows(), Some(46));
+        assert!(
+            pairs.lines().all(|line| line.chars().count() <= 46),
+            "{pairs}"
+        );
+        assert!(
+            pairs.contains("12.3 s /\n") || pairs.contains("12.3 s / "),
+            "{pairs}"
+        );
+        assert!(
+            pairs.contains("4.5 s") && !pairs.contains("12.3 s / 4.5 s"),
+            "{pairs}"
+        );
+        // What cannot be wrapped is left to the terminal.
+        assert_eq!(
+            arranged(&HEAD, &rows(), Some(20)),
+            arranged(&HEAD, &rows(), None)
+        );
+        assert_eq!(arranged(&[], &[], Some(20)), "");
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+
+    #[test]
+    fn files_are_replaced_and_everything_else_is_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        write_whole(&at("file"), b"one").unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        write_whole(&at("link"), b"two").unwrap();
+        assert!(at("link").is_symlink());
+        assert_eq!(std::fs::read(at("file")).unwrap(), b"two");
+        assert_ne!(
+            std::fs::metadata(at("file")).unwrap().permissions().mode() & 0o066,
+            0o600,
+            "a report is as readable as the umask allows"
+        );
+
+        symlink(at("later"), at("dangling")).unwrap();
+        write_whole(&at("dangling"), b"three").unwrap();
+        assert_eq!(std::fs::read(at("later")).unwrap(), b"three");
+
+        symlink("/dev/null", at("null")).unwrap();
+        write_whole(&at("null"), b"four").unwrap();
+        assert!(at("null").is_symlink());
+        let null = std::fs::metadata("/dev/null").unwrap().file_type();
+        assert!(null.is_char_device());
+
+        let error = write_whole(folder.path(), b"five").unwrap_err();
+        assert!(error.to_string().contains("directory"), "{error}");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            5,
+            "no temporary file stays"
+        );
+    }
+
+    #[test]
+    fn places_that_cannot_be_written_are_refused_early() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = |path: PathBuf| json_target(path.into_os_string());
+        assert_eq!(target("-".into()).unwrap(), Path::new("-"));
+        assert!(target(folder.path().join("new.json")).is_ok());
+        assert!(!folder.path().join("new.json").exists());
+        assert!(target(folder.path().into()).is_err());
+        let error = target(folder.path().join("missing/new.json")).unwrap_err();
+        let folder = folder.path().join("missing");
+        let expected = format!("there is no folder {}", folder.display());
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,31 @@
+//! `alphorn sim plan`: the runs of a scenario as lines that any machine can work through.
+
+use super::source::Asked;
+use crate::error::Result;
+use crate::machine::commit;
+use crate::report::write_whole;
+use alphorn_sim::sweep::Plan;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The runs of a scenario as JSON lines: what they share, then one a line
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    #[command(flatten)]
+    asked: Asked,
+    /// File of the plan, - for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    let lines = Plan::of(&args.asked.load()?, commit())?.to_lines()?;
+    if args.out != Path::new("-") {
+        return write_whole(&args.out, lines.as_bytes());
+    }
+    match io::stdout().write_all(lines.as_bytes()) {
+        // A reader who left has read enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,299 @@
+//! Runs of a plan on the cores of this machine: one thread each, no more at once than fit into memory.
+
+use super::folder::{self, Finished, sha256};
+use super::trace::{Spool, Told};
+use crate::error::Result;
+use crate::machine::{Build, Machine};
+use crate::options::pool;
+use crate::progress::Bars;
+use alphorn_sim::report::Outcome;
+use alphorn_sim::report::manifest::{self, CostSource, Figures, Host, Manifest, Refusals};
+use alphorn_sim::run::{Observe, Progress, RunError, run};
+use alphorn_sim::scenario::{Graph, Scenario, TraceLevel};
+use alphorn_sim::sweep::{Item, Plan};
+use alphorn_sim::world::Traced;
+use alphorn_types::trace::Record;
+use anyhow::{Context, anyhow};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// What one run gave.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) manifest: Manifest,
+    pub(crate) outcome: Option<Outcome>,
+    /// What was told on the way, if that was asked for.
+    pub(crate) told: Option<Told>,
+    /// In what ways it failed, without the values: what a smaller run must have in common.
+    pub(crate) ways: Vec<String>,
+}
+
+/// Ends a run when its real time is over, and shows how far it is.
+struct Watch<'a> {
+    clock: Instant,
+    wall_max: Duration,
+    bars: Option<&'a Mutex<Bars>>,
+    spool: Option<Spool>,
+}
+
+impl Observe for Watch<'_> {
+    fn progress(&mut self, progress: &Progress) -> ControlFlow<()> {
+        if let Some(bars) = self.bars
+            && let Ok(mut bars) = bars.lock()
+        {
+            bars.show("deliveries", progress.deliveries, progress.deliveries_max);
+        }
+        match self.clock.elapsed() > self.wall_max {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn traces(&self) -> Option<Traced> {
+        self.spool.as_ref().and_then(Spool::wants)
+    }
+
+    fn trace(&mut self, records: Vec<Record>) {
+        if let Some(spool) = &mut self.spool {
+            spool.keep(&records);
+        }
+    }
+}
+
+/// Runs a scenario with a seed. `id` and `set` come from a plan, `command` runs it again.
+///
+/// # Errors
+/// A scenario that cannot be run; a run that breaks a rule or a bound is a manifest that does not hold.
+pub(crate) fn one(
+    scenario: &Scenario,
+    item: &Item,
+    command: String,
+    (bars, traced): (Option<&Mutex<Bars>>, Option<Traced>),
+) -> Result<Ran> {
+    let spool = |of| Spool::new(of, scenario.output.trace_bytes_max);
+    let spool = traced
+        .map(spool)
+        .transpose()
+        .context("cannot keep a trace")?;
+    let clock = Instant::now();
+    let mut watch = Watch {
+        clock,
+        wall_max: Duration::from_secs(scenario.sim.wall_time_max_s),
+        bars,
+        spool,
+    };
+    let result = run(scenario, item.seed, &mut watch);
+    let wall_s = clock.elapsed().as_secs_f64();
+    let mut manifest = Manifest {
+        schema: manifest::SCHEMA,
+        version: env!("CARGO_PKG_VERSION").into(),
+        id: item.id.clone(),
+        name: scenario.name.clone(),
+        command,
+        seed: item.seed,
+        set: item.texts(),
+        scenario_hash: scenario.hash(),
+        files: scenario
+            .inputs
+            .iter()
+            .map(|(name, text)| (name.clone(), sha256(text)))
+            .collect(),
+        costs: costs(scenario),
+        kind: "modelled".into(),
+        host: host(),
+        wall_s,
+        rss_bytes: crate::machine::peak_rss_bytes(),
+        ..Manifest::default()
+    };
+    let (outcome, ways) = match result {
+        Ok(outcome) => {
+            let figures = Figures::of(&outcome);
+            manifest.verdict.clone_from(&outcome.verdict);
+            manifest.failures = outcome.summary().failures(&scenario.expect);
+            manifest.events_per_s = figures.events as f64 / wall_s.max(1e-9);
+            manifest.figures = Some(figures);
+            manifest.refusals = Refusals::from(&outcome.adversity);
+            let way = |failure: &String| failure.split(" = ").next().unwrap_or_default().to_owned();
+            (Some(outcome), manifest.failures.iter().map(way).collect())
+        }
+        Err(error) => {
+            let Some(way) = way(&error) else {
+                return Err(anyhow!("{}, seed {}: {error}", scenario.name, item.seed).into());
+            };
+            manifest.failures = vec![error.to_string()];
+            (None, vec![way])
+        }
+    };
+    manifest.holds = manifest.failures.is_empty();
+    let told = watch.spool.map(Spool::finish).transpose();
+    Ok(Ran {
+        manifest,
+        outcome,
+        told: told.context("cannot keep a trace")?,
+        ways,
+    })
+}
+
+/// In what way a run failed; none if the scenario is at fault.
+fn way(error: &RunError) -> Option<String> {
+    let name = match error {
+        RunError::Violation { violation, .. } => format!("{violation:?}"),
+        RunError::World(error) => format!("{error:?}"),
+        RunError::Stopped { .. } => "Stopped".to_owned(),
+        _ => return None,
+    };
+    name.split([' ', '{', '(']).next().map(str::to_owned)
+}
+
+fn host() -> Host {
+    let machine = Machine::here(1, BTreeMap::new());
+    Host {
+        cpu: machine.cpu,
+        features: machine.features.into_iter().map(str::to_owned).collect(),
+        commit: Build::here().commit.trim_end_matches("-dirty").into(),
+        dirty: Build::here().commit.ends_with("-dirty"),
+        compiler: Build::here().compiler.into(),
+    }
+}
+
+/// The tables of costs, with what they say of themselves.
+fn costs(scenario: &Scenario) -> Vec<CostSource> {
+    let named = [&scenario.compute.costs, &scenario.compute.code_costs];
+    let tables = named.into_iter().flatten().filter_map(|name| {
+        let text = scenario.inputs.get(name)?;
+        let table: serde_json::Value = serde_json::from_str(text).ok()?;
+        let field = |field: &str| table[field].as_str().unwrap_or("unknown").to_owned();
+        Some(CostSource {
+            name: name.clone(),
+            kind: field("kind"),
+            machine: field("machine"),
+            sha256: sha256(text),
+        })
+    });
+    tables.collect()
+}
+
+/// How and where the runs of a plan are done.
+pub(crate) struct Work<'a> {
+    /// Threads at most; all cores if absent.
+    pub(crate) jobs: Option<u16>,
+    /// Bytes of memory for all runs together; four fifths of the machine's if absent.
+    pub(crate) memory_bytes: Option<u64>,
+    /// Folder of a run, if runs are kept.
+    pub(crate) folder: Option<&'a (dyn Fn(&Item) -> PathBuf + Sync)>,
+    /// Whether runs that are there already are not done again.
+    pub(crate) resumes: bool,
+    /// The command that makes a run again.
+    pub(crate) command: &'a (dyn Fn(&Item) -> String + Sync),
+}
+
+/// Does all runs of a plan; the results stand in its order.
+pub(crate) fn all(plan: &Plan, work: &Work<'_>) -> Result<Vec<Ran>> {
+    let threads = work.jobs.map_or_else(crate::machine::cores, usize::from);
+    let memory_bytes = work
+        .memory_bytes
+        .unwrap_or_else(|| Machine::here(1, BTreeMap::new()).memory_bytes / 5 * 4);
+    let mut largest = 1;
+    for item in first_of_points(plan) {
+        largest = largest.max(estimate_bytes(&plan.scenario(item)?));
+    }
+    let fit = usize::try_from(memory_bytes / largest)
+        .unwrap_or(usize::MAX)
+        .max(1);
+    let threads = threads.min(fit).min(plan.items.len().max(1));
+    let bars = Mutex::new(Bars::new());
+    let done = Mutex::new(0u64);
+    let total = plan.items.len() as u64;
+    let run = |item: &Item| -> Result<Ran> {
+        let ran = kept_or_run(plan, item, work, (total == 1).then_some(&bars))?;
+        if let (Ok(mut done), Ok(mut bars)) = (done.lock(), bars.lock()) {
+            *done += 1;
+            bars.show("runs", *done, total);
+        }
+        Ok(ran)
+    };
+    // Runs differ in length: each is taken for itself.
+    let runs = pool(threads)?.install(|| {
+        let items = plan.items.par_iter().with_max_len(1);
+        items.map(run).collect::<Result<Vec<Ran>>>()
+    });
+    if let Ok(bars) = bars.lock() {
+        bars.clear();
+    }
+    runs
+}
+
+fn kept_or_run(
+    plan: &Plan,
+    item: &Item,
+    work: &Work<'_>,
+    bars: Option<&Mutex<Bars>>,
+) -> Result<Ran> {
+    let target = work.folder.map(|folder| folder(item));
+    if let Some(target) = &target
+        && work.resumes
+        && let Some(manifest) = folder::finished(target)
+        && manifest.id == item.id
+    {
+        return Ok(Ran {
+            manifest,
+            outcome: None,
+            told: None,
+            ways: Vec::new(),
+        });
+    }
+    let scenario = plan.scenario(item)?;
+    let full = target.is_some() && scenario.output.trace == TraceLevel::Full;
+    let traced = full.then_some(Traced::All);
+    let mut ran = one(&scenario, item, (work.command)(item), (bars, traced))?;
+    if let Some(target) = target {
+        keep(&target, &scenario, &ran)?;
+    }
+    // Its tables are written; a thousand outcomes would not fit into memory.
+    if plan.items.len() > 1 {
+        (ran.outcome, ran.told) = (None, None);
+    }
+    Ok(ran)
+}
+
+/// Writes the folder of a run.
+pub(crate) fn keep(target: &Path, scenario: &Scenario, ran: &Ran) -> Result<()> {
+    let finished = Finished {
+        scenario,
+        manifest: &ran.manifest,
+        outcome: ran.outcome.as_ref(),
+        told: ran.told.as_ref(),
+    };
+    folder::write(target, &finished)
+}
+
+/// One run of each point: those with other seeds are as large.
+fn first_of_points(plan: &Plan) -> impl Iterator<Item = &Item> {
+    let items = plan.items.iter().enumerate();
+    let first = items.filter(|(i, item)| *i == 0 || plan.items[i - 1].set != item.set);
+    first.map(|(_, item)| item)
+}
+
+/// Memory of a run, estimated: what a node has in the simulator and in the protocol, its connections,
+/// the delays that are recorded, and messages on their way.
+fn estimate_bytes(scenario: &Scenario) -> u64 {
+    const NODE: u64 = 6 << 10;
+    const CONNECTION: u64 = 256;
+    const BASE: u64 = 64 << 20;
+    let nodes = u64::from(scenario.sim.nodes);
+    let degree = match scenario.graph {
+        Graph::Permutations { degree }
+        | Graph::Uniform { degree }
+        | Graph::Regular { degree }
+        | Graph::RegionBiased { degree, .. } => u64::from(degree),
+        Graph::Complete {} => nodes,
+        Graph::Grid {} => nodes.isqrt() * 2,
+        Graph::File { .. } => 64,
+    };
+    let delays = 16 * u64::from(scenario.traffic.count);
+    BASE + nodes.saturating_mul(NODE + degree.saturating_mul(CONNECTION) + delays)
+}

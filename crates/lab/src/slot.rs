@@ -1,0 +1,412 @@
+//! `alphorn slot`: one Horn slot end to end with real signatures.
+
+mod falcon;
+mod griefing;
+mod json;
+mod print;
+mod xmss;
+
+use crate::bench::Participation as Voters;
+use crate::error::{Error, Result};
+use crate::keycache;
+use crate::lattice::LatticeOptions;
+use crate::machine::Machine;
+use crate::options::{self, Common};
+use crate::participation::Record;
+use crate::progress::Bars;
+use crate::proof::{ProofOptions, check_set};
+use crate::report::Report;
+use alphorn_bls::{Bls, Costs, EpochKeys, Exec, Signers, peer};
+use alphorn_proto::horn::{Config, SchemeInfo, Selection};
+use alphorn_proto::slot::Timing;
+use alphorn_scheme::{Claim, Keys, Scheme};
+use alphorn_sim::compute::CrossCheck;
+use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, run_slot};
+use alphorn_types::{Coding, Layout};
+use alphorn_xmss::Set;
+use print::{announce, header, result_table, steps_table, verdict};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// One Horn slot end to end with real signatures: votes, aggregates, collections, block
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  alphorn slot
+  alphorn slot --validators 32768 --selection rank
+  alphorn slot --participation 0.95 --seed 7 --json slot.json
+  alphorn slot --scheme xmss --validators 512
+  alphorn slot --scheme xmss --set prod --validators 512
+  alphorn slot --scheme xmss --layers proof/proof --validators 64 --subcommittees 2
+  alphorn slot --scheme falcon --validators 128
+  alphorn slot --scheme falcon --layers list/list --validators 2000
+  alphorn slot --participation vectors/goerli-epoch-148260
+  alphorn slot --griefing --validators 32768 --cover best1,quorum3 --split 1,3
+  alphorn slot --griefing --scheme xmss --validators 128 --subcommittees 2
+
+One node hosts every validator and verifies every message as it would a stranger's, so that each is
+verified once; a second node receives what every node of the network receives, and its verification
+of all collections is the figure that a client would see. Votes, aggregates and collections carry
+real signatures of interop keys. Network and clock are simulated; times are measured.
+
+With --griefing every cell is attacked instead: Eve's aggregators withhold the votes of her voters
+and drop victims, as `horn griefing` explains. Aggregates and collections carry real signatures and
+are really verified, picks are those of the collector's own rule; there is no network. A rule and a
+play each make a row: votes that were cast, votes that the collections count, honest votes that are
+lost. With XMSS every aggregate is a proof and what the collector picked is merged, at most 4096
+validators in cells of at most 768; with --layers list/proof it is a list.
+
+Exit code 1 if a vote is lost, a message of an honest sender is rejected, the block is not accepted
+by all, or a second implementation disagrees with a sample of the verdicts; with --griefing if a
+signature does not verify, or the rule union loses an honest vote.")]
+pub struct Args {
+    #[command(flatten)]
+    common: Common,
+    /// Signature scheme
+    #[arg(long, default_value = "bls", value_parser = [BLS, FALCON, XMSS])]
+    scheme: String,
+    /// Parameter set of XMSS: compact, prod or test; compact by default
+    #[arg(long)]
+    set: Option<Set>,
+    #[command(flatten)]
+    lattice: LatticeOptions,
+    #[command(flatten)]
+    proof: ProofOptions,
+    /// What aggregates and collections are: list/list, or list/proof, the default of Falcon and of
+    /// the compact set of XMSS, or proof/proof, which only that has: the default under attack
+    #[arg(long, value_enum)]
+    layers: Option<Layers>,
+    /// Number of validators, as 1048576 or 2^20; 2^20 with BLS, 128 with Falcon and where cells are
+    /// proved, 1000 with XMSS otherwise by default; a record brings its own
+    #[arg(long, value_parser = options::validators)]
+    validators: Option<u32>,
+    /// Committees; as many as the number of validators needs by default
+    #[arg(long)]
+    committees: Option<u16>,
+    /// Cells of a committee
+    #[arg(long)]
+    subcommittees: Option<u16>,
+    /// Who votes: a share (as 0.95 or 95%), or the folder or bit file of a recorded epoch
+    #[arg(
+        long,
+        default_value = "1",
+        value_name = "SHARE|FILE",
+        allow_negative_numbers = true
+    )]
+    participation: Voters,
+    /// Which flag of a recorded epoch counts as the vote
+    #[arg(long, default_value = "target", value_name = "FLAG", value_parser = ["source", "target", "head"])]
+    flag: String,
+    /// How aggregators and collectors are selected: lottery or rank
+    #[arg(long)]
+    selection: Option<Selection>,
+    /// How a collector covers a cell: best1, greedy, quorum or union; with --griefing a list of the
+    /// rules of `horn griefing`
+    #[arg(long)]
+    cover: Option<String>,
+    /// Greatest multiplicity in a collection: 1, 3, 7 or 15
+    #[arg(long)]
+    multiplicity: Option<u8>,
+    /// How supports are written: raw or rice
+    #[arg(long, default_value = "rice", value_parser = ["raw", "rice"])]
+    coding: String,
+    /// Length of the slot and its phases: horn, fast16, beacon, slow, lean, or
+    /// custom:SLOT_MS:0,VOTE_MS,AGGREGATE_MS,COLLECT_MS,DECIDE_MS
+    #[arg(long, default_value = "horn")]
+    timing: Timing,
+    #[command(flatten)]
+    griefing: griefing::Options,
+}
+
+/// Name of the scheme on the command line.
+const BLS: &str = "bls";
+/// Name of the scheme on the command line.
+const FALCON: &str = "falcon";
+/// Name of the scheme on the command line.
+const XMSS: &str = "xmss";
+
+/// What aggregates and collections are.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Layers {
+    /// Lists of signatures
+    #[value(name = "list/list")]
+    ListList,
+    /// Aggregates are lists, collections proofs
+    #[value(name = "list/proof")]
+    ListProof,
+    /// Both are proofs, collections merges of those of cells
+    #[value(name = "proof/proof")]
+    ProofProof,
+}
+
+impl Args {
+    /// The parameter set of XMSS.
+    fn set(&self) -> Set {
+        self.set.unwrap_or(Set::Compact)
+    }
+
+    /// What aggregates and collections are, if the scheme has a choice.
+    fn layers(&self) -> Option<Layers> {
+        let default = match self.scheme.as_str() {
+            BLS => return None,
+            XMSS if self.set() != Set::Compact => Layers::ListList,
+            XMSS if self.griefing.griefing => Layers::ProofProof,
+            _ => Layers::ListProof,
+        };
+        Some(self.layers.unwrap_or(default))
+    }
+}
+
+/// Decides a sample of all claims by blst alone.
+struct BlstAlone;
+
+impl CrossCheck for BlstAlone {
+    fn holds(&self, keys: &Keys, claim: &Claim) -> Option<bool> {
+        Some(peer::claim_holds(keys.get::<EpochKeys>()?, claim))
+    }
+}
+
+/// What the options come to.
+struct Plan {
+    layout: Layout,
+    participation: Participation,
+    /// In words, for the table.
+    participation_name: String,
+}
+
+impl Args {
+    /// The slot of a recorded epoch, everything else by default.
+    pub(crate) fn recorded(common: Common, participation: String, flag: String) -> Self {
+        Args {
+            participation: Voters::File(participation.into()),
+            flag,
+            validators: None,
+            ..Args::sized(common, 1)
+        }
+    }
+
+    /// A slot in which all of `validators` vote, everything else by default.
+    pub(crate) fn sized(common: Common, validators: u32) -> Self {
+        Args {
+            common,
+            scheme: BLS.into(),
+            set: None,
+            lattice: LatticeOptions::default(),
+            proof: ProofOptions::default(),
+            layers: None,
+            validators: Some(validators),
+            committees: None,
+            subcommittees: None,
+            participation: Voters::Share(1.0),
+            flag: "target".into(),
+            selection: None,
+            cover: None,
+            multiplicity: None,
+            coding: "rice".into(),
+            timing: Timing::HORN,
+            griefing: griefing::Options::default(),
+        }
+    }
+}
+
+/// A slot that was run.
+pub(crate) struct Executed {
+    pub(crate) machine: Machine,
+    pub(crate) outcome: SlotOutcome,
+    plan: Plan,
+    keys_s: f64,
+    from_cache: bool,
+}
+
+impl Executed {
+    /// Every line of the options and figures that a JSON object of this slot has.
+    pub(crate) fn json(&self, args: &Args) -> (Value, Map<String, Value>) {
+        (
+            json::config_json(args, &self.plan),
+            json::fields(&self.outcome, self.keys_s, self.from_cache),
+        )
+    }
+
+    /// Exit code 1 if a property of an honest slot does not hold.
+    pub(crate) fn check(&self) -> Result<()> {
+        let failures = self.outcome.failures();
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
+        Err(Error::Check(failures.join("; ")))
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If it cannot be run, or if a check fails.
+pub fn run(args: &Args) -> Result<()> {
+    run_as(args, "slot")
+}
+
+/// `command` is the name that it was called by.
+pub(crate) fn run_as(args: &Args, command: &'static str) -> Result<()> {
+    let report = Report::begin(command, args.common.seed);
+    check_scheme(args)?;
+    if args.griefing.griefing {
+        return griefing::run(args, &report);
+    }
+    let executed = execute(args)?;
+    let sink = args.common.sink();
+    let whole_s = report.elapsed_s();
+    let outcome = &executed.outcome;
+    sink.say(&header(args, &executed.plan, &executed.machine));
+    sink.say(&steps_table(outcome, executed.keys_s, executed.from_cache));
+    sink.say(&result_table(outcome));
+    sink.say(&verdict(outcome, whole_s));
+    let (config, fields) = executed.json(args);
+    sink.write(&report.object(&executed.machine, "measured", &config, fields)?)?;
+    executed.check()
+}
+
+/// Refuses options that belong to another scheme.
+fn check_scheme(args: &Args) -> Result<()> {
+    let scheme = &args.scheme;
+    check_set(scheme, args.set)?;
+    args.lattice.check(scheme)?;
+    args.proof.check(scheme)?;
+    match (scheme.as_str(), args.layers) {
+        (BLS, Some(_)) => {
+            Err(anyhow::anyhow!("--layers with {scheme}: its evidence has one form").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Runs the slot of the options.
+pub(crate) fn execute(args: &Args) -> Result<Executed> {
+    match args.scheme.as_str() {
+        FALCON => return falcon::execute(args),
+        XMSS => return xmss::execute(args),
+        _ => {}
+    }
+    let kernel = args.common.bls_kernel()?;
+    let machine = args.common.machine(kernel)?;
+    let plan = plan(args)?;
+    let scheme = Bls::new(kernel, Costs::measure(kernel));
+    let horn = horn_config(args, &plan, &scheme)?;
+    announce(args, &plan, &machine);
+    let mut bars = Bars::new();
+    let clock = Instant::now();
+    let validators = plan.layout.validators();
+    let (registry, from_cache, signers) = {
+        let pool = args.common.pool()?;
+        let exec = Exec::new(Some(&pool));
+        let interop = keycache::interop_registry(validators, kernel, exec, &mut bars)?;
+        (
+            interop.registry,
+            interop.from_cache,
+            Signers::interop(0..validators, exec),
+        )
+    };
+    let keys_s = clock.elapsed().as_secs_f64();
+    let config = SlotConfig {
+        participation: plan.participation.clone(),
+        ..SlotConfig::new(horn, args.common.seed, args.common.threads()?)
+    };
+    let mut inputs = SlotInputs::new(scheme, registry, signers, &plan.layout);
+    inputs.cross_check = Some(Arc::new(BlstAlone));
+    let outcome = run_slot(config, inputs, &mut bars)?;
+    bars.clear();
+    Ok(Executed {
+        machine,
+        outcome,
+        plan,
+        keys_s,
+        from_cache,
+    })
+}
+
+fn plan(args: &Args) -> Result<Plan> {
+    let (default_validators, committee_max) = match args.scheme.as_str() {
+        FALCON => (128, Some(alphorn_falcon::COMMITTEE_MAX)),
+        XMSS => {
+            let proved = args.layers() == Some(Layers::ProofProof);
+            (
+                if proved { 128 } else { 1000 },
+                Some(alphorn_xmss::COMMITTEE_MAX),
+            )
+        }
+        _ => (1 << 20, None),
+    };
+    let (share, record) = match &args.participation {
+        Voters::Share(share) => (*share, None),
+        Voters::File(path) => (1.0, Some(Record::read(path, &args.flag)?)),
+    };
+    let validators = match (&record, args.validators) {
+        (Some(record), Some(asked)) if asked != record.validators => {
+            return Err(anyhow::anyhow!(
+                "--validators {asked}: {} records {} validators",
+                record.name,
+                record.validators
+            )
+            .into());
+        }
+        (Some(record), _) => record.validators,
+        (None, asked) => asked.unwrap_or(default_validators),
+    };
+    let default = Layout::default_for(validators, committee_max)?;
+    let shape = record
+        .as_ref()
+        .map_or((default.committees(), default.subcommittees()), |record| {
+            (record.committees, record.subcommittees)
+        });
+    let committees = args.committees.unwrap_or(shape.0);
+    if u32::from(committees) > validators {
+        let why = format!("must be at most the number of validators, {validators}");
+        return Err(anyhow::anyhow!("--committees {committees}: {why}").into());
+    }
+    let layout = Layout::new(
+        validators,
+        committees,
+        args.subcommittees.unwrap_or(shape.1),
+    )?;
+    let participation_name = match &record {
+        Some(record) => {
+            let share = record.bits.count_ones() as f64 / f64::from(record.validators);
+            format!("{} ({:.1} % vote)", record.name, share * 100.0)
+        }
+        None => format!("{} %", share * 100.0),
+    };
+    let participation = match record {
+        Some(record) => Participation::Recorded(record.bits),
+        None => Participation::Rate {
+            ppm: (share * 1e6).round() as u32,
+        },
+    };
+    Ok(Plan {
+        layout,
+        participation,
+        participation_name,
+    })
+}
+
+fn horn_config<S: Scheme>(args: &Args, plan: &Plan, scheme: &S) -> Result<Config> {
+    let mut horn = Config::new(plan.layout, &SchemeInfo::of(scheme, &plan.layout));
+    horn.timing = args.timing;
+    horn.coding = if args.coding == "raw" {
+        Coding::Raw
+    } else {
+        Coding::Rice
+    };
+    if let Some(selection) = args.selection {
+        horn.selection = selection;
+    }
+    if let Some(multiplicity) = args.multiplicity {
+        horn.multiplicity_max = multiplicity;
+    }
+    if let Some(cover) = &args.cover {
+        horn.levels[1].cover = cover
+            .parse()
+            .map_err(|error| anyhow::anyhow!("--cover {cover}: {error}"))?;
+    }
+    horn.validate(&SchemeInfo::of(scheme, &plan.layout))?;
+    Ok(horn)
+}

@@ -1,0 +1,76 @@
+//! Figures as text.
+
+/// A count with thin groups of three: 1,048,576.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes in decimal units, three digits.
+pub fn bytes(value: u64) -> String {
+    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    match units.iter().find(|(_, size)| value as f64 >= *size) {
+        Some((unit, size)) => format!("{} {unit}", significant(value as f64 / size)),
+        None => format!("{value} B"),
+    }
+}
+
+/// Seconds in the unit that fits, three digits.
+pub fn seconds(value: f64) -> String {
+    match value {
+        v if v >= 1.0 => format!("{} s", significant(v)),
+        v if v >= 1e-3 => format!("{} ms", significant(v * 1e3)),
+        v if v >= 1e-6 => format!("{} us", significant(v * 1e6)),
+        v if v > 0.0 => format!("{} ns", significant(v * 1e9)),
+        _ => "-".into(),
+    }
+}
+
+/// A ratio: 3.4x.
+pub fn ratio(value: f64) -> String {
+    format!("{}x", significant(value))
+}
+
+/// Three significant digits, without an exponent.
+pub fn significant(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A text as a sentence begins: with a capital letter.
+pub fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_048_576), "1,048,576");
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(2_313_216), "2.31 MB");
+        assert_eq!(seconds(0.1234), "123 ms");
+        assert_eq!(seconds(42.0), "42.0 s");
+        assert_eq!(seconds(0.0), "-");
+        assert_eq!(ratio(10.26), "10.3x");
+        assert_eq!(sentence("a verdict is exact"), "A verdict is exact");
+        assert_eq!(sentence(""), "");
+    }
+}
