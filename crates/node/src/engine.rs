@@ -285,7 +285,7 @@ impl Engine {
             return;
         };
         let validator = message.validator;
-        if self.horn.local().validators.get(validator.0 as usize) {
+        if self.horn.local().hosts(validator) {
             self.silenced = true;
             let slot = kept.slot;
             host.stranger(Stranger { validator, slot });

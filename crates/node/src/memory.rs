@@ -112,7 +112,7 @@ fn ring_bytes(limits: &RingLimits) -> u64 {
 /// begins.
 fn topics(horn: &Horn) -> PerKind<u64> {
     let layout = &horn.config().layout;
-    let seats = 2 * horn.local().validators.count_ones() as u64;
+    let seats = 2 * horn.local().validators().len() as u64;
     PerKind {
         block: 1,
         collection: 1,

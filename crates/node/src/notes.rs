@@ -99,7 +99,7 @@ impl Facts {
             publishers: config.levels.iter().map(|level| level.publishers).collect(),
             collections_per_block_max: config.collections_per_block_max,
             id,
-            is_aggregator: horn.local().validators.any(),
+            is_aggregator: horn.local().validators().len() > 0,
             kernels: kernels.clone(),
         }
     }

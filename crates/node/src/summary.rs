@@ -9,7 +9,6 @@ use crate::record::Recorded;
 use crate::stats::{Jobs, Times};
 use crate::sync::Standing;
 use alphorn_net::{DropReason, TopicKind};
-use alphorn_types::Bitfield;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -238,7 +237,7 @@ impl Summary {
         let recent = || duties.recent.iter();
         let mut summary = Summary {
             validators: horn.config().layout.validators(),
-            local_validators: ones(&horn.local().validators),
+            local_validators: horn.local().validators().len() as u32,
             slot: standing.slot.0,
             first_slot: engine.first_slot().0,
             stranger: ports.stats.stranger.map(|stranger| stranger.validator.0),
@@ -341,8 +340,4 @@ impl Summary {
     pub fn missed_duties(&self) -> u64 {
         self.duties.values().map(|duty| duty.missed).sum()
     }
-}
-
-fn ones(bits: &Bitfield) -> u32 {
-    u32::try_from(bits.count_ones()).unwrap_or(u32::MAX)
 }

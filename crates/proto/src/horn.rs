@@ -17,6 +17,7 @@
 //! | `store` | what the machines of a program keep once for all of them |
 //! | `deadlines` | when a message is wanted, late, of no use |
 //! | `machine` | [`Horn`]: all of it at one machine, under the contract |
+//! | `local` | whose duties a machine does |
 //! | `held` | how many bytes a machine holds, and how many they can become |
 //! | `duties` | what local validators had to do in a slot, and did |
 //! | `sources` | who may send which message as a coded broadcast |
@@ -39,6 +40,7 @@ mod epochs;
 mod fair;
 mod gate;
 mod held;
+mod local;
 mod machine;
 mod maker;
 mod pool;
@@ -57,13 +59,12 @@ mod task;
 pub mod view;
 mod voter;
 
-pub use config::{
-    Config, ConfigError, Level, Local, Preset, Publish, SchemeInfo, Selection, SubsetRule,
-};
+pub use config::{Config, ConfigError, Level, Preset, Publish, SchemeInfo, Selection, SubsetRule};
 pub use cover::Rule as Cover;
 pub use duties::{Done, Duties, Seat};
 pub use gate::ITEMS_PER_JOB_MAX;
 pub use held::Held;
+pub use local::{Hosted, Local};
 pub use machine::Horn;
 pub use sources::{KIND_BLOCK, KIND_COLLECTION, Sources};
 pub use store::Store;

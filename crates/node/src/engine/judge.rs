@@ -145,7 +145,7 @@ fn judged(slot: Slot, duties: Option<Duties>, horn: &Horn) -> Judged {
         validators: u64::from(layout.validators()),
     };
     let Some(duties) = duties else {
-        judged.vote.missed = horn.local().voters.count_ones() as u64;
+        judged.vote.missed = horn.local().voters().len() as u64;
         return judged;
     };
     let done = &duties.done;

@@ -97,8 +97,8 @@ fn network(horn: &Horn) -> alphorn_net::Config {
 
 fn start(index: u32, genesis: Time, folder: &Path) -> Running {
     let horn = horn(index, genesis);
-    let own = horn.local().validators.iter_ones();
-    let ids = own.map(|v| (Validator(v as u32), [v as u8; 32])).collect();
+    let own = horn.local().validators();
+    let ids = own.map(|v| (v, [v.0 as u8; 32])).collect();
     let opening = Opening {
         now_ms: now().as_nanos() / 1_000_000,
         slot: Slot(0),

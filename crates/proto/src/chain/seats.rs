@@ -66,7 +66,8 @@ impl Scale<'_> {
 impl Seats {
     pub(super) fn new(len: usize, scale: &Scale<'_>) -> Self {
         Self {
-            parts: Vec::new(),
+            // Usually all vote for the same.
+            parts: Vec::with_capacity(1),
             voted: scale.keep(Bitfield::new(len)),
             twice: None,
         }

@@ -15,13 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ballot::Ballot;
-use super::config::{Config, Local, Publish, SchemeInfo, Selection};
+use super::config::{Config, Publish, SchemeInfo, Selection};
 use super::effects::Effects;
 use super::epochs::{Committees, Epochs};
+use super::local::{Hosted, Local};
 use super::maker::{self, Maker};
 use super::proposer::{self, Proposer};
 use super::role::{Role, Shared};
-use super::state::{Accepted, Serving, SlotState};
+use super::state::{Serving, SlotState, Slots};
 use super::store::{Claimed, Received, Store};
 use super::task::Purpose;
 use super::voter::{self, Voter};
@@ -38,6 +39,16 @@ const VALIDATORS: u32 = 16;
 const SLOT: Slot = Slot(1);
 /// Messages that the scripts may bring.
 const STEPS_MAX: usize = 256;
+
+/// All validators, all of them voting.
+fn everybody() -> Local {
+    let all = Bitfield::ones(VALIDATORS as usize);
+    Local {
+        validators: all.clone(),
+        voters: all,
+        trust_own: true,
+    }
+}
 
 /// The bytes that say what happens.
 struct Script<'a>(&'a [u8]);
@@ -59,13 +70,13 @@ struct Stage {
     config: Config,
     info: SchemeInfo,
     format: WireFormat,
-    local: Local,
+    local: Hosted,
     clock: SlotClock,
     now: Time,
     chain: Chain,
     epochs: Epochs,
     store: Store,
-    slots: BTreeMap<Slot, SlotState>,
+    slots: Slots,
     fx: Effects,
     env: Env,
     marks: MemoryWatermark,
@@ -88,12 +99,7 @@ impl Stage {
             config.levels[1].publish = Publish::Staged;
         }
         config.levels[0].publishers = 1 + u16::from(choices >> 2) % 4;
-        let all = Bitfield::ones(VALIDATORS as usize);
-        let local = Local {
-            validators: all.clone(),
-            voters: all.clone(),
-            trust_own: true,
-        };
+        let local = Hosted::from(&everybody());
         let mut chain = Chain::new([1; 32], layout, config.epoch_slots);
         chain.set_slot(SLOT);
         let genesis = chain.head();
@@ -133,7 +139,7 @@ impl Stage {
             mix,
             assignment,
             config.weights.clone(),
-            &all,
+            &local,
         ));
         let mut fx = Effects::default();
         let mut state = SlotState::new(SLOT, committees, config.vote_data_per_slot_max, &mut fx);
@@ -146,7 +152,7 @@ impl Stage {
         Self {
             format: config.format(&info),
             now: clock.slot_start(SLOT),
-            slots: BTreeMap::from([(SLOT, state)]),
+            slots: BTreeMap::from([(SLOT, Box::new(state))]),
             store: Store::default(),
             marks: MemoryWatermark::new(VALIDATORS),
             epochs: Epochs::default(),
@@ -281,11 +287,10 @@ impl Stage {
     }
 
     /// Accepts an aggregate, whatever it is.
-    fn accept(&mut self, message: Option<Aggregate>, ballot: u16) {
+    fn accept(&mut self, message: Option<Aggregate>) {
         if let Some(message) = message {
-            let accepted = &mut self.state().gathered_mut(message.unit).accepted;
             let received = Received::new(Bytes::from([]), message);
-            accepted.push(Accepted::new(received, ballot));
+            self.state().accept(received);
         }
     }
 
@@ -476,8 +481,7 @@ pub fn combiner(data: &[u8]) -> bool {
             evidence,
             envelope: Bytes::from([]),
         };
-        let ballot = (choice % 2) as u16;
-        stage.accept(evidence.map(message), ballot);
+        stage.accept(evidence.map(message));
         Some(cell.committee)
     };
     maker(data, 2, feed, check_collection)
@@ -487,14 +491,12 @@ pub fn combiner(data: &[u8]) -> bool {
 fn check_collection(stage: &mut Stage, made: Aggregate) {
     let state = stage.state();
     let layout = *state.layout();
-    let ballot = state.ballots.find(&made.vote).expect("a tracked ballot");
-    let ballot = state.ballots.index(&ballot).expect("a tracked ballot");
     let mut covered = Bitfield::new(layout.unit_len(made.unit) as usize);
     for part in layout.parts(made.unit) {
         let range = layout.unit_in_committee(part);
         let accepted = state.accepted(part).iter();
-        for accepted in accepted.filter(|accepted| accepted.ballot == ballot) {
-            for position in accepted.message.evidence.support.signers().iter_ones() {
+        for accepted in accepted.filter(|accepted| accepted.vote == made.vote) {
+            for position in accepted.evidence.support.signers().iter_ones() {
                 covered.set(range.start as usize + position);
             }
         }
@@ -502,7 +504,7 @@ fn check_collection(stage: &mut Stage, made: Aggregate) {
     let mut beyond = made.evidence.support.signers();
     beyond.subtract(&covered);
     assert!(beyond.none(), "signers whom no aggregate has");
-    stage.accept(Some(made), ballot);
+    stage.accept(Some(made));
 }
 
 /// A proposer alone: a block has collections that it was given, each adds a signer, and it fits.
@@ -554,7 +556,7 @@ pub fn proposer(data: &[u8]) -> bool {
                     &mut stage.fx,
                 );
                 state.phase = Some(Phase::Propose);
-                stage.slots.insert(slot, state);
+                stage.slots.insert(slot, Box::new(state));
                 stage.handle(&mut role, proposer::Input::Begin { slot })
             }
             2 => stage.handle(&mut role, proposer::Input::Slot { slot }),

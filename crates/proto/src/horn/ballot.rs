@@ -1,7 +1,8 @@
 //! The distinct votes of a slot.
 
 use alphorn_scheme::VoteGuard;
-use std::cmp::Reverse;
+use std::borrow::Borrow;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -42,6 +43,35 @@ struct Tracked {
     evidence: u64,
 }
 
+/// A ballot in the order of its vote.
+struct ByVote(Arc<Ballot>);
+
+impl Borrow<Vote> for ByVote {
+    fn borrow(&self) -> &Vote {
+        &self.0.vote
+    }
+}
+
+impl PartialEq for ByVote {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.vote == other.0.vote
+    }
+}
+
+impl Eq for ByVote {}
+
+impl PartialOrd for ByVote {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByVote {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.vote.cmp(&other.0.vote)
+    }
+}
+
 /// The votes of a slot that somebody was seen to cast, and those that only claim it.
 ///
 /// Every vote that a verified signature names keeps its index: at most one for each signature that
@@ -51,7 +81,7 @@ struct Tracked {
 pub(super) struct Ballots {
     max: usize,
     tracked: Vec<Tracked>,
-    by_vote: BTreeMap<Vote, u16>,
+    by_vote: BTreeMap<ByVote, u16>,
     own: Option<u16>,
     recent: VecDeque<Arc<Ballot>>,
 }
@@ -156,7 +186,7 @@ impl Ballots {
             return Some(index);
         }
         let index = u16::try_from(self.tracked.len()).ok()?;
-        self.by_vote.insert(ballot.vote, index);
+        self.by_vote.insert(ByVote(ballot.clone()), index);
         self.tracked.push(Tracked {
             ballot: ballot.clone(),
             votes: 0,

@@ -22,14 +22,18 @@ pub(super) fn draft(
     let start = layout.unit_range(unit).start;
     let mut covered = Bitfield::new(layout.unit_len(unit) as usize);
     let (mut parts, mut inputs) = (Vec::new(), Vec::new());
+    let (vote, message) = {
+        let ballot = state.ballots.get(ballot);
+        (ballot.vote, ballot.message)
+    };
     let is_usable =
-        |accepted: &&Accepted| accepted.ballot == ballot && !without.contains(&accepted.sender.0);
+        |accepted: &&Accepted| accepted.vote == vote && !without.contains(&accepted.sender.0);
     for part in layout.parts(unit) {
         let usable: Vec<&Accepted> = state.accepted(part).iter().filter(is_usable).collect();
         if usable.is_empty() {
             continue;
         }
-        let signers = |accepted: &&Accepted| accepted.message.evidence.support.signers();
+        let signers = |accepted: &&Accepted| accepted.evidence.support.signers();
         let signers: Vec<Bitfield> = usable.iter().map(signers).collect();
         let candidate = |(accepted, signers): (&&Accepted, _)| Candidate {
             sender: accepted.sender,
@@ -45,11 +49,10 @@ pub(super) fn draft(
             parts.push(Part {
                 offset,
                 layer: layer(part.level),
-                evidence: usable[pick].message.evidence.clone(),
+                evidence: usable[pick].evidence.clone(),
             });
         }
     }
-    let message = state.ballots.get(ballot).message;
     (!parts.is_empty()).then(|| Draft {
         inputs,
         covered,

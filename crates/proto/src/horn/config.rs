@@ -2,7 +2,7 @@
 
 use alphorn_scheme::{Abilities, EvidenceLength, Form, Layer, Overlap, Scheme, Sizes, Statement};
 use alphorn_types::support_code::Coding;
-use alphorn_types::{Bitfield, Layout, Slot, Time, Unit};
+use alphorn_types::{Layout, Slot, Time, Unit};
 use thiserror::Error;
 
 use super::cover::Rule as Cover;
@@ -547,49 +547,6 @@ fn check_fit(format: &WireFormat, level: u8) -> Result<(), ConfigError> {
         });
     }
     Ok(())
-}
-
-/// What this machine does in the network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Local {
-    /// By validator index: whose duties are done here.
-    pub validators: Bitfield,
-    /// Which of them cast votes.
-    pub voters: Bitfield,
-    /// Whether own messages are taken without verification. If not, they pass the whole
-    /// validation like anyone's.
-    pub trust_own: bool,
-}
-
-impl Local {
-    /// A machine that validates and forwards for others only.
-    pub fn observer(layout: &Layout) -> Self {
-        let none = Bitfield::new(layout.validators() as usize);
-        Self {
-            validators: none.clone(),
-            voters: none,
-            trust_own: true,
-        }
-    }
-
-    pub(super) fn check(&self, layout: &Layout) -> Result<(), ConfigError> {
-        let validators = layout.validators();
-        for (what, set) in [("validators", &self.validators), ("voters", &self.voters)] {
-            if set.len() != validators as usize {
-                return Err(ConfigError::LocalLength {
-                    what,
-                    value: set.len(),
-                    validators,
-                });
-            }
-        }
-        let mut strangers = self.voters.clone();
-        strangers.subtract(&self.validators);
-        match strangers.iter_ones().next() {
-            Some(voter) => Err(ConfigError::LocalVoter(voter)),
-            None => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ impl Horn {
         for committee in 0..layout.committees() {
             let first = layout.committee_range(committee).start;
             for validator in state.committees.local_members(committee) {
-                let votes = self.local.voters.get(validator.0 as usize);
+                let votes = self.local.votes(validator);
                 let position = state.committees.assignment.position(validator);
                 if let Some(position) = position.filter(|_| votes) {
                     voters.push(Seat {
@@ -92,10 +92,10 @@ impl Horn {
         let makers = self.roles.makers.iter();
         let serving = makers.flat_map(|maker| maker.roster().all(slot));
         let makers = serving.map(|s| (s.validator, s.unit, has_inputs(s.unit)));
-        let proposer = self.chain.proposer(slot).0 as usize;
+        let proposer = self.chain.proposer(slot);
         Some(Duties {
             // The block of slot 0 is genesis.
-            proposes: slot > Slot(0) && self.local.validators.get(proposer),
+            proposes: slot > Slot(0) && self.local.hosts(proposer),
             voters,
             makers: makers.collect(),
             done: self.fx.done(slot),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::effects::Request;
 use super::gate;
+use super::local::Hosted;
 use super::machine::Horn;
 use super::ranks::Ranks;
 use super::task::Purpose;
@@ -46,10 +47,10 @@ impl Committees {
         mix: [u8; 32],
         assignment: Arc<Assignment>,
         weights: Weights,
-        validators: &Bitfield,
+        hosted: &Hosted,
     ) -> Self {
-        let position = |v: usize| assignment.position(Validator(v as u32));
-        let mut local: Vec<u32> = validators.iter_ones().filter_map(position).collect();
+        let position = |validator| assignment.position(validator);
+        let mut local: Vec<u32> = hosted.validators().filter_map(position).collect();
         local.sort_unstable();
         Self {
             seed,
@@ -228,7 +229,7 @@ impl Epochs {
         mix: &[u8; 32],
         assignment: Arc<Assignment>,
         weights: &Weights,
-        local: &Bitfield,
+        local: &Hosted,
     ) -> Option<Arc<Assignment>> {
         let (epoch, ranks) = (assignment.epoch(), self.ranks.clone());
         let present = self.find_mut(epoch, mix)?;
@@ -378,7 +379,7 @@ impl Horn {
             self.fx.counters.jobs_failed += 1;
             return self.epochs.failed(epoch, &mix);
         }
-        let (weights, local) = (&self.config.weights, &self.local.validators);
+        let (weights, local) = (&self.config.weights, &self.local);
         if let Some(assignment) = self.epochs.assigned(&mix, assignment, weights, local) {
             let begun = self.clock.slot_at(self.now).unwrap_or(Slot(0));
             let class = match epoch <= begun.epoch(self.config.epoch_slots) {

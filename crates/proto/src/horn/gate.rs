@@ -39,10 +39,11 @@ use self::lot::{Awaited, Lot, Seat};
 use super::ballot::Ballot;
 use super::batch::Batch;
 use super::cell_votes::WaitingVote;
-use super::config::{Config, Local, SchemeInfo, Selection};
+use super::config::{Config, SchemeInfo, Selection};
 use super::deadlines::{TOLERANCE_NS, window_end};
 use super::effects::Origin;
 use super::fair::Waits;
+use super::local::Hosted;
 use super::role::Lent;
 use super::selection;
 use super::state::{SlotState, Waiting};
@@ -204,24 +205,28 @@ impl From<Reject> for Refusal {
 /// verification.
 #[derive(Default)]
 pub(super) struct Verified {
-    by_slot: BTreeMap<Slot, BTreeSet<Arc<[u8; 32]>>>,
+    /// Each list ascending.
+    by_slot: BTreeMap<Slot, Vec<Arc<[u8; 32]>>>,
     count: usize,
 }
 
 impl Verified {
     fn contains(&self, claimed: &Claimed) -> bool {
         let of_slot = self.by_slot.get(&claimed.entry.vote.slot);
-        of_slot.is_some_and(|of_slot| of_slot.contains(&claimed.digest))
+        of_slot.is_some_and(|of_slot| of_slot.binary_search(&claimed.digest).is_ok())
     }
 
     /// Remembers what was verified; what is beyond the bound goes, of the oldest slot first.
     fn insert(&mut self, claimed: &Claimed) {
         let of_slot = self.by_slot.entry(claimed.entry.vote.slot).or_default();
-        self.count += usize::from(of_slot.insert(claimed.digest.clone()));
+        if let Err(place) = of_slot.binary_search(&claimed.digest) {
+            of_slot.insert(place, claimed.digest.clone());
+            self.count += 1;
+        }
         if self.count > VERIFIED_MAX
             && let Some(mut oldest) = self.by_slot.first_entry()
         {
-            oldest.get_mut().pop_first();
+            oldest.get_mut().remove(0);
             self.count -= 1;
             if oldest.get().is_empty() {
                 oldest.remove();
@@ -231,7 +236,7 @@ impl Verified {
 
     fn prune(&mut self, now: Slot) {
         self.by_slot = self.by_slot.split_off(&now.saturating_sub(VERIFIED_SLOTS));
-        self.count = self.by_slot.values().map(BTreeSet::len).sum();
+        self.count = self.by_slot.values().map(Vec::len).sum();
     }
 }
 
@@ -271,7 +276,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn new(config: &Config, info: &SchemeInfo, local: &Local) -> Self {
+    pub(super) fn new(config: &Config, info: &SchemeInfo, local: &Hosted) -> Self {
         Self {
             collections: Batch::default(),
             blocks: Blocks::default(),
@@ -295,7 +300,7 @@ impl Gate {
                 message,
                 topic,
                 data,
-            } => match lent.local.trust_own {
+            } => match lent.local.trusts_own() {
                 true => self.take_own(lent, message, data),
                 false => self.receive(lent, None, topic, data),
             },
@@ -307,7 +312,7 @@ impl Gate {
             Input::Slot { slot } => self.verified.prune(slot),
             Input::Close { slot } => {
                 let state = lent.slots.get_mut(&slot);
-                for origin in state.into_iter().flat_map(SlotState::give_up) {
+                for origin in state.into_iter().flat_map(|state| state.give_up()) {
                     lent.fx.reject(origin, Reject::TooOld);
                 }
             }
@@ -499,7 +504,7 @@ fn passed(
             }
             Some(Some(_)) => {
                 if let Some(state) = lent.slots.get_mut(&slot) {
-                    state.gathered_mut(unit).refuse(sender);
+                    state.refuse(unit, sender);
                 }
                 lent.fx.reject(origin, Reject::BadEvidence);
             }
@@ -510,7 +515,7 @@ fn passed(
 
 /// Check 6: whether the member at a position of a unit serves, by its proof or by its rank.
 fn serves(
-    state: &mut SlotState,
+    state: &SlotState,
     config: &Config,
     unit: Unit,
     position: u32,
@@ -523,7 +528,10 @@ fn serves(
             selection::selected(selection::ticket(proof), u32::from(target), members)
         }
         (Selection::Lottery, None) => false,
-        (Selection::Rank, _) => state.ranked(unit, target).contains(&position),
+        (Selection::Rank, _) => {
+            let order = state.committees.ranked(state.slot, unit, target);
+            order.contains(&position)
+        }
     }
 }
 

@@ -9,12 +9,13 @@ use alphorn_scheme::Bytes;
 use alphorn_types::Unit;
 
 use super::cell_votes::{FirstVote, WaitingVote};
-use super::config::{Config, Local, SchemeInfo};
+use super::config::{Config, SchemeInfo};
 use super::deadlines::TOLERANCE_NS;
 use super::gate::{BLOCKS_ROOM, ITEMS_PER_JOB_MAX, aggregates_room, votes_room};
+use super::local::Hosted;
 use super::machine::Horn;
 use super::proposer::BLOCK_FIXED_BYTES;
-use super::state::{MESSAGE_BYTES, SHARED_BYTES, SlotState, bits_bytes};
+use super::state::{MESSAGE_BYTES, SHARED_BYTES, SlotState, accepted_bytes, bits_bytes};
 use super::task::Purpose;
 use crate::chain::{INCLUSION_SLOTS, SETS_MAX, VOTED_SLOTS};
 use crate::wire::{Kind, WireFormat};
@@ -54,9 +55,9 @@ impl Config {
     }
 
     /// Units of a level that have a local member in an epoch, at most.
-    pub(super) fn local_units(&self, local: &Local, level: u8) -> u64 {
+    pub(super) fn local_units(&self, local: &Hosted, level: u8) -> u64 {
         let units = self.layout.units(level).count() as u64;
-        units.min(local.validators.count_ones() as u64)
+        units.min(local.validators().len() as u64)
     }
 
     /// The longest block that an honest proposer makes, in bytes: every entry as long as one can be.
@@ -70,7 +71,7 @@ impl Config {
     }
 
     /// Most bytes that a machine keeps of the network's messages, besides those that wait.
-    pub fn state_bytes_max(&self, info: &SchemeInfo, local: &Local) -> u64 {
+    pub fn state_bytes_max(&self, info: &SchemeInfo, local: &Hosted) -> u64 {
         self.held_max(info, local).kept()
     }
 
@@ -79,7 +80,7 @@ impl Config {
     /// [`Config::collections_bytes_max`]); who voted for what; the votes of local validators' cells, and
     /// the aggregates of their units; for each of these a full batch that waits, and one in
     /// verification. It holds where the driver hands in what it subscribed to ([`Horn::topics`]).
-    pub fn held_max(&self, info: &SchemeInfo, local: &Local) -> Held {
+    pub fn held_max(&self, info: &SchemeInfo, local: &Hosted) -> Held {
         let format = self.format(info);
         let (layout, slots) = (&self.layout, self.slots_open());
         let (cells, top) = (self.local_units(local, 1), layout.levels());
@@ -152,8 +153,8 @@ impl SlotState {
             held.votes += votes.held_bytes();
             held.waiting += votes.batch.bytes() as u64;
         }
-        for (unit, gathered) in self.all_gathered() {
-            let bytes = gathered.held_bytes();
+        for (unit, accepted) in self.all_accepted() {
+            let bytes = accepted.iter().map(accepted_bytes).sum::<u64>();
             match unit.level == self.layout().levels() {
                 true => held.collections += bytes,
                 false => held.aggregates += bytes,

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use super::ballot::Ballot;
 use super::committee::assignment;
-use super::config::{Config, ConfigError, Local, SchemeInfo};
+use super::config::{Config, ConfigError, SchemeInfo};
 use super::deadlines::window_end;
 use super::effects::Effects;
 use super::epochs::Epochs;
 use super::gate::{self, Gate};
+use super::local::{Hosted, Local};
 use super::roles::Roles;
 use super::state::{SlotState, Slots};
 use super::store::{Claimed, Received, Store};
@@ -31,7 +32,7 @@ pub struct Horn {
     pub(super) config: Config,
     pub(super) info: SchemeInfo,
     pub(super) format: WireFormat,
-    pub(super) local: Local,
+    pub(super) local: Hosted,
     pub(super) clock: SlotClock,
     pub(super) now: Time,
     /// The phase that begins next; none before the first input.
@@ -56,6 +57,7 @@ impl Horn {
     pub fn new(config: Config, info: SchemeInfo, local: Local) -> Result<Self, ConfigError> {
         config.validate(&info)?;
         local.check(&config.layout)?;
+        let local = Hosted::from(&local);
         let roles = Roles::new(config.layout.levels());
         let mut horn = Self {
             gate: Gate::new(&config, &info, &local),
@@ -96,7 +98,7 @@ impl Horn {
     /// The state of a slot: the current one and its neighbours, as long as their messages are
     /// taken.
     pub fn view(&self, slot: Slot) -> Option<SlotView> {
-        self.slots.get(&slot).map(SlotState::view)
+        self.slots.get(&slot).map(|state| state.view())
     }
 
     /// Counts since the start.
@@ -120,7 +122,7 @@ impl Horn {
     }
 
     /// What this machine does in the network.
-    pub fn local(&self) -> &Local {
+    pub fn local(&self) -> &Hosted {
         &self.local
     }
 
@@ -170,7 +172,7 @@ impl Horn {
     /// The state of a slot, made if its epoch is ready.
     fn ensure_slot(&mut self, slot: Slot) -> Option<&mut SlotState> {
         self.lend_gate().0.ensure_slot(slot);
-        self.slots.get_mut(&slot)
+        self.slots.get_mut(&slot).map(Box::as_mut)
     }
 
     /// Begins a slot anew under the committees that came into force after its start, if nothing of

@@ -570,7 +570,7 @@ fn adds_enough(
     let least = (committees.weigh(unit, &all) * u64::from(level.stage_gain_ppm))
         .div_ceil(u64::from(PPM))
         .max(1);
-    committees.weigh_gain(unit, signers, &best.message.evidence.support.signers()) >= least
+    committees.weigh_gain(unit, signers, &best.evidence.support.signers()) >= least
 }
 
 /// Signers that no accepted evidence of the unit and vote contains.
@@ -578,8 +578,8 @@ fn gain(state: Option<&SlotState>, aggregate: &Aggregate) -> u32 {
     let mut signers = aggregate.evidence.support.signers();
     if let Some(state) = state {
         for accepted in state.accepted(aggregate.unit) {
-            if state.ballots.get(accepted.ballot).vote == aggregate.vote {
-                signers.subtract(&accepted.message.evidence.support.signers());
+            if accepted.vote == aggregate.vote {
+                signers.subtract(&accepted.evidence.support.signers());
             }
         }
     }

@@ -70,7 +70,7 @@ impl Proposer {
     fn propose(&self, shared: &mut Shared<'_>, slot: Slot) {
         let proposer = shared.chain.proposer(slot);
         let state = shared.slot(slot).filter(|_| slot > Slot(0));
-        let is_local = shared.local.validators.get(proposer.0 as usize);
+        let is_local = shared.local.hosts(proposer);
         let Some(state) = state.filter(|_| is_local) else {
             return;
         };

@@ -9,9 +9,10 @@ use alphorn_scheme::{Bytes, Outcome, Product};
 use alphorn_types::{Bitfield, Slot, Time};
 use std::sync::Arc;
 
-use super::config::{Config, Local, SchemeInfo};
+use super::config::{Config, SchemeInfo};
 use super::effects::Effects;
 use super::epochs::{Committees, Epochs};
+use super::local::Hosted;
 use super::state::{SlotState, Slots};
 use super::store::Store;
 use crate::chain::Chain;
@@ -23,7 +24,7 @@ pub(super) struct Shared<'a, S = &'a Slots> {
     pub(super) config: &'a Config,
     pub(super) info: &'a SchemeInfo,
     pub(super) format: &'a WireFormat,
-    pub(super) local: &'a Local,
+    pub(super) local: &'a Hosted,
     pub(super) clock: &'a SlotClock,
     pub(super) now: Time,
     pub(super) chain: &'a Chain,
@@ -59,7 +60,7 @@ pub(super) trait Role {
 impl<'a> Shared<'a> {
     /// What is known of a slot whose messages are taken.
     pub(super) fn slot(&self, slot: Slot) -> Option<&'a SlotState> {
-        self.slots.get(&slot)
+        self.slots.get(&slot).map(Box::as_ref)
     }
 }
 
@@ -71,9 +72,9 @@ impl Lent<'_> {
             let committees = self.epochs.ready(epoch)?.clone();
             let votes_max = self.config.vote_data_per_slot_max;
             let state = SlotState::new(slot, committees, votes_max, self.fx);
-            self.slots.insert(slot, state);
+            self.slots.insert(slot, Box::new(state));
         }
-        self.slots.get_mut(&slot)
+        self.slots.get_mut(&slot).map(Box::as_mut)
     }
 }
 

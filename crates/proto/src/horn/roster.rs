@@ -112,7 +112,7 @@ impl Roster {
             let members = committees.ranked(slot, unit, target);
             for (rank, position) in (0u32..).zip(members.iter()) {
                 let validator = committees.assignment.member(positions.start + position);
-                if shared.local.validators.get(validator.0 as usize) {
+                if shared.local.hosts(validator) {
                     serving.push(Serving {
                         validator,
                         unit,

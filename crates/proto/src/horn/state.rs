@@ -15,7 +15,7 @@ use super::store::Received;
 use super::view::{BlockView, CollectionView, SlotView};
 use crate::contract::Peer;
 use crate::slot::Phase;
-use crate::wire::{Aggregate, Reject, Root, WireFormat};
+use crate::wire::{Aggregate, Reject, Root, Vote, WireFormat};
 
 /// Header of shared bytes.
 pub(super) const SHARED_BYTES: usize = 16;
@@ -51,77 +51,14 @@ pub(super) enum Standing<T> {
 }
 
 /// The first accepted aggregate of a sender.
-pub(super) struct Accepted {
-    pub(super) message: Arc<Received<Aggregate>>,
-    pub(super) sender: Validator,
-    pub(super) ballot: u16,
-    /// A second, different one was proven.
-    pub(super) equivocated: bool,
-}
+pub(super) type Accepted = Arc<Received<Aggregate>>;
 
-impl Accepted {
-    pub(super) fn new(message: Arc<Received<Aggregate>>, ballot: u16) -> Self {
-        Self {
-            sender: message.sender,
-            message,
-            ballot,
-            equivocated: false,
-        }
-    }
-}
-
-/// The aggregates of a unit.
-#[derive(Default)]
-pub(super) struct Gathered {
-    pub(super) accepted: Vec<Accepted>,
-    /// Who signed evidence that does not hold.
-    refused: BTreeSet<Validator>,
-}
-
-impl Gathered {
-    /// Whether a message can be the sender's first, or else the second that proves an
-    /// equivocation: then with the first.
-    ///
-    /// # Errors
-    ///
-    /// [`Reject::Duplicate`] if it is the first again, or an equivocation or false evidence was proven
-    /// before. `is_same` tells whether it says the same as another one.
-    pub(super) fn admit(
-        &self,
-        sender: Validator,
-        is_same: impl Fn(&Received<Aggregate>) -> bool,
-    ) -> Result<Standing<&Bytes>, Reject> {
-        let first = self.accepted.iter().find(|one| one.sender == sender);
-        match first {
-            _ if self.refused.contains(&sender) => Err(Reject::Duplicate),
-            None => Ok(Standing::First),
-            Some(first) if first.equivocated || is_same(&first.message) => Err(Reject::Duplicate),
-            Some(first) => Ok(Standing::Second(&first.message.data)),
-        }
-    }
-
-    /// Nothing more is taken from a sender who signed false evidence.
-    pub(super) fn refuse(&mut self, sender: Validator) {
-        self.refused.insert(sender);
-    }
-
-    pub(super) fn mark_equivocated(&mut self, sender: Validator) {
-        let mut all = self.accepted.iter_mut();
-        if let Some(first) = all.find(|one| one.sender == sender) {
-            first.equivocated = true;
-        }
-    }
-
-    /// Bytes of all messages with their places, as they came and decoded.
-    pub(super) fn held_bytes(&self) -> u64 {
-        let one = |accepted: &Accepted| {
-            let (evidence, data) = (&accepted.message.evidence, &accepted.message.data);
-            let planes = evidence.support.planes_count() as u64;
-            let support = planes * bits_bytes(evidence.support.len() as u32);
-            support + (MESSAGE_BYTES + data.len() + evidence.bytes.len()) as u64
-        };
-        self.accepted.iter().map(one).sum()
-    }
+/// Bytes of an accepted aggregate with its place, as it came and decoded.
+pub(super) fn accepted_bytes(accepted: &Accepted) -> u64 {
+    let (evidence, data) = (&accepted.evidence, &accepted.data);
+    let planes = evidence.support.planes_count() as u64;
+    let support = planes * bits_bytes(evidence.support.len() as u32);
+    support + (MESSAGE_BYTES + data.len() + evidence.bytes.len()) as u64
 }
 
 /// The first accepted block of a slot's proposer.
@@ -157,8 +94,8 @@ pub(super) struct Sessions {
     pub(super) collect: SessionId,
 }
 
-/// The current slot and those around it whose messages are taken.
-pub(super) type Slots = BTreeMap<Slot, SlotState>;
+/// The current slot and those around it whose messages are taken. In boxes: a map keeps room for eleven.
+pub(super) type Slots = BTreeMap<Slot, Box<SlotState>>;
 
 /// What a machine knows of a slot. Kept for the current and the previous one, and for the
 /// tolerance of clocks around them.
@@ -175,12 +112,12 @@ pub(super) struct SlotState {
     pub(super) phase: Option<Phase>,
     /// Where a vote came.
     cells: BTreeMap<Cell, CellVotes>,
-    /// By unit; filled where an aggregate was verified.
-    gathered: BTreeMap<Unit, Gathered>,
+    /// By unit, where an aggregate was verified; in the order in which they came.
+    gathered: BTreeMap<Unit, Vec<Accepted>>,
+    /// Who contradicted itself with a second aggregate of a unit, or signed evidence that does not hold.
+    refused: BTreeSet<(Unit, Validator)>,
     /// Aggregates that wait, by the unit in which they are combined; collections wait elsewhere.
     pub(super) batches: BTreeMap<Unit, Batch<Waiting>>,
-    /// Who serves by rank, as far as it was needed.
-    ranked: BTreeMap<Unit, Arc<[u32]>>,
     /// What local roles are still making, by committee.
     pub(super) making: Vec<Making>,
     pub(super) block: Option<Proposal>,
@@ -210,8 +147,8 @@ impl SlotState {
             phase: None,
             cells: BTreeMap::new(),
             gathered: BTreeMap::new(),
+            refused: BTreeSet::new(),
             batches: BTreeMap::new(),
-            ranked: BTreeMap::new(),
             making: vec![Making::default(); usize::from(layout.committees())],
             block: None,
             votes_seen: 0,
@@ -277,26 +214,47 @@ impl SlotState {
         }
     }
 
-    /// The aggregates of a unit, if any was verified.
-    pub(super) fn gathered(&self, unit: Unit) -> Option<&Gathered> {
-        self.gathered.get(&unit)
-    }
-
-    /// The aggregates of a unit.
-    pub(super) fn gathered_mut(&mut self, unit: Unit) -> &mut Gathered {
-        self.gathered.entry(unit).or_default()
-    }
-
-    /// The aggregates of all units of which any was verified.
-    pub(super) fn all_gathered(&self) -> impl Iterator<Item = (Unit, &Gathered)> {
-        self.gathered
-            .iter()
-            .map(|(unit, gathered)| (*unit, gathered))
+    /// The accepted aggregates of all units of which any was verified.
+    pub(super) fn all_accepted(&self) -> impl Iterator<Item = (Unit, &[Accepted])> {
+        let all = self.gathered.iter();
+        all.map(|(unit, accepted)| (*unit, accepted.as_slice()))
     }
 
     /// The accepted aggregates of a unit.
     pub(super) fn accepted(&self, unit: Unit) -> &[Accepted] {
-        self.gathered(unit).map_or(&[], |of| &of.accepted)
+        self.gathered.get(&unit).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn accept(&mut self, message: Accepted) {
+        self.gathered.entry(message.unit).or_default().push(message);
+    }
+
+    /// Whether an aggregate can be its sender's first, or else the second that proves an equivocation:
+    /// then with the first.
+    ///
+    /// # Errors
+    ///
+    /// [`Reject::Duplicate`] if it is the first again, or an equivocation or false evidence was proven
+    /// before. `is_same` tells whether it says the same as another one.
+    pub(super) fn admit_aggregate(
+        &self,
+        message: &Received<Aggregate>,
+        is_same: impl Fn(&Received<Aggregate>) -> bool,
+    ) -> Result<Standing<&Bytes>, Reject> {
+        if self.refused.contains(&(message.unit, message.sender)) {
+            return Err(Reject::Duplicate);
+        }
+        let mut accepted = self.accepted(message.unit).iter();
+        match accepted.find(|one| one.sender == message.sender) {
+            None => Ok(Standing::First),
+            Some(first) if is_same(first) => Err(Reject::Duplicate),
+            Some(first) => Ok(Standing::Second(&first.data)),
+        }
+    }
+
+    /// Nothing more is taken from a sender of a unit's aggregates.
+    pub(super) fn refuse(&mut self, unit: Unit, sender: Validator) {
+        self.refused.insert((unit, sender));
     }
 
     /// Drops the messages of single votes: the aggregates of the slot are made.
@@ -320,13 +278,6 @@ impl SlotState {
         origins
     }
 
-    /// The members of a unit who serve by rank, as positions inside it, first to serve first.
-    pub(super) fn ranked(&mut self, unit: Unit, target: u16) -> &[u32] {
-        let (committees, slot) = (&self.committees, self.slot);
-        let order = self.ranked.entry(unit);
-        order.or_insert_with(|| committees.ranked(slot, unit, target))
-    }
-
     /// The vote of a local validator, as far as it was accepted here.
     pub(super) fn vote_of(&self, validator: Validator) -> Option<u16> {
         let cell = self.committees.assignment.cell_of(validator)?;
@@ -336,27 +287,31 @@ impl SlotState {
 
     /// The accepted aggregate of a unit with most weight for a ballot.
     pub(super) fn best(&self, unit: Unit, ballot: u16) -> Option<&Accepted> {
+        let vote = &self.ballots.get(ballot).vote;
         let accepted = self.accepted(unit).iter();
         accepted
-            .filter(|accepted| accepted.ballot == ballot)
+            .filter(|accepted| accepted.vote == *vote)
             .max_by_key(|accepted| {
-                let signers = accepted.message.evidence.support.signers();
+                let signers = accepted.evidence.support.signers();
                 self.committees.weigh(unit, &signers)
             })
     }
 
     /// The state as others may see it.
     pub(super) fn view(&self) -> SlotView {
-        let counted = self.ballots.counted();
-        let mut weights = vec![0u64; counted.len()];
+        let counted = self.ballots.counted().into_iter();
+        let votes: Vec<Vote> = counted
+            .map(|ballot| self.ballots.get(ballot).vote)
+            .collect();
+        let mut weights = vec![0u64; votes.len()];
         let mut coverage: Vec<Vec<Bitfield>> = Vec::new();
         let top = self.layout().levels();
         for committee in self.layout().units(top) {
             let positions = self.layout().unit_len(committee) as usize;
-            let mut by_ballot = vec![Bitfield::new(positions); counted.len()];
+            let mut by_ballot = vec![Bitfield::new(positions); votes.len()];
             for kept in self.accepted(committee) {
-                if let Ok(place) = counted.binary_search(&kept.ballot) {
-                    by_ballot[place].union_with(&kept.message.evidence.support.signers());
+                if let Some(place) = votes.iter().position(|vote| *vote == kept.vote) {
+                    by_ballot[place].union_with(&kept.evidence.support.signers());
                 }
             }
             for (weight, bits) in weights.iter_mut().zip(&by_ballot) {
@@ -368,10 +323,8 @@ impl SlotState {
         let most = (0..weights.len()).rev().max_by_key(|&i| weights[i]);
         let empty = |c: u16| Bitfield::new(self.layout().committee_len(c) as usize);
         let accepted = |of: &dyn Fn(Unit) -> bool| {
-            let units = self.all_gathered().filter(|(unit, _)| of(*unit));
-            units
-                .map(|(_, gathered)| gathered.accepted.len() as u64)
-                .sum()
+            let units = self.all_accepted().filter(|(unit, _)| of(*unit));
+            units.map(|(_, accepted)| accepted.len() as u64).sum()
         };
         SlotView {
             slot: self.slot,
@@ -379,7 +332,7 @@ impl SlotState {
             votes_accepted: self.votes_accepted,
             aggregates_accepted: accepted(&|unit| unit.level < top),
             collections_accepted: accepted(&|unit| unit.level == top),
-            vote: most.map(|most| self.ballots.get(counted[most]).vote),
+            vote: most.map(|most| votes[most]),
             coverage: (0u16..)
                 .zip(coverage)
                 .map(|(c, mut bits)| most.map_or_else(|| empty(c), |most| bits.swap_remove(most)))
@@ -396,9 +349,9 @@ impl SlotState {
                 self.accepted(unit).iter().map(move |kept| CollectionView {
                     committee: unit.committee,
                     sender: kept.sender,
-                    vote: self.ballots.get(kept.ballot).vote,
-                    support: kept.message.evidence.support.clone(),
-                    bytes: kept.message.data.len(),
+                    vote: kept.vote,
+                    support: kept.evidence.support.clone(),
+                    bytes: kept.data.len(),
                 })
             })
             .collect()

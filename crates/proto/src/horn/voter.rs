@@ -60,7 +60,7 @@ impl Voter {
         let deadlines = shared.deadlines(Phase::Vote, slot);
         for committee in 0..state.layout().committees() {
             let mut voters = state.committees.local_members(committee);
-            voters.retain(|voter| shared.local.voters.get(voter.0 as usize));
+            voters.retain(|voter| shared.local.votes(*voter));
             if voters.is_empty() {
                 continue;
             }

@@ -3,7 +3,7 @@
 
 use crate::forge::Forge;
 use crate::net::{LISTS, Net, SUMS, config, range, share};
-use alphorn_proto::horn::{Config, Local, SchemeInfo, Selection};
+use alphorn_proto::horn::{Config, Hosted, Local, SchemeInfo, Selection};
 use alphorn_proto::slot::Phase;
 use alphorn_proto::wire::Topic;
 use alphorn_types::{Epoch, Layout, Slot, Unit};
@@ -143,7 +143,7 @@ fn topics_are_those_of_the_local_cells() {
     ];
     assert_eq!(net.nodes[0].horn.topics(Epoch(0)).unwrap(), expected.into());
     assert_eq!(net.nodes[1].horn.topics(Epoch(0)).unwrap().len(), 2);
-    let bytes = |local| config.state_bytes_max(&info, local);
+    let bytes = |local: &Local| config.state_bytes_max(&info, &Hosted::from(local));
     assert!(bytes(&Local::observer(&layout)) < bytes(&alone(true)));
 }
 

@@ -6,11 +6,12 @@ use alphorn_scheme::{
 use alphorn_types::{Slot, Unit, Validator};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{SLOT, STEPS_MAX, Script, Stage, VALIDATORS, cell};
+use super::{SLOT, STEPS_MAX, Script, Stage, VALIDATORS, cell, everybody};
 use crate::contract::{Output, Peer, Token, Verdict};
 use crate::horn::cell_votes::CellVotes;
 use crate::horn::config::{Selection, SubsetRule};
 use crate::horn::gate::{Gate, Input, Made};
+use crate::horn::local::{Hosted, Local};
 use crate::horn::role::Lent;
 use crate::horn::task::Purpose;
 use crate::wire::{Aggregate, Block, Body, Entry, Header, Reject, Topic, Vote, VoteMsg, digest};
@@ -31,7 +32,10 @@ impl Gatehouse {
         if choices & 64 != 0 {
             stage.config.subset_rule = SubsetRule::Both;
         }
-        stage.local.trust_own = false;
+        stage.local = Hosted::from(&Local {
+            trust_own: false,
+            ..everybody()
+        });
         let committees = stage.slots[&SLOT].committees.clone();
         stage
             .epochs
@@ -331,12 +335,12 @@ impl Gatehouse {
                 assert_eq!(signed.as_deref(), Some(signature), "a forged vote");
             }
         }
-        for (_, gathered) in state.all_gathered() {
-            let accepted = gathered.accepted.iter();
-            accepted.for_each(|accepted| check_evidence(&accepted.message.evidence));
-            let senders = gathered.accepted.iter().map(|accepted| accepted.sender);
-            let senders: BTreeSet<Validator> = senders.collect();
-            let count = gathered.accepted.len();
+        for (_, accepted) in state.all_accepted() {
+            accepted
+                .iter()
+                .for_each(|accepted| check_evidence(&accepted.evidence));
+            let senders: BTreeSet<Validator> = accepted.iter().map(|one| one.sender).collect();
+            let count = accepted.len();
             assert_eq!(senders.len(), count, "two aggregates of one sender");
         }
     }

@@ -1,5 +1,7 @@
 use super::*;
+use crate::horn::local::Local;
 use alphorn_scheme::model::{CostTable, Model};
+use alphorn_types::Bitfield;
 
 fn model(overlap: Overlap, form: Form, unique: bool) -> Model {
     let mut table = CostTable::example();

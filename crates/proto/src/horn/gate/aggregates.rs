@@ -61,13 +61,13 @@ impl Gate {
             return Err(Reject::WrongTopic.into());
         }
         let ballot = admit_ballot(lent, &head.vote).map_err(|refusal| {
-            let state = lent.slots.get_mut(&slot);
+            let state = lent.slots.get(&slot);
             with_seat(refusal, || seat(state?, lent.config, &head))
         })?;
         let references = |vote: &_, committee| lent.chain.reference(vote, committee);
         let message = lent.store.read::<Aggregate>(data, lent.format, &references);
         let message = message.map_err(Reject::from_decode)?;
-        let state = lent.slots.get_mut(&slot).ok_or(Refusal::Unprepared)?;
+        let state = lent.slots.get(&slot).ok_or(Refusal::Unprepared)?;
         let position = state.committees.position_in(message.sender, unit);
         let position = position.ok_or(Reject::NotMember)?;
         if message.evidence.support.is_empty() {
@@ -270,7 +270,7 @@ fn collection<'a>(lent: &Lent<'_>, waiting: &'a Waiting) -> Option<&'a Arc<Claim
 }
 
 /// The seat of an aggregate for an unknown block.
-fn seat(state: &mut SlotState, config: &Config, head: &Head) -> Option<Seat> {
+fn seat(state: &SlotState, config: &Config, head: &Head) -> Option<Seat> {
     let (unit, sender) = (head.unit, head.sender);
     let (slot, phase) = (state.slot, Phase::Level(unit.level));
     let position = state.committees.position_in(sender, unit)?;
@@ -299,17 +299,14 @@ fn check_again<'a>(
     (config, format): (&Config, &WireFormat),
     message: &Received<Aggregate>,
 ) -> Result<Standing<&'a Bytes>, Reject> {
-    let Some(gathered) = state.gathered(message.unit) else {
-        return Ok(Standing::First);
-    };
     let content = |one: &Received<Aggregate>| *one.content(config.network(), format);
     let is_same = |first: &Received<Aggregate>| content(first) == content(message);
-    let standing = gathered.admit(message.sender, is_same)?;
+    let standing = state.admit_aggregate(message, is_same)?;
     if matches!(standing, Standing::Second(_)) {
         return Ok(standing);
     }
-    let level = message.unit.level;
-    if gathered.accepted.len() >= usize::from(config.level(level).taken_max) {
+    let (level, accepted) = (message.unit.level, state.accepted(message.unit));
+    if accepted.len() >= usize::from(config.level(level).taken_max) {
         return Err(Reject::Full);
     }
     let compares = match config.subset_rule {
@@ -319,10 +316,9 @@ fn check_again<'a>(
     };
     let support = &message.evidence.support;
     let covers = |accepted: &Accepted| {
-        state.ballots.get(accepted.ballot).vote == message.vote
-            && support.is_subset_of(&accepted.message.evidence.support)
+        accepted.vote == message.vote && support.is_subset_of(&accepted.evidence.support)
     };
-    match compares && gathered.accepted.iter().any(covers) {
+    match compares && accepted.iter().any(covers) {
         true => Err(Reject::Subset),
         false => Ok(standing),
     }
@@ -341,13 +337,12 @@ fn keep(
     let (sender, unit) = (message.sender, message.unit);
     if let Standing::Second(first) = check_again(state, (config, format), &message)? {
         fx.evidence(message.vote.slot, first.clone(), message.data.clone());
-        state.gathered_mut(unit).mark_equivocated(sender);
+        state.refuse(unit, sender);
         return Err(Reject::Duplicate);
     }
     let signers = message.evidence.support.signers();
     let weight = state.committees.weigh(unit, &signers);
-    let ballot = state.ballots.track_evidence(&ballot, weight)?;
-    let accepted = &mut state.gathered_mut(unit).accepted;
-    accepted.push(Accepted::new(message, ballot));
+    state.ballots.track_evidence(&ballot, weight)?;
+    state.accept(message);
     Ok(())
 }

@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Gate, PARKED_NS, Refusal};
 use crate::contract::Peer;
-use crate::horn::config::{Config, Local, SchemeInfo};
+use crate::horn::config::{Config, SchemeInfo};
 use crate::horn::effects::Origin;
 use crate::horn::fair::{FairQueue, Room, Waits};
+use crate::horn::local::Hosted;
 use crate::horn::role::Lent;
 use crate::horn::state::SHARED_BYTES;
 use crate::slot::Phase;
@@ -173,7 +174,7 @@ impl Lot {
 
 impl Config {
     /// What may wait for blocks at a machine: a block that is late has all votes of its slot wait.
-    pub(in crate::horn) fn parked_room(&self, info: &SchemeInfo, local: &Local) -> Room {
+    pub(in crate::horn) fn parked_room(&self, info: &SchemeInfo, local: &Hosted) -> Room {
         let cells = self.local_units(local, 1) as usize;
         let votes = VOTES_PER_POSITION * cells * self.layout.cell_len_max() as usize;
         let vote = PLACE_BYTES + SHARED_BYTES + self.format(info).bytes_max(Kind::Vote);
