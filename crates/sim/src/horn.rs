@@ -34,12 +34,14 @@
 //! | `watch` | who checks and measures a run |
 //! | `run` | from a scenario to a world that stopped |
 //! | `harvest`, `floor` | what it comes to, and what it cannot beat |
+//! | `paid` | what its blocks pay for |
 
 pub(crate) mod build;
 mod floor;
 mod harvest;
 mod message;
 pub mod node;
+mod paid;
 mod plan;
 mod run;
 mod station;
@@ -49,9 +51,10 @@ mod watch;
 mod work;
 
 pub use message::{AggregateBody, BlockBody, CollectionBody, HornMessage, Item, Parts};
+pub use paid::{PaidBlock, pay};
 pub use plan::{Plan, Server, Topic, TopicId, Way};
 pub(crate) use run::run_with;
-pub use run::{HornRun, run};
+pub use run::{HornRun, SlotVotes, run};
 pub use station::{LINKS_MAX, Origin, Pending, Station};
 pub use watch::{Milestones, Violation};
 pub use work::{Bench, HornWork};
@@ -67,11 +70,13 @@ use alphorn_types::LayoutError;
 /// Why a slot cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum HornError {
-    /// Several slots.
-    #[error("protocol.slots = {value}: a run has one slot")]
+    /// More slots than there are before the next epoch, whose committees follow from blocks of the run.
+    #[error("protocol.slots = {value}: must be at most {max}, the slots of an epoch")]
     Slots {
         /// How many.
         value: u32,
+        /// How many there can be.
+        max: u64,
     },
     /// Who votes is given by a file.
     #[error("protocol.participation_file: a run draws who votes, give protocol.participation_ppm")]

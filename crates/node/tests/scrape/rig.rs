@@ -16,7 +16,7 @@ use alphorn_proto::wire::Topic;
 use alphorn_scheme::Env;
 use alphorn_scheme::model::{CostTable, Model, ModelRegistry, ModelSigners};
 use alphorn_sse::Clients;
-use alphorn_types::{Bitfield, Layout, Slot, Time, Validator};
+use alphorn_types::{Bitfield, Layout, Slot, Time};
 use alphorn_worker::WorkerConfig;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -265,7 +265,10 @@ fn among_all(
             let servers = plan.collectors.iter().flatten();
             let mut sources: Vec<u32> = match topic == plan.collection_topic() {
                 true => servers.map(|server| plan.host(server.validator)).collect(),
-                false => vec![plan.host(plan.proposer())],
+                false => plan
+                    .followed()
+                    .map(|slot| plan.host(plan.proposer(slot)))
+                    .collect(),
             };
             sources.sort_unstable();
             sources.dedup();
@@ -292,13 +295,14 @@ fn for_publishers(edges: &mut Vec<(u32, u32)>, plan: &Plan) {
         }
     };
     let layout = &plan.config.layout;
-    for (cell, servers) in layout.cells().zip(&plan.aggregators) {
-        let topic = plan.vote_topic(plan.cell_number(cell));
+    let slots = (0..plan.slots).flat_map(|place| layout.cells().map(move |cell| (place, cell)));
+    for ((place, cell), servers) in slots.zip(&plan.aggregators) {
+        let topic = plan.vote_topic(place, plan.cell_number(cell));
         let members = plan.assignment.cell_members(cell).iter().copied();
         members
             .filter(|validator| plan.votes(*validator))
             .for_each(|validator| enter(topic, validator));
-        let topic = plan.aggregate_topic(cell.committee);
+        let topic = plan.aggregate_topic(place, cell.committee);
         servers
             .iter()
             .for_each(|server| enter(topic, server.validator));

@@ -204,10 +204,11 @@ fn smallest(values: impl Iterator<Item = u64>, count: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alphorn_types::{Bitfield, Support};
+    use alphorn_types::{Bitfield, Slot, Support};
 
     fn body(votes: u32, bytes: usize) -> Arc<CollectionBody> {
         Arc::new(CollectionBody {
+            slot: Slot(0),
             committee: 0,
             sender: 0,
             support: Arc::new(Support::new(8)),

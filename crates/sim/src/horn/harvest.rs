@@ -2,15 +2,18 @@
 
 use super::message::HornMessage;
 use super::node::HornNode;
+use super::paid::{PaidBlock, paid_blocks};
 use super::plan::{Plan, Way};
-use super::run::HornRun;
-use super::watch::{Milestones, Watch};
+use super::run::{HornRun, SlotVotes};
+use super::watch::{Followed, Milestones, Watch};
 use crate::calendar::EventQueue;
 use crate::report::{Bin, Bounds, NodeRecord, Outcome, Votes};
 use crate::role::{Role, Wire};
 use crate::scenario::Scenario;
 use crate::world::{Pause, World};
+use alphorn_proto::chain::Chain;
 use alphorn_proto::slot::Phase;
+use alphorn_types::Slot;
 
 /// The value that `permille` of some times do not exceed; an absent one is late.
 fn quantile(mut times: Vec<Option<u64>>, permille: usize) -> Option<u64> {
@@ -34,23 +37,25 @@ pub(super) struct Harvest<'a, Q> {
 impl<Q: EventQueue> Harvest<'_, Q> {
     /// Records, times and the verdict.
     pub(super) fn run(&self, pause: Pause) -> HornRun {
-        let watch = self.world.witness();
-        let block = watch.block();
-        let (aggregates, collections, _) = watch.published();
+        let last = self.last();
+        let (aggregates, collections, _) = last.published();
         let roles = self.world.roles().iter();
         let mut run = HornRun {
-            votes: watch.votes(),
+            votes: last.votes(self.plan.last()),
+            slots: self.slots(),
+            blocks: self.blocks(),
             published: (aggregates, collections),
-            last_ns: watch.last_ns(),
-            at_proposer: watch.at_proposer(),
+            last_ns: last.last_ns,
+            at_proposer: last.at_proposer,
             at_nodes: [500, 990].map(|permille| Milestones {
                 at_ns: std::array::from_fn(|i| self.at_share(permille, i)),
             }),
-            curve: watch.curve().to_vec(),
-            block: block.map_or((0, 0), |block| {
+            curve: last.curve.clone(),
+            block: last.block.as_ref().map_or((0, 0), |block| {
                 (block.entries.len() as u64, block.data.len() as u64)
             }),
-            imported: watch.imported().iter().flatten().count() as u64,
+            imported: last.imported.iter().flatten().count() as u64,
+            finalised: self.finalised(),
             dropped_bytes: self.world.balance().dropped,
             unfinished: roles.map(HornNode::unfinished).sum(),
             outcome: self.outcome(pause),
@@ -59,13 +64,58 @@ impl<Q: EventQueue> Harvest<'_, Q> {
         run
     }
 
+    fn last(&self) -> &Followed {
+        self.world.witness().last()
+    }
+
+    /// What came of each slot's votes.
+    fn slots(&self) -> Vec<SlotVotes> {
+        let honest = self.world.roles().iter().zip(self.honest);
+        let machines = honest.filter(|(_, honest)| **honest);
+        let chains: Vec<&Chain> = machines.map(|(role, _)| role.machine().chain()).collect();
+        let committees = 0..self.plan.config.layout.committees();
+        let of = |(slot, followed): (Slot, &Followed)| {
+            let votes = followed.votes(slot);
+            let counted = |chain: &&Chain| -> u64 {
+                let head = chain.head();
+                let of = |committee| chain.credited(&head, slot, committee).count_ones() as u64;
+                committees.clone().map(of).sum()
+            };
+            SlotVotes {
+                slot: slot.0,
+                cast: votes[0],
+                in_block: votes[4],
+                in_chain: chains.iter().map(counted).min().unwrap_or(0),
+                imported: followed.imported.iter().flatten().count() as u64,
+            }
+        };
+        self.world.witness().slots().map(of).collect()
+    }
+
+    /// The blocks of the first honest node's chain.
+    fn blocks(&self) -> Vec<PaidBlock> {
+        let mut honest = self.world.roles().iter().zip(self.honest);
+        let first = honest.find(|(_, honest)| **honest);
+        first.map_or_else(Vec::new, |(role, _)| {
+            paid_blocks(self.plan, self.world.witness(), role.machine().chain())
+        })
+    }
+
+    /// The newest slot that is final at every honest node.
+    fn finalised(&self) -> u64 {
+        let honest = self.world.roles().iter().zip(self.honest);
+        let machines = honest.filter(|(_, honest)| **honest);
+        let final_at = machines.map(|(role, _)| role.machine().chain().finalised().slot.0);
+        final_at.min().unwrap_or(0)
+    }
+
     fn begin_ns(&self) -> u64 {
         self.plan.phase_start(Phase::Vote).as_nanos()
     }
 
     /// The milestones of honest nodes.
     fn counted(&self) -> impl Iterator<Item = &Milestones> {
-        let milestones = self.world.witness().milestones().iter();
+        let milestones = self.last().milestones.iter();
         let counted = milestones.zip(self.honest).filter(|(_, honest)| **honest);
         counted.map(|(times, _)| times)
     }
@@ -90,7 +140,7 @@ impl<Q: EventQueue> Harvest<'_, Q> {
         let roles = roles_of(self.plan);
         Outcome {
             seed: self.seed,
-            payload_bytes: watch.published().2,
+            payload_bytes: watch.slots().map(|(_, one)| one.published().2).sum(),
             nodes: (0..self.plan.nodes)
                 .map(|node| self.record(node, roles[node as usize]))
                 .collect(),
@@ -108,9 +158,9 @@ impl<Q: EventQueue> Harvest<'_, Q> {
     }
 
     fn votes(&self) -> Votes {
-        let watch = self.world.witness();
+        let last = self.last();
         let since = |at: u64| at.saturating_sub(self.begin_ns());
-        let (votes, at) = (watch.votes(), watch.at_proposer().at_ns);
+        let (votes, at) = (last.votes(self.plan.last()), last.at_proposer.at_ns);
         Votes {
             cast: votes[0],
             in_block: votes[4],
@@ -122,7 +172,7 @@ impl<Q: EventQueue> Harvest<'_, Q> {
     fn record(&self, node: u32, role: &'static str) -> NodeRecord {
         let at = node as usize;
         let tally = &self.world.tallies()[at];
-        let times = &self.world.witness().milestones()[at].at_ns;
+        let times = &self.last().milestones[at].at_ns;
         let since = |at: u64| at.saturating_sub(self.begin_ns());
         NodeRecord {
             node,
@@ -152,7 +202,9 @@ fn roles_of(plan: &Plan) -> Vec<&'static str> {
     };
     name(&plan.aggregators, "aggregator");
     name(&plan.collectors, "collector");
-    roles[plan.host(plan.proposer()) as usize] = "proposer";
+    for slot in plan.followed() {
+        roles[plan.host(plan.proposer(slot)) as usize] = "proposer";
+    }
     roles
 }
 
@@ -225,11 +277,11 @@ fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
         seconds(since(run.at_nodes[1].at_ns[2])),
         run.votes[4],
         run.votes[0],
-        tenths(up / nodes, 1_000_000),
+        tenths(up / nodes / u64::from(plan.slots), 1_000_000),
         tenths(peak, 1_000_000),
         plan.costs_label(),
-        topic(plan.vote_topic(0)),
-        topic(plan.aggregate_topic(0)),
+        topic(plan.vote_topic(0, 0)),
+        topic(plan.aggregate_topic(0, 0)),
         topic(plan.collection_topic()),
         topic(plan.block_topic()),
     )

@@ -4,13 +4,16 @@
 use super::plan::TopicId;
 use crate::gossip::{Message, Payload};
 use crate::role::Wire;
+use alphorn_proto::wire::Root;
 use alphorn_scheme::Bytes;
-use alphorn_types::{Bitfield, Support};
+use alphorn_types::{Bitfield, Slot, Support};
 use std::sync::Arc;
 
 /// An aggregate, and what whoever looks at a run reads of it.
 #[derive(Debug)]
 pub struct AggregateBody {
+    /// The slot of the votes.
+    pub slot: Slot,
     /// Number of the cell.
     pub cell: u32,
     /// The aggregator, by validator.
@@ -24,6 +27,8 @@ pub struct AggregateBody {
 /// A collection, and what whoever looks at a run reads of it.
 #[derive(Debug)]
 pub struct CollectionBody {
+    /// The slot of the votes.
+    pub slot: Slot,
     /// The committee.
     pub committee: u16,
     /// The collector, by validator.
@@ -47,8 +52,12 @@ pub type Parts = Arc<[(u32, Arc<Support>)]>;
 /// A block, and what whoever looks at a run reads of it.
 #[derive(Debug)]
 pub struct BlockBody {
-    /// Committee and signers of each entry.
-    pub entries: Vec<(u16, Bitfield)>,
+    /// The slot of the block.
+    pub slot: Slot,
+    /// Its name.
+    pub root: Root,
+    /// Slot of the votes, committee and signers of each entry.
+    pub entries: Vec<(Slot, u16, Bitfield)>,
     /// The message.
     pub data: Bytes,
 }

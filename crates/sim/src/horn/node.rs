@@ -13,10 +13,10 @@ use crate::gossip::{self, DenseId, Message, Peers};
 use crate::graph::Graph;
 use crate::role::{Input, Labour, Output, Role};
 use alphorn_proto::horn::Horn;
-use alphorn_proto::wire::{Aggregate, Block, Kind, Topic, Vote, VoteMsg};
+use alphorn_proto::wire::{Aggregate, Block, Entry, Kind, Topic, Vote, VoteMsg};
 use alphorn_proto::{self as proto, Peer, Protocol as _, Token, Verdict};
 use alphorn_scheme::{Bytes, Outcome, Work};
-use alphorn_types::{Bitfield, Time, Unit, Validator};
+use alphorn_types::{Bitfield, Slot, Time, Unit, Validator};
 use alphorn_worker::{End, Request};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// What a node shows of the slot.
 #[derive(Clone, Debug)]
 pub enum HornDelivery {
-    /// A hosted validator publishes its vote.
-    Voted,
+    /// A hosted validator publishes its vote of a slot.
+    Voted(Slot),
     /// A hosted aggregator publishes.
     Aggregated(Arc<AggregateBody>),
     /// A hosted collector publishes.
@@ -43,6 +43,8 @@ const NOBODY: Token = Token(u64::MAX);
 
 /// A message as its topic knows it: its number there, and who publishes it.
 struct Own {
+    /// The slot of its votes, or that before the block.
+    slot: Slot,
     id: DenseId,
     publisher: Validator,
     item: Item,
@@ -64,8 +66,8 @@ pub struct HornNode {
     due: Option<Time>,
     /// Messages whose verdict somebody waits for, with the index of their station.
     waiting: Slab<(u32, Pending<Item>)>,
-    /// What the last job summed, by committee.
-    summed: Vec<(u16, Parts)>,
+    /// What the last job summed, by committee, with the slot.
+    summed: Vec<(u16, Slot, Parts)>,
     out: VecDeque<Output<Self>>,
 }
 
@@ -293,13 +295,14 @@ impl HornNode {
         };
         let parts = job.parts.iter().map(part).collect();
         let committee = layout.cell_of(job.statement.first).committee;
-        self.summed.retain(|(known, _)| *known != committee);
-        self.summed.push((committee, parts));
+        self.summed.retain(|(known, ..)| *known != committee);
+        self.summed.push((committee, job.statement.slot, parts));
     }
 
     /// Publishes a message of a hosted validator.
     fn publish(&mut self, topic: Topic, data: &Bytes) {
         let Some(Own {
+            slot,
             id,
             publisher,
             item,
@@ -307,8 +310,11 @@ impl HornNode {
         else {
             return;
         };
-        self.show_own(&item);
-        let topic = self.plan.topic_id(topic);
+        let Some(place) = self.plan.place(slot) else {
+            return;
+        };
+        self.show_own(slot, &item);
+        let topic = self.plan.topic_id(topic, place);
         if let Some(index) = self.find(topic) {
             self.stations[index].publish(self.now, id, item);
             return self.drain(index, NO_PEER);
@@ -339,8 +345,10 @@ impl HornNode {
         let data = data.clone();
         match topic {
             Topic::Vote { cell } => {
-                let publisher = VoteMsg::decode(&data, format).ok()?.validator;
+                let message = VoteMsg::decode(&data, format).ok()?;
+                let (publisher, slot) = (message.validator, message.vote.slot);
                 Some(Own {
+                    slot,
                     id: plan.vote_id(cell, publisher)?,
                     publisher,
                     item: Item::Vote(data),
@@ -349,14 +357,17 @@ impl HornNode {
             Topic::Aggregate { .. } => {
                 let message = Aggregate::decode(&data, format, &references).ok()?;
                 let (publisher, cell) = (message.sender, message.unit.cell()?);
+                let slot = message.vote.slot;
                 let body = AggregateBody {
+                    slot,
                     cell: plan.cell_number(cell),
                     sender: publisher.0,
                     signers: message.evidence.support.signers(),
                     data,
                 };
                 Some(Own {
-                    id: plan.aggregate_id(cell, publisher)?,
+                    slot,
+                    id: plan.aggregate_id(plan.place(slot)?, cell, publisher)?,
                     publisher,
                     item: Item::Aggregate(Arc::new(body)),
                 })
@@ -364,19 +375,23 @@ impl HornNode {
             Topic::Collection => {
                 let message = Aggregate::decode(&data, format, &references).ok()?;
                 let (publisher, committee) = (message.sender, message.unit.committee);
+                let slot = message.vote.slot;
                 let signers = message.evidence.support.signers();
-                let summed = self.summed.iter().find(|(of, _)| *of == committee);
+                let is_summed = |one: &&(u16, Slot, Parts)| (one.0, one.1) == (committee, slot);
+                let summed = self.summed.iter().find(is_summed);
                 let body = CollectionBody {
+                    slot,
                     committee,
                     sender: publisher.0,
                     support: message.evidence.support,
                     votes: signers.count_ones() as u32,
                     signers,
-                    parts: summed.map_or(Arc::from([]), |(_, parts)| parts.clone()),
+                    parts: summed.map_or(Arc::from([]), |(.., parts)| parts.clone()),
                     data,
                 };
                 Some(Own {
-                    id: plan.collection_id(committee, publisher)?,
+                    slot,
+                    id: plan.collection_id(plan.place(slot)?, committee, publisher)?,
                     publisher,
                     item: Item::Collection(Arc::new(body)),
                 })
@@ -384,15 +399,21 @@ impl HornNode {
             Topic::Block => {
                 let block = Block::decode(&data, format, &references).ok()?;
                 let entries = block.body.entries.iter();
-                let entry = |entry: &alphorn_proto::wire::Entry| -> (u16, Bitfield) {
-                    (entry.committee, entry.evidence.support.signers())
+                let entry = |entry: &Entry| -> (Slot, u16, Bitfield) {
+                    let signers = entry.evidence.support.signers();
+                    (entry.vote.slot, entry.committee, signers)
                 };
+                let slot = block.header.slot;
                 let body = BlockBody {
+                    slot,
+                    root: block.header.root(),
                     entries: entries.map(entry).collect(),
                     data,
                 };
+                let before = Slot(slot.0.checked_sub(1)?);
                 Some(Own {
-                    id: DenseId(0),
+                    slot: before,
+                    id: DenseId(plan.place(before)?),
                     publisher: block.header.proposer,
                     item: Item::Block(Arc::new(body)),
                 })
@@ -401,9 +422,9 @@ impl HornNode {
     }
 
     /// Shows an own message, which the node has as well.
-    fn show_own(&mut self, item: &Item) {
+    fn show_own(&mut self, slot: Slot, item: &Item) {
         match item {
-            Item::Vote(_) => self.show(HornDelivery::Voted),
+            Item::Vote(_) => self.show(HornDelivery::Voted(slot)),
             Item::Aggregate(body) => self.show(HornDelivery::Aggregated(body.clone())),
             Item::Collection(body) => {
                 self.show(HornDelivery::Collected(body.clone()));
@@ -446,10 +467,10 @@ impl HornNode {
         }
     }
 
-    /// Aggregates and collections of hosted validators that had something to sum and were neither
+    /// Aggregates and collections of the last slot, of hosted validators that had something to sum and were neither
     /// published nor held back because they add too little.
     pub fn unfinished(&self) -> u64 {
-        let Some(duties) = self.machine.duties(self.plan.slot) else {
+        let Some(duties) = self.machine.duties(self.plan.last()) else {
             return 0;
         };
         let done = &duties.done;
@@ -499,7 +520,7 @@ impl Role for HornNode {
                 self.tell(proto::Input::Finished { job, outcome });
             }
             Input::Deadline => self.keep_time(),
-            // Connections are those of the plan, for the whole slot.
+            // Connections are those of the plan, for the whole run.
             Input::PeerUp { .. } | Input::PeerDown { .. } | Input::SendReady { .. } => return,
             Input::Command(never) => match never {},
         }

@@ -89,8 +89,10 @@ pub struct Plan {
     pub info: SchemeInfo,
     /// Phases, from genesis on: a run begins with the slot that it follows.
     clock: SlotClock,
-    /// The slot whose votes are followed.
+    /// The first slot whose votes are followed.
     pub slot: Slot,
+    /// How many are.
+    pub slots: u32,
     /// A block that all nodes have before it.
     pub before: Option<Bytes>,
     /// Who sits where.
@@ -101,9 +103,9 @@ pub struct Plan {
     pub store: Arc<Store>,
     /// Topics by number.
     pub topics: Vec<Topic>,
-    /// Aggregators by cell.
+    /// Aggregators by slot and cell.
     pub aggregators: Vec<Vec<Server>>,
-    /// Collectors by committee.
+    /// Collectors by slot and committee.
     pub collectors: Vec<Vec<Server>>,
     /// The mesh, and grids.
     pub gossip: Arc<gossip::Config>,
@@ -128,9 +130,6 @@ impl Plan {
         table: CostTable,
         seed: u64,
     ) -> Result<Plan, HornError> {
-        if horn.slots != 1 {
-            return Err(HornError::Slots { value: horn.slots });
-        }
         if horn.participation_file.is_some() {
             return Err(HornError::ParticipationFile);
         }
@@ -145,10 +144,17 @@ impl Plan {
         let bench = Arc::new(Bench::new(table.clone(), mix_in, assignment.clone())?);
         // Codes that refer to the slot before need one.
         let slot = Slot(u64::from(config.context == Context::Chain));
+        // Who serves in later epochs follows from blocks of the run.
+        let max = config.epoch_slots - slot.0;
+        if u64::from(horn.slots) > max {
+            let value = horn.slots;
+            return Err(HornError::Slots { value, max });
+        }
         let mut plan = Plan {
             format: config.format(&info),
             clock: SlotClock::new(config.genesis, config.timing),
             slot,
+            slots: horn.slots,
             before: None,
             config,
             assignment,
@@ -179,22 +185,50 @@ impl Plan {
             plan.before = Some(plan.block_before(horn, &chain));
         }
         let epoch_seed = digest::epoch_seed(Epoch(0), &mix_in);
-        let servers = |unit| plan.servers(unit, &epoch_seed, &model);
-        let [aggregators, collectors] =
-            [1, 2].map(|level| layout.units(level).map(servers).collect());
+        let servers = |slot| move |unit| (slot, unit);
+        let of_level = |level| {
+            let units = plan
+                .followed()
+                .flat_map(|slot| layout.units(level).map(servers(slot)));
+            units
+                .map(|at| plan.servers(at, &epoch_seed, &model))
+                .collect()
+        };
+        let [aggregators, collectors] = [1, 2].map(of_level);
         (plan.aggregators, plan.collectors) = (aggregators, collectors);
         plan.topics = plan.draw_topics(horn)?;
         Ok(plan)
     }
 
-    /// Who serves in a unit, by rank.
-    fn servers(&self, unit: Unit, epoch_seed: &[u8; 32], model: &Model) -> Vec<Server> {
+    /// The slots whose votes are followed.
+    pub fn followed(&self) -> impl Iterator<Item = Slot> + use<> {
+        (self.slot.0..self.slot.0 + u64::from(self.slots)).map(Slot)
+    }
+
+    /// The last of them.
+    pub fn last(&self) -> Slot {
+        Slot(self.slot.0 + u64::from(self.slots) - 1)
+    }
+
+    /// The place of a slot among them, if it is one.
+    pub fn place(&self, slot: Slot) -> Option<u32> {
+        let place = u32::try_from(slot.0.checked_sub(self.slot.0)?).ok()?;
+        (place < self.slots).then_some(place)
+    }
+
+    /// Who serves in a unit in a slot, by rank.
+    fn servers(
+        &self,
+        (slot, unit): (Slot, Unit),
+        epoch_seed: &[u8; 32],
+        model: &Model,
+    ) -> Vec<Server> {
         let layout = &self.config.layout;
         let positions = layout.unit_range(unit);
         let target = self.config.level(unit.level).publishers;
         let member = |position: u32| self.assignment.member(position);
         if self.config.selection == Selection::Rank {
-            let ranked = selection::ranked(epoch_seed, self.slot, unit, layout, target.into());
+            let ranked = selection::ranked(epoch_seed, slot, unit, layout, target.into());
             let server = |(rank, position): (u32, u32)| Server {
                 validator: member(positions.start + position).0,
                 rank,
@@ -203,7 +237,7 @@ impl Plan {
         }
         let members: Vec<Validator> = positions.map(member).collect();
         let network = self.config.network();
-        let message = digest::selection_message(network, epoch_seed, unit.level, self.slot);
+        let message = digest::selection_message(network, epoch_seed, unit.level, slot);
         let validators = layout.validators();
         let (signers, scratch) = (ModelSigners { validators }, &mut ());
         let proofs = model.select(&signers, &message, &members, &mut Ctx::single(scratch));
@@ -245,8 +279,13 @@ impl Plan {
                 }
             }
         }
-        let posts = self.aggregators.iter().map(|servers| (vote, servers));
-        let posts = posts.chain(self.collectors.iter().map(|servers| (aggregate, servers)));
+        let [cells, committees] = self.posts().map(|posts| posts as usize);
+        let votes = self.aggregators.chunks(cells);
+        let slots = votes.zip(self.collectors.chunks(committees));
+        let posts = slots.flat_map(|(aggregators, collectors)| {
+            let votes = aggregators.iter().map(|servers| (vote, servers));
+            votes.chain(collectors.iter().map(|servers| (aggregate, servers)))
+        });
         let mut topics: Vec<Topic> = Vec::new();
         for (way, servers) in posts {
             let topic = topics.len() as u64;
@@ -304,15 +343,26 @@ impl Plan {
         self.voters.count_ones() as u64
     }
 
-    /// Who proposes the block that carries the votes.
-    pub fn proposer(&self) -> u32 {
+    /// Who proposes the block that is to carry the votes of a slot.
+    pub fn proposer(&self, slot: Slot) -> u32 {
         // The rule of the chain: validator s mod N in slot s.
-        (self.slot.next().0 % u64::from(self.config.layout.validators())) as u32
+        (slot.next().0 % u64::from(self.config.layout.validators())) as u32
     }
 
-    /// The topic of a cell's votes; cells are numbered committee by committee.
-    pub fn vote_topic(&self, cell: u32) -> TopicId {
-        TopicId(cell)
+    /// Cells and committees.
+    fn posts(&self) -> [u32; 2] {
+        let layout = &self.config.layout;
+        [layout.cells_count(), layout.committees().into()]
+    }
+
+    /// The first topic of the slot at a place: who serves changes with the slot.
+    fn topics_of(&self, place: u32) -> u32 {
+        place * self.posts().iter().sum::<u32>()
+    }
+
+    /// The topic of a cell's votes of the slot at a place; cells are numbered committee by committee.
+    pub fn vote_topic(&self, place: u32, cell: u32) -> TopicId {
+        TopicId(self.topics_of(place) + cell)
     }
 
     /// The number of a cell.
@@ -331,14 +381,15 @@ impl Plan {
         }
     }
 
-    /// The topic of a committee's aggregates.
-    pub fn aggregate_topic(&self, committee: u16) -> TopicId {
-        TopicId(self.aggregators.len() as u32 + u32::from(committee))
+    /// The topic of a committee's aggregates of the slot at a place.
+    pub fn aggregate_topic(&self, place: u32, committee: u16) -> TopicId {
+        let [cells, _] = self.posts();
+        TopicId(self.topics_of(place) + cells + u32::from(committee))
     }
 
     /// The topic of all collections.
     pub fn collection_topic(&self) -> TopicId {
-        TopicId((self.aggregators.len() + self.collectors.len()) as u32)
+        TopicId(self.topics_of(self.slots))
     }
 
     /// The topic of blocks.
@@ -346,11 +397,11 @@ impl Plan {
         TopicId(self.collection_topic().0 + 1)
     }
 
-    /// The number of a topic of the protocol.
-    pub fn topic_id(&self, topic: wire::Topic) -> TopicId {
+    /// The number of a topic of the protocol, for messages of the slot at a place.
+    pub fn topic_id(&self, topic: wire::Topic, place: u32) -> TopicId {
         match topic {
-            wire::Topic::Vote { cell } => self.vote_topic(self.cell_number(cell)),
-            wire::Topic::Aggregate { unit } => self.aggregate_topic(unit.committee),
+            wire::Topic::Vote { cell } => self.vote_topic(place, self.cell_number(cell)),
+            wire::Topic::Aggregate { unit } => self.aggregate_topic(place, unit.committee),
             wire::Topic::Collection => self.collection_topic(),
             wire::Topic::Block => self.block_topic(),
         }
@@ -358,17 +409,21 @@ impl Plan {
 
     /// The topic of a number, as the protocol names it.
     pub fn topic(&self, id: TopicId) -> wire::Topic {
-        let cells = self.aggregators.len() as u32;
-        match id.0.checked_sub(cells) {
+        if id >= self.collection_topic() {
+            return match id == self.collection_topic() {
+                true => wire::Topic::Collection,
+                false => wire::Topic::Block,
+            };
+        }
+        let (of_slot, [cells, _]) = (id.0 % self.topics_of(1), self.posts());
+        match of_slot.checked_sub(cells) {
             None => wire::Topic::Vote {
-                cell: self.cell(id.0),
+                cell: self.cell(of_slot),
             },
-            Some(committee) if id < self.collection_topic() => wire::Topic::Aggregate {
+            Some(committee) => wire::Topic::Aggregate {
                 // Fewer than the committees, which are 16-bit.
                 unit: self.config.layout.committee(committee as u16),
             },
-            _ if id == self.collection_topic() => wire::Topic::Collection,
-            _ => wire::Topic::Block,
         }
     }
 
@@ -380,16 +435,25 @@ impl Plan {
     }
 
     /// The number of an aggregate on its topic: who serves is numbered cell by cell.
-    pub fn aggregate_id(&self, cell: Cell, sender: Validator) -> Option<gossip::DenseId> {
-        let number = self.cell_number(cell);
-        let group = u32::from(cell.subcommittee);
-        numbered(&self.aggregators, number as usize, group, sender)
+    pub fn aggregate_id(
+        &self,
+        place: u32,
+        cell: Cell,
+        sender: Validator,
+    ) -> Option<gossip::DenseId> {
+        let post = place * self.posts()[0] + self.cell_number(cell);
+        numbered(&self.aggregators, post, cell.subcommittee.into(), sender)
     }
 
-    /// The number of a collection on its topic.
-    pub fn collection_id(&self, committee: u16, sender: Validator) -> Option<gossip::DenseId> {
-        let group = u32::from(committee);
-        numbered(&self.collectors, committee.into(), group, sender)
+    /// The number of a collection on its topic, slot by slot.
+    pub fn collection_id(
+        &self,
+        place: u32,
+        committee: u16,
+        sender: Validator,
+    ) -> Option<gossip::DenseId> {
+        let post = place * self.posts()[1] + u32::from(committee);
+        numbered(&self.collectors, post, post, sender)
     }
 
     /// The nodes that get a message of this publisher first, if it is no member.
@@ -425,19 +489,24 @@ impl Plan {
         }
     }
 
-    /// When a phase of the slot begins.
+    /// When a phase begins, from the begin of its slot.
     pub fn phase_start(&self, phase: Phase) -> Time {
         self.of_run(self.clock.phase_start(self.slot, phase))
     }
 
-    /// When the slot ends.
+    /// How long a slot is.
     pub fn slot_end(&self) -> Time {
         self.of_run(self.clock.slot_start(self.slot.next()))
     }
 
-    /// When a run ends: the next slot has its block.
+    /// When a slot begins.
+    pub fn slot_start(&self, slot: Slot) -> Time {
+        self.of_run(self.clock.slot_start(slot))
+    }
+
+    /// When a run ends: the slot after the last one has its block.
     pub fn end(&self) -> Time {
-        self.of_run(self.clock.phase_start(self.slot.next(), Phase::Vote))
+        self.of_run(self.clock.phase_start(self.last().next(), Phase::Vote))
     }
 
     /// When nodes begin. A block that is there already is not proposed once more.
@@ -467,12 +536,12 @@ impl Plan {
 /// The number of a message of somebody who serves, among those of all who do.
 fn numbered(
     servers: &[Vec<Server>],
-    post: usize,
+    post: u32,
     group: u32,
     sender: Validator,
 ) -> Option<gossip::DenseId> {
     let width = servers.iter().map(Vec::len).max().unwrap_or(1) as u32;
-    let mut own = servers.get(post)?.iter();
+    let mut own = servers.get(post as usize)?.iter();
     let index = own.position(|server| server.validator == sender.0)? as u32;
     Some(gossip::DenseId(group * width + index))
 }

@@ -6,6 +6,7 @@ use super::floor::{Floor, Ground};
 use super::harvest::Harvest;
 use super::message::HornMessage;
 use super::node::HornNode;
+use super::paid::PaidBlock;
 use super::plan::Plan;
 use super::watch::{Milestones, Watch};
 use crate::calendar::{Calendar, EventQueue};
@@ -25,7 +26,23 @@ use std::sync::Arc;
 
 const FAULT: u64 = 0x686f_726e_0020;
 
-/// What a slot yields.
+/// What came of the votes of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotVotes {
+    /// The slot.
+    pub slot: u64,
+    /// Votes that were published.
+    pub cast: u64,
+    /// Those of them in the block of the next slot.
+    pub in_block: u64,
+    /// Those in the chain of the honest node that has fewest of them in its own.
+    pub in_chain: u64,
+    /// Nodes that have the block of the next slot at the end.
+    pub imported: u64,
+}
+
+/// What a run yields. Votes, messages and times are those of the last slot; records, bytes and the
+/// verdict's traffic are of all slots.
 #[derive(Clone, Debug)]
 pub struct HornRun {
     /// Records, times and the verdict. Delays are times from the begin of the vote phase until a node
@@ -34,6 +51,12 @@ pub struct HornRun {
     pub outcome: Outcome,
     /// Votes signed, in published aggregates, in published collections, at the proposer, in its block.
     pub votes: [u64; 5],
+    /// Every slot.
+    pub slots: Vec<SlotVotes>,
+    /// The blocks of an honest node's chain with votes of these slots, and what they are paid for.
+    pub blocks: Vec<PaidBlock>,
+    /// The newest slot that is final at every honest node.
+    pub finalised: u64,
     /// Aggregates and collections that were published.
     pub published: (u64, u64),
     /// When the last vote, aggregate and collection was published, from the begin of the slot.
@@ -54,7 +77,7 @@ pub struct HornRun {
     pub unfinished: u64,
 }
 
-/// Runs one slot of a scenario whose protocol is `horn`.
+/// Runs the slots of a scenario whose protocol is `horn`.
 ///
 /// # Errors
 /// [`HornError`].
@@ -110,8 +133,8 @@ pub(crate) fn run_with<Q: EventQueue>(
         latency: &Latency::new(&scenario.latency, regions.clone()),
         rates: &class.iter().map(rate_of).collect::<Vec<_>>(),
     };
-    let floor = Floor::of(&plan, world.witness().collections(), &ground);
-    if let Some(violation) = floor.broken(world.witness().milestones()) {
+    let floor = Floor::of(&plan, &world.witness().last().collections, &ground);
+    if let Some(violation) = floor.broken(&world.witness().last().milestones) {
         return Err(HornError::Violation {
             seed,
             event: world.events(),
@@ -280,7 +303,7 @@ fn go<Q: EventQueue>(
             events: world.events(),
             deliveries: world.witness().accepted(),
             // One collection of each committee at each node.
-            deliveries_max: committees * u64::from(plan.nodes),
+            deliveries_max: committees * u64::from(plan.nodes) * u64::from(plan.slots),
         };
         if observe.progress(&progress) == ControlFlow::Break(()) {
             return Err(HornError::Stopped {

@@ -1,11 +1,12 @@
 //! Small slots, in every way of dissemination.
 
 use super::run::run_with;
-use super::{HornError, HornRun, run};
+use super::{HornError, HornRun, SlotVotes, pay, run};
 use crate::calendar::Heap;
 use crate::scenario::{Override, Protocol, Scenario};
+use alphorn_proto::rewards::{Account, Ledger, Schedule};
 use alphorn_scheme::model::CostTable;
-use alphorn_types::Time;
+use alphorn_types::{Slot, Time, Validator};
 
 const TEXT: &str = r#"
     name = "horn-test"
@@ -90,6 +91,96 @@ fn every_vote_is_in_the_block_whatever_the_way() {
 }
 
 #[test]
+fn slots_follow_each_other_and_become_final() {
+    for way in ["direct", "gossip"] {
+        let quoted = format!("\"{way}\"");
+        let changes = [
+            ("protocol.slots", "4"),
+            ("protocol.participation_ppm", "950000"),
+            ("protocol.vote_dissemination", &quoted),
+        ];
+        let run = slot(&changes, 3).unwrap();
+        let cast = run.votes[0];
+        assert!((1900..2000).contains(&cast), "{cast}");
+        for (number, of) in (0..).zip(&run.slots) {
+            let all = SlotVotes {
+                slot: number,
+                cast,
+                in_block: cast,
+                in_chain: cast,
+                imported: 96,
+            };
+            assert_eq!(*of, all, "{way}");
+        }
+        assert_eq!(run.slots.len(), 4);
+        assert_eq!((run.votes, run.unfinished), ([cast; 5], 0), "{way}");
+        // The votes of a slot make its block justified and the one before final, with the next block.
+        assert_eq!(run.finalised, 2, "{way}");
+        if way == "direct" {
+            let again = slot(&changes, 3).unwrap();
+            assert_eq!((run.outcome, run.blocks), (again.outcome, again.blocks));
+        }
+    }
+}
+
+#[test]
+fn the_blocks_of_a_run_pay_whoever_voted_and_carried() {
+    let increments = [32; 2048];
+    let earned = |changes: &[(&str, &str)]| {
+        let run = slot(changes, 3).unwrap();
+        let slots = run.slots.iter().map(|of| Slot(of.slot));
+        let paid = pay(&run.blocks, slots, Schedule::ALTAIR, &increments);
+        (run.blocks.len(), paid.unwrap())
+    };
+    let sum = |ledger: &Ledger, of: fn(&Account) -> i128| -> i128 {
+        ledger.accounts().iter().map(of).sum()
+    };
+    let votes = |one: &Account| one.source + one.target + one.head;
+    let (blocks, honest) = earned(&[("protocol.slots", "4")]);
+    assert_eq!((blocks, sum(&honest, |one| one.penalty)), (4, 0));
+    // Four votes, each worth its whole weights of source, target and head.
+    let schedule = Schedule::ALTAIR;
+    let weights = schedule.source_weight + schedule.target_weight + schedule.head_weight;
+    let whole = 4 * honest.base_reward(Validator(0)) * u128::from(weights) / 64;
+    for account in honest.accounts() {
+        assert!(whole.abs_diff(votes(account) as u128) < 16, "{account:?}");
+    }
+    let carried: [fn(&Account) -> i128; 2] = [|one| one.aggregation, |one| one.collection];
+    let [aggregation, collection] = carried.map(|of| sum(&honest, of));
+    // Each vote was carried by one aggregator and one collector, of the same weight.
+    assert!(aggregation > 0 && aggregation.abs_diff(collection) < 64);
+    let inclusion = sum(&honest, |one| one.inclusion);
+    assert!(
+        (inclusion - 8 * collection).abs() < 10_000,
+        "{inclusion} {collection}"
+    );
+    let proposers = honest.accounts().iter().filter(|one| one.inclusion > 0);
+    assert_eq!(proposers.count(), 4);
+
+    let late =
+        r#"[{ kind = "late", nodes = [2], from_ms = 44000, until_ms = 50000, delay_ms = 8000 }]"#;
+    let (_, late) = earned(&[("protocol.slots", "4"), ("fault", late)]);
+    let lost = sum(&honest, votes) - sum(&late, votes);
+    // Of one slot in four all votes are lost, and cost their source and target besides.
+    assert!((lost * 4 - sum(&honest, votes)).abs() < 1_000_000, "{lost}");
+    let penalty = i128::from(schedule.source_weight + schedule.target_weight);
+    let expected = lost * penalty / i128::from(weights);
+    assert!((sum(&late, |one| one.penalty) + expected).abs() < 1_000_000);
+}
+
+#[test]
+fn a_late_block_costs_the_votes_of_its_slot_and_no_others() {
+    // Validator 2 proposes in slot 2, and is hosted by node 2.
+    let late =
+        r#"[{ kind = "late", nodes = [2], from_ms = 44000, until_ms = 50000, delay_ms = 8000 }]"#;
+    let run = slot(&[("protocol.slots", "5"), ("fault", late)], 3).unwrap();
+    let in_chain: Vec<u64> = run.slots.iter().map(|of| of.in_chain).collect();
+    assert_eq!(in_chain, [2048, 2048, 0, 2048, 2048]);
+    assert!(run.slots.iter().all(|of| of.imported == 96), "{run:?}");
+    assert_eq!(run.finalised, 3);
+}
+
+#[test]
 fn a_seed_is_one_run_whatever_the_queue() {
     let scenario = scenario(&[("protocol.participation_ppm", "900000")]);
     let Protocol::Horn(horn) = &scenario.protocol else {
@@ -162,8 +253,8 @@ fn supports_take_fewer_bytes_the_more_is_known() {
 fn what_cannot_be_is_named() {
     for (changes, text) in [
         (
-            ("protocol.slots", "2"),
-            "protocol.slots = 2: a run has one slot",
+            ("protocol.slots", "33"),
+            "protocol.slots = 33: must be at most 32, the slots of an epoch",
         ),
         (
             ("protocol.vote_dissemination", "\"rlnc\""),

@@ -1,4 +1,4 @@
-//! Who looks at a slot: checks that votes are counted exactly, and measures when they are where.
+//! Who looks at the slots of a run: checks that votes are counted exactly, and measures when they are where.
 //!
 //! It sees what nodes publish and accept, and none of their state. Nothing is invented: a signer of an
 //! aggregate has voted. Multiplicities are exact: a collection is the sum of published aggregates of
@@ -8,7 +8,8 @@ use super::message::{AggregateBody, BlockBody, CollectionBody};
 use super::node::{HornDelivery, HornNode};
 use super::plan::Plan;
 use crate::world::Witness;
-use alphorn_types::{Bitfield, MULTIPLICITY_LIMIT, Support};
+use alphorn_types::{Bitfield, MULTIPLICITY_LIMIT, Slot, Support};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Shares of all votes that are timed, in thousandths.
@@ -93,67 +94,57 @@ impl Milestones {
     }
 }
 
-/// See the [module](self).
+/// What is seen of the votes of a slot. Times are from the begin of the slot.
 #[derive(Debug)]
-pub(super) struct Watch {
-    plan: Arc<Plan>,
+pub(super) struct Followed {
+    begin_ns: u64,
+    /// Who hosts the proposer of the next block.
     proposer: u32,
-    honest: Vec<bool>,
     /// Votes in all.
     votes: u64,
-    cells_voted: Vec<Bitfield>,
     /// Published aggregates by cell.
-    aggregates: Vec<Vec<Arc<AggregateBody>>>,
+    pub(super) aggregates: Vec<Vec<Arc<AggregateBody>>>,
     /// Votes in published aggregates, by cell.
     aggregated: Vec<Bitfield>,
-    collections: Vec<Vec<Arc<CollectionBody>>>,
+    /// Published collections by committee.
+    pub(super) collections: Vec<Vec<Arc<CollectionBody>>>,
     /// Votes in published collections, by committee.
     collected: Vec<Bitfield>,
     /// Votes of the best accepted collection of each committee, node by node.
     best: Vec<u32>,
     /// Their sums.
     held: Vec<u64>,
-    milestones: Vec<Milestones>,
+    /// When a node had which share of the votes, by the best collection of each committee.
+    pub(super) milestones: Vec<Milestones>,
     /// Votes that the proposer can credit, by committee; exact.
     credited: Vec<Bitfield>,
-    /// When they grew, and to how many.
-    curve: Vec<(u64, u64)>,
-    at_proposer: Milestones,
-    block: Option<Arc<BlockBody>>,
-    imported: Vec<Option<u64>>,
-    useful_bytes: u64,
-    accepted: u64,
+    /// When the proposer could credit more votes, and how many.
+    pub(super) curve: Vec<(u64, u64)>,
+    /// When the proposer had which share, exactly.
+    pub(super) at_proposer: Milestones,
+    /// The block of the next slot.
+    pub(super) block: Option<Arc<BlockBody>>,
+    /// When each node had it.
+    pub(super) imported: Vec<Option<u64>>,
     voted: u64,
-    last_ns: [u64; 3],
-    violation: Option<Violation>,
+    /// When the last votes, aggregates and collections were published.
+    pub(super) last_ns: [u64; 3],
 }
 
-impl Watch {
-    pub(super) fn new(plan: Arc<Plan>, honest: Vec<bool>) -> Watch {
+impl Followed {
+    fn new(plan: &Plan, slot: Slot) -> Followed {
         let layout = plan.config.layout;
         let nodes = plan.nodes as usize;
-        let cells: Vec<alphorn_types::Cell> = layout.cells().collect();
-        let voted = |cell: &alphorn_types::Cell| {
-            let members = plan.assignment.cell_members(*cell);
-            let mut bits = Bitfield::new(members.len());
-            for (position, validator) in members.iter().enumerate() {
-                if plan.votes(*validator) {
-                    bits.set(position);
-                }
-            }
-            bits
-        };
-        let cells_voted: Vec<Bitfield> = cells.iter().map(voted).collect();
-        let empty = cells_voted.iter().map(|bits| Bitfield::new(bits.len()));
         let committees = 0..layout.committees();
         let committee = |c| Bitfield::new(layout.committee_len(c) as usize);
-        Watch {
-            proposer: plan.host(plan.proposer()),
+        let cells = layout.cells().map(|cell| layout.cell_range(cell).len());
+        let aggregated: Vec<Bitfield> = cells.map(Bitfield::new).collect();
+        Followed {
+            begin_ns: plan.slot_start(slot).as_nanos(),
+            proposer: plan.host(plan.proposer(slot)),
             votes: plan.votes_count(),
-            honest,
-            aggregates: vec![Vec::new(); cells.len()],
-            aggregated: empty.collect(),
-            cells_voted,
+            aggregates: vec![Vec::new(); aggregated.len()],
+            aggregated,
             collections: vec![Vec::new(); committees.len()],
             collected: committees.clone().map(committee).collect(),
             best: vec![0; nodes * committees.len()],
@@ -164,63 +155,21 @@ impl Watch {
             at_proposer: Milestones::default(),
             block: None,
             imported: vec![None; nodes],
-            useful_bytes: 0,
-            accepted: 0,
             voted: 0,
             last_ns: [0; 3],
-            violation: None,
-            plan,
         }
     }
 
-    pub(super) fn violation(&self) -> Option<&Violation> {
-        self.violation.as_ref()
-    }
-
-    /// Collections accepted, over all nodes.
-    pub(super) fn accepted(&self) -> u64 {
-        self.accepted
-    }
-
-    /// When a node had which share of the votes, by the best collection of each committee.
-    pub(super) fn milestones(&self) -> &[Milestones] {
-        &self.milestones
-    }
-
-    /// Published collections by committee.
-    pub(super) fn collections(&self) -> &[Vec<Arc<CollectionBody>>] {
-        &self.collections
-    }
-
-    /// When the proposer had which share, exactly.
-    pub(super) fn at_proposer(&self) -> Milestones {
-        self.at_proposer
-    }
-
-    /// When the proposer could credit more votes, and how many.
-    pub(super) fn curve(&self) -> &[(u64, u64)] {
-        &self.curve
-    }
-
-    /// When each node had the block.
-    pub(super) fn imported(&self) -> &[Option<u64>] {
-        &self.imported
-    }
-
-    pub(super) fn useful_bytes(&self) -> u64 {
-        self.useful_bytes
-    }
-
     /// Votes signed, in aggregates, in collections, at the proposer, in the block.
-    pub(super) fn votes(&self) -> [u64; 5] {
+    pub(super) fn votes(&self, slot: Slot) -> [u64; 5] {
         let count = |bits: &[Bitfield]| bits.iter().map(|bits| bits.count_ones() as u64).sum();
         let block = self.block.as_ref().map_or(0, |block| {
-            let mut bits: Vec<Bitfield> = self.collected.clone();
-            for bits in &mut bits {
-                *bits = Bitfield::new(bits.len());
-            }
-            for (committee, signers) in &block.entries {
-                bits[usize::from(*committee)].union_with(signers);
+            let empty = self.collected.iter().map(|bits| Bitfield::new(bits.len()));
+            let mut bits: Vec<Bitfield> = empty.collect();
+            for (of, committee, signers) in &block.entries {
+                if *of == slot {
+                    bits[usize::from(*committee)].union_with(signers);
+                }
             }
             count(&bits)
         });
@@ -241,76 +190,8 @@ impl Watch {
         (aggregates, collections.count() as u64, bytes + block)
     }
 
-    /// The block.
-    pub(super) fn block(&self) -> Option<&Arc<BlockBody>> {
-        self.block.as_ref()
-    }
-
-    /// When the last votes, aggregates and collections were published.
-    pub(super) fn last_ns(&self) -> [u64; 3] {
-        self.last_ns
-    }
-
-    fn violated(&mut self, violation: Violation) {
-        self.violation.get_or_insert(violation);
-    }
-
-    fn aggregate(&mut self, body: &Arc<AggregateBody>) {
-        let cell = body.cell as usize;
-        let votes = body.signers.count_and_not(&self.cells_voted[cell]);
-        if votes > 0 {
-            let sender = body.sender;
-            self.violated(Violation::Invented { sender, votes });
-        }
-        self.aggregated[cell].union_with(&body.signers);
-        self.aggregates[cell].push(body.clone());
-    }
-
-    fn collection(&mut self, body: &Arc<CollectionBody>) {
-        if self.sum(body).as_ref() != Some(&*body.support) {
-            let sender = body.sender;
-            self.violated(Violation::Sum { sender });
-        }
-        let committee = usize::from(body.committee);
-        self.collected[committee].union_with(&body.signers);
-        self.collections[committee].push(body.clone());
-    }
-
-    /// The sum of the published aggregates that a collection names.
-    fn sum(&self, body: &CollectionBody) -> Option<Support> {
-        let layout = &self.plan.config.layout;
-        let len = layout.committee_len(body.committee) as usize;
-        let mut counts = vec![0_u8; len];
-        for (number, part) in body.parts.iter() {
-            let (cell, signers) = (self.plan.cell(*number), part.signers());
-            let published = &self.aggregates[*number as usize];
-            let known = published.iter().any(|other| other.signers == signers);
-            if !known || cell.committee != body.committee {
-                return None;
-            }
-            let offset = layout.cell_in_committee(cell).start as usize;
-            for position in signers.iter_ones() {
-                let count = &mut counts[offset + position];
-                *count = match self.plan.merges_by_union() {
-                    true => 1,
-                    false => count.checked_add(1).filter(|&c| c <= MULTIPLICITY_LIMIT)?,
-                };
-            }
-        }
-        Support::from_multiplicities(&counts).ok()
-    }
-
     fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<CollectionBody>) {
         let committee = usize::from(body.committee);
-        let published = &self.collections[committee];
-        if !published.iter().any(|other| Arc::ptr_eq(other, body)) {
-            let sender = body.sender;
-            self.violated(Violation::Foreign { node, sender });
-        }
-        self.accepted += 1;
-        if self.plan.host(body.sender) != node {
-            self.useful_bytes += body.data.len() as u64;
-        }
         let all = self.votes;
         let best = &mut self.best[node as usize * self.collections.len() + committee];
         if body.votes > *best {
@@ -330,12 +211,155 @@ impl Watch {
             }
         }
     }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Watch {
+    plan: Arc<Plan>,
+    honest: Vec<bool>,
+    /// Who votes, by cell.
+    cells_voted: Vec<Bitfield>,
+    slots: Vec<Followed>,
+    useful_bytes: u64,
+    accepted: u64,
+    violation: Option<Violation>,
+}
+
+impl Watch {
+    pub(super) fn new(plan: Arc<Plan>, honest: Vec<bool>) -> Watch {
+        let voted = |cell: alphorn_types::Cell| {
+            let members = plan.assignment.cell_members(cell);
+            let mut bits = Bitfield::new(members.len());
+            for (position, validator) in members.iter().enumerate() {
+                if plan.votes(*validator) {
+                    bits.set(position);
+                }
+            }
+            bits
+        };
+        Watch {
+            honest,
+            cells_voted: plan.config.layout.cells().map(voted).collect(),
+            slots: plan
+                .followed()
+                .map(|slot| Followed::new(&plan, slot))
+                .collect(),
+            useful_bytes: 0,
+            accepted: 0,
+            violation: None,
+            plan,
+        }
+    }
+
+    pub(super) fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Collections accepted, over all nodes.
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// What was seen of the slots.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (Slot, &Followed)> {
+        self.plan.followed().zip(&self.slots)
+    }
+
+    /// What was seen of the last slot.
+    pub(super) fn last(&self) -> &Followed {
+        self.slots.last().expect("a run has a slot")
+    }
+
+    pub(super) fn useful_bytes(&self) -> u64 {
+        self.useful_bytes
+    }
+
+    fn violated(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
+    }
+
+    /// What is seen of a slot, and a time from its begin.
+    fn at(&mut self, slot: Slot, now_ns: u64) -> Option<(&mut Followed, u64)> {
+        let place = self.plan.place(slot)?;
+        let followed = &mut self.slots[place as usize];
+        let since_ns = now_ns.saturating_sub(followed.begin_ns);
+        Some((followed, since_ns))
+    }
+
+    fn aggregate(&mut self, now_ns: u64, body: &Arc<AggregateBody>) {
+        let cell = body.cell as usize;
+        let votes = body.signers.count_and_not(&self.cells_voted[cell]);
+        if votes > 0 {
+            let sender = body.sender;
+            self.violated(Violation::Invented { sender, votes });
+        }
+        if let Some((followed, since_ns)) = self.at(body.slot, now_ns) {
+            followed.last_ns[1] = since_ns;
+            followed.aggregated[cell].union_with(&body.signers);
+            followed.aggregates[cell].push(body.clone());
+        }
+    }
+
+    fn collection(&mut self, now_ns: u64, body: &Arc<CollectionBody>) {
+        if self.sum(body).as_ref() != Some(&*body.support) {
+            let sender = body.sender;
+            self.violated(Violation::Sum { sender });
+        }
+        let committee = usize::from(body.committee);
+        if let Some((followed, since_ns)) = self.at(body.slot, now_ns) {
+            followed.last_ns[2] = since_ns;
+            followed.collected[committee].union_with(&body.signers);
+            followed.collections[committee].push(body.clone());
+        }
+    }
+
+    /// The sum of the published aggregates that a collection names.
+    fn sum(&self, body: &CollectionBody) -> Option<Support> {
+        let followed = &self.slots[self.plan.place(body.slot)? as usize];
+        let layout = &self.plan.config.layout;
+        let len = layout.committee_len(body.committee) as usize;
+        let mut counts = vec![0_u8; len];
+        for (number, part) in body.parts.iter() {
+            let (cell, signers) = (self.plan.cell(*number), part.signers());
+            let published = &followed.aggregates[*number as usize];
+            let known = published.iter().any(|other| other.signers == signers);
+            if !known || cell.committee != body.committee {
+                return None;
+            }
+            let offset = layout.cell_in_committee(cell).start as usize;
+            for position in signers.iter_ones() {
+                let count = &mut counts[offset + position];
+                *count = match self.plan.merges_by_union() {
+                    true => 1,
+                    false => count.checked_add(1).filter(|&c| c <= MULTIPLICITY_LIMIT)?,
+                };
+            }
+        }
+        Support::from_multiplicities(&counts).ok()
+    }
+
+    fn accept(&mut self, now_ns: u64, node: u32, body: &Arc<CollectionBody>) {
+        self.accepted += 1;
+        if self.plan.host(body.sender) != node {
+            self.useful_bytes += body.data.len() as u64;
+        }
+        let Some((followed, since_ns)) = self.at(body.slot, now_ns) else {
+            return;
+        };
+        followed.accept(since_ns, node, body);
+        let published = &followed.collections[usize::from(body.committee)];
+        if !published.iter().any(|other| Arc::ptr_eq(other, body)) {
+            let sender = body.sender;
+            self.violated(Violation::Foreign { node, sender });
+        }
+    }
 
     fn propose(&mut self, block: &Arc<BlockBody>) {
-        let mut seen: Vec<Option<Bitfield>> = vec![None; self.collections.len()];
-        for (committee, signers) in &block.entries {
-            let of = usize::from(*committee);
-            let row = seen[of].get_or_insert_with(|| Bitfield::new(signers.len()));
+        let mut seen: BTreeMap<(Slot, u16), Bitfield> = BTreeMap::new();
+        for (slot, committee, signers) in &block.entries {
+            let row = seen.entry((*slot, *committee));
+            let row = row.or_insert_with(|| Bitfield::new(signers.len()));
             let first = self.plan.config.layout.committee_range(*committee).start;
             let member = |place: usize| self.plan.assignment.member(first + place as u32).0;
             let invented = signers
@@ -348,33 +372,35 @@ impl Watch {
             }
             row.union_with(signers);
         }
-        self.block = Some(block.clone());
+        if let Some((followed, _)) = self.at(block.slot.saturating_sub(1), 0) {
+            followed.block = Some(block.clone());
+        }
+    }
+
+    fn import(&mut self, now_ns: u64, node: u32, block: &BlockBody) {
+        if let Some((followed, since_ns)) = self.at(block.slot.saturating_sub(1), now_ns) {
+            followed.imported[node as usize] = Some(since_ns);
+            if node != followed.proposer {
+                self.useful_bytes += block.data.len() as u64;
+            }
+        }
     }
 }
 
 impl Witness<HornNode> for Watch {
     fn delivered(&mut self, now_ns: u64, node: u32, delivery: &HornDelivery) {
         match delivery {
-            HornDelivery::Voted => {
-                self.voted += 1;
-                self.last_ns[0] = now_ns;
-            }
-            HornDelivery::Aggregated(body) => {
-                self.last_ns[1] = now_ns;
-                self.aggregate(body);
-            }
-            HornDelivery::Collected(body) => {
-                self.last_ns[2] = now_ns;
-                self.collection(body);
-            }
-            HornDelivery::Accepted(body) => self.accept(now_ns, node, body),
-            HornDelivery::Proposed(block) => self.propose(block),
-            HornDelivery::Imported(block) => {
-                self.imported[node as usize] = Some(now_ns);
-                if node != self.proposer {
-                    self.useful_bytes += block.data.len() as u64;
+            HornDelivery::Voted(slot) => {
+                if let Some((followed, since_ns)) = self.at(*slot, now_ns) {
+                    followed.voted += 1;
+                    followed.last_ns[0] = since_ns;
                 }
             }
+            HornDelivery::Aggregated(body) => self.aggregate(now_ns, body),
+            HornDelivery::Collected(body) => self.collection(now_ns, body),
+            HornDelivery::Accepted(body) => self.accept(now_ns, node, body),
+            HornDelivery::Proposed(block) => self.propose(block),
+            HornDelivery::Imported(block) => self.import(now_ns, node, block),
         }
     }
 
