@@ -267,11 +267,23 @@ fn verdict(run: &HornRun, scenario: &Scenario, plan: &Plan) -> String {
         Some(class) => format!("feasible for class {class}"),
         None => "feasible for no class".into(),
     };
+    let slots = match plan.slots {
+        1 => String::new(),
+        slots => {
+            let sum = |of: fn(&SlotVotes) -> u64| run.slots.iter().map(of).sum::<u64>();
+            format!(
+                "; of {slots} slots {} of {} votes in the chain, final is slot {}",
+                sum(|of| of.in_chain),
+                sum(|of| of.cast),
+                run.finalised
+            )
+        }
+    };
     format!(
         "{} validators on {nodes} nodes: 99 % of votes at the proposer in {} of the vote phase's \
          begin ({} at 99 % of nodes), {} of {} votes in the block, {} MB sent per node per slot, \
          peak {} Mbps up (99 % of nodes, 1 s); {feasible} ({}; votes {}, aggregates {}, \
-         collections {}, block {})",
+         collections {}, block {}){slots}",
         plan.config.layout.validators(),
         seconds(since(run.at_proposer.at_ns[2])),
         seconds(since(run.at_nodes[1].at_ns[2])),

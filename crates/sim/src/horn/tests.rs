@@ -116,6 +116,9 @@ fn slots_follow_each_other_and_become_final() {
         assert_eq!((run.votes, run.unfinished), ([cast; 5], 0), "{way}");
         // The votes of a slot make its block justified and the one before final, with the next block.
         assert_eq!(run.finalised, 2, "{way}");
+        let (told, all) = (&run.outcome.verdict, 4 * cast);
+        let expected = format!("; of 4 slots {all} of {all} votes in the chain, final is slot 2");
+        assert!(told.ends_with(&expected), "{told}");
         if way == "direct" {
             let again = slot(&changes, 3).unwrap();
             assert_eq!((run.outcome, run.blocks), (again.outcome, again.blocks));
