@@ -47,9 +47,8 @@ pub struct KeyItem<'a> {
 pub(crate) enum Signers<'a> {
     /// The key of one signer.
     One(PublicKey),
-    /// The sum of the keys of a support over a committee of the table with this index.
+    /// The sum of the keys of a support over a committee of the table.
     Sum {
-        table: usize,
         committee: usize,
         planes: &'a [&'a [u64]],
     },
@@ -89,7 +88,7 @@ pub struct VerifyOptions<'a> {
     pub rlc: &'a Rlc,
     /// How the keys are summed.
     pub sums: SumOptions,
-    /// Vectors of any committees of the tables whose sums are known.
+    /// Vectors of any committees of the table whose sums are known.
     pub bases: &'a [Base],
     /// The threads.
     pub exec: Exec<'a>,
@@ -127,13 +126,13 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Decodes and sums on the kernels of the weights and the tables; makes the test of everything.
+    /// Decodes and sums on the kernels of the weights and the table; makes the test of everything.
     ///
     /// # Errors
-    /// [`SumError`] for a support that does not fit its table; nothing is verified then.
+    /// [`SumError`] for a support that does not fit the table; nothing is verified then.
     pub(crate) fn new(
         items: &[Item<'_>],
-        tables: &[&KeyTable],
+        table: &KeyTable,
         options: &VerifyOptions<'_>,
         workspace: &mut Workspace,
     ) -> Result<Prepared, SumError> {
@@ -150,9 +149,7 @@ impl Prepared {
         check_subgroup(&mut signatures, &encoded, rlc, rlc.backend(), exec);
         timings.subgroup = lap();
         let mut keys = Keys::of_singles(items);
-        for table in 0..tables.len() {
-            keys.sum(items, tables, table, options, workspace)?;
-        }
+        keys.sum(items, table, options, workspace)?;
         timings.sums = lap();
         let mut refused = BTreeMap::new();
         let sets: Vec<Option<SignatureSet<'_>>> = items
@@ -248,28 +245,20 @@ impl Keys {
         }
     }
 
-    /// Adds the sums over the committees of one table, all items of a committee together.
+    /// Adds the sums over the committees of the table, all items of a committee together.
     fn sum(
         &mut self,
         items: &[Item<'_>],
-        tables: &[&KeyTable],
-        wanted: usize,
+        table: &KeyTable,
         options: &VerifyOptions<'_>,
         workspace: &mut Workspace,
     ) -> Result<(), SumError> {
         let mut by_committee: BTreeMap<usize, (Vec<usize>, Vec<Columns<'_>>)> = BTreeMap::new();
         for (i, item) in items.iter().enumerate() {
-            match item.signers {
-                Signers::Sum {
-                    table,
-                    committee,
-                    planes,
-                } if table == wanted => {
-                    let (members, columns) = by_committee.entry(committee).or_default();
-                    members.push(i);
-                    columns.push(Columns { planes });
-                }
-                _ => {}
+            if let Signers::Sum { committee, planes } = item.signers {
+                let (members, columns) = by_committee.entry(committee).or_default();
+                members.push(i);
+                columns.push(Columns { planes });
             }
         }
         let jobs: Vec<CommitteeJob<'_>> = by_committee
@@ -278,13 +267,7 @@ impl Keys {
                 CommitteeJob::split(committee, columns, options.bases, options.sums.method)
             })
             .collect();
-        let sums = sum_columns(
-            tables[wanted],
-            &jobs,
-            &options.sums,
-            workspace,
-            options.exec,
-        )?;
+        let sums = sum_columns(table, &jobs, &options.sums, workspace, options.exec)?;
         let mut planes = sums.planes.into_iter();
         let members = by_committee.values();
         let members = members.flat_map(|(members, columns)| members.iter().zip(columns));
@@ -312,7 +295,6 @@ pub fn verify_collections(
 ) -> Result<Vec<Result<(), RejectReason>>, SumError> {
     let collections = collections.iter().map(|item| Item {
         signers: Signers::Sum {
-            table: 0,
             committee: item.committee,
             planes: item.planes,
         },
@@ -330,7 +312,7 @@ pub fn verify_collections(
         rlc: &rlc,
         ..*options
     };
-    let prepared = Prepared::new(&items, &[table], &options, workspace)?;
+    let prepared = Prepared::new(&items, table, &options, workspace)?;
     let mut verdicts = vec![Ok(()); items.len()];
     if !prepared.check(0..items.len()) {
         let located = prepared.locate(options.exec);

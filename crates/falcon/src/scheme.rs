@@ -79,8 +79,8 @@ fn signers<'a>(
     support: &Support,
 ) -> Option<Vec<&'a PublicKey>> {
     let members = keys.assignment.members();
-    let end = u64::from(statement.first) + u64::from(statement.len);
-    let fits = support.len() == statement.len as usize && end <= members.len() as u64;
+    let is_unit = statement.unit(keys.assignment.layout()).is_some();
+    let fits = support.len() == statement.len as usize && is_unit;
     if !fits || support.is_empty() || support.max_multiplicity() > 1 {
         return None;
     }

@@ -39,6 +39,10 @@ pub type Root = [u8; 32];
 /// Bytes of a unit: level u8, committee u16, index u16.
 const UNIT_BYTES: usize = 5;
 
+/// Greatest multiplicity of sums of votes where they are summed again: three picks of a cell are what a
+/// quorum of witnesses needs, and five such sums count 15.
+const SUMMED_AGAIN_MAX: u8 = 3;
+
 /// Version of every message of this crate.
 pub const VERSION: u8 = 1;
 
@@ -219,10 +223,12 @@ impl WireFormat {
         }
     }
 
-    /// Greatest multiplicity in evidence of a level: single votes count once.
+    /// Greatest multiplicity in evidence of a level: single votes count once, and where sums are summed
+    /// again those of cells leave room for that.
     pub fn multiplicity(&self, level: u8) -> u8 {
         match level {
             1 => 1,
+            2 if self.layout.levels() > 2 => self.multiplicity_max.min(SUMMED_AGAIN_MAX),
             _ => self.multiplicity_max,
         }
     }

@@ -22,12 +22,12 @@ use crate::{
     Bytes, Claim, Ctx, Env, Evidence, Keys, Layer, MemoryWatermark, Part, Product, Role, Scheme,
     Scratch, SignItem, SignJob, Statement, Stop, Task, Work, verify_claims,
 };
-use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Validator};
+use alphorn_types::{Assignment, Cell, Epoch, Layout, Slot, Unit, Validator};
 use std::sync::Arc;
 
 pub use evidence::{
     aggregates_name_exactly_their_signers, collections_of_disjoint_cells, empty_is_refused,
-    overlap_is_as_declared,
+    groups_are_between_cells_and_committees, overlap_is_as_declared,
 };
 pub use jobs::{
     bad_inputs_of_an_aggregate_are_named, costs_grow_with_size, jobs_round_trip,
@@ -63,6 +63,7 @@ macro_rules! battery {
             sizes_are_kept,
             aggregates_name_exactly_their_signers,
             collections_of_disjoint_cells,
+            groups_are_between_cells_and_committees,
             overlap_is_as_declared,
             empty_is_refused,
             signing_needs_a_fitting_permit,
@@ -85,7 +86,8 @@ macro_rules! battery {
     };
 }
 
-/// Validators of the small world that the battery runs in: 2 committees of 3 cells of 4.
+/// Validators of the small world that the battery runs in: 2 committees of 3 cells of 4, or of 2 groups
+/// of 3 cells of 2.
 const VALIDATORS: u32 = 24;
 const EPOCH: Epoch = Epoch(0);
 const SLOT: Slot = Slot(3);
@@ -102,7 +104,11 @@ struct World<S: Scheme> {
 
 impl<S: Scheme> World<S> {
     fn new<F: Fixture<S = S>>(fixture: &F) -> Self {
-        let layout = Layout::new(VALIDATORS, 2, 3).expect("a legal layout");
+        Self::with_fan_out(fixture, &[3])
+    }
+
+    fn with_fan_out<F: Fixture<S = S>>(fixture: &F, fan_out: &[u16]) -> Self {
+        let layout = Layout::with_fan_out(VALIDATORS, 2, fan_out).expect("a legal layout");
         // Not the identity, so that a position taken for a validator shows.
         let members = (0..VALIDATORS).map(|i| (i * 7 + 5) % VALIDATORS).collect();
         let assignment = Arc::new(Assignment::new(EPOCH, layout, members).expect("a permutation"));
@@ -180,20 +186,18 @@ impl<S: Scheme> World<S> {
     }
 
     fn statement(&self, cell: Cell) -> Statement {
-        let range = self.assignment.layout().cell_range(cell);
-        Statement {
-            layer: Layer::Aggregate,
-            first: range.start,
-            len: range.end - range.start,
-            slot: SLOT,
-            message: MESSAGE,
-        }
+        self.unit_statement(Layer::Aggregate, cell.into())
     }
 
     fn committee_statement(&self, committee: u16) -> Statement {
-        let range = self.assignment.layout().committee_range(committee);
+        let unit = self.assignment.layout().committee(committee);
+        self.unit_statement(Layer::Collection, unit)
+    }
+
+    fn unit_statement(&self, layer: Layer, unit: Unit) -> Statement {
+        let range = self.assignment.layout().unit_range(unit);
         Statement {
-            layer: Layer::Collection,
+            layer,
             first: range.start,
             len: range.end - range.start,
             slot: SLOT,

@@ -1,7 +1,7 @@
 //! The statements that a batch verification decides.
 
 use crate::{Bytes, Layer, Role};
-use alphorn_types::{Slot, Support, Validator};
+use alphorn_types::{Layout, Slot, Support, Unit, Validator};
 use std::sync::Arc;
 
 /// What evidence proves: the validators of its support, all within a range of the epoch order,
@@ -10,14 +10,36 @@ use std::sync::Arc;
 pub struct Statement {
     /// Aggregate or collection: decides the form of the evidence.
     pub layer: Layer,
-    /// Epoch position of the support's first entry: the start of a cell or of a committee.
+    /// Epoch position of the support's first entry: the start of a unit of the layout.
     pub first: u32,
-    /// Number of positions: the size of that cell or committee.
+    /// Number of positions: the size of that unit.
     pub len: u32,
     /// The slot that the votes belong to.
     pub slot: Slot,
     /// The 32-byte digest that was signed.
     pub message: [u8; 32],
+}
+
+impl Statement {
+    /// The unit whose positions these are: any but a committee for an aggregate (with one level a
+    /// committee is a cell), any but a cell for a collection. None if it is the range of no such unit.
+    pub fn unit(&self, layout: &Layout) -> Option<Unit> {
+        if self.len == 0 || self.first >= layout.validators() {
+            return None;
+        }
+        let top = layout.levels();
+        let unit = |level| layout.unit_at(level, self.first);
+        let is_whole = |level: &u8| {
+            let range = layout.unit_range(unit(*level));
+            range.start == self.first && range.end - range.start == self.len
+        };
+        // Where units of several levels have one range, either is named: what is proved is the same.
+        let level = match self.layer {
+            Layer::Aggregate => (1..top.max(2)).find(is_whole),
+            Layer::Collection => (2..=top).rev().find(is_whole),
+        };
+        level.map(unit)
+    }
 }
 
 /// A support and the bytes that prove it: the content of an aggregate or a collection.

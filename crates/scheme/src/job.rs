@@ -252,7 +252,10 @@ impl Work {
                     .iter()
                     .map(|part| part.evidence.support.signer_count() as u64)
                     .sum();
-                (job.parts.len() as u64, signers)
+                match job.op {
+                    Op::Aggregate => (signers, 0),
+                    _ => (job.parts.len() as u64, signers),
+                }
             }
             Work::Prepare(job) => (u64::from(job.assignment.layout().validators()), 0),
             Work::Foreign(_) => (0, 0),

@@ -60,8 +60,8 @@ fn wanted_of_group<'a>(
 ) -> Option<Vec<Wanted<'a>>> {
     let support = &evidence.support;
     let members = keys.assignment.members();
-    let end = u64::from(statement.first) + u64::from(statement.len);
-    let fits = support.len() == statement.len as usize && end <= members.len() as u64;
+    let is_unit = statement.unit(keys.assignment.layout()).is_some();
+    let fits = support.len() == statement.len as usize && is_unit;
     if !fits || support.is_empty() || support.max_multiplicity() > 1 {
         return None;
     }

@@ -1,16 +1,19 @@
-//! Collections and aggregates as proofs: from lists or proofs to evidence, and back to a verdict.
+//! Evidence as proofs: from lists or proofs to evidence, and back to a verdict.
 //!
-//! Both are proofs over the registry of the committee: an aggregate has its signers in one cell of it, so
-//! that proofs of cells merge to one of the committee.
+//! All are proofs over the registry of the committee: those of a unit below have their signers in its
+//! part of it, so that they merge to proofs of the unit above and at last of the committee. What is to be
+//! merged further must leave room for it: merges have [`LEVEL_MAX`] levels, and whoever made a proof of
+//! a cell as high as that would keep all others of the committee out.
 
 use alphorn_scheme::{Evidence, Layer, Part, Role, SchemeError, Statement, list};
-use alphorn_types::{Bitfield, Support};
+use alphorn_types::{Bitfield, Layout, Support, Unit};
 
 use crate::key::one_time_index;
 use crate::proof::{Claimed, Preset, ProofError, ProofRegistry, Proofs, ProveError, Signed};
 use crate::registry::EpochKeys;
 use crate::signature::Signature;
 use alphorn_stark::Exec;
+use alphorn_stark::merge::LEVEL_MAX;
 
 /// Nanoseconds of a core to prove: some for any proof, some for each slice that a group commits to.
 /// Priors: with the compact set's five slices they give 2.2 s for 1,000 signatures, which `alphorn
@@ -46,38 +49,88 @@ pub(crate) fn merges_cells(proofs: &Proofs) -> bool {
     proofs.mergeable() && proofs.preset().id == Preset::FAST.id
 }
 
-/// Where a statement stands: the registry of its committee, the first position there, the index.
+/// Merges above each other that make one proof of so many.
+fn merge_levels(proofs: &Proofs, mut pieces: u64) -> u32 {
+    let mut levels = 0;
+    while pieces > 1 {
+        pieces = pieces.div_ceil(proofs.children_max() as u64);
+        levels += 1;
+    }
+    levels
+}
+
+/// Merges above each other that evidence of a level may be, so that those of its committee can merge it
+/// further. What the layout does not need is divided among its levels: publishers of one unit whose
+/// signers differ are merged as well. None if the layout needs more merges than there are levels of them.
+pub(crate) fn merges_max(proofs: &Proofs, layout: &Layout, level: u8) -> Option<u32> {
+    let units = |level| u64::from(layout.units_of_committee(level));
+    let leaves = u64::from(layout.unit_len_max(2)).div_ceil(proofs.mergeable_max() as u64);
+    let needed = |of: u8| {
+        let least = if of == 2 { leaves } else { 0 };
+        merge_levels(proofs, (units(of - 1) / units(of)).max(least))
+    };
+    let top = layout.levels();
+    if top <= 2 {
+        return Some(LEVEL_MAX);
+    }
+    let spare = LEVEL_MAX.checked_sub((2..=top).map(needed).sum())?;
+    let share = spare * (u32::from(level) - 1) / (u32::from(top) - 1).max(1);
+    Some((2..=level).map(needed).sum::<u32>() + share)
+}
+
+/// Where a statement stands: its unit in the registry of its committee, the one-time index.
 struct Place<'k> {
+    unit: Unit,
+    /// Whether nothing is made of its evidence any more: it is a collection of a whole committee.
+    is_last: bool,
+    merges_max: u32,
     registry: &'k ProofRegistry,
+    /// First position and number of positions of the unit.
     offset: usize,
+    len: usize,
     slot: u32,
 }
 
 impl Place<'_> {
-    fn of<'k>(keys: &'k EpochKeys, statement: &Statement) -> Option<Place<'k>> {
+    fn of<'k>(proofs: &Proofs, keys: &'k EpochKeys, statement: &Statement) -> Option<Place<'k>> {
         let layout = keys.assignment.layout();
-        let (first, end) = (statement.first, statement.first.checked_add(statement.len)?);
-        let has = |committee: &u16| {
-            let range = layout.committee_range(*committee);
-            match statement.layer {
-                Layer::Aggregate => range.start <= first && first < end && end <= range.end,
-                Layer::Collection => (range.start, range.end) == (first, end),
-            }
-        };
-        let committee = (0..layout.committees()).find(has)?;
+        let unit = statement.unit(layout)?;
         Some(Place {
-            registry: keys.committees.get(usize::from(committee))?,
-            offset: (first - layout.committee_range(committee).start) as usize,
+            unit,
+            is_last: unit.level > 1 && unit.level == layout.levels(),
+            merges_max: merges_max(proofs, layout, unit.level).unwrap_or_default(),
+            registry: keys.committees.get(usize::from(unit.committee))?,
+            offset: layout.unit_in_committee(unit).start as usize,
+            len: statement.len as usize,
             slot: one_time_index(Role::Vote, statement.slot.0)?,
         })
     }
 
-    /// The signers of a support over a part of the committee, over all of it; none if they are counted or
-    /// the part ends beyond it.
+    /// The signers of a support over a part of the unit, over all of the committee; none if they are
+    /// counted or the part ends beyond the unit.
     fn signers(&self, offset: usize, support: &Support) -> Option<Bitfield> {
-        let size = self.registry.len();
-        let fits = offset.checked_add(support.len())? <= size && support.max_multiplicity() <= 1;
-        fits.then(|| support.place(size, offset).signers())
+        let fits =
+            offset.checked_add(support.len())? <= self.len && support.max_multiplicity() <= 1;
+        let at = self.offset + offset;
+        fits.then(|| support.place(self.registry.len(), at).signers())
+    }
+
+    /// Whether proofs of so many signers may be evidence of the unit by what they are: those of a committee
+    /// may be whatever its tag says, those of a unit below can be merged further. Evidence of a cell is no
+    /// merge at all.
+    fn takes(&self, proofs: &Proofs, signers: usize, evidence: &[u8]) -> bool {
+        let Some((tag, proof)) = evidence.split_first() else {
+            return false;
+        };
+        match *tag {
+            list::TAG_PROOF => self.is_last || signers <= proofs.mergeable_max(),
+            list::TAG_PROOFS => self.is_last,
+            list::TAG_MERGE if self.unit.level > 1 => match proofs.merge_shape(proof) {
+                Ok(Some(shape)) => shape.level <= self.merges_max,
+                _ => false,
+            },
+            _ => false,
+        }
     }
 }
 
@@ -96,14 +149,14 @@ pub(crate) fn holds(
     statement: &Statement,
     evidence: &Evidence,
 ) -> bool {
-    let Some(place) = Place::of(keys, statement) else {
+    let Some(place) = Place::of(proofs, keys, statement) else {
         return false;
     };
     let support = &evidence.support;
-    if support.len() != statement.len as usize || !fits_layer(statement.layer, &evidence.bytes) {
+    if support.len() != place.len || !place.takes(proofs, support.signer_count(), &evidence.bytes) {
         return false;
     }
-    let Some(signers) = place.signers(place.offset, support) else {
+    let Some(signers) = place.signers(0, support) else {
         return false;
     };
     let claimed = Claimed {
@@ -113,17 +166,6 @@ pub(crate) fn holds(
     };
     let verified = proofs.verify_evidence(exec, place.registry, &claimed, &evidence.bytes);
     verified.is_ok()
-}
-
-/// Whether evidence of a layer may be what its tag says. An aggregate is a single proof of signatures: one
-/// that is a merge already could be of the last level, and nothing that a collector makes of it would have
-/// a circuit.
-fn fits_layer(layer: Layer, evidence: &[u8]) -> bool {
-    match evidence.first() {
-        Some(&list::TAG_PROOF) => true,
-        Some(&(list::TAG_PROOFS | list::TAG_MERGE)) => layer == Layer::Collection,
-        _ => false,
-    }
 }
 
 /// The first of the lists that has a position: the one that gave their union its signature.
@@ -144,16 +186,12 @@ pub(crate) fn prove(
     union: &Evidence,
     source: &dyn Fn(u32) -> usize,
 ) -> Result<Evidence, SchemeError> {
-    let Place {
-        registry,
-        offset,
-        slot,
-    } = Place::of(keys, statement)
-        .ok_or_else(|| unsupported("prove the votes of a range that is no committee"))?;
+    let place = Place::of(proofs, keys, statement)
+        .ok_or_else(|| unsupported("prove the votes of a range that is no unit"))?;
     let malformed = |position| SchemeError::Malformed(source(position));
     let each = proofs.set().params().signature_bytes;
     let count = union.support.signer_count();
-    if statement.layer == Layer::Aggregate && count > proofs.mergeable_max() {
+    if place.unit.level == 1 && count > proofs.mergeable_max() {
         return Err(unsupported(
             "prove more votes of a cell than a merged proof may have",
         ));
@@ -170,18 +208,17 @@ pub(crate) fn prove(
     let signed: Vec<Signed<'_>> = decoded
         .iter()
         .map(|(position, signature)| Signed {
-            position: offset as u32 + position,
+            position: place.offset as u32 + position,
             signature,
         })
         .collect();
-    let message = &statement.message;
-    let proved = proofs.prove_evidence(exec, registry, slot, message, &signed);
+    let proved = prove_signed(proofs, exec, &place, statement, &signed);
     let bytes = proved.map_err(|error| match error {
         ProveError::Stopped => SchemeError::Stopped,
         ProveError::Empty => SchemeError::Empty,
         ProveError::InvalidSignatures { positions } => {
             let first = positions.first().copied().unwrap_or_default();
-            malformed(first.saturating_sub(offset as u32))
+            malformed(first.saturating_sub(place.offset as u32))
         }
         _ => unsupported("prove these votes: its prover refuses them"),
     })?;
@@ -191,8 +228,40 @@ pub(crate) fn prove(
     })
 }
 
+/// The proof of signatures: one, or as many as they need, merged where they are to be merged further.
+fn prove_signed(
+    proofs: &Proofs,
+    exec: Exec<'_>,
+    place: &Place<'_>,
+    statement: &Statement,
+    signed: &[Signed<'_>],
+) -> Result<Vec<u8>, ProveError> {
+    let (registry, slot, message) = (place.registry, place.slot, &statement.message);
+    let prove =
+        |signed: &[Signed<'_>]| proofs.prove_evidence(exec, registry, slot, message, signed);
+    if place.is_last || signed.len() <= proofs.mergeable_max() {
+        return prove(signed);
+    }
+    let mut leaves: Vec<(Bitfield, Vec<u8>)> = Vec::new();
+    for signed in signed.chunks(proofs.mergeable_max()) {
+        let mut signers = Bitfield::new(registry.len());
+        signed.iter().for_each(|s| signers.set(s.position as usize));
+        leaves.push((signers, prove(signed)?));
+    }
+    let pieces: Vec<(&Bitfield, &[u8])> = leaves.iter().map(|(s, bytes)| (s, &**bytes)).collect();
+    proofs.merge_evidence(exec, registry, slot, message, &pieces)
+}
+
+/// A proof that is to be merged.
+struct Piece<'a> {
+    signers: Bitfield,
+    bytes: &'a [u8],
+    /// What a failure names: its number among the parts; none for what was proved of lists here.
+    part: Option<usize>,
+}
+
 /// The merge of proofs of the statement, numbered, and of what is proved beside them. A single proof is
-/// verified and stays as it is.
+/// verified and stays as it is. If merges have no room for all, those with fewest signers are left out.
 pub(crate) fn merge(
     proofs: &Proofs,
     exec: Exec<'_>,
@@ -203,39 +272,70 @@ pub(crate) fn merge(
     if statement.layer == Layer::Aggregate {
         return Err(unsupported("merge proofs to an aggregate"));
     }
-    let place = Place::of(keys, statement)
-        .ok_or_else(|| unsupported("merge proofs over a range that is no committee"))?;
-    let mut pieces: Vec<(Bitfield, &[u8])> = Vec::with_capacity(proved.len() + 1);
+    let place = Place::of(proofs, keys, statement)
+        .ok_or_else(|| unsupported("merge proofs over a range that is no unit"))?;
+    let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(proved.len() + 1);
     for (i, part) in proved {
         let signers = place.signers(part.offset as usize, &part.evidence.support);
-        pieces.push((
-            signers.ok_or(SchemeError::Malformed(*i))?,
-            &part.evidence.bytes,
-        ));
+        pieces.push(Piece {
+            signers: signers.ok_or(SchemeError::Malformed(*i))?,
+            bytes: &part.evidence.bytes,
+            part: Some(*i),
+        });
     }
     if let Some(listed) = &listed {
-        pieces.push((listed.support.signers(), &listed.bytes));
+        pieces.push(Piece {
+            signers: listed
+                .support
+                .place(place.registry.len(), place.offset)
+                .signers(),
+            bytes: &listed.bytes,
+            part: None,
+        });
+    }
+    while !has_room(proofs, &place, &pieces) {
+        let fewest = (0..pieces.len()).min_by_key(|&i| (pieces[i].signers.count_ones(), i));
+        pieces.remove(fewest.unwrap_or_default());
     }
     let mut signers = Bitfield::new(place.registry.len());
-    for (more, _) in &pieces {
-        signers.union_with(more);
+    for piece in &pieces {
+        signers.union_with(&piece.signers);
     }
     let bytes = match pieces.as_slice() {
-        [(signers, bytes)] => single(proofs, exec, &place, statement, (signers, *bytes)),
+        [piece] => single(proofs, exec, &place, statement, piece),
         _ => merged(proofs, exec, &place, statement, &pieces),
     };
     let bytes = bytes.map_err(|error| match error {
-        // What was proved of lists comes last, and is ours.
-        SchemeError::Malformed(i) => proved.get(i).map_or(
+        // The number of a piece.
+        SchemeError::Malformed(i) => pieces[i].part.map_or(
             unsupported("merge its own proof of these lists"),
-            |(i, _)| SchemeError::Malformed(*i),
+            SchemeError::Malformed,
         ),
         error => error,
     })?;
+    let own = place.offset..place.offset + place.len;
     Ok(Evidence {
-        support: Support::from_bits(signers).into(),
+        support: Support::from_bits(signers.extract(own)).into(),
         bytes: bytes.into(),
     })
+}
+
+/// Whether pieces merge to evidence that its unit takes; one needs no merge.
+fn has_room(proofs: &Proofs, place: &Place<'_>, pieces: &[Piece<'_>]) -> bool {
+    if pieces.len() < 2 {
+        return true;
+    }
+    let (mut count, mut highest) = (0, 0);
+    for piece in pieces {
+        // Whoever made a piece that is no proof is named when it is verified.
+        let parts = proofs.evidence_parts(&piece.signers, piece.bytes);
+        for part in parts.unwrap_or_default() {
+            let shape = proofs.merge_shape(part.proof).ok().flatten();
+            highest = highest.max(shape.map_or(0, |shape| shape.level));
+            count += 1;
+        }
+    }
+    highest + merge_levels(proofs, count) <= place.merges_max
 }
 
 /// A piece that needs no merge, if it holds.
@@ -244,15 +344,15 @@ fn single(
     exec: Exec<'_>,
     place: &Place<'_>,
     statement: &Statement,
-    (signers, bytes): (&Bitfield, &[u8]),
+    piece: &Piece<'_>,
 ) -> Result<Vec<u8>, SchemeError> {
     let claimed = Claimed {
         slot: place.slot,
         message: &statement.message,
-        signers,
+        signers: &piece.signers,
     };
-    match proofs.verify_evidence(exec, place.registry, &claimed, bytes) {
-        Ok(()) => Ok(bytes.to_vec()),
+    match proofs.verify_evidence(exec, place.registry, &claimed, piece.bytes) {
+        Ok(()) => Ok(piece.bytes.to_vec()),
         Err(_) => Err(SchemeError::Malformed(0)),
     }
 }
@@ -263,11 +363,11 @@ fn merged(
     exec: Exec<'_>,
     place: &Place<'_>,
     statement: &Statement,
-    pieces: &[(Bitfield, &[u8])],
+    pieces: &[Piece<'_>],
 ) -> Result<Vec<u8>, SchemeError> {
     // Evidence of many signers is several proofs, each of which is a part of the merge.
-    let parts_of = |(signers, bytes): &(Bitfield, &[u8])| {
-        let parts = proofs.evidence_parts(signers, bytes);
+    let parts_of = |piece: &Piece<'_>| {
+        let parts = proofs.evidence_parts(&piece.signers, piece.bytes);
         parts.map_or(1, |parts| parts.len())
     };
     let counts = pieces.iter().map(parts_of);
@@ -275,7 +375,7 @@ fn merged(
         .zip(counts)
         .flat_map(|(i, count)| std::iter::repeat_n(i, count))
         .collect();
-    let pieces: Vec<(&Bitfield, &[u8])> = pieces.iter().map(|(s, bytes)| (s, *bytes)).collect();
+    let pieces: Vec<(&Bitfield, &[u8])> = pieces.iter().map(|p| (&p.signers, p.bytes)).collect();
     let (registry, message) = (place.registry, &statement.message);
     let merged = proofs.merge_evidence(exec, registry, place.slot, message, &pieces);
     merged.map_err(|error| match error {

@@ -15,7 +15,7 @@ use alphorn_scheme::{
     Reservation, Scheme, SchemeError, Security, SignItem, Signatures, Sizes, Statement, list,
 };
 use alphorn_stark::{Backend, Exec};
-use alphorn_types::{Assignment, Slot, Validator};
+use alphorn_types::{Assignment, Layout, Slot, Validator};
 
 use crate::claims::{Wanted, hold, wanted};
 use crate::collection;
@@ -87,6 +87,44 @@ impl Xmss {
     /// The proofs of evidence of a layer, if it is proofs.
     fn proofs_of(&self, layer: Layer) -> Option<&Proofs> {
         self.proofs.as_ref().filter(|_| layer >= self.proved_from)
+    }
+
+    /// Whether evidence of all units of a layout can be made.
+    ///
+    /// # Errors
+    /// [`SchemeError::CommitteeSize`]; [`SchemeError::Unsupported`] for cells that no proof takes, and for
+    /// more levels than merges have.
+    pub fn check_layout(&self, layout: &Layout) -> Result<(), SchemeError> {
+        let size = layout.committee_len_max();
+        if size > COMMITTEE_MAX {
+            let max = COMMITTEE_MAX;
+            return Err(SchemeError::CommitteeSize { size, max });
+        }
+        let unsupported = |what| SchemeError::Unsupported {
+            scheme: "xmss",
+            what,
+        };
+        if let Some(proofs) = self.proofs_of(Layer::Aggregate)
+            && layout.cell_len_max() as usize > proofs.mergeable_max()
+        {
+            let what =
+                "prove cells of more validators than a merged proof may have: use more cells";
+            return Err(unsupported(what));
+        }
+        let top = layout.levels();
+        let Some(proofs) = self.proofs.filter(|p| p.mergeable() && top > 2) else {
+            return Ok(());
+        };
+        if !collection::merges_cells(&proofs) {
+            let what = "merge proofs of groups under this preset: use fast, or two levels";
+            return Err(unsupported(what));
+        }
+        match collection::merges_max(&proofs, layout, top) {
+            Some(_) => Ok(()),
+            None => Err(unsupported(
+                "merge proofs as often as this layout asks for: use fewer levels",
+            )),
+        }
     }
 
     /// What merged collections are; none for sets whose proofs do not merge, and for lists.
@@ -221,22 +259,7 @@ impl Scheme for Xmss {
                 validators: u64::from(layout.validators()),
             });
         }
-        let largest = (0..layout.committees())
-            .map(|c| layout.committee_len(c))
-            .max();
-        let size = largest.unwrap_or(0);
-        if size > COMMITTEE_MAX {
-            let max = COMMITTEE_MAX;
-            return Err(SchemeError::CommitteeSize { size, max });
-        }
-        if let Some(proofs) = self.proofs_of(Layer::Aggregate)
-            && layout.cell_len_max() as usize > proofs.mergeable_max()
-        {
-            return Err(SchemeError::Unsupported {
-                scheme: "xmss",
-                what: "prove cells of more validators than a merged proof may have: use more cells",
-            });
-        }
+        self.check_layout(layout)?;
         let pulse = Watched(ctx.pulse());
         let exec = Exec::new(self.backend, ctx.pool()).with_watch(&pulse);
         Ok(EpochKeys {

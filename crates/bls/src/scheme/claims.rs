@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
-use alphorn_scheme::{Claim, Ctx, Layer};
+use alphorn_scheme::{Claim, Ctx};
 use alphorn_types::{Bitfield, Slot, Support};
 
 use super::Bls;
@@ -43,7 +43,6 @@ fn signers<'a>(keys: &EpochKeys, claim: &Claim, planes: &'a [&'a [u64]]) -> Sign
             let fits = evidence.support.len() == statement.len as usize;
             let place = keys.place(statement).filter(|_| fits);
             place.map_or(Signers::Unknown, |committee| Signers::Sum {
-                table: statement.layer as usize,
                 committee,
                 planes,
             })
@@ -97,12 +96,12 @@ impl PreparedClaims {
             bases: &keys.bases(),
             exec: Exec::new(ctx.pool()).with_pulse(&pulse),
         };
-        let prepared = Prepared::new(&items, &keys.tables(), &options, ctx.scratch)
+        let prepared = Prepared::new(&items, keys.table(), &options, ctx.scratch)
             .expect("places and lengths of the claims were checked");
         // A retry with naive sums neither uses what is known nor adds to it.
         let candidates = match scheme.naive {
             true => Vec::new(),
-            false => candidates(claims, &items),
+            false => candidates(keys, claims, &items),
         };
         let prepared = PreparedClaims {
             prepared,
@@ -153,7 +152,7 @@ impl PreparedClaims {
 
     /// Keeps the best collection of each committee that is not among the `bad` claims.
     fn learn(&self, keys: &EpochKeys, bad: &[usize]) {
-        let table = keys.table(Layer::Collection);
+        let table = keys.table();
         keys.with_known(|known| {
             for candidate in &self.candidates {
                 if bad.binary_search(&candidate.claim).is_ok() {
@@ -172,8 +171,9 @@ impl PreparedClaims {
     }
 }
 
-/// The collections among the claims.
-fn candidates(claims: &[Claim], items: &[Item<'_>]) -> Vec<Candidate> {
+/// The evidence of whole committees among the claims.
+fn candidates(keys: &EpochKeys, claims: &[Claim], items: &[Item<'_>]) -> Vec<Candidate> {
+    let committees = usize::from(keys.assignment().layout().committees());
     let candidate = |(claim, (what, item)): (usize, (&Claim, &Item<'_>))| match (what, item.signers)
     {
         (
@@ -182,7 +182,7 @@ fn candidates(claims: &[Claim], items: &[Item<'_>]) -> Vec<Candidate> {
                 evidence,
             },
             Signers::Sum { committee, .. },
-        ) if statement.layer == Layer::Collection => Some(Candidate {
+        ) if committee < committees => Some(Candidate {
             claim,
             committee,
             slot: statement.slot,

@@ -19,8 +19,8 @@ const G2_ADD_NS: u64 = 600;
 const SIGNERS_PER_ADDITION: f64 = 4.0;
 /// Decoded points, weights and encodings of an item.
 const ITEM_BYTES: u64 = 768;
-/// A key in the tables of both layers, and once more while they are made.
-const KEY_BYTES: u64 = 2 * (96 + 128) + 96 + 128;
+/// A key in the table, and once more while it is made.
+const KEY_BYTES: u64 = 2 * (96 + 128);
 
 fn item_ns(n: u64) -> u64 {
     n.saturating_mul(DECODE_NS + SUBGROUP_NS + COMBINE_NS)

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use alphorn_scheme::{Ctx, Layer, SchemeError, Statement};
-use alphorn_types::{Assignment, Layout};
+use alphorn_scheme::{Ctx, SchemeError, Statement};
+use alphorn_types::{Assignment, Layout, Unit};
 
 use super::bases::Known;
 use crate::blst_ffi::curve::G1Affine;
@@ -11,21 +11,40 @@ use crate::kernel::Backend;
 use crate::registry::Registry;
 use crate::sums::{Base, KeyTable, Workspace};
 
-/// The public keys of an epoch in committee order, and once more cut into cells.
+/// The public keys of an epoch in committee order, with the sums of all units of the layout.
 ///
-/// Two tables of at most 224 bytes a key (470 MB in all for 2^20 validators on the wide kernel, 201
-/// MB on the portable one), and of each committee at most two vectors whose sums are known.
+/// One table of at most 224 bytes a key (235 MB for 2^20 validators on the wide kernel, 101 MB on the
+/// portable one), and of each committee at most two vectors whose sums are known.
 pub struct EpochKeys {
     registry: Arc<Registry>,
     assignment: Arc<Assignment>,
-    committees: KeyTable,
-    cells: KeyTable,
+    table: KeyTable,
     /// For each committee.
     known: Mutex<Vec<Known>>,
 }
 
+/// The levels whose units are not those of the level above, from the top down: the order in which
+/// their units stand in the table.
+fn levels(layout: &Layout) -> impl Iterator<Item = u8> + use<> {
+    let layout = *layout;
+    let is_its_own = move |level: &u8| {
+        *level == layout.levels()
+            || layout.units_of_committee(*level) != layout.units_of_committee(level + 1)
+    };
+    (1..=layout.levels()).rev().filter(is_its_own)
+}
+
+/// Index in the table of a unit; committees come first.
+fn index(layout: &Layout, unit: Unit) -> usize {
+    let units = |level| usize::from(layout.units_of_committee(level));
+    let committees = usize::from(layout.committees());
+    let own = units(unit.level);
+    let before = levels(layout).map(units).take_while(|&units| units < own);
+    committees * before.sum::<usize>() + usize::from(unit.committee) * own + usize::from(unit.index)
+}
+
 impl EpochKeys {
-    /// Both tables.
+    /// The table.
     pub(super) fn new(
         backend: Backend,
         registry: &Arc<Registry>,
@@ -33,31 +52,22 @@ impl EpochKeys {
         ctx: &Ctx<'_, Workspace>,
     ) -> Result<EpochKeys, SchemeError> {
         let layout = assignment.layout();
-        let table = |sizes: &[usize]| {
-            if ctx.checkpoint().is_err() {
-                return Err(SchemeError::Stopped);
-            }
-            let keys: Vec<G1Affine> = assignment
-                .members()
-                .iter()
-                .map(|&v| *registry.keys()[v as usize].point())
-                .collect();
-            Ok(KeyTable::new(backend, keys, sizes)
-                .expect("the layout's ranges cover the validators"))
+        if ctx.checkpoint().is_err() {
+            return Err(SchemeError::Stopped);
+        }
+        let key = |&v: &u32| *registry.keys()[v as usize].point();
+        let keys: Vec<G1Affine> = assignment.members().iter().map(key).collect();
+        let range = |unit| {
+            let range = layout.unit_range(unit);
+            range.start as usize..range.end as usize
         };
-        let committees: Vec<usize> = (0..layout.committees())
-            .map(|c| layout.committee_len(c) as usize)
-            .collect();
-        let cells: Vec<usize> = layout
-            .cells()
-            .map(|cell| layout.cell_len(cell) as usize)
-            .collect();
+        let units = levels(layout).flat_map(|level| layout.units(level));
+        let table = KeyTable::of_ranges(backend, keys, units.map(range).collect());
         Ok(EpochKeys {
-            committees: table(&committees)?,
-            cells: table(&cells)?,
+            table: table.expect("a registry has no identity, a layout no more validators"),
             registry: registry.clone(),
             assignment: assignment.clone(),
-            known: Mutex::new(vec![Known::default(); committees.len()]),
+            known: Mutex::new(vec![Known::default(); usize::from(layout.committees())]),
         })
     }
 
@@ -71,20 +81,12 @@ impl EpochKeys {
         &self.assignment
     }
 
-    /// The table of a layer: of cells or of committees.
-    pub fn table(&self, layer: Layer) -> &KeyTable {
-        match layer {
-            Layer::Collection => &self.committees,
-            Layer::Aggregate => &self.cells,
-        }
+    /// The table: its committees are those of the layout and, behind them, the units of the levels below.
+    pub fn table(&self) -> &KeyTable {
+        &self.table
     }
 
-    /// The tables of all layers, in their order.
-    pub(super) fn tables(&self) -> [&KeyTable; 2] {
-        [Layer::Aggregate, Layer::Collection].map(|layer| self.table(layer))
-    }
-
-    /// The vectors of all committees whose sums are known; cells have none.
+    /// The vectors of all committees whose sums are known; units below have none.
     pub(super) fn bases(&self) -> Vec<Base> {
         self.with_known(|known| known.iter().flat_map(Known::bases).cloned().collect())
     }
@@ -100,25 +102,9 @@ impl EpochKeys {
         f(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Index in the layer's table of the cell or committee that a statement names exactly.
+    /// Index in the table of the unit that a statement names exactly.
     pub(crate) fn place(&self, statement: &Statement) -> Option<usize> {
-        let layout: &Layout = self.assignment.layout();
-        if statement.len == 0 || statement.first >= layout.validators() {
-            return None;
-        }
-        let cell = layout.cell_of(statement.first);
-        let (range, place) = match statement.layer {
-            Layer::Collection => (
-                layout.committee_range(cell.committee),
-                usize::from(cell.committee),
-            ),
-            Layer::Aggregate => {
-                let place = usize::from(cell.committee) * usize::from(layout.subcommittees())
-                    + usize::from(cell.subcommittee);
-                (layout.cell_range(cell), place)
-            }
-        };
-        (range.start == statement.first && range.end - range.start == statement.len)
-            .then_some(place)
+        let layout = self.assignment.layout();
+        statement.unit(layout).map(|unit| index(layout, unit))
     }
 }

@@ -126,6 +126,50 @@ fn a_statement_must_name_a_cell_or_a_committee_and_fit_its_support() {
     assert_eq!(verdicts(&flood), expected);
 }
 
+/// The table of a layout of three levels: a key stands in it once, whatever the number of levels, and
+/// units that are the same have one place.
+#[test]
+fn units_of_all_levels_have_a_place_in_one_table() {
+    let place = |layout: alphorn_types::Layout, layer, first, len| {
+        let assignment = Assignment::new(alphorn_types::Epoch(0), layout, (0..24).collect());
+        let registry = Registry::interop(24, Backend::portable(), Exec::serial()).unwrap();
+        let scheme = Bls::new(Backend::portable(), Costs::default());
+        let mut scratch = Workspace::default();
+        let ctx = &mut Ctx::single(&mut scratch);
+        let keys = scheme.keys(&Arc::new(registry), &Arc::new(assignment.unwrap()), ctx);
+        let keys = keys.unwrap();
+        assert_eq!(keys.table().keys().len(), 24);
+        let place = keys.place(&Statement {
+            layer,
+            first,
+            len,
+            slot: Slot(1),
+            message: [7; 32],
+        });
+        place.map(|place| (place, keys.table().committee(place).len()))
+    };
+    let (of_cells, above) = (Layer::Aggregate, Layer::Collection);
+    let three = alphorn_types::Layout::with_fan_out(24, 2, &[2, 3]).unwrap();
+    for (layer, first, len, expected) in [
+        (above, 12, 12, Some((1, 12))),
+        (above, 6, 6, Some((3, 6))),
+        (of_cells, 6, 2, Some((9, 2))),
+        // Lists of groups are aggregates; a cell is no collection, a committee no aggregate.
+        (of_cells, 6, 6, Some((3, 6))),
+        (above, 6, 2, None),
+        (of_cells, 12, 12, None),
+        (above, 8, 6, None),
+        (above, 6, 12, None),
+    ] {
+        assert_eq!(place(three, layer, first, len), expected, "{first} {len}");
+    }
+    let one = alphorn_types::Layout::with_fan_out(24, 4, &[]).unwrap();
+    assert_eq!(place(one, of_cells, 18, 6), Some((3, 6)));
+    let alike = alphorn_types::Layout::with_fan_out(24, 2, &[1, 2, 1]).unwrap();
+    assert_eq!(place(alike, of_cells, 12, 6), Some((4, 6)));
+    assert_eq!(place(alike, above, 12, 12), Some((1, 12)));
+}
+
 #[test]
 fn many_signatures_equal_those_one_by_one() {
     let count = 2 * TABLE_SIGNATURES_MIN as u32;

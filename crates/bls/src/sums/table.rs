@@ -52,15 +52,19 @@ pub(super) enum Stored {
 
 /// Keys in committee order, affine, 96 bytes each, with the total of each committee.
 ///
-/// Built once per epoch by a maintenance job; shared by all verification threads.
+/// A committee is any range of the keys: those of an epoch's table are the committees and, behind
+/// them, their groups and cells, which share the keys. Built once per epoch by a maintenance job;
+/// shared by all verification threads.
 #[derive(Debug)]
 pub struct KeyTable {
     backend: Backend,
     stored: Stored,
     /// The keys, then the totals of the committees.
     points: Vec<G1Affine>,
-    /// First position of each committee, then the number of keys.
-    starts: Vec<usize>,
+    /// How many of the points are keys.
+    keys: usize,
+    /// Positions of each committee.
+    ranges: Vec<Range<usize>>,
     digest: [u8; 32],
 }
 
@@ -80,12 +84,6 @@ impl KeyTable {
         keys: Vec<G1Affine>,
         sizes: &[usize],
     ) -> Result<KeyTable, KeyTableError> {
-        if keys.len() > Self::KEYS_MAX {
-            return Err(KeyTableError::TooManyKeys {
-                got: keys.len(),
-                max: Self::KEYS_MAX,
-            });
-        }
         let sum = sizes
             .iter()
             .fold(0usize, |sum, size| sum.saturating_add(*size));
@@ -95,26 +93,52 @@ impl KeyTable {
                 keys: keys.len(),
             });
         }
+        let mut end = 0;
+        let range = |size: &usize| {
+            end += size;
+            end - size..end
+        };
+        Self::of_ranges(backend, keys, sizes.iter().map(range).collect())
+    }
+
+    /// A table of keys with committees that may overlap.
+    ///
+    /// # Errors
+    /// Too many keys, and a key that is the identity.
+    ///
+    /// # Panics
+    /// If a committee ends behind the last key.
+    pub(crate) fn of_ranges(
+        backend: Backend,
+        keys: Vec<G1Affine>,
+        ranges: Vec<Range<usize>>,
+    ) -> Result<KeyTable, KeyTableError> {
+        if keys.len() > Self::KEYS_MAX {
+            return Err(KeyTableError::TooManyKeys {
+                got: keys.len(),
+                max: Self::KEYS_MAX,
+            });
+        }
         if let Some(index) = keys.iter().position(Affine::is_infinity) {
             return Err(KeyTableError::Infinity { index });
         }
-        let mut starts = vec![0];
-        for size in sizes {
-            starts.push(starts[starts.len() - 1] + size);
-        }
-        let digest = digest(&keys, &starts);
-        let mut points = keys;
+        assert!(
+            ranges.iter().all(|range| range.end <= keys.len()),
+            "a committee of keys that the table has not"
+        );
+        let digest = digest(&keys, &ranges);
+        let (count, mut points) = (keys.len(), keys);
         let stored = match backend.level() {
             Level::Portable => {
-                append_totals(Portable::default(), &mut points, &starts);
+                append_totals(Portable::default(), &mut points, &ranges);
                 Stored::Portable
             }
             #[cfg(target_arch = "x86_64")]
             Level::Avx512(witness) => {
                 let kernel = Fp::avx512(witness);
-                let mut stored = Vec::with_capacity(points.len() + sizes.len());
+                let mut stored = Vec::with_capacity(points.len() + ranges.len());
                 kernel.encode(&points, &mut stored);
-                append_totals(kernel, &mut stored, &starts);
+                append_totals(kernel, &mut stored, &ranges);
                 kernel.decode(&stored[points.len()..], &mut points);
                 Stored::Avx512(kernel, PointPages::new(stored))
             }
@@ -123,7 +147,8 @@ impl KeyTable {
             backend,
             stored,
             points,
-            starts,
+            keys: count,
+            ranges,
             digest,
         })
     }
@@ -135,7 +160,7 @@ impl KeyTable {
 
     /// Number of committees.
     pub fn committees(&self) -> usize {
-        self.starts.len() - 1
+        self.ranges.len()
     }
 
     /// The keys of one committee; panics if there is no such committee.
@@ -145,7 +170,7 @@ impl KeyTable {
 
     /// The sum of all keys of a committee; panics if there is no such committee.
     pub fn total(&self, committee: usize) -> &G1Affine {
-        &self.points[self.keys().len()..][committee]
+        &self.points[self.keys..][committee]
     }
 
     /// SHA-256 over sizes and keys: what a remembered sum is bound to.
@@ -155,7 +180,7 @@ impl KeyTable {
 
     /// All keys, in committee order.
     pub fn keys(&self) -> &[G1Affine] {
-        &self.points[..self.starts[self.committees()]]
+        &self.points[..self.keys]
     }
 
     /// The points in the form of the table's kernel.
@@ -169,14 +194,15 @@ impl KeyTable {
     }
 
     pub(super) fn range(&self, committee: usize) -> Range<usize> {
-        self.starts[committee]..self.starts[committee + 1]
+        self.ranges[committee].clone()
     }
 }
 
-fn digest(keys: &[G1Affine], starts: &[usize]) -> [u8; 32] {
+fn digest(keys: &[G1Affine], ranges: &[Range<usize>]) -> [u8; 32] {
     let mut hash = Sha256::new();
-    for start in starts {
-        hash.update((*start as u64).to_le_bytes());
+    hash.update((ranges.len() as u64).to_le_bytes());
+    for bound in ranges.iter().flat_map(|range| [range.start, range.end]) {
+        hash.update((bound as u64).to_le_bytes());
     }
     let mut bytes = [0; 96];
     for key in keys {
@@ -193,12 +219,12 @@ fn digest(keys: &[G1Affine], starts: &[usize]) -> [u8; 32] {
 fn append_totals<K: SumKernel<Field = Fp>>(
     kernel: K,
     points: &mut Vec<K::Point>,
-    starts: &[usize],
+    ranges: &[Range<usize>],
 ) {
     let mut list = SegmentList::default();
-    for committee in starts.windows(2) {
-        list.entries
-            .extend((committee[0]..committee[1]).map(|i| Entry::new(i, false)));
+    for range in ranges {
+        let keys = range.clone().map(|i| Entry::new(i, false));
+        list.entries.extend(keys);
         list.close();
     }
     let mut totals = Vec::new();

@@ -503,6 +503,41 @@ fn jobs_that_do_not_fit_are_refused() {
     );
 }
 
+/// The units of a layout: a committee and parts of it over the same keys.
+#[test]
+fn committees_that_share_keys_are_summed_as_if_they_did_not() {
+    let keys = KEYS_RANDOM[..130].to_vec();
+    let ranges = [0..130, 0..65, 65..130, 65..66, 66..130, 70..70];
+    for backend in Backend::available() {
+        let table = KeyTable::of_ranges(backend, keys.clone(), ranges.to_vec()).expect("valid");
+        assert_eq!(table.keys().len(), 130);
+        for (committee, range) in ranges.iter().enumerate() {
+            let own = &keys[range.clone()];
+            assert_eq!(table.committee(committee), own);
+            assert_eq!(*table.total(committee), Fp::sum_naive(own));
+            let planes = [full(own.len()), Random(5).plane(own.len(), 600)];
+            for method in Method::ALL.map(Some).into_iter().chain([None]) {
+                let columns: Vec<[&[u64]; 1]> = planes.iter().map(|p| [&p[..]]).collect();
+                let collections: Vec<Columns<'_>> =
+                    columns.iter().map(|planes| Columns { planes }).collect();
+                let job = CommitteeJob {
+                    committee,
+                    collections: &collections,
+                    bases: &[],
+                };
+                let options = SumOptions {
+                    method,
+                    ..SumOptions::default()
+                };
+                let mut workspace = Workspace::default();
+                let sums = sum_columns(&table, &[job], &options, &mut workspace, Exec::serial());
+                let expected = planes.each_ref().map(|p| base::plane_naive(own, p));
+                assert_eq!(sums.expect("fits").keys, expected, "{range:?} {method:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn tables_that_are_inconsistent_are_refused() {
     let new = |keys: Vec<G1Affine>, sizes: &[usize]| {

@@ -35,7 +35,7 @@ pub(super) fn draft(
         covered,
         work: Work::Aggregate(AggregateJob {
             epoch: state.epoch,
-            statement: shared.config.statement(unit, state.slot, message),
+            statement: (shared.config).statement(shared.info, unit, state.slot, message),
             votes,
         }),
     })

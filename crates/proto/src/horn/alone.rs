@@ -313,7 +313,9 @@ impl Stage {
         if votes.is_empty() {
             return None;
         }
-        let statement = self.config.statement(cell.into(), SLOT, message);
+        let statement = self
+            .config
+            .statement(&self.info, cell.into(), SLOT, message);
         let work = Work::Aggregate(scheme::AggregateJob {
             epoch: state.epoch,
             statement,

@@ -1,9 +1,8 @@
 //! What a combiner makes evidence of: evidence of the parts of its unit, each covered by aggregates.
 
-use alphorn_scheme::{CombineJob, Op, Part, Work};
-use alphorn_types::{Bitfield, Unit};
+use alphorn_scheme::{CombineJob, Layer, Op, Overlap, Part, Work};
+use alphorn_types::{Bitfield, Support, Unit};
 
-use super::config::layer;
 use super::cover::{self, Candidate};
 use super::maker::Draft;
 use super::role::Shared;
@@ -11,14 +10,15 @@ use super::state::{Accepted, SlotState};
 
 /// The job over the cover of each part of a unit for a ballot, without senders whom a failed job named;
 /// none if there is no evidence.
-pub(super) fn draft(
+pub(super) fn draft<'a>(
     shared: &Shared<'_>,
-    state: &SlotState,
+    state: &'a SlotState,
     (unit, ballot): (Unit, u16),
     without: &[u32],
 ) -> Option<Draft> {
     let (config, layout) = (shared.config, state.layout());
-    let (rule, picks_max) = config.cover(shared.info, unit.level);
+    let multiplicity_max = shared.format.multiplicity(unit.level);
+    let (rule, picks_max) = config.cover(shared.info, unit.level, multiplicity_max);
     let start = layout.unit_range(unit).start;
     let mut covered = Bitfield::new(layout.unit_len(unit) as usize);
     let (mut parts, mut inputs) = (Vec::new(), Vec::new());
@@ -26,10 +26,13 @@ pub(super) fn draft(
         let ballot = state.ballots.get(ballot);
         (ballot.vote, ballot.message)
     };
+    // Single votes count once: as many picks as may be counted always fit.
+    let is_packed =
+        unit.level > 2 && matches!(shared.info.overlap(unit.level - 1), Overlap::Counted { .. });
     let is_usable =
         |accepted: &&Accepted| accepted.vote == vote && !without.contains(&accepted.sender.0);
     for part in layout.parts(unit) {
-        let usable: Vec<&Accepted> = state.accepted(part).iter().filter(is_usable).collect();
+        let usable: Vec<&'a Accepted> = state.accepted(part).iter().filter(is_usable).collect();
         if usable.is_empty() {
             continue;
         }
@@ -41,27 +44,40 @@ pub(super) fn draft(
         };
         let candidates: Vec<Candidate<'_>> = usable.iter().zip(&signers).map(candidate).collect();
         let weights = state.committees.unit_weights(part);
-        let picks = cover::cover(&candidates, weights.as_deref(), rule, picks_max);
+        let weights = weights.as_deref();
+        let picks = if is_packed {
+            let support = |accepted: &&'a Accepted| &*accepted.evidence.support;
+            let supports: Vec<&Support> = usable.iter().map(support).collect();
+            let rule = (rule, picks_max);
+            cover::pack(&candidates, &supports, weights, rule, multiplicity_max)
+        } else {
+            cover::cover(&candidates, weights, rule, picks_max)
+        };
         let offset = layout.unit_range(part).start - start;
         covered.write_range(offset as usize, &picks.covered);
         for pick in picks.chosen {
             inputs.push(usable[pick].sender.0);
             parts.push(Part {
                 offset,
-                layer: layer(part.level),
+                layer: shared.info.layer(part.level),
                 evidence: usable[pick].evidence.clone(),
             });
         }
     }
+    let statement = config.statement(shared.info, unit, state.slot, message);
     (!parts.is_empty()).then(|| Draft {
         inputs,
         covered,
         work: Work::Combine(CombineJob {
-            op: Op::Collect,
+            op: match statement.layer {
+                // Lists that are united: what is made is an aggregate of more votes.
+                Layer::Aggregate => Op::Aggregate,
+                Layer::Collection => Op::Collect,
+            },
             epoch: state.epoch,
-            statement: config.statement(unit, state.slot, message),
+            statement,
             parts,
-            multiplicity_max: config.multiplicity_max,
+            multiplicity_max,
         }),
     })
 }

@@ -45,24 +45,38 @@ pub struct SchemeInfo {
 impl SchemeInfo {
     /// What `scheme` is on `layout`.
     pub fn of<S: Scheme>(scheme: &S, layout: &Layout) -> Self {
-        let length = |level| scheme.evidence_length(layer(level), layout.unit_len_max(level));
+        let abilities = scheme.abilities();
+        let length = |level| {
+            let layer = layer(&abilities, level, layout.levels());
+            scheme.evidence_length(layer, layout.unit_len_max(level))
+        };
         Self {
-            abilities: scheme.abilities(),
-            sizes: scheme.sizes(),
             evidence: (1..=layout.levels()).map(length).collect(),
+            sizes: scheme.sizes(),
+            abilities,
         }
+    }
+
+    /// What evidence of a level is to the scheme.
+    pub fn layer(&self, level: u8) -> Layer {
+        layer(&self.abilities, level, self.evidence.len() as u8)
     }
 
     /// How evidence of a level may overlap where it is combined.
     pub fn overlap(&self, level: u8) -> Overlap {
-        self.abilities.overlap(layer(level))
+        self.abilities.overlap(self.layer(level))
     }
 }
 
-/// What evidence of a level is to a scheme: made of votes, or of other evidence.
-pub(super) const fn layer(level: u8) -> Layer {
+/// What evidence of a level is to a scheme: made of votes, or of other evidence. Proofs of lists that do
+/// not merge are made once, at the top; up to there lists are united.
+fn layer(abilities: &Abilities, level: u8, top: u8) -> Layer {
+    let proved_once = abilities.form(Layer::Aggregate) == Form::List
+        && abilities.form(Layer::Collection) == Form::Proof
+        && abilities.overlap(Layer::Collection) == Overlap::None;
     match level {
         1 => Layer::Aggregate,
+        _ if proved_once && level < top => Layer::Aggregate,
         _ => Layer::Collection,
     }
 }
@@ -323,10 +337,16 @@ impl Config {
     }
 
     /// What evidence of a unit proves.
-    pub(super) fn statement(&self, unit: Unit, slot: Slot, message: [u8; 32]) -> Statement {
+    pub(super) fn statement(
+        &self,
+        info: &SchemeInfo,
+        unit: Unit,
+        slot: Slot,
+        message: [u8; 32],
+    ) -> Statement {
         let range = self.layout.unit_range(unit);
         Statement {
-            layer: layer(unit.level),
+            layer: info.layer(unit.level),
             first: range.start,
             len: range.end - range.start,
             slot,
@@ -334,16 +354,16 @@ impl Config {
         }
     }
 
-    /// How evidence of the level below is combined to evidence of `level`: the rule, and most picks of
-    /// a unit. What was counted once is not counted again: a sum of sums takes one of each unit.
-    pub(super) fn cover(&self, info: &SchemeInfo, level: u8) -> (Cover, usize) {
-        let counted = match level {
-            0..=2 => self.multiplicity_max,
-            _ => 1,
-        };
-        self.level(level)
-            .cover
-            .under(info.overlap(level - 1), counted)
+    /// How evidence of the level below is combined to evidence of `level`, which counts up to
+    /// `multiplicity_max`: the rule, and most picks of a unit.
+    pub(super) fn cover(
+        &self,
+        info: &SchemeInfo,
+        level: u8,
+        multiplicity_max: u8,
+    ) -> (Cover, usize) {
+        let rule = self.level(level).cover;
+        rule.under(info.overlap(level - 1), multiplicity_max)
     }
 
     /// The lengths of all fields on the wire.
@@ -481,7 +501,11 @@ impl Config {
             return Err(ConfigError::Multiplicity { value, max });
         }
         let (is_legal, legal) = match overlap {
-            Overlap::Counted { .. } if level > 2 => (cover == Cover::Best1, "best1"),
+            // There is room for one of those that share signers.
+            Overlap::Counted { .. } if level > 2 && value < 7 => {
+                let is_legal = matches!(cover, Cover::Best1 | Cover::Greedy);
+                (is_legal, "best1 or greedy")
+            }
             Overlap::Counted { .. } => (true, ""),
             Overlap::Union => (cover == Cover::Union, "union"),
             Overlap::None => (cover == Cover::Best1, "best1"),
@@ -504,9 +528,10 @@ impl Config {
 impl Level {
     /// The defaults of a level where the top one is `top`.
     fn new(level: u8, top: u8, info: &SchemeInfo) -> Self {
-        let proof = info.abilities.form(layer(level)) == Form::Proof;
+        let proof = info.abilities.form(info.layer(level)) == Form::Proof;
         let cover = match info.overlap(level.max(2) - 1) {
             Overlap::Counted { max } if max >= 3 && level < 3 => Cover::Quorum,
+            Overlap::Counted { max } if max >= 3 => Cover::Greedy,
             Overlap::Counted { .. } | Overlap::None => Cover::Best1,
             Overlap::Union => Cover::Union,
         };

@@ -144,6 +144,42 @@ pub fn cover(
     rule: Rule,
     picks_max: usize,
 ) -> Picks {
+    choose(candidates, weights, (rule, picks_max), |_| true)
+}
+
+/// As [`cover`], of evidence that counts signers: a candidate is passed over if some position would be
+/// counted more often than `multiplicity_max` with those before it. Rivals that share no signer always
+/// fit; others do as far as those who made them left room.
+///
+/// # Panics
+///
+/// As [`cover`]; or if there is not a support for each candidate.
+pub fn pack(
+    candidates: &[Candidate<'_>],
+    supports: &[&Support],
+    weights: Option<&[u64]>,
+    (rule, picks_max): (Rule, usize),
+    multiplicity_max: u8,
+) -> Picks {
+    let mut sum = Support::new(supports.first().map_or(0, |support| support.len()));
+    choose(candidates, weights, (rule, picks_max), |pick| {
+        match sum.add(supports[pick], multiplicity_max) {
+            Ok(more) => {
+                sum = more;
+                true
+            }
+            Err(_) => false,
+        }
+    })
+}
+
+/// Chooses by a rule among those that `takes` does not pass over.
+fn choose(
+    candidates: &[Candidate<'_>],
+    weights: Option<&[u64]>,
+    (rule, picks_max): (Rule, usize),
+    mut takes: impl FnMut(usize) -> bool,
+) -> Picks {
     let candidates = &candidates[..candidates.len().min(CANDIDATES_MAX)];
     let positions = candidates.first().map_or(0, |c| c.signers.len());
     let fits = candidates.iter().all(|c| c.signers.len() == positions)
@@ -162,22 +198,20 @@ pub fn cover(
         chosen: Vec::new(),
         covered: Bitfield::new(positions),
     };
+    let mut left: Vec<usize> = (0..candidates.len()).collect();
     while picks.chosen.len() < picks_max {
-        let best = candidates
-            .iter()
-            .enumerate()
-            .map(|(i, c)| {
-                (
-                    gain(c.signers, &quorum, &picks.covered, weights),
-                    c.sender,
-                    i,
-                )
-            })
-            .max_by_key(|&(gain, sender, i)| (gain, Reverse((sender, i))));
-        match best {
-            Some(((_, added), _, i)) if added > 0 => {
-                picks.chosen.push(i);
-                picks.covered.union_with(candidates[i].signers);
+        let gained = |&i: &usize| {
+            let Candidate { sender, signers } = candidates[i];
+            let gain = gain(signers, &quorum, &picks.covered, weights);
+            (gain, Reverse((sender, i)))
+        };
+        match left.iter().map(gained).max() {
+            Some(((_, added), Reverse((_, i)))) if added > 0 => {
+                left.retain(|other| *other != i);
+                if takes(i) {
+                    picks.chosen.push(i);
+                    picks.covered.union_with(candidates[i].signers);
+                }
             }
             _ => break,
         }

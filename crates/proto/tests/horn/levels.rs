@@ -56,6 +56,31 @@ fn every_number_of_levels_completes_in_every_form() {
     }
 }
 
+/// Sums of sums count higher, and leave room for it below.
+#[test]
+fn sums_are_packed_above_the_second_level() {
+    for (fan_out, multiplicity) in [(&[2, 3][..], 7), (&[2, 3], 15), (&[2, 1, 2], 15)] {
+        let layout = layout(fan_out);
+        let net = complete_on(SUMS, layout, 4, 3, |config| {
+            config.multiplicity_max = multiplicity;
+        });
+        let format = net.nodes[0].horn.format();
+        let mut highest = BTreeMap::new();
+        for sent in &net.sent {
+            if !matches!(sent.topic, Topic::Aggregate { .. } | Topic::Collection) {
+                continue;
+            }
+            let aggregate = Aggregate::decode(&sent.data, format, &no_references).unwrap();
+            let most = aggregate.evidence.support.max_multiplicity();
+            let highest: &mut u8 = highest.entry(aggregate.unit.level).or_default();
+            *highest = most.max(*highest);
+        }
+        assert_eq!(highest[&1], 1);
+        assert!(highest[&2] <= 3, "{highest:?}");
+        assert!(highest.values().all(|most| *most <= multiplicity));
+    }
+}
+
 /// A machine needs what its validators may have to combine, and nothing of other units.
 #[test]
 fn topics_are_those_of_the_units_of_local_validators() {

@@ -2,7 +2,7 @@
 
 use super::{Fixture, MESSAGE, SLOT, World};
 use crate::{Evidence, EvidenceLength, Form, Layer, Overlap, Part, Scheme, SchemeError, Statement};
-use alphorn_types::{Cell, Slot, Support};
+use alphorn_types::{Cell, Slot, Support, Unit};
 use std::sync::Arc;
 
 const CELL: Cell = Cell {
@@ -197,6 +197,68 @@ pub fn collections_of_disjoint_cells<F: Fixture>(fixture: &F) {
         world.combine(&statement, &outside, 1),
         Err(SchemeError::Malformed(0))
     );
+}
+
+/// Evidence of a unit between cell and committee is made of its parts, proves its own votes and no
+/// others, and is combined to that of the committee; where proofs do not merge it is of the form of
+/// aggregates.
+pub fn groups_are_between_cells_and_committees<F: Fixture>(fixture: &F) {
+    let world = World::with_fan_out(fixture, &[2, 3]);
+    let layout = *world.assignment.layout();
+    let abilities = world.scheme().abilities();
+    let layer = match (
+        abilities.form(Layer::Collection),
+        abilities.overlap(Layer::Collection),
+    ) {
+        (Form::Proof, Overlap::None) if abilities.form(Layer::Aggregate) == Form::List => {
+            Layer::Aggregate
+        }
+        _ => Layer::Collection,
+    };
+    let combined = |unit: Unit, statement: &Statement, parts: &[(Unit, Layer, Evidence)]| {
+        let start = layout.unit_range(unit).start;
+        let part = |(unit, layer, evidence): &(Unit, Layer, Evidence)| Part {
+            offset: layout.unit_range(*unit).start - start,
+            layer: *layer,
+            evidence: evidence.clone(),
+        };
+        let parts: Vec<Part> = parts.iter().map(part).collect();
+        world.combine(statement, &parts, 1).expect("disjoint parts")
+    };
+    let groups: Vec<(Unit, Layer, Evidence)> = layout
+        .parts(layout.committee(1))
+        .map(|group| {
+            let cell = |(i, unit): (usize, Unit)| {
+                let statement = world.unit_statement(Layer::Aggregate, unit);
+                let positions = if i == 1 { &[1][..] } else { &[0, 1] };
+                let evidence = world.aggregate(&statement, &world.votes(&statement, positions));
+                (unit, Layer::Aggregate, evidence)
+            };
+            let cells: Vec<_> = layout.parts(group).enumerate().map(cell).collect();
+            let statement = world.unit_statement(layer, group);
+            (group, layer, combined(group, &statement, &cells))
+        })
+        .collect();
+    let (first, second) = (&groups[0], &groups[1]);
+    let statement = world.unit_statement(layer, second.0);
+    assert_eq!(multiplicities(&second.2), [1, 1, 0, 1, 1, 1]);
+    assert!(fits(
+        world.scheme().evidence_length(layer, statement.len),
+        second.2.bytes.len()
+    ));
+    binds::<F>(&world, &statement, &second.2);
+    // Of the other group, and of two cells and a half.
+    assert!(!world.holds(&world.unit_statement(layer, first.0), &second.2));
+    let beside = Statement {
+        first: statement.first - 1,
+        ..statement
+    };
+    assert!(!world.holds(&beside, &second.2));
+    let committee = world.committee_statement(1);
+    let whole = combined(layout.committee(1), &committee, &groups);
+    assert_eq!(multiplicities(&whole), [1, 1, 0, 1, 1, 1, 1, 1, 0, 1, 1, 1]);
+    assert!(world.holds(&committee, &whole));
+    assert!(!world.holds(&statement, &whole));
 }
 
 /// Overlapping aggregates of one cell combine as the scheme declares.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::proof::Preset;
+use alphorn_types::Support;
 use std::sync::LazyLock;
 
 /// Slots of the battery's small world.
@@ -152,7 +153,7 @@ fn a_list_that_does_not_hold_is_named_before_anything_is_proved() {
         ..statement
     };
     let refused = combine(&parts[..1], &elsewhere).unwrap_err();
-    assert!(refused.to_string().contains("no committee"), "{refused}");
+    assert!(refused.to_string().contains("no unit"), "{refused}");
 }
 
 #[test]
@@ -264,6 +265,91 @@ fn proofs_of_cells_merge_and_a_merge_is_no_aggregate() {
     assert_eq!(refused, Err(SchemeError::Malformed(1)));
     let list = combine(&[]);
     assert_eq!(list, Err(SchemeError::Empty));
+}
+
+#[test]
+fn evidence_of_a_group_leaves_room_for_merges_above_it() {
+    let proofs = Proofs::new(Set::Compact, Preset::FAST);
+    let most = |validators, fan_out: &[u16], level| {
+        let layout = alphorn_types::Layout::with_fan_out(validators, 1, fan_out).unwrap();
+        collection::merges_max(&proofs, &layout, level)
+    };
+    // Eight cells are two merges above each other, as are eight groups; seven are one, and the two
+    // that are left are one of each level's.
+    assert_eq!(most(1 << 15, &[8, 8], 2), Some(2));
+    assert_eq!(most(1 << 15, &[8, 8], 3), Some(4));
+    assert_eq!(most(49 * 512, &[7, 7], 2), Some(2));
+    // Of lists a group of 16,384 is 22 proofs.
+    assert_eq!(most(1 << 15, &[2, 1], 2), Some(2));
+    assert_eq!(most(1 << 15, &[64], 2), Some(4));
+    assert_eq!(most(1 << 15, &[8, 8, 4], 4), None);
+    // A group of three cells, its publisher having merged its merge once more than others can bear.
+    let mut small = small(Layer::Aggregate);
+    let layout = alphorn_types::Layout::with_fan_out(12, 1, &[2, 4]).unwrap();
+    let members = (0..12).collect();
+    let assignment = Assignment::new(alphorn_types::Epoch(0), layout, members).unwrap();
+    let mut scratch = ();
+    let mut ctx = Ctx::single(&mut scratch);
+    let registry = small.keys.registry.clone();
+    let keys = small
+        .scheme
+        .keys(&registry, &Arc::new(assignment), &mut ctx);
+    small.keys = keys.unwrap();
+    let group = Statement {
+        len: 6,
+        ..small.statement
+    };
+    let holds = |evidence: &Evidence| {
+        let claim = Claim::Group {
+            statement: group,
+            evidence: evidence.clone(),
+        };
+        let (scheme, keys) = (&small.scheme, &small.keys);
+        let prepared = scheme.prepare(keys, &[claim], &[0; 32], &mut Ctx::single(&mut ()));
+        scheme.check(keys, &prepared, 0..1)
+    };
+    let combine = |parts: &[Part]| {
+        let scheme = &small.scheme;
+        scheme.combine(&small.keys, &group, parts, 1, &mut Ctx::single(&mut ()))
+    };
+    let again = |evidence: &Evidence| Part {
+        offset: 0,
+        layer: Layer::Collection,
+        evidence: evidence.clone(),
+    };
+    let level = |evidence: &Evidence| {
+        let shape = proofs.merge_shape(&evidence.bytes[1..]).unwrap();
+        shape.map_or(0, |shape| shape.level)
+    };
+    let first = combine(&[small.parts[0].clone(), small.parts[0].clone()]).unwrap();
+    let second = combine(&[again(&first), again(&first)]).unwrap();
+    assert_eq!((level(&first), level(&second)), (1, 2));
+    assert!(holds(&first) && holds(&second));
+    // What has no room is left out, and stays as it is.
+    let third = combine(&[again(&second), again(&second)]).unwrap();
+    assert_eq!(third.bytes, second.bytes);
+    let registry = &small.keys.committees[0];
+    let mut signers = small.parts[0].evidence.support.place(12, 0).signers();
+    let pieces = [(&signers, &*second.bytes), (&signers, &*second.bytes)];
+    let exec = Exec::new(Backend::measured(), None);
+    let higher = proofs.merge_evidence(exec, registry, 3, &MESSAGE, &pieces);
+    signers = signers.extract(0..6);
+    let higher = Evidence {
+        support: Support::from_bits(signers).into(),
+        bytes: higher.unwrap().into(),
+    };
+    assert_eq!(level(&higher), 3);
+    assert!(!holds(&higher), "too high for a group");
+    let whole = Claim::Group {
+        statement: small.statement,
+        evidence: Evidence {
+            support: higher.support.place(12, 0).into(),
+            bytes: higher.bytes.clone(),
+        },
+    };
+    let (scheme, keys) = (&small.scheme, &small.keys);
+    let prepared = scheme.prepare(keys, &[whole], &[0; 32], &mut Ctx::single(&mut ()));
+    assert!(scheme.check(keys, &prepared, 0..1), "not for a committee");
 }
 
 #[test]

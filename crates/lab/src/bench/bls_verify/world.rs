@@ -19,8 +19,6 @@ const SLOT: Slot = Slot(1);
 /// Everything that is verified, as a node's verify job has it.
 pub(in crate::bench) struct World<'s> {
     pub(super) keys: &'s EpochKeys,
-    /// Whose supports these are: of cells or of committees.
-    layer: Layer,
     supports: Vec<Planes<'s>>,
     /// The claim that each support signed.
     pub(super) groups: Vec<Claim>,
@@ -51,7 +49,7 @@ pub(in crate::bench) fn epoch_keys(
 impl World<'_> {
     /// The table of the groups.
     pub(super) fn table(&self) -> &KeyTable {
-        self.keys.table(self.layer)
+        self.keys.table()
     }
 
     /// The groups, as other verifiers take them.
@@ -149,7 +147,6 @@ impl<'s> World<'s> {
             pool.install(|| (0..supports.len()).into_par_iter().map(signed).unzip());
         World {
             keys,
-            layer,
             supports,
             groups,
             singles: beside.into_iter().flatten().collect(),
@@ -174,7 +171,6 @@ impl<'s> World<'s> {
         };
         World {
             keys,
-            layer: Layer::Aggregate,
             supports: Vec::new(),
             groups: Vec::new(),
             singles: pool.install(|| (0..interop.len()).into_par_iter().map(vote).collect()),

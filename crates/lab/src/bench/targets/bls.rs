@@ -195,7 +195,7 @@ impl Bench<'_> {
 
     /// Sums of keys that meet equal and opposite points, to the same sums of interop keys.
     fn hostile(&self, epoch: &EpochKeys, keys: Keys) -> Result<Row> {
-        let interop = epoch.table(Layer::Collection);
+        let interop = epoch.table();
         let share = Participation::Share(0.5);
         let shape = self.args.shape("1");
         let supports = Supports::draw(&shape, &self.layout, &share, self.args.common.seed)?;

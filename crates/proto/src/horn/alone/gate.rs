@@ -249,7 +249,7 @@ impl Gatehouse {
         let work = Work::Combine(CombineJob {
             op: Op::Collect,
             epoch: state.epoch,
-            statement: config.statement(unit, SLOT, ballot.message),
+            statement: config.statement(&self.stage.info, unit, SLOT, ballot.message),
             parts: vec![Part {
                 offset: state.layout().cell_in_committee(cell).start,
                 layer: Layer::Aggregate,

@@ -369,3 +369,44 @@ fn the_attack_costs_what_the_rules_let_it() {
         }
     }
 }
+
+/// A griefer between cell and committee: her group has most signers, with a cell of victims dropped.
+#[test]
+fn evidence_that_counts_is_packed_as_far_as_there_is_room() {
+    let support = |counts: [u8; 6]| Support::from_multiplicities(&counts).unwrap();
+    let griefer = support([3, 3, 3, 3, 0, 0]);
+    let honest = support([3, 3, 0, 3, 3, 0]);
+    let victims = support([0, 0, 0, 0, 3, 1]);
+    let pack = |supports: &[&Support], rule, max| {
+        let signers: Vec<Bitfield> = supports.iter().map(|support| support.signers()).collect();
+        let candidates: Vec<Candidate<'_>> = (0..)
+            .zip(&signers)
+            .map(|(sender, signers)| Candidate {
+                sender: Validator(sender),
+                signers,
+            })
+            .collect();
+        let picks = super::pack(&candidates, supports, None, (rule, 15), max);
+        (picks.chosen, picks.covered.count_ones())
+    };
+    let both = [&honest, &griefer];
+    // No room: the griefer of no more signers than others loses the tie, not by right.
+    assert_eq!(pack(&both, Rule::Greedy, 3), (vec![0], 4));
+    // Room for two that share signers.
+    assert_eq!(pack(&both, Rule::Greedy, 7), (vec![0, 1], 5));
+    // Without a signer in common they always fit, and one that does not is passed over.
+    assert_eq!(
+        pack(&[&griefer, &victims], Rule::Greedy, 3),
+        (vec![0, 1], 6)
+    );
+    assert_eq!(
+        pack(&[&griefer, &honest, &victims], Rule::Quorum, 3),
+        (vec![1], 4)
+    );
+    assert_eq!(
+        pack(&[&griefer, &honest, &victims], Rule::Quorum, 15),
+        (vec![1, 0, 2], 6)
+    );
+    assert_eq!(pack(&both, Rule::Best1, 15), (vec![0], 4));
+    assert_eq!(pack(&[], Rule::Greedy, 3), (vec![], 0));
+}

@@ -145,7 +145,7 @@ impl Gate {
         let item = |waiting: &Waiting| Item {
             claims: match stage {
                 Stage::Sender => sender(lent, waiting),
-                Stage::Evidence => vec![votes(waiting, lent.config)],
+                Stage::Evidence => vec![votes(lent, waiting)],
             },
         };
         let job = VerifyJob {
@@ -283,10 +283,11 @@ fn seat(state: &SlotState, config: &Config, head: &Head) -> Option<Seat> {
 }
 
 /// What an aggregate claims of the votes: check 10.
-fn votes(waiting: &Waiting, config: &Config) -> Claim {
+fn votes(lent: &Lent<'_>, waiting: &Waiting) -> Claim {
     let (message, ballot) = (&waiting.message, &waiting.ballot);
+    let (unit, slot) = (message.unit, ballot.vote.slot);
     Claim::Group {
-        statement: config.statement(message.unit, ballot.vote.slot, ballot.message),
+        statement: (lent.config).statement(lent.info, unit, slot, ballot.message),
         evidence: message.evidence.clone(),
     }
 }

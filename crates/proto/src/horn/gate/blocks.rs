@@ -439,7 +439,7 @@ fn spawn_block_job(
         let message = digest::vote_message(lent.config.network(), &entry.vote);
         let committee = lent.config.layout.committee(entry.committee);
         let claim = Claim::Group {
-            statement: lent.config.statement(committee, entry.vote.slot, message),
+            statement: (lent.config).statement(lent.info, committee, entry.vote.slot, message),
             evidence: entry.evidence.clone(),
         };
         Item {
