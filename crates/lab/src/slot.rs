@@ -3,6 +3,7 @@
 mod falcon;
 mod griefing;
 mod json;
+mod levels;
 mod print;
 mod xmss;
 
@@ -17,13 +18,14 @@ use crate::progress::Bars;
 use crate::proof::{ProofOptions, check_set};
 use crate::report::Report;
 use alphorn_bls::{Bls, Costs, EpochKeys, Exec, Signers, peer};
-use alphorn_proto::horn::{Config, SchemeInfo, Selection};
+use alphorn_proto::horn::{Config, Preset, SchemeInfo, Selection};
 use alphorn_proto::slot::Timing;
 use alphorn_scheme::{Claim, Keys, Scheme};
 use alphorn_sim::compute::CrossCheck;
 use alphorn_sim::slot::{Participation, SlotConfig, SlotInputs, SlotOutcome, run_slot};
 use alphorn_types::{Coding, Layout};
 use alphorn_xmss::Set;
+use levels::FanOut;
 use print::{announce, header, result_table, steps_table, verdict};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -41,6 +43,9 @@ use std::time::Instant;
   alphorn slot --scheme falcon --validators 128
   alphorn slot --scheme falcon --layers list/list --validators 2000
   alphorn slot --participation vectors/goerli-epoch-148260
+  alphorn slot --protocol today --validators 32768
+  alphorn slot --validators 4096 --committees 2 --fan-out 4,4
+  alphorn slot --protocol horn-pq --scheme xmss --layers proof/proof --validators 64 --committees 1 --fan-out 2,2
   alphorn slot --griefing --validators 32768 --cover best1,quorum3 --split 1,3
   alphorn slot --griefing --scheme xmss --validators 128 --subcommittees 2
 
@@ -48,6 +53,10 @@ One node hosts every validator and verifies every message as it would a stranger
 verified once; a second node receives what every node of the network receives, and its verification
 of all collections is the figure that a client would see. Votes, aggregates and collections carry
 real signatures of interop keys. Network and clock are simulated; times are measured.
+
+Evidence is made level by level. --fan-out says of how many units of the level below each is made, from
+the committee down: 64 are two levels, 8,8 three (committees of 8 groups of 8 cells), none is one. A
+protocol brings committees, fan-out, timing and publishers; what is said beside it goes before that.
 
 With --griefing every cell is attacked instead: Eve's aggregators withhold the votes of her voters
 and drop victims, as `horn griefing` explains. Aggregates and collections carry real signatures and
@@ -80,12 +89,18 @@ pub struct Args {
     /// proved, 1000 with XMSS otherwise by default; a record brings its own
     #[arg(long, value_parser = options::validators)]
     validators: Option<u32>,
+    /// Levels, committees, timing and publishers of a protocol: today, strawman, horn or horn-pq
+    #[arg(long, value_name = "NAME", value_parser = levels::protocol)]
+    protocol: Option<Preset>,
     /// Committees; as many as the number of validators needs by default
     #[arg(long)]
     committees: Option<u16>,
-    /// Cells of a committee
+    /// Cells of a committee, on two levels
     #[arg(long)]
     subcommittees: Option<u16>,
+    /// Units of the next lower level in each unit, from the committee down, as 8,8; none for one level
+    #[arg(long, value_name = "N,N|none", conflicts_with = "subcommittees")]
+    fan_out: Option<FanOut>,
     /// Who votes: a share (as 0.95 or 95%), or the folder or bit file of a recorded epoch
     #[arg(
         long,
@@ -110,10 +125,11 @@ pub struct Args {
     /// How supports are written: raw or rice
     #[arg(long, default_value = "rice", value_parser = ["raw", "rice"])]
     coding: String,
-    /// Length of the slot and its phases: horn, fast16, beacon, slow, lean, or
-    /// custom:SLOT_MS:0,VOTE_MS,AGGREGATE_MS,COLLECT_MS,DECIDE_MS
-    #[arg(long, default_value = "horn")]
-    timing: Timing,
+    /// Length of the slot and its phases: today for one level, horn, fast16, beacon, slow or lean for two,
+    /// horn-pq for three, or custom:SLOT_MS:0,VOTE_MS,AGGREGATE_MS,COLLECT_MS,DECIDE_MS with a number for
+    /// each level; by default that of the protocol, or horn's for as many levels
+    #[arg(long)]
+    timing: Option<Timing>,
     #[command(flatten)]
     griefing: griefing::Options,
 }
@@ -169,6 +185,7 @@ impl CrossCheck for BlstAlone {
 /// What the options come to.
 struct Plan {
     layout: Layout,
+    timing: Timing,
     participation: Participation,
     /// In words, for the table.
     participation_name: String,
@@ -197,13 +214,15 @@ impl Args {
             validators: Some(validators),
             committees: None,
             subcommittees: None,
+            fan_out: None,
+            protocol: None,
             participation: Voters::Share(1.0),
             flag: "target".into(),
             selection: None,
             cover: None,
             multiplicity: None,
             coding: "rice".into(),
-            timing: Timing::HORN,
+            timing: None,
             griefing: griefing::Options::default(),
         }
     }
@@ -251,6 +270,7 @@ pub(crate) fn run_as(args: &Args, command: &'static str) -> Result<()> {
     let report = Report::begin(command, args.common.seed);
     check_scheme(args)?;
     if args.griefing.griefing {
+        levels::check_griefing(args)?;
         return griefing::run(args, &report);
     }
     let executed = execute(args)?;
@@ -353,21 +373,11 @@ fn plan(args: &Args) -> Result<Plan> {
         (None, asked) => asked.unwrap_or(default_validators),
     };
     let default = Layout::default_for(validators, committee_max)?;
-    let shape = record
-        .as_ref()
-        .map_or((default.committees(), default.subcommittees()), |record| {
-            (record.committees, record.subcommittees)
-        });
-    let committees = args.committees.unwrap_or(shape.0);
-    if u32::from(committees) > validators {
-        let why = format!("must be at most the number of validators, {validators}");
-        return Err(anyhow::anyhow!("--committees {committees}: {why}").into());
-    }
-    let layout = Layout::new(
-        validators,
-        committees,
-        args.subcommittees.unwrap_or(shape.1),
-    )?;
+    let recorded = record.as_ref().map(|r| (r.committees, r.subcommittees));
+    let default = recorded.unwrap_or((default.committees(), default.subcommittees()));
+    let layout = levels::layout(args, validators, default)?;
+    let own = args.protocol.map(|protocol| protocol.timing);
+    let timing = args.timing.or(own);
     let participation_name = match &record {
         Some(record) => {
             let share = record.bits.count_ones() as f64 / f64::from(record.validators);
@@ -383,14 +393,19 @@ fn plan(args: &Args) -> Result<Plan> {
     };
     Ok(Plan {
         layout,
+        timing: timing.unwrap_or(Timing::default_for(layout.levels())),
         participation,
         participation_name,
     })
 }
 
 fn horn_config<S: Scheme>(args: &Args, plan: &Plan, scheme: &S) -> Result<Config> {
-    let mut horn = Config::new(plan.layout, &SchemeInfo::of(scheme, &plan.layout));
-    horn.timing = args.timing;
+    let info = SchemeInfo::of(scheme, &plan.layout);
+    let mut horn = match args.protocol {
+        Some(protocol) => protocol.config(plan.layout, &info),
+        None => Config::new(plan.layout, &info),
+    };
+    horn.timing = plan.timing;
     horn.coding = if args.coding == "raw" {
         Coding::Raw
     } else {
@@ -403,10 +418,13 @@ fn horn_config<S: Scheme>(args: &Args, plan: &Plan, scheme: &S) -> Result<Config
         horn.multiplicity_max = multiplicity;
     }
     if let Some(cover) = &args.cover {
-        horn.levels[1].cover = cover
+        let level = horn.levels.get_mut(1);
+        let level = level
+            .ok_or_else(|| anyhow::anyhow!("--cover {cover}: nothing is combined on one level"))?;
+        level.cover = cover
             .parse()
             .map_err(|error| anyhow::anyhow!("--cover {cover}: {error}"))?;
     }
-    horn.validate(&SchemeInfo::of(scheme, &plan.layout))?;
+    horn.validate(&info)?;
     Ok(horn)
 }

@@ -29,7 +29,7 @@ pub use outcome::{
     BlockOutcome, CommitteeCoverage, Failure, SlotOutcome, StageTraffic, Step, Votes,
 };
 pub use participation::{PPM, Participation, ParticipationError};
-pub use run::{HOST, OBSERVER, SlotStage, run_slot};
+pub use run::{HOST, OBSERVER, run_slot};
 
 /// Runs of the observer's verification from which the best counts, by default.
 pub const REPEATS_DEFAULT: u32 = 3;

@@ -16,12 +16,14 @@ pub(super) fn config_json(args: &Args, plan: &Plan) -> Value {
         "validators": plan.layout.validators(),
         "committees": plan.layout.committees(),
         "subcommittees": plan.layout.subcommittees(),
+        "fan_out": plan.layout.fan_out(),
+        "protocol": args.protocol.map(|protocol| protocol.name),
         "participation": plan.participation_name,
         "selection": args.selection.map(|selection| selection.to_string()),
         "cover": args.cover,
         "multiplicity": args.multiplicity,
         "coding": args.coding,
-        "timing": args.timing.to_string(),
+        "timing": plan.timing.to_string(),
     })
 }
 

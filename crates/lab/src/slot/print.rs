@@ -1,5 +1,6 @@
 //! What is printed of a slot.
 
+use super::levels::shape;
 use super::{Args, Plan};
 use crate::machine::{Machine, peak_rss_bytes};
 use crate::report::table;
@@ -64,10 +65,9 @@ fn announcement(args: &Args, plan: &Plan, machine: &Machine) -> String {
 
 pub(super) fn header(args: &Args, plan: &Plan, machine: &Machine) -> String {
     format!(
-        "One Horn slot, {} validators in {} committees of {} cells, participation {}, scheme {}, seed {}\n{}\n",
+        "One Horn slot, {} validators in {}, participation {}, scheme {}, seed {}\n{}\n",
         text::count(u64::from(plan.layout.validators())),
-        plan.layout.committees(),
-        plan.layout.subcommittees(),
+        shape(&plan.layout),
         plan.participation_name,
         args.scheme,
         args.common.seed,

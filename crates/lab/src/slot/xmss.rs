@@ -82,6 +82,7 @@ pub(super) fn execute(args: &Args) -> Result<Executed> {
     let plan = plan(args)?;
     let (machine, scheme) = scheme(args, &plan)?;
     let horn = horn_config(args, &plan, &scheme)?;
+    (scheme.check_layout(&plan.layout)).map_err(|error| anyhow!("--scheme xmss: {error}"))?;
     announce(args, &plan, &machine);
     let mut bars = Bars::new();
     let clock = Instant::now();

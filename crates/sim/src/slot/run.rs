@@ -10,7 +10,7 @@ use crate::network::{Network, Subscription, Traffic};
 use crate::random;
 use alphorn_proto::chain::Chain;
 use alphorn_proto::horn::{Horn, Local, SlotView, committee};
-use alphorn_proto::slot::{Phase, SlotClock};
+use alphorn_proto::slot::{Boundary, Phase, SlotClock};
 use alphorn_proto::wire::{Block, Kind, Vote, WireFormat};
 use alphorn_scheme::Op;
 use alphorn_types::{Assignment, Bitfield, Layout, Slot, Time};
@@ -28,39 +28,34 @@ const SLOT: Slot = Slot(0);
 const NEXT: Slot = Slot(1);
 
 /// Parts of the run. A job and a message belong to the stage in which they begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum SlotStage {
-    /// Committees and keys are prepared, of the next epoch too, and aggregators and collectors
-    /// are drawn: what a slot begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SlotStage {
+    /// Committees and keys are prepared, of the next epoch too, and those who make evidence are drawn:
+    /// what a slot begins with.
     Prepare,
-    /// Votes are signed and verified.
-    Vote,
-    /// Aggregates are made and verified.
-    Aggregate,
-    /// Collections are made, and verified by all.
-    Collect,
+    /// Votes are signed and verified, then evidence of each level is made and verified, that of the
+    /// last one by all.
+    Of(Phase),
     /// The next slot's block, which carries the votes.
     Block,
 }
 
 impl SlotStage {
-    /// All stages in their order.
-    pub const ALL: [Self; 5] = [
-        Self::Prepare,
-        Self::Vote,
-        Self::Aggregate,
-        Self::Collect,
-        Self::Block,
-    ];
+    /// The stages of a slot with so many levels, in their order.
+    fn all(levels: u8) -> impl Iterator<Item = Self> {
+        let levels = (1..=levels).map(Phase::Level);
+        let phases = [Phase::Vote].into_iter().chain(levels).map(Self::Of);
+        [Self::Prepare]
+            .into_iter()
+            .chain(phases)
+            .chain([Self::Block])
+    }
 
     /// The name in tables.
-    pub const fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Prepare => "prepare",
-            Self::Vote => "vote",
-            Self::Aggregate => "aggregate",
-            Self::Collect => "collect",
+            Self::Of(phase) => phase.name(),
             Self::Block => "block",
         }
     }
@@ -69,16 +64,13 @@ impl SlotStage {
     fn end(self, clock: &SlotClock) -> Time {
         let next = match self {
             Self::Prepare => clock.phase_start(SLOT, Phase::Vote),
-            Self::Vote => clock.phase_start(SLOT, Phase::Level(1)),
-            Self::Aggregate => clock.phase_start(SLOT, Phase::Level(2)),
-            Self::Collect => clock.phase_start(SLOT, Phase::Decide),
+            Self::Of(phase) => {
+                let slot = SLOT;
+                clock.start(clock.after(Boundary { slot, phase }))
+            }
             Self::Block => clock.phase_start(NEXT, Phase::Vote),
         };
         next.saturating_sub_ns(1)
-    }
-
-    const fn stage(self) -> Stage {
-        Stage(self as u8)
     }
 }
 
@@ -93,8 +85,8 @@ pub fn run_slot(
     progress: &mut dyn Progress,
 ) -> Result<SlotOutcome, SlotError> {
     let mut run = Run::new(config, inputs)?;
-    for stage in SlotStage::ALL {
-        run.stage(stage, progress)?;
+    for (number, stage) in (0..).zip(run.stages()) {
+        run.stage(Stage(number), stage, progress)?;
     }
     run.outcome()
 }
@@ -167,11 +159,20 @@ impl Run {
         })
     }
 
+    fn stages(&self) -> impl Iterator<Item = SlotStage> + use<> {
+        SlotStage::all(self.config.horn.layout.levels())
+    }
+
     /// Runs to the end of a stage.
-    fn stage(&mut self, stage: SlotStage, progress: &mut dyn Progress) -> Result<(), SlotError> {
+    fn stage(
+        &mut self,
+        number: Stage,
+        stage: SlotStage,
+        progress: &mut dyn Progress,
+    ) -> Result<(), SlotError> {
         let before = self.published();
         let compute = self.driver.compute_mut();
-        compute.set_stage(stage.stage());
+        compute.set_stage(number);
         if stage == SlotStage::Prepare && self.config.observer {
             compute.watch(OBSERVER, Op::VerifyCollections);
         }
@@ -295,8 +296,9 @@ impl Run {
 
     fn steps(&self) -> Vec<Step> {
         let meters = self.driver.compute().meters();
+        let names: Vec<&'static str> = self.stages().map(SlotStage::name).collect();
         let steps = meters.iter().map(|(stage, op, meter)| Step {
-            stage: SlotStage::ALL[usize::from(stage.0)].name(),
+            stage: names[usize::from(stage.0)],
             op,
             meter,
         });

@@ -89,13 +89,37 @@ fn every_vote_is_covered_at_every_size() {
         let verification = outcome.verification.unwrap();
         assert_eq!(verification.items, outcome.collections.messages);
         assert!(outcome.observer_received.bytes >= outcome.collections.bytes + outcome.block.bytes);
-        assert_eq!(outcome.traffic.len(), SlotStage::ALL.len());
+        let stages: Vec<&str> = outcome.traffic.iter().map(|stage| stage.stage).collect();
+        assert_eq!(stages, ["prepare", "vote", "aggregate", "collect", "block"]);
         let published: u64 = outcome
             .traffic
             .iter()
             .map(|stage| stage.published[1].messages)
             .sum();
         assert_eq!(published, outcome.aggregates.messages);
+    }
+}
+
+/// Levels are data: one as today, three as Horn has them for proofs.
+#[test]
+fn every_vote_is_covered_on_one_to_four_levels() {
+    for (fan_out, stages) in [
+        (&[][..], &["aggregate"][..]),
+        (&[2, 4], &["aggregate", "collect", "collect_3"]),
+        (
+            &[2, 2, 2],
+            &["aggregate", "collect", "collect_3", "collect_4"],
+        ),
+    ] {
+        let layout = Layout::with_fan_out(900, 2, fan_out).unwrap();
+        let outcome = run(config_of(&model(), layout, 1));
+        assert_eq!(outcome.failures(), []);
+        assert_eq!((outcome.votes.cast, outcome.votes.in_block), (900, 900));
+        let run: Vec<&str> = outcome.traffic.iter().map(|stage| stage.stage).collect();
+        assert_eq!(run, [&["prepare", "vote"], stages, &["block"]].concat());
+        let below = layout.levels() > 1;
+        assert_eq!(outcome.aggregates.messages > 0, below, "{fan_out:?}");
+        assert!(outcome.collections.messages > 0);
     }
 }
 

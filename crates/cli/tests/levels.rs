@@ -1,0 +1,134 @@
+//! Slots of one to four levels with real signatures, and layouts that cannot be.
+
+mod bench;
+
+use bench::Bench;
+use serde_json::{Value, json};
+
+/// The JSON object of a slot whose votes are all in the next block.
+#[track_caller]
+fn slot(options: &str) -> Value {
+    let bench = Bench::new();
+    bench
+        .run(&format!("slot --threads 2 --json slot.json {options}"))
+        .expect(0, "every vote that was cast is counted");
+    let slot = bench.json("slot.json");
+    assert_eq!(slot["votes_in_block"], slot["config"]["validators"]);
+    slot
+}
+
+/// The operations of a stage of a slot.
+fn ops(slot: &Value, stage: &str) -> Vec<String> {
+    let steps = slot["steps"].as_array().unwrap().iter();
+    let of_stage = steps.filter(|step| step["stage"] == stage);
+    of_stage
+        .map(|step| step["op"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn three_levels_of_sums() {
+    let three = slot("--validators 96 --committees 2 --fan-out 2,3");
+    assert_eq!(three["config"]["fan_out"], json!([2, 3]));
+    assert_eq!(three["config"]["subcommittees"], 6);
+    for stage in ["collect", "collect_3"] {
+        let ops = ops(&three, stage);
+        assert!(ops.contains(&"collect".to_owned()), "{stage}: {ops:?}");
+    }
+    assert_eq!(three["cross_checked"]["differences"], 0);
+    let four = slot("--validators 96 --committees 1 --fan-out 2,2,2 --participation 1");
+    assert!(ops(&four, "collect_4").contains(&"collect".to_owned()));
+}
+
+#[test]
+fn protocols_of_one_level_two_and_three() {
+    for (name, options, levels, timing) in [
+        ("today", "--validators 256 --committees 4", 1, "today"),
+        ("strawman", "--validators 256 --committees 16", 1, "today"),
+        (
+            "horn",
+            "--validators 256 --committees 2 --subcommittees 4",
+            2,
+            "horn",
+        ),
+        (
+            "horn-pq",
+            "--validators 256 --committees 2 --fan-out 2,4",
+            3,
+            "horn-pq",
+        ),
+    ] {
+        let slot = slot(&format!("--protocol {name} {options}"));
+        let config = &slot["config"];
+        assert_eq!(config["protocol"], name);
+        assert_eq!(config["timing"], timing);
+        assert_eq!(config["fan_out"].as_array().unwrap().len() + 1, levels);
+        // With one level what is made of votes goes to everybody.
+        assert_eq!(slot["aggregates"] == 0, levels == 1, "{name}");
+        assert_eq!(ops(&slot, "collect").is_empty(), levels == 1, "{name}");
+    }
+}
+
+#[test]
+fn three_levels_of_lists_and_proofs() {
+    let lists =
+        slot("--scheme xmss --layers list/list --validators 24 --committees 2 --fan-out 2,2");
+    assert!(lists["bytes"]["collection"].as_u64() > lists["bytes"]["block"].as_u64());
+    // Groups are proofs, which the committee merges.
+    slot("--scheme xmss --validators 24 --committees 1 --fan-out 2,2");
+    let merged = slot(
+        "--protocol horn-pq --scheme xmss --layers proof/proof --validators 16 --committees 1 \
+         --fan-out 2,2",
+    );
+    assert!(ops(&merged, "collect_3").contains(&"collect".to_owned()));
+    // Proofs that do not merge are made of the lists of groups.
+    let falcon = slot("--scheme falcon --validators 24 --committees 1 --fan-out 2,2");
+    assert!(ops(&falcon, "collect").contains(&"aggregate".to_owned()));
+    assert!(ops(&falcon, "collect_3").contains(&"collect".to_owned()));
+}
+
+#[test]
+fn layouts_that_cannot_be_are_refused() {
+    let bench = Bench::new();
+    for (options, words) in [
+        ("--fan-out 8,0", "must be numbers from 1 as in 8,8, or none"),
+        ("--fan-out eight", "must be numbers from 1"),
+        ("--fan-out 2,2,2,2", "levels = 5, must be 1 to 4"),
+        ("--fan-out 32,32", "subcommittees = 1024, must be 1 to 256"),
+        ("--fan-out 2,2 --subcommittees 4", "cannot be used with"),
+        ("--protocol beacon", "today, strawman, horn, horn-pq"),
+        (
+            "--protocol horn --committees 2 --fan-out 8,8",
+            "with 3 levels: it has 2",
+        ),
+        (
+            "--protocol strawman",
+            "at most the number of validators, 64",
+        ),
+        (
+            "--timing horn --fan-out 2,2",
+            "timing of 2 levels, the layout has 3",
+        ),
+        (
+            "--fan-out none --cover best1",
+            "nothing is combined on one level",
+        ),
+        (
+            "--fan-out 2,2 --cover best1 --multiplicity 15 --timing today",
+            "timing of 1 levels",
+        ),
+        ("--griefing --fan-out 2,2", "--griefing with 3 levels"),
+        (
+            "--scheme xmss --preset small --fan-out 2,2",
+            "merge proofs of groups under this preset",
+        ),
+        (
+            "--scheme xmss --layers proof/proof --fan-out 8,8,4",
+            "merge proofs as often as this layout asks for",
+        ),
+    ] {
+        bench
+            .run(&format!("slot --validators 64 {options}"))
+            .expect(2, words);
+    }
+}

@@ -1,0 +1,107 @@
+//! Into which units the validators are cut, level by level.
+
+use super::Args;
+use crate::error::Result;
+use alphorn_proto::horn::Preset;
+use alphorn_types::Layout;
+use anyhow::anyhow;
+use std::fmt;
+use std::str::FromStr;
+
+/// Units of the next lower level in each unit, from the committee down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FanOut(Vec<u16>);
+
+/// One level: a committee is a cell.
+const NONE: &str = "none";
+
+impl FromStr for FanOut {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if text == NONE {
+            return Ok(FanOut(Vec::new()));
+        }
+        let number = |part: &str| {
+            let number = part.parse().ok().filter(|number| *number > 0);
+            number.ok_or_else(|| format!("must be numbers from 1 as in 8,8, or {NONE}"))
+        };
+        text.split(',')
+            .map(number)
+            .collect::<std::result::Result<_, _>>()
+            .map(FanOut)
+    }
+}
+
+impl fmt::Display for FanOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str(NONE);
+        }
+        let numbers: Vec<String> = self.0.iter().map(u16::to_string).collect();
+        f.write_str(&numbers.join(","))
+    }
+}
+
+/// The protocol of a name.
+pub(super) fn protocol(name: &str) -> std::result::Result<Preset, String> {
+    let names = Preset::ALL.map(|preset| preset.name).join(", ");
+    Preset::named(name).ok_or_else(|| format!("must be one of {names}"))
+}
+
+/// The layout of the options; committees and cells of each by default.
+pub(super) fn layout(args: &Args, validators: u32, default: (u16, u16)) -> Result<Layout> {
+    let fan_out = match (&args.fan_out, args.subcommittees, args.protocol) {
+        (Some(FanOut(fan_out)), ..) => fan_out.clone(),
+        (None, Some(cells), _) => vec![cells],
+        (None, None, Some(protocol)) => protocol.fan_out.to_vec(),
+        (None, None, None) => vec![default.1],
+    };
+    if let Some(protocol) = args.protocol
+        && protocol.fan_out.len() != fan_out.len()
+    {
+        return Err(anyhow!(
+            "--protocol {} with {} levels: it has {}",
+            protocol.name,
+            fan_out.len() + 1,
+            protocol.fan_out.len() + 1
+        )
+        .into());
+    }
+    let own = args
+        .protocol
+        .map_or(default.0, |protocol| protocol.committees);
+    let committees = args.committees.unwrap_or(own);
+    if u32::from(committees) > validators {
+        let why = format!("must be at most the number of validators, {validators}");
+        return Err(anyhow!("--committees {committees}: {why}").into());
+    }
+    Ok(Layout::with_fan_out(validators, committees, &fan_out)?)
+}
+
+/// The attack is on aggregates that one collector combines.
+pub(super) fn check_griefing(args: &Args) -> Result<()> {
+    let levels = match (&args.fan_out, args.protocol) {
+        (Some(FanOut(fan_out)), _) => fan_out.len() + 1,
+        (None, Some(protocol)) => protocol.fan_out.len() + 1,
+        (None, None) => 2,
+    };
+    match levels {
+        2 => Ok(()),
+        _ => Err(anyhow!("--griefing with {levels} levels: it attacks cells of two").into()),
+    }
+}
+
+/// Committees and what they are made of, in words.
+pub(super) fn shape(layout: &Layout) -> String {
+    let committees = layout.committees();
+    let fan_out = layout.fan_out();
+    let Some((cells, groups)) = fan_out.split_last() else {
+        return format!("{committees} committees");
+    };
+    let groups: String = groups
+        .iter()
+        .map(|units| format!(" of {units} groups"))
+        .collect();
+    format!("{committees} committees{groups} of {cells} cells")
+}
